@@ -1,4 +1,4 @@
-"""Crops on disk: three formats, one protocol.
+"""Banks of crops on disk: three formats, one protocol.
 
 from segpaste.bank import open_bank
 

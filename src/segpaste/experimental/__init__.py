@@ -1,7 +1,7 @@
 """Names that may change in any release, without notice: a transform per sample, and what an own source is built from.
 
-All that `__all__` lists here is for users, documented and tested; only its stability is not promised. Names that settle
-move to a stable module and stay here as the same objects for one release line.
+All names in `__all__` are for users, documented and tested; only their stability is not promised. Names that become
+stable move to a stable module, and remain here as the same objects for one release line.
 """
 
 from segpaste.augmentation.sources.placement import LayerSources, draw_placement

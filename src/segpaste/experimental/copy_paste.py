@@ -1,7 +1,7 @@
-"""Copy-paste as a transform of one sample, where people put their transforms; objects come from a bank.
+"""Copy-paste as a transform of one sample, for pipelines of transforms; objects come from a bank.
 
-Not for speed: `segpaste.BatchCopyPaste` on whole batches, on their device, costs a fraction. Use this where the loop or
-the trainer cannot be changed, or where samples differ in size until they reach the model.
+It is not fast: `segpaste.BatchCopyPaste` on whole batches, on their device, costs a fraction. Use it if the loop or the
+trainer cannot be changed, or if samples differ in size until they reach the model.
 """
 
 from __future__ import annotations
@@ -28,53 +28,53 @@ from segpaste.types import FIELDS, BatchedDenseSample, DenseSample, KeypointSche
 from segpaste.types.check import check_count, not_none
 
 PATIENCE = 32
-"""Samples in a row that nothing could be pasted into, before a warning says so."""
+"""Number of consecutive samples without a paste after which a warning is raised."""
 
 _OWN_FIELDS = {field.name for field in FIELDS} - {"image", *detection.READ}
-"""Names that tell the dictionary of a `DenseSample` from a detection target."""
+"""Names that distinguish the dictionary of a `DenseSample` from a detection target."""
 
 
 class CopyPaste(v2.Transform):
-    """Pastes objects of a bank into one sample at a time: `BatchCopyPaste` on a batch of one.
+    """Transform that pastes objects of a bank into one sample at a time: `BatchCopyPaste` on a batch of one.
 
         transforms = v2.Compose([v2.RandomHorizontalFlip(), CopyPaste(bank, label_map=1), v2.ToDtype(...)])
 
     It takes a `DenseSample` or its ``to_dict()``; an image and a detection target, as two arguments, as a pair or as
-    one dictionary with ``image``; or the dictionary that an AlbumentationsX pipeline returns. It returns the same form,
-    in which every field is true to the pixels: masks are cut, boxes and areas are those of what is seen, hidden objects
-    have no row, and pastes stand last.
+    one dictionary with ``image``; or the dictionary that an AlbumentationsX pipeline returns. It returns the same form
+    with consistent fields: masks are cut, boxes and areas are those of the visible pixels, hidden objects have no row,
+    and pastes come last.
 
-    Put it after transforms that move or resize the image, for a paste is drawn in pixels, and before normalisation, for
-    crops have colours. Seeds come from torch's global generator, which a ``DataLoader`` seeds in each worker and each
-    epoch.
+    Put it after transforms that move or resize the image, because a paste is drawn in pixels, and before normalisation,
+    because crops have colours. Seeds come from the global generator of torch, which a ``DataLoader`` seeds in each
+    worker and each epoch.
 
     Args:
         source_pool: an instance bank (`segpaste.open_bank`), which workers open again by its path; or a dataset of
             `DenseSample`, whose objects are cut out when they are drawn (`segpaste.bank.DatasetBank`).
         config: options of the paste; ``source.kind`` is ``bank``, which is the default. ``source.value_range``, the
             value of white in float images, is 1 unless it is set.
-        balance: how the classes of the pool are drawn, see `segpaste.BankSampler`; by default by its repeat factors.
-            What 1000 images are expected to receive is then printed.
-        max_instances: pastes fill an image up to this many instances; its own are all kept. By default there is room
-            for all pastes.
-        label_map: the class id in the targets of each class of the bank: a number to add, a list, or a table; a class
-            whose id is below 0 is never pasted. For AlbumentationsX it may give texts, such as ``bank.class_names``. A
+        balance: draw mode of the classes of the pool, see `segpaste.BankSampler`; by default by its repeat factors.
+            If it is given, the expected pastes of 1000 images are printed.
+        max_instances: maximum number of instances to which pastes fill an image; the image's own instances are all
+            kept. By default there is room for all pastes.
+        label_map: class id in the targets of each class of the bank: a number to add, a list, or a table; a class
+            whose id is below 0 is never pasted. For AlbumentationsX it may have texts, such as ``bank.class_names``. A
             `DenseSample` has the ids of the bank by default; the other forms need it.
-        keypoint_schema: names of the keypoints of detection targets, which are refused without it.
-        bbox_format: that of ``bboxes``, as ``coord_format`` of ``A.BboxParams``: ``pascal_voc``, ``coco``, ``cxcywh``,
-            ``albumentations`` or ``yolo``. If it is given, dictionaries of arrays have boxes afterwards.
+        keypoint_schema: names of the keypoints of detection targets, which are rejected without it.
+        bbox_format: format of ``bboxes``, as ``coord_format`` of ``A.BboxParams``: ``pascal_voc``, ``coco``,
+            ``cxcywh``, ``albumentations`` or ``yolo``. If it is given, the returned dictionaries of arrays have boxes.
         label_field: field of labels in dictionaries of arrays.
-        mask_value: what marks objects in masks, 1 or 255, where a target has no object that shows it. Others keep the
-            value and the dtype of their masks.
-        keep: names of entries that are true of the image whatever is pasted. Texts, numbers, ``image_id``, ``size``,
-            ``orig_size`` and ``file_name`` are kept in any case.
-        drop: names of entries to leave out, such as tensors with a value for each object. All others are an error.
+        mask_value: value of objects in masks, 1 or 255, for targets without an object that shows it. Other targets keep
+            the value and the dtype of their masks.
+        keep: names of entries that a paste leaves valid. Texts, numbers, ``image_id``, ``size``, ``orig_size`` and
+            ``file_name`` are kept in any case.
+        drop: names of entries to remove, such as tensors with a value for each object. All other entries are an error.
 
     Attributes:
         augment: the `BatchCopyPaste` that it calls.
 
     Raises:
-        TypeError: an argument is of another class.
+        TypeError: an argument has another type.
         ValueError: the bank is empty, the config is for another source, or ``label_map`` lacks a class of the bank.
     """
 
@@ -110,7 +110,7 @@ class CopyPaste(v2.Transform):
         limit = config.max_instances if max_instances is None else max_instances
         if limit is not None:
             check_count("CopyPaste: max_instances", limit)
-        in_place = config.placement.pad_to_multiple is None  # into the copy that makes a batch of a sample
+        in_place = config.placement.pad_to_multiple is None  # in the copy that is the batch of one
         config = config.model_copy(update={"max_instances": None})
         self.augment = _OfOne(config, source_pool=source_pool, balance=balance, inplace=in_place)
         self.max_instances, self.keypoint_schema = limit, keypoint_schema
@@ -126,11 +126,11 @@ class CopyPaste(v2.Transform):
         self._num_without_paste: int | None = 0
 
     def forward(self, *inputs: Any) -> Any:
-        """Return the sample with pastes, in the form in which it was given.
+        """Return the sample with pastes, in its given form.
 
         Raises:
-            TypeError: it is of another form.
-            ValueError: it has no masks, an entry that is not known, or needs an option that is not given.
+            TypeError: the sample has another form.
+            ValueError: the sample has no masks or an unknown entry, or needs an option that is not given.
         """
         given = inputs[0] if len(inputs) == 1 else inputs
         if isinstance(given, DenseSample):
@@ -201,7 +201,7 @@ class CopyPaste(v2.Transform):
         return out, report
 
     def _num_slots(self, num_own: int) -> int:
-        """Return K: room for all pastes as far as the limits allow, never less than the sample's own instances."""
+        """Return K: room for all pastes within the limits, but at least for the sample's own instances."""
         config = self.augment.config
         limits = [num_own + config.num_layers]
         if self.max_instances is not None:
@@ -215,7 +215,7 @@ class CopyPaste(v2.Transform):
         return self.augment.config.source.mask_from is not None
 
     def _check_options(self) -> None:
-        """Check the options that forms without a padding mask and with class ids of their own need."""
+        """Check the options that forms without a padding mask and with their own class ids need."""
         if self._class_ids is None and self._class_texts is None:
             raise ValueError(
                 "CopyPaste: expected label_map, for targets of datasets have class ids of their own, got None; give "
@@ -240,7 +240,7 @@ class CopyPaste(v2.Transform):
 
 
 class _OfOne(BatchCopyPaste):
-    """A module for batches of one, into which it is usual that nothing can be pasted."""
+    """Module for batches of one, without the warning that nothing could be pasted, which is usual for them."""
 
     def _warn(self, message: str | None) -> None:
         pass
@@ -253,7 +253,7 @@ def _names(label: str, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _class_table(label_map: Any, num_classes: int) -> tuple[Tensor | None, tuple[Any, ...] | None]:
-    """Return the class id of each class of a bank, [num_classes] int64, or its text; None for what is not given."""
+    """Return the class id of each class of a bank, [num_classes] int64, or its text; None for the one not given."""
     if label_map is None:
         return None, None
     if isinstance(label_map, np.ndarray):

@@ -1,7 +1,7 @@
-"""What every paste keeps true, one public check per invariant, for users and for the tests of this package.
+"""Invariants of every paste, one public check per invariant, for users and for the tests of this package.
 
-A check takes a `Case`, one forward with its report, computes from first principles what must hold, without calling
-the code that made the paste, and returns a list of `Violation`, empty if all is well. Unless it says otherwise it
+A check takes a `Case`, one forward with its report, computes the expected result from first principles, without the
+code that made the paste, and returns a list of `Violation`, empty if the invariant holds. Unless it says otherwise, it
 returns at most one for each image and each rule of its description. It raises ValueError for a case without the fields
 that it reads, see `applicable`.
 
@@ -9,7 +9,7 @@ that it reads, see `applicable`.
     >>> violations(Case(batch, out, report, paste.config))
     []
 
-The checks read every pixel several times: use them in tests and when something looks wrong, not in training steps.
+The checks read every pixel several times: use them in tests and to find the cause of an error, not in training steps.
 """
 
 from __future__ import annotations
@@ -101,29 +101,29 @@ __all__ = [
 
 
 def applicable(case: Case) -> tuple[Check, ...]:
-    """The checks whose modalities input and output both carry."""
+    """Return the checks whose modalities are in input and output."""
     return tuple(check for check in INVARIANTS if what_is_missing(check.__name__, case) is None)
 
 
 def violations(case: Case) -> list[Violation]:
-    """What all applicable checks find; empty if every invariant holds."""
+    """Return the violations of all applicable checks; empty if every invariant holds."""
     return [violation for check in applicable(case) for violation in check(case)]
 
 
 def check(found: Iterable[Violation]) -> None:
-    """Raise if a check found something: ``check(depth_monotonicity(case))``.
+    """Raise if a check found a violation: ``check(depth_monotonicity(case))``.
 
     Raises:
-        InvariantError: naming each invariant and image.
+        InvariantError: there are violations; the message has each invariant and image.
     """
     if broken := tuple(found):
         raise InvariantError(broken)
 
 
 def check_all(case: Case) -> None:
-    """Raise if any applicable check finds something.
+    """Raise if any applicable check finds a violation.
 
     Raises:
-        InvariantError: naming each invariant and image.
+        InvariantError: there are violations; the message has each invariant and image.
     """
     check(violations(case))

@@ -1,7 +1,7 @@
-"""Where a layer reads its source, written again from the definition, for the checks alone.
+"""Map from target pixels to source pixels of a layer, computed from its definition, only for the checks.
 
-With x the output pixel, s the scale and t the translation, ``x_src = (x + 1/2 - t) / s - 1/2``, mirrored about the
-source's valid width under a flip. The kernels have tables of their own; sharing them would let one error hide in both.
+With x the output pixel, s the scale and t the translation, ``x_src = (x + 1/2 - t) / s - 1/2``, flipped about the valid
+width of the source if the layer is flipped. The kernels have their own tables; shared tables would hide errors.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from segpaste.augmentation import Placement
 from segpaste.types import PaddedBatchedDenseSample
 
 WEIGHT_STEP = 2.0**-11
-"""Weights of taps are multiples of this in every kernel: a tap that weighs less may count as absent."""
+"""Step of the weights of taps in every kernel: a tap with a smaller weight may count as absent."""
 
 
 class MappedAxis(NamedTuple):
     """One axis of the map; shapes broadcast to [B, H, W].
 
     Attributes:
-        nearest: int64, the source pixel that holds x_src, clamped to the picture.
-        inside: bool, whether it lies in the picture.
-        low: int64, the source pixel whose centre is at x_src or left of it, clamped to the picture.
-        high: int64, the next one, clamped too.
-        beyond: float64 in [0, 1), how far x_src lies beyond the centre of ``low``.
+        nearest: source pixel that contains x_src, clamped to the image, int64.
+        inside: True if that pixel is in the image, bool.
+        low: source pixel whose centre is at x_src or left of it, clamped to the image, int64.
+        high: next source pixel, clamped too, int64.
+        beyond: distance of x_src from the centre of ``low``, float64 in [0, 1).
     """
 
     nearest: Tensor
@@ -38,14 +38,14 @@ class MappedAxis(NamedTuple):
 
 
 class LayerMap(NamedTuple):
-    """Where each target pixel reads the source batch; shapes broadcast to [B, H, W].
+    """Source position of each target pixel; shapes broadcast to [B, H, W].
 
     Attributes:
-        row: int64, row of the source batch.
-        hflip: bool, whether the layer is mirrored.
-        scale: float64, the geometric mean of both axes' scales.
-        y: of the rows.
-        x: of the columns.
+        row: row of the source batch, int64.
+        hflip: True if the layer is flipped, bool.
+        scale: geometric mean of the scales of both axes, float64.
+        y: axis of the rows.
+        x: axis of the columns.
     """
 
     row: Tensor
@@ -55,24 +55,24 @@ class LayerMap(NamedTuple):
     x: MappedAxis
 
     def nearest(self, plane: Tensor) -> Tensor:
-        """``plane`` [S, H_s, W_s, ...] at the nearest source pixels, [B, H, W, ...]."""
+        """Return ``plane`` [S, H_s, W_s, ...] at the nearest source pixels, [B, H, W, ...]."""
         return plane[self.row, self.y.nearest, self.x.nearest]
 
     def nearest_of_own(self, planes: Tensor) -> Tensor:
-        """``planes`` [B, H_s, W_s, ...], one for each row in ``row``, at the nearest source pixels, [B, H, W, ...]."""
+        """Return ``planes`` [B, H_s, W_s, ...], one for each row, at the nearest source pixels, [B, H, W, ...]."""
         return self._replace(row=torch.arange(len(planes), device=planes.device)[:, None, None]).nearest(planes)
 
     def taps(self, plane: Tensor) -> list[Tensor]:
-        """``plane`` [S, H_s, W_s, ...] at the four source pixels around each x_src, four of [B, H, W, ...]."""
+        """Return ``plane`` [S, H_s, W_s, ...] at the four source pixels around each x_src, four of [B, H, W, ...]."""
         return [plane[self.row, y, x] for y in (self.y.low, self.y.high) for x in (self.x.low, self.x.high)]
 
     def weights(self) -> list[Tensor]:
-        """What the four weigh, [B, H, W] float64 each."""
+        """Return the weights of these four pixels, [B, H, W] float64 each."""
         rows, cols = ((1 - axis.beyond, axis.beyond) for axis in (self.y, self.x))
         return [y * x for y in rows for x in cols]
 
     def faint(self) -> list[Tensor]:
-        """Which of the four weigh so little along an axis that a kernel may leave them out, [B, H, W] bool each."""
+        """Return which of the four weights are so small on an axis that a kernel may skip them, [B, H, W] bool each."""
         rows, cols = ((1 - axis.beyond < WEIGHT_STEP, axis.beyond < WEIGHT_STEP) for axis in (self.y, self.x))
         return [y | x for y in rows for x in cols]
 
@@ -80,7 +80,7 @@ class LayerMap(NamedTuple):
 def layer_maps(
     placement: Placement, source: PaddedBatchedDenseSample, canvas_size: tuple[int, int]
 ) -> tuple[LayerMap, ...]:
-    """The map of every layer of a placement onto a canvas (H, W)."""
+    """Return the map of every layer of a placement onto a canvas (H, W)."""
     height, width = canvas_size
     extent = valid_extent(source)
     maps = []
@@ -99,7 +99,7 @@ def layer_maps(
 
 
 def seen_map(visible_layer: Tensor, maps: Sequence[LayerMap]) -> LayerMap:
-    """The map of the layer that each pixel shows; of no meaning outside of pastes."""
+    """Return the map of the visible layer of each pixel; undefined outside of pastes."""
 
     def of(values: Iterable[Tensor]) -> Tensor:
         return seen(visible_layer, list(values))
@@ -111,11 +111,11 @@ def seen_map(visible_layer: Tensor, maps: Sequence[LayerMap]) -> LayerMap:
 
 
 def seen(visible_layer: Tensor, values: Sequence[Tensor]) -> Tensor:
-    """The value of the layer that each pixel shows, [B, H, W]; of no meaning outside of pastes.
+    """Return the value of the visible layer of each pixel, [B, H, W]; undefined outside of pastes.
 
     Args:
-        visible_layer: [B, H, W].
-        values: of each layer, broadcastable to [B, H, W].
+        visible_layer: index of the visible layer, [B, H, W].
+        values: value of each layer, broadcastable to [B, H, W].
     """
     out = values[0].expand_as(visible_layer)
     for layer, value in enumerate(values[1:], start=1):
@@ -124,7 +124,7 @@ def seen(visible_layer: Tensor, values: Sequence[Tensor]) -> Tensor:
 
 
 def valid_extent(batch: PaddedBatchedDenseSample) -> Tensor:
-    """(width, height) of each picture inside its padding, [S, 2] int64."""
+    """Return (width, height) of each image without its padding, [S, 2] int64."""
     height, width = batch.canvas_size
     if batch.padding_mask is None:
         return torch.tensor([[width, height]], device=batch.device).repeat(batch.batch_size, 1)
@@ -134,7 +134,7 @@ def valid_extent(batch: PaddedBatchedDenseSample) -> Tensor:
 
 
 def _axis(size: int, shift: Tensor, num: Tensor, den: Tensor, extent: Tensor, flip: Tensor) -> MappedAxis:
-    """One axis [B, size] of one layer, in exact integers: ``doubled / (2 num)`` is x_src + 1/2."""
+    """Return one axis [B, size] of one layer, in exact integers: ``doubled / (2 num)`` is x_src + 1/2."""
     doubled = (2 * (torch.arange(size, device=num.device) - shift[:, None]) + 1) * den[:, None]
     num, extent = num[:, None], extent[:, None]
     nearest = torch.div(doubled, 2 * num, rounding_mode="floor")

@@ -1,7 +1,7 @@
-"""The depth of a layer, read once more in float64, for the checks alone.
+"""Depth of a layer, computed again in float64, only for the checks.
 
-Where the exact value depends on how a kernel rounds its weights, an interval stands for it: the range of the source
-pixels that are mixed.
+If the exact value depends on the rounding of weights in a kernel, it is replaced by an interval: the range of the mixed
+source pixels.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from segpaste.types.check import not_none
 from segpaste.types.sampling import DEPTH_EDGE_FRAC
 
 RELATIVE_TOLERANCE = 1e-5
-"""Of depths: float32 sums and factors against float64."""
+"""Relative tolerance of depths, for float32 sums and factors compared with float64."""
 
 _GREATEST = torch.finfo(torch.float32).max
 _LEAST = torch.finfo(torch.float32).smallest_normal * torch.finfo(torch.float32).eps
-"""The least float32 above 0."""
+"""Smallest float32 above 0."""
 
 
 class Surface(NamedTuple):
-    """Depth on the target's scale, [B, H, W] float64, between ``low`` and ``high`` where it is valid.
+    """Depth in the scale of the target, [B, H, W] float64, between ``low`` and ``high`` where it is valid.
 
     Attributes:
-        low: the least that it may be.
-        high: the most that it may be.
-        valid: bool, where every kernel must call it valid.
-        maybe_valid: bool, where one may.
+        low: smallest possible depth.
+        high: largest possible depth.
+        valid: True where every kernel must give a valid depth, bool.
+        maybe_valid: True where a kernel may give a valid depth, bool.
     """
 
     low: Tensor
@@ -43,9 +43,9 @@ class Surface(NamedTuple):
 def layer_surface(
     layer: LayerMap, target: PaddedBatchedDenseSample, source: PaddedBatchedDenseSample, perspective: bool
 ) -> Surface:
-    """What a layer shows: nothing where a pixel that is mixed has no depth, the nearest pixel's across a depth edge.
+    """Return the surface of a layer: invalid if a mixed pixel has no depth; at a depth edge that of the nearest pixel.
 
-    With ``perspective`` it is as much nearer as the layer is enlarged. Depth whose product with these factors is not
+    With ``perspective`` depth is divided by the scale of the layer. Depth whose product with these factors is not
     finite or not > 0 is invalid.
     """
     depth, ok = not_none(source.depth)[:, 0].double(), finite_depth(source)
@@ -74,30 +74,30 @@ def layer_surface(
 
 
 def _may_be_depth(low: Tensor, high: Tensor) -> Tensor:
-    """Whether float32 may hold a value of this range, float64, as one that is finite and > 0."""
+    """Return whether float32 may represent a value of this float64 range as finite and > 0."""
     return (high > _LEAST / 4) & (low < _GREATEST * (1 + RELATIVE_TOLERANCE))
 
 
 def _is_normal(values: Tensor) -> Tensor:
-    """Whether float32 holds these values, float64 and > 0, to its full precision."""
+    """Return whether float32 represents these values, float64 and > 0, with full precision."""
     return (values > torch.finfo(torch.float32).tiny * (1 + RELATIVE_TOLERANCE)) & (
         values < _GREATEST * (1 - RELATIVE_TOLERANCE)
     )
 
 
 def finite_depth(batch: PaddedBatchedDenseSample) -> Tensor:
-    """Valid, finite and > 0, [B, H, W] bool: NaN and 0 are never closer, and never in the way."""
+    """Return where depth is valid, finite and > 0, [B, H, W] bool: NaN and 0 are never nearer and hide nothing."""
     depth = not_none(batch.depth)
     return (not_none(batch.depth_valid) & depth.isfinite() & (depth > 0))[:, 0]
 
 
 def _is_edge(low: Tensor, high: Tensor) -> Tensor:
-    """Whether depths in this range lie on two surfaces for certain."""
+    """Return whether depths in this range certainly lie on two surfaces."""
     return high - low > (DEPTH_EDGE_FRAC + RELATIVE_TOLERANCE) * torch.maximum(low.abs(), high.abs())
 
 
 def _focal_ratio(layer: LayerMap, target: PaddedBatchedDenseSample, source: PaddedBatchedDenseSample) -> Tensor:
-    """The factor on the layer's depth, float64, broadcastable to [B, H, W]."""
+    """Return the factor on the depth of the layer, float64, broadcastable to [B, H, W]."""
     here, there = target.camera_intrinsics, source.camera_intrinsics
     if not target.metric_depth or here is None or there is None:
         return torch.ones((), dtype=torch.float64, device=target.device)

@@ -1,7 +1,7 @@
-"""What holds for one batch alone, an input as well as an output.
+"""Rules for a single batch, an input as well as an output.
 
-Containers check at construction what is cheap to check; this reads every pixel, on any device. Run it on the batches
-of a new dataset before blaming an augmentation.
+Containers make only cheap checks at construction; these checks read every pixel, on any device. Run them on the batches
+of a new dataset before you look for errors in an augmentation.
 """
 
 from __future__ import annotations
@@ -20,18 +20,16 @@ from segpaste.types.check import not_none
 def batch_violations(
     batch: PaddedBatchedDenseSample, *, schema: PanopticSchema | None = None, tight_boxes: bool = False
 ) -> list[Violation]:
-    """Everything that is wrong with a batch.
+    """Return all violations of the rules for a batch.
 
-    Rows that are not valid are all zero; boxes are not inside out and enclose their masks; ids are positive and
-    unique in their image; every pixel with a panoptic id lies in the mask of that id alone; things have ids and stuff
-    has none; normals are of unit length, or zero; valid depth is finite.
+    Invalid rows are all zero; boxes are ordered and enclose their masks; ids are positive and unique in their image;
+    every pixel with a panoptic id lies in the mask of that id alone; things have ids and stuff has none; normals are of
+    unit length, or zero; valid depth is finite.
 
     Args:
-        batch: what to look at.
-        schema: things and stuff; without it the classes of panoptic batches are not looked at.
-        tight_boxes: boxes must fit their masks exactly, as those of outputs do.
-
-    Returns:
+        batch: batch to check.
+        schema: things and stuff; without it the classes of panoptic batches are not checked.
+        tight_boxes: require boxes that fit their masks exactly, as in outputs.
         At most one violation for each image and rule.
     """
     violations = [*_filled_invalid_rows(batch), *_bad_boxes(batch, tight_boxes)]
@@ -53,10 +51,10 @@ def batch_violations(
 def check_batch(
     batch: PaddedBatchedDenseSample, *, schema: PanopticSchema | None = None, tight_boxes: bool = False
 ) -> None:
-    """Raise if `batch_violations` finds anything; takes the same arguments.
+    """Raise if `batch_violations`, with the same arguments, finds a violation.
 
     Raises:
-        InvariantError: naming each rule and image.
+        InvariantError: there are violations; the message has each rule and image.
     """
     if violations := batch_violations(batch, schema=schema, tight_boxes=tight_boxes):
         raise InvariantError(violations)

@@ -24,14 +24,14 @@ class Case:
     """One forward, to be checked.
 
     Attributes:
-        before: the batch that was given to the module; padded as the config says, so that its canvas is the output's.
-        after: the batch that came back.
-        report: from ``return_report=True``.
-        config: the module's.
-        source: the batch that ``report.placement.source_idx`` names rows of; None where that is ``before`` itself.
+        before: input batch of the module; it is padded as in the config, so that its canvas is that of the output.
+        after: output batch.
+        report: report of the call, from ``return_report=True``.
+        config: configuration of the module.
+        source: batch whose rows ``report.placement.source_idx`` indexes; None if it is ``before``.
 
     Raises:
-        ValueError: at construction, when the four do not belong together.
+        ValueError: at construction, if the batches and the report are not from one forward.
     """
 
     before: PaddedBatchedDenseSample
@@ -62,21 +62,21 @@ class Case:
 
     @property
     def modalities(self) -> frozenset[Modality]:
-        """Return the modalities that both the input and the output carry."""
+        """Modalities of both the input and the output."""
         return self.before.modalities & self.after.modalities
 
     @property
     def panoptic(self) -> PanopticConfig | None:
-        """The taxonomy and its thresholds, where they play a part."""
+        """Taxonomy and thresholds, or None if the batches are not panoptic."""
         return self.config.panoptic if Modality.PANOPTIC in self.modalities else None
 
     @property
     def has_priorities(self) -> bool:
-        """Some class has a contact priority, where they play a part."""
+        """True if some class has a contact priority and the batches are panoptic."""
         return self.panoptic is not None and any(self.panoptic.contact_priority.values())
 
     def priority(self, classes: Tensor) -> Tensor:
-        """The contact priorities of classes, int16."""
+        """Return the contact priorities of classes, int16."""
         priorities = torch.zeros_like(classes, dtype=torch.int16)
         for label, priority in ({} if self.panoptic is None else self.panoptic.contact_priority).items():
             priorities.masked_fill_(classes == label, priority)
@@ -84,69 +84,69 @@ class Case:
 
     @property
     def source_batch(self) -> PaddedBatchedDenseSample:
-        """The batch that was pasted from."""
+        """Batch of the sources."""
         return self.before if self.source is None else self.source
 
     @property
     def has_slots(self) -> bool:
-        """Tell whether a layer can carry anything: the source and the placement have instance slots."""
+        """True if the source and the placement have instance slots, so that a layer can paste."""
         return 0 not in (self.source_batch.max_instances, self.report.placement.carried.shape[-1])
 
     @cached_property
     def layers(self) -> tuple[LayerMap, ...]:
-        """The map of each layer, from the report's placement."""
+        """Map of each layer, from the placement in the report."""
         return layer_maps(self.report.placement, self.source_batch, self.before.canvas_size)
 
     @cached_property
     def seen(self) -> LayerMap:
-        """The map of the layer that each pixel shows, of no meaning outside of pastes."""
+        """Map of the visible layer of each pixel, undefined outside of pastes."""
         return seen_map(self.report.visible_layer, self.layers)
 
     @cached_property
     def surfaces(self) -> tuple[Surface, ...]:
-        """The depth of each layer."""
+        """Depth of each layer."""
         perspective = self.config.perspective_depth
         return tuple(layer_surface(layer, self.before, self.source_batch, perspective) for layer in self.layers)
 
     @cached_property
     def seen_surface(self) -> Surface:
-        """The depth of the layer that each pixel shows, of no meaning outside of pastes."""
+        """Depth of the visible layer of each pixel, undefined outside of pastes."""
         parts = zip(*self.surfaces, strict=True)
         return Surface(*(seen(self.report.visible_layer, part) for part in parts))
 
     @cached_property
     def pasted(self) -> Tensor:
-        """M_eff, the pixels that a paste covers, [B, H, W] bool."""
+        """Pixels covered by a paste, M_eff, [B, H, W] bool."""
         return self.report.visible_layer >= 0
 
     @cached_property
     def is_paste(self) -> Tensor:
-        """Output slots that hold a paste, [B, K] bool."""
+        """True for output slots with a paste, [B, K] bool."""
         return self.report.slot_layer >= 0
 
     @cached_property
     def left(self) -> Tensor:
-        """Return what the pastes leave of the target's masks, [B, K_t, H, W] bool."""
+        """Masks of the target without the pasted pixels, [B, K_t, H, W] bool."""
         return not_none(self.before.instance_masks) & ~self.pasted[:, None]
 
     @cached_property
     def area_before(self) -> Tensor:
-        """Return the area of the target's instances as they came, [B, K_t] int64 pixels."""
+        """Area of the instances of the target before the paste, [B, K_t] int64 pixels."""
         return _areas(self.before.instance_masks)
 
     @cached_property
     def area_left(self) -> Tensor:
-        """Return the area of what the pastes leave of them, [B, K_t] int64 pixels."""
+        """Area of the instances of the target without the pasted pixels, [B, K_t] int64 pixels."""
         return _areas(self.left)
 
     @cached_property
     def area_after(self) -> Tensor:
-        """Return the area of the instances of the output, [B, K] int64 pixels."""
+        """Area of the instances of the output, [B, K] int64 pixels."""
         return _areas(self.after.instance_masks)
 
     @cached_property
     def box_shift(self) -> Tensor:
-        """Return how far an edge of each box moves at most where pastes hide a part, [B, K_t] float32 pixels."""
+        """Maximum shift of an edge of each box by pastes that hide a part, [B, K_t] float32 pixels."""
         height, width = self.before.canvas_size
         limits = torch.tensor([width, height, width, height], device=self.before.device)
         boxes = self.before.boxes
@@ -156,7 +156,7 @@ class Case:
 
     @cached_property
     def survives(self) -> Tensor:
-        """Instances of the target of which enough is left to keep their row, [B, K_t] bool."""
+        """True for instances of the target with enough pixels left to keep their row, [B, K_t] bool."""
         frac = as_fraction(self.config.min_residual_area_frac)
         enough = self.area_left * frac.denominator >= self.area_before * frac.numerator
         enough &= (self.area_left >= self.config.min_residual_area_px) | (self.area_left == self.area_before)
@@ -166,12 +166,12 @@ class Case:
 
     @cached_property
     def kept(self) -> Tensor:
-        """Slots of the output that hold an instance of the target, [B, K_t] bool."""
+        """True for slots of the output with an instance of the target, [B, K_t] bool."""
         return (self.after.instance_valid & ~self.is_paste)[:, : self.before.max_instances]
 
     @cached_property
     def orphans(self) -> Tensor:
-        """Pixels that belong to instances which lost their row, [B, H, W] bool."""
+        """Pixels of instances that lost their row, [B, H, W] bool."""
         if self.before.instance_masks is None:
             return torch.zeros_like(self.pasted)
         dropped = self.before.instance_valid & ~self.survives
@@ -183,12 +183,12 @@ _NEEDS: dict[str, tuple[frozenset[Modality], tuple[str, ...], bool]] = {}
 
 
 def invariant(*modalities: Modality, fields: tuple[str, ...] = (), taxonomy: bool = False) -> Callable[[Check], Check]:
-    """Declare what a check reads, so that it refuses a case without it.
+    """Declare the fields that a check reads, so that it rejects a case without them.
 
     Args:
-        modalities: what input and output must both carry.
-        fields: of no modality, likewise, by their names in a batch.
-        taxonomy: whether ``config.panoptic`` must be there.
+        modalities: modalities that input and output must both have.
+        fields: names of other fields of a batch that input and output must both have.
+        taxonomy: True if ``config.panoptic`` must be set.
     """
 
     def declare(function: Check) -> Check:

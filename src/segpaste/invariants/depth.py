@@ -1,4 +1,4 @@
-"""What holds for depth: the nearer surface is seen, its validity is honest, its scale is the target camera's."""
+"""Checks of depth: the nearer surface is visible, validity is correct, and the scale is that of the target camera."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from segpaste.types.check import not_none
 
 @invariant(Modality.DEPTH)
 def depth_monotonicity(case: Case) -> list[Violation]:
-    """The nearest surface is seen: pastes lie in front of a valid target, and no paste that is nearer is left out.
+    """Check that the nearest surface is visible: pastes lie in front of a valid target, and no nearer paste is hidden.
 
-    ``d_out(p) = min(d_src(p), d_tgt(p))`` over everything that covers p; outside of pastes depth is the target's, bit
-    for bit, and 0 where that is not finite. An invalid target depth hides nothing; depth inside a paste is finite.
-    Pixels of a stuff class that no paste touches may have been given back to it and are not asked for nearer surfaces;
-    nor, where ``max_hidden_frac`` limits what may be hidden, are those of an object that no paste touches; nor is what
-    has a lower contact priority than what is seen.
+    ``d_out(p) = min(d_src(p), d_tgt(p))`` over everything that covers p. Outside of pastes depth is that of the target,
+    bit for bit, and 0 where that is not finite. An invalid target depth hides nothing; depth inside a paste is finite.
+    The check for nearer surfaces excludes pixels of a stuff class that no paste touches, since they may have been given
+    back to it; pixels of an object that no paste touches, if ``max_hidden_frac`` limits the hidden part; and layers of
+    lower contact priority than the visible one.
     """
     name, after, valid_target = "depth_monotonicity", _depth(case.after), finite_depth(case.before)
     target = _depth(case.before)
@@ -51,9 +51,9 @@ def depth_monotonicity(case: Case) -> list[Violation]:
 
 @invariant(Modality.DEPTH)
 def depth_validity_join(case: Case) -> list[Violation]:
-    """Validity is V_src and V_tgt inside a paste, and the target's own outside; depth that is not finite is not valid.
+    """Check that validity is V_src and V_tgt inside a paste, and that of the target outside.
 
-    A source depth read between pixels is valid if all those pixels are.
+    Depth that is not finite is invalid. A source depth read between pixels is valid if all these pixels are.
     """
     name = "depth_validity_join"
     before, after = (not_none(batch.depth_valid)[:, 0] for batch in (case.before, case.after))
@@ -74,11 +74,11 @@ def depth_validity_join(case: Case) -> list[Violation]:
 
 @invariant(Modality.DEPTH)
 def depth_metric_intrinsics_rescale(case: Case) -> list[Violation]:
-    """Pasted depth is the source's times ``sqrt(fx_t fy_t) / sqrt(fx_s fy_s)`` if metric, and the source's if not.
+    """Check that pasted depth is that of the source, times ``sqrt(fx_t fy_t) / sqrt(fx_s fy_s)`` if it is metric.
 
-    With ``perspective_depth`` it is divided by the layer's scale. The camera and the flag of the output are the
-    target's. Read between pixels of one surface the depth lies within their range; across a depth edge it is the
-    nearest pixel's.
+    With ``perspective_depth`` it is divided by the scale of the layer. The camera and the flag of the output are those
+    of the target. Depth read between pixels of one surface lies within their range; at a depth edge it is that of the
+    nearest pixel.
     """
     name, before, after = "depth_metric_intrinsics_rescale", case.before, case.after
     violations = []
@@ -104,7 +104,7 @@ def depth_metric_intrinsics_rescale(case: Case) -> list[Violation]:
 
 
 def _covers(case: Case, idx: int, layer: LayerMap) -> Tensor:
-    """Where a carried mask of the layer offers a pixel of the picture that is not ignored, [B, H, W] bool."""
+    """Return where a carried mask of the layer has an image pixel that is not ignored, [B, H, W] bool."""
     source = case.source_batch
     offered = layer.nearest_of_own(_carried_masks(case, idx, layer).any(1))
     if source.padding_mask is not None:
@@ -115,21 +115,21 @@ def _covers(case: Case, idx: int, layer: LayerMap) -> Tensor:
 
 
 def _carried_masks(case: Case, idx: int, layer: LayerMap) -> Tensor:
-    """Of the layer's source row, where the layer carries them, [B, K_s, H_s, W_s] bool."""
+    """Return the carried masks of the layer's source row, [B, K_s, H_s, W_s] bool."""
     source = case.source_batch
     carried = case.report.placement.carried[:, idx, : source.max_instances, None, None]  # slots beyond are empty
     rows = layer.row[:, 0, 0]
     masks = not_none(source.instance_masks)[rows] & carried
-    if case.config.emit_classmix and source.semantic_maps is not None:  # that class is surely one of the chosen
+    if case.config.emit_classmix and source.semantic_maps is not None:  # its class is certainly among the chosen ones
         masks &= source.labels[rows][:, :, None, None] == source.semantic_maps[rows][:, None]
     return masks
 
 
 def _outranked(case: Case) -> list[Tensor] | None:
-    """For each layer where what is seen has a higher contact priority, [B, H, W] bool; None without priorities.
+    """Return for each layer where a higher contact priority is visible, [B, H, W] bool; None without priorities.
 
-    What is seen has the highest priority that was ever seen at its pixel, so a layer that it does not outrank was
-    kept out by none.
+    The visible class has the highest priority that was ever visible at its pixel, so no other class can hide a layer of
+    at least that priority.
     """
     if not case.has_priorities or not case.has_slots:
         return None
@@ -140,14 +140,14 @@ def _outranked(case: Case) -> list[Tensor] | None:
 
 
 def _front(case: Case, idx: int, layer: LayerMap) -> Tensor:
-    """The highest contact priority of the carried masks of a layer at each pixel, [B, H, W] int16."""
+    """Return the highest contact priority of the carried masks of a layer at each pixel, [B, H, W] int16."""
     masks, priority = _carried_masks(case, idx, layer), case.priority(case.source_batch.labels)[layer.row[:, 0, 0]]
     lowest = torch.iinfo(priority.dtype).min
     return layer.nearest_of_own(torch.where(masks, priority[:, :, None, None], lowest).amax(1))
 
 
 def _closed(case: Case) -> Tensor:
-    """Pixels of the target that pastes leave out, or may have had to, [B, H, W] bool."""
+    """Return the pixels of the target that pastes must skip, or may have had to, [B, H, W] bool."""
     closed = torch.zeros_like(case.pasted)
     if case.config.max_hidden_frac < 1 and case.before.instance_masks is not None:
         masks = case.before.instance_masks

@@ -1,6 +1,6 @@
-"""Checks of instances: who keeps a row, what is left of it, and who is new.
+"""Checks of instances: kept rows, their remaining pixels, and new rows.
 
-Each check computes its expectation from the input, the report's visible layer and the config alone.
+Each check computes its expectation only from the input, the visible layer of the report, and the config.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from segpaste.types.check import not_none
 
 @invariant(Modality.INSTANCE)
 def instance_identity_preserved(case: Case) -> list[Violation]:
-    """An instance of the target with enough left keeps its slot, label and id; a paste has its source's label."""
+    """Check that a target instance with enough pixels left keeps slot, label and id, and a paste its source label."""
     name, before, after = "instance_identity_preserved", case.before, case.after
     want = _source_labels(case)
     wrong, text = case.is_paste & (after.labels != want), ("the label of its source, {want},", "label {label}")
@@ -37,11 +37,11 @@ def instance_identity_preserved(case: Case) -> list[Violation]:
 
 @invariant(Modality.INSTANCE)
 def instance_target_masks_subtract_paste_union(case: Case) -> list[Violation]:
-    """A survivor's mask is its old one without the union of all pastes, and the pastes' masks are that union.
+    """Check that a survivor's mask is its old one without the union of all pastes, and pasted masks are that union.
 
-    Each pasted mask is the nearest read of its source's where its layer is seen; beside a panoptic map a pixel belongs
-    to one of the slots that cover it: to the lowest of those with the highest contact priority. With ClassMix pastes
-    have pixels of no instance too.
+    Each pasted mask is the nearest read of its source mask where its layer is visible. With a panoptic map a pixel
+    belongs to one of the slots that cover it: the lowest of those with the highest contact priority. With ClassMix
+    pastes also have pixels without an instance.
     """
     name = "instance_target_masks_subtract_paste_union"
     masks, slots = not_none(case.after.instance_masks), slice(case.before.max_instances)
@@ -63,7 +63,7 @@ def instance_target_masks_subtract_paste_union(case: Case) -> list[Violation]:
 
 @invariant(Modality.INSTANCE)
 def instance_bbox_recomputed_from_mask(case: Case) -> list[Violation]:
-    """Every box of the output is exactly the box of its mask."""
+    """Check that every box of the output is exactly the box of its mask."""
     want = mask_boxes(not_none(case.after.instance_masks))
     wrong = case.after.instance_valid & (case.after.boxes != want).any(-1)
     text = "the box of the mask, {want}", "box {box}"
@@ -72,7 +72,7 @@ def instance_bbox_recomputed_from_mask(case: Case) -> list[Violation]:
 
 @invariant(Modality.INSTANCE)
 def instance_small_area_dropped(case: Case) -> list[Violation]:
-    """No row has fewer than ``min_area_px`` pixels, no fragment of a survivor is smaller than allowed."""
+    """Check that no row has fewer than ``min_area_px`` pixels and no fragment of a survivor is smaller than allowed."""
     name, config = "instance_small_area_dropped", case.config
     small = case.after.instance_valid & (case.area_after < config.min_area_px)
     values = {"before": case.area_before, "left": case.area_left}
@@ -85,7 +85,7 @@ def instance_small_area_dropped(case: Case) -> list[Violation]:
 
 @invariant(Modality.INSTANCE)
 def instance_hidden_area_limited(case: Case) -> list[Violation]:
-    """Pastes hide at most ``max_hidden_frac`` of an instance of the target."""
+    """Check that pastes hide at most ``max_hidden_frac`` of an instance of the target."""
     most, hidden = as_fraction(case.config.max_hidden_frac), case.area_before - case.area_left
     too_much = case.before.instance_valid & (hidden * most.denominator > case.area_before * most.numerator)
     text = f"at most {case.config.max_hidden_frac:g} of {{area}} px to be hidden", "{hidden} px"
@@ -94,7 +94,7 @@ def instance_hidden_area_limited(case: Case) -> list[Violation]:
 
 @invariant(Modality.INSTANCE)
 def instance_no_same_class_overlap(case: Case) -> list[Violation]:
-    """No pixel belongs to two instances of one class, if that holds for the target and for its sources."""
+    """Check that no pixel belongs to two instances of one class, if this holds for the target and for its sources."""
     if case.after.max_instances == 0:
         return []
     clean_target = ~_overlaps(case.before).flatten(1).any(1)
@@ -111,7 +111,7 @@ def instance_no_same_class_overlap(case: Case) -> list[Violation]:
 
 
 def _source_labels(case: Case) -> Tensor:
-    """The label in its source of the paste in each output slot, [B, K] int64, of no meaning where there is none."""
+    """Return the source label of the paste in each output slot, [B, K] int64, undefined for other slots."""
     if not case.has_slots:
         return torch.zeros_like(case.after.labels)
     rows = case.report.placement.source_idx.gather(1, case.report.slot_layer.clamp(min=0))
@@ -119,7 +119,7 @@ def _source_labels(case: Case) -> Tensor:
 
 
 def _strays(case: Case) -> Tensor:
-    """Pastes whose mask is not what their layer shows of the source's, [B, K] bool."""
+    """Return the pastes whose mask differs from the visible part of the source mask in their layer, [B, K] bool."""
     source, report = case.source_batch, case.report
     strays = torch.zeros_like(case.is_paste)
     if source.instance_masks is None or not case.has_slots:
@@ -141,12 +141,12 @@ def _strays(case: Case) -> Tensor:
 
 
 def mask_boxes(masks: Tensor) -> Tensor:
-    """The xyxy pixel edges of masks [B, K, H, W], float32 [B, K, 4]; zeros for an empty mask."""
+    """Return the xyxy pixel edges of masks [B, K, H, W], float32 [B, K, 4]; zeros for an empty mask."""
     return tight_boxes(masks.flatten(0, 1)).view(*masks.shape[:2], 4)
 
 
 def _overlaps(batch: PaddedBatchedDenseSample) -> Tensor:
-    """Pairs of different slots of one class that share a pixel, [B, K, K] bool."""
+    """Return the pairs of different slots of one class that share a pixel, [B, K, K] bool."""
     masks = not_none(batch.instance_masks)
     same = (batch.labels[:, :, None] == batch.labels[:, None]) & batch.instance_valid[:, :, None]
     same &= ~torch.eye(batch.max_instances, dtype=torch.bool, device=batch.device)

@@ -1,4 +1,4 @@
-"""What holds for keypoints and crowds: points move with their object, and nobody sees what is pasted over."""
+"""Checks of keypoints and crowds: points move with their object, and pasted-over points and crowds are not visible."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from segpaste.types.check import not_none
 from segpaste.types.keypoints import HIDDEN, UNLABELLED, VISIBLE
 
 _ROUNDING = 1e-3
-"""Pixels that a coordinate in float32 may be off."""
+"""Maximum rounding error of a float32 coordinate, pixels."""
 
 
 @invariant(fields=("keypoints", "instance_masks"))
 def keypoints_visible_only_on_own_pixels(case: Case) -> list[Violation]:
     """Check that a visible point of a paste lies on a pixel of its own, one of a survivor on a pixel without paste.
 
-    Survivors keep all else of their points. Those of pastes are where their layer has put them, swapped if it is
-    mirrored, and unlabelled outside of the picture.
+    Survivors keep everything else of their points. The points of a paste are at their place in the layer, swapped if
+    the layer is flipped, and unlabelled outside of the image.
     """
     name, after = "keypoints_visible_only_on_own_pixels", case.after
     points = not_none(after.keypoints)
@@ -43,7 +43,7 @@ def keypoints_visible_only_on_own_pixels(case: Case) -> list[Violation]:
 
 @invariant(fields=("crowd_mask",))
 def crowd_never_under_paste(case: Case) -> list[Violation]:
-    """Check that a pixel is crowd where it was and nothing is pasted over it, and nowhere else."""
+    """Check that a pixel is crowd if and only if it was crowd before and no paste covers it."""
     name = "crowd_never_under_paste"
     before, after = (not_none(batch.crowd_mask)[:, 0] for batch in (case.before, case.after))
     return [
@@ -53,14 +53,14 @@ def crowd_never_under_paste(case: Case) -> list[Violation]:
 
 
 def _survivors(case: Case) -> Tensor:
-    """The points of the target, hidden where something is pasted over them, [B, K_t, P, 3]."""
+    """Return the points of the target, hidden where a paste covers them, [B, K_t, P, 3]."""
     points = not_none(case.before.keypoints).clone()
     points[..., 2][(points[..., 2] == VISIBLE) & _is_covered(points, case)] = HIDDEN
     return points
 
 
 def _pastes(case: Case) -> Tensor:
-    """The points of pastes by their definition, one after the other, [B, K, P, 3] float64; v is the source's."""
+    """Compute the points of pastes by definition, one by one, [B, K, P, 3] float64; v is that of the source."""
     source, report = case.source_batch, case.report
     out = torch.zeros(not_none(case.after.keypoints).shape, dtype=torch.float64)
     if source.keypoints is None or source.keypoint_schema is None:
@@ -86,15 +86,15 @@ def _pastes(case: Case) -> Tensor:
 
 
 def _is_covered(points: Tensor, case: Case) -> Tensor:
-    """Which points lie in the image, edges included, on a pixel that a paste covers, [B, K, P] bool."""
+    """Return whether each point is in the image, edges included, and on a pasted pixel, [B, K, P] bool."""
     inside = (points[..., :2] >= 0) & (points[..., :2] <= valid_extent(case.before)[:, None, None])
     return inside.all(-1) & _at(points, case.pasted[:, None], case)
 
 
 def _at(points: Tensor, masks: Tensor, case: Case) -> Tensor:
-    """The value of masks [B, K or 1, H, W] at the pixel of each point, [B, K, P] bool.
+    """Return the value of masks [B, K or 1, H, W] at the pixel of each point, [B, K, P] bool.
 
-    It is the pixel before on the far edges, and the nearest one outside of the image.
+    On the far edges it is that of the last pixel, and outside of the image that of the nearest one.
     """
     last = valid_extent(case.before)[:, None, None] - 1
     x, y = points[..., :2].floor().long().minimum(last).clamp(min=0).unbind(-1)

@@ -1,4 +1,4 @@
-"""What holds for normals: of unit length, and in the camera frame right-down-forward, mirrored with their layer."""
+"""Checks of normals: unit length, and camera frame right-down-forward, flipped with their layer."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from segpaste.types import Modality, PaddedBatchedDenseSample
 from segpaste.types.check import not_none
 
 TOLERANCE = 1e-4
-"""Of a normal's length, and of its components where nothing is interpolated."""
+"""Tolerance of the length of a normal, and of its components without interpolation."""
 
 _MIN_NORM = 0.05
-"""Mixed normals shorter than this nearly cancel, so that rounded weights decide their direction."""
+"""Minimum length of mixed normals; shorter ones nearly cancel, so that rounded weights decide their direction."""
 
 
 @invariant(Modality.NORMALS)
 def normals_unit_norm_on_valid(case: Case) -> list[Violation]:
-    """Normals have length 1 where the surface that is seen has one, and are 0 where it has none.
+    """Check that normals have length 1 where the visible surface has a normal, and are 0 elsewhere.
 
-    Holds for outputs of inputs that keep it, which `batch_violations` tells.
+    This holds for outputs of inputs that satisfy it, see `batch_violations`.
     """
     name = "normals_unit_norm_on_valid"
     violations = not_unit(name, case.after)
@@ -34,7 +34,7 @@ def normals_unit_norm_on_valid(case: Case) -> list[Violation]:
 
 
 def not_unit(name: str, batch: PaddedBatchedDenseSample) -> list[Violation]:
-    """Where a normal is neither of unit length nor 0."""
+    """Find normals that are neither of unit length nor 0."""
     length = torch.linalg.vector_norm(_vectors(batch), dim=-1)
     wrong = ~(((length - 1).abs() <= TOLERANCE) | (length == 0))
     return found(name, wrong, "a normal of length 1, or 0 where there is none", "length {length}", length=length)
@@ -42,10 +42,10 @@ def not_unit(name: str, batch: PaddedBatchedDenseSample) -> list[Violation]:
 
 @invariant(Modality.NORMALS)
 def normals_camera_frame_convention(case: Case) -> list[Violation]:
-    """Normals stay in the target's camera frame, right-down-forward: a mirrored layer has n_x negated, no other sign.
+    """Check that normals stay in the target's camera frame, right-down-forward: only a flipped layer negates n_x.
 
-    Inside a paste they point where the mixed source normals do, to what the rounding of weights allows; outside they
-    are the target's, bit for bit.
+    Inside a paste they have the direction of the mixed source normals, up to the rounding of weights; outside they are
+    those of the target, bit for bit.
     """
     name, before, after = "normals_camera_frame_convention", _vectors(case.before), _vectors(case.after)
     changed = ~case.pasted & (before != after).any(-1)
@@ -64,12 +64,12 @@ def normals_camera_frame_convention(case: Case) -> list[Violation]:
 
 
 def _mixed(layer: LayerMap, normals: Tensor) -> Tensor:
-    """Source normals [S, H_s, W_s, 3] mixed linearly and mirrored with the layer, [B, H, W, 3], not normalised."""
+    """Return source normals [S, H_s, W_s, 3] mixed linearly and flipped with the layer, [B, H, W, 3], unnormalised."""
     pairs = zip(layer.taps(normals), layer.weights(), strict=True)
     x, y, z = torch.stack([value * weight[..., None] for value, weight in pairs]).sum(0).unbind(-1)
     return torch.stack([torch.where(layer.hflip, -x, x), y, z], -1)
 
 
 def _vectors(batch: PaddedBatchedDenseSample) -> Tensor:
-    """Normals with their components last, [B, H, W, 3]."""
+    """Return normals with their components last, [B, H, W, 3]."""
     return not_none(batch.normals).movedim(1, -1).contiguous()

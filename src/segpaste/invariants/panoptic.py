@@ -1,6 +1,6 @@
-"""What holds for panoptic maps: things have ids and masks, stuff has neither and is not wiped out.
+"""Checks of panoptic maps: things have ids and masks, stuff has neither and does not disappear.
 
-The two checks that speak of one batch alone, `thing_stuff_inconsistent` and `not_bijective`, serve inputs too.
+The two checks of a single batch, `thing_stuff_inconsistent` and `not_bijective`, are for inputs too.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from segpaste.types.check import not_none
 
 @invariant(Modality.PANOPTIC, taxonomy=True)
 def panoptic_thing_stuff_consistent(case: Case) -> list[Violation]:
-    """A pixel has id 0 if and only if its class is stuff, ignored pixels aside; what a dropped thing leaves is ignored.
+    """Check that a pixel has id 0 if and only if its class is stuff, except ignored pixels.
 
-    Holds for outputs of inputs that keep it, which `batch_violations` tells.
+    The remaining pixels of a dropped thing are ignored. This holds for outputs of inputs that satisfy it, see
+    `batch_violations`.
     """
     name, labels = "panoptic_thing_stuff_consistent", not_none(case.after.semantic_maps)
     wrong = case.orphans & (labels != case.config.ignore_index)
@@ -33,7 +34,7 @@ def panoptic_thing_stuff_consistent(case: Case) -> list[Violation]:
 
 
 def thing_stuff_inconsistent(name: str, batch: PaddedBatchedDenseSample, schema: PanopticSchema) -> list[Violation]:
-    """Where a thing has id 0, or anything else has an id."""
+    """Find things with id 0, and other pixels with an id."""
     semantic, ids = not_none(batch.semantic_maps), not_none(batch.panoptic_maps)
     things, stuff = (
         torch.isin(semantic, torch.tensor([c for c, k in schema.classes.items() if k == kind], device=batch.device))
@@ -51,15 +52,15 @@ def thing_stuff_inconsistent(name: str, batch: PaddedBatchedDenseSample, schema:
 
 @invariant(Modality.PANOPTIC, Modality.INSTANCE)
 def panoptic_pixel_bijection(case: Case) -> list[Violation]:
-    """Every pixel with an id lies in exactly one mask, the one of that id, and every other pixel in none.
+    """Check that every pixel with an id lies in exactly one mask, that of the id, and every other pixel in none.
 
-    Holds for outputs of inputs that keep it, which `batch_violations` tells.
+    This holds for outputs of inputs that satisfy it, see `batch_violations`.
     """
     return not_bijective("panoptic_pixel_bijection", case.after)
 
 
 def not_bijective(name: str, batch: PaddedBatchedDenseSample) -> list[Violation]:
-    """Where ids and masks do not correspond one to one."""
+    """Find pixels where ids and masks do not correspond one to one."""
     ids = not_none(batch.panoptic_maps)
     count, total = _masks_and_ids(batch, batch.instance_valid)
     wanted = (ids != 0).to(torch.int64)
@@ -73,9 +74,10 @@ def not_bijective(name: str, batch: PaddedBatchedDenseSample) -> list[Violation]
 
 @invariant(Modality.INSTANCE)
 def panoptic_fresh_instance_ids(case: Case) -> list[Violation]:
-    """Pastes have the ids ``max target id + 1, + 2, ...`` in slot order, in the rows and in the panoptic map.
+    """Check that pastes have the ids ``max target id + 1, + 2, ...`` in slot order, in rows and panoptic map.
 
-    Elsewhere the map is the target's, 0 where a dropped instance was. Without a panoptic map the rows are checked.
+    Elsewhere the map is that of the target, with 0 for dropped instances. Without a panoptic map only the rows are
+    checked.
     """
     name, before, after = "panoptic_fresh_instance_ids", case.before, case.after
     ids = not_none(after.instance_ids)
@@ -96,7 +98,7 @@ def panoptic_fresh_instance_ids(case: Case) -> list[Violation]:
 
 
 def _masks_and_ids(batch: PaddedBatchedDenseSample, counted: Tensor) -> tuple[Tensor, Tensor]:
-    """How many masks of counted rows [B, K] lie on each pixel, and the sum of their ids; [B, H, W] int64 both."""
+    """Return the number of masks of counted rows [B, K] at each pixel, and the sum of their ids, [B, H, W] int64."""
     masks, ids = not_none(batch.instance_masks), not_none(batch.instance_ids).to(torch.int64)
     count = torch.zeros_like(masks[:, :1].sum(1))
     total = torch.zeros_like(count)
@@ -109,10 +111,9 @@ def _masks_and_ids(batch: PaddedBatchedDenseSample, counted: Tensor) -> tuple[Te
 
 @invariant(Modality.PANOPTIC, Modality.INSTANCE, taxonomy=True)
 def panoptic_contact_priority(case: Case) -> list[Violation]:
-    """No paste is seen over a class of higher ``contact_priority``, nor over a paste of such a class.
+    """Check that no paste is visible over a class of higher ``contact_priority``, nor over a paste of such a class.
 
-    Of two pastes the higher may yet be the one that depth hides, so where both sides have depth only the target is
-    looked at.
+    Depth may hide the paste of higher priority, so if both sides have depth only the target is checked.
     """
     if not case.has_priorities:
         return []
@@ -130,7 +131,7 @@ def panoptic_contact_priority(case: Case) -> list[Violation]:
 
 
 def _highest_priority(case: Case) -> Tensor:
-    """Of the pastes of the output that could be seen at a pixel, [B, H, W] int16; below all where there is none."""
+    """Return the highest priority of the pastes that may be visible at a pixel, [B, H, W] int16, or its minimum."""
     source, report = case.source_batch, case.report
     lowest = torch.iinfo(torch.int16).min
     highest = torch.full_like(report.visible_layer, lowest, dtype=torch.int16)
@@ -154,7 +155,7 @@ def _highest_priority(case: Case) -> Tensor:
 
 
 class _StuffAreas(NamedTuple):
-    """Pixels of each class, [B, num_classes]; ``short`` marks stuff that pastes drove below a threshold."""
+    """Pixels of each class, [B, num_classes]; ``short`` marks stuff that pastes reduced below a threshold."""
 
     before: Tensor
     left: Tensor
@@ -179,7 +180,7 @@ def _stuff_areas(case: Case) -> _StuffAreas:
 
 
 def stuff_made_ignore(case: Case) -> Tensor:
-    """Pixels that the policy ``ignore`` takes from stuff driven below a threshold, [B, H, W] bool."""
+    """Return the pixels of stuff below a threshold that the policy ``ignore`` makes ignored, [B, H, W] bool."""
     if case.panoptic is None or case.panoptic.stuff_policy != "ignore" or case.before.semantic_maps is None:
         return torch.zeros_like(case.pasted)
     short = _stuff_areas(case).short
@@ -191,10 +192,10 @@ def stuff_made_ignore(case: Case) -> Tensor:
 
 @invariant(Modality.PANOPTIC, Modality.SEMANTIC, taxonomy=True)
 def panoptic_stuff_area_threshold(case: Case) -> list[Violation]:
-    """A stuff class driven below ``tau_stuff_frac`` of its area or ``tau_stuff_px`` is given back, or made ignore.
+    """Check that a stuff class below ``tau_stuff_frac`` of its area or ``tau_stuff_px`` is given back, or ignored.
 
     Returns:
-        One violation for each image and class that lost too much.
+        One violation for each image and class that lost too many pixels.
     """
     name, panoptic = "panoptic_stuff_area_threshold", not_none(case.panoptic)
     if panoptic.stuff_policy == "ignore":

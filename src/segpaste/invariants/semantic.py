@@ -1,4 +1,4 @@
-"""What holds for semantic maps: one class per pixel, never mixed, and the ignored stays ignored."""
+"""Checks of semantic maps: one class per pixel, never mixed, and ignored pixels stay ignored."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from segpaste.types.check import not_none
 
 @invariant(Modality.SEMANTIC)
 def semantic_single_class_per_pixel(case: Case) -> list[Violation]:
-    """A pixel has one class: the nearest source pixel's in a paste, elsewhere the target's, or ignore."""
+    """Check that a pixel has one class: in pastes that of the nearest source pixel, elsewhere its own, or ignore."""
     name, before, after = "semantic_single_class_per_pixel", _semantic(case.before), _semantic(case.after)
     if after.shape != before.shape or after.dtype != torch.int64:
         came = f"{list(after.shape)} {after.dtype}"
@@ -30,9 +30,9 @@ def semantic_single_class_per_pixel(case: Case) -> list[Violation]:
 
 @invariant(Modality.SEMANTIC)
 def semantic_ignore_preserved(case: Case) -> list[Violation]:
-    """Ignored pixels of the target stay, those of a source are not pasted, and no rule but two makes new ones.
+    """Check that ignored pixels of the target stay, those of a source are not pasted, and only two rules make new ones.
 
-    The two, both panoptic: what a dropped thing leaves, and stuff that ``stuff_policy="ignore"`` gives up.
+    Both rules are panoptic: the rest of a dropped thing, and stuff with ``stuff_policy="ignore"``.
     """
     name, ignore = "semantic_ignore_preserved", case.config.ignore_index
     before, after = _semantic(case.before) == ignore, _semantic(case.after) == ignore

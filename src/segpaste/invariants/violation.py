@@ -1,4 +1,4 @@
-"""How a check says what is wrong."""
+"""Violations that a check returns, and the error that lists them."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class Violation:
     """One rule that one image breaks.
 
     Attributes:
-        invariant: the check's name.
-        image_idx: the row of the batch.
-        expected: what the rule asks for.
-        came: what the batch holds, and where.
+        invariant: name of the check.
+        image_idx: row of the batch.
+        expected: expectation of the rule.
+        came: value in the batch, and its place.
     """
 
     invariant: str
@@ -36,7 +36,7 @@ class Violation:
 
 
 class InvariantError(AssertionError):
-    """A batch breaks an invariant; ``violations`` holds all that were found, the message the first of them."""
+    """Error raised for violations; ``violations`` has all of them, the message the first ones."""
 
     def __init__(self, violations: Iterable[Violation]) -> None:
         self.violations = tuple(violations)
@@ -49,13 +49,13 @@ class InvariantError(AssertionError):
 
 
 def found(name: str, bad: Tensor, expected: str, came: str, **values: Tensor) -> list[Violation]:
-    """One violation for each image that has a True in ``bad``, telling of its first one.
+    """Return one violation for each image that has a True in ``bad``, with the values at its first place.
 
     Args:
-        name: the check's.
+        name: name of the check.
         bad: bool, [B] per image, [B, K] per slot or [B, H, W] per pixel.
         expected: format string over ``values`` at that place.
-        came: format string, too.
+        came: format string over ``values``, too.
         values: tensors whose first dimensions are those of ``bad``.
     """
     if not bool(bad.any()):

@@ -1,4 +1,4 @@
-"""Named recipes: what a published or well-tried training does, as a configuration of a paste and of its loader."""
+"""Named recipes: configurations of a paste and its loader, from published or well-tried trainings."""
 
 from segpaste.presets.preset import LoaderOptions, Preset
 from segpaste.presets.recipes import get_preset, list_presets, register_preset

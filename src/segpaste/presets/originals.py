@@ -1,4 +1,4 @@
-"""Presets that do what the copy-paste of a paper or of another library does, compared with it on fixed draws."""
+"""Presets that do the same as the copy-paste of a paper or of another library, compared with it on fixed draws."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from segpaste.augmentation import BatchCopyPasteConfig, HarmonizeConfig, Placeme
 from segpaste.presets.preset import LoaderOptions, Preset
 
 ALL = 10_000
-"""More objects than an image has."""
+"""Number of objects larger than that of any image."""
 
 IN_PLACE: dict[str, Any] = {
     "position": "keep",
@@ -16,13 +16,13 @@ IN_PLACE: dict[str, Any] = {
     "partial": "clip",
     "min_visible_frac": 0.0,
 }
-"""Placement of objects where they are in their image, cut at the border of the target."""
+"""Placement of objects at their place in their image, cut at the border of the target."""
 
 EVERY_OBJECT = SourceConfig(whole_only=False)
-"""Objects at the border of their image, too: the originals do not look at borders."""
+"""Source with the objects at the border of their image, too: the originals do not look at borders."""
 
 LEAST_COVERING: dict[str, Any] = {"k_range": (ALL, ALL), "max_cover_frac": 0.3, "candidate_frac": 0.5}
-"""Half of the objects that cover less than 0.3 of every box, those that cover the least."""
+"""Choice of half of the objects that cover less than 0.3 of every box: those that cover the least."""
 
 SIMPLE_COPY_PASTE = Preset(
     name="simple_copy_paste",

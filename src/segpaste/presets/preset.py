@@ -1,4 +1,4 @@
-"""What a preset is."""
+"""Preset: a named recipe of a loader and a paste."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from segpaste.types import PanopticSchema
 
 
 class LoaderOptions(StrictConfig):
-    """The jitter of single photos before any is pasted: options of `segpaste.create_coco_dataloader`.
+    """Jitter of single images before a paste: options of `segpaste.create_coco_dataloader`.
 
     Attributes:
-        size: (H, W) of every sample, or the side of a square, pixels.
-        scale_range: of large-scale jitter.
-        hflip_prob: the probability of a mirrored photo.
+        size: size (H, W) of every sample, or the side of a square, pixels.
+        scale_range: range of the scale of large-scale jitter.
+        hflip_prob: probability of flipping an image.
     """
 
     size: PositiveInt | tuple[PositiveInt, PositiveInt] = 512
@@ -33,14 +33,14 @@ class LoaderOptions(StrictConfig):
 
 
 class Preset(SavedConfig):
-    """A recipe with a name; it loads from and saves to YAML and JSON.
+    """Recipe with a name; it can be loaded from and saved to YAML and JSON.
 
     Attributes:
         name: lower case words joined by underscores.
-        summary: what it is for, one line.
-        reproduces: what it follows, and where it differs.
-        loader: what happens to each photo before.
-        config: what a paste may do.
+        summary: purpose, in one line.
+        reproduces: reference that it follows, with the differences.
+        loader: options of the loader.
+        config: configuration of the paste.
     """
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
@@ -50,10 +50,10 @@ class Preset(SavedConfig):
     config: BatchCopyPasteConfig = BatchCopyPasteConfig()
 
     def config_for(self, schema: PanopticSchema | None = None, **changes: Any) -> BatchCopyPasteConfig:
-        """The configuration with a dataset's things and stuff, and with other values, nested as in YAML.
+        """Return the configuration with the things and stuff of a dataset, and with changed values, nested as in YAML.
 
         Raises:
-            ValueError: (pydantic's) an unknown key or value.
+            ValueError: (pydantic's) a key or value is unknown.
         """
         values = merged(self.config.model_dump(), changes)
         if schema is not None:

@@ -1,4 +1,4 @@
-"""Presets by name, those that come with the package first."""
+"""Registry of presets by name, with the presets of this package."""
 
 from __future__ import annotations
 
@@ -125,10 +125,10 @@ _known = {recipe.name: recipe for recipe in _RECIPES}
 
 
 def register_preset(preset: Preset) -> Preset:
-    """Make a preset known by its name; returns it.
+    """Register a preset by its name; return it.
 
     Raises:
-        ValueError: another one has the name.
+        ValueError: another preset has the name.
     """
     if _known.get(preset.name, preset) != preset:
         raise ValueError(f"register_preset: expected a name that is free, got {preset.name!r}; give it another one")
@@ -137,10 +137,10 @@ def register_preset(preset: Preset) -> Preset:
 
 
 def get_preset(name: str) -> Preset:
-    """The preset of this name.
+    """Return the preset of this name.
 
     Raises:
-        ValueError: there is none, naming the nearest.
+        ValueError: there is none; the message has the nearest name.
     """
     if name not in _known:
         near = difflib.get_close_matches(name, _known, n=1, cutoff=0.0)[0]
@@ -149,5 +149,5 @@ def get_preset(name: str) -> Preset:
 
 
 def list_presets() -> list[str]:
-    """All names, sorted."""
+    """Return all names, sorted."""
     return sorted(_known)

@@ -1,7 +1,7 @@
-"""Ranges of sizes for pasted objects of each class, from the sizes that the class has in a dataset.
+"""Ranges of sizes for the pasted objects of each class, from the sizes of the class in a dataset.
 
-Not for sizes that should follow the crops themselves: those are scaled relative to their image by default. The mean and
-the deviation of a class decide the size of its pastes, as in Zhao et al., "X-Paste: Revisiting Scalable Copy-Paste for
+Not for sizes relative to the crops: that is the default scaling, relative to the image of the crop. The mean and the
+deviation of a class determine the size of its pastes, as in Zhao et al., "X-Paste: Revisiting Scalable Copy-Paste for
 Instance Segmentation using CLIP and StableDiffusion", ICML 2023, https://arxiv.org/abs/2212.03863.
 """
 
@@ -16,18 +16,18 @@ from segpaste.types import DenseSample
 
 
 def class_size_ranges(samples: Iterable[DenseSample], side: float) -> dict[int, SizeRange]:
-    """Return the range of sizes that has the mean and the deviation of each class.
+    """Return, for each class, the range of sizes with the mean and the deviation of its objects.
 
     The size of an object is the longer side of its box over the square root of the area of its image. Sizes are drawn
-    uniformly from a range, so it reaches the square root of 3 deviations below and above the mean.
+    uniformly from a range, so it extends to the square root of 3 deviations below and above the mean.
 
     Args:
         samples: images with boxes, read once.
-        side: square root of the area of the images that are pasted into, pixels.
+        side: square root of the area of the target images, pixels.
 
     Returns:
-        Class id to range in pixels, from 1 to ``side``, for ``placement.class_sizes``. Classes without a box are left
-        out.
+        Range in pixels of each class id, from 1 to ``side``, for ``placement.class_sizes``. Classes without a box are
+        left out.
 
     Raises:
         ValueError: ``side`` is below 1.

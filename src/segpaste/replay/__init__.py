@@ -1,16 +1,16 @@
-"""The record of an augmented sample, and its re-run.
+"""Records of augmented samples, and their replay.
 
-A record is one line of JSON: what pasted (version, config), into which sample (the five numbers that name it), from
-which samples, and where. With the dataset it makes the sample again, bit for bit, on another batch size and another
-backend:
+A record is one line of JSON: the version and config of the paste, the key of the target sample (five numbers), the
+keys of its sources, and the placement. With the dataset it gives the sample again, bit for bit, with any batch size and
+on any backend:
 
     >>> out, report = augment(batch, return_report=True)
     >>> lines = [record.to_json() for record in records(augment, batch, out, report)]
     >>> sample = replay(ReplayRecord.from_json(lines[0]), loader.sample_for)
 
-Nothing is drawn again: the placement is read from the record, and only the target and the sources that it names are
-read. (Which classes ClassMix chose follows from the seed and the sources.) Not for a dataset that gives another sample
-at each reading: take its draws from the sample's seed instead.
+Nothing is drawn again: the placement is in the record, and only the target and the sources that it names are read. (The
+classes of ClassMix follow from the seed and the sources.) The dataset must give the same sample at each read: let it
+draw from the seed of the sample.
 """
 
 from segpaste.replay.record import RecordedLayer, ReplayError, ReplayRecord, read_records

@@ -1,7 +1,7 @@
-"""What a record keeps of floats: means over the cells of a grid, compared with a tolerance.
+"""Means of the float fields of a record over the cells of a grid, compared with a tolerance.
 
-No two backends compute all floats to the last bit, so a digest cannot cover depth, normals and images of floats. Their
-means differ between backends by far less than the tolerance, and those of another depth map by more.
+Backends differ in the last bits of floats, so a digest cannot cover depth, normals and float images. The means of two
+backends differ by far less than the tolerance, and those of two depth maps by more.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from segpaste.types import FIELDS, PaddedBatchedDenseSample
 Means = Mapping[str, tuple[float, ...]]
 
 GRID = 4
-"""Cells along each side of the canvas."""
+"""Number of cells along each side of the canvas."""
 
 TOLERANCE = 1e-4
-"""Of the largest mean of a field: ten times what backends may differ by."""
+"""Tolerance relative to the largest mean of a field: ten times the maximum difference of backends."""
 
 
 def float_means(batch: PaddedBatchedDenseSample, b: int) -> dict[str, tuple[float, ...]]:
-    """Return the floats of row ``b`` but for those of instances, by the name of their field.
+    """Return the float fields of row ``b``, except those of instances, by name.
 
     Returns:
-        Of a dense field the mean of each cell, [channels * GRID * GRID], pixels that are not valid counted as 0; of
-        others, as camera intrinsics, the values. Six significant digits.
+        For a dense field the mean of each cell, [channels * GRID * GRID], with invalid pixels counted as 0; for
+        others, such as camera intrinsics, the values. Six significant digits.
     """
     found = {}
     for field in FIELDS:
@@ -45,7 +45,7 @@ def float_means(batch: PaddedBatchedDenseSample, b: int) -> dict[str, tuple[floa
 
 
 def differing(recorded: Means, found: Means) -> list[str]:
-    """The names of the fields whose means are not the recorded ones, or that only one of both has."""
+    """Return the names of the fields whose means differ, or that exist on one side only."""
     if recorded.keys() != found.keys():
         return sorted(recorded.keys() ^ found.keys())
     return [name for name, values in recorded.items() if not _close(values, found[name])]

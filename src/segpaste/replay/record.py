@@ -1,4 +1,4 @@
-"""The form of a replay record: one line of JSON, strict about types, without tensors or pickles."""
+"""Form of a replay record: one line of JSON, with strict types, without tensors or pickles."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ _Size = Annotated[int, Field(ge=1, le=1 << 20)]
 
 
 class ReplayError(ValueError):
-    """A record cannot be read, or does not give the sample that it was made of; one line says why."""
+    """Error raised for a record that cannot be read, or does not reproduce its sample; its one line says why."""
 
 
 class _Record(BaseModel):
-    """Strict about types; keys that it does not know are left aside, for fields are only ever added."""
+    """Base with strict types; unknown keys are ignored, because later versions only add fields."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
 
 
 class RecordedLayer(_Record):
-    """One layer of a placement that carries something.
+    """Layer of a placement with at least one paste.
 
     Attributes:
-        layer: which of the L layers; later ones lie over earlier ones.
-        source: the five numbers of the source's `segpaste.seeding.SampleKey`; None for a crop of a bank.
-        crop: its index, for a crop of a bank.
-        label: the class that it was pasted with.
-        scale_num: the numerators of the scales of (x, y).
-        scale_den: their denominators.
-        translate: (x, y), whole pixels.
-        hflip: mirrored about the source's valid width, before scaling.
-        slots: the source's instance slots as they were placed, ascending; some may not be seen in the result. With
-            ClassMix there may be none: what it pastes follows from source and seed.
+        layer: index among the L layers; later layers are above earlier ones.
+        source: five numbers of the source's `segpaste.seeding.SampleKey`; None for a crop of a bank.
+        crop: index of a crop of a bank.
+        label: pasted class of a crop of a bank.
+        scale_num: numerators of the scales of (x, y).
+        scale_den: denominators of the scales of (x, y).
+        translate: translation (x, y), whole pixels.
+        hflip: flipped about the valid width of the source, before scaling.
+        slots: placed instance slots of the source, ascending; some may be hidden in the result. With ClassMix there may
+            be none: its pastes follow from source and seed.
     """
 
     layer: int = Field(ge=0)
@@ -62,16 +62,16 @@ class RecordedLayer(_Record):
 
     @property
     def stands_still(self) -> bool:
-        """It is neither scaled, moved nor mirrored."""
+        """True if the layer is not scaled, moved or flipped."""
         return self.scale_num == self.scale_den and self.translate == (0, 0) and not self.hflip
 
 
 class RecordedPhoto(_Record):
-    """A photo that a sample was read from.
+    """Image that a sample was read from.
 
     Attributes:
-        index: of the photo in the dataset.
-        window: (top, left, height, width) that was cut out of it, pixels after the jitter; None for the whole photo.
+        index: index of the image in the dataset.
+        window: window (top, left, height, width) of the crop, pixels after the jitter; None for the whole image.
     """
 
     index: int = Field(ge=0)
@@ -79,12 +79,12 @@ class RecordedPhoto(_Record):
 
 
 class RecordedJitter(_Record):
-    """The large-scale jitter of every photo, see `segpaste.datasets.make_large_scale_jittering`.
+    """Large-scale jitter of every image, see `segpaste.datasets.make_large_scale_jittering`.
 
     Attributes:
-        size: (H, W) of every sample.
-        scale_range: of the random factor.
-        hflip_prob: the probability of flipping a photo.
+        size: size (H, W) of every sample.
+        scale_range: range of the random scale.
+        hflip_prob: probability of flipping an image.
     """
 
     size: tuple[_Size, _Size]
@@ -93,27 +93,27 @@ class RecordedJitter(_Record):
 
 
 class ReplayRecord(_Record):
-    """What made one augmented sample.
+    """Record of one augmented sample.
 
     Attributes:
-        adr_version: of the form of the record.
-        segpaste_version: of the package that pasted.
-        config: of the paste.
-        target: the five numbers of the target's `segpaste.seeding.SampleKey`.
-        canvas_size: (H, W) of the batch.
-        max_instances: K, the instance slots of the batch that was given to the module.
-        layers: the placement.
-        digest: `row_digest` of the result, or None where it was not taken.
-        float_means: `segpaste.replay._float_means.float_means` of the result: what the digest leaves out. None where it
-            was not taken.
-        dataset: a name of the dataset's content, if the writer of the record gave one.
-        bank: the version of the bank that the crops are of.
-        name: what the writer calls the result, if anything.
-        photos: the photo of each of ``sample_keys``, where the writer of the record read them from a dataset by index.
-        jitter: of these photos; None if they keep their size.
-        crop_size: (h, w) of the crops, where they were cut out at the size of their photos: the version of ``bank`` is
-            that of `segpaste.bank.DatasetBank` for any size.
-        sources_apart: the sources are no rows of the target's batch: their canvases have sizes of their own.
+        adr_version: version of the form of the record.
+        segpaste_version: version of the package that pasted.
+        config: configuration of the paste.
+        target: five numbers of the target's `segpaste.seeding.SampleKey`.
+        canvas_size: size (H, W) of the batch.
+        max_instances: number of instance slots of the input batch, K.
+        layers: placement.
+        digest: `row_digest` of the result, or None if it was not taken.
+        float_means: `segpaste.replay._float_means.float_means` of the result, which the digest does not cover, or None
+            if they were not taken.
+        dataset: name of the content of the dataset, if given.
+        bank: version of the bank of the crops.
+        name: name of the result, if given.
+        photos: image of each of ``sample_keys``, if they were read from a dataset by index.
+        jitter: jitter of these images; None if they keep their size.
+        crop_size: size (h, w) of crops that were cut out at their size in their images; ``bank`` is then the version of
+            a `segpaste.bank.DatasetBank` of any size.
+        sources_apart: True if the sources are no rows of the target's batch, and have their own canvas sizes.
     """
 
     adr_version: Literal["0001"] = "0001"
@@ -166,25 +166,25 @@ class ReplayRecord(_Record):
 
     @property
     def sample_keys(self) -> list[SampleKey]:
-        """The samples that a replay reads, each once: the target, then the sources in the order of the layers."""
+        """Keys of the samples that a replay reads, each once: the target, then the sources in order of the layers."""
         keys = (self.target, *(layer.source for layer in self.layers))
         return [SampleKey(*key) for key in dict.fromkeys(keys) if key is not None]
 
     @property
     def num_pastes(self) -> int:
-        """Pastes that were placed."""
+        """Number of placed pastes."""
         return sum(len(layer.slots) for layer in self.layers)
 
     def to_json(self) -> str:
-        """One line, without a line break at its end."""
+        """Return the record as one line of JSON, without a line break."""
         return self.model_dump_json()
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """The inverse of `to_json`.
+        """Parse a record: the inverse of `to_json`.
 
         Raises:
-            ReplayError: no JSON, another ``adr_version``, or a field that is missing or not what it must be.
+            ReplayError: the text is no JSON, has another ``adr_version``, or a field is missing or invalid.
         """
         try:
             values = json.loads(text)
@@ -204,10 +204,10 @@ class ReplayRecord(_Record):
 
 
 def _check_scale(layer: RecordedLayer, paste_config: BatchCopyPasteConfig) -> None:
-    """The scale may have been drawn; on patches it must be one for which the image filter has taps."""
+    """Check the scale: it must be one that can be drawn; on patches, one for which the image filter has taps."""
     config = paste_config.placement
     low, high = scale_limits(config)
-    if paste_config.source.relative_to == "photo":  # of a crop that was shrunk
+    if paste_config.source.relative_to == "photo":  # the crop may have been shrunk
         high = LARGEST_NUM
     pairs = list(zip(layer.scale_num, layer.scale_den, strict=True))
     if config.patch_aligned_paste:
@@ -221,7 +221,7 @@ def _check_scale(layer: RecordedLayer, paste_config: BatchCopyPasteConfig) -> No
 
 
 def read_records(path: str | PathLike[str]) -> list[ReplayRecord]:
-    """The records of a file with one per line, which `ReplayRecord.to_json` wrote; empty lines are passed over.
+    """Read a file of records, one per line, written by `ReplayRecord.to_json`; empty lines are skipped.
 
     Raises:
         ReplayError: a line is no record; the message has its number.
@@ -234,7 +234,7 @@ def read_records(path: str | PathLike[str]) -> list[ReplayRecord]:
             f"{path}: expected replay records in UTF-8, got other bytes; is it the right file?"
         ) from error
     found: list[ReplayRecord] = []
-    configs: dict[BatchCopyPasteConfig, BatchCopyPasteConfig] = {}  # records of one run share theirs
+    configs: dict[BatchCopyPasteConfig, BatchCopyPasteConfig] = {}  # shared by the records of one run
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
@@ -247,7 +247,7 @@ def read_records(path: str | PathLike[str]) -> list[ReplayRecord]:
 
 
 def _first_of(error: ValidationError) -> str:
-    """The first of pydantic's errors, in one line."""
+    """Return the first of pydantic's errors, in one line."""
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"])
     message = first["msg"].removeprefix("Value error, ")

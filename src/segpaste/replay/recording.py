@@ -1,4 +1,4 @@
-"""From a forward to its records."""
+"""Recording: the records of a call of the module."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ def records(
     dataset: str | None = None,
     with_digest: bool = True,
 ) -> list[ReplayRecord]:
-    """The record of every image of a batch; waits for the device.
+    """Return the record of every image of a batch; this waits for the device.
 
     Args:
-        module: what pasted.
-        batch: its input, with ``sample_keys`` (a module that works in place has made it the output).
+        module: module that pasted.
+        batch: its input, with ``sample_keys`` (the same object as ``out`` if the module works in place).
         out: its output.
-        report: of that call.
-        staged: the crops that were given to it, of a bank.
-        dataset: a name of the dataset's content, such as a digest of its annotations.
-        with_digest: take a digest of every result, and the means of its floats, so that a replay that gives another
-            one is an error.
+        report: its report.
+        staged: staged crops of a bank, if it was called with them.
+        dataset: name of the content of the dataset, such as a digest of its annotations.
+        with_digest: store a digest of every result, and the means of its floats, so that a replay with another result
+            is an error.
 
     Raises:
-        ValueError: the batch has no keys, or keys that its seeds do not come from; its images are of half precision,
-            its instances not in the first slots, or the sources neither rows of the batch nor the staged crops: what a
-            record cannot name.
+        ValueError: the record cannot name the samples: the batch has no keys, or seeds that do not come from them; its
+            images are of half precision; its instances are not in the first slots; or the sources are neither rows of
+            the batch nor the staged crops.
     """
     _check_named(module, batch, out, staged)
     assert batch.sample_keys is not None
@@ -72,9 +72,9 @@ def records(
 
 
 def row_digest(batch: PaddedBatchedDenseSample, b: int) -> str:
-    """Return the SHA-256 of what is equal in row ``b`` on every backend: integers, masks, all of instances.
+    """Return the SHA-256 of the values of row ``b`` that are equal on every backend: integers, masks, instance fields.
 
-    Of other floats it covers the shape; `segpaste.replay._float_means.float_means` has their means.
+    For other floats it covers the shape; `segpaste.replay._float_means.float_means` has their means.
     """
     digest = hashlib.sha256()
     valid = batch.instance_valid[b].cpu()
@@ -93,7 +93,7 @@ def row_digest(batch: PaddedBatchedDenseSample, b: int) -> str:
 
 
 def _pieces(row: Tensor, valid: Tensor) -> Iterator[NDArray[Any]]:
-    """The valid slots [K, ...] in pieces of whole bytes of bits: a copy of all masks of a large photo is large."""
+    """Yield the valid slots of [K, ...] in pieces of whole bytes of bits, since a copy of all masks may be large."""
     slots = torch.nonzero(valid).flatten().tolist()
     if row[:1].numel() % 8 == 0:
         yield from (row[slot : slot + 1].numpy() for slot in slots)
@@ -105,7 +105,7 @@ def _pieces(row: Tensor, valid: Tensor) -> Iterator[NDArray[Any]]:
 def _check_named(
     module: BatchCopyPaste, batch: PaddedBatchedDenseSample, out: PaddedBatchedDenseSample, staged: StagedCrops | None
 ) -> None:
-    """All that a record must say can be said with the keys of the batch and the crops' indices."""
+    """Check that the keys of the batch and the indices of the crops can name everything in a record."""
     if batch.sample_keys is None:
         raise ValueError(
             "records: expected sample_keys in the batch, got None; EpochDataLoader fills them, to_padded takes them"
@@ -137,7 +137,7 @@ def _check_named(
 
 
 def _names(staged: StagedCrops | None, keys: list[SampleKey]) -> list[dict[str, Any]]:
-    """What names each row of the source batch in a record."""
+    """Return the fields that name each row of the source batch in a record."""
     if staged is None:
         return [{"source": key} for key in keys]
     crops, labels = staged.crop_idx.flatten().tolist(), staged.class_ids.flatten().tolist()
@@ -145,7 +145,7 @@ def _names(staged: StagedCrops | None, keys: list[SampleKey]) -> list[dict[str, 
 
 
 def _layers(report: PasteReport, names_of: list[dict[str, Any]], has_rest: bool) -> list[tuple[RecordedLayer, ...]]:
-    """For each image the layers that carry something; with ``has_rest`` the last slot is no instance."""
+    """Return the layers of each image that have a paste; with ``has_rest`` the last slot is no instance."""
     placement = report.placement
     drawn = report.drawn.cpu()
     names = ("source_idx", "scale_num", "scale_den", "translate", "hflip")

@@ -1,4 +1,4 @@
-"""Rerun of a record, back to its sample."""
+"""Replay of a record: its sample is made again."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ def replay(
     """Make the sample of a record again.
 
     Args:
-        record: of the sample.
-        read: gives the sample that a key names as it stood in the batch, jitter and padding included; the target is
-            read first. `segpaste.datasets.EpochDataLoader.sample_for` is such a function. With ``sources_apart`` the
-            sources are given as they were read, each in its own size.
-        bank: the one that the crops of the record are of; with ``crop_size`` a `segpaste.bank.DatasetBank`.
-        device: where to paste.
+        record: record of the sample.
+        read: function that returns the sample of a key as it was in the batch, with jitter and padding, such as
+            `segpaste.datasets.EpochDataLoader.sample_for`; the target is read first. With ``sources_apart`` it returns
+            each source in its own size.
+        bank: bank of the crops of the record; with ``crop_size`` a `segpaste.bank.DatasetBank`.
+        device: device of the paste.
 
     Raises:
-        ReplayError: what was read does not fit the record, or the result is not the recorded one.
+        ReplayError: the samples do not fit the record, or the result is not the recorded one.
     """
     staged = None if record.bank is None else _staged(record, bank).to(device)
     samples = _samples_of(record, read)
@@ -54,15 +54,15 @@ def replay(
     batch = _batch_of(record, samples, record.sample_keys, record.max_instances).to(device)
     source = _RecordedSource(record, staged, apart)
     del samples
-    config = record.config  # in place where that is possible, for the masks of a large photo are large
+    config = record.config  # in place if possible, because the masks of a large image are large
     in_place = record.photos is not None and config.placement.pad_to_multiple is None and config.max_instances is None
     module = BatchCopyPaste(config, source, inplace=in_place).to(device)
-    module.schedule.set(paste_prob=1)  # whatever it was when the record was made, these layers were pasted
+    module.schedule.set(paste_prob=1)  # the recorded layers were pasted, with any schedule
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # where nothing is seen of any paste, the first run has said so
+        warnings.simplefilter("ignore", UserWarning)  # the first run has warned if no paste is visible
         out, report = module(batch, staged=staged, return_report=True)
     drawn = report.drawn[0]
-    if record.config.emit_classmix:  # whose classes, and so instances, are drawn again
+    if record.config.emit_classmix:  # its classes, and so its instances, are drawn again
         drawn = drawn[:, :-1]
         recorded = {(layer.layer, slot) for layer in record.layers for slot in layer.slots}
         if recorded != {(layer, slot) for layer, slot in drawn.nonzero().tolist()}:
@@ -75,7 +75,7 @@ def replay(
 
 
 def _check_result(record: ReplayRecord, out: PaddedBatchedDenseSample) -> None:
-    """Compare the first row with what the record has of the result."""
+    """Compare the first row with the digest and the means of the record."""
     is_same, others = record.digest in (None, row_digest(out, 0)), ""
     if is_same and record.float_means is not None:
         names = differing(record.float_means, float_means(out, 0))
@@ -90,7 +90,7 @@ def _check_result(record: ReplayRecord, out: PaddedBatchedDenseSample) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _RecordedSource:
-    """A `segpaste.SourceStrategy` for the batch that `_batch_of` makes: the first row gets the recorded placement."""
+    """A `segpaste.SourceStrategy` for the batch of `_batch_of`: the first row gets the recorded placement."""
 
     record: ReplayRecord
     staged: StagedCrops | None
@@ -99,10 +99,10 @@ class _RecordedSource:
     def sample(
         self, target: PaddedBatchedDenseSample, eligible: Tensor, request: PlacementRequest
     ) -> tuple[PaddedBatchedDenseSample, Placement, PlacementCounts]:
-        """See `segpaste.SourceStrategy.sample`; the source batch is the target, the rows apart, or the crops.
+        """Return the target, the rows apart or the crops as the source batch; see `segpaste.SourceStrategy.sample`.
 
         Raises:
-            ReplayError: the samples do not hold what was pasted, or have no room for it.
+            ReplayError: the samples lack a pasted object, or have no room for it.
         """
         source = target
         if self.staged is not None:
@@ -121,7 +121,7 @@ class _RecordedSource:
         return source, placement, PlacementCounts(tried, zero, zero, zero)
 
     def rows(self, target: PaddedBatchedDenseSample, candidates: Tensor, request: PlacementRequest) -> LayerRows:
-        """See `segpaste.augmentation.sources.strategies.RowStrategy.rows`.
+        """Return the rows of the layers; see `segpaste.augmentation.sources.strategies.RowStrategy.rows`.
 
         Raises:
             ReplayError: a source has no class that can be pasted.
@@ -155,7 +155,7 @@ class _RecordedSource:
 
 
 def _staged(record: ReplayRecord, bank: InstanceBank | None) -> StagedCrops:
-    """The crops of a record's layers, in their order, for one target."""
+    """Return the crops of the layers of a record, in their order, for one target."""
     if bank is None:
         raise _refusal(record, f"expected the bank of version {record.bank:.12}, got none; give bank=")
     if record.crop_size is not None:
@@ -177,7 +177,7 @@ def _staged(record: ReplayRecord, bank: InstanceBank | None) -> StagedCrops:
 
 
 def _samples_of(record: ReplayRecord, read: Callable[[SampleKey], DenseSample]) -> list[DenseSample]:
-    """The target and the sources that a record names."""
+    """Read the target and the sources of a record."""
     samples = [read(key) for key in record.sample_keys]
     for key, sample in zip(record.sample_keys[: 1 if record.sources_apart else None], samples, strict=False):
         if sample.canvas_size != record.canvas_size:
@@ -192,7 +192,7 @@ def _samples_of(record: ReplayRecord, read: Callable[[SampleKey], DenseSample]) 
 def _rows_apart(
     record: ReplayRecord, samples: list[DenseSample], device: torch.device | str
 ) -> PaddedBatchedDenseSample | None:
-    """The sources that are no rows of the target's batch, as a batch of their own; None if there are none."""
+    """Return the sources that are no rows of the target's batch, as another batch; None if there are none."""
     if not samples:
         return None
     size = max(s.canvas_size[0] for s in samples), max(s.canvas_size[1] for s in samples)
@@ -206,7 +206,7 @@ def _rows_apart(
 def _batch_of(
     record: ReplayRecord, samples: list[DenseSample], keys: list[SampleKey], num_slots: int
 ) -> PaddedBatchedDenseSample:
-    """Samples as rows of a batch; a single one without copying what is empty of its masks, which may be large."""
+    """Return samples as rows of a batch; empty parts of the masks of a single sample are not copied."""
     first = samples[0]
     if len(samples) == 1 and first.num_instances <= num_slots and first.image.device.type == "cpu":
         row = one_row(first, num_slots, keys[0])

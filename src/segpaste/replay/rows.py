@@ -1,7 +1,7 @@
-"""One photo as a batch of one row and back, without a copy of what is large.
+"""Conversion of one image to a batch of one row and back, without a copy of large fields.
 
-Masks [N, H, W] of a large photo are many times its image. Most of their pixels are zeros, and memory of zeros that
-nobody has written costs nothing: so only the boxes of masks are written here.
+Masks [N, H, W] of a large image take many times its memory. Most of their pixels are zeros, and zeros that were never
+written take no memory, so only the boxes of masks are written here.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ def one_row(sample: DenseSample, num_slots: int, key: SampleKey) -> PaddedBatche
     """Return a batch of one sample; its dense fields are those of the sample, not copies.
 
     Args:
-        sample: at most ``num_slots`` instances.
-        num_slots: K.
-        key: names the sample.
+        sample: sample with at most ``num_slots`` instances.
+        num_slots: number of instance slots, K.
+        key: key of the sample.
     """
     num, values = sample.num_instances, flags_of(sample)
     for field in SAMPLE_FIELDS:
@@ -66,12 +66,12 @@ def row_sample(batch: PaddedBatchedDenseSample, b: int = 0) -> DenseSample:
 
 
 def untouched_zeros(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-    """Return zeros in memory that the system provides when it is written."""
+    """Return zeros in memory that the system provides only when it is written."""
     return torch.from_numpy(np.zeros(shape, torch.empty(0, dtype=dtype).numpy().dtype))
 
 
 def copy_masks(masks: Tensor, out: Tensor) -> None:
-    """Copy masks [N, H, W] into zeros of that shape; of large ones only their boxes."""
+    """Copy masks [N, H, W] into zeros of that shape; for large masks only their boxes."""
     if masks.nbytes < _LARGE_BYTES:
         out.copy_(masks)
         return
@@ -80,7 +80,7 @@ def copy_masks(masks: Tensor, out: Tensor) -> None:
 
 
 def _moved_up(masks: Tensor, slots: list[int]) -> Tensor:
-    """The masks [K, H, W] in these slots, ascending, as the first of K."""
+    """Return the masks in these slots, ascending, of [K, H, W], moved to its first slots."""
     if masks.nbytes < _LARGE_BYTES:
         return masks[slots]
     planes = masks.numpy()

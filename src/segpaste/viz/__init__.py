@@ -1,6 +1,6 @@
-"""Seeing it: pictures of batches and samples, before and after on one sheet, galleries, and an HTML report.
+"""Pictures of batches and samples: before and after on one sheet, galleries, and an HTML report.
 
-Nothing here is needed to train, so the names load when they are first used.
+Training does not need this package, so its names are loaded when they are first used.
 """
 
 from __future__ import annotations

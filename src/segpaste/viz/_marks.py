@@ -1,6 +1,6 @@
-"""What is laid over a picture: the marks of instances, their keypoints, class fills, and name plates.
+"""Marks on a picture: masks and boxes of instances, keypoints, class fills, and name plates.
 
-The drawing functions of `segpaste.viz.overlay` are made of these; they change the picture in place.
+The drawing functions of `segpaste.viz.overlay` use these functions, which change the picture in place.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from segpaste.viz._text import ClassNames, Plate, Rectangle, class_name
 from segpaste.viz.palette import HIGHLIGHT, INK, PAPER, RGB, UInt8Image, class_color, instance_color
 
 NO_CLASS = -1
-"""In a class map: leave the picture as it is."""
+"""Value in a class map for pixels that are not painted."""
 
 FILL_OPACITY, MAP_OPACITY = 0.42, 0.62
 _BOX_OPACITY = 0.8
@@ -31,14 +31,14 @@ _MIN_NAMED_FRAC = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Thing:
-    """One instance as it is drawn.
+    """One instance to be drawn.
 
     Attributes:
         label: class id.
-        color: the colour of its instance id.
+        color: colour of its instance id.
         box: (x1, y1, x2, y2), pixels.
-        mask: [H, W], or None where the sample has no masks.
-        pasted: it was pasted.
+        mask: [H, W], or None if the sample has no masks.
+        pasted: True if the instance was pasted.
     """
 
     label: int
@@ -49,17 +49,17 @@ class Thing:
 
     @property
     def box_area(self) -> float:
-        """Pixels."""
+        """Area of the box, pixels."""
         return (self.box[2] - self.box[0]) * (self.box[3] - self.box[1])
 
 
 def as_numpy(tensor: Tensor) -> NDArray[Any]:
-    """The values of any tensor, without tag, gradient or device."""
+    """Return the values of any tensor, without tag, gradient or device."""
     return tensor.detach().as_subclass(torch.Tensor).cpu().numpy()
 
 
 def things_of(sample: DenseSample, pasted: Tensor | None) -> list[Thing]:
-    """The instances from back to front: large ones first, what was pasted last.
+    """Return the instances from back to front: large ones first, pasted ones last.
 
     Raises:
         ValueError: ``pasted`` is not bool [N].
@@ -83,23 +83,23 @@ def things_of(sample: DenseSample, pasted: Tensor | None) -> list[Thing]:
 
 
 def _instance_colors(sample: DenseSample) -> list[RGB]:
-    """The colours of the instance ids, which are 1..N where the sample has none."""
+    """Return the colours of the instance ids, which are 1..N if the sample has none."""
     ids = range(1, sample.num_instances + 1) if sample.instance_ids is None else sample.instance_ids.tolist()
     return [instance_color(i) for i in ids]
 
 
 def line_px(picture: UInt8Image) -> int:
-    """Width of a line on a picture of this size, pixels."""
+    """Return the width of a line on a picture of this size, pixels."""
     return max(1, round(int(max(picture.shape[:2])) / 400))
 
 
 def letter_px(picture: UInt8Image) -> int:
-    """Height of a letter on a picture of this size, pixels."""
+    """Return the height of a letter on a picture of this size, pixels."""
     return max(10, round(int(max(picture.shape[:2])) / 38))
 
 
 def draw_mask(picture: UInt8Image, thing: Thing, fill_opacity: float = FILL_OPACITY) -> None:
-    """Fill and outline a thing; a pasted one is outlined in `HIGHLIGHT`, with a dark rim outside its mask."""
+    """Fill and outline a thing; the outline of a pasted one is `HIGHLIGHT`, with a dark rim outside of its mask."""
     line = line_px(picture)
     width = line + 1 if thing.pasted else line
     where = None if thing.mask is None else window(thing.mask, margin=line)
@@ -113,7 +113,7 @@ def draw_mask(picture: UInt8Image, thing: Thing, fill_opacity: float = FILL_OPAC
 
 
 def draw_box(picture: UInt8Image, thing: Thing) -> None:
-    """Draw the frame of a thing's box: the outermost pixels that the box covers."""
+    """Draw the frame of the box of a thing: the outermost pixels that the box covers."""
     line = line_px(picture)
     (height, width), (x1, y1, x2, y2) = picture.shape[:2], thing.box
     left, top = max(0, int(np.floor(x1))), max(0, int(np.floor(y1)))
@@ -132,7 +132,7 @@ def draw_keypoints(picture: UInt8Image, sample: DenseSample) -> None:
     image = Image.fromarray(picture)
     pen = ImageDraw.Draw(image)
     for color, points in zip(_instance_colors(sample), as_numpy(sample.keypoints), strict=True):
-        places = [(float(x), float(y)) for x, y in points[:, :2] - 0.5]  # Pillow counts from the centre of a pixel
+        places = [(float(x), float(y)) for x, y in points[:, :2] - 0.5]  # in Pillow the centre of a pixel is an integer
         for one, other in sample.keypoint_schema.skeleton:
             if UNLABELLED not in (points[one, 2], points[other, 2]):
                 pen.line([places[one], places[other]], fill=color, width=line)
@@ -146,7 +146,7 @@ def draw_keypoints(picture: UInt8Image, sample: DenseSample) -> None:
 
 
 def paint_classes(picture: UInt8Image, classes: NDArray[np.int64]) -> None:
-    """Fill every class of the map [H, W] with its colour; ignored pixels are hatched, `NO_CLASS` left alone."""
+    """Fill every class of the map [H, W] with its colour; ignored pixels are hatched, `NO_CLASS` is skipped."""
     for label in np.unique(classes[(classes != IGNORE_INDEX) & (classes != NO_CLASS)]):
         blend(picture, classes == label, class_color(int(label)), MAP_OPACITY)
     blend(picture, classes == IGNORE_INDEX, hatch(*classes.shape), MAP_OPACITY)
@@ -155,10 +155,10 @@ def paint_classes(picture: UInt8Image, classes: NDArray[np.int64]) -> None:
 def thing_plates(
     things: Sequence[Thing], class_names: ClassNames | None, min_side_px: float, inside_area_px: float = np.inf
 ) -> Iterator[Plate]:
-    """Names of things, the most important first: what was pasted, then the largest.
+    """Yield the name plates of things, the most important first: pasted things, then the largest.
 
-    A thing whose box is smaller than ``min_side_px`` both ways has no name, unless it was pasted. One with a mask and
-    a box of at least ``inside_area_px`` has its name inside its mask, the others have it at their box.
+    A thing whose box is smaller than ``min_side_px`` in both directions has no name, unless it was pasted. A thing with
+    a mask and a box of at least ``inside_area_px`` has its name inside its mask, others have it at their box.
     """
     for thing in sorted(things, key=lambda t: (not t.pasted, -t.box_area)):
         x1, y1, x2, y2 = thing.box
@@ -171,7 +171,7 @@ def thing_plates(
 
 
 def region_plates(classes: NDArray[np.int64], class_names: ClassNames | None) -> Iterator[Plate]:
-    """Names of the classes of the map [H, W], in the widest part of each, the largest class first."""
+    """Yield the name plates of the classes of the map [H, W], in the widest part of each, the largest class first."""
     labels, counts = np.unique(classes[(classes != IGNORE_INDEX) & (classes != NO_CLASS)], return_counts=True)
     for k in np.argsort(-counts, kind="stable"):
         middle = centre_of(classes == labels[k])

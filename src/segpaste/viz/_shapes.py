@@ -1,7 +1,7 @@
 """Mask arithmetic and painting on [H, W, 3] arrays: outlines, rims, hatching, translucent fills.
 
-Plain NumPy on small crops; neighbours are the four beside a pixel, and what lies off the picture is background. Not
-general morphology: for large radii use a library.
+It is plain NumPy for small crops. Neighbours are the four beside a pixel, and the outside of the picture is background.
+Use a library for general morphology with large radii.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _HATCH_LIGHT, _HATCH_DARK = 168, 146
 
 
 def eroded(mask: Mask, px: int = 1) -> Mask:
-    """The pixels of ``mask`` [H, W] that are more than ``px`` steps inside it."""
+    """Return the pixels of ``mask`` [H, W] that are more than ``px`` steps inside it."""
     for _ in range(px):
         p = np.pad(mask, 1)
         mask = p[1:-1, 1:-1] & p[:-2, 1:-1] & p[2:, 1:-1] & p[1:-1, :-2] & p[1:-1, 2:]
@@ -25,18 +25,18 @@ def eroded(mask: Mask, px: int = 1) -> Mask:
 
 
 def outline(mask: Mask, px: int = 1) -> Mask:
-    """The outermost ``px`` layers of the pixels of ``mask`` [H, W]."""
+    """Return the outermost ``px`` layers of pixels of ``mask`` [H, W]."""
     return mask & ~eroded(mask, px)
 
 
 def rim(mask: Mask, px: int = 1) -> Mask:
-    """The ``px`` layers of pixels just outside ``mask`` [H, W]."""
+    """Return the ``px`` layers of pixels just outside ``mask`` [H, W]."""
     outside = np.pad(~mask, px, constant_values=True)
     return ~mask & ~eroded(outside, px)[px:-px, px:-px] if px else np.zeros_like(mask)
 
 
 def segment_borders(segments: NDArray[np.int64], px: int = 1) -> Mask:
-    """Pixels within ``px`` of another segment, [H, W]."""
+    """Return the pixels within ``px`` of another segment, [H, W]."""
     border = np.zeros(segments.shape, dtype=bool)
     for step in range(1, px + 1):
         border[:, step:] |= segments[:, step:] != segments[:, :-step]
@@ -45,7 +45,7 @@ def segment_borders(segments: NDArray[np.int64], px: int = 1) -> Mask:
 
 
 def window(mask: Mask, margin: int) -> tuple[slice, slice] | None:
-    """The rows and columns of ``mask`` [H, W] that hold it and ``margin`` more, or None if it is empty."""
+    """Return the rows and columns that contain ``mask`` [H, W] and a margin, or None if it is empty."""
     rows, cols = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
     if not rows.size:
         return None
@@ -54,9 +54,9 @@ def window(mask: Mask, margin: int) -> tuple[slice, slice] | None:
 
 
 def centre_of(mask: Mask) -> tuple[float, float] | None:
-    """The middle (x, y), in pixels, of the widest part of ``mask`` [H, W]: a good place for its name.
+    """Return the middle (x, y), in pixels, of the widest part of ``mask`` [H, W], a good place for its name.
 
-    Erodes a coarse copy until nothing is left; the last pixels to go are the deepest inside. None if it is empty.
+    A coarse copy is eroded until nothing is left; the last pixels are the deepest inside. None if it is empty.
     """
     step = max(1, max(mask.shape) // 64)
     coarse = mask[step // 2 :: step, step // 2 :: step]
@@ -69,14 +69,14 @@ def centre_of(mask: Mask) -> tuple[float, float] | None:
 
 
 def blend(picture: UInt8Image, where: Mask, colors: RGB | UInt8Image, opacity: float) -> None:
-    """Lay one colour, or [H, W, 3], over the pixels ``where`` [H, W], in place; opacity 1 covers the picture."""
+    """Paint one colour, or [H, W, 3], over the pixels ``where`` [H, W], in place; opacity 1 covers the picture."""
     over = np.broadcast_to(np.asarray(colors, dtype=np.float32), picture.shape)[where]
     under = picture[where].astype(np.float32)
     picture[where] = (under + (over - under) * opacity + 0.5).astype(np.uint8)
 
 
 def hatch(height: int, width: int) -> UInt8Image:
-    """Diagonal grey stripes, [H, W, 3]: there is no value here."""
+    """Return diagonal grey stripes, [H, W, 3], for pixels without a value."""
     period = max(4, max(height, width) // 60)
     diagonal = np.add.outer(np.arange(height), np.arange(width)) % (2 * period)
     grey = np.where(diagonal < period, _HATCH_LIGHT, _HATCH_DARK).astype(np.uint8)

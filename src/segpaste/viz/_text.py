@@ -1,7 +1,7 @@
-"""Small text on pictures, in Pillow's bundled font: class labels on plates that keep clear of each other.
+"""Small text on pictures, in Pillow's bundled font: class labels on plates that do not overlap.
 
-The font has ASCII only; other letters lose their accents, and where nothing is left a fallback stands in. For text
-in any script use the HTML report, which prints in the browser's fonts.
+The font has ASCII only: accents are removed, and a fallback replaces a text without ASCII letters. For text in any
+script use the HTML report, which uses the fonts of the browser.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from PIL import Image, ImageDraw, ImageFont
 from segpaste.viz.palette import INK, PAPER, RGB, UInt8Image, text_color
 
 ClassNames = Mapping[int, str] | Sequence[str]
-"""Class id to name; a class without a name is shown as ``class 7``."""
+"""Name of each class id; a class without a name is shown as ``class 7``."""
 
 Rectangle = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True, slots=True)
 class Plate:
-    """A text on a rounded plate, belonging to a box.
+    """Text on a rounded plate that belongs to a box.
 
     Attributes:
-        text: what it says; made `plain` when drawn.
-        background: the plate's colour; the text is dark or light, whichever reads better.
+        text: text of the plate; it is drawn in the form of `plain`.
+        background: colour of the plate; the text is dark or light, for the better contrast.
         box: (x1, y1, x2, y2) in pixels; the plate goes above its top-left corner, else inside, else below.
-        centred: the plate covers the middle of the box instead.
+        centred: True for a plate at the middle of the box instead.
     """
 
     text: str
@@ -39,7 +39,7 @@ class Plate:
     centred: bool = False
 
     def corners(self, width: float, height: float) -> Iterator[tuple[float, float]]:
-        """Where the top-left corner of a plate of this size may go, the best place first."""
+        """Yield the possible top-left corners of a plate of this size, the best first."""
         x1, y1, x2, y2 = self.box
         if self.centred:
             yield (x1 + x2 - width) / 2, (y1 + y2 - height) / 2
@@ -49,7 +49,7 @@ class Plate:
 
 
 def class_name(label: int, class_names: ClassNames | None) -> str:
-    """The name of a class, or ``class 7`` where it has none."""
+    """Return the name of a class, or ``class 7`` if it has none."""
     name: str | None = None
     if isinstance(class_names, Mapping):
         name = class_names.get(label)
@@ -59,14 +59,14 @@ def class_name(label: int, class_names: ClassNames | None) -> str:
 
 
 def plain(text: str, fallback: str = "?", max_chars: int = 24) -> str:
-    """``text`` on one line, in the letters that the bundled font has, at most ``max_chars`` of them."""
+    """Return ``text`` on one line, in letters of the bundled font, at most ``max_chars`` of them."""
     ascii_only = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
     line = " ".join("".join(c if c.isprintable() else " " for c in ascii_only).split()) or fallback
     return line if len(line) <= max_chars else line[: max_chars - 3].rstrip() + "..."
 
 
 def fitted(text: str, width_px: int, size_px: int) -> str:
-    """``text`` made `plain` and cut so that it is at most ``width_px`` wide; empty where nothing fits."""
+    """Return `plain` text that is cut to at most ``width_px``; empty if nothing fits."""
     line = plain(text, max_chars=200)
     kept = [line, *(line[:n].rstrip() + "..." for n in range(len(line) - 3, 0, -1))]
     return next((short for short in kept if text_width(short, size_px) <= width_px), "")
@@ -74,19 +74,19 @@ def fitted(text: str, width_px: int, size_px: int) -> str:
 
 @lru_cache(maxsize=32)
 def font(size_px: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
-    """Pillow's bundled font at this size, pixels."""
+    """Return Pillow's bundled font in this size, pixels."""
     return ImageFont.load_default(size_px)
 
 
 def text_width(text: str, size_px: int) -> int:
-    """How wide a line is, in whole pixels."""
+    """Return the width of a line, in whole pixels."""
     return int(np.ceil(font(size_px).getlength(text)))
 
 
 def draw_plates(picture: UInt8Image, plates: Iterable[Plate], size_px: int) -> UInt8Image:
     """Draw plates with letters of this height on a copy of the picture [H, W, 3].
 
-    The most important come first; one that would cover another or leave the picture is left out.
+    The most important come first; a plate that would cover another or leave the picture is skipped.
     """
     height, width = picture.shape[:2]
     canvas = Image.fromarray(picture)
@@ -109,7 +109,7 @@ def draw_plates(picture: UInt8Image, plates: Iterable[Plate], size_px: int) -> U
 def draw_scale(picture: UInt8Image, ramp: UInt8Image, ends: Sequence[str], size_px: int) -> UInt8Image:
     """Draw a colour scale in the lower left corner of a copy of the picture [H, W, 3], if there is room for it.
 
-    Its bar has the colours ``ramp`` [256, 3] uint8, with the texts ``ends`` beside the first and the last of them.
+    Its bar has the colours ``ramp`` [256, 3] uint8, with the texts ``ends`` beside the first and the last colour.
     """
     height, width = picture.shape[:2]
     gap, bar_w, bar_h = max(3, size_px // 2), 6 * size_px, max(3, size_px * 2 // 3)

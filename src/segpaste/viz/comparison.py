@@ -1,6 +1,6 @@
-"""One sample before and after, modality by modality, drawn so that the two can be compared.
+"""One sample before and after, modality by modality, drawn for a comparison.
 
-Sheets and reports are both made from this. For a single picture call the drawing function itself.
+Sheets and reports both use this. For a single picture call the drawing function itself.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from segpaste.viz.palette import UInt8Image
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One modality of a sample before and after, on canvases of one size.
+    """Pictures of one modality of a sample before and after, of one size.
 
     Attributes:
-        title: what is shown, such as ``instances``.
-        before: [h, w, 3] uint8.
-        after: [h, w, 3] uint8.
+        title: name of the modality, such as ``instances``.
+        before: uint8 [h, w, 3].
+        after: uint8 [h, w, 3].
     """
 
     title: str
@@ -45,15 +45,15 @@ def compare(
     value_range: Range = (0.0, 1.0),
     tile_px: int = 400,
 ) -> list[Comparison]:
-    """Draw every modality that either sample carries, before and after, in the order of `VIEWS`.
+    """Draw every modality that either sample has, before and after, in the order of `VIEWS`.
 
-    Depths share one scale. A smaller canvas is filled up with hatching on the right and at the bottom, and so is the
-    whole picture where one of the two lacks the modality.
+    Depths have a common scale. A smaller canvas is padded with hatching on the right and at the bottom; the whole
+    picture is hatched for a sample without the modality.
 
     Args:
-        before: the target sample.
-        after: the augmented sample.
-        pasted: bool [N of after], True where the instance was pasted.
+        before: target sample.
+        after: augmented sample.
+        pasted: True for pasted instances, bool [N of after].
         class_names: names for the labels.
         value_range: black and white of float images, see `segpaste.viz.draw_image`.
         tile_px: samples whose longer side is at most half of this are enlarged by a whole factor, so that lines and
@@ -91,9 +91,9 @@ def _depth_range(*samples: DenseSample) -> Range | None:
 
 
 def reduced(sample: DenseSample, factor: int) -> DenseSample:
-    """Return the sample at a ``factor``-th of its size: the image filtered, of all else every ``factor``-th pixel.
+    """Return the sample at a ``factor``-th of its size: the image filtered, other fields at every ``factor``-th pixel.
 
-    Resizing masks makes floats of them, which is 4 bytes for each pixel of each object of a large photo.
+    Resizing converts masks to floats, which takes 4 bytes for each pixel of each object of a large image.
     """
     if factor == 1:
         return sample

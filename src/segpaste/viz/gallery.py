@@ -1,7 +1,7 @@
 """Pictures side by side on one page: a sheet of one sample before and after, and grids as PNG files.
 
-Rows are streamed and shrunk as they come, so a gallery needs the memory of its own pixels only. For thousands of
-images make several galleries: a PNG is decoded whole by whoever looks at it.
+Rows are streamed and shrunk one by one, so a gallery needs only the memory of its own pixels. For thousands of images
+make several galleries: viewers decode a PNG as a whole.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ PASTED_NOTE = "pasted objects"
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """One picture of a grid.
+    """Picture of a grid.
 
     Attributes:
-        picture: [h, w, 3] uint8.
-        caption: a line under it, or nothing.
+        picture: uint8 [h, w, 3].
+        caption: line under the picture, or an empty text.
     """
 
     picture: UInt8Image
@@ -50,7 +50,7 @@ def before_after_sheet(
     value_range: Range = (0.0, 1.0),
     tile_px: int = 400,
 ) -> UInt8Image:
-    """Two rows, before and after, with a column for every modality that either sample carries: [h, w, 3] uint8.
+    """Draw two rows, before and after, with a column for every modality that either sample has: [h, w, 3] uint8.
 
     The arguments are those of `compare`; the longer side of a picture on the sheet has ``tile_px`` pixels.
     """
@@ -68,17 +68,17 @@ def grid(
     note: str = "",
     tile_px: int = 400,
 ) -> UInt8Image:
-    """Pictures on a light page in rows and columns, with even margins.
+    """Draw pictures on a light page in rows and columns, with even margins.
 
     Args:
-        rows: the pictures; rows may differ in length. They are shrunk to ``tile_px`` and never enlarged.
-        columns: headings over the columns.
-        names: headings beside the rows, turned upright.
-        note: a line at the bottom, beside a mark in the colour of what was pasted.
-        tile_px: the longer side of a picture is at most this, pixels.
+        rows: pictures; rows may differ in length. They are shrunk to ``tile_px`` and never enlarged.
+        columns: headings above the columns.
+        names: headings beside the rows, rotated by 90 degrees.
+        note: line at the bottom, beside a mark in the colour of pasted objects.
+        tile_px: maximum length of the longer side of a picture, pixels.
 
     Returns:
-        [h, w, 3] uint8.
+        uint8 [h, w, 3].
     """
     tiles = [[_shrunk(t if isinstance(t, Tile) else Tile(t), tile_px) for t in row] for row in rows]
     widths = [max(t.picture.shape[1] for t in column if t) for column in zip_longest(*tiles)]
@@ -114,23 +114,23 @@ def gallery_png(
 ) -> Path:
     """Write a `grid` of these rows and options as a PNG file, and return its path; missing folders are made.
 
-    The file appears when it is whole.
+    The file appears only when it is complete.
 
     Raises:
-        OSError: the file cannot be written; nothing is left behind.
+        OSError: the file cannot be written; no partial file remains.
     """
     return write_whole(path, png_bytes(grid(rows, columns=columns, names=names, note=note, tile_px=tile_px)))
 
 
 def png_bytes(picture: UInt8Image) -> bytes:
-    """A picture [h, w, 3] as a PNG file; the same pixels give the same bytes."""
+    """Return a picture [h, w, 3] as a PNG file; the same pixels give the same bytes."""
     buffer = BytesIO()
     Image.fromarray(picture).save(buffer, format="PNG", optimize=True)
     return buffer.getvalue()
 
 
 def shrunk(picture: UInt8Image, longest_px: int) -> UInt8Image:
-    """The picture [h, w, 3] with its longer side at most ``longest_px``, filtered."""
+    """Return the picture [h, w, 3] with its longer side at most ``longest_px``, filtered."""
     scale = longest_px / max(1, *picture.shape[:2])
     if scale >= 1:
         return picture
@@ -140,7 +140,7 @@ def shrunk(picture: UInt8Image, longest_px: int) -> UInt8Image:
 
 @dataclass(frozen=True, slots=True)
 class _Text:
-    """A line of text centred in a strip that starts at (x, y) and is ``length`` long, across or upright."""
+    """Line of text, centred in a strip from (x, y) of the given length, horizontal or upright."""
 
     text: str
     x: int

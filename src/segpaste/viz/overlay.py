@@ -1,7 +1,7 @@
-"""A sample as pictures: one drawing function per modality, and the table that says which shows what.
+"""Pictures of a sample: one drawing function per modality, and the table of all drawing functions.
 
-Everything is drawn in NumPy and Pillow at the sample's own size; lines and letters grow with the picture, so that a
-sheet of shrunk pictures stays readable. Not for measuring: colours are for the eye, the numbers are in the sample.
+Everything is drawn with NumPy and Pillow at the size of the sample; lines and letters grow with the picture, so that a
+sheet of shrunk pictures stays readable. The colours are not for measuring: the numbers are in the sample.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ _INSIDE_FRAC = 0.04
 
 
 def draw_image(sample: DenseSample, *, value_range: Range = (0.0, 1.0)) -> UInt8Image:
-    """The image itself.
+    """Draw the image itself.
 
     Args:
         sample: one image, C = 1 or C >= 3 (the first three channels are red, green, blue).
-        value_range: the values of a float image that are black and white. An image in 0..255 needs ``(0, 255)``: the
-            range is never guessed from the values. Not used for uint8.
+        value_range: values of black and white in a float image. An image in 0..255 needs ``(0, 255)``: the range is
+            never guessed from the values. Not used for uint8.
 
     Returns:
-        [H, W, 3] uint8; NaN is black.
+        uint8 [H, W, 3]; NaN is black.
 
     Raises:
-        ValueError: two channels; an empty range; values so far outside the range that it cannot be meant.
+        ValueError: the image has two channels, the range is empty, or values are far outside of the range.
     """
     pixels = as_numpy(sample.image)
     if pixels.shape[0] in (0, 2):
@@ -64,16 +64,16 @@ def draw_instances(
     Crowd regions are hatched.
 
     Args:
-        sample: one image. Without masks, boxes and labels are drawn alone.
+        sample: one image. Without masks, only boxes and labels are drawn.
         class_names: names for the labels.
-        pasted: bool [N], True where the instance was pasted.
+        pasted: True for pasted instances, bool [N].
         value_range: see `draw_image`.
         show_boxes: draw the boxes; without them large things have their names inside.
-        show_labels: draw the labels. One that finds no room beside more important ones (pasted first, then by size) is
-            left out.
+        show_labels: draw the labels. A label without room beside more important ones (pasted first, then by size) is
+            skipped.
 
     Returns:
-        [H, W, 3] uint8.
+        uint8 [H, W, 3].
 
     Raises:
         ValueError: ``pasted`` is not bool [N].
@@ -97,7 +97,7 @@ def draw_instances(
 def draw_semantic(
     sample: DenseSample, *, class_names: ClassNames | None = None, value_range: Range = (0.0, 1.0)
 ) -> UInt8Image:
-    """The class of every pixel over the image, named where there is room; ignored pixels are hatched.
+    """Draw the class of every pixel over the image, with names where there is room; ignored pixels are hatched.
 
     Args:
         sample: one image with a semantic map.
@@ -105,7 +105,7 @@ def draw_semantic(
         value_range: see `draw_image`.
 
     Returns:
-        [H, W, 3] uint8.
+        uint8 [H, W, 3].
 
     Raises:
         ValueError: the sample has no semantic map.
@@ -124,16 +124,16 @@ def draw_panoptic(
     pasted: Tensor | None = None,
     value_range: Range = (0.0, 1.0),
 ) -> UInt8Image:
-    """Things in their instance's vivid colour, stuff in its class's soft one, ignored pixels hatched.
+    """Draw things in the vivid colours of instances, stuff in the soft colours of classes, ignored pixels hatched.
 
     Args:
         sample: one image with panoptic and semantic maps.
         class_names: names for the classes.
-        pasted: bool [N], True where the instance was pasted; such an instance has the bright outline.
+        pasted: True for pasted instances, bool [N]; they have a bright outline.
         value_range: see `draw_image`.
 
     Returns:
-        [H, W, 3] uint8.
+        uint8 [H, W, 3].
 
     Raises:
         ValueError: the sample has no panoptic map, or ``pasted`` is not bool [N].
@@ -160,16 +160,16 @@ def draw_panoptic(
 
 
 def draw_depth(sample: DenseSample, *, depth_range: Range | None = None) -> UInt8Image:
-    """Depth from pale yellow (near) to deep indigo (far), with its scale; invalid pixels are hatched.
+    """Draw depth from pale yellow (near) to deep indigo (far), with its scale; invalid pixels are hatched.
 
     Args:
         sample: one image with depth.
-        depth_range: the depths at the two ends of the scale; None takes the smallest and largest valid depth. Give the
-            same range to pictures that are to be compared.
+        depth_range: depths at the two ends of the scale; by default the smallest and largest valid depth. Give the same
+            range for pictures that are to be compared.
 
     Returns:
-        [H, W, 3] uint8. The scale is in metres for metric depth, else without a unit; a picture too small for
-        it has none.
+        uint8 [H, W, 3]. The scale is in metres for metric depth, else without a unit; a picture that is too small has
+        no scale.
 
     Raises:
         ValueError: the sample has no depth.
@@ -186,13 +186,13 @@ def draw_depth(sample: DenseSample, *, depth_range: Range | None = None) -> UInt
 
 
 def draw_normals(sample: DenseSample) -> UInt8Image:
-    """Surface normals as colours, (n + 1) / 2 per component; invalid pixels (zero vectors) are hatched.
+    """Draw surface normals as colours, (n + 1) / 2 per component; invalid pixels (zero vectors) are hatched.
 
     Args:
         sample: one image with normals: x right is red, y down is green, z forward is blue.
 
     Returns:
-        [H, W, 3] uint8.
+        uint8 [H, W, 3].
 
     Raises:
         ValueError: the sample has no normals.
@@ -205,7 +205,7 @@ def draw_normals(sample: DenseSample) -> UInt8Image:
 
 
 def valid_depth(sample: DenseSample) -> Mask:
-    """Which pixels have a depth, [H, W]; none where the sample carries no depth."""
+    """Return the pixels with a depth, [H, W]; none if the sample has no depth."""
     if sample.depth is None or sample.depth_valid is None:
         return np.zeros(sample.canvas_size, dtype=bool)
     return np.asarray(as_numpy(sample.depth_valid)[0] & np.isfinite(as_numpy(sample.depth)[0]))
@@ -213,12 +213,12 @@ def valid_depth(sample: DenseSample) -> Mask:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """How one modality is shown.
+    """View of one modality.
 
     Attributes:
-        title: the heading of its column.
-        draw: the drawing function.
-        options: the keyword arguments that it takes from a sheet's options.
+        title: heading of its column.
+        draw: drawing function.
+        options: names of the keyword arguments that it takes from the options of a sheet.
     """
 
     title: str
@@ -236,19 +236,19 @@ VIEWS: Mapping[Modality, View] = MappingProxyType(
         Modality.NORMALS: View("normals", draw_normals),
     }
 )
-"""Every modality with the function that shows it, in the order of a sheet's columns."""
+"""Drawing function of every modality, in the order of the columns of a sheet."""
 
 
 def draw(sample: DenseSample, modality: Modality, options: Mapping[str, Any]) -> UInt8Image:
-    """One modality of a sample, through `VIEWS`.
+    """Draw one modality of a sample, through `VIEWS`.
 
     Args:
-        sample: it must carry the modality.
-        modality: which one.
+        sample: sample with the modality.
+        modality: modality to draw.
         options: keyword arguments for all drawing functions; each takes its own.
 
     Returns:
-        [H, W, 3] uint8.
+        uint8 [H, W, 3].
     """
     view = VIEWS[modality]
     return view.draw(sample, **{name: options[name] for name in view.options if name in options})

@@ -1,8 +1,8 @@
-"""Colours: stable ones for instances and classes, one for what was pasted, a colour map for depth.
+"""Colours: stable colours for instances and classes, one for pasted objects, and a colour map for depth.
 
 All of them are mixed in OKLCH (lightness, chroma, hue of the OKLab space, Björn Ottosson 2020), where equal steps look
-equal. Hues advance by the golden angle, so neighbouring ids are far apart and the colour of an id never depends on
-what else is in the picture. Not for labels on disk: indexed PNG formats prescribe their own palettes.
+equal. Hues advance by the golden angle, so neighbouring ids are far apart and the colour of an id never depends on the
+rest of the picture. Not for labels on disk: indexed PNG formats prescribe their own palettes.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from numpy.typing import NDArray
 
 RGB = tuple[int, int, int]
 UInt8Image = NDArray[np.uint8]
-"""A picture, [H, W, 3] uint8 RGB."""
+"""Picture, [H, W, 3] uint8 RGB."""
 
 HIGHLIGHT: RGB = (255, 214, 10)
-"""Outlines what was pasted; no instance or class has a hue near it."""
+"""Colour of the outline of pasted objects; no instance or class has a hue near it."""
 
 INK: RGB = (24, 26, 31)
 PAPER: RGB = (250, 250, 248)
 MUTED: RGB = (112, 117, 127)
 
 _GOLDEN = 0.6180339887498949
-_HUE_START, _HUE_SPAN = 125.0, 305.0  # degrees; the rest of the circle, around yellow, belongs to HIGHLIGHT
+_HUE_START, _HUE_SPAN = 125.0, 305.0  # degrees; the rest of the circle, around yellow, is reserved for HIGHLIGHT
 _LIGHTNESS = (0.68, 0.60, 0.77)
 
 # (lightness, chroma, hue in degrees) from near to far; lightness falls by equal steps
@@ -39,30 +39,30 @@ _DEPTH_POINTS = (
 
 
 def instance_color(instance_id: int) -> RGB:
-    """The vivid colour of an instance id: sRGB, 0..255."""
+    """Return the vivid colour of an instance id: sRGB, 0..255."""
     return _sequence_color(int(instance_id), 0.20)
 
 
 def class_color(label: int) -> RGB:
-    """The softer colour of a class id: sRGB, 0..255."""
+    """Return the softer colour of a class id: sRGB, 0..255."""
     return _sequence_color(int(label) + 2, 0.14)
 
 
 def text_color(background: RGB) -> RGB:
-    """`INK` or `PAPER`, whichever reads better on ``background`` (relative luminance of WCAG 2.1)."""
+    """Return `INK` or `PAPER`, for the better contrast with ``background`` (relative luminance of WCAG 2.1)."""
     linear = ((np.asarray(background) / 255 + 0.055) / 1.055) ** 2.4
     return INK if float(linear @ (0.2126, 0.7152, 0.0722)) > 0.22 else PAPER
 
 
 def depth_colors(values: NDArray[np.float64]) -> UInt8Image:
-    """Colours [..., 3] of finite relative depths [...]: 0 and less (near) is pale yellow, 1 and more deep indigo."""
+    """Return colours [..., 3] of finite relative depths [...]: up to 0 (near) pale yellow, from 1 (far) deep indigo."""
     return _depth_table().take((np.clip(values, 0, 1) * 255 + 0.5).astype(np.intp), axis=0)
 
 
 def oklch_to_srgb(
     lightness: NDArray[np.float64], chroma: NDArray[np.float64], hue: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """OKLCH to sRGB as Ottosson (2020) defines it: [..., 3], outside 0..1 where sRGB does not have the colour.
+    """Convert OKLCH to sRGB by Ottosson (2020): [..., 3], outside of 0..1 for colours that sRGB does not have.
 
     Lightness is in 0..1, chroma at least 0, the hue in degrees.
     """
@@ -92,7 +92,7 @@ def _sequence_color(index: int, chroma: float) -> RGB:
 def _in_gamut(
     lightness: NDArray[np.float64], chroma: float | NDArray[np.float64], hue: NDArray[np.float64]
 ) -> UInt8Image:
-    """[M] colours as [M, 3] uint8, each with the largest chroma up to ``chroma`` that sRGB has."""
+    """Return [M] colours as [M, 3] uint8, each with the largest chroma up to ``chroma`` that sRGB has."""
     steps = np.linspace(1.0, 0.0, 41)[:, None]
     rgb = oklch_to_srgb(lightness, steps * chroma, hue)
     first_inside = np.argmax(((rgb > -1e-4) & (rgb < 1 + 1e-4)).all(-1), axis=0)

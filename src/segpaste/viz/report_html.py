@@ -1,8 +1,8 @@
-"""One self-contained HTML page about a run: headline numbers, what was pasted and what was not, every image.
+"""Self-contained HTML report of a run: headline numbers, pasted and dropped objects, and every image.
 
 Pictures, style and script are inside the page; a content security policy forbids it to load anything. The same input
 gives the same bytes. For more than a few hundred images give pictures to some items only: all items count in the
-tables, and those with pictures have a card.
+tables, and items with pictures have a card.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ _JPEG_QUALITY = 86
 
 @dataclass(frozen=True, slots=True)
 class PastedObject:
-    """One object that was pasted.
+    """One pasted object.
 
     Attributes:
-        class_name: its class.
-        source: the image that it comes from.
-        scale: its size over its size in the source.
-        hflip: it was mirrored left to right.
-        area_px: its visible pixels, if known.
-        instance_id: its id in the augmented sample, if known; gives it the colour that it has in the pictures.
+        class_name: name of its class.
+        source: image that it comes from.
+        scale: ratio of its size to its size in the source.
+        hflip: True if it was flipped horizontally.
+        area_px: number of its visible pixels, if known.
+        instance_id: its id in the augmented sample, if known; it determines the colour, which is that of the pictures.
     """
 
     class_name: str
@@ -53,10 +53,10 @@ class ReportItem:
     """One image of a run.
 
     Attributes:
-        name: what it is called.
-        pictures: what `segpaste.viz.compare` drew; without pictures the item counts, but has no card.
-        pasted: the objects in it that were pasted.
-        dropped: reason to number of pastes that were tried and are not in it.
+        name: name of the image.
+        pictures: pictures from `segpaste.viz.compare`; an item without pictures counts, but has no card.
+        pasted: objects that were pasted into it.
+        dropped: number of pastes that were tried without success, by reason.
     """
 
     name: str
@@ -88,20 +88,20 @@ def write_html_report(
     *,
     picture_px: int = 640,
 ) -> Path:
-    """Write the report; the file appears when it is whole.
+    """Write the report; the file appears only when it is complete.
 
     Args:
-        path: where; missing folders are made.
-        items: one per image, in the order of the page. May be a generator: only encoded pictures are kept.
+        path: path of the file; missing folders are made.
+        items: one item per image, in the order of the page. A generator is possible: only encoded pictures are kept.
         summary: headline numbers by name, in the order of the page.
-        title: the page's title.
-        picture_px: the longer side of a picture is at most this, pixels.
+        title: title of the page.
+        picture_px: maximum length of the longer side of a picture, pixels.
 
     Returns:
         The path.
 
     Raises:
-        OSError: the file cannot be written; nothing is left behind.
+        OSError: the file cannot be written; no partial file remains.
     """
     totals, cards = _Totals(), []
     for item in items:
@@ -165,7 +165,7 @@ def _numbers(*cells: object) -> str:
 
 
 def _table(columns: Sequence[str], rows: Sequence[str], nothing: str) -> str:
-    """A table, or in place of an empty one a sentence."""
+    """Return a table, or a sentence instead of an empty one."""
     if not rows:
         return f'<p class="empty">{in_html(nothing)}</p>\n'
     align = {name: "" if name in ("class", "reason", "source", "") else ' class="n"' for name in columns}
@@ -232,7 +232,7 @@ def _reason(name: str) -> str:
 
 
 def _shown(value: object) -> str:
-    """A headline value as text: thousands separated, three or four significant digits, yes or no."""
+    """Return a headline value as text: thousands separated, three or four significant digits, yes or no."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):
@@ -244,6 +244,6 @@ def _shown(value: object) -> str:
 
 def _data_url(picture: UInt8Image) -> str:
     buffer = BytesIO()
-    # Not optimize=True: of noise the file is larger than the buffer that Pillow then gives it.
+    # Not optimize=True: a picture of noise would be larger than the buffer that Pillow then provides.
     Image.fromarray(picture).save(buffer, format="JPEG", quality=_JPEG_QUALITY, subsampling=0)
     return f"data:image/jpeg;base64,{base64.b64encode(buffer.getvalue()).decode()}"

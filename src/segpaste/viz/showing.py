@@ -1,9 +1,9 @@
-"""A batch as one picture, in whatever structure it is: segpaste's own, or that of a trainer.
+"""Picture of a batch, in any supported structure: segpaste's own, or that of a trainer.
 
     segpaste.viz.show(batch)
 
-It is for looking at what a model is trained on. What is drawn is what the batch says, right or wrong: boxes and masks
-are not fitted to each other. Before and after of one sample side by side are `segpaste.viz.before_after_sheet`.
+It shows the data that a model is trained on. The batch is drawn as it is, right or wrong: boxes and masks are not
+fitted to each other. `segpaste.viz.before_after_sheet` shows one sample before and after side by side.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ def show(
     so are crowds and ignored pixels.
 
     Args:
-        batch: the batch, on any device.
-        path: save the picture there too, as ``.png`` or ``.jpg``; missing folders are made.
-        max_images: images after these are left out.
-        class_names: names for the class ids that the batch has, from a list or a dictionary.
-        mean: undo a normalisation of float images with this mean of each channel, in 0..1; needed for the inputs of
+        batch: batch on any device.
+        path: file to save the picture to, ``.png`` or ``.jpg``; missing folders are made.
+        max_images: maximum number of images; the others are left out.
+        class_names: names for the class ids of the batch, in a list or a dictionary.
+        mean: mean of each channel, in 0..1, of a normalisation of float images that is undone; needed for the inputs of
             models of transformers.
-        std: likewise.
+        std: standard deviation of each channel, likewise.
         value_range: black and white of float images that are not normalised; see `segpaste.viz.draw_image`.
         pasted: outline what was pasted: bool [B, K] for a padded batch, as ``report.slot_layer >= 0`` of a
             `segpaste.augmentation.PasteReport`; for any other structure one bool [N] per image.
@@ -77,7 +77,7 @@ def show(
     Raises:
         TypeError: the batch has none of the structures; the message lists them.
         ValueError: a value of the batch does not fit its structure, or ``path`` has another suffix.
-        OSError: the file cannot be written; nothing is left behind.
+        OSError: the file cannot be written; no partial file remains.
     """
     check_count("max_images", max_images, least=1)
     check_count("tile_px", tile_px, least=1)
@@ -98,13 +98,13 @@ def show(
 
 @dataclass(frozen=True, slots=True)
 class _Drawn:
-    """An image as it is shown.
+    """Drawn image.
 
     Attributes:
-        num: its objects, N.
-        any_pasted: one of them is known to be pasted.
-        objects: the image with its objects.
-        maps: what else it has.
+        num: number of its objects, N.
+        any_pasted: True if an object is known to be pasted.
+        objects: picture of the image with its objects.
+        maps: pictures of its other modalities.
     """
 
     num: int
@@ -128,7 +128,7 @@ def _drawn(pictures: Pictures, b: int, options: Mapping[str, Any], tile_px: int)
 
 
 def _page(shown: Sequence[_Drawn], pictures: Pictures, tile_px: int) -> UInt8Image:
-    """Return one image after the other or, where they have maps, a row for each."""
+    """Return the page: one image after another or, if there are maps, a row for each image."""
     of = f" of {pictures.num_images}" if len(shown) < pictures.num_images else ""
     kind = "object" if pictures.has_boxes else "segment"
     captions = [f"image {b}{of}: {d.num or 'no'} {kind}{'' if d.num == 1 else 's'}" for b, d in enumerate(shown)]
@@ -146,7 +146,7 @@ def _page(shown: Sequence[_Drawn], pictures: Pictures, tile_px: int) -> UInt8Ima
 
 
 def _prepared(sample: DenseSample, value_range: Range, tile_px: int) -> DenseSample:
-    """Return the sample as it is drawn: small ones enlarged, colours of 8 bits, padding hatched."""
+    """Return the sample to draw: enlarged if it is small, with colours of 8 bits and hatched padding."""
     sample = enlarged(sample, max(1, tile_px // max(1, *sample.canvas_size)))
     picture = draw_image(sample, value_range=value_range)
     if sample.padding_mask is not None:

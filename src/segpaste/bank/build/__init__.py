@@ -1,1 +1,1 @@
-"""Building: a dataset is cut into crops, in parts that survive an interruption, and written as a bank."""
+"""Builder of banks: it cuts a dataset into crops, in parts that survive an interruption, and writes the bank."""

@@ -1,8 +1,8 @@
-"""Small parts of a mask that lie far from the object: a few wrong pixels that would shrink its crop to a thumbnail.
+"""Removal of strays: small parts of a mask far from the object, a few wrong pixels that would make its crop tiny.
 
-Pixels that touch, diagonally too, are one part. A part is a stray if it has less than a stated fraction of the mask's
-pixels and its box does not meet the box of the parts that have more. So what fences, spokes or leaves cut into pieces
-stays as it is, and a mask that has only small parts has no strays.
+Pixels that touch, also diagonally, belong to one part. A part is a stray if it has less than a given fraction of the
+pixels of the mask and its box does not meet the box of the larger parts. So objects that fences, spokes or leaves cut
+into pieces stay as they are, and a mask with only small parts has no strays.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ def without_strays(mask: Tensor, min_part_frac: float) -> Tensor:
 
     Args:
         mask: [H, W] bool, not empty.
-        min_part_frac: of the mask's pixels that a part has, at least, to be no stray; 0 removes none.
+        min_part_frac: minimum fraction of the pixels of the mask for a part that is no stray; 0 removes none.
 
     Returns:
-        [H, W] bool; ``mask`` itself where nothing is removed.
+        [H, W] bool; ``mask`` itself if nothing is removed.
     """
     left, top, right, bottom = box_of(mask)
     inner = mask[top:bottom, left:right]
@@ -49,14 +49,14 @@ def without_strays(mask: Tensor, min_part_frac: float) -> Tensor:
 
 
 def _runs(mask: NDArray[np.bool_]) -> tuple[Ints, Ints, Ints]:
-    """Row, first column and end of each run of pixels within a row, in reading order."""
+    """Return row, first column and end of each run of pixels within a row, in reading order."""
     steps = np.diff(mask.astype(np.int8), axis=1, prepend=0, append=0)
     rows, starts = np.nonzero(steps == 1)
     return rows, starts, np.nonzero(steps == -1)[1]
 
 
 def _parts(rows: Ints, starts: Ints, ends: Ints, width: int) -> Ints:
-    """The part of each run, from 0, in the order of their first runs."""
+    """Return the part of each run, from 0, in the order of their first runs."""
     stride = width + 2  # so that runs of two rows are never neighbours on the line
     below = (rows + 1) * stride
     first = np.searchsorted(rows * stride + ends, below + starts, "left")

@@ -1,4 +1,4 @@
-"""The folder where a build keeps its parts: where it is, and whose parts are in it."""
+"""Work folder of a build: its place, and the check of the parts in it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from segpaste.workspace import MARKER, Run, lock_folder, partial_of, read_finger
 
 
 def work_folder(out: str | Path, given: str | os.PathLike[str] | None) -> Path:
-    """Return the folder of the parts: the same for the next call, and neither another build's nor the bank's."""
+    """Return the folder of the parts: the same at each call, and not that of another build or of the bank."""
     if given is not None and is_url(given):
         raise BankError(f"{os.fspath(given)}: expected a work folder on a disk, got a URL; choose a path")
     work = None if given is None else Path(local_path(given)).absolute()
@@ -44,7 +44,7 @@ def said_of_bank(
     groups: Sequence[str],
     built_from: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return what both the fingerprint of a build and the meta of its bank say."""
+    """Return the facts that are both in the fingerprint of a build and in the meta of its bank."""
     return {
         "segpaste": version,
         "class_names": hashlib.sha256("\n".join(class_names).encode()).hexdigest(),
@@ -55,7 +55,7 @@ def said_of_bank(
 
 
 def remove_finished(run: Run, out: str | Path, storage_options: Mapping[str, Any] | None) -> None:
-    """Remove the parts of a build that was killed when its bank was whole, before it removed them itself."""
+    """Remove the parts of a build that was killed after its bank was complete, before it removed them."""
     if not run.folder.is_dir() or (lock := lock_folder(run.folder)) is None:
         return
     try:
@@ -66,12 +66,12 @@ def remove_finished(run: Run, out: str | Path, storage_options: Mapping[str, Any
         )
         if there is not None and all(there.get(key) == value for key, value in said.items()):
             run.remove()
-            if not is_url(out):  # killed between its renaming and its last step
+            if not is_url(out):  # killed between its rename and its last step
                 (Path(out) / MARKER).unlink(missing_ok=True)
         elif there is None:
-            with suppress(OSError):  # where something is in it
+            with suppress(OSError):  # if the folder is not empty
                 run.folder.rmdir()
-    except ValueError:  # no bank is there
+    except ValueError:  # there is no bank
         return
     finally:
         os.close(lock)

@@ -1,14 +1,14 @@
-"""A bank out of a dataset: cut every object out, in parts that survive an interruption, then write the bank.
+"""Builder of a bank from a dataset: it cuts out all objects, in parts that survive an interruption, and writes them.
 
     summary = build_bank(photos, "objects", class_names=names, workers=4)
 
-1. The photos are shared out into parts, and each part's crops go to a file of their own, see
+1. The images are divided into parts, and the crops of each part go to their own file, see
    `segpaste.bank.build.parts`.
-2. One pass reads the parts in order and hands their records to the bank's writer.
+2. One pass reads the parts in order and passes their records to the writer of the bank.
 
-So the crops lie on disk twice for a moment, memory holds one photo for each worker, 16 bytes for each photo of the
-dataset, and no crops. The same dataset and options give the same bytes, whoever makes the parts, with or without
-interruptions: what is not finished under ``OUT.parts`` the same call finishes.
+So the crops are on disk twice for a moment. Memory holds one image for each worker, 16 bytes for each image of the
+dataset, and no crops. The same dataset and options give the same bytes with any engine and number of workers, with or
+without interruptions. The same call resumes an unfinished build from ``OUT.parts``.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ _NEEDS: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class BuildSummary:
-    """Counts of a dataset's annotations that became crops, and of the others.
+    """Counts of the annotations of a dataset that became crops, and of the others.
 
     Attributes:
-        where: the bank's folder or URL.
-        num_photos: photos that were looked through.
-        kept: crops of each class.
-        skipped: number of annotations that are no crops, by the keys of `segpaste.bank.build.parts.REASONS`.
-        num_trimmed: crops whose stray parts were cut off, see `Selection.min_part_frac`.
+        where: folder or URL of the bank.
+        num_photos: number of images that were read.
+        kept: number of crops of each class.
+        skipped: number of annotations without a crop, by the keys of `segpaste.bank.build.parts.REASONS`.
+        num_trimmed: number of crops whose strays were removed, see `Selection.min_part_frac`.
     """
 
     where: str
@@ -94,38 +94,38 @@ def build_bank(
 ) -> BuildSummary:
     """Build a bank of all objects of a dataset that has instance masks.
 
-    A build that was interrupted goes on where image ids, class names and options are the same, and ``built_from`` and
-    ``fingerprint``. Nothing else is compared: say there what the annotations are, or changed ones are mixed with those
-    of the finished parts. Changed pixels in the same files are never noticed; remove the work folder then.
+    An interrupted build resumes if image ids, class names, options, ``built_from`` and ``fingerprint`` are the same.
+    Nothing else is compared: put a digest of the annotations into ``built_from``, or changed annotations are mixed with
+    those of the finished parts. Changed pixels in the same files are never noticed; remove the work folder then.
 
     Args:
-        photos: the dataset; samples of uint8 images, without padding.
-        out: the bank's folder, new or empty, or a URL for the format webdataset.
-        class_names: the name of each label.
-        format: of the bank.
-        crop_size: (h, w) of every crop, pixels.
-        margin_frac: of photo kept about each object, see `segpaste.bank.build.cropping.crop_object`.
-        selection: which objects become crops.
-        groups: optional columns, see `segpaste.bank.schema.record.COLUMNS`; by default provenance and whatever the
-            first photo has of the others.
-        workers: processes that cut crops.
-        engine: ``"ray"`` runs them by Ray Data, on the cluster that is connected or on this machine; the work folder
-            must then be one that all its nodes see.
-        build_seed: noted in the meta; nothing is drawn.
-        built_from: JSON, what the dataset is, such as the digest of its annotations; noted in the meta.
-        fingerprint: JSON, what else the crops depend on, such as the folder of the photos; not noted in the meta.
-        work_dir: of the parts, on a disk, neither in ``out`` nor around it; by default ``OUT.parts``, for a URL a
-            folder of the system's temporary one.
-        skip_unreadable: go on without photos that cannot be read; they count as ``unreadable`` in what is skipped.
-        writer_options: of the format's writer.
+        photos: dataset with samples of uint8 images, without padding.
+        out: folder of the bank, new or empty, or a URL for the format webdataset.
+        class_names: name of each label.
+        format: format of the bank.
+        crop_size: size (h, w) of every crop, pixels.
+        margin_frac: margin of image around each object, see `segpaste.bank.build.cropping.crop_object`.
+        selection: choice of the objects that become crops.
+        groups: optional columns, see `segpaste.bank.schema.record.COLUMNS`; by default provenance and all others that
+            the first image has.
+        workers: number of processes that cut crops.
+        engine: ``"ray"`` runs the workers by Ray Data, on the connected cluster or on this machine; all its nodes must
+            then see the work folder.
+        build_seed: seed for the meta; nothing is drawn.
+        built_from: JSON facts that identify the dataset, such as the digest of its annotations; noted in the meta.
+        fingerprint: JSON facts that the crops depend on too, such as the folder of the images; not noted in the meta.
+        work_dir: folder of the parts, on a disk, neither in ``out`` nor around it; by default ``OUT.parts``, for a URL
+            a folder in the temporary folder of the system.
+        skip_unreadable: skip images that cannot be read; they count as ``unreadable`` in ``skipped``.
+        writer_options: options of the writer of the format.
 
     Returns:
-        What was kept and what was not.
+        The counts of kept and skipped annotations.
 
     Raises:
-        BankError: an argument or a sample is not what it must be, the bank is there already, or a build with other
-            arguments is unfinished.
-        ValueError, OSError: a photo cannot be read, or nothing more can be written. What is finished is kept.
+        BankError: an argument or a sample is invalid, the bank exists already, or a build with other arguments is
+            unfinished.
+        ValueError, OSError: an image cannot be read, or the disk cannot be written. Finished parts are kept.
         ImportError: the format or the engine needs a package that is not installed.
     """
     where = os.fspath(out) if is_url(out) else Path(local_path(out))
@@ -188,7 +188,7 @@ def _check(
 
 
 def _in_order(photos: Photos) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the photos' indices in the order of dataset and image id, [N], and what identifies them, [N] or [N, 2]."""
+    """Return the indices of the images in the order of dataset and image id, [N], and their ids, [N] or [N, 2]."""
     num = len(photos)
     image_ids = np.fromiter((stored_id(photos.image_id(index), "image") for index in range(num)), np.int64, num)
     dataset_idx = by_index(photos, "dataset_idx")
@@ -202,7 +202,7 @@ def _in_order(photos: Photos) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def _first_of(photos: Photos, order: NDArray[np.int64], skip_unreadable: bool) -> DenseSample:
-    """Return the first sample that can be read, or the first one alone."""
+    """Return the first sample that can be read; without ``skip_unreadable``, the first one."""
     for index in order.tolist() if skip_unreadable else ():
         with suppress(ValueError, OSError):
             return photos[index]
@@ -210,7 +210,7 @@ def _first_of(photos: Photos, order: NDArray[np.int64], skip_unreadable: bool) -
 
 
 def _identity(image_ids: NDArray[np.int64], layout: Layout) -> dict[str, Any]:
-    """Return what tells a build from others, beside what its bank says too."""
+    """Return the facts that identify a build, besides those that its bank states too."""
     digest = hashlib.sha256(image_ids.tobytes()).hexdigest()
     schema = {} if layout.keypoint_schema is None else {"keypoint_schema": repr(layout.keypoint_schema)}
     return {"image_ids": digest, "photos_per_part": PHOTOS_PER_PART, **schema}
@@ -228,7 +228,7 @@ def _make_missing(maker: PartMaker, workers: int, engine: PartEngine) -> None:
 
 
 def _write(maker: PartMaker, writer: FolderWriter) -> BuildSummary:
-    """The parts' records into the bank, in order."""
+    """Write the records of the parts into the bank, in order."""
     kept: Counter[int] = Counter()
     skipped: Counter[str] = Counter()
     num_trimmed = 0
@@ -250,7 +250,7 @@ def _write(maker: PartMaker, writer: FolderWriter) -> BuildSummary:
 
 @contextmanager
 def _bar(unit: str, total: int, initial: int) -> Iterator[Callable[[int], Any]]:
-    """A progress bar on stderr; nothing where stderr is no terminal."""
+    """Show a progress bar on stderr; nothing if stderr is not a terminal."""
     from tqdm import tqdm
 
     with tqdm(total=total, initial=initial, unit=unit, disable=None, dynamic_ncols=True) as bar:

@@ -1,13 +1,13 @@
-"""One object of a photo as a crop of a bank: cut out, shrunk where it is too large, centred.
+"""Crops of objects: an object is cut out of its image, shrunk if it is too large, and centred.
 
-What is cut out is the object's tight box and a margin about it, up to the photo's edge: the content. Where it does not
-fit the crop it is shrunk, both axes by one ratio of integers, ``scale = num / den``, so that the longer side, measured
-by the crop, fits exactly. Crop pixel x reads the content at ``(x + 0.5) / scale - 0.5``; the crop has the pixels whose
-centre then lies in the content, so the other side is rounded to the nearest pixel, a half downwards, and is at least
-one. The image is averaged by the antialiasing triangle filter of `segpaste.types.sampling`, in integers, the mask is
-read at the nearest pixel, depth and normals are read as when a sample is resized.
+The content of a crop is the tight box of the object with a margin, up to the edge of the image. If it does not fit the
+crop it is shrunk, both axes by one ratio of integers, ``scale = num / den``, so that the longer side, relative to the
+crop, fits exactly. Crop pixel x reads the content at ``(x + 0.5) / scale - 0.5``. The crop has the pixels whose centre
+then lies in the content, so the other side is rounded to the nearest pixel, a half downwards, and is at least one. The
+image is averaged by the antialiasing triangle filter of `segpaste.types.sampling`, in integers; the mask is read at the
+nearest pixel; depth and normals are read as in the resizing of a sample.
 
-Everything is a pure function of its arguments and exact to the bit on every machine.
+Every function is pure, and its result is the same to the bit on every machine.
 """
 
 from __future__ import annotations
@@ -25,25 +25,26 @@ from segpaste.bank.schema.record import COLUMNS, GROUPS, BankError, Crop
 from segpaste.types import CameraIntrinsics, DenseSample, sampling, tight_boxes
 
 DEFAULT_MARGIN_FRAC = 1 / 16
-"""Of the longer side of the box. Some surroundings are wanted: the filters that paint a crop read across its mask's
-edge, and what they find there should be the photo."""
+"""Default margin, as a fraction of the longer side of the box. Some background is needed: the filters that paint a
+crop read across the edge of its mask, and should find the image there."""
 
 _PLANES = tuple(column.name for column in COLUMNS if column.shape[1:] == ("h", "w") and column.name != "alpha")
-"""What is filled up with its own edge."""
+"""Planes that are padded with their own edge."""
 
 PixelBox = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class CropAxis:
-    """How the crop's pixels along one axis read the photo.
+    """Positions in the image that the pixels of a crop along one axis read.
 
     Attributes:
-        size: pixels of content in the crop.
-        before, after: pixels beside it, filled up with its edge.
-        nearest: [size] int64, photo pixel.
-        linear: [size, 2] int64 photo pixels and their weights [size, 2] float32.
-        filter: [size, T] int64 photo pixels and their weights [size, T] int64, which sum to `sampling.WEIGHT_ONE`.
+        size: number of pixels of content in the crop.
+        before, after: numbers of padding pixels on each side of the content.
+        nearest: nearest pixel of the image, [size] int64.
+        linear: pixels of the image [size, 2] int64 and their weights [size, 2] float32.
+        filter: pixels of the image [size, T] int64 and their weights [size, T] int64; the sum of the weights is
+            `sampling.WEIGHT_ONE`.
     """
 
     size: int
@@ -56,11 +57,11 @@ class CropAxis:
 
 @dataclass(frozen=True, slots=True)
 class PhotoFrame:
-    """The photo that a picture of an object stands for; the object is in its middle.
+    """Assumed image around a cut-out picture of an object; the object is in its middle.
 
     Attributes:
-        size: (H, W), pixels.
-        scale: pixels of this photo for one of the picture's, as (num, den), both at least 1.
+        size: size (H, W) of the image, pixels.
+        scale: number of image pixels per picture pixel, as (num, den), both at least 1.
     """
 
     size: tuple[int, int]
@@ -78,25 +79,26 @@ def crop_object(
     image_id: int = 0,
     annotation_id: int = 0,
 ) -> Crop:
-    """Cut one object out.
+    """Cut out one object.
 
     Args:
-        sample: the photo, an image of uint8 [3, H, W] with instance masks and without padding.
-        position: of the object among the sample's instances.
-        crop_size: (h, w), pixels.
-        mask: [H, W] bool, pixels of the object to cut out, not empty; by default all of them.
-        margin_frac: kept around the object's box on each side, as a fraction of the box's longer side, rounded up to
-            pixels; less where the photo ends.
-        frame: the photo that the sample stands for, by default the sample itself. The crop has no more pixels than it.
-        image_id: of the photo.
-        annotation_id: of the object.
+        sample: sample with a uint8 image [3, H, W] and instance masks, without padding.
+        position: index of the object among the instances of the sample.
+        crop_size: size (h, w) of the crop, pixels.
+        mask: pixels of the object to cut out, [H, W] bool, not empty; by default all of them.
+        margin_frac: margin around the box of the object on each side, as a fraction of the longer side of the box,
+            rounded up to pixels; smaller at the edge of the image.
+        frame: assumed image around the sample, by default the sample itself. The resolution of the crop is
+            at most that of this image.
+        image_id: id of the image.
+        annotation_id: id of the object.
 
     Returns:
-        The crop, with all that the sample has of depth, normals, camera and keypoints; without embedding. A mask that
-        is much thinner than a pixel of the crop can have no pixel left.
+        The crop, with the depth, normals, camera and keypoints that the sample has, without embedding. A mask that is
+        much thinner than a pixel of the crop can become empty.
 
     Raises:
-        BankError: the sample has no masks, the mask is empty, or the image is of another kind.
+        BankError: the sample has no masks or has padding, the mask is empty, or the image is not uint8 [3, H, W].
     """
     whole = _checked_mask(sample, position)
     mask = whole if mask is None else mask
@@ -131,7 +133,7 @@ def crop_object(
 
 
 def _in_photo(box: PixelBox, scale: float, frame: PhotoFrame, *, is_own: bool) -> dict[str, Any]:
-    """Return the photo's size, the object's box in it, and the scale of a crop to which the sample is scaled."""
+    """Return the size of the image, the box of the object in it, and the scale of a crop relative to it."""
     left, top, right, bottom = box
     height, width = frame.size
     photo_scale = frame.scale[0] / frame.scale[1]
@@ -150,14 +152,14 @@ def _arrays(values: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OwnSizeCut:
-    """A crop that its content fills, but for a part of a pixel, and what else it takes to put it into a larger one.
+    """Crop without padding, except for a part of a pixel, and the values with which it can be padded later.
 
     Attributes:
-        crop: the crop.
-        corner: (x, y) of the content in the photo.
-        scale: pixels of the crop for one of the photo.
-        camera: of the photo.
-        points: [P, 3] keypoints of the object in the photo.
+        crop: crop of the object.
+        corner: corner (x, y) of the content in the image.
+        scale: number of crop pixels per image pixel.
+        camera: camera of the image.
+        points: keypoints of the object in the image, [P, 3].
     """
 
     crop: Crop
@@ -178,7 +180,7 @@ class OwnSizeCut:
         return (crop_size[1] - width) // 2, (crop_size[0] - height) // 2
 
     def grown(self, crop_size: tuple[int, int]) -> Crop:
-        """Return the crop in the middle of a larger one, as `crop_object` makes it in that size."""
+        """Return this crop in the middle of a larger one, equal to that of `crop_object` in that size."""
         crop, (width, height) = self.crop, (int(edge) for edge in self.crop.content_box[2:])
         left, top = self._pads(crop_size)
         pads = ((0, 0), (top, crop_size[0] - height - top), (left, crop_size[1] - width - left))
@@ -203,10 +205,10 @@ def cut_own_size(
     image_id: int = 0,
     annotation_id: int = 0,
 ) -> OwnSizeCut:
-    """Cut one object out in the size that it has in its photo, or shrunk to fit ``limit`` (h, w), pixels.
+    """Cut out one object in its size in the image, or shrunk to fit ``limit`` (h, w), pixels.
 
-    The other arguments are those of `crop_object`. `OwnSizeCut.grown` then gives what `crop_object` gives in any size
-    up to the limit into which this crop fits.
+    The other arguments are those of `crop_object`. `OwnSizeCut.grown` then returns the same as `crop_object`, for any
+    size up to the limit into which this crop fits.
     """
     left, top, right, bottom = content_of(box_of(mask), sample.canvas_size, margin_frac)
     num, den = ratio((bottom - top, right - left), limit)
@@ -218,27 +220,27 @@ def cut_own_size(
 
 
 def groups_of(sample: DenseSample) -> list[str]:
-    """Return the optional columns that can be filled from a sample: provenance, and those of its fields."""
-    names = {"intrinsics": "camera_intrinsics"}  # of the sample's fields, where a column is called otherwise
+    """Return the optional columns that a sample can fill: provenance, and those of its fields."""
+    names = {"intrinsics": "camera_intrinsics"}  # fields of the sample with another name than their column
     wanted = {c.group for c in COLUMNS if getattr(sample, names.get(c.name, c.name), None) is not None}
     return ["provenance", *(group for group in GROUPS if group in wanted - {"core"})]
 
 
 def box_of(mask: Tensor) -> PixelBox:
-    """The tight box, xyxy in pixel edges, of a mask [H, W] that is not empty."""
+    """Return the tight box, xyxy in pixel edges, of a mask [H, W] that is not empty."""
     left, top, right, bottom = (int(edge) for edge in tight_boxes(mask[None])[0].tolist())
     return left, top, right, bottom
 
 
 def content_of(box: PixelBox, size: tuple[int, int], margin_frac: float) -> PixelBox:
-    """The box with its margin, xyxy, cut at the edges of a photo of ``size`` (H, W)."""
+    """Return the box with its margin, xyxy, cut at the edges of an image of ``size`` (H, W)."""
     left, top, right, bottom = box
     margin = math.ceil(margin_frac * max(right - left, bottom - top))
     return max(left - margin, 0), max(top - margin, 0), min(right + margin, size[1]), min(bottom + margin, size[0])
 
 
 def ratio(content_size: tuple[int, int], crop_size: tuple[int, int]) -> tuple[int, int]:
-    """The scale (num, den) at which the content (h, w) fits the crop (h, w); (1, 1) where it does as it is."""
+    """Return the scale (num, den) at which the content (h, w) fits the crop (h, w); (1, 1) if it fits unscaled."""
     (height, width), (crop_h, crop_w) = content_size, crop_size
     if height <= crop_h and width <= crop_w:
         return 1, 1
@@ -246,7 +248,7 @@ def ratio(content_size: tuple[int, int], crop_size: tuple[int, int]) -> tuple[in
 
 
 def _axis(start: int, end: int, length: int, crop_length: int, num: int, den: int) -> CropAxis:
-    """Content from ``start`` to ``end`` of a photo's axis of ``length`` pixels."""
+    """Return the positions for content from ``start`` to ``end`` of an image axis of ``length`` pixels."""
     size = max(1, -(-(2 * (end - start) * num - den) // (2 * den)))
     numerator = torch.tensor(num)
     position = sampling.source_position(torch.arange(size), 0, numerator, den)
@@ -263,7 +265,7 @@ def _axis(start: int, end: int, length: int, crop_length: int, num: int, den: in
 
 
 def _filtered(image: Tensor, rows: CropAxis, cols: CropAxis, content: PixelBox) -> Tensor:
-    """[3, H, W] uint8 averaged to [3, rows, cols], rounded to the nearest, a half upwards."""
+    """Average [3, H, W] uint8 to [3, rows, cols], rounded to the nearest, a half upwards."""
     if rows.size == content[3] - content[1] and cols.size == content[2] - content[0]:
         return image[:, content[1] : content[3], content[0] : content[2]].clone()
     x0, x1 = int(cols.filter[0].min()), int(cols.filter[0].max()) + 1
@@ -273,7 +275,7 @@ def _filtered(image: Tensor, rows: CropAxis, cols: CropAxis, content: PixelBox) 
 
 
 def _weighed(values: Tensor, dim: int, idx: Tensor, weights: Tensor) -> Tensor:
-    """The sum over taps along one dimension, int32; tap by tap, so that memory does not grow with the filter."""
+    """Return the sum over taps along one dimension, int32; one tap at a time, so that memory stays small."""
     shape = [1, 1, 1]
     shape[dim] = -1
     total = torch.zeros((), dtype=torch.int32)
@@ -284,7 +286,7 @@ def _weighed(values: Tensor, dim: int, idx: Tensor, weights: Tensor) -> Tensor:
 
 
 def _geometry(sample: DenseSample, rows: CropAxis, cols: CropAxis) -> dict[str, Tensor]:
-    """Depth, its validity and normals, [., rows, cols] each; what the sample has of them."""
+    """Return depth, its validity and normals, [., rows, cols] each, if the sample has them."""
     values: dict[str, Tensor] = {}
     if sample.depth is None and sample.normals is None:
         return values
@@ -308,13 +310,13 @@ def _geometry(sample: DenseSample, rows: CropAxis, cols: CropAxis) -> dict[str, 
 def moved_camera(
     camera: CameraIntrinsics, corner: tuple[int, int], scale: float, offset: tuple[int, int]
 ) -> NDArray[np.float32]:
-    """Return the camera [4] of a crop; ``corner`` (x, y) of the photo is at ``offset`` there."""
+    """Return the camera [4] of a crop; ``corner`` (x, y) of the image is at ``offset`` in the crop."""
     moved = camera.cropped(corner[1], corner[0]).resized(scale, scale).cropped(-offset[1], -offset[0])
     return np.array([moved.fx, moved.fy, moved.cx, moved.cy], np.float32)
 
 
 def moved_points(points: Tensor, corner: tuple[int, int], scale: float, offset: tuple[int, int]) -> Tensor:
-    """Return keypoints [P, 3] of a photo in a crop; ``corner`` (x, y) of the photo is at ``offset`` there."""
+    """Return keypoints [P, 3] of an image in a crop; ``corner`` (x, y) of the image is at ``offset`` in the crop."""
     moved = points.double()
     shift = torch.tensor([*offset], dtype=torch.float64)
     moved[:, :2] = (moved[:, :2] - torch.tensor([*corner], dtype=torch.float64)) * scale + shift
@@ -322,7 +324,7 @@ def moved_points(points: Tensor, corner: tuple[int, int], scale: float, offset: 
 
 
 def _edges_go_on(value: Tensor, rows: CropAxis, cols: CropAxis) -> Tensor:
-    """[., rows, cols] filled up to the size of the crop with its own edge."""
+    """Pad [., rows, cols] to the size of the crop with its own edge."""
     y = torch.arange(-rows.before, rows.size + rows.after).clamp(0, rows.size - 1)
     x = torch.arange(-cols.before, cols.size + cols.after).clamp(0, cols.size - 1)
     return value.index_select(1, y).index_select(2, x)

@@ -1,10 +1,10 @@
-"""A bank whose crops are cut out of a dataset when they are read: every object of a dataset is a source at once.
+"""Bank that cuts its crops out of a dataset when they are read: every object of a dataset is a source at once.
 
     augment = BatchCopyPaste(source_pool=DatasetBank(dataset), balance="class_uniform")
 
-Nothing is written. A read of a crop reads its image and all annotations of that image, some 10 ms for a photo, so read
-them in the workers of a loader (`segpaste.create_bank_dataloader`). Each process keeps the crops that it read last.
-If training still waits for crops, build a bank: `segpaste.bank.build_bank`.
+Nothing is written. A read of a crop reads its image and all annotations of that image, about 10 ms, so read crops in
+the workers of a loader (`segpaste.create_bank_dataloader`). Each process keeps the crops that it read last. If training
+still waits for crops, build a bank: `segpaste.bank.build_bank`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ MOST_TRIES = 16
 
 
 def objects_to_paste(*, whole_only: bool) -> Selection:
-    """Return which objects are sources: all that have a pixel, or those of them that are whole."""
+    """Return the selection of sources: all objects that have a pixel, or only those that are whole."""
     return Selection(min_area_px=1, min_part_frac=0.0, whole_only=whole_only)
 
 
@@ -57,14 +57,14 @@ WHOLE_OBJECTS = objects_to_paste(whole_only=True)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FoundObject:
-    """An object of a dataset that was read.
+    """Object read from a dataset.
 
     Attributes:
-        index: the crop that shows it.
+        index: index of the crop that shows it.
         image: index of its image.
-        sample: the image.
-        position: of the object among the sample's instances.
-        mask: [H, W] bool, pixels to cut out, not empty.
+        sample: sample of the image.
+        position: index of the object among the instances of the sample.
+        mask: pixels to cut out, [H, W] bool, not empty.
     """
 
     index: int
@@ -75,13 +75,13 @@ class FoundObject:
 
     @property
     def instance_id(self) -> int:
-        """Its id in the sample."""
+        """Id of the object in the sample."""
         assert self.sample.instance_ids is not None
         return int(self.sample.instance_ids[self.position])
 
 
 class DatasetBank:
-    """An `InstanceBank` of all objects of a dataset, cut out when they are read.
+    """`InstanceBank` of all objects of a dataset, cut out when they are read.
 
     Crop i is an object of the dataset, in the order of its images and instances. If ``selection`` rejects that object,
     crop i is another object of its class, always the same one; after 16 rejected objects it is an empty crop, which is
@@ -112,7 +112,7 @@ class DatasetBank:
             nothing can be cut out of.
         ValueError, OSError: an image cannot be read, and is not skipped or there is no other.
 
-    A bank of this class can be pickled if its dataset can; the crops that it keeps stay behind.
+    A bank of this class can be pickled if its dataset can; its cached crops are not pickled.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class DatasetBank:
         return f"DatasetBank({type(self.dataset).__name__}, {len(self)} crops of {self.crop_size})"
 
     def __getitem__(self, index: int) -> Crop:
-        """Read one crop; raises what `read` does."""
+        """Read one crop; it raises the errors of `read`."""
         columns = self.read([operator.index(index)])
         return self.layout.unpack({name: rows[0] for name, rows in columns.items()})
 
@@ -167,16 +167,16 @@ class DatasetBank:
         """Read several crops; see `segpaste.bank.StoredBank.read`.
 
         Raises:
-            IndexError, KeyError, ValueError: as there.
-            BankError: a sample is not what it must be.
+            IndexError, KeyError, ValueError: see `segpaste.bank.StoredBank.read`.
+            BankError: a sample is invalid.
             ValueError, OSError: an image cannot be read.
         """
         places, found = checked_read(repr(self), len(self), self.layout, indices, columns, out)
-        if set(found) <= {"image_id", "class_id"}:  # known without a read, and asked for of the whole dataset
+        if set(found) <= {"image_id", "class_id"}:  # known without a read, and requested for whole datasets
             for name, rows in found.items():
                 rows[:] = (self._class_ids if name == "class_id" else self._image_ids[self._image_idx])[places]
             return found if out is None else out
-        for n in sorted(range(len(places)), key=lambda n: int(self._image_idx[places[n]])):  # an image after the other
+        for n in sorted(range(len(places)), key=lambda n: int(self._image_idx[places[n]])):  # one image after another
             row = self._row(places[n])
             for name, rows in found.items():
                 rows[n] = row[name]
@@ -189,7 +189,7 @@ class DatasetBank:
     def resized(self, crop_size: tuple[int, int]) -> DatasetBank:
         """Return a bank of the same objects and the same version, whose crops have another size (h, w), pixels.
 
-        The version is that of this bank: who writes it down must write down the size, too.
+        The version is that of this bank: a caller that stores it must store the size, too.
         """
         bank = copy.copy(self)
         bank.layout = Layout(crop_size, self.layout.groups, self.layout.keypoint_schema)
@@ -197,11 +197,11 @@ class DatasetBank:
         return bank
 
     def image_of(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the image of each crop, [n], unless another object stands for it."""
+        """Return the image of each crop, [n], unless the crop is replaced by another object."""
         return self._image_idx[indices]
 
     def close(self) -> None:
-        """Forget the crops that are kept."""
+        """Drop the cached crops."""
         self._forget()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -214,11 +214,11 @@ class DatasetBank:
 
     def _forget(self) -> None:
         self._rows: OrderedDict[int, Array] = OrderedDict()
-        self._sample: tuple[int, DenseSample] | None = None  # the one that was read last
+        self._sample: tuple[int, DenseSample] | None = None  # the last one read
         self._lock = threading.Lock()
 
     def _row(self, index: int) -> Array:
-        """Return a crop as one row of the layout, from memory if it is kept."""
+        """Return a crop as one row of the layout, from memory if it is cached."""
         with self._lock:
             if (row := self._rows.get(index)) is not None:
                 self._rows.move_to_end(index)
@@ -239,10 +239,10 @@ class DatasetBank:
         return self.empty(int(self._class_ids[index]))
 
     def found(self, index: int) -> Iterator[FoundObject]:
-        """Yield the object of a crop if it may be pasted, then those of its class that stand for it otherwise.
+        """Yield the object of a crop if it may be pasted, then the objects of its class that may replace it.
 
         Raises:
-            BankError: a sample is not what it must be.
+            BankError: a sample is invalid.
         """
         class_id = self._class_ids[index]
         turns = np.arange(MOST_TRIES - 1, dtype=np.int64)
@@ -280,7 +280,7 @@ class DatasetBank:
         return None if is_rejected else FoundObject(index, image, sample, position, mask)
 
     def image_id_of(self, found: FoundObject) -> int:
-        """Return the dataset's id of the image of an object."""
+        """Return the id in the dataset of the image of an object."""
         return int(self._image_ids[found.image])
 
     def _crop_of(self, found: FoundObject) -> Crop:

@@ -1,7 +1,7 @@
-"""Makes the parts of a long run: in this process, in worker processes, or by Ray Data on one machine or many.
+"""Engines that make the parts of a long run: this process, worker processes, or Ray Data on one machine or many.
 
-Parts are pure functions, and files on a disk that all processes see, so who makes them changes nothing. An error of a
-part travels back as a value: then it ends the run as the one line that it is, not as a worker's traceback.
+Parts are pure functions, and files on a disk that all processes see, so the result does not depend on the engine. An
+error of a part is returned as a value, so that the run ends with its one line and not with the traceback of a worker.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class PartMaker(Protocol):
         """Make a part.
 
         Raises:
-            ValueError, OSError: it cannot be made.
+            ValueError, OSError: the part cannot be made.
         """
         ...
 
 
 def make_parts(maker: PartMaker, parts: Sequence[int], workers: int, engine: PartEngine) -> Iterator[int]:
-    """Make parts; yields each number when it is done, in no particular order.
+    """Make parts; yield the number of each part when it is finished, in no particular order.
 
     Raises:
         BankError: a worker was killed, or the Ray cluster is too small.
@@ -58,7 +58,7 @@ def make_parts(maker: PartMaker, parts: Sequence[int], workers: int, engine: Par
 
 def _attempt(maker: PartMaker, part: int) -> PartResult:
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # crops are too small to share out: more threads cost time, several times as much
+    torch.set_num_threads(1)  # crops are too small to be divided: more threads take several times as long
     try:
         maker.make(part)
     except (ValueError, OSError) as error:
@@ -69,7 +69,7 @@ def _attempt(maker: PartMaker, part: int) -> PartResult:
 
 
 class _Worker:
-    """Makes parts in another process, to which the dataset is sent once."""
+    """Maker of parts in another process, to which the dataset is sent once."""
 
     def __init__(self, maker: PartMaker) -> None:
         self.maker = maker
@@ -80,7 +80,7 @@ class _Worker:
 
 
 def _packed(error: Exception | None) -> bytes:
-    """Pickled, as plain ValueError where its class does not survive that."""
+    """Pickle an error, as a plain ValueError if its class cannot be pickled."""
     try:
         packed = pickle.dumps(error)
         pickle.loads(packed)

@@ -1,4 +1,4 @@
-"""The objects of a dataset, listed for a bank: its images, their ids, and the labels of their objects."""
+"""List of the objects of a dataset for a bank: the images, their ids, and the labels of their objects."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from segpaste.types import DenseSample
 
 
 class Samples(Protocol):
-    """A map-style dataset of samples; readers of segpaste also name classes, ids and labels."""
+    """Map-style dataset of samples; readers of segpaste also have class names, ids and labels."""
 
     def __len__(self) -> int: ...
 
@@ -29,7 +29,7 @@ class Samples(Protocol):
 
 
 def checked_names(dataset: Samples, class_names: Sequence[str] | Mapping[int, str] | None) -> tuple[str, ...]:
-    """Return the name of each class, as given or as the dataset has them."""
+    """Return the name of each class, as given or from the dataset."""
     names = attribute_of(dataset, "class_names") if class_names is None else class_names
     if names is None:
         kind = type(dataset)
@@ -47,7 +47,7 @@ def checked_names(dataset: Samples, class_names: Sequence[str] | Mapping[int, st
 
 
 def attribute_of(dataset: Any, name: str) -> Any:
-    """Return an attribute of a dataset, or of the one that it is a part of; None if there is none."""
+    """Return an attribute of a dataset, or of the dataset that it is a subset of; None if there is none."""
     found = getattr(dataset, name, None)
     return attribute_of(dataset.dataset, name) if found is None and isinstance(dataset, Subset) else found
 
@@ -76,7 +76,7 @@ def first_readable(dataset: Samples, images: NDArray[np.int64], unreadable: dict
 
 
 def check_first(sample: DenseSample) -> None:
-    """Refuse a dataset by its first sample, before training."""
+    """Reject an unsuitable dataset by its first sample, before training."""
     if sample.instance_masks is None:
         raise BankError(
             "DatasetBank: expected samples with instance_masks, got none; objects are cut out by their masks"
@@ -89,7 +89,7 @@ def check_first(sample: DenseSample) -> None:
 
 
 def image_ids(dataset: Samples) -> NDArray[np.int64]:
-    """Return the id of each image; the indices of the images if the dataset has no ids, or others than integers."""
+    """Return the id of each image; the indices of the images if the dataset has no ids, or no integers as ids."""
     id_of = by_index(dataset, "image_id") or operator.index
     ids = [id_of(image) for image in range(len(dataset))]
     if not all(isinstance(image_id, Integral) for image_id in ids):
@@ -98,7 +98,7 @@ def image_ids(dataset: Samples) -> NDArray[np.int64]:
 
 
 def objects_of(dataset: Samples, num_classes: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return for every object its image, its number among those of its class in that image, and its label, [N] each."""
+    """Return image, number among the objects of its class in that image, and label of each object, [N] each."""
     images: list[int] = []
     ordinals: list[int] = []
     labels: list[int] = []

@@ -1,11 +1,11 @@
-"""Parts of a build: each holds the crops of some photos. Any process can make a part, and no part is made twice.
+"""Parts of a build: each holds the crops of some images. Any process can make a part, and no part is made twice.
 
-    WORK/run.json           the fingerprint: all that the parts depend on
-    WORK/parts/000012.rows  packed records of `segpaste.bank.schema.record`, one after the other
-    WORK/parts/000012.json  what the part holds, with size and SHA-256; written last, so a part is done or not done
+    WORK/run.json           fingerprint: everything that the parts depend on
+    WORK/parts/000012.rows  packed records of `segpaste.bank.schema.record`, one after another
+    WORK/parts/000012.json  counts of the part, with size and SHA-256; written last, so a part is complete or missing
 
-Photos go by ascending image id and objects of a photo by ascending annotation id, as numbers. A part is a pure
-function of the fingerprint, so it does not matter who makes it, or when.
+Images are ordered by ascending image id and objects of an image by ascending annotation id, as numbers. A part is a
+pure function of the fingerprint, so any process can make it at any time.
 """
 
 from __future__ import annotations
@@ -40,26 +40,26 @@ REASONS = {
     "unmapped": "of classes that the class map drops",
     "unreadable": "unreadable pictures",
 }
-"""Why an annotation is no crop."""
+"""Reasons why an annotation has no crop."""
 
 
 class Photos(Protocol):
-    """A map-style dataset that a bank can be built from; `segpaste.bank.build.origins` says what it may have beside."""
+    """Map-style dataset that a bank can be built from; its optional methods are in `segpaste.bank.build.origins`."""
 
     def __len__(self) -> int: ...
 
     def __getitem__(self, index: int) -> DenseSample: ...
 
     def image_id(self, index: int) -> int:
-        """The id of the photo, unique in its dataset."""
+        """Return the id of the image, unique in its dataset."""
         ...
 
     def annotation_ids(self, index: int) -> Sequence[int]:
-        """The dataset's id of each instance; instance id i + 1 is at position i."""
+        """Return the dataset's id of each instance; instance id i + 1 is at position i."""
         ...
 
     def left_out(self, index: int) -> Mapping[str, int]:
-        """Return how many annotations of a photo that was read are no instances, by a key of `REASONS`."""
+        """Return the number of annotations of an image that are no instances, by a key of `REASONS`."""
         ...
 
 
@@ -67,16 +67,16 @@ class Photos(Protocol):
 class Selection:
     """Choice of the objects that become crops.
 
-    How much of an object something else hides is not known: annotations have the visible part only. Two signs of it
-    can be asked for.
+    Annotations have only the visible part of an object, so the hidden part is unknown. ``min_fill_frac`` and
+    ``whole_only`` reject objects by two signs of it.
 
     Attributes:
-        min_area_px: pixels of the mask in the photo, at least.
-        min_fill_frac: area of the mask over the area of its box, at least: low for what shines through a fence.
-        whole_only: leave out what touches the photo's edge, for the photo probably ends before the object does.
-        min_part_frac: cut off parts of a mask that have a smaller fraction of its pixels and lie outside of the box of
-            the larger ones, see `segpaste.bank.build._strays`: 3 wrong pixels far away would shrink a crop to a
-            thumbnail. 0 cuts off none. All else is about the mask without them.
+        min_area_px: minimum number of pixels of the mask in the image.
+        min_fill_frac: minimum of the area of the mask over the area of its box, low for objects behind a fence.
+        whole_only: skip objects that touch the edge of the image, since they probably extend beyond it.
+        min_part_frac: remove parts of a mask that have a smaller fraction of its pixels and lie outside of the box of
+            the larger parts, see `segpaste.bank.build._strays`: 3 wrong pixels far away would make a crop tiny. 0
+            removes none. The other attributes refer to the mask without them.
     """
 
     min_area_px: int = 64
@@ -93,11 +93,11 @@ class Selection:
             raise BankError(f"expected min_part_frac from 0 to 1, got {self.min_part_frac}")
 
     def without_strays(self, mask: Tensor) -> Tensor:
-        """The mask [H, W] without stray parts; the same object where it has none."""
+        """Return the mask [H, W] without strays; the same object if it has none."""
         return without_strays(mask, self.min_part_frac) if self.min_part_frac > 0 and bool(mask.any()) else mask
 
     def reason_against(self, mask: Tensor) -> str | None:
-        """Return why an object of this mask [H, W] is left out: a key of `REASONS`."""
+        """Return the reason why an object of this mask [H, W] is skipped: a key of `REASONS`."""
         area = int(mask.sum())
         if area == 0:
             return "empty"
@@ -111,18 +111,18 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class PartMaker:
-    """All that making a part takes; it travels to workers.
+    """Maker of parts; it is sent to the workers.
 
     Attributes:
-        photos: the dataset.
-        order: [photos] their indices, by ascending image id.
-        layout: what a record keeps.
-        selection: which objects become crops.
+        photos: dataset of the build.
+        order: indices of the images, by ascending image id, [photos].
+        layout: layout of a record.
+        selection: choice of the objects that become crops.
         margin_frac: see `segpaste.bank.build.cropping.crop_object`.
-        num_classes: labels are below it.
+        num_classes: number of classes; labels are below it.
         flags: `segpaste.types.fields.FLAGS` of every sample.
-        notes: of the finished parts, with their rows beside them.
-        skips_unreadable: count photos that cannot be read, and go on.
+        notes: notes on the finished parts, beside their rows.
+        skips_unreadable: True if images that cannot be read are counted and skipped.
     """
 
     photos: Photos
@@ -137,23 +137,23 @@ class PartMaker:
 
     @property
     def num_parts(self) -> int:
-        """Return how many parts there are."""
+        """Number of parts."""
         return -(-len(self.order) // PHOTOS_PER_PART)
 
     def missing(self) -> list[int]:
-        """The parts that are not finished."""
+        """Return the parts that are not finished."""
         return [part for part in range(self.num_parts) if not self._is_done(part)]
 
     def photos_of(self, part: int) -> NDArray[np.int64]:
-        """Indices of the photos of a part."""
+        """Return the indices of the images of a part."""
         return self.order[part * PHOTOS_PER_PART : (part + 1) * PHOTOS_PER_PART]
 
     def make(self, part: int) -> None:
         """Cut the crops of a part and write them.
 
         Raises:
-            BankError: a sample is not what it must be.
-            ValueError, OSError: a photo cannot be read, or the part cannot be written.
+            BankError: a sample is invalid.
+            ValueError, OSError: an image cannot be read, or the part cannot be written.
         """
         tally: dict[str, Any] = {"trimmed": 0, "skipped": Counter(), "kept": Counter()}
         digest = hashlib.sha256()
@@ -169,14 +169,14 @@ class PartMaker:
         self.notes.write(part, {"size": path.stat().st_size, "sha256": digest.hexdigest(), **tally})
 
     def found(self, part: int) -> dict[str, Any]:
-        """Return a finished part: ``skipped`` by reason, ``kept`` by class, ``trimmed``, size and SHA-256."""
+        """Return the counts of a finished part: ``skipped``, ``kept``, ``trimmed``, ``size`` and ``sha256``."""
         return dict(self.notes.read(part))
 
     def rows(self, part: int) -> Iterator[Array]:
-        """The records of a finished part, one at a time.
+        """Yield the records of a finished part, one at a time.
 
         Raises:
-            BankError: the file was changed; the part counts as not done then.
+            BankError: the file was changed; the part then counts as missing.
         """
         path, size = self.notes.path(part, "rows"), self.layout.dtype.itemsize
         digest = hashlib.sha256()
@@ -190,7 +190,7 @@ class PartMaker:
             raise BankError(f"{path}: expected what was written there, it was changed; build again, to make it anew")
 
     def _rows(self, index: int, tally: dict[str, Any]) -> Iterator[Array]:
-        """Yield the records of one photo; what becomes of its annotations is counted, see `found`."""
+        """Yield the records of one image, and count its annotations, see `found`."""
         try:
             sample, image_id = self.photos[index], self.photos.image_id(index)
         except (ValueError, OSError):
@@ -229,7 +229,7 @@ class PartMaker:
             raise BankError(f"image {image_id}: {error}") from error
 
     def _checked_ids(self, sample: DenseSample, index: int) -> list[int]:
-        """The dataset's id of each instance of a sample."""
+        """Return the dataset's id of each instance of a sample."""
         if sample.instance_masks is None or sample.instance_ids is None:
             raise BankError("expected instance_masks, got none; objects are cut out by their masks")
         for name, value in flags_of(sample).items():
@@ -242,7 +242,7 @@ class PartMaker:
         return [stored_id(ids[instance_id - 1], "annotation") for instance_id in sample.instance_ids.tolist()]
 
     def _is_done(self, part: int) -> bool:
-        """Both files are there and whole; what the rows are, `rows` looks at."""
+        """Return whether both files exist and are complete; `rows` checks the content."""
         try:
             found = self.found(part)
             return bool(
@@ -254,7 +254,7 @@ class PartMaker:
 
 
 def stored_id(value: int, kind: str) -> int:
-    """An id as the bank can keep it; BankError where it is beyond int64."""
+    """Return an id as the bank stores it; raise BankError if it is outside of int64."""
     if not -(2**63) <= value < 2**63:
         raise BankError(f"expected ids from -2**63 to 2**63 - 1, got the {kind} id {value}; give it another one")
     return int(value)

@@ -1,1 +1,1 @@
-"""Embeddings of crops: how they are made, stored and compared."""
+"""Embeddings of crops: embedders, copies of banks with embeddings, and similarity."""

@@ -1,7 +1,7 @@
-"""An embedding without weights: what colours, edges and outline an object has, in 256 numbers.
+"""Embedding without weights: colours, edges and outline of an object in 256 numbers.
 
-For a first look at a bank, near-duplicates, and objects that do not look like their class. It knows nothing of what
-things are: for that take a trained model, see `segpaste.bank.embed.embedders`.
+It serves for a first look at a bank, near-duplicates, and objects that do not look like their class. It knows nothing
+of the meaning of objects: for that use a trained model, see `segpaste.bank.embed.embedders`.
 """
 
 from __future__ import annotations
@@ -14,36 +14,36 @@ from segpaste.bank.embed.similarity import unit
 Array = NDArray[np.float64]
 
 GRID = 64
-"""Points along each side of an object's box at which it is looked at."""
+"""Number of sampling points along each side of the box of an object."""
 
 _COLOUR_BINS, _COLOUR_CELLS, _ANGLE_BINS, _CELLS = 8, 2, 8, 4
 _SHARES = {"colour": 0.3, "mean_colour": 0.1, "edges": 0.3, "outline": 0.15, "shape": 0.15}
-"""How much of the squared length each part has."""
+"""Share of the squared length of each part."""
 
 
 def statistics_embedding(images: NDArray[np.uint8], alphas: NDArray[np.bool_]) -> NDArray[np.float32]:
     """Describe objects by their pixels inside alpha.
 
-    Each object is looked at on a grid of 64 × 64 points over its own box, so neither its size nor its place in the crop
-    matter. The numbers, in order:
+    Each object is sampled on a grid of 64 × 64 points over its box, so neither its size nor its position in the crop
+    matters. The numbers, in order:
 
     - 96: histograms of 3 opponent colours (brightness, red against green, yellow against blue) in 8 overlapping bins,
       for each quarter of the box;
     - 128: histograms of the direction of brightness edges inside the object, 8 directions for each of 4 × 4 cells,
       https://doi.org/10.1109/CVPR.2005.177;
-    - 16: how much of each of 4 × 4 cells is object;
+    - 16: share of object points in each of 4 × 4 cells;
     - 6: mean and standard deviation of the 3 colours;
-    - 10: outline: logarithm of the aspect ratio, share of the box that is object, and the central moments of orders 2
-      and 3, with the mean place.
+    - 10: outline: logarithm of the aspect ratio, share of the box that is object, mean position, and the central
+      moments of orders 2 and 3.
 
     Histograms are square roots of shares, so that dot products compare them as distributions.
 
     Args:
-        images: [n, 3, h, w] uint8.
-        alphas: [n, 1, h, w] bool.
+        images: uint8 [n, 3, h, w].
+        alphas: bool [n, 1, h, w].
 
     Returns:
-        [n, 256] float32 of length 1; zeros where alpha is empty. A crop's numbers do not depend on the others.
+        float32 [n, 256] of length 1; zeros if alpha is empty. The numbers of a crop do not depend on other crops.
     """
     num, side = len(images), GRID // _CELLS
     colours, inside, sizes = _sampled(images, alphas[:, 0])
@@ -63,10 +63,11 @@ def statistics_embedding(images: NDArray[np.uint8], alphas: NDArray[np.bool_]) -
 def _sampled(
     images: NDArray[np.uint8], alphas: NDArray[np.bool_]
 ) -> tuple[Array, NDArray[np.bool_], NDArray[np.int64]]:
-    """Objects at the points of a grid over their boxes.
+    """Sample objects at the points of a grid over their boxes.
 
     Returns:
-        Colours [n, 3, G, G] in 0..255, whether the point is object [n, G, G], and the boxes' height and width [n, 2].
+        Colours [n, 3, G, G] in 0..255, True for points of the object [n, G, G], and height and width of the boxes
+        [n, 2].
     """
     places, sizes = [], []
     for axis in (2, 1):
@@ -83,14 +84,14 @@ def _sampled(
 
 
 def _opponent(colours: Array) -> Array:
-    """Brightness in 0..1, red against green and yellow against blue in -1..1, the last two spread near grey."""
+    """Return brightness in 0..1, red against green and yellow against blue in -1..1, the last two spread near grey."""
     red, green, blue = (colours[:, c] / 255 for c in range(3))
     chroma = np.stack([red - green, (red + green) / 2 - blue], 1)
     return np.concatenate([colours.mean(1)[:, None] / 255, 1.6 * chroma / (np.abs(chroma) + 0.6)], 1)
 
 
 def _colour_histograms(opponent: Array, inside: NDArray[np.bool_]) -> Array:
-    """[n, 3 * 8 * 4], a colour's share of neighbouring bins falling off linearly."""
+    """Return histograms [n, 3 * 8 * 4]; a colour counts linearly for its two neighbouring bins."""
     found = []
     for channel in range(3):
         value = opponent[:, channel] if channel == 0 else (opponent[:, channel] + 1) / 2
@@ -101,7 +102,7 @@ def _colour_histograms(opponent: Array, inside: NDArray[np.bool_]) -> Array:
 
 
 def _edge_histograms(brightness: Array, inside: NDArray[np.bool_]) -> Array:
-    """[n, 8 * 16], edges count by their strength and only where all neighbours are object."""
+    """Return histograms [n, 8 * 16]; edges count by their strength, only if all neighbours are object."""
     across = np.zeros_like(brightness)
     down = np.zeros_like(brightness)
     across[:, :, 1:-1] = brightness[:, :, 2:] - brightness[:, :, :-2]
@@ -116,7 +117,7 @@ def _edge_histograms(brightness: Array, inside: NDArray[np.bool_]) -> Array:
 
 
 def _histograms(low: NDArray[np.int64], above: Array, weights: Array, num_bins: int, cells: int) -> Array:
-    """Histograms [n, cells ** 2 * num_bins] of points [n, G, G] between bin ``low`` and the next, which goes round."""
+    """Return histograms [n, cells ** 2 * num_bins] of points [n, G, G] between bin ``low`` and the next, cyclically."""
     num = len(low)
     cell = np.arange(GRID) * cells // GRID
     first = ((np.arange(num)[:, None, None] * cells + cell[:, None]) * cells + cell) * num_bins
@@ -127,7 +128,7 @@ def _histograms(low: NDArray[np.int64], above: Array, weights: Array, num_bins: 
 
 
 def _colour_moments(opponent: Array, inside: NDArray[np.bool_]) -> Array:
-    """[n, 6]."""
+    """Return mean and standard deviation of the colours, [n, 6]."""
     num = np.maximum(inside.sum((1, 2)), 1)[:, None]
     masked = opponent * inside[:, None]
     mean = masked.sum((2, 3)) / num
@@ -135,7 +136,7 @@ def _colour_moments(opponent: Array, inside: NDArray[np.bool_]) -> Array:
 
 
 def _shape(inside: NDArray[np.bool_], sizes: NDArray[np.int64]) -> Array:
-    """[n, 10]."""
+    """Return the outline, [n, 10]."""
     num = np.maximum(inside.sum((1, 2)), 1)
     axis = (np.arange(GRID) + 0.5) / GRID * 2 - 1
     x, y = (inside * axis).sum((1, 2)) / num, (inside * axis[:, None]).sum((1, 2)) / num

@@ -1,7 +1,7 @@
-"""New banks from old ones: with embeddings, or with some of the crops only.
+"""Copies of banks: with embeddings, or with a part of the crops.
 
-A bank is never changed, for its version stands for its content: both write another one, whole or not at all, a batch of
-crops at a time.
+A bank is never changed, because its version identifies its content: both functions write another bank, as a whole or
+not at all, one batch of crops at a time.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from segpaste.bank.schema.meta import Format
 from segpaste.bank.schema.record import Array
 
 Announce = Callable[[int], None]
-"""Called with the number of crops that were written since the last call."""
+"""Callback with the number of crops that were written since the last call."""
 
 Vectors = NDArray[np.floating[Any]]
 VectorsOf = Callable[[Array, NDArray[np.int64]], Vectors]
-"""Called with rows of the new bank, [n], and the indices of their crops, [n]; gives [n, 256], finite."""
+"""Function of rows of the new bank, [n], and the indices of their crops, [n]; it returns [n, 256], finite."""
 
 
 def embed_bank(
@@ -42,18 +42,18 @@ def embed_bank(
     """Write a bank with the same crops and an embedding for each; return its folder.
 
     Args:
-        bank: whose crops; embeddings that it has are replaced.
-        out: the new bank's folder; it must not exist, or be empty.
-        embedder: a name, see `segpaste.bank.embed.embedders`, or a function.
-        weights: file of the parameters of a model that is named.
-        device: that it runs on.
-        batch_size: crops that are embedded at once; the result of ``statistics`` does not depend on it.
-        format: of the new bank, by default that of the old one.
-        announce: told how it goes on.
+        bank: bank with the crops; embeddings that it has are replaced.
+        out: folder of the new bank; it must not exist, or be empty.
+        embedder: name, see `segpaste.bank.embed.embedders`, or function.
+        weights: file with the parameters of a named model.
+        device: device of the model.
+        batch_size: number of crops that are embedded at once; the result of ``statistics`` does not depend on it.
+        format: format of the new bank, by default that of the old one.
+        announce: callback for the progress.
 
     Raises:
-        ValueError: no such embedder, its weights are wrong, or it returns something else than finite [n, 256].
-        BankError: the folder is there already, or a crop cannot be read.
+        ValueError: the embedder is unknown, its weights are wrong, or it returns anything but finite [n, 256].
+        BankError: the folder is taken, or a crop cannot be read.
     """
     embed = make_embedder(embedder, weights, device) if isinstance(embedder, str) else embedder
     name = embedder if isinstance(embedder, str) else getattr(embedder, "__name__", type(embedder).__name__)
@@ -74,7 +74,7 @@ def replace_embeddings(
     format: Format | None,
     announce: Announce | None,
 ) -> Path | str:
-    """Write a bank with the same crops and other embeddings, and note ``made_by`` as their model.
+    """Write a bank with the same crops and other embeddings, and note ``made_by`` as their embedder.
 
     The other arguments and the errors are those of `embed_bank`.
     """
@@ -90,19 +90,19 @@ def copy_crops(
     batch_size: int = 64,
     announce: Announce | None = None,
 ) -> Path | str:
-    """Write a bank with some of the crops, in that order, and all the classes; return its folder.
+    """Write a bank with some of the crops, in the given order, and all classes; return its folder.
 
     Args:
-        bank: whose crops.
-        out: the new bank's folder; it must not exist, or be empty.
-        indices: [n], of the crops.
-        format: of the new bank, by default that of the old one.
-        batch_size: crops that are in memory at once.
-        announce: told how it goes on.
+        bank: bank with the crops.
+        out: folder of the new bank; it must not exist, or be empty.
+        indices: indices of the crops, [n].
+        format: format of the new bank, by default that of the old one.
+        batch_size: number of crops that are in memory at once.
+        announce: callback for the progress.
 
     Raises:
-        IndexError: there is no such crop.
-        BankError: the folder is there already, or a crop cannot be read.
+        IndexError: an index is out of range.
+        BankError: the folder is taken, or a crop cannot be read.
     """
     return _write(bank, out, np.asarray(indices, np.int64), format, batch_size, announce)
 
@@ -117,7 +117,7 @@ def _write(
     vectors_of: VectorsOf | None = None,
     said: Mapping[str, str] | None = None,
 ) -> Path | str:
-    """Copy crops row by row, a batch at a time; with ``vectors_of`` as their embeddings."""
+    """Copy crops row by row, a batch at a time; ``vectors_of`` gives their embeddings."""
     if batch_size < 1:
         raise ValueError(f"batch_size: expected at least 1, got {batch_size}")
     layout = bank.layout if vectors_of is None else bank.layout.also("embedding")

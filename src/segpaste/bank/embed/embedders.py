@@ -1,14 +1,13 @@
-"""What turns objects into embeddings: by name, with weights from a file, never from the network.
+"""Embedders of objects, by name, with weights from a file, never from the network.
 
 - ``statistics``: colours, edges and outline, see `segpaste.bank.embed._statistics`; needs no weights.
 - ``torchvision:NAME``, such as ``torchvision:resnet50``
 - ``timm:NAME``, such as ``timm:vit_small_patch14_dinov2``
 - ``open_clip:NAME``, such as ``open_clip:ViT-B-32``
 
-A model sees the object's box as a square of its own input size, on a background of the mean colour that it was trained
-with. Of what it computes the layer before the last is taken. More than 256 numbers are projected onto 256 by an
-orthogonal matrix that is drawn once and for all, which keeps angles up to a few percent; fewer are filled up with
-zeros. Embeddings have length 1.
+A model gets the box of the object as a square of its input size, on a background of the mean colour of its training
+set. Its features are the output of the layer before the last. More than 256 features are projected onto 256 by a fixed
+random orthogonal matrix, which keeps angles up to a few percent; fewer are padded with zeros. Embeddings have length 1.
 """
 
 from __future__ import annotations
@@ -31,23 +30,23 @@ from segpaste.extras import require
 from segpaste.types import tight_boxes
 
 Embedder = Callable[[NDArray[np.uint8], NDArray[np.bool_]], NDArray[np.float32]]
-"""Images [n, 3, h, w] and alphas [n, 1, h, w] to embeddings [n, 256]."""
+"""Function of images [n, 3, h, w] and alphas [n, 1, h, w] that returns embeddings [n, 256]."""
 
 _IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 _PROJECTION_SEED = 20190803
 
 
 def make_embedder(name: str, weights: str | os.PathLike[str] | None = None, device: str = "cpu") -> Embedder:
-    """The embedder of a name.
+    """Return the embedder of a name.
 
     Args:
-        name: see above.
-        weights: file of a model's parameters, as ``torch.save`` writes them, or in safetensors.
-        device: that a model runs on.
+        name: one of the names above.
+        weights: file with the parameters of a model, saved by ``torch.save`` or in safetensors.
+        device: device of the model.
 
     Raises:
-        ValueError: no such embedder or model, weights are missing, not asked for, or of another model.
-        ImportError: its package is not installed.
+        ValueError: the embedder or model is unknown, or weights are missing, not needed, or of another model.
+        ImportError: the package of the model is not installed.
         OSError: the file cannot be read.
     """
     library, _, model = name.partition(":")
@@ -65,7 +64,7 @@ def make_embedder(name: str, weights: str | os.PathLike[str] | None = None, devi
 
 
 def _device(name: str) -> torch.device:
-    """The device of a name, if it is there."""
+    """Return the device of a name; raise ValueError if it is not available."""
     try:
         device = torch.device(name)
         torch.empty(0, device=device)
@@ -78,13 +77,13 @@ def _device(name: str) -> torch.device:
 
 
 class ModelEmbedder:
-    """Embeds with a network.
+    """Embedder with a network.
 
     Args:
-        network: [n, 3, side, side] to features [n, D].
-        side: of its input, pixels.
-        normalisation: mean and standard deviation of the channels, of values in 0..1.
-        device: that it runs on.
+        network: network from [n, 3, side, side] to features [n, D].
+        side: side of its input, pixels.
+        normalisation: mean and standard deviation of the channels, for values in 0..1.
+        device: device of the network.
     """
 
     def __init__(self, network: nn.Module, side: int, normalisation: tuple[Any, Any], device: torch.device) -> None:
@@ -94,7 +93,7 @@ class ModelEmbedder:
 
     @torch.inference_mode()
     def __call__(self, images: NDArray[np.uint8], alphas: NDArray[np.bool_]) -> NDArray[np.float32]:
-        """See `Embedder`."""
+        """Embed objects; see `Embedder`."""
         if not len(images):
             return np.zeros((0, EMBEDDING_SIZE), np.float32)
         masks = torch.from_numpy(alphas)[:, 0]
@@ -105,7 +104,7 @@ class ModelEmbedder:
         return projected(features) * has_object[:, None]
 
     def _input(self, image: Tensor, mask: Tensor, box: list[int]) -> Tensor:
-        """[3, side, side]: the object's box, filled up to a square with what is 0 to the network."""
+        """Return the box of the object, [3, side, side], padded to a square with 0 in the normalised values."""
         x1, y1, x2, y2 = box
         colours = (image[:, y1:y2, x1:x2] / 255 - self._mean) / self._std * mask[y1:y2, x1:x2]
         extra = max(x2 - x1, y2 - y1, 1)
@@ -116,7 +115,7 @@ class ModelEmbedder:
 
 
 def projected(features: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Features [n, D] as vectors [n, 256] of length 1."""
+    """Return features [n, D] as vectors [n, 256] of length 1."""
     dims = features.shape[1]
     if dims > EMBEDDING_SIZE:
         normal = np.random.Generator(np.random.Philox(key=_PROJECTION_SEED)).normal(size=(dims, EMBEDDING_SIZE))
@@ -178,7 +177,7 @@ _MAKERS: Mapping[str, Callable[[str, Path, torch.device], ModelEmbedder]] = {
 
 
 def _read_weights(path: Path) -> dict[str, Tensor]:
-    """The parameters in a file, by name."""
+    """Return the parameters in a file, by name."""
     if not path.is_file():
         raise ValueError(f"{path}: expected a file of weights, found none; check the path")
     try:
@@ -200,7 +199,7 @@ def _read_weights(path: Path) -> dict[str, Tensor]:
 
 
 def _load(network: nn.Module, found: dict[str, Tensor], name: str, path: Path, without: list[str]) -> None:
-    """Give a network its parameters, all of them, but for those of layers that were taken out."""
+    """Load all parameters of a network, except those of the removed layers ``without``."""
     kept = {key: value for key, value in found.items() if key.rpartition(".")[0] not in without}
     own = network.state_dict()
     wrong = sorted(set(kept) ^ set(own) | {key for key in set(kept) & set(own) if kept[key].shape != own[key].shape})

@@ -1,7 +1,7 @@
-"""What embeddings are good for: prototypes of classes, objects unlike their class, near-duplicates.
+"""Comparison of embeddings: prototypes of classes, objects unlike their class, near-duplicates.
 
-The similarity of two objects is the cosine of the angle between their embeddings. All of it reads the bank's
-``embedding`` column in blocks, so memory does not grow with the crops.
+The similarity of two objects is the cosine of the angle between their embeddings. The functions read the ``embedding``
+column of the bank in blocks, so memory does not grow with the number of crops.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from segpaste.samplers.classes import SamplesOfClasses
 
 _BLOCK = 2048
 _ROUNDING = 1e-6
-"""What a cosine of unit vectors in float32 may be off; codes of 256 bits differ by 2 / 256."""
+"""Maximum rounding error of a cosine of unit vectors in float32; codes of 256 bits differ by 2 / 256."""
 
 
 def class_prototypes(bank: InstanceBank) -> NDArray[np.float32]:
-    """The mean of the embeddings of each class, all brought to length 1 before and after.
+    """Return the mean embedding of each class, all scaled to length 1 before and after.
 
     Args:
-        bank: with embeddings.
+        bank: bank with embeddings.
 
     Returns:
-        [C, 256]; zeros for a class without crops, or whose embeddings are zero.
+        [C, 256]; zeros for a class without crops or with zero embeddings only.
 
     Raises:
-        BankError: the bank keeps no embeddings.
+        BankError: the bank has no embeddings.
     """
     _expect_embeddings(bank)
     sums = np.zeros((len(bank.class_names), EMBEDDING_SIZE))
@@ -42,17 +42,17 @@ def class_prototypes(bank: InstanceBank) -> NDArray[np.float32]:
 
 
 class SimilarToPrototype:
-    """A predicate that accepts objects that look like their class: see `segpaste.bank.create_bank_dataloader`.
+    """Predicate that accepts objects that look like their class, see `segpaste.bank.create_bank_dataloader`.
 
     Args:
-        bank: with embeddings.
-        min_similarity: to the prototype of its class, from -1 to 1. What is a good value depends on the embedder and
-            the classes: look at ``similarities``.
-        prototypes: [C, 256], by default those of the bank.
+        bank: bank with embeddings.
+        min_similarity: minimum similarity to the prototype of the class, from -1 to 1. A good value depends on the
+            embedder and the classes: look at ``similarities``.
+        prototypes: prototypes [C, 256], by default those of the bank.
 
     Raises:
-        BankError: the bank keeps no embeddings.
-        ValueError: a value out of its range.
+        BankError: the bank has no embeddings.
+        ValueError: a value is out of its range.
     """
 
     reads = ("embedding", "class_id")
@@ -75,26 +75,26 @@ class SimilarToPrototype:
         return np.asarray(np.einsum("nd,nd->n", unit(columns["embedding"]), prototypes))
 
     def accept(self, columns: Columns) -> NDArray[np.bool_]:
-        """See `segpaste.bank.CropPredicate`."""
+        """Return whether each crop is accepted; see `segpaste.bank.CropPredicate`."""
         return self.similarities(columns) >= self.min_similarity - _ROUNDING
 
 
 def near_duplicates(bank: InstanceBank, threshold: float = 0.98) -> NDArray[np.int64]:
-    """Crops that are nearly the same as another one of their class with a lower index.
+    """Find crops that are nearly the same as a crop of the same class with a lower index.
 
-    Crops are gone through by their index; one is a duplicate if it is at least that similar to one that is kept. So no
-    two of those that are kept are, and each of the others has one like it. Exact, by comparing all pairs of a class:
-    time grows with the square of its size.
+    A crop is a duplicate if its similarity to a kept crop is at least ``threshold``, in the order of the indices. So no
+    two kept crops are duplicates, and each duplicate has a similar kept crop. The search is exact; its time is
+    quadratic in the size of a class.
 
     Args:
-        bank: with embeddings.
-        threshold: similarity from which on two crops are the same, above 0, at most 1.
+        bank: bank with embeddings.
+        threshold: minimum similarity of duplicates, above 0, at most 1.
 
     Returns:
-        Their indices, ascending: what `segpaste.bank.copy_crops` leaves out.
+        The indices of the duplicates, ascending. `segpaste.bank.copy_crops` can copy the other crops.
 
     Raises:
-        BankError: the bank keeps no embeddings.
+        BankError: the bank has no embeddings.
         ValueError: ``threshold`` is out of its range.
     """
     _expect_embeddings(bank)
@@ -106,14 +106,14 @@ def near_duplicates(bank: InstanceBank, threshold: float = 0.98) -> NDArray[np.i
 
 
 def unit(vectors: NDArray[np.floating], dtype: type[np.floating] = np.float32) -> NDArray[Any]:
-    """Rows of length 1; zeros stay."""
+    """Scale rows to length 1; zeros stay."""
     rows = np.asarray(vectors, dtype)
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     return np.asarray(rows / np.where(lengths > 0, lengths, 1.0), dtype)
 
 
 def _duplicates(bank: InstanceBank, crops: NDArray[np.int64], threshold: float) -> NDArray[np.int64]:
-    """Those among the crops of one class."""
+    """Return the duplicates among the crops of one class."""
     kept = np.zeros(len(crops), bool)
     for block in _blocks(np.arange(len(crops))):
         vectors = _vectors(bank, crops[block])

@@ -1,4 +1,4 @@
-"""Bank formats: one protocol, one writer, and a file for each format, all of them listed here."""
+"""Bank formats: one protocol, one writer, and a module for each format; all formats are listed here."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ WRITERS: dict[Format, type[FolderWriter]] = {w.format: w for w in (MemmapWriter,
 
 
 def open_bank(path: str | os.PathLike[str], *, storage_options: Mapping[str, Any] | None = None) -> StoredBank:
-    """Open a bank of whatever format.
+    """Open a bank of any format.
 
     Args:
-        path: of its folder, or its URL, such as ``s3://bucket/objects``; there it must be shards.
-        storage_options: of fsspec's file system, where the path is a URL, see `RemoteFolder`.
+        path: path of its folder, or its URL, such as ``s3://bucket/objects``; only shards can be read from a URL.
+        storage_options: options of fsspec's file system for a URL, see `RemoteFolder`.
 
     Raises:
-        BankError: there is none, or it is broken.
+        BankError: there is no bank, or it is broken.
     """
     folder = folder_at(path, storage_options)
     return BANKS[read_meta(folder).format](folder)

@@ -1,4 +1,4 @@
-"""The data files of a bank: that they are the ones which ``meta.json`` names, when it is opened and when it is read."""
+"""Check of the data files of a bank against ``meta.json``, when the bank is opened and when it is read."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from segpaste.bank.storage.files import Reader, Request
 from segpaste.bank.storage.folder import Folder, RemoteFolder
 
 _BLOCKS_AT_OPENING = 256
-"""How many blocks opening reads, of all files of a bank together."""
+"""Number of blocks that opening reads, of all files of a bank together."""
 _REMOTE_BLOCKS = 2
-"""How many blocks of an object are compared: each is fetched, with all of its block in the cache."""
+"""Number of blocks of an object that are compared; each fetch reads a whole block of the cache."""
 
 
 class DataFiles:
-    """The data files of one bank: those in its folder, and what its meta says that they must be."""
+    """Data files of one bank: the files in its folder, and the entries of its meta that they must match."""
 
     def __init__(self, folder: Folder, meta: BankMeta) -> None:
         self.folder = folder
@@ -30,10 +30,10 @@ class DataFiles:
         self._meta_seen: tuple[int, ...] = ()
 
     def check(self, needed: Mapping[str, tuple[int, int]]) -> None:
-        """Compare names, sizes and, on a disk, some blocks of all files; ``needed`` as of `StoredBank._files_needed`.
+        """Compare names, sizes and, on a disk, some blocks of all files; ``needed`` as in `StoredBank._files_needed`.
 
         Raises:
-            BankError: a file is missing, or is not what it must be.
+            BankError: a file is missing or does not match.
         """
         self._check_entries(needed)
         for name in self.meta.files:
@@ -44,13 +44,13 @@ class DataFiles:
                 self._check_blocks({name: self.folder.open(name, self.version)}, num)
 
     def open(self, names: Sequence[str]) -> dict[str, Reader]:
-        """Open files to be read, and make sure that they are those of this bank.
+        """Open files for reading, and check that they are those of this bank.
 
         Raises:
-            BankError: the bank was replaced, or a file is gone, of another length or has other bytes.
+            BankError: the bank was replaced, or a file is gone, has another length or other bytes.
         """
         readers: dict[str, Reader] = {name: self.folder.open(name, self.version) for name in names}
-        if isinstance(self.folder, RemoteFolder):  # which notices at each fetch that an object is another one
+        if isinstance(self.folder, RemoteFolder):  # each of its fetches notices a replaced object
             self._check_blocks(readers, _REMOTE_BLOCKS)
         else:
             self._check_replaced()
@@ -60,7 +60,7 @@ class DataFiles:
         return readers
 
     def verify(self) -> None:
-        """See `StoredBank.verify`."""
+        """Compare the digests of all files; see `StoredBank.verify`."""
         for name, entry in self.meta.files.items():
             if (digest := self.folder.digest(name)) != entry.sha256:
                 raise BankError(
@@ -69,7 +69,7 @@ class DataFiles:
                 )
 
     def _check_entries(self, needed: Mapping[str, tuple[int, int]]) -> None:
-        """The files that are named are those of the format, and as long as so many crops make them."""
+        """Check that the files in the meta are those of the format, with sizes that fit the number of crops."""
         files = self.meta.files
         if files.keys() != needed.keys():
             raise BankError(
@@ -91,7 +91,7 @@ class DataFiles:
             raise BankError(f"{self.where}/{name}: expected {expected} bytes, got {came}; copy or build the bank again")
 
     def _check_replaced(self) -> None:
-        """What is opened now is what the bank was when it was; ``meta.json`` is read if it is another file by now."""
+        """Check that the bank was not replaced since it was opened; an unchanged ``meta.json`` is not read again."""
         seen: tuple[int, ...] = ()
         with suppress(OSError):
             stat = os.stat(os.path.join(self.where, META))
@@ -106,7 +106,7 @@ class DataFiles:
         self._meta_seen = seen
 
     def _check_blocks(self, readers: Mapping[str, Reader], num: int) -> None:
-        """Compare at most ``num`` blocks of each file; a bank that was built without their digests has none."""
+        """Compare at most ``num`` blocks of each file; a bank that was built without block digests has none."""
         expected: list[tuple[str, int, str, bytearray]] = []
         for name in readers:
             entry = self.meta.files[name]
@@ -125,10 +125,10 @@ class DataFiles:
 
 
 class Readers:
-    """Open files of one bank in one process: each is opened when it is first read from, and not too many stay open."""
+    """Open files of one bank in one process; each is opened at its first read, and a limited number stays open."""
 
     most = 256
-    """How many stay open; a process may have 1024 files by default."""
+    """Maximum number of open files; a process may have 1024 by default."""
 
     def __init__(self, files: DataFiles) -> None:
         self._files = files
@@ -137,10 +137,10 @@ class Readers:
     def of(self, names: Iterable[str]) -> Mapping[str, Reader]:
         """Return readers of at least these files.
 
-        Those that another thread still uses stay open until it drops them.
+        Files that another thread still uses stay open until it drops them.
 
         Raises:
-            BankError: as of `DataFiles.open`.
+            BankError: see `DataFiles.open`.
         """
         opened, wanted = self._open, set(names)
         if missing := sorted(wanted - opened.keys()):
@@ -151,10 +151,10 @@ class Readers:
 
 
 def read_meta(folder: Folder) -> BankMeta:
-    """The meta of the bank in a folder.
+    """Return the meta of the bank in a folder.
 
     Raises:
-        BankError: there is none, or it is broken.
+        BankError: there is no bank, or it is broken.
     """
     try:
         text = folder.read_bytes(META)

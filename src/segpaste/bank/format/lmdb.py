@@ -1,9 +1,9 @@
-"""Packed records in one LMDB file: for a bank that one machine's NVMe drives serve to many processes.
+"""Format of packed records in one LMDB file, for banks on local NVMe drives that many processes read.
 
-Keys are the crop's index as 8 bytes, big-endian, so that the order of the file is that of the crops; a value is one
-packed record of `segpaste.bank.schema.record`. The classes lie behind them, a block of 2^20 int64 to a key, so that
-a sampler need not walk through the crops. LMDB maps its file: one that is cut off while it is open kills the process,
-so sizes are compared before it is opened. http://www.lmdb.tech/doc/
+Keys are the index of the crop as 8 bytes, big-endian, so that the file has the order of the crops; a value is one
+packed record of `segpaste.bank.schema.record`. The classes follow, a block of 2^20 int64 per key, so that a sampler
+need not read all crops. LMDB maps its file, and a file that is truncated while it is open kills the process, so sizes
+are compared before it is opened. http://www.lmdb.tech/doc/
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ _ADVICE = {"read": "run segpaste bank verify, copy or build the bank again", "wr
 
 
 def crop_key(index: int) -> bytes:
-    """The key of a crop's record."""
+    """Return the key of the record of a crop."""
     return struct.pack(">Q", index)
 
 
 def class_key(block: int) -> bytes:
-    """The key of a block of classes; behind those of all crops."""
+    """Return the key of a block of classes; it is after the keys of all crops."""
     return b"\xff" + struct.pack(">Q", block)
 
 
 class LMDBBank(StoredBank):
-    """A bank in one LMDB file."""
+    """Bank in one LMDB file."""
 
     format: ClassVar[Format] = "lmdb"
 
@@ -52,7 +52,7 @@ class LMDBBank(StoredBank):
         return {DATA: (len(self) * self.layout.dtype.itemsize, LARGEST_FILE)}
 
     def _open(self) -> _Use:
-        self._files.open([DATA])  # for its blocks: a mapped page that is damaged can end the process
+        self._files.open([DATA])  # checks blocks: a damaged mapped page can end the process
         with _problems_told(self.where, "read"):
             return _Use(self.where, self.version)
 
@@ -74,7 +74,7 @@ class LMDBBank(StoredBank):
 
 
 class LMDBWriter(FolderWriter):
-    """Writes an `LMDBBank`; arguments as of `FolderWriter`."""
+    """Writer of an `LMDBBank`, with the arguments of `FolderWriter`."""
 
     format: ClassVar[Format] = "lmdb"
 
@@ -111,7 +111,7 @@ class LMDBWriter(FolderWriter):
             self._commit()
 
     def _commit(self) -> None:
-        """Write what waits, in a larger map if this one is full."""
+        """Write the waiting values; if the map is full, enlarge it."""
         full = require("lmdb").MapFullError
         with _problems_told(self._folder, "written"):
             while True:
@@ -127,7 +127,7 @@ class LMDBWriter(FolderWriter):
 
 @contextmanager
 def _problems_told(folder: Path | str, action: str) -> Iterator[None]:
-    """What LMDB finds wrong with its pages or the disk, as an error of the bank; ``action`` is a key of `_ADVICE`."""
+    """Raise the errors of LMDB about its pages or the disk as BankError; ``action`` is a key of `_ADVICE`."""
     try:
         yield
     except require("lmdb").Error as error:
@@ -135,7 +135,7 @@ def _problems_told(folder: Path | str, action: str) -> Iterator[None]:
 
 
 class _Environment:
-    """An environment that is open in this process, and who uses it."""
+    """Environment that is open in this process, with its users."""
 
     def __init__(self, path: str) -> None:
         self.pid = os.getpid()
@@ -144,16 +144,16 @@ class _Environment:
 
 
 class _Use:
-    """The use that one bank makes of the one environment that LMDB allows a process to have of a file.
+    """Use by one bank of the only environment that LMDB allows a process to have of a file.
 
-    Whoever reads holds it, so no environment is closed under a read; when the last one is dropped, it is closed. LMDB
-    goes by the file and not by its name, and so does this.
+    Each read holds it, so no environment is closed during a read; the last use that is dropped closes it. LMDB
+    identifies a file by its inode and not by its name, and so does this class.
 
-    Every call of LMDB is made under one lock, which a fork takes too: a child that finds a call under way would wait
-    for its end for ever. Crops are copied outside of it.
+    Every call of LMDB holds one lock, which a fork takes too: otherwise a child that was forked during a call would
+    wait for its end for ever. Crops are copied without the lock.
     """
 
-    _lock: ClassVar[threading.RLock] = threading.RLock()  # re-entrant: the garbage collector may drop one anywhere
+    _lock: ClassVar[threading.RLock] = threading.RLock()  # re-entrant: the garbage collector may drop a use anywhere
     _of_file: ClassVar[dict[tuple[int, int, str], _Environment]] = {}
     _environment: _Environment | None = None
 
@@ -164,7 +164,7 @@ class _Use:
         with self._lock:
             while True:
                 found = self._of_file.get(key)
-                if found is not None and found.pid != os.getpid():  # a parent's
+                if found is not None and found.pid != os.getpid():  # opened by the parent
                     found.env.close()
                     found = None
                 if found is None:
@@ -176,7 +176,7 @@ class _Use:
 
     @contextmanager
     def reading(self) -> Iterator[Callable[[bytes, int, str], Any]]:
-        """Yield what gives the value of a key, a buffer of so many bytes that is valid in the block."""
+        """Yield a function that returns the value of a key, a buffer of the given size, valid in the block."""
 
         def get(key: bytes, size: int, what: str) -> Any:
             with self._lock:

@@ -1,15 +1,15 @@
-"""A file for each kind of pixel: the fastest to read, nothing is decoded.
+"""Format with a file for each kind of pixel: the fastest to read, without decoding.
 
     images.dat      uint8 [N, 3, h, w]
     alpha.dat       bool [N, 1, h, w]
     classes.npy     int64 [N], a NumPy file
-    details.dat     one packed structure for each crop: what is not of the size of the crop
+    details.dat     one packed structure for each crop, with the other columns
     embeddings.dat  float16 [N, 256]
     depth.dat, depth_valid.dat, normals.dat
 
-Only the files of columns that the bank keeps are there; but for ``classes.npy`` none has a header. Reads are positioned
-reads of just the bytes that are asked for: a file that is cut off while it is open gives an error, where a mapped one
-would kill the process. For one machine and banks that fit its disk; for object stores take shards.
+Only the files of columns that the bank keeps exist; only ``classes.npy`` has a header. A read is a positioned read of
+the requested bytes: a file that is truncated while it is open gives an error, while a mapped file would kill the
+process. This format is for one machine and banks that fit its disk; for object stores use shards.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _NAMES = {"image": "images.dat", "class_id": CLASSES, "embedding": "embeddings.d
 
 
 def file_name(column: Column) -> str:
-    """The file that holds a column."""
+    """Return the name of the file of a column."""
     return _NAMES.get(column.name, f"{column.name}.dat" if "h" in column.shape else DETAILS)
 
 
 def row_dtypes(layout: Layout) -> dict[str, np.dtype[Any]]:
-    """What each file holds of one crop, packed."""
+    """Return the packed dtype of one crop in each file."""
     columns: dict[str, list[Any]] = {}
     for column in layout.columns:
         columns.setdefault(file_name(column), []).append((column.name, column.dtype, layout.shape(column)))
@@ -48,7 +48,7 @@ def row_dtypes(layout: Layout) -> dict[str, np.dtype[Any]]:
 
 
 def npy_header(num: int) -> bytes:
-    """What stands before ``num`` int64 in a NumPy file; as long for every number."""
+    """Return the header of a NumPy file of ``num`` int64; it has the same length for every number."""
     header = io.BytesIO()
     write_array_header_1_0(header, {"descr": "<i8", "fortran_order": False, "shape": (num,)})
     return header.getvalue()
@@ -58,11 +58,11 @@ _START = {CLASSES: len(npy_header(0))}
 
 
 _Handle = dict[str, tuple[Reader, np.dtype[Any]]]
-"""The open files by name, and what each holds of one crop."""
+"""Open files by name, with the dtype of one crop in each."""
 
 
 class MemmapBank(StoredBank):
-    """A bank with a file for each kind of pixel."""
+    """Bank with a file for each kind of pixel."""
 
     format: ClassVar[Format] = "memmap"
 
@@ -95,7 +95,7 @@ class MemmapBank(StoredBank):
 
 
 class MemmapWriter(FolderWriter):
-    """Writes a `MemmapBank`; arguments as of `FolderWriter`."""
+    """Writer of a `MemmapBank`, with the arguments of `FolderWriter`."""
 
     format: ClassVar[Format] = "memmap"
 
@@ -116,7 +116,7 @@ class MemmapWriter(FolderWriter):
         return entries | {CLASSES: self._finish_classes(self._files[CLASSES].path)}
 
     def _finish_classes(self, raw: Path) -> FileEntry:
-        """The classes once more, behind a header that says how many there are."""
+        """Copy the classes to a file with a header that states their number."""
         file = HashedFile(self._folder / CLASSES)
         file.append(npy_header(self.num_crops))
         with raw.open("rb") as source:

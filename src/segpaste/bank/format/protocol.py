@@ -11,31 +11,31 @@ from numpy.typing import NDArray
 from segpaste.bank.schema.record import Array, Crop, Layout
 
 Columns = dict[str, Array]
-"""Rows of some columns, [n, ...] each, by name."""
+"""Rows of some columns, by name, [n, ...] each."""
 
 
 @runtime_checkable
 class InstanceBank(Protocol):
-    """Crops that can be read by index; what samplers, loaders and sources ask of a bank."""
+    """Crops that can be read by index: the part of a bank that samplers, loaders and sources use."""
 
     @property
     def crop_size(self) -> tuple[int, int]:
-        """(h, w) of every crop, pixels."""
+        """Size (h, w) of every crop, pixels."""
         ...
 
     @property
     def class_frequencies(self) -> tuple[int, ...]:
-        """Crops of each class."""
+        """Number of crops of each class."""
         ...
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Of each class."""
+        """Name of each class."""
         ...
 
     @property
     def version(self) -> str:
-        """Another one for other content."""
+        """Identifier of the content; other content has another version."""
         ...
 
     def __len__(self) -> int: ...
@@ -44,12 +44,12 @@ class InstanceBank(Protocol):
 
     @property
     def layout(self) -> Layout:
-        """The columns that it keeps."""
+        """Columns that the bank keeps."""
         ...
 
     @property
     def metric_depth(self) -> bool:
-        """Depth is in metres."""
+        """True if depth is in metres."""
         ...
 
     def read(
@@ -58,23 +58,23 @@ class InstanceBank(Protocol):
         columns: Iterable[str] | None = None,
         out: Columns | None = None,
     ) -> Columns:
-        """Several crops, column by column, new arrays or into ``out``."""
+        """Read several crops, column by column, into new arrays or into ``out``."""
         ...
 
     def crop_class_ids(self) -> NDArray[np.int64]:
-        """The class of every crop, [N]."""
+        """Return the class of every crop, [N]."""
         ...
 
     def close(self) -> None:
-        """Let go of the files; reading opens them again."""
+        """Close the files; the next read opens them again."""
         ...
 
 
 def check_bank(owner: str, bank: object) -> None:
-    """A value can tell the classes of its crops, as a bank does; the rest is asked for where it is read.
+    """Check that a value has ``crop_class_ids``, as a bank has; the other members fail when they are used.
 
     Raises:
-        TypeError: otherwise, such as the path of one.
+        TypeError: it is no bank, such as the path of one.
     """
     if isinstance(bank, type) or not hasattr(bank, "crop_class_ids"):
         raise TypeError(

@@ -1,4 +1,4 @@
-"""Checks of the arguments of a read, the same for every bank."""
+"""Check of the arguments of a read, the same for every bank."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Packed records in tar files and an index of them: for many terabytes, on disk or in an object store.
+"""Format of packed records in tar files with an index: for many terabytes, on disk or in an object store.
 
 A shard is a plain tar, ``shard-000000.tar``, whose members ``crop_00000000.bin`` are packed records of
 `segpaste.bank.schema.record`, so that webdataset reads it too. ``index.parquet`` has a row for each crop: ``shard``
-int32, ``offset`` int64, of its record's first byte, ``size`` int64 and ``class_id`` int64. A crop is read at its
-offset, without looking at the tar. Members carry no time, owner or mode of the machine, so two builds are equal.
+int32, ``offset`` int64 of the first byte of its record, ``size`` int64 and ``class_id`` int64. A crop is read at its
+offset, without reading the headers of the tar. Members have no time, owner or mode, so two builds are equal.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ INDEX = "index.parquet"
 _SCHEMA = {"shard": "int32", "offset": "int64", "size": "int64", "class_id": "int64"}
 _BLOCK = tarfile.BLOCKSIZE
 _ROW_BYTES, _INDEX_BYTES = 64, 1 << 20
-"""No index is larger than so many bytes for a row, which has 28, and so many in all: it is read whole."""
+"""Maximum size of the index, which is read as a whole: bytes per row (a row has 28), and bytes in addition."""
 
 
 def shard_name(shard: int) -> str:
-    """Name of a shard's file."""
+    """Return the file name of a shard."""
     return f"shard-{shard:06d}.tar"
 
 
 class WebDatasetBank(StoredBank):
-    """A bank in tar shards."""
+    """Bank in tar shards."""
 
     format: ClassVar[Format] = "webdataset"
     in_object_store: ClassVar[bool] = True
@@ -76,10 +76,10 @@ class WebDatasetBank(StoredBank):
 
     @property
     def _index(self) -> tuple[Array, Array]:
-        """Shard and offset of every crop; plain memory, which a forked child shares.
+        """Shard and offset of every crop, in plain memory that a forked child shares.
 
-        Threads that need it first may each read it. A lock, as that of `functools.cached_property`, could be held by
-        another thread at a fork, and the child would wait for it for ever.
+        Threads that need it first may each read it. It has no lock, unlike `functools.cached_property`: another
+        thread could hold it at a fork, and the child would wait for it for ever.
         """
         if self._places is None:
             self._places = self._read_index()
@@ -97,7 +97,7 @@ class WebDatasetBank(StoredBank):
         return shards.astype(np.int32), offsets
 
     def _table(self, *names: str) -> Any:
-        """Columns of the index, whose bytes are those that the meta names."""
+        """Return columns of the index, after a check of its digest."""
         content = bytearray(self.meta.files[INDEX].size)
         self._files.open([INDEX])[INDEX].read_into([memoryview(content)], 0)
         if hashlib.sha256(content).hexdigest() != self.meta.files[INDEX].sha256:
@@ -120,7 +120,7 @@ class WebDatasetBank(StoredBank):
 
 @lru_cache
 def _runs(layout: Layout, names: tuple[str, ...]) -> list[tuple[int, list[tuple[str, int]]]]:
-    """Columns that lie side by side in a record: where they start, and which they are, with their bytes."""
+    """Return the runs of adjacent columns in a record: the start of each, and its columns with their sizes in bytes."""
     fields = layout.dtype.fields
     assert fields is not None
     runs: list[tuple[int, list[tuple[str, int]]]] = []
@@ -136,10 +136,10 @@ def _runs(layout: Layout, names: tuple[str, ...]) -> list[tuple[int, list[tuple[
 
 
 class WebDatasetWriter(FolderWriter):
-    """Writes a `WebDatasetBank`; arguments as of `FolderWriter`, and one more.
+    """Writer of a `WebDatasetBank`, with the arguments of `FolderWriter` and one more.
 
     Args:
-        shard_bytes: a shard is closed with the record that reaches this size.
+        shard_bytes: size of a shard, bytes; the record that reaches it is its last.
     """
 
     format: ClassVar[Format] = "webdataset"

@@ -1,7 +1,7 @@
-"""Base of the formats: opening and checking a folder, one set of handles per process, reads into given arrays.
+"""Base of the formats: it opens and checks a folder, keeps one handle per process, and reads into given arrays.
 
-A handle belongs to the process that opened it: after a fork, and in a spawned worker, the files are opened anew, for
-file offsets and LMDB environments must not be shared. A pickled bank carries its path and version, never pixels.
+A handle belongs to the process that opened it: a forked or spawned process opens the files again, because file offsets
+and LMDB environments must not be shared. A pickled bank has its path and version, never pixels.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from segpaste.bank.storage.folder import Folder, RemoteFolder, folder_at
 
 
 class StoredBank(ABC):
-    """A bank in a folder.
+    """Bank in a folder.
 
     Args:
-        folder: the folder, or its path or URL.
+        folder: folder, or its path or URL.
 
     Attributes:
-        folder: where the files lie.
+        folder: folder of the files.
         where: absolute path or URL of the folder.
-        meta: what ``meta.json`` says.
-        version: SHA-256 of ``meta.json``, which names the digest of every file.
+        meta: content of ``meta.json``.
+        version: SHA-256 of ``meta.json``, which has the digest of every file.
         layout, crop_size, class_frequencies, class_names, metric_depth: see `InstanceBank`.
 
     Raises:
-        BankError: the folder holds no bank, one of another format, or a file is missing or not as long as it must be.
+        BankError: the folder has no bank or one of another format, or a file is missing or has another length.
     """
 
     format: ClassVar[Format]
@@ -59,7 +59,7 @@ class StoredBank(ABC):
             )
         try:
             self.layout = meta.layout
-        except ValueError as error:  # a group of a later version, or crops that no machine holds
+        except ValueError as error:  # a group of a later version, or crops too large for any machine
             raise BankError(f"{self.where}/{META}: {error}") from error
         self.crop_size, self.metric_depth = self.layout.crop_size, meta.metric_depth
         self.class_frequencies, self.class_names = meta.class_frequencies, meta.class_names
@@ -75,7 +75,7 @@ class StoredBank(ABC):
         return f"{type(self).__name__}({self.where!r}, {len(self)} crops of {self.crop_size})"
 
     def __getitem__(self, index: int) -> Crop:
-        """Read one crop; raises what `read` does."""
+        """Read one crop; it raises the errors of `read`."""
         columns = self.read([operator.index(index)])
         return self.layout.unpack({name: rows[0] for name, rows in columns.items()})
 
@@ -88,18 +88,18 @@ class StoredBank(ABC):
         """Read several crops.
 
         Args:
-            indices: of crops, integers; negative ones count from the end.
-            columns: which to read, all of them by default, or those of ``out``.
-            out: contiguous arrays [n, ...] of the columns' dtypes to read into.
+            indices: indices of the crops, integers; negative ones count from the end.
+            columns: columns to read; by default all, or those of ``out``.
+            out: contiguous arrays [n, ...] with the dtypes of the columns, to read into.
 
         Returns:
             Arrays [n, ...], by name.
 
         Raises:
-            IndexError: there is no such crop, or an index is no integer.
+            IndexError: an index is out of range, or no integer.
             KeyError: the bank does not keep a column.
             ValueError: an array to read into has another shape or dtype.
-            BankError: a file is gone or shorter than it was, or a crop holds what no bank may hold.
+            BankError: a file is gone or shorter than before, or a crop has a value that no bank may have.
         """
         places, found = checked_read(self.where, len(self), self.layout, indices, columns, out)
         self._read(self._opened(), places, found)
@@ -110,10 +110,10 @@ class StoredBank(ABC):
         return found if out is None else out
 
     def crop_class_ids(self) -> NDArray[np.int64]:
-        """The class of every crop, [N].
+        """Return the class of every crop, [N].
 
         Raises:
-            BankError: they are others than ``meta.json`` counts.
+            BankError: the classes do not match the counts in ``meta.json``.
         """
         ids = self._class_ids(self._opened())
         num = self.meta.num_classes
@@ -126,10 +126,10 @@ class StoredBank(ABC):
         return ids
 
     def verify(self) -> None:
-        """Read every byte and compare it with what ``meta.json`` says.
+        """Read every byte and compare the digests with ``meta.json``.
 
         Raises:
-            BankError: a file's digest is another one.
+            BankError: a file has another digest.
         """
         self._files.verify()
 
@@ -155,10 +155,10 @@ class StoredBank(ABC):
             )
 
     def _opened(self) -> Any:
-        """The handle of this process.
+        """Return the handle of this process.
 
-        Threads that open at once may each open the files; one handle is kept, and the others close theirs by dropping
-        them, as `close` does: so a read that is under way keeps its files.
+        Threads that open at once may each open the files. One handle is kept; dropping the others closes their files. A
+        read in progress keeps its handle, also after `close`.
         """
         opened = self._opened_by
         if opened is None or opened[0] != os.getpid():
@@ -167,7 +167,7 @@ class StoredBank(ABC):
 
     @abstractmethod
     def _files_needed(self) -> Mapping[str, tuple[int, int]]:
-        """The data files of the format, and the least and the most bytes that they can have."""
+        """Return the data files of the format, with the minimum and maximum size of each in bytes."""
 
     @abstractmethod
     def _open(self) -> Any:
@@ -175,8 +175,8 @@ class StoredBank(ABC):
 
     @abstractmethod
     def _read(self, handle: Any, rows: Sequence[int], out: Columns) -> None:
-        """Write the rows of the columns that ``out`` has into it."""
+        """Read rows into ``out``, for the columns that it has."""
 
     @abstractmethod
     def _class_ids(self, handle: Any) -> NDArray[np.int64]:
-        """The class of every crop, [N]."""
+        """Return the class of every crop, [N]."""

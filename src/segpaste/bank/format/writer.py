@@ -1,4 +1,4 @@
-"""What the writers of all formats share: a bank that opens only when all of it is there."""
+"""Base of the writers of all formats: a bank can be opened only after all of it is written."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ from segpaste.workspace import write_whole
 
 
 class BankWriter(Protocol):
-    """Takes crops one after the other."""
+    """Writer that takes one crop after another."""
 
     def add(self, crop: Crop) -> None:
-        """Append a crop; its index is the number of those before it."""
+        """Append a crop; its index is the number of crops before it."""
         ...
 
     def finish(self) -> Path | str:
-        """Make it a bank; returns its folder, or URL."""
+        """Complete the bank; return its folder, or its URL."""
         ...
 
 
 class FolderWriter(ABC):
-    """Writes ``PATH.partial``, which becomes ``PATH`` by one rename in `finish`; memory does not grow with the crops.
+    """Writer of ``PATH.partial``, which `finish` renames to ``PATH``; memory does not grow with the number of crops.
 
-    Leaving the ``with`` block without `finish` removes what was written. To a URL files are uploaded as they are
+    Leaving the ``with`` block without `finish` removes the written files. To a URL each file is uploaded when it is
     finished, see `segpaste.bank.storage.destination`.
 
     Args:
-        path: the bank's folder, or for shards its URL; it must not exist, or be empty.
-        layout: size of the crops and the columns that are kept.
-        class_names: of each class.
-        build_seed, metric_depth, built_from: kept in the meta.
-        storage_options: of fsspec's file system, where the path is a URL.
+        path: folder of the bank, or for shards its URL; it must not exist, or be empty.
+        layout: size of the crops and the kept columns.
+        class_names: name of each class.
+        build_seed, metric_depth, built_from: values for the meta.
+        storage_options: options of fsspec's file system for a URL.
 
     Raises:
-        BankError: the folder is there already, or cannot be written.
+        BankError: the folder is taken, or cannot be written.
     """
 
     format: ClassVar[Format]
@@ -84,14 +84,14 @@ class FolderWriter(ABC):
 
     @property
     def num_crops(self) -> int:
-        """Crops so far."""
+        """Number of crops so far."""
         return int(self._counts.sum())
 
     def add(self, crop: Crop) -> None:
         """Append a crop.
 
         Raises:
-            BankError: it does not fit the layout, its class has no name, or a value is out of range: see
+            BankError: the crop does not fit the layout, its class has no name, or a value is out of range: see
                 `segpaste.bank.schema.record.first_fault`.
         """
         self.add_row(self.layout.pack(crop))
@@ -100,7 +100,7 @@ class FolderWriter(ABC):
         """Append a packed record of ``layout.dtype``.
 
         Raises:
-            BankError: its class has no name, or a value is out of range, as of `add`.
+            BankError: its class has no name, or a value is out of range, see `add`.
         """
         class_id = int(row["class_id"])
         if not 0 <= class_id < len(self.class_names):
@@ -111,7 +111,7 @@ class FolderWriter(ABC):
         self._counts[class_id] += 1
 
     def finish(self) -> Path | str:
-        """Close the files, say in ``meta.json`` what they hold, give the folder its name; returns it, or its URL."""
+        """Close the data files, write ``meta.json`` and rename the folder; return the folder, or its URL."""
         files = {name: entry.model_dump() for name, entry in self._finish().items()}
         values: dict[str, Any] = {
             "format": self.format,
@@ -156,8 +156,8 @@ class FolderWriter(ABC):
 
     @abstractmethod
     def _finish(self) -> dict[str, FileEntry]:
-        """Close the data files; what they are, by name."""
+        """Close the data files; return their entries by name."""
 
     @abstractmethod
     def _discard(self) -> None:
-        """Let go of the data files."""
+        """Close the data files of an unfinished bank."""

@@ -1,1 +1,1 @@
-"""Reading for training: which crops are drawn, and how they come to each step."""
+"""Reading for training: samplers that draw crops, and loaders that stage them for each step."""

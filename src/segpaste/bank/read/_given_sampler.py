@@ -1,4 +1,4 @@
-"""A sampler that the user gives to a bank's loader, in place of options of how to draw."""
+"""Sampler that the user gives to the loader of a bank, instead of draw options."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from segpaste.seeding import derive_seed
 def given_draws(
     bank: InstanceBank, sampler: BankSampler | NxMSampler, num_crops: int, replicas: ReplicaFinder
 ) -> BankSampler | NxMDraws:
-    """Return what a loader draws from, if the sampler fits its bank, the B K crops of its steps, and its process.
+    """Return the draws of a loader, after a check that the sampler fits the bank, B K crops per step, and the process.
 
     Raises:
-        TypeError: another kind of sampler.
-        ValueError: a sampler of another bank, of another rank, or whose epoch does not fill a step.
+        TypeError: the sampler is of another kind.
+        ValueError: the sampler is of another bank or rank, or its epoch does not fill a step.
     """
     if not isinstance(sampler, BankSampler | NxMSampler):
         raise TypeError(
@@ -50,17 +50,17 @@ def given_draws(
 
 
 class NxMDraws:
-    """What an `NxMSampler` over the crops of a bank gives this replica, as draws that a loader can stage.
+    """Draws of an `NxMSampler` over the crops of a bank for this replica, in the form that a loader stages.
 
     Args:
-        bank: whose crops they are.
-        sampler: of that bank. Its labels may be others than the bank's classes; N and M are of those labels then.
+        bank: bank of the crops.
+        sampler: sampler of that bank. Its labels may differ from the classes of the bank; N and M refer to the labels.
 
     Attributes:
-        crops: of each class.
+        crops: crops of each class.
 
     Raises:
-        ValueError: the sampler is of another number of samples than the bank has crops.
+        ValueError: the number of samples of the sampler is not the number of crops of the bank.
     """
 
     def __init__(self, bank: InstanceBank, sampler: NxMSampler) -> None:
@@ -78,7 +78,7 @@ class NxMDraws:
         return len(self.sampler)
 
     def draws(self, first: int, num: int, *, epoch: int, replica: Replica) -> Draws:
-        """What a replica draws in an epoch from a place on."""
+        """Return ``num`` draws of a replica in an epoch, from ``first`` on."""
         if self._of_pass is None or self._of_pass[:2] != (epoch, replica):
             size = -1, self.sampler.N_classes_per_batch, self.sampler.M_samples_per_class
             by_class = self.sampler.replica_batches(epoch, replica).reshape(size)
@@ -88,9 +88,9 @@ class NxMDraws:
         return Draws(seed, np.arange(first, first + len(crops), dtype=np.int64), self._class_ids[crops], crops)
 
     def identity(self) -> dict[str, Any]:
-        """See `NxMSampler.identity`; and the bank."""
+        """Return the facts of `NxMSampler.identity` and the version of the bank."""
         return {"bank": self._bank_version, **self.sampler.identity()}
 
     def report(self) -> NxMReport:
-        """See `NxMSampler.report`."""
+        """Return `NxMSampler.report`."""
         return self.sampler.report()

@@ -1,14 +1,14 @@
-"""How likely a class is to be drawn, and a crop of it: pure functions, and the tables that make drawing fast.
+"""Probabilities of classes: pure functions, and tables for fast draws.
 
-With n_c crops of class c, f_c = n_c / N its frequency and the sum over all classes that have crops:
+With n_c crops of class c and its frequency f_c = n_c / N, over all classes that have crops:
 
-- ``natural``: p_c ~ n_c, as often as they are there
+- ``natural``: p_c ~ n_c, the frequency of the crops
 - ``repeat_factor``: p_c ~ n_c r_c with r_c = max(1, sqrt(t / f_c)), https://arxiv.org/abs/1908.03195; by default
   t is the mean of f_c
-- ``instance_aware``: the same with r_c = max(1, sqrt(t / sqrt(f_c g_c))), g_c the fraction of photos that show the
+- ``instance_aware``: the same with r_c = max(1, sqrt(t / sqrt(f_c g_c))), where g_c is the fraction of images that show
   class, https://arxiv.org/abs/2305.08069
 - ``tempered``: p_c ~ n_c ** (1 - temperature)
-- ``class_uniform``: p_c the same for all
+- ``class_uniform``: p_c the same for all classes
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ def class_probabilities(
     temperature: float = 0.5,
     photo_fracs: ArrayLike | None = None,
 ) -> NDArray[np.float64]:
-    """How likely each class is to be drawn, [C], 0 for classes without crops.
+    """Return the probability of each class, [C], 0 for classes without crops.
 
     Args:
-        counts: crops of each class, [C].
-        mode: see above.
-        threshold: t of the repeat factors, see `balancing_threshold` for None.
-        temperature: of ``tempered``, from 0, as frequent as the crops are, to 1, all classes alike.
-        photo_fracs: g_c, [C], for ``instance_aware``.
+        counts: number of crops of each class, [C].
+        mode: one of the modes above.
+        threshold: threshold t of the repeat factors, see `balancing_threshold` for None.
+        temperature: temperature of ``tempered``, from 0, in proportion to the crops, to 1, all classes alike.
+        photo_fracs: fraction g_c of each class, [C], for ``instance_aware``.
 
     Raises:
         ValueError: there are no crops, or a value that the mode needs is missing or out of range.
@@ -77,16 +77,16 @@ def class_probabilities(
 def balancing_threshold(fracs: NDArray[np.float64]) -> float:
     """Return the mean frequency of the classes, the threshold below which repeat factors lift a class.
 
-    For ``repeat_factor`` it is 1 / C of the C classes that have crops, the frequency of each if all were alike.
+    For ``repeat_factor`` it is 1 / C for the C classes that have crops.
 
     Args:
-        fracs: [C], f_c, or sqrt(f_c g_c), of the classes that have crops.
+        fracs: f_c, or sqrt(f_c g_c), of the classes that have crops, [C].
     """
     return float(fracs.mean())
 
 
 class ClassTable:
-    """Draws classes by their probabilities [C] in constant time: Walker's alias method (Vose, TSE 17(9), 1991)."""
+    """Table that draws classes by probabilities [C] in constant time: Walker's alias method (Vose, TSE 17(9), 1991)."""
 
     def __init__(self, probabilities: NDArray[np.float64]) -> None:
         num = len(probabilities)
@@ -101,24 +101,24 @@ class ClassTable:
             rest[high] -= 1 - rest[low]
             if rest[high] < 1:
                 small.append(large.pop())
-        # what rounding leaves over keeps its own place, unless it must not be drawn at all
+        # Places left over by rounding keep their own class, unless its probability is 0.
         likeliest = int(probabilities.argmax())
         for c in small:
             if probabilities[c] == 0:
                 self._keep[c], self._alias[c] = 0.0, likeliest
 
     def draw(self, uniform: NDArray[np.float64]) -> NDArray[np.int64]:
-        """The class of each number in [0, 1)."""
+        """Return the class of each number in [0, 1)."""
         place = uniform * len(self._keep)
         column = place.astype(np.int64)
         return np.where(place - column < self._keep[column], column, self._alias[column])
 
 
 def count_photos(bank: InstanceBank, crops: SamplesOfClasses) -> tuple[NDArray[np.int64], int]:
-    """Photos that show each class, [C], and photos in all.
+    """Return the number of images that show each class, [C], and of all images.
 
     Raises:
-        BankError: the bank does not say from which photo a crop is.
+        BankError: the bank does not keep the image of a crop.
     """
     if "provenance" not in bank.layout.groups:
         raise BankError("instance_aware: expected a bank that keeps provenance, for it counts photos; build one")
@@ -131,13 +131,13 @@ def count_photos(bank: InstanceBank, crops: SamplesOfClasses) -> tuple[NDArray[n
 
 
 def photo_fracs(bank: InstanceBank, crops: SamplesOfClasses) -> NDArray[np.float64]:
-    """Return the fraction of the bank's photos that show each class, [C]; see `count_photos`."""
+    """Return the fraction of the bank's images that show each class, [C]; see `count_photos`."""
     num_showing, num_photos = count_photos(bank, crops)
     return np.asarray(num_showing / max(num_photos, 1))
 
 
 def uniforms(seed: int, name: str, *indices: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Numbers in [0, 1), multiples of 2 ** -53, for each index; see `segpaste.seeding.random_bits`."""
+    """Return numbers in [0, 1), multiples of 2 ** -53, for each index; see `segpaste.seeding.random_bits`."""
     return np.asarray((random_bits_numpy(seed, name, *indices) >> np.uint64(11)) * 2.0**-53)
 
 

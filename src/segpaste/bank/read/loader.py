@@ -1,7 +1,7 @@
-"""Crops for every training step, read ahead by workers: what `BatchCopyPaste` pastes beside a batch of targets.
+"""Loader of the crops for every training step, which workers read ahead and `BatchCopyPaste` pastes into the targets.
 
-Step i depends on (bank, base seed, epoch, rank, i) and on nothing else: not on the number of workers, on how they
-start, or on torch's global generator.
+Step i depends only on (bank, base seed, epoch, rank, i), not on the number of workers, their start method, or the
+global generator of torch.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from segpaste.types.check import check_count
 
 @dataclass(frozen=True, slots=True)
 class BankLoaderStats:
-    """Count what a loader has yielded and its predicate rejected so far, over all workers and epochs.
+    """Counts of the crops that a loader has yielded and its predicate rejected, over all workers and epochs.
 
     Attributes:
-        num_drawn: crops of each class of the bank that were yielded.
-        num_rejected: crops of each class that the predicate turned down; one draw may meet several.
+        num_drawn: number of yielded crops of each class of the bank.
+        num_rejected: number of rejected crops of each class; one draw may reject several.
     """
 
     num_drawn: tuple[int, ...]
@@ -41,22 +41,22 @@ class BankLoaderStats:
 
 
 class BankDataLoader(EpochLoader):
-    """A `torch.utils.data.DataLoader` that yields `StagedCrops`, K crops for each of B targets.
+    """`torch.utils.data.DataLoader` that yields `StagedCrops`, K crops for each of B targets.
 
     Every new pass is a new epoch; on several ranks call `set_epoch` before each, see `segpaste.epochs.progress`.
-    What to draw is decided in this process; workers read crops and ask predicates.
+    This process draws; workers read crops and call predicates.
 
     Args:
-        bank: what is drawn from.
-        sampler: of that bank; an epoch has as many whole steps as its draws give.
-        batch_size: B.
-        crops_per_target: K.
+        bank: bank of the crops.
+        sampler: sampler of that bank; an epoch has as many whole steps as its draws give.
+        batch_size: number of targets of a step, B.
+        crops_per_target: number of crops for each target, K.
         class_map, predicate, max_tries, num_workers, pin_memory, multiprocessing_context, persistent_workers,
             prefetch_factor: see `create_bank_dataloader`.
 
     Raises:
-        TypeError: an argument of another class.
-        ValueError: an argument out of its range.
+        TypeError: an argument has another type.
+        ValueError: an argument is out of its range.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class BankDataLoader(EpochLoader):
         prefetch_factor: int | None = None,
     ) -> None:
         _check_sizes(bank, batch_size, crops_per_target)
-        stage_bank_batch(bank, np.empty((0, crops_per_target)), class_map)  # refuses a map here and not in a worker
+        stage_bank_batch(bank, np.empty((0, crops_per_target)), class_map)  # rejects a wrong map here, not in a worker
         labels = None if class_map is None else np.asarray(class_map, np.int64)
         distinct = isinstance(sampler, NxMDraws)
         chooser = None if predicate is None else CropChooser(bank, predicate, max_tries, distinct, sampler.crops)
@@ -105,19 +105,19 @@ class BankDataLoader(EpochLoader):
 
     @property
     def stats(self) -> BankLoaderStats:
-        """Return what was yielded and rejected so far."""
+        """Counts of yielded and rejected crops so far."""
         return BankLoaderStats(tuple(self._num_drawn.tolist()), tuple(self._num_rejected.tolist()))
 
     def report(self) -> DrawReport | NxMReport:
-        """Return what an epoch is expected to draw before a predicate, which stays in the class, so that shares stay.
+        """Return the expected draws of an epoch before a predicate, which replaces a crop by one of its class.
 
-        Of class-structured batches it counts the crops that the sampler takes; those that a predicate puts in the place
-        of others are not in it.
+        For class-structured batches the report counts the crops that the sampler takes, not those that replace rejected
+        ones.
         """
         return self.draws.report()
 
     def identity(self) -> dict[str, Any]:
-        """The facts that decide what an epoch consists of; a state with others is refused."""
+        """Return the facts that determine an epoch; a state with other facts is rejected."""
         return {**self._facts, **self.draws.identity()}
 
     def __iter__(self) -> Iterator[StagedCrops]:  # type: ignore[override]
@@ -145,43 +145,43 @@ def create_bank_dataloader(
     sampler: BankSampler | NxMSampler | None = None,
     **options: Any,
 ) -> BankDataLoader:
-    """A bank in, crops for each training step out, drawn so that rare classes get their share.
+    """Create a loader of the crops of a bank for each training step, drawn so that rare classes get their share.
 
     Args:
-        bank: what is drawn from.
-        batch_size: B, targets of a step.
-        crops_per_target: K, crops for each.
-        steps: of an epoch; by default enough to draw as many crops as this replica's part of the bank has. Give the
-            length of the loader of the targets, which several ranks share out: so make it where the process group
-            exists.
-        mode: see `segpaste.bank.read.class_draws`.
-        threshold: of the repeat factors; by default the mean frequency of the bank's classes.
-        temperature: of ``tempered``.
+        bank: bank of the crops.
+        batch_size: number of targets of a step, B.
+        crops_per_target: number of crops for each target, K.
+        steps: number of steps of an epoch; by default enough to draw as many crops as this replica's part of the bank
+            has. Give the length of the loader of the targets. Several ranks divide that, so create it after the process
+            group.
+        mode: draw mode, see `segpaste.bank.read.class_draws`.
+        threshold: threshold of the repeat factors; by default the mean frequency of the bank's classes.
+        temperature: temperature of ``tempered``.
         replicas: see `BankSampler`.
-        base_seed: of everything drawn.
-        rank: this process's number; by default that of torch.distributed when a pass begins, else 0.
-        num_replicas: how many processes there are; likewise.
+        base_seed: seed of all draws.
+        rank: number of this process; by default that of torch.distributed when a pass begins, else 0.
+        num_replicas: number of processes; by default likewise.
         sampler: a `BankSampler` of this bank, whose whole steps of B K draws make an epoch, or an `NxMSampler` of it:
-            N classes and M crops of each in every step, N M = B K. The sampler decides what is drawn, so the arguments
-            from ``steps`` to ``base_seed`` are refused with it, and it must be of this ``rank``.
+            N classes and M crops of each in every step, N M = B K. The sampler decides the draws, so the arguments
+            from ``steps`` to ``base_seed`` are rejected with it, and it must be of this ``rank``.
         options:
-            ``class_map``, for each class of the bank the class that it has in the dataset that is pasted into.
-            ``predicate``, says which crops may be drawn, see `segpaste.bank.read.predicates`; workers that are spawned
-            need one that can be pickled. With ``sampler`` a crop that takes the place of another is one that the step
-            does not have, as long as ``max_tries`` finds one.
-            ``max_tries``, crops of its class that are tried in place of a rejected one, default 100; if it accepts none
-            of them, iterating raises BankError.
+            ``class_map``, class in the target dataset for each class of the bank.
+            ``predicate``, function or `CropPredicate` that accepts or rejects crops, see
+            `segpaste.bank.read.predicates`; spawned workers need one that can be pickled. With ``sampler`` a rejected
+            crop is replaced by one that is not in the step, if ``max_tries`` finds one.
+            ``max_tries``, number of crops of its class that are tried instead of a rejected one, default 100; if all
+            are rejected, iterating raises BankError.
             ``num_workers``, ``pin_memory``, ``multiprocessing_context``, ``persistent_workers`` and
-            ``prefetch_factor``, as of `segpaste.datasets.EpochDataLoader`.
+            ``prefetch_factor``, see `segpaste.datasets.EpochDataLoader`.
 
     Returns:
         An iterable of `StagedCrops` with ``len``, ``set_epoch``, ``state_dict``, ``load_state_dict``, ``report`` and
         ``stats``.
 
     Raises:
-        TypeError: ``sampler`` is of another kind, or another argument of another class, such as a path as the bank.
-        ValueError: an argument out of its range.
-        BankError: ``instance_aware``, and the bank does not say from which photo a crop is.
+        TypeError: ``sampler`` is of another kind, or another argument has another type, such as a path as the bank.
+        ValueError: an argument is out of its range.
+        BankError: the mode is ``instance_aware``, and the bank does not keep the image of a crop.
     """
     _check_sizes(bank, batch_size, crops_per_target)
     num_crops = batch_size * crops_per_target
@@ -225,7 +225,7 @@ class _Fetched(NamedTuple):
 
 
 class _Steps(EpochSampler[Draws]):
-    """The draws of each step."""
+    """Sampler of the draws of each step."""
 
     def __init__(self, draws: BankSampler | NxMDraws, num_crops: int) -> None:
         super().__init__(draws.progress)
@@ -253,7 +253,7 @@ class _Steps(EpochSampler[Draws]):
 
 @dataclass(frozen=True)
 class _StepCrops(Dataset[Any]):
-    """The bank as a dataset whose batches are read at once."""
+    """Dataset of a bank that reads one step at once."""
 
     bank: InstanceBank
     crops_per_target: int

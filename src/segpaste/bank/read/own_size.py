@@ -1,10 +1,10 @@
-"""Crops of a dataset's objects at the size that they have in their photos, staged for one target.
+"""Crops of the objects of a dataset at their size in their images, staged for one target.
 
     staged, objects = stage_own_size(bank, crop_idx, limit=(960, 1280))
 
-A `segpaste.bank.DatasetBank` shrinks objects to one size of crop. Here each object keeps its own, up to a limit, and
-all are staged at the largest of them: memory follows what is pasted into one image. The same crops come from
-``stage_bank_batch(bank.resized(staged.crop_size), [crop_idx])``, which reads all of them at that size.
+A `segpaste.bank.DatasetBank` shrinks objects to one crop size. Here each object keeps its own size, up to a limit, and
+all are staged at the largest size among them: memory depends on the objects that are pasted into one image. The same
+crops come from ``stage_bank_batch(bank.resized(staged.crop_size), [crop_idx])``, which reads all of them at that size.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ NO_CROP = -1
 
 @dataclass(frozen=True, slots=True)
 class StagedObject:
-    """Which object a staged crop shows.
+    """Object that a staged crop shows.
 
     Attributes:
-        index: the crop of the bank: the one that was asked for, or the one that stands for it.
+        index: crop of the bank: the requested one, or the one that replaces it.
         image: index of its image in the dataset.
         instance_id: its id there; position i of the image's annotation ids has the id i + 1.
         over: classes of the image's other objects that share pixels with it, if they were asked for.
@@ -53,7 +53,7 @@ class StagedObject:
 def stage_own_size(
     bank: DatasetBank, indices: Sequence[int], limit: Size, *, with_over: bool = False
 ) -> tuple[StagedCrops, list[StagedObject | None]]:
-    """Cut out objects at the resolution of their photos and stage them for one target.
+    """Cut out objects at the resolution of their images and stage them for one target.
 
     Args:
         bank: the objects.
@@ -62,11 +62,11 @@ def stage_own_size(
         with_over: find the objects that each one overlaps.
 
     Returns:
-        [1, K] crops, at the largest size among them, with the indices of the objects that they show; and what these
-        are, None for a crop without an object.
+        The crops [1, K], at the largest size among them, with the indices of the objects that they show; and these
+        objects, None for a crop without an object.
 
     Raises:
-        BankError: a sample is not what it must be.
+        BankError: a sample is invalid.
         ValueError, OSError: an image cannot be read.
     """
     cut = [_cut(bank, index, limit, with_over) for index in indices]
@@ -98,9 +98,9 @@ def over_classes(labels: Tensor, masks: Tensor | None, position: int) -> frozens
     """Return the classes of the other instances that share pixels with one; without masks none.
 
     Args:
-        labels: [N] int64.
-        masks: [N, H, W] bool.
-        position: of the instance.
+        labels: class of each instance, [N] int64.
+        masks: mask of each instance, [N, H, W] bool.
+        position: index of the instance.
     """
     if masks is None:
         return frozenset()

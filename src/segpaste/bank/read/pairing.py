@@ -1,4 +1,4 @@
-"""Batches of targets, each with the crops that are pasted into it: two loaders walked through together."""
+"""Pairs of batches of targets and the crops for them: two loaders that are iterated together."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from segpaste.types import StagedCrops
 
 
 class PairedCrops:
-    """Staged crops of a loader for one batch of targets after another.
+    """Staged crops of a loader, taken for one batch of targets after another.
 
     Args:
-        owner: named by the errors.
-        loader: of the crops, with a step for each batch.
-        num_steps: steps of this epoch that are done; a loader without a state reads them again and leaves them out.
+        owner: name for errors.
+        loader: loader of the crops, with a step for each batch.
+        num_steps: number of finished steps of this epoch; a loader without a state reads them again and skips them.
     """
 
     def __init__(self, owner: str, loader: Iterable[StagedCrops], num_steps: int = 0) -> None:
@@ -26,7 +26,7 @@ class PairedCrops:
         self._steps = islice(loader, 0 if has_state(loader) else num_steps, None)
 
     def take(self, num_targets: int) -> StagedCrops:
-        """Return the crops of the next batch, for as many targets.
+        """Return the crops of the next batch, for ``num_targets`` targets.
 
         Raises:
             ValueError: the loader has ended, or yields crops for fewer targets.
@@ -50,11 +50,11 @@ class zip_loaders(LoaderWrapper):
     """Batches of targets, each with crops to paste: ``for batch, crops in zip_loaders(loader, bank_loader)``.
 
     Unlike zip it does not end early: a bank loader with too few steps is an error. A smaller last batch gets as many
-    crops as it has targets. The crops follow the epoch of ``loader``, where it has one.
+    crops as it has targets. The crops follow the epoch of ``loader``, if it has one.
 
     Args:
-        loader: of batches with a ``batch_size``, such as `segpaste.datasets.EpochDataLoader`.
-        bank_loader: of their crops.
+        loader: loader of batches with a ``batch_size``, such as `segpaste.datasets.EpochDataLoader`.
+        bank_loader: loader of the crops.
 
     Raises:
         ValueError: ``bank_loader`` has fewer steps than ``loader``.
@@ -74,9 +74,9 @@ class zip_loaders(LoaderWrapper):
             )
         crops: PairedCrops | None = None
         for _, batch in self._pass():
-            crops = crops or PairedCrops(self.owner, self.bank_loader)  # the pass has begun the epoch of its loader
+            crops = crops or PairedCrops(self.owner, self.bank_loader)  # after the pass began its epoch
             yield batch, crops.take(batch.batch_size)
 
     def state_parts(self) -> dict[str, Any]:
-        """See `segpaste.epochs.Stateful.state_parts`."""
+        """Return the parts of the state; see `segpaste.epochs.Stateful.state_parts`."""
         return {**super().state_parts(), "crops": self.bank_loader}

@@ -1,7 +1,7 @@
-"""Which crops may be drawn: a predicate turns one down, and another one of the same class takes its place.
+"""Predicates on crops: a rejected crop is replaced by another crop of the same class.
 
-What takes its place is found by a walk that depends on the draw alone, not on the worker or the batch it is in. It is
-uniform over the crops of the class that the predicate accepts, so the share of each class stays what the sampler says.
+The replacement is found by a walk that depends only on the draw, not on the worker or the batch. It is uniform over the
+crops of the class that the predicate accepts, so the share of each class stays that of the sampler.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from segpaste.types.check import check_count
 
 @runtime_checkable
 class CropPredicate(Protocol):
-    """Looks at some columns of many crops at once; only these are read."""
+    """Predicate on some columns of many crops at once; only these columns are read."""
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -31,23 +31,23 @@ class CropPredicate(Protocol):
         ...
 
     def accept(self, columns: Columns) -> NDArray[np.bool_]:
-        """Whether each of n crops may be drawn, [n]; the columns are [n, ...]."""
+        """Return whether each of n crops may be drawn, [n]; the columns are [n, ...]."""
         ...
 
 
 Predicate = CropPredicate | Callable[[Crop], bool]
-"""A `CropPredicate`, or a function that is called with each `Crop`, for which all columns are read."""
+"""A `CropPredicate`, or a function of each `Crop`, for which all columns are read."""
 
 
 @dataclass
 class CropChooser:
-    """Puts accepted crops in the place of rejected ones.
+    """Chooser that replaces rejected crops by accepted ones.
 
-    A pickle of it holds no table of crops: a spawned worker makes it when it first needs it.
+    Its pickle has no table of crops: a spawned worker makes it at first need.
 
     Attributes:
         bank, predicate, max_tries: see `segpaste.bank.create_bank_dataloader`.
-        distinct: of those that are tried take one that is not among the draws already, as long as there is one.
+        distinct: prefer, among the tried crops, one that is not among the draws already.
     """
 
     bank: InstanceBank
@@ -75,14 +75,14 @@ class CropChooser:
         return {**self.__dict__, "crops_of": None}
 
     def choose(self, draws: Draws, num_rejected: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The crops of the draws, or others of their classes where the predicate turns them down.
+        """Return the crops of the draws, with rejected crops replaced by others of their classes.
 
         Args:
-            draws: n of them.
-            num_rejected: [C], to which the rejected crops of each class are added.
+            draws: n draws.
+            num_rejected: counts [C], to which the rejected crops of each class are added.
 
         Returns:
-            [n] int64.
+            The indices of the crops, int64 [n].
 
         Raises:
             BankError: a walk found no crop, or a crop cannot be read.
@@ -94,7 +94,7 @@ class CropChooser:
             return crops
         counts = self._crops_of().counts[draws.classes[waiting]]
         places = walk(draws.seed, draws.positions[waiting], counts, self.max_tries)
-        repeats = np.full(len(crops), -1)  # what a walk accepted last of what is among the draws already
+        repeats = np.full(len(crops), -1)  # last accepted crop of each walk that is among the draws already
         for turn in range(self.max_tries + 1):
             is_over = turn >= np.minimum(counts, self.max_tries)
             ended = waiting[is_over]
@@ -142,31 +142,31 @@ class CropChooser:
 
 
 def walk(seed: int, positions: NDArray[np.int64], counts: NDArray[np.int64], max_tries: int) -> NDArray[np.int64]:
-    """Places within a class, in the order in which they are tried for some draws.
+    """Return places within a class, in the order in which they are tried, for some draws.
 
-    A class of at most ``max_tries`` crops is gone through in a random order, each crop once; a larger one is drawn from
-    with replacement.
+    A class of at most ``max_tries`` crops is visited in a random order, each crop once; places of a larger class are
+    drawn with replacement.
 
     Args:
-        seed: of the sequence of the draws.
-        positions: [n], of the draws in it.
-        counts: [n], crops of their classes.
-        max_tries: T.
+        seed: seed of the sequence of the draws.
+        positions: positions of the draws in it, [n].
+        counts: number of crops of their classes, [n].
+        max_tries: maximum number of tries, T.
 
     Returns:
-        [n, T] from 0; of a smaller class only as many columns as it has crops mean something.
+        Places [n, T] from 0; for a smaller class only as many columns as it has crops are valid.
     """
     turns = np.arange(max_tries, dtype=np.int64)
     drawn = uniforms(seed, "bank.walk", positions[:, None], turns[None])
     places = (drawn * counts[:, None]).astype(np.int64)
     small = counts <= max_tries
-    ranks = np.where(turns < counts[small, None], drawn[small], 2.0)  # what is no place comes last
+    ranks = np.where(turns < counts[small, None], drawn[small], 2.0)  # invalid places come last
     places[small] = ranks.argsort(axis=1, kind="stable")
     return places
 
 
 def _among(tried: NDArray[np.int64], accepted: NDArray[np.bool_], held: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether each of the crops tried, [n], is held already, or accepted at a place before it."""
+    """Return whether each tried crop, [n], is held already, or accepted at an earlier place."""
     candidates = np.flatnonzero(accepted)
     is_repeat = np.ones(len(tried), bool)
     is_repeat[candidates[np.unique(tried[candidates], return_index=True)[1]]] = False

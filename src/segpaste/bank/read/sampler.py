@@ -1,7 +1,7 @@
-"""Draws of crops: a class first, then a crop of it, so that rare classes get their share.
+"""Sampler of crops: it draws a class first, then a crop of it, so that rare classes get their share.
 
-The modes are those of `segpaste.bank.read.class_draws`. Draws are with replacement. Not for exact passes over a bank:
-iterate over its indices for that.
+The modes are those of `segpaste.bank.read.class_draws`. Draws are with replacement. For an exact pass over a bank
+iterate over its indices instead.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class Draws(NamedTuple):
     """Some draws of an epoch.
 
     Attributes:
-        seed: of the sequence that they are of.
-        positions: [n] int64, their places in it.
-        classes: [n] int64, the class of each.
-        crops: [n] int64, the index in the bank of each.
+        seed: seed of their sequence.
+        positions: positions in the sequence, int64 [n].
+        classes: class of each draw, int64 [n].
+        crops: index in the bank of each draw, int64 [n].
     """
 
     seed: int
@@ -48,10 +48,10 @@ class DrawReport:
     """Expected draws of a sampler in an epoch, before any training.
 
     Attributes:
-        class_names: of each class.
-        num_crops: of each class, as they lie in the bank.
-        expected_draws: of each class, on one replica.
-        factors: how much more often than uniformly a crop of the class is drawn; 0 for a class without crops.
+        class_names: name of each class.
+        num_crops: number of crops of each class in the bank.
+        expected_draws: expected draws of each class on one replica.
+        factors: ratio to uniform draws for a crop of each class; 0 for a class without crops.
     """
 
     class_names: tuple[str, ...]
@@ -80,7 +80,7 @@ class DrawReport:
 def report_draws(
     class_names: Sequence[str], counts: ArrayLike, probabilities: NDArray[np.float64], num_samples: int
 ) -> DrawReport:
-    """Return what so many draws are expected to be of, by the classes' probabilities; see `class_probabilities`."""
+    """Return the report of ``num_samples`` draws with these probabilities of classes; see `class_probabilities`."""
     num = np.asarray(counts, np.int64)
     factors = probabilities * num.sum() / np.maximum(num, 1)
     expected = probabilities * num_samples
@@ -88,31 +88,31 @@ def report_draws(
 
 
 class BankSampler(EpochSampler[int]):
-    """Draws crops of a bank, rare classes more often; a pure function of (seed, epoch, rank, position).
+    """Sampler of the crops of a bank, rare classes more often; a pure function of (seed, epoch, rank, position).
 
     Every new pass is a new epoch; on several ranks call `set_epoch` before each, see `segpaste.epochs.progress`.
 
     Args:
-        bank: what is drawn from.
-        num_samples: draws of an epoch on each replica; by default as many as the replica's part of the crops.
-        mode: see `segpaste.bank.read.class_draws.class_probabilities`, as the next two.
-        threshold: t of the repeat factors; by default the mean frequency of the bank's classes, so that every rarer
-            class is drawn more often. The paper's 1e-3 changes little in banks of few classes.
-        temperature: of ``tempered``.
-        base_seed: of everything drawn.
-        rank: this process's number; by default that of torch.distributed when a pass begins, else 0.
-        num_replicas: how many processes there are; likewise.
-        replicas: ``independent``, each replica draws on its own, or ``disjoint``, they take turns in one sequence: what
-            they draw together, its first ``num_replicas * num_samples`` draws, does not depend on how many share it.
+        bank: bank of the crops.
+        num_samples: number of draws of an epoch on each replica; by default the replica's part of the crops.
+        mode: draw mode, see `segpaste.bank.read.class_draws.class_probabilities`, also for the next two.
+        threshold: threshold t of the repeat factors; by default the mean frequency of the bank's classes, so that every
+            rarer class is drawn more often. The paper's 1e-3 changes little in banks of few classes.
+        temperature: temperature of ``tempered``.
+        base_seed: seed of all draws.
+        rank: number of this process; by default that of torch.distributed when a pass begins, else 0.
+        num_replicas: number of processes; by default likewise.
+        replicas: ``independent``, each replica has its own sequence, or ``disjoint``, all take turns in one sequence:
+            their draws together, its first ``num_replicas * num_samples``, do not depend on the number of replicas.
 
     Attributes:
-        probabilities: of each class, [C].
-        progress: which epoch is read, from which place on; a loader around the sampler shares it.
+        probabilities: probability of each class, [C].
+        progress: epoch and position of the pass; a loader around the sampler shares it.
 
     Raises:
-        TypeError: the bank is none, such as a path, or an argument is of another class.
+        TypeError: the bank is none, such as a path, or another argument has another type.
         ValueError: the bank is empty, or an argument is out of its range.
-        BankError: ``instance_aware``, and the bank does not say from which photo a crop is.
+        BankError: the mode is ``instance_aware``, and the bank does not keep the image of a crop.
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class BankSampler(EpochSampler[int]):
             temperature=temperature,
             photo_fracs=photo_fracs(bank, self.crops) if mode == "instance_aware" else None,
         )
-        check_uint64(base_seed, "base_seed")  # here and not at the first draw
+        check_uint64(base_seed, "base_seed")  # fails here, not at the first draw
         self.base_seed, self.replicas = base_seed, replicas
         self._num_samples, self._multiple_of = num_samples, 1
         self._table = ClassTable(self.probabilities)
@@ -163,7 +163,7 @@ class BankSampler(EpochSampler[int]):
 
     @property
     def num_samples(self) -> int:  # type: ignore[override]
-        """Draws of an epoch on this replica; as many on every other."""
+        """Number of draws of an epoch on each replica."""
         num = self.replica.share(len(self.crops)) if self._num_samples is None else self._num_samples
         return -(-num // self._multiple_of) * self._multiple_of
 
@@ -171,20 +171,20 @@ class BankSampler(EpochSampler[int]):
         return self.num_samples
 
     def pass_indices(self, this: EpochPass) -> Iterator[int]:
-        """The crops of a pass, those before its start left out."""
+        """Yield the crops of a pass, from its start position on."""
         num_samples = self.num_samples
         for first in range(this.start, num_samples, _BLOCK):
             num = min(_BLOCK, num_samples - first)
             yield from self.draws(first, num, epoch=this.epoch, replica=this.replica).crops.tolist()
 
     def draws(self, first: int, num: int, *, epoch: int | None = None, replica: Replica | None = None) -> Draws:
-        """Return what a replica draws in an epoch from a place on, whatever was iterated before.
+        """Return draws of a replica in an epoch, independent of any iteration before.
 
         Args:
-            first: the place of the first draw.
-            num: how many.
-            epoch: by default the present one.
-            replica: by default this process.
+            first: position of the first draw.
+            num: number of draws.
+            epoch: epoch, by default the present one.
+            replica: replica, by default this process.
         """
         replica = replica or self.replica
         epoch = self.epoch if epoch is None else epoch
@@ -196,9 +196,9 @@ class BankSampler(EpochSampler[int]):
         return Draws(seed, positions, classes, self.crops.pick(classes, places.astype(np.int64)))
 
     def identity(self) -> dict[str, Any]:
-        """The facts that decide what an epoch consists of; a state with others is refused."""
+        """Return the facts that determine an epoch; a state with other facts is rejected."""
         return {**self._facts, "num_samples": self.num_samples, "num_replicas": int(self.num_replicas)}
 
     def report(self) -> DrawReport:
-        """Return what an epoch is expected to draw."""
+        """Return the expected draws of an epoch."""
         return report_draws(self._class_names, self.crops.counts, self.probabilities, self.num_samples)

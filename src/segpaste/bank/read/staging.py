@@ -1,4 +1,4 @@
-"""The crops of one training step, read from a bank into one piece of memory."""
+"""Staging of the crops of one training step: they are read from a bank into one buffer."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ _COLUMNS = {
     "scales": "scale",
     "camera_intrinsics": "intrinsics",
 }
-"""The columns of the fields that have another name than they."""
+"""Column of each field that has another name."""
 
 
 def stage_bank_batch(bank: InstanceBank, crop_idx: ArrayLike, class_map: ArrayLike | None = None) -> StagedCrops:
     """Read the crops of one step into one new buffer.
 
     Args:
-        bank: where they lie.
-        crop_idx: [B, K] integers, their indices.
-        class_map: [classes of the bank] integers, the class that each has in the dataset that is pasted into, below 0
-            for one that is never pasted; by default the same.
+        bank: bank of the crops.
+        crop_idx: indices of the crops, integers [B, K].
+        class_map: class in the target dataset for each class of the bank, integers; below 0 for a class that is never
+            pasted; by default the same.
 
     Returns:
-        The crops; in a loader's worker in shared memory.
+        The crops; in a worker of a loader in shared memory.
 
     Raises:
         TypeError: ``bank`` is none, such as a path.
-        ValueError: ``crop_idx`` has another shape, ``class_map`` another length, or one of them holds no integers.
-        IndexError: there is no such crop.
+        ValueError: ``crop_idx`` has another shape, ``class_map`` another length, or one of them has no integers.
+        IndexError: an index is out of range.
         BankError: a crop cannot be read.
     """
     check_bank("stage_bank_batch", bank)
@@ -68,7 +68,7 @@ def stage_bank_batch(bank: InstanceBank, crop_idx: ArrayLike, class_map: ArrayLi
 
 
 def _integers(name: str, values: ArrayLike) -> NDArray[np.int64]:
-    """The values as int64; floats, whose fractions numpy would cut off, are refused unless there are none."""
+    """Return the values as int64; reject floats, whose fractions numpy would cut off, except in an empty array."""
     array = np.asarray(values)
     if array.size and not np.issubdtype(array.dtype, np.integer):
         raise ValueError(f"stage_bank_batch: expected integers in {name}, got {array.dtype}")

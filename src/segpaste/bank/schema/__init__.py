@@ -1,1 +1,1 @@
-"""What a bank holds: the record of a crop, the meta file that counts and seals them, digests by blocks."""
+"""Content of a bank: the record of a crop, the meta file with counts and digests, and digests of blocks."""

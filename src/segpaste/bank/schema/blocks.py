@@ -1,8 +1,8 @@
-"""Blocks spread over a data file: comparing them tells a swapped file from the right one in milliseconds.
+"""Blocks spread over a data file; comparing them detects a swapped file in milliseconds.
 
-A file has 16 blocks of 4 KiB, one in each sixteenth of it. The distance from the start of its sixteenth is another one
-for each block, a multiple of the golden ratio, so that the blocks do not fall on the same rows of crops whose size is a
-power of two. A file of up to 64 KiB is all blocks. `segpaste.bank.StoredBank.verify` finds what lies between them.
+A file has 16 blocks of 4 KiB, one in each sixteenth of it. The distance of a block from the start of its sixteenth is a
+multiple of the golden ratio, different for each block, so that the blocks do not fall on the same rows of crops whose
+size is a power of two. A file of up to 64 KiB is covered by blocks. `segpaste.bank.StoredBank.verify` checks the rest.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import hashlib
 NUM_BLOCKS = 16
 BLOCK_BYTES = 4096
 DIGEST_CHARS = 16
-"""Hexadecimal digits that are kept of a block's SHA-256."""
+"""Number of hexadecimal digits of the SHA-256 of a block that are kept."""
 
-_GOLDEN, _ONE = 40503, 1 << 16  # the golden ratio's fraction, over 2^16
+_GOLDEN, _ONE = 40503, 1 << 16  # fraction of the golden ratio, over 2^16
 
 
 def block_spans(size: int) -> list[tuple[int, int]]:

@@ -1,7 +1,7 @@
-"""``meta.json``: what a bank says of itself, and how it is told from a broken or another one.
+"""``meta.json``: the description of a bank, which detects broken and swapped banks.
 
-It names every data file with size and SHA-256, and holds a SHA-256 of itself, over the JSON text of all other fields
-with sorted keys and no spaces. So two banks of other pixels have other hashes: that hash is the bank's version.
+It has the size and SHA-256 of every data file, and a SHA-256 of itself, over the JSON text of all other fields with
+sorted keys and no spaces. So banks with other pixels have another hash; that hash is the version of the bank.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from segpaste.bank.schema.record import BankError, Layout
 META = "meta.json"
 FORMAT_VERSION = 1
 LARGEST_FILE = (1 << 63) - 1
-"""Bytes that a file can have."""
+"""Maximum number of bytes of a file."""
 Format = Literal["memmap", "lmdb", "webdataset"]
 
 
 class FileEntry(BaseModel):
-    """One data file.
+    """Entry of one data file.
 
     Attributes:
-        size: bytes.
-        sha256: hexadecimal digest of them.
-        blocks: digests of the blocks of `segpaste.bank.schema.blocks`, one after the other; None for a bank of a
-            version that wrote none.
+        size: number of bytes.
+        sha256: hexadecimal digest of the bytes.
+        blocks: digests of the blocks of `segpaste.bank.schema.blocks`, one after another; None for banks of older
+            versions.
     """
 
     model_config = ConfigDict(frozen=True, strict=True)
@@ -49,26 +49,26 @@ class FileEntry(BaseModel):
 
 
 class BankMeta(BaseModel):
-    """The fields of ``meta.json``; later versions only add some, which this one reads over.
+    """Fields of ``meta.json``; later versions only add fields, which this version ignores.
 
     Attributes:
-        format: how the crops lie on disk.
-        format_version: 1.
-        num_crops: N.
-        crop_h, crop_w: pixels of every crop.
-        num_classes: class ids are below it.
-        has_embeddings: there is a column of them.
-        metric_depth: depth is in metres.
-        segpaste_version: of the package that built it.
-        build_seed: of what was drawn while building.
-        built_from: what the builder says of dataset and options.
-        class_frequencies: crops of each class.
-        class_names: of each class.
-        groups: the optional columns, see `segpaste.bank.schema.record.COLUMNS`.
-        keypoints: the `segpaste.types.KeypointSchema` of the crops' keypoints, by the names of its fields; None where
-            the bank keeps none, and then not in the file.
-        files: the data files, by name.
-        sha256: of all other fields: the version.
+        format: format of the data files.
+        format_version: version of the format, 1.
+        num_crops: number of crops, N.
+        crop_h, crop_w: size of every crop, pixels.
+        num_classes: number of classes; class ids are below it.
+        has_embeddings: True if there is a column of embeddings.
+        metric_depth: True if depth is in metres.
+        segpaste_version: version of the package that built the bank.
+        build_seed: seed of the build.
+        built_from: facts about the dataset and the options, as the builder states them.
+        class_frequencies: number of crops of each class.
+        class_names: name of each class.
+        groups: optional columns, see `segpaste.bank.schema.record.COLUMNS`.
+        keypoints: `segpaste.types.KeypointSchema` of the crops, by the names of its fields; None, and not in the file,
+            if the bank keeps no keypoints.
+        files: data files, by name.
+        sha256: digest of all other fields, the version of the bank.
     """
 
     model_config = ConfigDict(frozen=True, strict=True)
@@ -104,20 +104,20 @@ class BankMeta(BaseModel):
 
     @property
     def layout(self) -> Layout:
-        """The columns of a crop."""
+        """Layout of a crop."""
         return Layout((self.crop_h, self.crop_w), self.groups, self.keypoints)
 
 
 def sealed(values: Mapping[str, Any]) -> bytes:
-    """The bytes of ``meta.json`` with these values, its own hash among them."""
+    """Return the bytes of ``meta.json`` with these values and their hash."""
     return json.dumps({**values, "sha256": _digest(values)}, indent=2, sort_keys=True).encode() + b"\n"
 
 
 def parse_meta(text: bytes, where: str) -> BankMeta:
-    """Read ``meta.json``; errors call it ``where``.
+    """Parse ``meta.json``; ``where`` is its name in errors.
 
     Raises:
-        BankError: it is no JSON, lacks a field or its hash, was changed, or is of a format that is not known.
+        BankError: it is no JSON, lacks a field or its hash, was changed, or has an unknown format.
     """
     try:
         values = json.loads(text)

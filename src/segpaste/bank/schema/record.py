@@ -1,8 +1,8 @@
-"""One crop, and the table of its columns, the same in every format.
+"""Record of one crop, and the table of its columns, the same in every format.
 
-A bank is a table with a row for each crop. A format says where the columns lie on disk; what they are called, their
-dtypes and their shapes are said here, once. Numbers are little-endian, booleans are one byte, 0 or 1, and a packed
-record is the columns of one row, one after the other without gaps, in the order of `COLUMNS`.
+A bank is a table with a row for each crop. A format defines the files of the columns; their names, dtypes and shapes
+are defined here. Numbers are little-endian, booleans are one byte, 0 or 1, and a packed record has the columns of one
+row, one after another without gaps, in the order of `COLUMNS`.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from segpaste._point_names import KeypointSchema
 Array = NDArray[Any]
 
 EMBEDDING_SIZE = 256
-"""Numbers of an embedding."""
+"""Length of an embedding."""
 
 
 class Column(NamedTuple):
-    """One column of a bank.
+    """Column of a bank.
 
     Attributes:
-        name: the field of `Crop`.
-        dtype: of NumPy, little-endian.
-        shape: of one row; ``h`` and ``w`` are those of the crop, ``P`` is the number of its keypoints.
-        group: columns that are there together; a bank without optional ones has ``core`` alone.
+        name: name of the field of `Crop`.
+        dtype: NumPy dtype, little-endian.
+        shape: shape of one row; ``h`` and ``w`` are those of the crop, ``P`` is the number of its keypoints.
+        group: group of columns that exist together; a bank without optional columns has only ``core``.
     """
 
     name: str
@@ -56,40 +56,40 @@ COLUMNS = (
     Column("keypoints", "<f4", ("P", 3), "keypoints"),
     Column("dataset_idx", "<i8", (), "dataset"),
 )
-"""All columns that there are; later versions only add some, at the end."""
+"""All known columns; later versions only add columns, at the end."""
 
 SMALLEST_SCALE = 2.0**-20
-"""A photo of a million pixels on a side shrinks to one pixel by it."""
+"""Scale that shrinks an image of a million pixels on a side to one pixel."""
 
 GROUPS = tuple(dict.fromkeys(column.group for column in COLUMNS))
 
 
 class BankError(ValueError):
-    """A bank, or what it is made of, is missing, broken, foreign or not what it must be; one line says what to do."""
+    """Error raised if a bank, or an input of one, is missing or invalid; its one line says what to do."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Crop:
-    """One object cut out of a photo; what a bank does not keep is None.
+    """One object cut out of an image; columns that a bank does not keep are None.
 
     Attributes:
-        image: uint8 [3, h, w], RGB. Outside of ``content_box`` its edge pixels go on, here and in depth and normals, so
-            that no filter mixes another colour into an object's edge.
-        alpha: bool [1, h, w], the object.
-        class_id: from 0.
-        content_box: int32 [4], xyxy: the pixels that were read from the photo.
-        source_size: int32 [2], height and width of the photo.
-        source_box: float32 [4], xyxy, the object's box in the photo, in pixel edges.
-        scale: pixels of the crop for one of the photo, from `SMALLEST_SCALE` to 1.
-        image_id: of the photo, in the dataset.
-        annotation_id: of the object.
+        image: uint8 [3, h, w], RGB. Outside of ``content_box`` its edge pixels are repeated, here and in depth and
+            normals, so that no filter mixes another colour into the edge of an object.
+        alpha: mask of the object, bool [1, h, w].
+        class_id: class, from 0.
+        content_box: box of the pixels that were read from the image, int32 [4], xyxy.
+        source_size: height and width of the image, int32 [2].
+        source_box: box of the object in the image, float32 [4], xyxy in pixel edges.
+        scale: number of crop pixels per image pixel, from `SMALLEST_SCALE` to 1.
+        image_id: id of the image in the dataset.
+        annotation_id: id of the object in the dataset.
         embedding: float16 [256], finite.
-        depth: float32 [1, h, w], in the dataset's unit.
+        depth: float32 [1, h, w], in the unit of the dataset.
         depth_valid: bool [1, h, w].
-        normals: float32 [3, h, w], unit, camera frame right-down-forward; 0 where there is none.
+        normals: float32 [3, h, w], unit, camera frame right-down-forward; 0 for none.
         intrinsics: float32 [4], fx, fy, cx, cy in pixels of the crop.
-        keypoints: float32 [P, 3], x, y, v in pixel edges of the crop, beyond which they may lie.
-        dataset_idx: of the dataset that image and annotation id are of, among those that the bank was built from.
+        keypoints: float32 [P, 3], x, y, v in pixel edges of the crop; they may lie outside of it.
+        dataset_idx: index of the dataset of the image and annotation ids, among those that the bank was built from.
     """
 
     image: Array
@@ -111,17 +111,17 @@ class Crop:
 
 
 class Layout:
-    """Columns that a bank keeps, and the size of its crops.
+    """Kept columns of a bank, and the size of its crops.
 
     Args:
-        crop_size: (h, w).
-        groups: the optional columns; ``core`` is always there.
-        keypoint_schema: of the crops' keypoints, where they are kept.
+        crop_size: size (h, w) of the crops, pixels.
+        groups: optional groups of columns; ``core`` is always kept.
+        keypoint_schema: schema of the keypoints, if they are kept.
 
     Attributes:
-        columns: those that are kept, in order.
-        shapes, dtypes: of one row of each, by name.
-        dtype: structured, of a packed record.
+        columns: kept columns, in order.
+        shapes, dtypes: shape and dtype of one row of each column, by name.
+        dtype: structured dtype of a packed record.
     """
 
     def __init__(
@@ -153,11 +153,11 @@ class Layout:
         return self.shapes[column.name]
 
     def empty(self, num: int, names: Iterable[str]) -> dict[str, Array]:
-        """Arrays [num, ...] for these columns, uninitialised."""
+        """Return uninitialised arrays [num, ...] for these columns."""
         return {name: np.empty((num, *self.shapes[name]), self.dtypes[name]) for name in names}
 
     def pack(self, crop: Crop) -> Array:
-        """The crop as one row of `dtype`.
+        """Pack a crop into one row of `dtype`.
 
         Raises:
             BankError: a column is missing, or has another dtype or shape.
@@ -177,7 +177,7 @@ class Layout:
         return row
 
     def unpack(self, row: Array | Mapping[str, Array]) -> Crop:
-        """The crop of one row: a record of `dtype`, or values by name; its arrays are views of them."""
+        """Return the crop of one row: a record of `dtype`, or values by name; its arrays are views of them."""
         values: dict[str, Any] = {c.name: row[c.name] if c.shape else row[c.name].item() for c in self.columns}
         return Crop(**values)
 
@@ -208,11 +208,11 @@ _RULES: tuple[tuple[str, Callable[[Array], Array], str], ...] = (
     ("keypoints", _has_visibilities, "keypoints with v 0, 1 or 2, and zero where v is 0, got {!s:.80}"),
     ("scale", _is_in_range, f"a scale from {SMALLEST_SCALE:g} to 1, got {{:g}}"),
 )
-"""What no bank may break, for it would poison what is computed from it: column, rule of its rows, what was expected."""
+"""Rules for values that would corrupt later computations: column, rule of its rows, expectation for errors."""
 
 
 def first_fault(columns: Mapping[str, Array]) -> tuple[int, str] | None:
-    """Return the first row that no bank may hold and what was expected of it, or None; columns are [n, ...] each."""
+    """Return the first row that breaks a rule, and what was expected of it, or None; columns are [n, ...] each."""
     for name, rule, expected in _RULES:
         if name in columns and not (sound := rule(columns[name])).all():
             row = int(sound.argmin())
@@ -221,7 +221,7 @@ def first_fault(columns: Mapping[str, Array]) -> tuple[int, str] | None:
 
 
 def byte_view(array: Array) -> memoryview:
-    """The bytes of a contiguous array, to be read into."""
+    """Return the bytes of a contiguous array, to read into."""
     if array.dtype.kind == "V":
         array = array.view(np.uint8)
     return array.data.cast("B") if array.size else memoryview(b"")

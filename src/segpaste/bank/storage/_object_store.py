@@ -1,9 +1,9 @@
-"""Objects under a URL, through fsspec: a file system for each process, and errors that are tried again or said once.
+"""Objects under a URL, through fsspec, with one file system for each process; failed operations are retried.
 
-A broken connection, a time-out or a busy store is tried again, after pauses that double. Rights, credentials, a missing
-bucket, a replaced object or an option that is not known are errors at once, for trying again cannot help.
+Broken connections, time-outs and busy stores are retried, after pauses that double. Permissions, credentials, a missing
+bucket, a replaced object or an unknown option are errors at once, because a retry cannot help.
 
-fsspec's asynchronous file systems end with the process that made them: their event loop is a thread, which a forked
+fsspec's asynchronous file systems work only in the process that made them: their event loop is a thread, which a forked
 child does not have. So they are kept by process id, apart from fsspec's own cache of instances.
 """
 
@@ -23,35 +23,36 @@ from segpaste.extras import require
 T = TypeVar("T")
 
 NUM_ATTEMPTS = 6
-"""How often an operation is tried."""
+"""Maximum number of attempts of an operation."""
 FIRST_PAUSE_S = 0.4
-"""Before the second attempt, on average; 12 seconds in all."""
+"""Mean pause before the second attempt, seconds; all pauses together take 12 seconds."""
 
 _NEEDS = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "http": "aiohttp", "https": "aiohttp"}
-"""The package that fsspec's file system of a URL's scheme needs."""
+"""Package that fsspec's file system needs for the scheme of a URL."""
 _SYSTEMS: dict[tuple[int, str, str], tuple[Any, str]] = {}
 _TAGS = ("ETag", "etag", "generation")
-_TIMES = ("Last-Modified", "mtime", "created")  # each file system has its own, and another one in listings
+_TIMES = ("Last-Modified", "mtime", "created")  # they differ between file systems, and in listings
 _REFUSALS = {errno.EINVAL, errno.ENOSYS, errno.EPERM, errno.EREMCHG, errno.ENAMETOOLONG, errno.EMSGSIZE}
 _BUSY = {408, 425, 429}
 
 
 class Found(NamedTuple):
-    """Size in bytes of an object, and a tag that changes with its content (mostly its ETag), if the store gives one."""
+    """Size of an object in bytes, and a tag that changes with its content (mostly its ETag), if the store has one."""
 
     size: int
     tag: str
 
 
 class ObjectStore:
-    """Objects directly under a URL; holds nothing that is open, so it pickles.
+    """Objects directly under a URL; it holds no open handle, so it can be pickled.
 
-    Methods raise what `attempt` does: BankError where the store does not do what is asked.
+    Methods raise the errors of `attempt`: BankError if the store rejects an operation.
 
     Args:
-        url: of the folder.
-        storage_options: of fsspec's file system, such as ``endpoint_url``, ``key`` and ``secret`` for ``s3://``.
-        inner_retries: s3fs tries each part of an upload again by itself, before the whole of it is.
+        url: URL of the folder.
+        storage_options: options of fsspec's file system, such as ``endpoint_url``, ``key`` and ``secret`` for
+            ``s3://``.
+        inner_retries: let s3fs retry each part of an upload before the whole upload is retried.
     """
 
     def __init__(
@@ -59,12 +60,12 @@ class ObjectStore:
     ) -> None:
         self.url = url.rstrip("/")
         self._scheme = url.partition("://")[0]
-        self.is_s3 = self._scheme in ("s3", "s3a")  # others cannot be asked for the object with a certain tag
+        self.is_s3 = self._scheme in ("s3", "s3a")  # other stores cannot be asked for an object with a certain tag
         self.storage_options = dict(storage_options or {})
         self.inner_retries = inner_retries
 
     def list(self) -> dict[str, Found]:
-        """Return the objects by name; over HTTP, which has no listings, none. Times are not used as tags."""
+        """Return the objects by name; none over HTTP, which has no listings. Times are not used as tags."""
         if self._scheme in ("http", "https"):
             return {}
 
@@ -80,11 +81,11 @@ class ObjectStore:
         return self.attempt("", "listed", call, anew=True)
 
     def find(self, name: str) -> Found | None:
-        """What an object is, None where there is none."""
+        """Return size and tag of an object, None if it does not exist."""
         return self.attempt(name, "found", find, anew=True)
 
     def read(self, name: str) -> bytes:
-        """A small object, whole."""
+        """Read a small object as a whole."""
         return bytes(self.attempt(name, "read", lambda fs, path: fs.cat_file(path), anew=True))
 
     def put(self, name: str, file: Path) -> None:
@@ -104,18 +105,18 @@ class ObjectStore:
         self.attempt(name, "removed", lambda fs, path: fs.rm_file(path))
 
     def attempt(self, name: str, action: str, call: Callable[[Any, str], T], *, anew: bool = False) -> T:
-        """Call something with (file system, path of the object), again where that may help.
+        """Call a function of (file system, path of the object), and retry it after errors that may pass.
 
         Args:
-            name: of the object, empty for the folder.
-            action: what is done to it, and where, for errors.
-            call: raises as it likes.
-            anew: let the file system forget the listings that it keeps.
+            name: name of the object, empty for the folder.
+            action: name of the operation, in errors.
+            call: function, which may raise any error.
+            anew: drop the listings that the file system has cached.
 
         Raises:
-            FileNotFoundError: there is no such object.
+            FileNotFoundError: the object does not exist.
             ImportError: a package is missing.
-            BankError: all else.
+            BankError: any other error.
         """
         where = f"{self.url}/{name}".rstrip("/")
         begin = time.monotonic()
@@ -137,12 +138,12 @@ class ObjectStore:
                         f"{where}: cannot be {action}: {_reason(error)}; tried {attempt} times in "
                         f"{time.monotonic() - begin:.0f} s; once network and store are well, start again"
                     ) from error
-            # Not the generator of `random`, whose state belongs to the training.
+            # The state of the generator of `random` belongs to the training.
             time.sleep(FIRST_PAUSE_S * 2 ** (attempt - 1) * random.SystemRandom().uniform(0.5, 1.5))
         raise AssertionError
 
     def _system(self) -> tuple[Any, str]:
-        """The file system of this process, and the folder's path there."""
+        """Return the file system of this process, and the path of the folder in it."""
         key = (os.getpid(), self.url, repr((self.inner_retries, sorted(self.storage_options.items()))))
         if key not in _SYSTEMS:
             options = self.storage_options
@@ -153,13 +154,13 @@ class ObjectStore:
                 options = {**options, "config_kwargs": {"retries": {"max_attempts": 0}, **config}}
             fs, path = require("fsspec").url_to_fs(self.url, skip_instance_cache=True, **options)
             if self.is_s3 and not self.inner_retries:
-                fs.retries = 1  # botocore's and its own would make 25 of one attempt here
+                fs.retries = 1  # its own and botocore's would make 25 of one attempt here
             return _SYSTEMS.setdefault(key, (fs, path.rstrip("/")))  # another thread may have been faster
         return _SYSTEMS[key]
 
 
 def find(fs: Any, path: str) -> Found | None:
-    """What a file system says of an object, None where there is none; raises as it likes."""
+    """Return size and tag of an object in a file system, None if it does not exist; any error may be raised."""
     try:
         return _found(fs.info(path), _TAGS + _TIMES)
     except FileNotFoundError as error:
@@ -184,7 +185,7 @@ def _no_bucket(error: BaseException | None) -> bool:
 
 
 def _advice(error: Exception) -> str | None:
-    """What to do about an error that stays, None for one that may pass."""
+    """Return what to do about a permanent error, None for one that may pass."""
     names = {kind.__name__ for kind in type(error).__mro__}
     status = getattr(error, "status", None)
     if _no_bucket(error):

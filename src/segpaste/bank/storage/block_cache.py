@@ -1,11 +1,11 @@
-"""Blocks of remote files on a local disk, of bounded size, shared by all processes of the machine.
+"""Cache of blocks of remote files on a local disk, of bounded size, shared by all processes of the machine.
 
-A block is a file: its bytes, then a CRC-32 for each page of 16 KiB of them. The sums are looked at on every read, for
-the pages that are read, so a block that was damaged, cut off or swapped is fetched again, never pasted; lengths alone
-would not do, as a file that was renamed just before a crash may have its length and no bytes. So nothing is synced.
+A block is a file: its bytes, then a CRC-32 for each page of 16 KiB of them. Every read checks the sums of the pages
+that it reads, so a block that was damaged, truncated or swapped is fetched again, never pasted. Lengths alone are not
+enough: a file that was renamed just before a crash may have its length and no bytes. So nothing is synced.
 
-What is used is counted in the file ``used``, under a lock. With the block that would pass the bound those that were not
-read for longest go, a tenth of the bound at once. Times of last use are modification times, to the second.
+The used bytes are counted in the file ``used``, under a lock. When a block would pass the bound, the least recently
+read blocks are removed, a tenth of the bound at once. Times of last use are modification times, to the second.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ import numpy as np
 from segpaste.bank.schema.record import BankError
 
 BLOCK_BYTES = 1 << 20
-"""A crop of 256² is 256 KiB: with larger blocks a bank that does not fit the cache is mostly fetched in vain."""
+"""Size of a block. A crop of 256² is 256 KiB: larger blocks fetch mostly unused bytes if the cache is too small."""
 MAX_BYTES = 20 << 30
-"""Bound of the cache where nothing else is said."""
+"""Default bound of the cache."""
 
 _PAGE = 1 << 14
 _USED = "used"
@@ -38,13 +38,14 @@ _TOUCH_S = 1.0
 
 
 class BlockCache:
-    """A folder of blocks.
+    """Folder of blocks.
 
     Args:
-        folder: where; by default ``SEGPASTE_CACHE``, else ``segpaste/blocks`` under ``XDG_CACHE_HOME`` or ``~/.cache``.
+        folder: path of the folder; by default ``SEGPASTE_CACHE``, else ``segpaste/blocks`` under ``XDG_CACHE_HOME`` or
+            ``~/.cache``.
         max_bytes: bound of all blocks together, 0 for no cache; by default ``SEGPASTE_CACHE_BYTES``, else 20 GiB. For
-            a moment each process may pass it by the block that it writes.
-        block_bytes: of a remote file, to a block.
+            a moment each process may exceed it by the block that it writes.
+        block_bytes: size of a block, in bytes of the remote file.
 
     Raises:
         BankError: a size is no number, or out of range.
@@ -64,15 +65,15 @@ class BlockCache:
             raise BankError(f"BlockCache: expected sizes of at least 0 and 1 byte, got {max_bytes} and {block_bytes}")
 
     def __reduce__(self) -> Any:
-        """What was given alone: on another machine the defaults are that machine's."""
+        """Pickle only the given arguments: on another machine the defaults are those of that machine."""
         return BlockCache, self._given
 
     def key(self, *parts: str) -> str:
-        """The name under which a remote file's blocks are kept."""
+        """Return the name of a remote file in the cache."""
         return hashlib.sha256("\0".join((*parts, str(self.block_bytes))).encode()).hexdigest()[:32]
 
     def read(self, key: str, block: int, num_bytes: int, start: int, stop: int) -> memoryview | None:
-        """Bytes from ``start`` to ``stop`` of a file's block of ``num_bytes``; None if it is not there, or damaged."""
+        """Return bytes ``start`` to ``stop`` of a block of ``num_bytes``; None if it is missing or damaged."""
         try:
             with open(self.folder / f"{key}-{block}", "rb", buffering=0) as file:
                 return _read_pages(file.fileno(), key, block, num_bytes, start, stop)
@@ -80,7 +81,7 @@ class BlockCache:
             return None
 
     def write(self, key: str, block: int, data: bytes) -> None:
-        """Keep a block; where the disk is full, or may not be written, say so once and do without."""
+        """Store a block; if the disk is full or not writable, warn once and continue without."""
         sums = _sums(data, key, block, 0)
         size = len(data) + len(sums)
         if size > self.max_bytes:
@@ -107,10 +108,10 @@ class BlockCache:
             )
 
     def _reserve(self, size: int) -> None:
-        """Count a new block, after making room for it."""
+        """Count a new block, and make room for it first."""
         descriptor = os.open(self.folder / _USED, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         with os.fdopen(descriptor, "r+b", buffering=0) as file:
-            fcntl.flock(file, fcntl.LOCK_EX)  # closing it lets go, and so does a process that dies
+            fcntl.flock(file, fcntl.LOCK_EX)  # closing the file releases it, and so does the end of the process
             text = file.read()
             used = int(text) if text.isdigit() else self._evict(self.max_bytes)
             if used + size > self.max_bytes:
@@ -119,7 +120,7 @@ class BlockCache:
             file.write(b"%020d" % (used + size))
 
     def _evict(self, target: int) -> int:
-        """Remove what was not read for longest until no more than ``target`` bytes are left; returns what is left."""
+        """Remove the least recently read blocks until at most ``target`` bytes are left; return the bytes left."""
         found = []
         with os.scandir(self.folder) as entries:
             for entry in entries:
@@ -173,7 +174,7 @@ def _read_pages(descriptor: int, key: str, block: int, num_bytes: int, start: in
 
 
 def _sums(data: bytes, key: str, block: int, first: int) -> bytes:
-    """Return the CRC-32 of every page, little-endian, seeded with the block's name."""
+    """Return the CRC-32 of every page, little-endian, seeded with the name of the block."""
     view, seed = memoryview(data), zlib.crc32(f"{key}-{block}".encode())
     pages = range(0, len(data), _PAGE)
     sums = [zlib.crc32(view[at : at + _PAGE], seed ^ (first + at // _PAGE)) for at in pages]

@@ -1,7 +1,7 @@
-"""Where a build goes: a folder that gets its name at the end, or an object store that gets ``meta.json`` at the end.
+"""Destination of a build: a folder that is renamed at the end, or an object store that gets ``meta.json`` at the end.
 
-Either way nothing opens before all of it is there. A writer writes into ``folder``, which is local, and hands over each
-file that is whole.
+In both cases the bank cannot be opened before it is complete. A writer writes into ``folder``, which is local, and
+passes on each complete file.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from segpaste.workspace import MARKER, NewFolder, marker_text
 
 
 def check_free(path: str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None) -> None:
-    """Refuse, before any work is done, a destination that will be refused at its end.
+    """Reject, before any work is done, a destination that would be rejected at the end.
 
     Raises:
-        BankError: something is there already, that nobody left unfinished; or nothing can be written there.
+        BankError: the destination has files that no unfinished build left, or cannot be written.
     """
     if is_url(path):
         _check_names(os.fspath(path), set(ObjectStore(os.fspath(path), storage_options).list()))
@@ -34,24 +34,24 @@ def check_free(path: str | os.PathLike[str], storage_options: Mapping[str, Any] 
 
 
 class Rename(NewFolder):
-    """A folder on a disk, see `segpaste.workspace.NewFolder`; errors are `BankError`."""
+    """Folder on a disk, see `segpaste.workspace.NewFolder`; errors are `BankError`."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         super().__init__(path, BankError, "bank")
 
     def take(self, name: str) -> None:
-        """A file of the folder is whole, and is not touched any more."""
+        """Take a complete file of the folder; nothing is to be done."""
 
 
 class Upload:
-    """Files that go to an object store one by one, each when it is whole, and from the local disk then.
+    """Files that are uploaded to an object store one by one, each when it is complete, and removed locally.
 
     Attributes:
-        path: URL of the bank's folder.
-        folder: local, new and empty but for a marker: files are written here.
+        path: URL of the folder of the bank.
+        folder: local folder for new files, empty except for a marker.
 
     Raises:
-        BankError: there are objects already that no unfinished build left, or the store cannot be written.
+        BankError: there are objects that no unfinished build left, or the store cannot be written.
     """
 
     def __init__(self, url: str, storage_options: Mapping[str, Any] | None = None) -> None:
@@ -66,7 +66,7 @@ class Upload:
         self.take(MARKER)
 
     def take(self, name: str) -> None:
-        """A file of the folder is whole: upload it, and remove it here."""
+        """Upload a complete file of the folder, and remove it locally."""
         self._names.add(name)
         try:
             self.store.put(name, self.folder / name)
@@ -75,7 +75,7 @@ class Upload:
         (self.folder / name).unlink()
 
     def publish(self) -> None:
-        """All files are whole, ``meta.json`` too: make it a bank."""
+        """Upload ``meta.json`` as the last file, which makes the bank complete, and remove the marker."""
         self.take(META)
         self._names = set()
         shutil.rmtree(self.folder)
@@ -83,13 +83,13 @@ class Upload:
             self.store.remove(MARKER)
 
     def discard(self) -> None:
-        """Remove what was written, if it was not published; what cannot be removed, the next build removes."""
+        """Remove the written files of an unpublished bank; the next build removes those that cannot be removed now."""
         shutil.rmtree(self.folder, ignore_errors=True)
         with suppress(BankError):
             self._remove()
 
     def _remove(self) -> None:
-        """The marker last, ``meta.json`` first."""
+        """Remove the objects, ``meta.json`` first and the marker last."""
         for name in sorted(self._names, key=lambda name: (name == MARKER, name != META, name)):
             with suppress(FileNotFoundError):
                 self.store.remove(name)
@@ -97,15 +97,15 @@ class Upload:
 
 
 Destination = Rename | Upload
-"""Where a build goes."""
+"""Destination of a build."""
 
 
 def destination_at(path: str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None) -> Destination:
-    """The destination of a path or URL, which must be free."""
+    """Return the destination at a path or URL, which must be free."""
     return Upload(os.fspath(path), storage_options) if is_url(path) else Rename(local_path(path))
 
 
 def _check_names(url: str, names: set[str]) -> None:
-    """Nothing lies in an object store's folder, or what an unfinished build left."""
+    """Check that the folder in an object store is empty, or has only the files of an unfinished build."""
     if META in names or (names and MARKER not in names):
         raise BankError(f"{url}: expected a new or an empty folder, it is not; choose another, or remove it")

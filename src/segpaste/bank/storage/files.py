@@ -1,6 +1,6 @@
 """Files of a bank on a disk: written with their digests, read at any position.
 
-`segpaste.bank.storage.folder` reads those in an object store.
+`segpaste.bank.storage.folder` reads files in an object store.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from segpaste.bank.schema.meta import FileEntry
 from segpaste.bank.schema.record import BankError
 
 _MOST_AT_ONCE = 1 << 28
-"""No small file has more bytes; ``meta.json`` has some hundred for each shard."""
+"""Maximum size of a small file, bytes; ``meta.json`` has some hundred bytes for each shard."""
 
 
 class Reader(Protocol):
-    """An open file of a folder, for one process and any of its threads; dropping it closes the file."""
+    """Open file of a folder, for one process and any of its threads; dropping it closes the file."""
 
     def read_into(self, buffers: Sequence[memoryview], offset: int) -> None:
-        """Fill all buffers with the bytes from a position on.
+        """Fill all buffers with the bytes from ``offset`` on.
 
         Raises:
             BankError: the file ends before, or cannot be read.
@@ -33,7 +33,7 @@ class Reader(Protocol):
 
 
 class Request(NamedTuple):
-    """A read of consecutive bytes of one file, from ``offset`` on, into one buffer after the other."""
+    """Read of consecutive bytes of one file, from ``offset`` on, into one buffer after another."""
 
     reader: Reader
     buffers: Sequence[memoryview]
@@ -41,23 +41,23 @@ class Request(NamedTuple):
 
 
 def read_all(requests: Sequence[Request]) -> None:
-    """Serve requests one after the other."""
+    """Serve requests one after another."""
     for reader, buffers, offset in requests:
         reader.read_into(buffers, offset)
 
 
 class LocalFolder:
-    """A folder on a disk. Methods raise BankError where a file cannot be read."""
+    """Folder on a disk. Its methods raise BankError if a file cannot be read."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path).absolute()
         self.where = str(self.path)
 
     def read_bytes(self, name: str) -> bytes:
-        """A small file, whole.
+        """Read a small file as a whole.
 
         Raises:
-            FileNotFoundError: there is none.
+            FileNotFoundError: the file does not exist.
         """
         path = self.path / name
         try:
@@ -70,12 +70,12 @@ class LocalFolder:
             raise _unreadable(path, error) from error
 
     def size(self, name: str) -> int | None:
-        """Bytes of a file, None where there is none."""
+        """Return the size of a file in bytes, None if it does not exist."""
         path = self.path / name
         return path.stat().st_size if path.is_file() else None
 
     def digest(self, name: str) -> str:
-        """SHA-256 of a file, hexadecimal."""
+        """Return the SHA-256 of a file, hexadecimal."""
         try:
             with (self.path / name).open("rb") as file:
                 return hashlib.file_digest(file, "sha256").hexdigest()
@@ -83,19 +83,19 @@ class LocalFolder:
             raise _unreadable(self.path / name, error) from error
 
     def open(self, name: str, version: str) -> LocalReader:
-        """A reader of a file of the bank of that version."""
+        """Open a file of the bank of that version."""
         return LocalReader(self.path / name)
 
     def read_many(self, requests: Sequence[Request]) -> None:
-        """Serve several requests to readers of this folder, at once where that is faster."""
+        """Serve several requests to readers of this folder, in parallel if that is faster."""
         read_all(requests)
 
 
 class LocalReader:
-    """An open file, read at positions, so that no offset is shared with another process."""
+    """Open file that is read at positions, so that no offset is shared with another process."""
 
     _descriptor = -1
-    _close = staticmethod(os.close)  # still there when the interpreter ends
+    _close = staticmethod(os.close)  # still there at the exit of the interpreter
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -105,7 +105,7 @@ class LocalReader:
             raise _unreadable(path, error) from error
 
     def read_into(self, buffers: Sequence[memoryview], offset: int) -> None:
-        """See `Reader.read_into`."""
+        """Fill all buffers; see `Reader.read_into`."""
         wanted, done, rest = sum(map(len, buffers)), 0, buffers
         while done < wanted:
             try:
@@ -127,7 +127,7 @@ class LocalReader:
 
 
 class HashedFile:
-    """A new file, which must not exist yet, and is only appended to."""
+    """New file, which must not exist yet and is only appended to."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -136,33 +136,33 @@ class HashedFile:
         self._file = path.open("xb")
 
     def append(self, data: Any) -> None:
-        """Write bytes, or anything with a buffer of them."""
+        """Append bytes, or an object with a buffer."""
         view = memoryview(data).cast("B")
         self._file.write(view)
         self._hash.update(view)
         self.size += len(view)
 
     def finish(self) -> FileEntry:
-        """Close it; its bytes are on disk then."""
+        """Close the file, with its bytes on disk, and return its entry."""
         self._file.flush()
         os.fsync(self._file.fileno())
         self._file.close()
         return FileEntry(size=self.size, sha256=self._hash.hexdigest(), blocks=_blocks_of(self.path, self.size))
 
     def close(self) -> None:
-        """Close it as it is; what is not on disk yet may be lost, as where the disk is full."""
+        """Close the file without a sync; bytes that are not on disk yet may be lost."""
         with contextlib.suppress(OSError):
             self._file.close()
 
 
 def entry_of(path: Path, name: str) -> FileEntry:
-    """What a file of a folder on a disk is."""
+    """Return the entry of a file of a folder on a disk."""
     size = (path / name).stat().st_size
     return FileEntry(size=size, sha256=LocalFolder(path).digest(name), blocks=_blocks_of(path / name, size))
 
 
 def _blocks_of(path: Path, size: int) -> str:
-    """The digests of a file's blocks, one after the other."""
+    """Return the digests of the blocks of a file, one after another."""
     reader, digests = LocalReader(path), []
     for start, length in block_spans(size):
         data = bytearray(length)
@@ -172,7 +172,7 @@ def _blocks_of(path: Path, size: int) -> str:
 
 
 def _behind(buffers: Sequence[memoryview], num: int) -> list[memoryview]:
-    """The buffers without their first ``num`` bytes: a large read may come in parts."""
+    """Return the buffers without their first ``num`` bytes, since a large read may be split."""
     rest = []
     for buffer in buffers:
         if num < len(buffer):

@@ -1,8 +1,8 @@
-"""A bank's folder in an object store, read by ranges through a cache on a local disk.
+"""Folder of a bank in an object store, read by ranges through a cache on a local disk.
 
-Any URL that fsspec knows: ``s3://bucket/folder``, ``gs://``, ``https://``. Only shards are read so: they are made for
-it, a crop is one range. Of an object the store's tag is kept, its ETag mostly, from when the bank was opened; S3 is
-asked for bytes of the object with that tag only, and cached blocks go by it, so that bytes of two versions never meet.
+It may be any URL that fsspec knows: ``s3://bucket/folder``, ``gs://``, ``https://``. Only shards are read in this way:
+in them a crop is one range. The tag of an object, mostly its ETag, is kept from the opening of the bank. S3 is asked
+for bytes of the object with that tag only, and cached blocks depend on it, so bytes of two versions are never mixed.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from segpaste.bank.storage.block_cache import BlockCache
 from segpaste.bank.storage.files import LocalFolder, Request, read_all
 
 NUM_AT_ONCE = 8
-"""Fetches of one batch that wait for the store at once; botocore's pool has 10 connections."""
+"""Maximum number of parallel fetches of one batch; the pool of botocore has 10 connections."""
 
 _DIGEST_BYTES = 8 << 20
 
 
 def is_url(path: str | os.PathLike[str]) -> bool:
-    """It names an object store, not a disk."""
+    """Return whether a path names an object store, not a disk."""
     return "://" in os.fspath(path) and not os.fspath(path).startswith("file://")
 
 
 def local_path(path: str | os.PathLike[str]) -> str:
-    """A path without ``file://``."""
+    """Return a path without ``file://``."""
     return os.fspath(path).removeprefix("file://")
 
 
 class RemoteFolder:
-    """A folder in an object store.
+    """Folder in an object store.
 
     Args:
-        url: of it.
-        storage_options: of fsspec's file system. They are pickled with the bank, secrets too, and so go to every
-            worker; those in the environment or in the store's own configuration do not.
-        cache: of its blocks, by default the one that the environment names, see `BlockCache`.
+        url: URL of the folder.
+        storage_options: options of fsspec's file system. They are pickled with the bank, with their secrets, and so
+            go to every worker; those in the environment or in the configuration of the store do not.
+        cache: cache of its blocks, by default that of the environment, see `BlockCache`.
 
     Attributes:
         where: URL, without a slash at its end.
@@ -60,16 +60,16 @@ class RemoteFolder:
         return {**self.__dict__, "_found": None}
 
     def read_bytes(self, name: str) -> bytes:
-        """See `LocalFolder.read_bytes`; not through the cache."""
+        """Read an object as a whole, without the cache; see `LocalFolder.read_bytes`."""
         return self.store.read(name)
 
     def size(self, name: str) -> int | None:
-        """See `LocalFolder.size`."""
+        """Return the size of an object; see `LocalFolder.size`."""
         found = self._find(name)
         return None if found is None else found.size
 
     def digest(self, name: str) -> str:
-        """See `LocalFolder.digest`; of the object, whatever the cache holds."""
+        """Return the SHA-256 of the object in the store, not in the cache; see `LocalFolder.digest`."""
         reader = RemoteReader(self, name, self._known(name), "")
         digest = hashlib.sha256()
         for start in range(0, reader.size, _DIGEST_BYTES):
@@ -77,19 +77,19 @@ class RemoteFolder:
         return digest.hexdigest()
 
     def open(self, name: str, version: str) -> RemoteReader:
-        """See `LocalFolder.open`."""
+        """Open an object; see `LocalFolder.open`."""
         found = self._known(name)
         return RemoteReader(self, name, found, self.cache.key(version, name, str(found.size), found.tag))
 
     def read_many(self, requests: Sequence[Request]) -> None:
-        """See `LocalFolder.read_many`; what the cache lacks is fetched by several threads, each block once."""
+        """Serve requests; several threads fetch the blocks that the cache lacks, each once."""
         missing = [request for request in requests if not cast(RemoteReader, request.reader).read_kept(request)]
         groups = _sharing_blocks(missing, self.cache.block_bytes if self.cache.max_bytes else 1)
         if len(groups) <= 1:
             read_all(missing)
             return
         with ThreadPoolExecutor(min(len(groups), NUM_AT_ONCE), "segpaste-fetch") as pool:
-            list(pool.map(read_all, groups))  # an error cancels the groups that wait
+            list(pool.map(read_all, groups))  # an error cancels the waiting groups
 
     def _known(self, name: str) -> Found:
         if (found := self._find(name)) is None:
@@ -97,7 +97,7 @@ class RemoteFolder:
         return found
 
     def _find(self, name: str) -> Found | None:
-        """What was found of an object when it was first asked for: one listing for a thousand objects."""
+        """Return an object as it was at its first look-up; one listing serves a thousand objects."""
         if self._found is None:
             self._found = self._list()
         if name not in self._found:
@@ -105,7 +105,7 @@ class RemoteFolder:
         return self._found[name]
 
     def _list(self) -> dict[str, Found | None]:
-        """What can be known at once; who may read objects may not always list them."""
+        """Return the listed objects; none if objects may be read but not listed."""
         try:
             return {name: found for name, found in self.store.list().items() if found.tag}
         except BankError as error:
@@ -136,21 +136,21 @@ def _sharing_blocks(requests: Sequence[Request], block_bytes: int) -> list[list[
 
 
 Folder = LocalFolder | RemoteFolder
-"""Where the files of a bank lie; pickled with it, so it holds no handles."""
+"""Folder of the files of a bank; it is pickled with the bank, so it has no handles."""
 
 
 def folder_at(path: str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None) -> Folder:
-    """The folder of a path or URL."""
+    """Return the folder at a path or URL."""
     return RemoteFolder(os.fspath(path), storage_options) if is_url(path) else LocalFolder(local_path(path))
 
 
 class RemoteReader:
-    """Ranges of one object; of one process, for any of its threads.
+    """Reader of ranges of one object, for one process and any of its threads.
 
     Args:
-        folder, name: of the object.
-        found: what it was when the bank was opened.
-        key: of its blocks in the cache.
+        folder, name: folder and name of the object.
+        found: the object as it was when the bank was opened.
+        key: key of its blocks in the cache.
     """
 
     def __init__(self, folder: RemoteFolder, name: str, found: Found, key: str) -> None:
@@ -160,7 +160,7 @@ class RemoteReader:
         self._is_checked = False
 
     def read_into(self, buffers: Sequence[memoryview], offset: int) -> None:
-        """See `Reader.read_into`."""
+        """Fill all buffers; see `Reader.read_into`."""
         wanted = sum(map(len, buffers))
         if offset + wanted > self.size:
             raise BankError(
@@ -173,7 +173,7 @@ class RemoteReader:
             _fill(buffers, [self._of_block(*span) for span in self._spans(offset, offset + wanted)])
 
     def read_kept(self, request: Request) -> bool:
-        """Serve a request from the cache alone; False where it lacks a byte of it."""
+        """Serve a request from the cache alone; return False if the cache lacks a byte of it."""
         stop = request.offset + sum(map(len, request.buffers))
         if self.cache.max_bytes == 0 or stop > self.size:
             return False
@@ -186,7 +186,7 @@ class RemoteReader:
         return True
 
     def fetch(self, start: int, stop: int) -> bytes:
-        """Bytes of the object itself.
+        """Read bytes of the object itself.
 
         Raises:
             BankError: they cannot be read, or the object was replaced.
@@ -209,19 +209,19 @@ class RemoteReader:
             raise self._replaced("no object") from None
 
     def _file(self, fs: Any, path: str) -> Any:
-        """A file that no other thread uses; of the first one the object is looked at."""
+        """Return an open file that no other thread uses; the first one is checked against the opening of the bank."""
         with suppress(IndexError):
             return self._idle.pop()
         file = fs.open(path, "rb", cache_type="none")
         if not self._is_checked:
-            if not self.store.is_s3:  # else each range is asked for with the tag, and the listing will do
+            if not self.store.is_s3:  # S3 compares the tag at each range, so its listing is enough
                 fs.invalidate_cache()
             self._check(find(fs, path))
             self._is_checked = True
         return file
 
     def _spans(self, start: int, stop: int) -> list[tuple[int, int, int]]:
-        """The blocks of a range: their numbers, and which of their bytes, from and to."""
+        """Return the blocks of a range: number, first byte and end of the bytes in each."""
         size = self.cache.block_bytes
         return [
             (block, max(start - block * size, 0), min(stop - block * size, size))

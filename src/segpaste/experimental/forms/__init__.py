@@ -1,1 +1,1 @@
-"""The forms of one sample that `segpaste.experimental.CopyPaste` takes and returns."""
+"""Forms of one sample that `segpaste.experimental.CopyPaste` takes and returns."""

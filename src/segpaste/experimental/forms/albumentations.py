@@ -1,7 +1,7 @@
-"""Dictionaries of AlbumentationsX, one at a time: read for a paste, and written after it.
+"""Reader and writer of one dictionary of AlbumentationsX, before and after a paste.
 
-They hold ``image`` [H, W, 3], ``masks``, ``bboxes`` and a field of labels, as NumPy arrays and lists. The package
-itself is not needed. See https://albumentations.ai/docs/3-basic-usage/bounding-boxes-augmentations/
+It has ``image`` [H, W, 3], ``masks``, ``bboxes`` and a field of labels, as NumPy arrays and lists. The package itself
+is not needed. See https://albumentations.ai/docs/3-basic-usage/bounding-boxes-augmentations/
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from segpaste.experimental.forms.one_image import Annotated, Outcome, expect_lab
 from segpaste.integrations._values import expect_rgb, set_value
 
 FORMATS = ("pascal_voc", "coco", "cxcywh", "albumentations", "yolo")
-"""Formats of boxes by their names there: xyxy, xywh and cxcywh in pixels; xyxy and cxcywh as fractions."""
+"""AlbumentationsX names of box formats: xyxy, xywh and cxcywh in pixels; xyxy and cxcywh as fractions."""
 
 _CENTRED, _RELATIVE = ("cxcywh", "yolo"), ("albumentations", "yolo")
 
 
 def checked_format(bbox_format: str | None) -> str | None:
-    """Return a format of boxes if there is one of this name."""
+    """Return the format of boxes; raise ValueError if the name is unknown."""
     if bbox_format is not None and bbox_format not in FORMATS:
         raise ValueError(f"CopyPaste: expected bbox_format to be one of {', '.join(FORMATS)}, got {bbox_format!r}")
     return bbox_format
@@ -32,19 +32,19 @@ def checked_format(bbox_format: str | None) -> str | None:
 def read_dictionary(
     data: Mapping[str, Any], bbox_format: str | None, label_field: str, *, from_boxes: bool, texts: bool
 ) -> Annotated:
-    """Return what a dictionary says of its image; labels that are no integers are read as 0.
+    """Return the image and annotations of a dictionary; labels that are no integers are read as 0.
 
     Args:
         data: ``image`` [H, W, 3], uint8 or float32 in 0..1; ``masks``, a list of [H, W] or an array [N, H, W];
             ``bboxes`` [N, 4] in ``bbox_format``; the field of labels.
         bbox_format: one of `FORMATS`; None if there are no boxes.
         label_field: name of the field with one label for each object.
-        from_boxes: an image without masks is pasted into by its boxes; an image without objects then has no masks.
-        texts: labels are texts, not numbers.
+        from_boxes: use boxes for an image without masks; an image without objects then has no masks.
+        texts: True if labels are texts, not numbers.
 
     Raises:
-        ValueError: an array is of another shape, a field has another length than the others, labels are of the other
-            kind, or masks have other values than 0 and 1 or 0 and 255.
+        ValueError: an array has another shape, the lengths of fields differ, labels are of the other kind, or masks
+            have other values than 0 and 1 or 0 and 255.
     """
     image = data["image"]
     if image.ndim != 3:
@@ -92,14 +92,14 @@ def write_dictionary(
     *,
     texts: Sequence[Any] | None,
 ) -> dict[str, Any]:
-    """Return the dictionary after a paste, each field in the class that it had.
+    """Return the dictionary after a paste, each field with its given type.
 
     Args:
-        data: the dictionary before it.
-        found: the image after it.
-        bbox_format: as given to `read_dictionary`; if it is given there are boxes, also where there were none.
-        label_field: as given there.
-        texts: what to write for the label of a paste; by default the label.
+        data: dictionary before the paste.
+        found: image after the paste.
+        bbox_format: see `read_dictionary`; if it is given, boxes are returned, even if there were none.
+        label_field: see `read_dictionary`.
+        texts: text to write for each label of a paste; by default the label itself.
     """
     written: dict[str, Any] = {"image": found.image.permute(1, 2, 0).contiguous().numpy()}
     height, width = written["image"].shape[:2]
@@ -141,7 +141,7 @@ def _xyxy(boxes: Any, bbox_format: str, size: tuple[int, int]) -> Tensor:
     elif bbox_format in _CENTRED:
         low, high = low - high / 2, low + high / 2
     scale = np.array([size[1], size[0]] * 2 if bbox_format in _RELATIVE else [1.0] * 4)
-    corners = (np.concatenate([low, high], 1) * scale).round(3)  # fractions in float32 miss whole pixels by less
+    corners = (np.concatenate([low, high], 1) * scale).round(3)  # the error of float32 fractions is smaller than this
     return torch.from_numpy(corners.astype(np.float32))
 
 

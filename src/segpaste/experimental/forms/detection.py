@@ -1,8 +1,8 @@
-"""Images and targets of torchvision's detection datasets, one at a time: read for a paste, and written after it.
+"""Reader and writer of one image and target of torchvision's detection datasets, before and after a paste.
 
 The form is that of ``torchvision.datasets.wrap_dataset_for_transforms_v2``: an image, and a dictionary with ``boxes``,
-``labels``, ``masks``, ``iscrowd`` and ``area``. Lists of them, as models take them, are the concern of
-`segpaste.integrations.torchvision`.
+``labels``, ``masks``, ``iscrowd`` and ``area``. `segpaste.integrations.torchvision` handles lists of them, as models
+take them.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from segpaste.integrations._targets import corners
 from segpaste.integrations._values import set_value
 
 READ = ("boxes", "labels", "masks", "iscrowd", "area", "keypoints")
-"""The entries of a target that are read and written."""
+"""Entries of a target that are read and written."""
 
 
 def read_target(image: Any, target: Mapping[str, Any], *, from_boxes: bool, with_keypoints: bool) -> Annotated:
-    """Return what a target says of its image.
+    """Return the image and the annotations of a target.
 
     Args:
-        image: a PIL image of mode RGB, or a tensor [3, H, W] uint8 or float32 in 0..1.
-        target: its annotations; a missing entry means that the image has none.
-        from_boxes: an image without masks is pasted into by its boxes; an image without objects then has no masks.
-        with_keypoints: keypoints are known by name, so they may be there.
+        image: PIL image of mode RGB, or tensor [3, H, W], uint8 or float32 in 0..1.
+        target: annotations of the image; a missing entry means that the image has none.
+        from_boxes: use boxes for an image without masks; an image without objects then has no masks.
+        with_keypoints: True if a schema names the keypoints, so that they are allowed.
 
     Raises:
-        TypeError, ValueError: an entry is of another class, shape or format, its length is not that of the others,
-            labels are texts, or masks have other values than 0 and 1 or 0 and 255.
+        TypeError, ValueError: an entry has another type, shape or format, the lengths of entries differ, labels are
+            texts, or masks have other values than 0 and 1 or 0 and 255.
     """
     pixels = pixels_of(image)
     boxes, masks, value = _boxes(target.get("boxes")), target.get("masks"), None
@@ -69,7 +69,7 @@ def read_target(image: Any, target: Mapping[str, Any], *, from_boxes: bool, with
 
 
 def write_target(image: Any, target: Mapping[str, Any], found: Outcome) -> tuple[Any, dict[str, Any]]:
-    """Return the image and the target after a paste, each in the class that it had; a paste is no crowd."""
+    """Return the image and the target after a paste, each with its given type; a paste is no crowd."""
     size = found.image.shape[-2], found.image.shape[-1]
     boxes, num_pasted = target.get("boxes"), int((found.rows < 0).sum())
     written: dict[str, Any] = {"boxes": _boxes_like(boxes, found.boxes, size)}
@@ -108,7 +108,7 @@ def pixels_of(image: Any) -> Tensor:
 
 
 def pixels_like(given: Any, pixels: Tensor) -> Any:
-    """Return pixels in the class of the image that was given."""
+    """Return pixels with the type of the given image."""
     if isinstance(given, Image.Image):
         return F.to_pil_image(pixels)
     return tv_tensors.wrap(pixels, like=given) if isinstance(given, tv_tensors.TVTensor) else pixels
@@ -120,7 +120,7 @@ def _boxes(boxes: Any) -> Tensor | None:
 
 
 def _boxes_like(given: Any, boxes: Tensor, size: tuple[int, int]) -> Any:
-    """Return xyxy boxes in the class, format and dtype of those that were given; by default as tagged xyxy."""
+    """Return xyxy boxes with the type, format and dtype of the given boxes; by default as tagged xyxy."""
     if given is not None and not isinstance(given, tv_tensors.BoundingBoxes):
         return in_form_of(given, boxes)
     tagged = tv_tensors.BoundingBoxes(boxes, format="XYXY", canvas_size=size)

@@ -1,7 +1,7 @@
-"""One annotated image, without the names and forms of a framework: into a sample, and back after a paste.
+"""One annotated image, independent of frameworks: conversion to a sample, and back after a paste.
 
-The forms that a transform takes per sample (`detection`, `albumentations`) read into `Annotated` and write an
-`Outcome`; what happens to crowds, to objects that are hidden and to the order of rows is decided here alone.
+The forms of one sample (`detection`, `albumentations`) are read into `Annotated` and written from an `Outcome`. This
+module alone handles crowds, hidden objects and the order of rows.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from segpaste.types.check import not_none
 from segpaste.types.tensors import tight_boxes
 
 KEPT = ("image_id", "orig_size", "size", "file_name")
-"""Entries that say something of the image, which a paste leaves true."""
+"""Entries about the image as a whole, which a paste leaves valid."""
 
 
 class Annotated(NamedTuple):
-    """An image and its N annotations.
+    """Image and its N annotations.
 
     Attributes:
-        image: [C, H, W] uint8 or float32.
-        boxes: [N, 4] float32 xyxy, continuous pixel edges; read only where there are no masks.
-        labels: [N] int64.
-        masks: [N, H, W] bool, or None.
-        is_crowd: [N] bool, regions whose objects are not told apart.
-        keypoints: [N, P, 3] float32 (x, y, v), or None.
-        set_value: what the given masks had where ``masks`` is True, 1 or 255; None if that is nowhere.
+        image: uint8 or float32 [C, H, W].
+        boxes: float32 [N, 4] xyxy, continuous pixel edges; read only if there are no masks.
+        labels: int64 [N].
+        masks: bool [N, H, W], or None.
+        is_crowd: True for regions of several objects, bool [N].
+        keypoints: (x, y, v) of each keypoint, float32 [N, P, 3], or None.
+        set_value: value in the given masks where ``masks`` is True, 1 or 255; None if ``masks`` is False everywhere.
     """
 
     image: Tensor
@@ -45,16 +45,16 @@ class Annotated(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The image after a paste: first the annotations of the input that are still seen, in their order, then pastes.
+    """Image after a paste: first the visible annotations of the input, in their order, then pastes.
 
     Attributes:
         image: [C, H, W].
-        boxes: [M, 4] float32 xyxy.
-        labels: [M] int64.
-        masks: [M, H, W] bool, or None.
-        rows: [M] int64, the row of each in the input; -1 for a paste.
-        keypoints: [M, P, 3] float32, or None.
-        set_value: what the masks that are returned shall have where ``masks`` is True.
+        boxes: float32 [M, 4] xyxy.
+        labels: int64 [M].
+        masks: bool [M, H, W], or None.
+        rows: row of each annotation in the input, int64 [M]; -1 for a paste.
+        keypoints: float32 [M, P, 3], or None.
+        set_value: value for the returned masks where ``masks`` is True.
     """
 
     image: Tensor
@@ -67,7 +67,7 @@ class Outcome(NamedTuple):
 
     @property
     def areas(self) -> Tensor:
-        """Pixels of each mask, or of the box where there are no masks, [M] float32."""
+        """Number of pixels of each mask, or area of the box without masks, float32 [M]."""
         if self.masks is not None:
             return self.masks.flatten(1).sum(1, dtype=torch.float32)
         return (self.boxes[:, 2:] - self.boxes[:, :2]).prod(1)
@@ -77,12 +77,12 @@ def to_sample(given: Annotated, schema: KeypointSchema | None, *, from_boxes: bo
     """Return the sample of an annotated image; crowds become its crowd mask, the others its instances.
 
     Args:
-        given: the image.
+        given: annotated image.
         schema: names of its keypoints, if it has any.
-        from_boxes: objects without masks are pasted over as boxes.
+        from_boxes: use boxes for objects without masks.
 
     Raises:
-        ValueError: there are objects without masks, which are not.
+        ValueError: there are objects without masks, and ``from_boxes`` is False.
     """
     if given.masks is None and not from_boxes:
         raise ValueError(
@@ -105,10 +105,10 @@ def outcome_of(given: Annotated, batch: PaddedBatchedDenseSample, is_paste: Tens
     """Return the annotations of an image after a paste.
 
     Args:
-        given: the image before it.
-        batch: the pasted batch of this image alone, K slots; that of `to_sample` before the paste.
-        is_paste: [K] bool, the slots that hold a paste.
-        mask_value: the set value of masks that say none.
+        given: image before the paste.
+        batch: pasted batch of this image alone, K slots, made by `to_sample`.
+        is_paste: True for slots with a paste, bool [K].
+        mask_value: value of objects for masks without a ``set_value``.
     """
     valid = batch.instance_valid[0]
     own, pasted = ((valid & which).nonzero()[:, 0] for which in (~is_paste, is_paste))
@@ -128,7 +128,7 @@ def outcome_of(given: Annotated, batch: PaddedBatchedDenseSample, is_paste: Tens
 
 
 def _in_order(found: Outcome, keys: Tensor) -> Outcome:
-    """Return an outcome sorted by one key for each annotation; those of equal keys stay in their order."""
+    """Return an outcome sorted by one key for each annotation; annotations with equal keys keep their order."""
     order = keys.argsort(stable=True)
     listed = ("boxes", "labels", "masks", "rows", "keypoints")
     fields = {name: value[order] for name in listed if (value := getattr(found, name)) is not None}
@@ -147,7 +147,7 @@ def _regions(given: Annotated, size: tuple[int, int]) -> Tensor:
 
 
 def _crowds_left(given: Annotated, batch: PaddedBatchedDenseSample) -> tuple[Tensor, Tensor]:
-    """Return the rows [M] and regions [M, H, W] of the crowds that pastes leave a pixel of."""
+    """Return the rows [M] and regions [M, H, W] of the crowds that have a pixel left after the paste."""
     rows = given.is_crowd.nonzero()[:, 0]
     if batch.crowd_mask is None:
         return rows[:0], torch.zeros(0, *batch.canvas_size, dtype=torch.bool, device=batch.device)
@@ -157,19 +157,19 @@ def _crowds_left(given: Annotated, batch: PaddedBatchedDenseSample) -> tuple[Ten
 
 
 def joined(given: Any, rows: Tensor, pasted: Sequence[Any]) -> Any:
-    """Return the entries of a field at the rows that stay, and those of the pastes after them, in the field's class.
+    """Return the entries of a field for the kept rows, followed by those of the pastes, with the type of the field.
 
     Args:
-        given: one entry for each row of the input: a tensor, an array, a list or a tuple.
-        rows: [M] int64, -1 for a paste; pastes are last.
-        pasted: an entry for each paste.
+        given: entries of the rows of the input: a tensor, an array, a list or a tuple.
+        rows: kept rows, int64 [M], then -1 for each paste.
+        pasted: entry of each paste.
     """
     kept = rows[rows >= 0].tolist()
     if isinstance(given, Tensor):
         added = torch.tensor(pasted, dtype=given.dtype, device=given.device)
         return torch.cat([given[kept], added.view(len(pasted), *given.shape[1:])])
     if isinstance(given, np.ndarray):
-        texts = bool(pasted) and isinstance(pasted[0], str)  # of any length, also where the array has shorter ones
+        texts = bool(pasted) and isinstance(pasted[0], str)  # of any length, even if the array has shorter ones
         return (
             np.concatenate([given[kept], np.asarray(pasted, None if texts else given.dtype)]) if pasted else given[kept]
         )
@@ -177,10 +177,10 @@ def joined(given: Any, rows: Tensor, pasted: Sequence[Any]) -> Any:
 
 
 def expect_labels(name: str, labels: Sequence[Any] | Tensor | None, *, texts: bool) -> None:
-    """Check that all labels are of the kind that pastes get: texts, or numbers.
+    """Check that all labels are of the kind of the pastes: texts, or numbers.
 
     Raises:
-        ValueError: naming the field and a label of the other kind.
+        ValueError: a label is of the other kind; the message has the field and the label.
     """
     if labels is None or (isinstance(labels, Tensor) and not texts):
         return
@@ -198,7 +198,7 @@ def expect_labels(name: str, labels: Sequence[Any] | Tensor | None, *, texts: bo
 
 
 def in_form_of(given: Any, values: Tensor) -> Any:
-    """Return values in the class and dtype of what stood in their place: a tensor, an array, a list or a tuple."""
+    """Return values with the type and dtype of the given ones: a tensor, an array, a list or a tuple."""
     if isinstance(given, Tensor):
         return values.to(given.device, given.dtype)
     if isinstance(given, np.ndarray):
@@ -207,13 +207,13 @@ def in_form_of(given: Any, values: Tensor) -> Any:
 
 
 def check_others(entries: Mapping[str, Any], read: Sequence[str], keep: Sequence[str]) -> None:
-    """Check that every entry of a target that is not read is known to be of the image.
+    """Check that every entry of a target that is not read refers to the image as a whole.
 
-    Texts, numbers and tensors without dimensions are of the image. Anything longer may hold an entry for each object,
-    which would no longer fit them.
+    Texts, numbers and tensors without dimensions do. Longer values may have an entry for each object, which a paste
+    would make invalid.
 
     Raises:
-        ValueError: naming the entry.
+        ValueError: an entry does not; the message has its name.
     """
     for name, value in entries.items():
         if name in read or name in keep or name in KEPT:

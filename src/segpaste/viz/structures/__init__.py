@@ -1,7 +1,7 @@
-"""Batches as users meet them, in segpaste and in trainers: recognised, and made plain for drawing.
+"""Structures of batches, in segpaste and in trainers: they are recognised, and converted for drawing.
 
-A structure is a row of `STRUCTURES`: how it is called, how it is told from the others, and its conversion. Structures
-are known by their keys and types alone, so nothing of a trainer is imported.
+A structure is a row of `STRUCTURES`: its name, a function that recognises it, and its conversion. Structures are
+recognised by their keys and types alone, so no module of a trainer is imported.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ __all__ = ["STRUCTURES", "Pictures", "Request", "Structure", "on_cpu", "pictures
 
 
 class Structure(NamedTuple):
-    """A form that a batch can have.
+    """Structure of a batch.
 
     Attributes:
-        name: what it is, for messages.
-        matches: tells whether a batch has it; no batch has two.
-        convert: makes pictures of it.
+        name: name for messages.
+        matches: function that returns whether a batch has the structure; no batch has two.
+        convert: function that converts a batch to pictures.
     """
 
     name: str
@@ -73,7 +73,7 @@ STRUCTURES: tuple[Structure, ...] = (
         albumentations.of_dictionaries,
     ),
 )
-"""Every structure that can be drawn."""
+"""Structures that can be drawn."""
 
 
 def pictures_of(batch: object, request: Request) -> Pictures:
@@ -81,7 +81,7 @@ def pictures_of(batch: object, request: Request) -> Pictures:
 
     Raises:
         TypeError: the batch has none of the structures, or fits two; the message lists them.
-        ValueError: its values are not what its structure says.
+        ValueError: a value does not fit the structure.
     """
     found = [structure for structure in STRUCTURES if structure.matches(batch)]
     if len(found) != 1:
@@ -99,7 +99,7 @@ def pictures_of(batch: object, request: Request) -> Pictures:
 
 
 def _described(batch: object) -> str:
-    """Return what a batch is, in a few words."""
+    """Describe a batch in a few words."""
     if isinstance(batch, list | tuple):
         return f"a {type(batch).__name__} of {len(batch)}" + (f", first {_described(batch[0])}" if batch else "")
     if hasattr(batch, "keys"):

@@ -14,12 +14,12 @@ from segpaste.viz.structures.pictures import Pictures, Request, is_list, on_cpu
 
 
 def is_padded(batch: object) -> bool:
-    """Tell whether a batch is a padded one."""
+    """Return whether a batch is a padded one."""
     return isinstance(batch, PaddedBatchedDenseSample)
 
 
 def of_padded(batch: PaddedBatchedDenseSample, request: Request) -> Pictures:
-    """Return the samples of a padded batch; slots without an instance are left out."""
+    """Return the samples of a padded batch, without the slots that have no instance."""
     pasted = None
     if request.pasted is not None:
         flags = _flags_of(batch, request.pasted)
@@ -47,7 +47,7 @@ def _flags_of(batch: PaddedBatchedDenseSample, pasted: object) -> torch.Tensor:
 
 
 def is_ragged(batch: object) -> bool:
-    """Tell whether a batch is a ragged one."""
+    """Return whether a batch is a ragged one."""
     return isinstance(batch, BatchedDenseSample)
 
 
@@ -58,7 +58,7 @@ def of_ragged(batch: BatchedDenseSample, _: Request) -> Pictures:
 
 
 def is_sample(batch: object) -> bool:
-    """Tell whether a batch is a single sample."""
+    """Return whether a batch is a single sample."""
     return isinstance(batch, DenseSample)
 
 
@@ -68,7 +68,7 @@ def of_sample(batch: DenseSample, _: Request) -> Pictures:
 
 
 def is_sample_list(batch: object) -> bool:
-    """Tell whether a batch is a list of samples."""
+    """Return whether a batch is a list of samples."""
     return is_list(batch, DenseSample)
 
 

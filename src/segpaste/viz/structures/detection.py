@@ -26,7 +26,7 @@ from segpaste.viz.structures.pictures import (
 
 
 def is_torchvision(batch: object) -> bool:
-    """Tell whether a batch is a pair of images and targets with ``boxes`` and ``labels``."""
+    """Return whether a batch is a pair of images and targets with ``boxes`` and ``labels``."""
     return (
         isinstance(batch, list | tuple)
         and len(batch) == 2
@@ -41,7 +41,7 @@ def of_torchvision(batch: tuple[Sequence[Tensor], Sequence[Mapping[str, Any]]], 
     Boxes are xyxy in pixels, unless they are `torchvision.tv_tensors.BoundingBoxes` of another format.
 
     Raises:
-        ValueError: there is not one target per image.
+        ValueError: the numbers of images and targets differ.
     """
     images, targets = batch
     if len(images) != len(targets):
@@ -61,29 +61,29 @@ def of_torchvision(batch: tuple[Sequence[Tensor], Sequence[Mapping[str, Any]]], 
 
 
 def is_one_pair(batch: object) -> bool:
-    """Tell whether a batch is one image [C, H, W] and its target with ``boxes`` and ``labels``, as datasets give it."""
+    """Return whether a batch is one image [C, H, W] and its target with ``boxes`` and ``labels``, as in datasets."""
     if not isinstance(batch, list | tuple) or len(batch) != 2 or not isinstance(batch[0], Tensor):
         return False
     return batch[0].ndim == 3 and are_targets([batch[1]], "boxes", "labels")
 
 
 def of_one_pair(pair: tuple[Tensor, Mapping[str, Any]], request: Request) -> Pictures:
-    """Return the picture of one image and its target, as `of_torchvision` does."""
+    """Return the picture of one image and its target; see `of_torchvision`."""
     return of_torchvision(([pair[0]], [pair[1]]), request)
 
 
 def is_pair_list(batch: object) -> bool:
-    """Tell whether a batch is a list of images, each with its target."""
+    """Return whether a batch is a list of images, each with its target."""
     return isinstance(batch, list | tuple) and len(batch) > 0 and all(map(is_one_pair, batch))
 
 
 def of_pair_list(batch: Sequence[tuple[Tensor, Mapping[str, Any]]], request: Request) -> Pictures:
-    """Return the pictures of images, each with its target, as `of_torchvision` does."""
+    """Return the pictures of images, each with its target; see `of_torchvision`."""
     return of_torchvision(([image for image, _ in batch], [target for _, target in batch]), request)
 
 
 def is_rfdetr(batch: object) -> bool:
-    """Tell whether a batch is a pair of an object with ``tensors`` and ``mask``, and targets."""
+    """Return whether a batch is a pair of an object with ``tensors`` and ``mask``, and targets."""
     if not isinstance(batch, list | tuple) or len(batch) != 2 or not hasattr(batch[0], "mask"):
         return False
     images, targets = getattr(batch[0], "tensors", None), batch[1]
@@ -96,7 +96,7 @@ def of_rfdetr(batch: tuple[Any, Iterable[Mapping[str, Any]]], request: Request) 
     """Return the images of a batch of RF-DETR.
 
     Boxes, (centre x, centre y, width, height), and keypoints are fractions of the image without its padding, which is
-    to the right and below. Rows that ``valid`` marks as filling are left out.
+    on the right and at the bottom. Rows that ``valid`` marks as padding are left out.
     """
     nested, targets = batch[0], list(batch[1])
     return Pictures(len(targets), lambda b: _rfdetr_sample(nested, targets[b], b, request))

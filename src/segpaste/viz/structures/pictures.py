@@ -1,7 +1,7 @@
-"""What every structure becomes before it is drawn: a `DenseSample` for each image, on the CPU.
+"""Common form of all structures for drawing: a `DenseSample` for each image, on the CPU.
 
-The conversions of the other modules put these pieces together. They check no more than drawing needs: a box that lies
-beside its object is drawn there, for it is what a user looks for.
+The conversions of the other modules use these functions. They check only what drawing needs: a box beside its object is
+drawn there, because such errors are what a user looks for.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from segpaste.types import DenseSample, InstanceMask, KeypointSchema, PaddingMas
 from segpaste.types.keypoints import HIDDEN, UNLABELLED, VISIBLE
 
 _SLACK = 0.1
-"""How far values may lie outside of 0..1 once the normalisation is undone, for resized and jittered images."""
+"""Tolerance of values outside of 0..1 after the normalisation is undone, for resized and jittered images."""
 
 _MOST = 4.0
-"""No fraction of an image is above it, even of a box that leaves the image."""
+"""Upper bound of fractions of an image, even for a box that extends beyond the image."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked of a conversion.
+    """Options of a conversion.
 
     Attributes:
         mean: of each channel of images in 0..1; None where images are not normalised.
@@ -43,13 +43,13 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Pictures:
-    """A batch that can be drawn.
+    """Batch that can be drawn.
 
     Attributes:
-        num_images: B.
-        sample: gives an image by its index; one at a time, since masks of a whole batch may need gigabytes.
-        has_boxes: the structure has boxes; else those of the samples follow from masks and are not drawn.
-        pasted: B flags, bool [N] for the N objects of each sample, or None where they are not known.
+        num_images: number of images, B.
+        sample: function that returns an image by its index, one at a time, since masks of a batch may need gigabytes.
+        has_boxes: True if the structure has boxes; else those of the samples follow from masks and are not drawn.
+        pasted: B flags, bool [N] for the N objects of each sample, or None if they are not known.
     """
 
     num_images: int
@@ -65,10 +65,10 @@ def on_cpu(value: Any) -> Tensor:
 
 
 def pixels(image: Any, request: Request) -> Tensor:
-    """Return an image [C, H, W] as it was before it was normalised: uint8 then, else with its own values.
+    """Undo the normalisation of an image [C, H, W] and return it as uint8; without one return its own values.
 
     Raises:
-        ValueError: a mean and standard deviation that are not those of the image.
+        ValueError: mean and standard deviation do not fit the image.
     """
     values = on_cpu(image)
     if values.dtype == torch.uint8:
@@ -104,15 +104,15 @@ def sample_of(
     """Return the sample of one image and its objects.
 
     Args:
-        image: [C, H, W], uint8 or float32.
-        labels: [N], class ids.
-        boxes: [N, 4] xyxy in pixels; without them those of the masks.
+        image: uint8 or float32 [C, H, W].
+        labels: class ids, [N].
+        boxes: xyxy in pixels, [N, 4]; by default those of the masks.
         masks: [N, H, W], 0 outside of the object.
-        keypoints: [N, P, 2 or 3] in pixels.
-        padding: [H, W] bool.
+        keypoints: pixels, [N, P, 2 or 3].
+        padding: bool [H, W].
 
     Raises:
-        TypeError, ValueError: as `DenseSample` raises them.
+        TypeError, ValueError: see `DenseSample`.
     """
     size = (image.shape[-2], image.shape[-1])
     labels = on_cpu(labels).reshape(-1).long()
@@ -146,10 +146,10 @@ def labelled_points(points: Tensor, size: tuple[int, int]) -> Tensor:
 
 
 def from_cxcywh(boxes: Any, size: tuple[int, int]) -> Tensor:
-    """Return boxes [N, 4] (centre x, centre y, width, height) over (width, height) of ``size`` (H, W) as xyxy pixels.
+    """Convert boxes [N, 4] (centre x, centre y, width, height), fractions of ``size`` (H, W), to xyxy pixels.
 
     Raises:
-        ValueError: boxes in pixels.
+        ValueError: the boxes are in pixels.
     """
     values = on_cpu(boxes).float().reshape(-1, 4)
     if values.numel() and values.abs().max() > _MOST:
@@ -163,21 +163,21 @@ def from_cxcywh(boxes: Any, size: tuple[int, int]) -> Tensor:
 
 
 def scaled_points(points: Tensor, size: tuple[int, int]) -> Tensor:
-    """Return keypoints [N, P, 2 or 3] whose places are fractions of ``size`` (H, W) in pixels."""
+    """Convert keypoints [N, P, 2 or 3] from fractions of ``size`` (H, W) to pixels."""
     edges = torch.tensor([size[1], size[0]], dtype=torch.float32)
     return torch.cat([points[..., :2].float() * edges, points[..., 2:].float()], -1)
 
 
 def has_keys(value: object, *names: str) -> TypeGuard[Mapping[str, Any]]:
-    """Tell whether a value is a dictionary with these keys."""
+    """Return whether a value is a dictionary with these keys."""
     return isinstance(value, Mapping) and all(name in value for name in names)
 
 
 def is_list(value: object, kind: type) -> TypeGuard[Sequence[Any]]:
-    """Tell whether a value is a list or tuple of objects of a class, one at least."""
+    """Return whether a value is a list or tuple of objects of a class, at least one."""
     return isinstance(value, list | tuple) and bool(value) and all(isinstance(entry, kind) for entry in value)
 
 
 def are_targets(value: object, *names: str) -> TypeGuard[Sequence[Mapping[str, Any]]]:
-    """Tell whether a value is a list of dictionaries with these keys, one at least."""
+    """Return whether a value is a list of dictionaries with these keys, at least one."""
     return is_list(value, Mapping) and all(has_keys(entry, *names) for entry in value)

@@ -1,4 +1,4 @@
-"""Inputs of models of Hugging Face transformers: mask classification, and DETR with its kin."""
+"""Inputs of models of Hugging Face transformers: mask classification, and models like DETR."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from segpaste.viz.structures.pictures import (
 
 
 def is_mask_labels(batch: object) -> bool:
-    """Tell whether a batch is a dictionary with ``pixel_values``, ``mask_labels`` and ``class_labels``."""
+    """Return whether a batch is a dictionary with ``pixel_values``, ``mask_labels`` and ``class_labels``."""
     return has_keys(batch, "pixel_values", "mask_labels", "class_labels")
 
 
 def of_mask_labels(batch: Mapping[str, Any], request: Request) -> Pictures:
-    """Return the images of a mask-classification model; what is segmented are things and stuff alike."""
+    """Return the images of a mask-classification model; segments are things and stuff alike."""
     _expect_normalisation(request)
 
     def sample(b: int) -> DenseSample:
@@ -37,7 +37,7 @@ def of_mask_labels(batch: Mapping[str, Any], request: Request) -> Pictures:
 
 
 def is_detr(batch: object) -> bool:
-    """Tell whether a batch is a dictionary with ``pixel_values`` and a target for each image under ``labels``."""
+    """Return whether a batch is a dictionary with ``pixel_values`` and a target for each image under ``labels``."""
     return has_keys(batch, "pixel_values", "labels") and are_targets(batch["labels"], "boxes", "class_labels")
 
 
@@ -62,6 +62,6 @@ def _expect_normalisation(request: Request) -> None:
 
 
 def _image(batch: Mapping[str, Any], b: int, request: Request) -> tuple[Tensor, Tensor | None]:
-    """Return an image and its padding [H, W], which is where ``pixel_mask`` is 0."""
+    """Return an image and its padding [H, W], where ``pixel_mask`` is 0."""
     inside = batch.get("pixel_mask")
     return pixels(batch["pixel_values"][b], request), None if inside is None else on_cpu(inside[b]) == 0

@@ -1,4 +1,4 @@
-"""Batches of Ultralytics' loaders, before and after the trainer has made floats of them."""
+"""Batches of Ultralytics' loaders, before and after the trainer has converted them to floats."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from segpaste.viz.structures.pictures import (
 
 
 def is_yolo(batch: object) -> bool:
-    """Tell whether a batch is a dictionary with ``img``, ``cls``, ``bboxes`` and ``batch_idx``."""
+    """Return whether a batch is a dictionary with ``img``, ``cls``, ``bboxes`` and ``batch_idx``."""
     return has_keys(batch, "img", "cls", "bboxes", "batch_idx")
 
 
 def of_yolo(batch: Mapping[str, Any], request: Request) -> Pictures:
     """Return the images of a batch of Ultralytics.
 
-    Masks are maps that hold i + 1 where the i-th object of an image is, or one mask per object; smaller ones are
+    Masks are maps with the value i + 1 at the i-th object of an image, or one mask per object; smaller ones are
     enlarged without smoothing. ``sem_masks`` are not shown.
 
     Raises:
-        ValueError: an object is of an image that the batch does not have.
+        ValueError: the image of an object is not in the batch.
     """
     rows = _checked_rows(on_cpu(batch["batch_idx"]).reshape(-1), len(batch["img"]))
     overlap = "masks" in batch and is_overlap(on_cpu(batch["masks"]), rows, len(batch["img"]))
@@ -54,18 +54,18 @@ def _checked_rows(batch_idx: Tensor, batch_size: int) -> Tensor:
 
 
 def is_overlap(masks: Tensor, rows: Tensor, batch_size: int) -> bool:
-    """Tell whether masks are one map per image, and not one mask per object.
+    """Return whether masks are one map per image, and not one mask per object.
 
     Args:
         masks: [B or N, h, w].
-        rows: [N] int64, the image of each object.
-        batch_size: B.
+        rows: image of each object, int64 [N].
+        batch_size: number of images, B.
     """
     if len(masks) != len(rows):
         return True
     if len(masks) != batch_size:
         return False
-    empty = torch.bincount(rows, minlength=batch_size) == 0  # the map of an image without objects holds nothing
+    empty = torch.bincount(rows, minlength=batch_size) == 0  # the map of an image without objects is empty
     return not bool(masks[empty].any())
 
 
