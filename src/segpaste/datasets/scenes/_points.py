@@ -1,4 +1,4 @@
-"""Keypoints of scenes: the corners of boxes, in the image, and whether they are seen."""
+"""Keypoints of scenes: the corners of boxes in the image, and their visibility."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CORNERS = KeypointSchema.of_sides(_NAMES, _EDGES)
 
 
 def corner_points(scene: Scene, hits: Hits, ids: Array) -> Tensor:
-    """Return the corners of solids, [N, 8, 3] float32 (x, y, v); all zero for solids that have none.
+    """Return the corners of solids, [N, 8, 3] float32 (x, y, v); all zero for solids without corners.
 
     A corner is visible where its pixel shows its solid and one of its three faces is turned to the camera.
     """
