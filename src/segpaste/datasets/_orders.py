@@ -94,7 +94,7 @@ class SamplerOrder(EpochSampler[int]):
             )
 
     def digest(self, num: int) -> str:
-        """Return a digest of the first ``num`` indices of the pass; before a resumed pass begins, of the interrupted one."""
+        """Return a digest of the first ``num`` indices of the pass, or of the interrupted pass before it resumes."""
         expected_num, expected = self._expected
         if expected is not None and num == expected_num:
             return expected
