@@ -176,7 +176,7 @@ class JoinedPhotos(Dataset[DenseSample]):
 
     @property
     def _only(self) -> Any:
-        """The only dataset with classes if it keeps all of them unchanged, else None."""
+        """Only dataset with classes if it keeps all of them unchanged, else None."""
         having = [n for n, table in enumerate(self._tables) if table]
         is_kept = len(having) == 1 and self.class_names == tuple(self.datasets[having[0]].class_names)
         return self.datasets[having[0]] if is_kept else None

@@ -51,7 +51,7 @@ def unpack_brush(packed: Sequence[object], size: Size) -> NDArray[np.bool_]:
         [H, W] bool.
 
     Raises:
-        ValueError: they are no packed picture, or one of another size; the message does not say which file.
+        ValueError: they are not a packed image, or its size differs; the message does not name the file.
     """
     if not all(type(value) is int and 0 <= value <= 255 for value in packed):
         raise ValueError("expected packed brush strokes, a list of bytes, got other values")

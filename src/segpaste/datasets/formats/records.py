@@ -30,7 +30,7 @@ IMAGE_COLUMNS: TableColumns = {"id": int, "file_name": str, "height": int, "widt
 
 
 class DatasetError(ValueError):
-    """A file of a dataset is missing, unreadable or invalid; the message is one line with the file and the remedy."""
+    """Error of a missing, unreadable or invalid file of a dataset; one line with the file and the remedy."""
 
 
 class PackedRecords(Sequence[JsonRow]):

@@ -171,7 +171,7 @@ def _measure(listing: Listing, heads: Sequence[PhotoHead | None], decode: bool) 
             try:
                 of_map = map_regions(photo.map_path, size)
             except DatasetError:
-                continue  # found when its file was looked at
+                continue  # found when its file was read
             measured.findings += mismatches(photo, objects, of_map)
         check.add(photo, size, objects, of_map)
     return measured

@@ -18,7 +18,7 @@ _NAMES = tuple("_".join(words) for words in itertools.product(("left", "right"),
 _EDGES = tuple((a, b) for a, b in itertools.combinations(range(8), 2) if np.abs(_SIGNS[a] - _SIGNS[b]).sum() == 2)
 
 CORNERS = KeypointSchema.of_sides(_NAMES, _EDGES)
-"""The corners of a box in its own frame, in the order of `Solid.corners`, and its edges."""
+"""Corners of a box in its own frame, in the order of `Solid.corners`, and its edges."""
 
 
 def corner_points(scene: Scene, hits: Hits, ids: Array) -> Tensor:

@@ -86,7 +86,7 @@ class IndexedRecords(Sequence[JsonRow]):
 
     @property
     def top_level_names(self) -> list[str]:
-        """The top-level keys of the file, in file order."""
+        """Top-level keys of the file, in file order."""
         return [name for name, *_ in self._index.facts["values"]]
 
     def top_level(self, name: str) -> Any:

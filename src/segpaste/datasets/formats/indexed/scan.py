@@ -26,7 +26,7 @@ _STEPS = np.array([0, 1, -1, 0, 0], np.int8)
 
 
 class ScanError(ValueError):
-    """The text is not a JSON object; the message gives the reason."""
+    """Error of text that is not a JSON object; the message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)

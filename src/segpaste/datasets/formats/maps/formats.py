@@ -90,7 +90,7 @@ class Ade20k(MapFormat):
 
 
 class Ade20kFull(MapFormat):
-    """The full ADE20K, see `segpaste.datasets.formats.maps.known.ade20k`."""
+    """Full ADE20K, see `segpaste.datasets.formats.maps.known.ade20k`."""
 
     name = "ade20k-full"
     title = "ADE20K, full"

@@ -32,7 +32,7 @@ def palette() -> dict[Color, int]:
 
 
 def map_size(path: Path) -> Size:
-    """Return (H, W) of a map from its head."""
+    """Return (H, W) of a map from its file header."""
     with _opened(path) as picture:
         return picture.height, picture.width
 

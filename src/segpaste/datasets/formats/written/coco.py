@@ -43,7 +43,7 @@ class CocoInstances(WrittenFormat):
     keeps_extra_keys = True
 
     def split_name(self, split: str) -> str:
-        """Return the name as it is."""
+        """Return the name unchanged."""
         return split
 
     def photos_dir(self, split: str) -> str:
@@ -94,7 +94,7 @@ class CocoSegments(WrittenFormat):
     keeps_extra_keys = True
 
     def split_name(self, split: str) -> str:
-        """Return the name as it is."""
+        """Return the name unchanged."""
         return split
 
     def photos_dir(self, split: str) -> str:
