@@ -26,8 +26,8 @@ class SceneConfig:
     """Distribution of the scenes.
 
     Attributes:
-        height: of the images, pixels.
-        width: of the images, pixels.
+        height: height of the images, pixels.
+        width: width of the images, pixels.
         num_objects_range: number of objects to place in a room, inclusive; an object without a free place, or a
             hidden one, is absent.
         num_classes: number of thing classes, 1 to 250.

@@ -53,7 +53,7 @@ class Plane:
         axis: 0, 1 or 2 for x, y or z.
         offset: metres, not 0.
         class_id: its stuff class.
-        material: how it looks.
+        material: its appearance.
     """
 
     axis: int
@@ -87,7 +87,7 @@ class Patch:
         low: the smallest x, y, z of a box that cuts the rectangle out of its plane, metres.
         high: the largest.
         class_id: its stuff class, or the ignore index.
-        material: how it looks.
+        material: its appearance.
     """
 
     plane_idx: int
@@ -119,7 +119,7 @@ class Solid:
         axes: the body's own x, y and z axis as unit vectors of the camera frame.
         half_size: half the extent along each of these axes, metres.
         class_id: its thing class.
-        material: how it looks.
+        material: its appearance.
     """
 
     center: Vector
@@ -216,9 +216,9 @@ class Scene:
     """Everything that a sample is rendered from: a room, the solids in it, a light, and the camera.
 
     Attributes:
-        height: of the image, pixels.
-        width: of the image, pixels.
-        camera: its intrinsics.
+        height: height of the image, pixels.
+        width: width of the image, pixels.
+        camera: intrinsics of the camera.
         planes: floor, ceiling, left wall, right wall, back wall.
         patches: rectangles on these.
         solids: the things; the instance id of ``solids[i]`` is i + 1, even if others are hidden.
