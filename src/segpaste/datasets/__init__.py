@@ -1,4 +1,4 @@
-"""Files into `DenseSample`, and between formats: readers, joins, conversion, jitter, a loader, synthetic scenes."""
+"""Datasets of `DenseSample`: readers, joins, format conversion, jitter, a loader, synthetic scenes."""
 
 from __future__ import annotations
 

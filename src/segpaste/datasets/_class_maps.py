@@ -1,4 +1,4 @@
-"""Class maps: which classes of joined datasets are the same, and which are left out."""
+"""Class maps: they rename, merge and drop classes of joined datasets."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 from segpaste.datasets.formats.records import DatasetError, read_yaml_or_json
 
 ClassMap = Mapping[str, str | None]
-"""Class name to the name that it gets, or to None, which drops the class. Other classes keep their names."""
+"""Class name to its new name, or to None to drop the class. Other classes keep their names."""
 
 
 def maps_of(class_map: ClassMap | Sequence[ClassMap | None] | None, num: int) -> list[ClassMap]:
-    """Return a class map for each of ``num`` datasets; ValueError if there is another number of them."""
+    """Return a class map for each of ``num`` datasets; raise `ValueError` if their number differs."""
     if class_map is None or isinstance(class_map, Mapping):
         return [class_map or {}] * num
     if len(class_map) != num:
@@ -22,7 +22,7 @@ def maps_of(class_map: ClassMap | Sequence[ClassMap | None] | None, num: int) ->
 
 
 def class_names_of(dataset: Any, name: str) -> tuple[str, ...]:
-    """Return the class names of a dataset that is called ``name``; `DatasetError` if there are none, or one twice."""
+    """Return the class names of the dataset ``name``; raise `DatasetError` if there are none, or one repeats."""
     names = getattr(dataset, "class_names", None)
     if names is None:
         raise DatasetError(
@@ -34,7 +34,7 @@ def class_names_of(dataset: Any, name: str) -> tuple[str, ...]:
 
 
 def check_known(maps: Sequence[ClassMap], own: Sequence[Sequence[str]], names: Sequence[str]) -> None:
-    """Raise `DatasetError` if a map names a class that no dataset has for which it is meant."""
+    """Raise `DatasetError` if a map names a class that none of its datasets has."""
     is_shared = all(of_one is maps[0] for of_one in maps)
     groups = [(maps[0], {name for part in own for name in part}, "the datasets")] if is_shared else []
     groups += [] if is_shared else [(m, set(part), name) for m, part, name in zip(maps, own, names, strict=True)]
@@ -47,7 +47,7 @@ def check_known(maps: Sequence[ClassMap], own: Sequence[Sequence[str]], names: S
 
 
 def read_class_map(path: str | PathLike[str]) -> ClassMap | list[ClassMap | None]:
-    """Read a class map from YAML or JSON: ``name: name``, or ``name: null`` to drop a class; or a list of such maps.
+    """Read a class map from YAML or JSON: ``name: name``, ``name: null`` to drop a class, or a list of such maps.
 
     Raises:
         DatasetError: the file is missing or malformed.

@@ -1,4 +1,4 @@
-"""Fields that samples of joined datasets have in common, so that they can share a batch."""
+"""Common fields of the samples of joined datasets, so that the samples can share a batch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from segpaste.types.fields import SAMPLE_FIELDS
 
 MOST_TRIES = 16
 _FILLED = frozenset({"crowd_mask", "keypoints"})
-"""Fields that a sample without them gets, for they then say that nothing is known or there."""
+"""Fields added to samples without them; their default values say that nothing is labelled."""
 _OF_OBJECTS = frozenset({"instance_ids", "instance_masks"})
 _OF_SURFACES = frozenset({"depth", "depth_valid", "normals"})
 """Fields that a dataset without classes gets, too: nothing of its surfaces is valid."""
@@ -22,15 +22,15 @@ _OF_SURFACES = frozenset({"depth", "depth_valid", "normals"})
 
 @dataclass(frozen=True, slots=True)
 class CommonFields:
-    """What all samples have.
+    """Fields that all samples have.
 
     Attributes:
-        names: of the datasets.
-        present: the fields, beside those that a sample always has.
-        metric_depth: of the depth, where it is present.
-        keypoint_schema: of the keypoints; None where there are none.
-        leaves_out: fields beside these are left out, not refused.
-        has_objects: for each dataset, whether it has classes.
+        names: names of the datasets.
+        present: optional fields that are present.
+        metric_depth: True if depth is present and metric.
+        keypoint_schema: names of the keypoints; None without keypoints.
+        leaves_out: True to drop other fields, False to reject them.
+        has_objects: for each dataset, True if it has classes.
     """
 
     names: tuple[str, ...]
@@ -42,10 +42,10 @@ class CommonFields:
 
     @classmethod
     def of(cls, datasets: Sequence[Any], names: Sequence[str], fields: Literal["same", "common"]) -> CommonFields:
-        """Find out from one sample of each dataset.
+        """Determine the fields from one sample of each dataset.
 
         Raises:
-            ValueError: ``fields`` is another word.
+            ValueError: ``fields`` has an unknown value.
             DatasetError: no sample of a dataset can be read, or its fields differ from those of the first.
         """
         if fields not in ("same", "common"):
@@ -71,14 +71,14 @@ class CommonFields:
 
     @property
     def has_crowds(self) -> bool:
-        """Whether samples have a crowd mask."""
+        """True if samples have a crowd mask."""
         return "crowd_mask" in self.present
 
     def fitted(self, sample: DenseSample, part: int) -> DenseSample:
-        """Return a sample of dataset number ``part`` with the common fields.
+        """Return a sample of dataset number ``part``, reduced or extended to the common fields.
 
         Raises:
-            DatasetError: it lacks one.
+            DatasetError: it lacks a common field.
         """
         there = _present(sample)
         if there == self.present and (sample.metric_depth, sample.keypoint_schema) == self._flags():
@@ -125,7 +125,7 @@ def _present(sample: DenseSample) -> frozenset[str]:
 
 
 def _first_of(dataset: Any) -> DenseSample:
-    """Return the first sample that can be read, among the first `MOST_TRIES`."""
+    """Return the first readable sample among the first `MOST_TRIES`."""
     error: DatasetError | None = None
     for index in range(min(len(dataset), MOST_TRIES)):
         try:
@@ -138,14 +138,14 @@ def _first_of(dataset: Any) -> DenseSample:
 
 
 def _parted(samples: Sequence[DenseSample], present: set[str]) -> set[str]:
-    """Return the depth's fields where some depth is metric and some is not, or a camera is missing."""
+    """Return the depth fields if some depth is metric and some is not, or a camera is missing."""
     kinds = {sample.metric_depth for sample in samples}
     is_whole = kinds == {False} or (kinds == {True} and "camera_intrinsics" in present)
     return set() if is_whole else {"depth", "depth_valid"}
 
 
 def _schema(samples: Sequence[DenseSample], names: Sequence[str], leaves_out: bool) -> KeypointSchema | None:
-    """Return the schema of all keypoints; None where there are none, or where they differ and may be left out."""
+    """Return the common keypoint schema; None if there are no keypoints, or if schemas differ and may be left out."""
     found = {
         name: sample.keypoint_schema for name, sample in zip(names, samples, strict=True) if sample.keypoint_schema
     }

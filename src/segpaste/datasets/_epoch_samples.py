@@ -1,6 +1,6 @@
-"""Loading of the samples of an epoch: read and jittered by their keys, then collated into batches.
+"""Loading of the samples of an epoch: they are read and jittered by key, then collated into batches.
 
-Workers run this code. It works with every start method, because everything here can be imported by its name.
+Workers run this code. It works with every start method, because everything here can be pickled by name.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class FetchedSamples(NamedTuple):
 
 @dataclass(frozen=True)
 class SeededSamples(Dataset[Loaded]):
-    """Dataset indexed by `SamplePlace`. It returns dataset errors as messages: a worker would wrap exceptions."""
+    """Dataset indexed by `SamplePlace`. It returns dataset errors as messages, because workers wrap exceptions."""
 
     dataset: Dataset[DenseSample]
     jitter: SampleTransform | None
@@ -49,7 +49,7 @@ class SeededSamples(Dataset[Loaded]):
         return self.load(SampleKey(self.base_seed, place.epoch, place.rank, 0, place.sample_idx))
 
     def load(self, key: SampleKey) -> Loaded:
-        """Load and jitter the sample that a key names."""
+        """Load and jitter the sample of a key."""
         index, jitter = key.sample_idx, self.jitter
         try:
             if isinstance(jitter, LargeScaleJitter) and hasattr(self.dataset, "read_jittered"):
@@ -66,7 +66,7 @@ class SeededSamples(Dataset[Loaded]):
 
 @dataclass(frozen=True)
 class Collate:
-    """Collate loaded samples into one padded batch; each sample keeps its ``max_instances`` largest instances."""
+    """Collate function of loaded samples into a padded batch; each keeps its ``max_instances`` largest instances."""
 
     max_instances: int
 

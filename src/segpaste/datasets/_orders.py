@@ -18,7 +18,7 @@ from segpaste.seeding import derive_seed, random_bits_numpy
 
 
 def shuffled_order(num: int, base_seed: int, epoch: int) -> NDArray[np.int64]:
-    """Return the indices of a dataset in an epoch's order, [num] int64, the same on all replicas."""
+    """Return the indices of a dataset in the order of an epoch, [num] int64, the same on all replicas."""
     seed = derive_seed(base_seed, epoch, 0, 0, 0)
     return random_bits_numpy(seed, "epoch.order", np.arange(num)).view(np.int64).argsort(kind="stable")
 
@@ -32,7 +32,7 @@ class SamplePlace(NamedTuple):
 
 
 class DatasetOrder(EpochSampler[int]):
-    """All samples of a dataset, shared out over the replicas.
+    """All samples of a dataset, divided among the replicas.
 
     Every replica gets the same number of samples, as with torch's `DistributedSampler`: the first indices are repeated,
     or with ``drop_last`` the last ones are left out. With ``shuffle``, `segpaste.seeding` draws the order from
@@ -47,14 +47,14 @@ class DatasetOrder(EpochSampler[int]):
         return self.replica.share(self.num, self.drop_last)
 
     def pass_indices(self, this: EpochPass) -> list[int]:
-        """Return the indices of a pass: every R-th index of the epoch's order, beginning at the rank."""
+        """Return the indices of a pass: every R-th index of the epoch's order, starting at the rank."""
         order = shuffled_order(self.num, self.base_seed, this.epoch) if self.shuffle else np.arange(self.num)
         turns = this.replica.turns(this.start, this.replica.share(self.num, self.drop_last) - this.start)
         indices: list[int] = order[turns % max(self.num, 1)].tolist()
         return indices
 
     def identity(self) -> dict[str, Any]:
-        """Return the facts that decide which indices an epoch has."""
+        """Return the settings that determine the indices of an epoch."""
         return {"shuffle": bool(self.shuffle), "num_replicas": int(self.num_replicas)}
 
 
@@ -94,7 +94,7 @@ class SamplerOrder(EpochSampler[int]):
             )
 
     def digest(self, num: int) -> str:
-        """Return a digest of the first ``num`` indices of the pass; until a resumed pass begins, of the old one."""
+        """Return a digest of the first ``num`` indices of the pass, or of the interrupted pass before it resumes."""
         expected_num, expected = self._expected
         if expected is not None and num == expected_num:
             return expected
@@ -105,7 +105,7 @@ class SamplerOrder(EpochSampler[int]):
         self._expected = num, digest
 
     def identity(self) -> dict[str, Any]:
-        """Return the known facts of the sampler."""
+        """Return the known settings of the sampler."""
         return {**sampler_facts(self.sampler), "num_indices": len(self), "num_replicas": int(self.num_replicas)}
 
 
@@ -120,7 +120,7 @@ class PassSampler(EpochSampler[SamplePlace]):
         return len(self.order)
 
     def identity(self) -> dict[str, Any]:
-        """Return the facts that decide which indices an epoch has."""
+        """Return the settings that determine the indices of an epoch."""
         return self.order.identity()
 
     def __iter__(self) -> Iterator[SamplePlace]:

@@ -1,7 +1,7 @@
-"""Samples as a `Window` shows them, read by the native library where it can; equal to the jitter's parts in turn.
+"""Views of samples through a `Window`, read by the native library where possible; equal to the jitter's parts in turn.
 
-The library reads uint8 images, masks and maps straight into their places. Float images, boxes without masks and all
-other fields that move go through the parts of the jitter, which are the reference.
+The library reads uint8 images, masks and maps directly into the output. Float images, boxes without masks and all
+other fields with coordinates or pixels go through the parts of the jitter, which are the reference.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from segpaste.types.fields import FIELDS, SAMPLE_FIELDS, flags_of
 from segpaste.types.sampling import Window
 
 Show = Callable[[DenseSample, Window], DenseSample]
-"""The parts of the jitter that move pixels, in turn, as `segpaste.datasets.LargeScaleJitter.show` applies them."""
+"""The geometric parts of the jitter, in turn, as `segpaste.datasets.LargeScaleJitter.show` applies them."""
 
 _READ = {field.name: field for field in FIELDS if field.resample == "nearest" and field.tag is not None}
-"""Masks and maps that the library reads by themselves."""
+"""Masks and maps that the library reads independently of other fields."""
 
 
 def runs_natively() -> bool:
-    """Tell whether the native library is there and chosen."""
+    """Return whether the native library is available and selected."""
     return engine_for(torch.device("cpu")) is native
 
 
 def takes_fill(fill: float) -> bool:
-    """Tell whether every backend pads an image of uint8 with this value alike."""
+    """Return whether all backends pad a uint8 image with this value in the same way."""
     return float(fill).is_integer() and 0 <= fill <= 255
 
 
 def read_image(image: Tensor, window: Window, fill: float) -> tv_tensors.Image | None:
-    """Return the image [C, h, w] that a window shows of [C, H, W], or None if the native library does not read it."""
+    """Return a window of an image [C, H, W] as [C, h, w], or None if the native library does not read it."""
     if not (runs_natively() and windows.takes_image(image, window) and takes_fill(fill)):
         return None
     out = torch.empty(len(image), *window.size, dtype=torch.uint8)
@@ -62,7 +62,7 @@ def boxes_of(found: NDArray[np.int64], window: Window) -> tv_tensors.BoundingBox
 
 
 def look_through(sample: DenseSample, window: Window, fill: float, show: Show) -> tuple[DenseSample, Tensor | None]:
-    """Return what a window shows of a sample on the CPU, and the areas [N] of its masks, to which boxes are fitted.
+    """Return a sample on the CPU as seen through a window, with boxes fitted to its masks, and the mask areas [N].
 
     The image is padded with ``fill``. Fields that are not read here are left to ``show``, the reference.
     """
@@ -84,7 +84,7 @@ def look_through(sample: DenseSample, window: Window, fill: float, show: Show) -
 
 
 def through(value: Tensor, name: str, window: Window) -> tuple[Tensor, NDArray[np.int64] | None]:
-    """Return a mask or map [..., H, W] as the window shows it, and the measures of its planes."""
+    """Return a mask or map [..., H, W] as seen through the window, and the measures of its planes."""
     planes = value.as_subclass(Tensor).reshape(-1, *window.canvas_size)
     out = torch.empty(len(planes), *window.size, dtype=planes.dtype)
     found = windows.read_planes(planes, window, int(_READ[name].pad_value), out)
@@ -93,7 +93,7 @@ def through(value: Tensor, name: str, window: Window) -> tuple[Tensor, NDArray[n
 
 
 def _rest(sample: DenseSample, without_image: bool) -> DenseSample:
-    """Return the sample with only the fields that the parts have to move; one empty channel can replace the image."""
+    """Return the sample with only the fields that the parts must move; one empty channel can replace the image."""
     changes: dict[str, Any] = dict.fromkeys((*_READ, "instance_ids"))
     if without_image:
         changes["image"] = tv_tensors.Image(torch.zeros(1, *sample.canvas_size, dtype=torch.uint8))

@@ -1,14 +1,14 @@
-"""Large-scale jitter: resize by a random factor, flip, cut a window of fixed size, pad what it lacks.
+"""Large-scale jitter: resize by a random factor, flip, crop a window of fixed size, and pad.
 
 From "Simple Copy-Paste is a Strong Data Augmentation Method for Instance Segmentation" (Ghiasi et al., CVPR 2021),
 with the arithmetic of Detectron2's ``ResizeScale`` and ``FixedSizeCrop``:
 
-1. scale r ~ U(scale_range); the photo is resized, keeping its aspect, to fit into r times the output size;
-2. where it is larger than the output, a window is cut at a uniformly random place;
+1. scale r ~ U(scale_range); the image is resized, keeping its aspect ratio, to fit into r times the output size;
+2. where it is larger than the output, a window is cropped at a uniformly random position;
 3. where it is smaller, it is padded at the right and at the bottom.
 
-Every part draws from the seed that it is called with and from nothing else: ``make_params`` draws, ``transform``
-applies. All fields move together, camera intrinsics included. Not for evaluation, where photos keep their size.
+Each part draws only from the seed that it is called with: ``make_params`` draws, ``transform`` applies. All fields move
+together, including camera intrinsics. Not for evaluation, where images keep their size.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class SampleTransform(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RandomResize:
-    """Resize by a random factor, keeping the aspect.
+    """Resize by a random factor that keeps the aspect ratio.
 
     Attributes:
-        size: (H, W) that factor 1 fits the photo into.
-        scale_range: the factor is uniform between these, inclusive.
+        size: (H, W) into which factor 1 fits the image.
+        scale_range: range of the uniform factor, inclusive.
 
     Raises:
         ValueError: a size below 1, or a range that is not 0 < low <= high.
@@ -58,7 +58,7 @@ class RandomResize:
             raise ValueError(f"RandomResize.scale_range: expected 0 < low <= high, got {self.scale_range}")
 
     def make_params(self, canvas_size: Size, seed: int) -> Size:
-        """Draw the (H, W) that a photo of this canvas gets."""
+        """Draw the new (H, W) of an image of this canvas size."""
         low, high = self.scale_range
         scale = low + (high - low) * _uniform(seed, "jitter.scale")
         fit = scale * min(self.size[0] / canvas_size[0], self.size[1] / canvas_size[1])
@@ -75,10 +75,10 @@ class RandomResize:
 
 @dataclass(frozen=True, slots=True)
 class RandomHorizontalFlip:
-    """Mirror left to right with a probability.
+    """Flip left to right with a given probability.
 
     Attributes:
-        prob: the probability, in [0, 1].
+        prob: the probability of a flip, in [0, 1].
 
     Raises:
         ValueError: a probability outside [0, 1].
@@ -91,11 +91,11 @@ class RandomHorizontalFlip:
             raise ValueError(f"RandomHorizontalFlip.prob: expected a number in [0, 1], got {self.prob}")
 
     def make_params(self, seed: int) -> bool:
-        """Draw whether to flip."""
+        """Draw True to flip."""
         return _uniform(seed, "jitter.hflip") < self.prob
 
     def transform(self, sample: DenseSample, flip: bool) -> DenseSample:
-        """Return the sample, flipped if ``flip``."""
+        """Return the sample, flipped if ``flip`` is True."""
         return _move(sample, F.horizontal_flip) if flip else sample
 
     def __call__(self, sample: DenseSample, seed: int) -> DenseSample:
@@ -105,14 +105,14 @@ class RandomHorizontalFlip:
 
 @dataclass(frozen=True, slots=True)
 class FixedSizeCrop:
-    """Cut a window at a random place and pad it at the right and at the bottom to a fixed size.
+    """Crop of a window at a random position, padded at the right and at the bottom to a fixed size.
 
-    Boxes are cut at the window's edge and may become empty: `SanitizeInstances` comes after this. The result always
-    has a padding mask.
+    Boxes are clipped to the window and may become empty; apply `SanitizeInstances` afterwards. The result always has
+    a padding mask.
 
     Attributes:
-        size: (H, W) of every result.
-        fill: the image's value where it is padded.
+        size: (H, W) of each result.
+        fill: image value in the padding.
 
     Raises:
         ValueError: a size below 1.
@@ -125,13 +125,13 @@ class FixedSizeCrop:
         _check_size("FixedSizeCrop", self.size)
 
     def make_params(self, canvas_size: Size, seed: int) -> tuple[int, int]:
-        """Draw the window's (top, left), uniform over the places where it fits."""
+        """Draw the (top, left) of the window, uniform over all positions where it fits."""
         room = (max(0, canvas - size) for canvas, size in zip(canvas_size, self.size, strict=True))
         top, left = (int((free + 1) * _uniform(seed, "jitter.crop", axis)) for axis, free in enumerate(room))
         return top, left
 
     def transform(self, sample: DenseSample, corner: tuple[int, int]) -> DenseSample:
-        """Return the window with this (top, left), padded."""
+        """Return the padded window at this (top, left)."""
         if sample.padding_mask is None:
             sample = replace(sample, padding_mask=PaddingMask(torch.zeros(1, *sample.canvas_size, dtype=torch.bool)))
         top, left = corner
@@ -150,19 +150,19 @@ class FixedSizeCrop:
 
 @dataclass(frozen=True, slots=True)
 class SanitizeInstances:
-    """Fit every box to its mask and drop the instances that are too small.
+    """Fit of boxes to masks that drops instances below a minimum area.
 
-    The pixels of a dropped thing become ignore where the sample is panoptic. Instances without masks are measured by
-    their boxes, which stay. Nothing is drawn.
+    In a panoptic sample the pixels of dropped things become ignored. Instances without masks are measured by their
+    boxes, which stay. Nothing is random.
 
     Attributes:
-        min_area_px: the smallest area that is kept, pixels; 1 drops instances without a pixel.
+        min_area_px: the smallest area kept, pixels; 1 drops instances without a pixel.
     """
 
     min_area_px: float = 1
 
     def transform(self, sample: DenseSample) -> DenseSample:
-        """Return the sample with fitted boxes, without the instances that are too small."""
+        """Return the sample with fitted boxes and without the instances below the minimum area."""
         if sample.instance_masks is None:
             return self._drop_small(sample, None)
         masks = sample.instance_masks.as_subclass(Tensor)
@@ -170,7 +170,7 @@ class SanitizeInstances:
         return self._drop_small(replace(sample, boxes=tv_tensors.wrap(tight_boxes(masks), like=sample.boxes)), areas)
 
     def _drop_small(self, sample: DenseSample, areas: Tensor | None) -> DenseSample:
-        """Drop the instances whose areas [N] are too small; None takes the areas of their boxes."""
+        """Drop the instances whose areas [N] are too small; None uses the areas of their boxes."""
         if areas is None:
             boxes = sample.boxes.as_subclass(Tensor)
             areas = (boxes[:, 2:] - boxes[:, :2]).prod(1)
@@ -178,21 +178,21 @@ class SanitizeInstances:
         return sample if len(keep) == sample.num_instances else select_instances(sample, keep)
 
     def __call__(self, sample: DenseSample, seed: int) -> DenseSample:
-        """Apply; the seed is not used."""
+        """Apply the transform; the seed is not used."""
         return self.transform(sample)
 
 
 @dataclass(frozen=True, slots=True)
 class LargeScaleJitter:
-    """Apply sample transforms one after the other, each with the same seed and with names of its own for its draws.
+    """Sequence of sample transforms, called with the same seed; each part has its own names for its random draws.
 
-    If the parts are those of `make_large_scale_jittering`, the native library reads every pixel straight into its
-    place; the result is the same.
+    If the parts are those of `make_large_scale_jittering`, the native library reads each pixel directly into the
+    output, with the same result.
 
     Attributes:
         parts: the transforms.
         decode_reduced: let `segpaste.datasets.CocoDetectionV2` decode a JPEG at 1/2, 1/4 or 1/8 of its size where it is
-            shrunk at least that much. Faster, with slightly other colours; decoded samples are not affected.
+            shrunk at least that much. This is faster and changes colours slightly; decoded samples are not affected.
     """
 
     parts: tuple[SampleTransform, ...]
@@ -211,13 +211,13 @@ class LargeScaleJitter:
         return _windows.read_image(image, window, self._standard[2].fill)
 
     def show(self, sample: DenseSample, window: Window) -> DenseSample:
-        """Apply a window that is already drawn to a sample: resize, flip and crop."""
+        """Apply a drawn window to a sample: resize, flip and crop."""
         resize, flip, crop, _ = self._standard
         return crop.transform(flip.transform(resize.transform(sample, window.resized), window.flip), window.corner)
 
     @property
     def min_area_px(self) -> float:
-        """The smallest area that is kept, pixels."""
+        """Smallest area kept, pixels."""
         return self._standard[3].min_area_px
 
     @property
@@ -225,7 +225,7 @@ class LargeScaleJitter:
         return cast(tuple[RandomResize, RandomHorizontalFlip, FixedSizeCrop, SanitizeInstances], self.parts)
 
     def __call__(self, sample: DenseSample, seed: int) -> DenseSample:
-        """Draw and apply all parts."""
+        """Draw the parameters of all parts and apply them."""
         window = self.window(sample.canvas_size, seed) if sample.image.device.type == "cpu" else None
         if window is not None and 0 not in sample.canvas_size and _windows.runs_natively():
             *_, crop, sanitize = self._standard
@@ -236,7 +236,7 @@ class LargeScaleJitter:
 
 
 _STANDARD = (RandomResize, RandomHorizontalFlip, FixedSizeCrop, SanitizeInstances)
-"""The parts that one `Window` stands for."""
+"""Parts that one `Window` replaces."""
 
 
 def make_large_scale_jittering(
@@ -248,21 +248,21 @@ def make_large_scale_jittering(
     fill: float = 0.0,
     decode_reduced: bool = False,
 ) -> LargeScaleJitter:
-    """Build the large-scale jitter that this module describes.
+    """Return the large-scale jitter that this module describes.
 
     Args:
-        size: (H, W) of every result, or the side of a square.
-        scale_range: range of the random factor; (1, 1) always fits the whole photo in.
-        hflip_prob: the probability of flipping the photo.
+        size: (H, W) of each result, or the side of a square.
+        scale_range: range of the random factor; (1, 1) always fits the whole image.
+        hflip_prob: the probability of flipping the image.
         min_area_px: instances with less area are dropped, pixels.
-        fill: the image's value where it is padded.
+        fill: image value in the padding.
         decode_reduced: see `LargeScaleJitter`.
 
     Returns:
-        A callable ``(sample, seed) -> sample`` that pickles.
+        A callable ``(sample, seed) -> sample`` that can be pickled.
 
     Raises:
-        ValueError: a size, range or probability that makes no sense.
+        ValueError: a size, range or probability is invalid.
     """
     height, width = (size, size) if isinstance(size, int) else size
     parts = (
@@ -275,7 +275,7 @@ def make_large_scale_jittering(
 
 
 def _move(sample: DenseSample, functional: Callable[..., Any], **arguments: Any) -> DenseSample:
-    """Move every field of a sample. Plain tensors (labels, ids) stay: torchvision would take them for images."""
+    """Transform all fields except plain tensors (labels, ids), which torchvision would treat as images."""
     fields = sample.to_dict()
     moved = {k: functional(v, **arguments) for k, v in fields.items() if isinstance(v, tv_tensors.TVTensor)}
     return DenseSample.from_dict({**fields, **moved})

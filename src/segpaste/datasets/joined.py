@@ -1,9 +1,9 @@
-"""Several datasets as one, with one list of classes, for banks, loaders and `segpaste augment`.
+"""Join of several datasets with one list of classes, for banks, loaders and `segpaste augment`.
 
     photos = JoinedPhotos([coco, own, BackgroundImages("rooms")], class_map={"automobile": "car", "misc": None})
 
-Classes are joined by name. `torch.utils.data.ConcatDataset` suffices where all datasets have the same classes and
-nothing asks for ids.
+Classes are joined by name. `torch.utils.data.ConcatDataset` suffices where all datasets have the same classes and ids
+are not needed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ DROPPED = -1
 
 
 class Samples(Protocol):
-    """A map-style dataset of samples; see `JoinedPhotos` for what else it may have."""
+    """Map-style dataset of samples; see `JoinedPhotos` for optional members."""
 
     def __len__(self) -> int: ...
 
@@ -41,11 +41,11 @@ class Samples(Protocol):
 
 
 class JoinedPhotos(Dataset[DenseSample]):
-    """The samples of several datasets, one dataset after the other, with joined classes.
+    """Concatenation of several datasets with joined classes.
 
-    A class is what has its name after ``class_map``, in all datasets: two names that are mapped to one become one
-    class. Instances of dropped classes are left out. Their pixels stay in the image, and become ignore in semantic
-    maps. Ids stay those of the datasets, so image ids are unique within a dataset only; `dataset_idx` tells which.
+    Classes of the same name after ``class_map`` are one class. Instances of dropped classes are left out. Their pixels
+    stay in the image and are ignored in semantic maps. Ids stay those of the datasets, so image ids are unique only
+    within a dataset; `dataset_idx` returns the dataset.
 
     Samples must have the same modalities, as a batch demands. Beyond that, a crowd mask is False for datasets without
     crowds, keypoints are not labelled where a dataset has none, and datasets without classes, such as
@@ -53,24 +53,23 @@ class JoinedPhotos(Dataset[DenseSample]):
     needs a camera, and a semantic map the classes, which they lack: they join no dataset with one of these.
 
     Args:
-        datasets: map-style datasets with ``class_names``, at least one, as the readers of segpaste are. One sample of
-            each is read at construction.
+        datasets: at least one map-style dataset with ``class_names``, such as a reader of segpaste. One sample of each
+            is read at construction.
         class_map: one for all datasets, or a list with one, or None, for each.
-        names: what each dataset is called, by default ``annotations_file`` without folders, or its class.
-        fields: ``"same"`` refuses datasets of other modalities than the first; ``"common"`` leaves out what not all
-            have.
+        names: names of the datasets; by default ``annotations_file`` without folders, or the name of the class.
+        fields: ``"same"`` rejects datasets whose modalities differ from the first; ``"common"`` leaves out fields that
+            some datasets lack.
 
     Attributes:
         class_names: the joined classes, in the order in which the datasets name them; labels index it.
-        names: of the datasets, unique.
-        keypoint_schema: names of the keypoints; None where there are none.
-        has_crowds: whether samples have a crowd mask.
-        digest: of the datasets, in this order, and of the class map.
+        names: unique names of the datasets.
+        keypoint_schema: names of the keypoints; None without keypoints.
+        has_crowds: True if samples have a crowd mask.
+        digest: digest of the datasets, in this order, and of the class map.
 
     Raises:
-        ValueError: there is no dataset, or ``class_map`` or ``names`` has another length.
-        DatasetError: a dataset has no class names, the class map has names that are none of a class, or the
-            modalities differ.
+        ValueError: there is no dataset, or ``class_map`` or ``names`` has the wrong length.
+        DatasetError: a dataset has no class names, the class map names an unknown class, or the modalities differ.
     """
 
     def __init__(
@@ -104,46 +103,46 @@ class JoinedPhotos(Dataset[DenseSample]):
         return self._ends[-1]
 
     def __getitem__(self, index: int) -> DenseSample:
-        """Read one sample; raises what its dataset does, and `DatasetError` if its modalities differ."""
+        """Read one sample; raise the errors of its dataset, or `DatasetError` if its modalities differ."""
         part, own = self._place(index)
         sample: DenseSample = self.datasets[part][own]
         return self._relabelled(self._common.fitted(sample, part), self._tables[part])
 
     def dataset_idx(self, index: int) -> int:
-        """Return which dataset a sample is of."""
+        """Return the position of the dataset of a sample."""
         return self._place(index)[0]
 
     def image_id(self, index: int) -> int:
-        """Return the id of the photo in its dataset; its index there if the dataset has no ids."""
+        """Return the id of the image in its dataset, or its index there if the dataset has no ids."""
         part, own = self._place(index)
         image_id = getattr(self.datasets[part], "image_id", None)
         return own if image_id is None else int(image_id(own))
 
     def file_name(self, index: int) -> str:
-        """Return the name of the photo, after that of its dataset unless this is the only one with classes."""
+        """Return the file name of the image, prefixed by its dataset's name unless only this dataset has classes."""
         part, own = self._place(index)
         name = str(self._asked(part, "file_name", own, own))
         return name if self.datasets[part] is self._only else f"{self.names[part]}/{name}"
 
     @property
     def categories(self) -> list[JsonRow]:
-        """The entries of the classes, as in the file if one dataset has classes and keeps them, or with ids from 1."""
+        """Entries of the classes: those of the file if only one dataset has classes and keeps them, else new ones."""
         if (rows := getattr(self._only, "categories", None)) is not None:
             return list(rows)
         return [{"id": label, "name": name} for label, name in enumerate(self.class_names, start=1)]
 
     @property
     def schema(self) -> PanopticSchema | None:
-        """Things and stuff, if one dataset has classes, keeps them, and says which they are."""
+        """Things and stuff of the only dataset with classes, if it keeps them and has a schema."""
         return getattr(self._only, "schema", None)
 
     def tables(self) -> JsonRow:
-        """Return the other keys of the file, such as licenses, if one dataset has classes and keeps them; else none."""
+        """Return the other keys of the file, such as licenses, if only one dataset has classes and keeps them."""
         tables = getattr(self._only, "tables", None)
         return {} if tables is None else dict(tables())
 
     def image_row(self, index: int) -> JsonRow:
-        """Return the entry of a photo in its dataset, without its license if the licenses are not in `tables`."""
+        """Return the entry of an image in its dataset, without its license if the licenses are not in `tables`."""
         part, own = self._place(index)
         row = dict(self._asked(part, "image_row", own, {"id": self.image_id(index)}))
         if self._only is None:
@@ -151,7 +150,7 @@ class JoinedPhotos(Dataset[DenseSample]):
         return row
 
     def annotation_rows(self, index: int) -> list[JsonRow]:
-        """Return the entries of a photo's annotations in its dataset, with the ids of the joined `categories`."""
+        """Return the entries of an image's annotations in its dataset, with the ids of the joined `categories`."""
         part, own = self._place(index)
         rows: list[JsonRow] = self._asked(part, "annotation_rows", own, [])
         if self._only is not None or not rows:
@@ -162,29 +161,29 @@ class JoinedPhotos(Dataset[DenseSample]):
         return [row for row in found if row["category_id"] != DROPPED + 1]
 
     def photo_file(self, index: int) -> tuple[Path, tuple[int, int] | None]:
-        """Return the path of a photo, and its (H, W) in the annotations, or None; see `AnnotatedPhotos`."""
+        """Return the path of an image, and its (H, W) in the annotations, or None; see `AnnotatedPhotos`."""
         part, own = self._place(index)
         found: tuple[Path, tuple[int, int] | None] = self.datasets[part].photo_file(own)
         return found
 
     def is_drawn_upright(self, index: int) -> bool:
-        """Return whether the annotations of a photo are drawn on it as it is shown; see `AnnotatedPhotos`."""
+        """Return whether the annotations of an image follow its EXIF orientation; see `AnnotatedPhotos`."""
         return bool(getattr(self.datasets[self._place(index)[0]], "drawn_upright", False))
 
     def searched_folders(self) -> tuple[Path, ...]:
-        """Return the folders that one of the datasets is searched for in; see `AnnotatedPhotos`."""
+        """Return all folders that are searched for images of the datasets; see `AnnotatedPhotos`."""
         searched = (getattr(dataset, "searched_folders", tuple[Path, ...])() for dataset in self.datasets)
         return tuple(folder for folders in searched for folder in folders)
 
     @property
     def _only(self) -> Any:
-        """The only dataset with classes if it keeps all of them as they are, else None."""
+        """Only dataset with classes if it keeps all of them unchanged, else None."""
         having = [n for n, table in enumerate(self._tables) if table]
         is_kept = len(having) == 1 and self.class_names == tuple(self.datasets[having[0]].class_names)
         return self.datasets[having[0]] if is_kept else None
 
     def annotation_ids(self, index: int) -> Sequence[int]:
-        """Return the dataset's id of each instance, dropped ones too; instance id i + 1 is at position i."""
+        """Return the dataset's id of each instance, including dropped ones; instance id i + 1 is at position i."""
         part, own = self._place(index)
         annotation_ids = getattr(self.datasets[part], "annotation_ids", None)
         ids: Sequence[int] = (
@@ -193,12 +192,12 @@ class JoinedPhotos(Dataset[DenseSample]):
         return ids
 
     def instance_labels(self, index: int) -> tuple[int, ...]:
-        """Return the class of each annotation of a class that is kept; see `CocoDetectionV2.instance_labels`."""
+        """Return the class of each annotation whose class is kept; see `CocoDetectionV2.instance_labels`."""
         part, own = self._place(index)
         return tuple(label for label in self._mapped(part, self._own_labels(part, own)) if label != DROPPED)
 
     def left_out(self, index: int) -> dict[str, int]:
-        """Count the annotations of a photo, once read, that are no instances; ``unmapped`` are of dropped classes."""
+        """Count the annotations of a read image that are not instances; ``unmapped`` are of dropped classes."""
         part, own = self._place(index)
         found = dict(self._asked(part, "left_out", own, {}))
         if DROPPED in self._tables[part]:
@@ -206,7 +205,7 @@ class JoinedPhotos(Dataset[DenseSample]):
         return found
 
     def crowds(self, index: int) -> list[Crowd]:
-        """Return the crowd and ignored regions of a photo that are of classes that are kept."""
+        """Return the crowd and ignored regions of an image whose classes are kept."""
         part, own = self._place(index)
         crowds = [
             crowd._replace(label=self._tables[part][crowd.label]) for crowd in self._asked(part, "crowds", own, ())
@@ -214,9 +213,9 @@ class JoinedPhotos(Dataset[DenseSample]):
         return [crowd for crowd in crowds if crowd.label != DROPPED]
 
     def federated(self, index: int) -> FederatedLabels | None:
-        """Return the classes that were looked for in the photo, or None if its dataset does not say.
+        """Return the classes that were annotated in the image, or None if its dataset does not say.
 
-        A joined class is absent if all classes of the dataset that it is made of are, and not exhaustive if one is.
+        A joined class is absent if all its source classes are absent, and not exhaustive if one of them is not.
         """
         part, own = self._place(index)
         lists: FederatedLabels | None = self._asked(part, "federated", own, None)
@@ -230,13 +229,13 @@ class JoinedPhotos(Dataset[DenseSample]):
         return FederatedLabels(*(tuple(sorted(labels)) for labels in (positive, negative, partly)))
 
     def photo_frame(self, index: int, box: tuple[int, int, int, int]) -> tuple[tuple[int, int], tuple[int, int]] | None:
-        """Return the photo that a picture stands for; see `segpaste.datasets.CutOuts.photo_frame`."""
+        """Return the original image size that a cut-out stands for; see `segpaste.datasets.CutOuts.photo_frame`."""
         part, own = self._place(index)
         photo_frame = getattr(self.datasets[part], "photo_frame", None)
         return None if photo_frame is None else photo_frame(own, box)
 
     def _place(self, index: int) -> tuple[int, int]:
-        """Return the dataset and the index in it of a sample."""
+        """Return the dataset of a sample and the index in it."""
         place = range(len(self))[index]
         part = bisect_right(self._ends, place)
         return part, place - (self._ends[part - 1] if part else 0)
@@ -253,7 +252,7 @@ class JoinedPhotos(Dataset[DenseSample]):
         return [self._tables[part][label] for label in labels]
 
     def _relabelled(self, sample: DenseSample, table: Sequence[int]) -> DenseSample:
-        """Return a sample with joined classes, without the instances of dropped ones."""
+        """Return a sample with joined classes and without the instances of dropped classes."""
         if list(table) == list(range(len(table))):
             return sample
         labels = torch.tensor(self._of_table(sample.labels, table), dtype=torch.int64)
@@ -272,7 +271,7 @@ class JoinedPhotos(Dataset[DenseSample]):
 
 
 def _names(datasets: Sequence[Any], given: Sequence[str] | None) -> tuple[str, ...]:
-    """Return a name for each dataset, numbered where several have the same one."""
+    """Return a unique name for each dataset; equal names are numbered."""
     if given is None:
         paths = (getattr(dataset, "annotations_file", None) for dataset in datasets)
         given = [type(d).__name__ if p is None else Path(p).name for d, p in zip(datasets, paths, strict=True)]
@@ -287,7 +286,7 @@ def _digest(datasets: Sequence[Any], tables: Sequence[Sequence[int]], class_name
 
 
 def digest_of(dataset: Any) -> str:
-    """Return the digest of a dataset, or that of its annotation file; empty where it has neither."""
+    """Return the digest of a dataset or of its annotation file; empty if it has neither."""
     if (digest := getattr(dataset, "digest", None)) is not None:
         return str(digest)
     path = getattr(dataset, "annotations_file", None)

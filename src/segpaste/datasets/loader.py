@@ -1,8 +1,8 @@
-"""A loader whose batches depend on (dataset, seed, epoch, rank) and on nothing else.
+"""Loader whose batches depend only on (dataset, seed, epoch, rank).
 
-They do not depend on the number of workers, on how workers start, or on torch's global generator. Each sample has a
-seed of its own, from which its jitter and later its augmentation draw. The batch carries the seed in ``sample_seeds``,
-and the numbers it is made of in ``sample_keys``. From these `EpochDataLoader.sample_for` reads the sample again.
+They do not depend on the number of workers, their start method, or torch's global generator. Each sample has its own
+seed, from which its jitter and later its augmentation draw. The batch holds the seeds in ``sample_seeds`` and the
+numbers that they derive from in ``sample_keys``. `EpochDataLoader.sample_for` reads a sample again by its key.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ OnError = Literal["raise", "skip"]
 
 @dataclass(frozen=True, slots=True)
 class LoaderStats:
-    """Counts of samples and instances that a loader has yielded or left out so far, over all workers and epochs.
+    """Counts of samples and instances that a loader has yielded or left out, over all workers and epochs.
 
     Attributes:
         num_samples: samples in the batches.
@@ -47,40 +47,42 @@ class LoaderStats:
 
 
 class EpochDataLoader(EpochLoader):
-    """A `torch.utils.data.DataLoader` that yields `PaddedBatchedDenseSample`.
+    """`torch.utils.data.DataLoader` that yields `PaddedBatchedDenseSample`.
 
-    Every new pass is a new epoch; on several ranks call `set_epoch` before each, see `segpaste.epochs.progress`. Rank
-    and number of replicas are found out when a pass begins, so the loader may be built before the process group.
+    Each new pass is a new epoch. On several ranks call `set_epoch` before each pass, see `segpaste.epochs.progress`.
+    Rank and number of replicas are read when a pass begins, so the loader may be built before the process group.
 
-    Sample i of an epoch has the seed ``derive_seed(base_seed, epoch, rank, 0, i)``: the index alone identifies a sample
-    of a map-style dataset, so the worker is not part of it and results do not depend on ``num_workers``.
+    Sample i of an epoch has the seed ``derive_seed(base_seed, epoch, rank, 0, i)``. The worker is not part of the
+    seed, so results do not depend on ``num_workers``.
 
     Args:
-        dataset: a map-style dataset of `DenseSample`; of equal size and modalities, or made so by ``jitter``.
+        dataset: a map-style dataset of `DenseSample`. All samples must have the same modalities, and the same size
+            after ``jitter``.
         batch_size: B.
-        max_instances: K. A sample with more instances keeps its K largest; the rest is counted in `stats`.
-        jitter: called with every sample and its seed.
-        base_seed: the run's seed.
-        shuffle: a new order each epoch.
-        sampler: says which samples an epoch reads on this replica, in place of ``shuffle``, such as a
-            `segpaste.samplers.NxMSampler` of that batch size; `set_epoch` sets its epoch too. A sample that it gives
-            twice in an epoch is the same both times.
+        max_instances: K. A sample with more instances keeps its K largest; the others are counted in `stats`.
+        jitter: called with each sample and its seed.
+        base_seed: seed of the run.
+        shuffle: read the samples in a new order each epoch.
+        sampler: yields the indices of an epoch on this replica, in place of ``shuffle``, such as a
+            `segpaste.samplers.NxMSampler` of the same batch size; `set_epoch` sets its epoch too. A sample that it
+            yields twice in an epoch is the same both times.
         drop_last: leave out samples that do not fill a batch on every replica. Without it the last batch may be
             smaller and samples are repeated.
-        on_error: what a `DatasetError` of a sample does: ``raise`` it here, or ``skip`` the sample and count it in
-            `stats`. Skipping makes batches smaller, and leaves out those that become empty, so ranks may then differ
-            in their number of batches.
+        on_error: handling of a `DatasetError` of a sample: ``raise`` it here, or ``skip`` the sample and count it in
+            `stats`. Skipping makes batches smaller and drops empty ones, so ranks may differ in their number of
+            batches.
         num_workers: worker processes; 0 reads in this process.
         pin_memory: put batches into page-locked memory.
-        multiprocessing_context: how workers start: ``fork``, ``spawn``, ``forkserver`` or None for the default.
+        multiprocessing_context: start method of the workers: ``fork``, ``spawn``, ``forkserver``, or None for the
+            default.
         persistent_workers: keep the workers between epochs.
         prefetch_factor: batches that each worker reads ahead.
-        rank: this process's number; by default that of ``torch.distributed`` when a pass begins, else 0.
-        num_replicas: the number of processes, with the same default. Give both or neither.
+        rank: rank of this process; by default that of ``torch.distributed`` when a pass begins, else 0.
+        num_replicas: number of processes, with the same default. Give both or neither.
 
     Raises:
-        TypeError: an argument of another class.
-        ValueError: an argument out of its range.
+        TypeError: an argument has the wrong type.
+        ValueError: an argument is out of range.
     """
 
     def __init__(
@@ -138,20 +140,20 @@ class EpochDataLoader(EpochLoader):
         self.stats = LoaderStats()
 
     def state_values(self, num_drawn: int | None) -> dict[str, Any]:
-        """Return the place, the loader's facts, and a digest of the indices before it that a `SamplerOrder` gave."""
+        """Return the position, the loader's settings, and a digest of the indices that a `SamplerOrder` gave so far."""
         state = super().state_values(num_drawn)
         if isinstance(self._order, SamplerOrder):
             state["digest"] = self._order.digest(state["num_drawn"])
         return state
 
     def take_values(self, state: Mapping[str, Any]) -> None:
-        """Take the place, and the digest to compare with."""
+        """Set the position, and the digest to compare with."""
         super().take_values(state)
         if isinstance(self._order, SamplerOrder):
             self._order.expect(self.progress.num_done, state.get("digest"))
 
     def identity(self) -> dict[str, Any]:
-        """Return the facts that decide what an epoch consists of; a state with other facts is rejected."""
+        """Return the settings that determine an epoch; a state with other settings is rejected."""
         dataset, jitter = self._samples.dataset, self._samples.jitter
         return {
             "dataset": f"{len(self._samples)} samples of {type(dataset).__name__}",
@@ -163,14 +165,14 @@ class EpochDataLoader(EpochLoader):
         }
 
     def sample_for(self, key: SampleKey) -> DenseSample:
-        """Read the sample of one row again, with the same jitter; its key is its row of ``sample_keys``.
+        """Read a sample of a batch again, with the same jitter.
 
         Args:
-            key: the key of a sample; it names epoch, rank and base seed, so any of them will do.
+            key: the row of ``sample_keys`` of the sample; its epoch, rank and base seed may differ from the loader's.
 
         Raises:
             DatasetError: the sample cannot be read.
-            ValueError: the dataset is shorter than the key says.
+            ValueError: the dataset has no sample with the index of the key.
         """
         num = len(self._samples)
         if key.sample_idx >= num:
@@ -240,7 +242,7 @@ def _check_sampler(sampler: object, batch_size: int) -> None:
 
 
 def _order_of(sampler: Sampler[int], num: int, replicas: ReplicaFinder) -> EpochSampler[int]:
-    """Return the order that a sampler gives; an `NxMSampler` shares its progress with the loader."""
+    """Return the order of a sampler; an `NxMSampler` shares its progress with the loader."""
     if not isinstance(sampler, NxMSampler):
         return SamplerOrder(sampler, EpochProgress("EpochDataLoader", replicas=replicas, leads=(sampler,)))
     if sampler.num_samples != num:
@@ -262,18 +264,18 @@ def create_coco_dataloader(
     dataset: Dataset[DenseSample] | None = None,
     **options: Any,
 ) -> EpochDataLoader:
-    """Build a loader of padded batches of jittered samples, from photos and annotations or from a dataset.
+    """Return a loader of padded batches of jittered samples, from images and annotations or from a dataset.
 
     Args:
-        images_dir: the folder of the photos.
+        images_dir: the folder of the images.
         annotations_file: COCO instances in JSON.
         batch_size: B.
         size: (H, W) of every sample, or the side of a square.
         scale_range: see `segpaste.datasets.jitter`.
-        hflip_prob: the probability of flipping a photo.
+        hflip_prob: the probability of flipping an image.
         min_area_px: instances with less area after the jitter are dropped, pixels.
         decode_reduced: decode a JPEG at 1/2, 1/4 or 1/8 of its size where the jitter shrinks it at least that much and
-            its sides can be divided so. Several times as fast on large photos; colours differ slightly, masks do not.
+            its sides are divisible. Several times faster on large images; colours differ slightly, masks do not.
         dataset: any map-style dataset of `DenseSample`, of any modality, in place of the two paths.
         options: for `EpochDataLoader`: max_instances, base_seed, shuffle, sampler, drop_last, on_error, num_workers,
             pin_memory, multiprocessing_context, persistent_workers, prefetch_factor, rank, num_replicas.
@@ -282,8 +284,8 @@ def create_coco_dataloader(
         An `EpochDataLoader`.
 
     Raises:
-        DatasetError: the photos' folder or the annotation file is missing or broken.
-        ValueError: an argument out of its range, or both a dataset and paths.
+        DatasetError: the image folder or the annotation file is missing or broken.
+        ValueError: an argument is out of range, or both a dataset and paths are given.
     """
     paths = [path for path in (images_dir, annotations_file) if path is not None]
     if len(paths) != (2 if dataset is None else 0):

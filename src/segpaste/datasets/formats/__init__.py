@@ -1,1 +1,1 @@
-"""Dataset formats: a reader for each, and the writers."""
+"""Readers and writers of dataset formats."""

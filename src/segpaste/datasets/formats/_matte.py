@@ -1,7 +1,7 @@
-"""Colours for the pixels around an object, spread from its own: by averages of ever coarser pictures.
+"""Fill of the pixels around an object with its own colours, by averages of ever coarser images.
 
-Where a mask is soft, the colours outside of it are those of another background, or black. Gortler et al., "The
-Lumigraph", SIGGRAPH 1996, section 3.4.1 (pull-push). Sums of float32 in a fixed order: the same on every machine.
+Pixels outside a soft mask have the colours of another background, or black. Method: pull-push, Gortler et al., "The
+Lumigraph", SIGGRAPH 1996, section 3.4.1. Float32 sums in a fixed order give the same result on every machine.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ Float32 = NDArray[np.float32]
 
 
 def filled_colours(image: UInt8, weights: UInt8) -> UInt8:
-    """Return an image whose pixels without weight have colours of near pixels with weight.
+    """Return an image whose pixels without weight are filled with the colours of near pixels with weight.
 
     Args:
         image: [C, H, W].
-        weights: [H, W], 0 for pixels to be filled; some are above 0. Those keep their colour.
+        weights: [H, W], 0 for pixels to fill, above 0 for pixels that keep their colour; at least one is above 0.
     """
     trusted = weights.astype(np.float32) / np.float32(255)
     filled = [_filled(plane.astype(np.float32), trusted) for plane in image]

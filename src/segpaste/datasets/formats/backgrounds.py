@@ -1,7 +1,7 @@
-"""Images without objects, such as empty rooms or streets, into `DenseSample`: targets that pastes are added to.
+"""Reader of images without objects, such as empty rooms or streets, as targets for pastes.
 
-Join them with annotated photos by `segpaste.datasets.JoinedPhotos`. Not for photos that show objects of your classes
-without annotations: a model learns that these objects are background.
+Join them with annotated images by `segpaste.datasets.JoinedPhotos`. Not for images that show objects of your classes
+without annotations, because a model then learns that these objects are background.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from segpaste.types import DenseSample
 
 
 class BackgroundImages(AnnotatedPhotos):
-    """The images of a folder and its subfolders, sorted by path, one `DenseSample` without instances each.
+    """Images of a folder and its subfolders, sorted by path, one `DenseSample` without instances each.
 
     A sample has image (uint8), rotated by its EXIF orientation, and N = 0 instances with masks. Hidden files and files
-    that are no images by their suffix are left out.
+    without the suffix of an image are left out.
 
     Args:
         images_dir: the folder.
-        transforms: called with every `DenseSample`, returns the one to use instead.
+        transforms: called with each `DenseSample`; its result replaces the sample.
 
     Attributes:
-        class_names: empty, for there are no objects.
-        digest: of the names and sizes of the files, bytes.
+        class_names: empty, because there are no objects.
+        digest: digest of the names and sizes of the files.
 
     Raises:
-        DatasetError: the folder is missing, or holds no image.
+        DatasetError: the folder is missing, or has no image.
     """
 
     class_names: tuple[str, ...] = ()

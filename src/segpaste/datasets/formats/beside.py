@@ -2,9 +2,9 @@
 
     depth/SPLIT/NAME.npy  depth_valid/SPLIT/NAME.png  normals/SPLIT/NAME.npy  intrinsics/SPLIT/NAME.txt
 
-SPLIT is left out where a dataset has none, and in augmented datasets. Depth is float32 in metres, normals are unit
+SPLIT is omitted in datasets without splits and in augmented datasets. Depth is float32 in metres, normals are unit
 vectors right-down-forward, pixel i has its centre at i + 0.5. Without ``intrinsics`` the camera may be in the entry of
-the image. Depth of other units or files is not read: declare it, see `segpaste.datasets.formats.maps`.
+the image. Depth in other units or files is not read; declare it, see `segpaste.datasets.formats.maps`.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _PIXEL_CENTRE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """Adds the fields of the files beside a dataset to its samples.
+    """Function that adds the fields of the files beside a dataset to its samples.
 
     Attributes:
         root: the folder of the dataset.
-        below: the folder of the split in each of `FOLDERS`, empty for none.
-        num_cut: leading folders of a file name that are not in ``root``'s folders.
-        has_depth: there are files of depth.
-        has_normals: there are files of normals.
+        below: the folder of the split in each of `FOLDERS`; empty without splits.
+        num_cut: number of leading folders of a file name that are missing in ``root``'s folders.
+        has_depth: True if there are files of depth.
+        has_normals: True if there are files of normals.
     """
 
     root: Path
@@ -47,12 +47,12 @@ class Beside:
         """Return a sample with the fields of its files.
 
         Args:
-            sample: of the image.
-            file_name: of the image.
+            sample: the sample of the image.
+            file_name: the file name of the image.
             row: the entry of the image.
 
         Raises:
-            DatasetError: a file is missing, is broken, or is of another size than the image.
+            DatasetError: a file is missing or broken, or its size differs from that of the image.
         """
         name = _stem(file_name, self.num_cut)
         fields: dict[str, Any] = {}
@@ -94,15 +94,15 @@ class Beside:
 
 
 def find_beside(root: Path, split: str, photos: AnnotatedPhotos) -> Beside | None:
-    """Find the files of depth and normals beside a dataset by those of its first image; None where it has none.
+    """Find the files of depth and normals beside a dataset by its first image; None if there are none.
 
     Args:
         root: the folder of the dataset.
-        split: the name of the split, empty for none.
+        split: the name of the split; empty without splits.
         photos: its images.
     """
     if isinstance(photos, MapPhotos) or not len(photos) or not any((root / folder).is_dir() for folder in FOLDERS):
-        return None  # where maps lie, their declaration says
+        return None  # their declaration names the folders of maps
     file_name = photos.file_name(0)
     for num_cut in range(len(PurePosixPath(file_name).parts)):
         name = _stem(file_name, num_cut)
@@ -118,7 +118,7 @@ def find_beside(root: Path, split: str, photos: AnnotatedPhotos) -> Beside | Non
 
 
 def unread_folders(root: Path, photos: AnnotatedPhotos) -> list[str]:
-    """Return the folders of depth, normals or cameras beside a dataset that are not read."""
+    """Return the unread folders of depth, normals or cameras beside a dataset."""
     if isinstance(photos, MapPhotos) or photos.beside is not None:
         return []
     return [folder for folder in FOLDERS if (root / folder).is_dir()]
@@ -129,7 +129,7 @@ def _stem(file_name: str, num_cut: int) -> str:
 
 
 def _converted(path: Path, convert: Any, **options: Any) -> Any:
-    """Return what ``convert`` makes of an array, with its errors naming the file."""
+    """Convert an array with ``convert``; errors name the file."""
     try:
         return convert(read_array(path), **options)
     except ValueError as error:

@@ -1,9 +1,9 @@
-"""Brush strokes of Label Studio: RGBA pictures packed into bits, whose opaque pixels are the mask.
+"""Brush strokes of Label Studio: RGBA images packed into bits, whose opaque pixels are the mask.
 
-The packing is that of the JavaScript package ``rle-pack``. Its head has the number of values in 32 bits, the width of a
-value less 1 in 5 bits, and four times the width of a length less 1 in 4 bits. Blocks follow. Each has 1 bit, whether
-one value is repeated; 2 bits, which of the four widths its length has; its length less 1; and then one value, or as
-many as its length. Values go along the rows, four of them a pixel. For the run lengths of COCO use
+The packing is that of the JavaScript package ``rle-pack``. The header has the number of values in 32 bits, the width of
+a value less 1 in 5 bits, and four times the width of a length less 1 in 4 bits. Blocks follow. A block has 1 bit that
+is set if one value is repeated; 2 bits that select one of the four widths for its length; its length less 1; and then
+one value, or as many as its length. Values go along the rows, four for each pixel. For the run lengths of COCO use
 `segpaste.datasets.formats.rle`.
 """
 
@@ -20,7 +20,7 @@ _CHANNELS = 4
 
 
 class _Bits:
-    """Numbers read from bits, one after the other."""
+    """Reader of numbers from consecutive bits."""
 
     def __init__(self, packed: NDArray[np.uint8]) -> None:
         self._bits = np.unpackbits(packed)
@@ -44,14 +44,14 @@ def unpack_brush(packed: Sequence[object], size: Size) -> NDArray[np.bool_]:
     """Return the mask of brush strokes.
 
     Args:
-        packed: bytes as numbers, as the key ``rle`` has them.
-        size: (H, W) of the photo.
+        packed: bytes as numbers, from the key ``rle``.
+        size: (H, W) of the image.
 
     Returns:
         [H, W] bool.
 
     Raises:
-        ValueError: they are no packed picture, or one of another size; the message does not say which file.
+        ValueError: they are not a packed image, or its size differs; the message does not name the file.
     """
     if not all(type(value) is int and 0 <= value <= 255 for value in packed):
         raise ValueError("expected packed brush strokes, a list of bytes, got other values")

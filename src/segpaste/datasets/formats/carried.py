@@ -1,7 +1,7 @@
-"""Keys of a dataset's entries that samples have no field for: licences, sources, attributes, unknown keys.
+"""Keys of a dataset's entries without a field in samples: licences, sources, attributes, unknown keys.
 
-A dataset that is augmented or converted carries them along. Keys that say how pixels or ids are, such as ``bbox``, are
-not among them: they are written anew.
+Augmentation and conversion copy these keys. Keys that depend on pixels or ids, such as ``bbox``, are not among them;
+they are computed again.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from typing import Protocol
 from segpaste.datasets.formats.records import JsonRow
 
 IMAGE_KEYS = frozenset({"id", "file_name", "width", "height"})
-"""Keys of photos that every format has in some form."""
+"""Image keys that exist in every format in some form."""
 LIST_KEYS = frozenset({"neg_category_ids", "not_exhaustive_category_ids"})
-"""The lists of LVIS, which a paste changes; see `segpaste.datasets.FederatedLabels`."""
+"""Lists of LVIS, which a paste changes; see `segpaste.datasets.FederatedLabels`."""
 REGION_KEYS = frozenset({"id", "image_id", "category_id", "segmentation", "bbox", "area", "iscrowd", "ignore"})
-"""Keys of annotations that every format has in some form."""
+"""Annotation keys that exist in every format in some form."""
 POINT_KEYS = frozenset({"keypoints", "num_keypoints"})
 _OWN = "segpaste"
 
 
 class KeepsRows(Protocol):
-    """A dataset that returns its entries as in its files, as `segpaste.datasets.formats.records.AnnotatedPhotos`."""
+    """Dataset that returns the entries of its files, as `segpaste.datasets.formats.records.AnnotatedPhotos` does."""
 
     def image_row(self, index: int) -> JsonRow:
-        """Return the entry of a photo."""
+        """Return the entry of an image."""
         ...
 
     def annotation_rows(self, index: int) -> list[JsonRow]:
-        """Return the entries of a photo's annotations."""
+        """Return the entries of an image's annotations."""
         ...
 
     def tables(self) -> JsonRow:
@@ -38,29 +38,29 @@ class KeepsRows(Protocol):
 
 
 def carried_image(photos: KeepsRows, index: int) -> JsonRow:
-    """Return the keys that the entry of a written photo has from that of its original, such as ``license``.
+    """Return the keys that a written image's entry copies from its original, such as ``license``.
 
-    Written and original photo differ in name and size, and the lists of LVIS follow from what was pasted.
+    Written and original image differ in name and size, and the lists of LVIS depend on the pasted objects.
     """
     return _without(photos.image_row(index), IMAGE_KEYS | LIST_KEYS | {_OWN})
 
 
 def carried_annotations(photos: KeepsRows, index: int) -> dict[int, JsonRow]:
-    """Return the keys that the entry of a written object has from its original: annotation id to keys.
+    """Return the keys that a written object's entry copies from its original, by annotation id.
 
-    They are the same for an object that stays in its photo and for one that is pasted elsewhere.
+    They are the same for an object that stays in its image and for a pasted one.
     """
     rows = photos.annotation_rows(index)
     return {row["id"]: _without(row, REGION_KEYS | POINT_KEYS | {_OWN}) for row in rows if "id" in row}
 
 
 def carried_tables(photos: KeepsRows) -> JsonRow:
-    """Return the tables that a written dataset has from its original, such as ``licenses``; ``info`` is its own."""
+    """Return the tables that a written dataset copies from its original, such as ``licenses``, but not ``info``."""
     return _without(photos.tables(), {"info"})
 
 
 def without_counts(categories: Sequence[JsonRow]) -> list[JsonRow]:
-    """Return categories without the numbers of their objects, which are those of the original, not of its copy."""
+    """Return categories without their object counts, which are those of the original dataset."""
     return [_without(row, {"instance_count", "image_count"}) for row in categories]
 
 

@@ -1,4 +1,4 @@
-"""COCO instances into `DenseSample`: https://cocodataset.org/#format-data, "Object Detection".
+"""Reader of COCO instances: https://cocodataset.org/#format-data, "Object Detection".
 
 For semantic and panoptic maps use `segpaste.datasets.formats.coco_panoptic`; captions are not read.
 """
@@ -16,30 +16,30 @@ from segpaste.datasets.formats.instances import InstancePhotos
 
 
 class CocoDetectionV2(IndexedPhotos, InstancePhotos):
-    """Photos with instances, one `DenseSample` each, in the order of the file's ``images``.
+    """Images with instances, one `DenseSample` each, in the order of the file's ``images``.
 
-    A sample has image (uint8), boxes that fit their masks tightly (not the file's), labels, instance ids 1..N, instance
-    masks, and keypoints where a category names some. Crowd (``iscrowd``) and ignored (``ignore``) regions are no
-    instances. Where the file has any, samples have a crowd mask: the union of their masks, or boxes if a mask is empty.
-    A photo without annotations gives N = 0. An annotation whose mask has no pixel is left out with one warning, and
-    counted in ``num_empty_masks``.
+    A sample has image (uint8), boxes that fit their masks tightly (not those of the file), labels, instance ids 1..N,
+    instance masks, and keypoints if a category names some. Crowd (``iscrowd``) and ignored (``ignore``) regions are not
+    instances. If the file has any, samples have a crowd mask: the union of their masks, or of their boxes where a mask
+    is empty. An image without annotations gives N = 0. Annotations with an empty mask are left out with one warning,
+    and counted in ``num_empty_masks``.
 
-    LVIS files are read too. A photo without ``file_name`` is named by the end of its ``coco_url``, such as
-    ``train2017/000000391895.jpg``. `federated` returns what the photo says about classes without instances.
+    LVIS files are read too. An image without ``file_name`` is named by the end of its ``coco_url``, such as
+    ``train2017/000000391895.jpg``. `federated` returns the classes that were annotated in an image.
 
     Args:
-        images_dir: the folder that the file names of the photos start from.
+        images_dir: the folder to which file names of images are relative.
         annotations_file: the JSON file.
-        transforms: called with every `DenseSample`, returns the one to use instead.
+        transforms: called with each `DenseSample`; its result replaces the sample.
 
     Attributes:
         class_names: the name of each class; labels index it.
-        category_ids: the id that each class has in the file, ascending; these may have gaps, labels have none.
-        keypoint_schema: names of the keypoints; None where there are none.
-        has_crowds: whether samples have a crowd mask.
+        category_ids: the id of each class in the file, ascending; these may have gaps, labels have none.
+        keypoint_schema: names of the keypoints; None without keypoints.
+        has_crowds: True if samples have a crowd mask.
 
     Raises:
-        DatasetError: the folder is missing, or the file is missing, broken or lacks what it must hold.
+        DatasetError: the folder is missing, or the file is missing, broken or incomplete.
     """
 
     category_ids: tuple[int, ...]
@@ -49,19 +49,19 @@ class CocoDetectionV2(IndexedPhotos, InstancePhotos):
         return self._read_records()
 
     def instance_labels(self, index: int) -> tuple[int, ...]:
-        """Return the class of each annotation that is no crowd, from the file alone: no photo or mask is read.
+        """Return the class of each annotation except crowds, from the file alone; no image or mask is read.
 
-        Annotations whose mask has no pixel are included, although they are no instances.
+        Annotations with an empty mask are included, although they are not instances.
         """
         return tuple(self._records.labels(index, instances=True))
 
     def left_out(self, index: int) -> dict[str, int]:
-        """Count the annotations of a photo, once read, that are no instances: ``crowd`` or ignored, ``empty`` masks."""
+        """Count the annotations of a read image that are not instances: ``crowd`` or ignored, ``empty`` masks."""
         num_empty = sum(row_id in self._empty_ids for row_id in self._records.ids(index, crowds=False))
         return {"crowd": len(self._records.ids(index, crowds=True)), "empty": num_empty}
 
     def federated(self, index: int) -> FederatedLabels | None:
-        """Return the classes that were looked for in the photo, or None if the file does not say."""
+        """Return the classes that were annotated in the image, or None if the file does not say."""
         named = self._records.class_lists(self._records.image_row(index))
         if named["negative"] is None:
             return None

@@ -1,7 +1,7 @@
-"""COCO files whose annotations are boxes alone, as exports of object detection projects are.
+"""Reader of COCO files with boxes only, such as exports of object detection projects.
 
-Samples have boxes, and no masks unless ``source.mask_from`` makes some. A file with a segmentation anywhere is one of
-instances, see `segpaste.datasets.formats.coco`.
+Samples have boxes, and no masks unless ``source.mask_from`` makes some. A file with any segmentation is read by
+`segpaste.datasets.formats.coco`.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ Transforms = Callable[[DenseSample], DenseSample]
 
 
 class CocoBoxes(CocoDetectionV2):
-    """Photos with boxes, one `DenseSample` each; see `segpaste.datasets.CocoDetectionV2`.
+    """Images with boxes, one `DenseSample` each; see `segpaste.datasets.CocoDetectionV2`.
 
-    Boxes are those of the file, cut at the border of the photo. Boxes without a pixel are left out with a warning.
+    Boxes are those of the file, clipped to the image. Boxes without a pixel are left out with a warning.
     """
 
     has_masks = False
 
     def annotation_ids(self, index: int) -> tuple[int, ...]:
-        """Return the file's id of each box; instance i is at position i, whatever ``transforms`` keeps."""
+        """Return the id of each box in the file, before ``transforms``; instance i is at position i."""
         return tuple(row["id"] for row, _ in self._boxes(index))
 
     def __getitem__(self, index: int) -> DenseSample:
         """Read one sample.
 
         Raises:
-            DatasetError: its photo cannot be read, or one of its annotations has no box.
+            DatasetError: its image cannot be read, or one of its annotations has no box.
         """
         record = self._records[index]
         size = record["height"], record["width"]
@@ -69,7 +69,7 @@ class CocoBoxes(CocoDetectionV2):
         return union
 
     def _boxes(self, index: int) -> list[tuple[JsonRow, list[float]]]:
-        """Return the entries that are instances, each with its box (x1, y1, x2, y2) in the photo."""
+        """Return the entries of instances, each with its box (x1, y1, x2, y2) in the image."""
         record = self._records[index]
         kept = []
         for row in self.annotation_rows(index):
@@ -98,7 +98,7 @@ class CocoBoxes(CocoDetectionV2):
 
 
 def open_instances(images_dir: Path, file: str | PathLike[str], transforms: Transforms | None) -> CocoDetectionV2:
-    """Open a file of COCO instances: with masks, or with boxes alone if no annotation has a segmentation.
+    """Open a file of COCO instances: with masks, or with boxes only if no annotation has a segmentation.
 
     Raises:
         DatasetError: see `segpaste.datasets.CocoDetectionV2`.
@@ -108,7 +108,7 @@ def open_instances(images_dir: Path, file: str | PathLike[str], transforms: Tran
 
 
 def box_in(value: object, size: tuple[int, int]) -> list[float] | None:
-    """Return a box [x, y, w, h] as (x1, y1, x2, y2), cut at the border of a photo (H, W); None if it is none."""
+    """Return a box [x, y, w, h] as (x1, y1, x2, y2), clipped to an image (H, W); None if it is invalid."""
     if not isinstance(value, list) or len(value) != 4:
         return None
     if not all(isinstance(number, int | float) and abs(number) < 1e9 for number in value):

@@ -1,12 +1,12 @@
-"""COCO's formats by their files: an annotation file beside a folder of photos, and folders that hold both.
+"""Formats of COCO: an annotation file beside a folder of images, and folders that hold both.
 
-FILE.json                              COCO or LVIS instances, COCO panoptic; the photos are given beside it
+FILE.json                              COCO or LVIS instances, COCO panoptic; the images are given beside it
 images/ and annotations.json           as `segpaste augment` writes them
-annotations/instances_train2017.json   with the photos in train2017/
-annotations/lvis_train.json            with the photos in train/
-annotations/panoptic_train2017.json    with its PNG files in annotations/panoptic_train2017/, the photos in train2017/
+annotations/instances_train2017.json   with the images in train2017/
+annotations/lvis_train.json            with the images in train/
+annotations/panoptic_train2017.json    with its PNG files in annotations/panoptic_train2017/, the images in train2017/
 images/, panoptic/ and panoptic.json   as `segpaste augment` writes them
-train/_annotations.coco.json           Roboflow: the photos of a split beside its annotations
+train/_annotations.coco.json           Roboflow: the images of a split beside its annotations
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PANOPTIC_FILE = "panoptic.json"
 
 
 class CocoFile(Format):
-    """An annotation file of COCO instances, COCO panoptic or LVIS; its content tells which."""
+    """Annotation file of COCO instances, COCO panoptic or LVIS, recognised by its content."""
 
     name = "coco-file"
     title = "COCO and LVIS annotation files"
@@ -36,7 +36,7 @@ class CocoFile(Format):
     takes = frozenset({"images_dir", "panoptic_dir"})
 
     def splits(self, path: Path) -> tuple[str, ...] | None:
-        """Return the only split, of a JSON file."""
+        """Return the only split if the path is a JSON file."""
         return (NO_SPLIT,) if path.is_file() and path.suffix == ".json" else None
 
     def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedPhotos:
@@ -61,11 +61,11 @@ class CocoFile(Format):
 
 
 class CocoFolder(Format):
-    """A folder of COCO instances with their photos.
+    """Folder of COCO instances with their images.
 
     Attributes:
-        prefix: of the annotation files of splits.
-        file: of the annotations of a dataset without splits, beside ``images``; None where there is none.
+        prefix: prefix of the annotation files of splits.
+        file: annotation file of a dataset without splits, beside ``images``; None if the format has none.
     """
 
     name = "coco"
@@ -76,7 +76,7 @@ class CocoFolder(Format):
     file: ClassVar[str | None] = COCO_FILE
 
     def splits(self, path: Path) -> tuple[str, ...] | None:
-        """Return ``train`` for a folder of `segpaste augment`, or the splits whose file and photos are there."""
+        """Return ``train`` for a folder of `segpaste augment`, or the splits whose file and images exist."""
         if self._whole(path) is not None:
             return ("train",)
         start = self.prefix.rpartition("/")[2]
@@ -88,13 +88,13 @@ class CocoFolder(Format):
         return self._opened(*self.locate(path, split), options)
 
     def locate(self, path: Path, split: str) -> tuple[Path, Path]:
-        """Return the folder of the photos of a split, and its annotation file."""
+        """Return the folder of the images of a split, and its annotation file."""
         if (file := self._whole(path)) is not None:
             return path / "images", file
         return _photos_of(path, split) or path, path / f"{self.prefix}{split}.json"
 
     def _whole(self, path: Path) -> Path | None:
-        """Return the annotations of a dataset without splits; None where there are none."""
+        """Return the annotation file of a dataset without splits; None if it does not exist."""
         if self.file is None or not ((path / self.file).is_file() and (path / "images").is_dir()):
             return None
         return path / self.file
@@ -104,7 +104,7 @@ class CocoFolder(Format):
 
 
 class LvisFolder(CocoFolder):
-    """A folder of LVIS with its photos, as `segpaste convert` writes it."""
+    """Folder of LVIS with its images, as `segpaste convert` writes it."""
 
     name = "lvis"
     title = "LVIS folders"
@@ -115,7 +115,7 @@ class LvisFolder(CocoFolder):
 
 
 class PanopticFolder(CocoFolder):
-    """A folder of COCO panoptic segments with their photos; the PNG files lie in a folder named as the JSON."""
+    """Folder of COCO panoptic segments with their images; the PNG files are in a folder named like the JSON."""
 
     name = "coco-panoptic"
     title = "COCO panoptic folders"
@@ -129,7 +129,7 @@ class PanopticFolder(CocoFolder):
 
 
 class RoboflowFolder(Format):
-    """Roboflow's export of COCO: each split a folder of photos with their annotations."""
+    """Roboflow's export of COCO, with a folder of images and annotations for each split."""
 
     name = "roboflow"
     title = "Roboflow's COCO exports"
@@ -137,7 +137,7 @@ class RoboflowFolder(Format):
     gives = "masks, or boxes alone; keypoints, crowds"
 
     def splits(self, path: Path) -> tuple[str, ...] | None:
-        """Return the names of the folders; of one split alone its own name."""
+        """Return the names of the folders; for the folder of one split its own name."""
         if (path / ROBOFLOW_FILE).is_file():
             return (path.resolve().name,)
         files = (file for file in path.glob(f"*/{ROBOFLOW_FILE}") if not file.parent.name.startswith("."))
@@ -155,11 +155,11 @@ class RoboflowFolder(Format):
                 yield PurePosixPath(split, file.relative_to(folder).as_posix()), file
 
     def locate(self, path: Path, split: str) -> tuple[Path, Path]:
-        """Return the folder of the photos of a split, and its annotation file."""
+        """Return the folder of the images of a split, and its annotation file."""
         folder = path if (path / ROBOFLOW_FILE).is_file() else path / split
         return folder, folder / ROBOFLOW_FILE
 
 
 def _photos_of(path: Path, split: str) -> Path | None:
-    """Return the folder of the photos of a split; None if it is not there."""
+    """Return the folder of the images of a split; None if it does not exist."""
     return next((folder for folder in (path / split, path / "images" / split) if folder.is_dir()), None)

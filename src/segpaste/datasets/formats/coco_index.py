@@ -1,4 +1,4 @@
-"""The index of a file of COCO instances, or LVIS: which annotations each photo has, and where they are in the file."""
+"""Index of a file of COCO instances or LVIS: the annotations of each image, and their positions in the file."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ _INSTANCE, _CROWD, _IGNORED = 0, 1, 2
 
 @dataclass(frozen=True, slots=True)
 class CocoClasses:
-    """The classes of a file, in ascending order of their ids.
+    """Classes of a file, in ascending order of their ids.
 
     Attributes:
-        ids: in the file.
-        names: of each.
-        has_keypoints: of each, whether it names some.
-        schema: of the keypoints; None where there are none.
-        label_of: the class of each id.
+        ids: ids in the file.
+        names: name of each class.
+        has_keypoints: for each class, True if it names keypoints.
+        schema: schema of the keypoints; None without keypoints.
+        label_of: class of each id.
     """
 
     ids: tuple[int, ...]
@@ -65,7 +65,7 @@ class CocoClasses:
 
     @classmethod
     def read(cls, path: Path, rows: Iterable[JsonRow]) -> CocoClasses:
-        """Read the ``categories`` table; raise `DatasetError` if ids repeat, or names of keypoints are broken."""
+        """Read the ``categories`` table; raise `DatasetError` if ids repeat, or names of keypoints are invalid."""
         categories = class_indices(path, rows)
         found = categories.values()
         return cls(
@@ -78,10 +78,10 @@ class CocoClasses:
 
 
 def make_index(tables: JsonTables, classes: CocoClasses) -> Index:
-    """Read and check all photos and annotations.
+    """Read and check all images and annotations.
 
     Raises:
-        DatasetError: the file is broken, or an annotation refers to a photo or class that is not there.
+        DatasetError: the file is broken, or an annotation refers to a missing image or class.
     """
     path = tables.path
 
@@ -113,7 +113,7 @@ def make_index(tables: JsonTables, classes: CocoClasses) -> Index:
 
 
 def _read_annotations(tables: JsonTables, classes: CocoClasses) -> tuple[dict[str, Column], bool]:
-    """Return columns of the annotations in file order, and whether an instance has a segmentation."""
+    """Return columns of the annotations in file order, and whether any instance has a segmentation."""
     parts: dict[str, list[Column]] = {name: [] for name in ("ids", "image_ids", "category_ids")}
     parts |= {"labels": [np.zeros(0, np.int32)], "kinds": [np.zeros(0, np.uint8)]}
     has_masks = False
@@ -145,16 +145,16 @@ def _kind_of(path: Path, row: JsonRow) -> int:
 
 
 def _points_of(path: Path, row: JsonRow, label: int, classes: CocoClasses) -> CocoPoints | None:
-    """Return the keypoints of an instance, None where its class has none; raise `DatasetError` if they are broken."""
+    """Return the keypoints of an instance, None if its class has none; raise `DatasetError` if they are invalid."""
     return checked_points(path, row, classes.schema) if label >= 0 and classes.has_keypoints[label] else None
 
 
 class CocoRecords(IndexedRecords):
-    """The photos of a file of instances.
+    """Images of a file of instances.
 
     A record has the keys of the ``images`` table, ``file_name``, and lists of ``annotations`` (``id``, ``label``,
     ``segmentation``, ``keypoints``), of ``crowds`` (``ignored`` and ``box`` instead of keypoints), and of the classes
-    that the photo names as ``negative`` and ``not_exhaustive``.
+    that the image names as ``negative`` and ``not_exhaustive``.
     """
 
     def __init__(self, file: AnnotationFile, index: Index, classes: CocoClasses) -> None:
@@ -183,7 +183,7 @@ class CocoRecords(IndexedRecords):
         }
 
     def class_lists(self, image: JsonRow) -> dict[str, list[int] | None]:
-        """Return the classes that a photo's entry names as ``negative`` (None: it does not) and ``not_exhaustive``."""
+        """Return the classes that an image's entry lists as ``negative`` (None without) and ``not_exhaustive``."""
         negative, not_exhaustive = (
             class_list(self._file.path, image, key, self._classes.label_of)
             for key in ("neg_category_ids", "not_exhaustive_category_ids")
@@ -191,17 +191,17 @@ class CocoRecords(IndexedRecords):
         return {"negative": negative, "not_exhaustive": not_exhaustive or []}
 
     def annotation_rows(self, index: int) -> list[JsonRow]:
-        """Decode the entries of a photo's annotations, in file order."""
+        """Decode the entries of an image's annotations, in file order."""
         columns = zip(*(self._column(name, index) for name in ("starts", "lengths", "ids")), strict=True)
         return [self._file.row(start, start + length, int(row_id)) for start, length, row_id in columns]
 
     def labels(self, index: int, *, instances: bool) -> list[int]:
-        """Return the classes of a photo's annotations: of those that are no crowds, or of all."""
+        """Return the classes of an image's annotations; with ``instances`` those of instances only."""
         labels, kinds = self._column("labels", index), self._column("kinds", index)
         return [label for label, kind in zip(labels, kinds, strict=True) if kind == _INSTANCE or not instances]
 
     def ids(self, index: int, *, crowds: bool) -> list[int]:
-        """Return the ids of a photo's crowds and ignored regions, or of its other annotations."""
+        """Return the ids of an image's instances; with ``crowds`` those of its crowds and ignored regions instead."""
         ids, kinds = self._column("ids", index), self._column("kinds", index)
         return [int(row_id) for row_id, kind in zip(ids, kinds, strict=True) if (kind != _INSTANCE) == crowds]
 

@@ -1,7 +1,7 @@
 """Keypoints of COCO files: https://cocodataset.org/#format-data, "Keypoint Detection".
 
-A category names its ``keypoints`` and joins them in a ``skeleton`` of pairs that count from 1; an annotation has
-``keypoints`` [x1, y1, v1, x2, ...], where x and y are whole pixels. The centre of pixel i is at i + 0.5 in samples.
+A category names its ``keypoints`` and joins them in a ``skeleton`` of pairs that count from 1. An annotation has
+``keypoints`` [x1, y1, v1, x2, ...], where x and y are whole pixels. In samples the centre of pixel i is at i + 0.5.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _FARTHEST = 1e6  # pixels
 
 
 def read_schema(path: Path, categories: Iterable[JsonRow]) -> KeypointSchema | None:
-    """Return the keypoints of a file's categories, with the first skeleton; left and right swap in a mirror.
+    """Return the keypoint schema of a file's categories, with the first skeleton; flips swap left and right.
 
-    None where no category has keypoints, or, with a warning, where categories have different ones. A skeleton that is
-    none is left out with a warning.
+    Return None if no category has keypoints, or, with a warning, if categories have different keypoints. An invalid
+    skeleton is left out with a warning.
 
     Raises:
-        DatasetError: the names of a category are no list of names, each once.
+        DatasetError: the keypoints of a category are not a list of unique names.
     """
     rows = [row for row in categories if row.get("keypoints")]
     found: list[KeypointSchema] = []
@@ -57,7 +57,7 @@ def read_schema(path: Path, categories: Iterable[JsonRow]) -> KeypointSchema | N
 
 
 def _skeleton(path: Path, categories: Iterable[JsonRow], num_points: int) -> tuple[Pair, ...]:
-    """Return the first skeleton, from 0; nothing, with a warning, where it is none."""
+    """Return the first skeleton, counted from 0; empty, with a warning, if it is invalid."""
     pairs = next((row["skeleton"] for row in categories if row.get("skeleton")), ())
     is_one = isinstance(pairs, list | tuple) and all(
         isinstance(pair, list | tuple)
@@ -77,10 +77,10 @@ def _skeleton(path: Path, categories: Iterable[JsonRow], num_points: int) -> tup
 
 
 def checked_points(path: Path, annotation: JsonRow, schema: KeypointSchema | None) -> CocoPoints | None:
-    """Return what an annotation says of its keypoints, [3 P] numbers; None where it says nothing.
+    """Return the keypoints of an annotation, [3 P] numbers; None if it has none.
 
     Raises:
-        DatasetError: it has another number of values, or a v that is not 0, 1 or 2.
+        DatasetError: the number of values is wrong, or a v is not 0, 1 or 2.
     """
     points: CocoPoints | None = annotation.get("keypoints")
     if schema is None or not points:
@@ -97,7 +97,7 @@ def checked_points(path: Path, annotation: JsonRow, schema: KeypointSchema | Non
 
 
 def keypoints_of(rows: Sequence[CocoPoints | None], schema: KeypointSchema, canvas_size: Size) -> Tensor:
-    """Return the keypoints of instances, [N, P, 3] float32: zero for one that has none, and outside of the photo."""
+    """Return the keypoints of instances, [N, P, 3] float32; zero if missing or outside of the image."""
     nothing = [0.0] * (3 * schema.num_points)
     found = torch.tensor([row or nothing for row in rows], dtype=torch.float64).reshape(-1, schema.num_points, 3)
     found[..., :2] += 0.5
@@ -107,7 +107,7 @@ def keypoints_of(rows: Sequence[CocoPoints | None], schema: KeypointSchema, canv
 
 
 def through_window(keypoints: Tensor, schema: KeypointSchema, window: Window) -> Tensor:
-    """Return the keypoints [N, P, 3] of a picture as a window shows them."""
+    """Return the keypoints [N, P, 3] of an image in the frame of a window."""
     if not keypoints.numel():
         return keypoints
 
@@ -133,7 +133,7 @@ def keypoint_rows(keypoints: Tensor) -> list[dict[str, Any]]:
 
 
 def _coordinate(edge: float) -> int | float:
-    """Return the place of a pixel with the fewest decimals that are read as the same float32."""
+    """Return a pixel coordinate with the fewest decimals that give the same float32."""
     for decimals in range(8):
         place = round(edge - 0.5, decimals)
         if np.float32(place + 0.5) == edge:

@@ -1,7 +1,7 @@
-"""COCO panoptic segmentation into `DenseSample`: https://cocodataset.org/#format-data, "Panoptic Segmentation".
+"""Reader of COCO panoptic segmentation: https://cocodataset.org/#format-data, "Panoptic Segmentation".
 
-A segment's id is written in the colours of a PNG, R + 256 G + 65536 B, and described in the JSON. Segment ids
-exist only in these files: a sample has class ids and instance ids.
+The id of a segment is stored in the colours of a PNG, R + 256 G + 65536 B, and described in the JSON. Segment ids
+exist only in these files; a sample has class ids and instance ids.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from segpaste.types import IGNORE_INDEX, DenseSample
 
 @dataclass(frozen=True, slots=True)
 class CocoPanopticSchema:
-    """The classes of a panoptic dataset; a `segpaste.types.PanopticSchema`.
+    """Classes of a panoptic dataset, a `segpaste.types.PanopticSchema`.
 
     Attributes:
         class_names: the name of each class.
-        class_is_thing: whether the class has instances.
+        class_is_thing: for each class, True if it has instances.
         ignore_index: the semantic class of unlabelled pixels.
-        max_instances_per_image: more instances than this in one photo are an error.
+        max_instances_per_image: more instances than this in one image are an error.
     """
 
     class_names: tuple[str, ...]
@@ -50,31 +50,31 @@ class CocoPanopticSchema:
 
 
 class CocoPanoptic(IndexedPhotos):
-    """Photos with panoptic maps, one `DenseSample` each, in the order of the file's ``images``.
+    """Images with panoptic maps, one `DenseSample` each, in the order of the file's ``images``.
 
     A sample has image (uint8), semantic map, panoptic map, and for its things boxes, labels, instance ids 1..N and
-    instance masks. Pixels of no segment (id 0) and of crowd segments are ignored: semantic 255, panoptic 0; where the
-    file has crowd segments, a crowd mask shows them. Labels and semantic map share one id space.
+    instance masks. Pixels without a segment (id 0) and of crowd segments are ignored: semantic 255, panoptic 0. If the
+    file has crowd segments, samples have a crowd mask. Labels and semantic map share one id space.
 
-    Images without an annotation are left out, as in other readers of this format: a map that is void everywhere would
-    train nothing. One warning says so, and ``num_unannotated_images`` counts them.
+    Images without an annotation are left out with one warning, as in other readers of this format, because a map of
+    void pixels trains nothing. ``num_unannotated_images`` counts them.
 
     Args:
-        images_dir: the folder of the photos.
+        images_dir: the folder of the images.
         panoptic_json: the JSON file.
         panoptic_dir: the folder of the PNG files.
-        transforms: called with every `DenseSample`, returns the one to use instead.
-        max_instances_per_image: more things than this in one photo are an error.
+        transforms: called with each `DenseSample`; its result replaces the sample.
+        max_instances_per_image: more things than this in one image are an error.
 
     Attributes:
-        schema: which classes are things and which are stuff.
+        schema: thing and stuff classes.
         class_names: the name of each class.
-        category_ids: the id that each class has in the file, ascending; these may have gaps, classes have none.
-        has_crowds: whether samples have a crowd mask.
+        category_ids: the id of each class in the file, ascending; these may have gaps, classes have none.
+        has_crowds: True if samples have a crowd mask.
 
     Raises:
-        DatasetError: a folder is missing, the file is missing, broken or lacks what it must hold, no image has an
-            annotation, or there are more than 255 classes.
+        DatasetError: a folder is missing, the file is missing, broken or incomplete, no image has an annotation, or
+            there are more than 255 classes.
     """
 
     schema: CocoPanopticSchema
@@ -107,19 +107,19 @@ class CocoPanoptic(IndexedPhotos):
         return self._records.num_unannotated
 
     def annotation_ids(self, index: int) -> tuple[int, ...]:
-        """Return the file's segment ids of the instances; position i has instance id i + 1, before ``transforms``."""
+        """Return the segment ids of the instances, before ``transforms``; instance id i + 1 is at position i."""
         return tuple(segment["id"] for segment in self._records[index]["segments"] if segment["instance_id"])
 
     def instance_labels(self, index: int) -> tuple[int, ...]:
-        """Return the class of each thing, from the file alone: no photo or map is read."""
+        """Return the class of each thing, from the file alone; no image or map is read."""
         return tuple(self._records.labels(index))
 
     def left_out(self, index: int) -> dict[str, int]:
-        """Count the ``crowd`` segments of a photo, which are left out; other stuff segments do not count."""
+        """Count the ``crowd`` segments of an image, which are left out; stuff segments are not counted."""
         return {"crowd": sum(segment["crowd"] for segment in self._records[index]["segments"])}
 
     def crowds(self, index: int) -> list[Crowd]:
-        """Return the crowd segments of a photo, each by itself, before ``transforms``."""
+        """Return the crowd segments of an image separately, before ``transforms``."""
         record = self._records[index]
         numbered = [(n, row) for n, row in enumerate(record["segments"], start=1) if row["crowd"]]
         if not numbered:
@@ -128,7 +128,7 @@ class CocoPanoptic(IndexedPhotos):
         return [Crowd(row["id"], row["class"], False, segment_map == n) for n, row in numbered]
 
     def map_row(self, index: int) -> JsonRow:
-        """Return the entry of a photo's segment map as in the file, without its ``segments_info``."""
+        """Return the entry of an image's segment map as in the file, without its ``segments_info``."""
         row = self._records.map_row(index)
         return {key: value for key, value in row.items() if key != "segments_info"}
 
@@ -177,7 +177,7 @@ class CocoPanoptic(IndexedPhotos):
         )
 
     def _read_segment_map(self, record: JsonRow) -> NDArray[np.int64]:
-        """Return each pixel's position in the segment list, from 1, or 0 if it belongs to no segment: [H, W] int64."""
+        """Return the position of each pixel in the segment list, from 1, or 0 without a segment: [H, W] int64."""
         path = self.panoptic_dir / record["map"]
         red, green, blue = read_rgb(path, (record["height"], record["width"])).numpy().astype(np.int64)
         found, inverse = np.unique(red + 256 * green + 65536 * blue, return_inverse=True)

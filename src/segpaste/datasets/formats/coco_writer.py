@@ -1,15 +1,15 @@
-"""`DenseSample` into a dataset on disk, in the forms of https://cocodataset.org/#format-data.
+"""Writer of `DenseSample` to a dataset on disk, in the forms of https://cocodataset.org/#format-data.
 
-One sample becomes pixel files and rows; rows become tables, streamed, so that a dataset need not fit into memory:
+A sample is written as pixel files and rows. Rows are streamed into tables, so a dataset need not fit into memory:
 
-    images/NAME.png        the photo, or on request NAME.jpg, whose pixels are not exact
+    images/NAME.png        the image, or on request NAME.jpg, which is lossy
     annotations.json       instances, as compressed run lengths
     panoptic.json          segments
 
-The folders of `LAYOUT` hold panoptic ids, depth (metres where the sample is metric), normals and cameras.
+The folders of `LAYOUT` hold panoptic ids, depth (in metres if the sample is metric), normals and cameras.
 
-Each file appears under its name when it is whole and on the disk, and the same sample gives the same bytes. A semantic
-map is written as part of the panoptic form only.
+A file gets its name only when it is complete and on the disk. The same sample gives the same bytes. A semantic map is
+written only as part of the panoptic form.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ LAYOUT: Mapping[str, str] = {
     "normals": "normals/NAME.npy: float32 [H, W, 3], x right, y down, z forward, zero where invalid",
     "intrinsics": "intrinsics/NAME.txt: camera matrix in pixels, three lines; the first pixel has its centre at 0.5",
 }
-"""The folders beside ``images``, in words for the ``info`` of the tables."""
+"""Descriptions of the folders beside ``images``, for the ``info`` of the tables."""
 
 _SEGMENT_ID_STEP = 0x9E3779  # odd, so that multiples of it modulo 2**24 are distinct, and spread over the colours
 
@@ -52,8 +52,8 @@ class SampleRows:
 
     Attributes:
         image: its entry in ``images``.
-        annotations: its instances, still without ``id``.
-        segments: its ``segments_info``, None where the sample is not panoptic.
+        annotations: its instances, without ``id``.
+        segments: its ``segments_info``; None if the sample is not panoptic.
         map: its entry in the panoptic ``annotations`` without the segments; None for the usual one.
     """
 
@@ -81,26 +81,27 @@ def write_sample(
     """Write the pixel files of one sample and return its rows.
 
     Args:
-        folder: the dataset's folder; missing folders in it are made.
-        image_id: its id, which also names its files.
+        folder: the dataset's folder; missing subfolders are created.
+        image_id: its id, which is also the name of its files.
         sample: a sample with instance masks and a uint8 RGB image, without padding.
-        categories: the category of each class, in the order of the classes; with ``isthing`` where it is panoptic.
-        image_format: ``png`` keeps every pixel.
+        categories: the category of each class, in the order of the classes; with ``isthing`` if it is panoptic.
+        image_format: ``png`` is lossless.
         provenance: for each instance, the value of the key ``segpaste`` in its rows.
         carried: for each instance, further keys of its rows, see `segpaste.datasets.formats.carried`.
         crowds: the original regions of ``sample.crowd_mask``, each with its ``provenance``; the visible part of each
-            becomes a row. A key ``carried`` of that has further keys of the row.
+            becomes a row. The key ``carried`` of ``provenance`` has further keys of the row.
         image_extra: further keys of the image's entry.
-        images: the folder of the photo, relative to the dataset's.
-        boxes_only: take a sample without masks, too; its rows have boxes and no segmentation.
-        write: writes the content of one file, a `segpaste.workspace.WholeFiles.write` for many samples at once.
+        images: the folder of the image, relative to the dataset's.
+        boxes_only: accept a sample without masks, too; its rows have boxes and no segmentation.
+        write: function that writes the content of one file; `segpaste.workspace.WholeFiles.write` for many samples at
+            once.
 
     Returns:
-        The rows. Boxes are [x, y, w, h] and, like areas, exactly those of the masks.
+        The rows. Boxes, [x, y, w, h], and areas are exactly those of the masks.
 
     Raises:
         ValueError: the sample has no masks, or its image is not uint8 RGB.
-        OSError: a file cannot be written; no file is left half-written under its name.
+        OSError: a file cannot be written; no incomplete file remains under its name.
     """
     has_masks = sample.instance_masks is not None or boxes_only
     if not has_masks or sample.image.shape[0] != 3 or sample.image.is_floating_point():
@@ -164,7 +165,7 @@ def crowds_left(sample: DenseSample, crowds: Crowds) -> Crowds:
 
 
 def _keys_of(origin: JsonRow) -> JsonRow:
-    """Return the further keys of the row of a crowd, whose ``carried`` are keys of their own."""
+    """Return the further keys of a crowd's row: those of ``carried``, and the others under ``segpaste``."""
     rest = {key: value for key, value in origin.items() if key != "carried"}
     return {**origin.get("carried", {}), **({"segpaste": rest} if rest or "carried" not in origin else {})}
 
@@ -187,7 +188,7 @@ def _region(mask: NDArray[np.bool_]) -> JsonRow:
 def panoptic_segments(
     sample: DenseSample, categories: Sequence[JsonRow], more: Sequence[JsonRow], crowds: Crowds
 ) -> tuple[NDArray[np.int64], list[JsonRow]]:
-    """Return the segment ids, [H, W] int64, 0 where unlabelled, and ``segments_info``: things, stuff, crowds."""
+    """Return the segment ids, [H, W] int64, 0 if unlabelled, and ``segments_info``: things, stuff, crowds."""
     assert sample.panoptic_map is not None
     assert sample.semantic_map is not None
     assert sample.instance_ids is not None
@@ -219,7 +220,7 @@ def encode_mask(mask: NDArray[np.bool_]) -> JsonRow:
 
 
 def tight_xywh(mask: NDArray[np.bool_]) -> list[int]:
-    """Return the box of a mask [H, W] as [x, y, width, height] in pixels, zeros where it is empty."""
+    """Return the box of a mask [H, W] as [x, y, width, height] in pixels, zeros if it is empty."""
     rows, cols = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
     if not rows.size:
         return [0, 0, 0, 0]
@@ -234,13 +235,13 @@ def write_tables(
     instances_file: str = "annotations.json",
     others: Mapping[str, Any] | None = None,
 ) -> list[Path]:
-    """Write the instances, and ``panoptic.json`` where the samples are panoptic, and return the paths.
+    """Write the instances, and ``panoptic.json`` if the samples are panoptic, and return the paths.
 
-    ``rows`` is called for each table that is written, and gives the rows of all samples in order. ``others`` are
-    further keys of the files, such as ``licenses``.
+    ``rows`` is called for each written table and returns the rows of all samples in order. ``others`` are further keys
+    of the files, such as ``licenses``.
 
     Raises:
-        OSError: a file cannot be written; none is left half-written.
+        OSError: a file cannot be written; no incomplete file remains.
     """
 
     def write(name: str, annotations: Iterable[JsonRow]) -> Path:
@@ -272,7 +273,7 @@ def panoptic_row(row: SampleRows) -> JsonRow:
 
 
 def json_lines(tables: Mapping[str, Any]) -> Iterator[bytes]:
-    """Yield the text of a JSON object, one row of a table per line; iterators are consumed as they go."""
+    """Yield the text of a JSON object, one row of a table per line; iterators are consumed lazily."""
     opening = "{"
     for name, value in tables.items():
         yield f"{opening}{json.dumps(name)}: ".encode()

@@ -1,7 +1,7 @@
-"""From how a dataset stores maps to how samples hold them: the ignore value, depth units, the frame of normals.
+"""Conversion of stored maps to the conventions of samples: the ignore value, depth units, the frame of normals.
 
-Nothing here guesses: what a file means is said by the caller, and a value that contradicts it is an error. Not a
-reader: decode the file with Pillow, NumPy or OpenCV first, without a conversion of values on the way.
+Nothing is guessed: the caller states the meaning of the values, and a value that contradicts it is an error. Not a
+reader: decode the file with Pillow, NumPy or OpenCV first, without converting its values.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from torch import Tensor
 from segpaste.types import IGNORE_INDEX, SemanticMap
 
 _TOWARDS = {"right": (0, 1), "left": (0, -1), "down": (1, 1), "up": (1, -1), "forward": (2, 1), "backward": (2, -1)}
-"""Our axis and the sign on it: x right, y down, z forward."""
+"""Axis of our frame and the sign on it: x right, y down, z forward."""
 
 _LENGTH_TOLERANCE = 0.1  # 8 bits per component leave a length within 0.014 of 1; (-1, -1, -1) has 1.73
 
 
 def convert_semantic(values: ArrayLike, *, void: int | Collection[int] = (), first_class: int = 0) -> SemanticMap:
-    """A label picture as a semantic map, whose ignored pixels are 255.
+    """Convert a label image to a semantic map, whose ignored pixels are 255.
 
     Args:
         values: [H, W] integers, as stored.
-        void: every value that stands for no class (or the one that does), such as 11 (CamVid), 0 (ADE20K) or -1.
-        first_class: the stored value of class 0; 1 where 0 is void.
+        void: the value or values without a class, such as 11 (CamVid), 0 (ADE20K) or -1.
+        first_class: the stored value of class 0; 1 if 0 is void.
 
     Returns:
-        [H, W] int64: classes from 0, 255 where void.
+        [H, W] int64: classes from 0, 255 for void.
 
     Raises:
-        ValueError: not [H, W] integers, or a pixel that is neither void nor a class in 0..254.
+        ValueError: the values are not [H, W] integers, or a pixel is neither void nor a class in 0..254.
     """
     stored = _plain(values)
     voids = [void] if isinstance(void, int) else sorted(void)
@@ -60,7 +60,7 @@ def convert_semantic(values: ArrayLike, *, void: int | Collection[int] = (), fir
 def convert_depth(
     values: ArrayLike, *, metres_per_unit: float, invalid: Collection[float] = ()
 ) -> tuple[Tensor, Tensor]:
-    """A depth picture in metres, with its validity.
+    """Convert a depth map to metres, with its validity.
 
     Depth is the distance along the optical axis, not along the ray. NaN, infinite, zero and negative values are
     always invalid.
@@ -74,7 +74,7 @@ def convert_depth(
         Depth [1, H, W] float32 in metres, 0 where invalid, and validity [1, H, W] bool.
 
     Raises:
-        ValueError: not [H, W] numbers, or a unit that is not a positive number.
+        ValueError: the values are not [H, W] numbers, or the unit is not a positive number.
     """
     stored = _plain(values)
     if stored.ndim != 2 or stored.dtype.kind not in "iuf":
@@ -82,29 +82,29 @@ def convert_depth(
     if not (math.isfinite(metres_per_unit) and metres_per_unit > 0):
         raise ValueError(f"convert_depth: expected metres_per_unit > 0, got {metres_per_unit}; 0.001 for millimetres")
     wide = stored.astype(np.float64)
-    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and so invalid
+    with np.errstate(over="ignore"):  # values beyond float32 become infinite, and so invalid
         metres = (wide * metres_per_unit).astype(np.float32)
     valid = np.isfinite(metres) & (metres > 0) & ~np.isin(stored, np.array(list(invalid), stored.dtype))
     return torch.from_numpy(np.where(valid, metres, np.float32(0)))[None], torch.from_numpy(valid)[None]
 
 
 def convert_normals(values: ArrayLike, *, axes: tuple[str, str, str]) -> Tensor:
-    """A picture of normals in our camera frame: x right, y down, z forward, unit vectors.
+    """Convert a map of normals to unit vectors in our camera frame: x right, y down, z forward.
 
-    A vector whose length is not 1 within a tenth is invalid: NaN, zero, markers such as (-1, -1, -1), and the averages
-    that smoothing leaves at edges.
+    A vector whose length differs from 1 by more than a tenth is invalid: NaN, zero, markers such as (-1, -1, -1), and
+    averages at smoothed edges.
 
     Args:
         values: [H, W, 3], as stored: floats in -1..1, or uint8 or uint16 where 0 stands for -1 and the largest value
             for 1.
-        axes: where each stored component points, of right/left, up/down and forward/backward. OpenGL's, Blender's
-            and ClearGrasp's is ``("right", "up", "backward")``, OpenCV's and ours is ``("right", "down", "forward")``.
+        axes: direction of each stored component: right or left, up or down, forward or backward. OpenGL, Blender and
+            ClearGrasp use ``("right", "up", "backward")``, OpenCV and segpaste ``("right", "down", "forward")``.
 
     Returns:
         [3, H, W] float32, zero where invalid.
 
     Raises:
-        ValueError: another shape or dtype, or axes that are no frame.
+        ValueError: the shape or dtype is wrong, or the axes are not a frame.
     """
     stored = _plain(values)
     if stored.ndim != 3 or stored.shape[2] != 3 or stored.dtype.kind not in "fu":
@@ -129,10 +129,10 @@ def convert_normals(values: ArrayLike, *, axes: tuple[str, str, str]) -> Tensor:
 
 
 def _plain(values: ArrayLike) -> NDArray[Any]:
-    """An array whose every value counts.
+    """Return the values as a plain array.
 
     Raises:
-        ValueError: a masked array, whose mask would be lost.
+        ValueError: it is a masked array, whose mask would be lost.
     """
     if isinstance(values, np.ma.MaskedArray):
         raise ValueError("expected a plain array, got a masked one; fill it with a value that is void or invalid")

@@ -1,10 +1,10 @@
-"""Cut-outs, pictures of one object with transparency, into `DenseSample`: for banks of rendered or generated objects.
+"""Reader of cut-outs, images of one object with transparency, for banks of rendered or generated objects.
 
     cutouts/cup/red_001.png
     cutouts/cup/studio/b.webp
     cutouts/zebra/7.tif
 
-The first folder is the class. Not for photos with annotations: `segpaste.bank.build_bank` cuts out their objects.
+The first folder is the class. Not for images with annotations, whose objects `segpaste.bank.build_bank` cuts out.
 """
 
 from __future__ import annotations
@@ -30,41 +30,41 @@ from segpaste.datasets.formats.size_priors import EVERY_CLASS, size_at
 from segpaste.types import DenseSample
 
 OTHER_SUFFIXES = frozenset({".csv", ".json", ".md", ".txt", ".xml", ".yaml", ".yml", ".db", ".ini"})
-"""Files that lie beside pictures and are left out without a word: tables, notes, and what systems leave behind."""
+"""Suffixes of other files beside cut-outs, left out without a warning: tables, notes, files of operating systems."""
 
 Box = tuple[int, int, int, int]
 
 
 class CutOuts(AnnotatedPhotos):
-    """The pictures of a folder of classes, sorted by path, one `DenseSample` with one instance each.
+    """Cut-outs of a folder of class folders, sorted by path, one `DenseSample` with one instance each.
 
     The mask is where alpha is at least ``alpha_threshold``. Pixels with less alpha get the colours of their neighbours
-    in the mask, so that no filter mixes the unseen colour behind them into the object's edge. A frame of one pixel is
-    added: an object that fills its picture is whole, and none touches the border. Pictures with 16 bits per channel
-    are read with 8. Colours are not premultiplied, as PNG and WebP define; Pillow divides those of TIFF.
+    in the mask, so that no filter mixes the hidden colour behind them into the object's edge. A frame of one pixel is
+    added, so that no object touches the border. Images with 16 bits per channel are read with 8. Colours are not
+    premultiplied, as PNG and WebP define; Pillow divides those of TIFF.
 
-    The heads of all files are read at construction. A file with more than one frame, without transparency or in no
-    class folder is an error, and so is, once it is decoded, one that is broken, opaque or empty.
+    The headers of all files are read at construction. A file with more than one frame, without transparency or outside
+    of the class folders is an error. A file that is broken, opaque or empty is an error when it is decoded.
 
     Args:
         folder: the folder of the class folders.
-        alpha_threshold: alpha of the object at least, above 0, up to 1 for opaque.
-        sizes: for each class the quantiles of the object's size, ascending, at least one; see
-            `segpaste.datasets.formats.size_priors`. ``"*"`` is for the classes that are not named. A bank then keeps
-            this size as the original one, for ``source.relative_to="photo"``. By default that is the picture's own.
-        image_size: (H, W) of the images that ``sizes`` are relative to, pixels: about that of the images that objects
-            are pasted into.
-        skip_unreadable: skip what would be an error, with one warning, and count it in `left_out`.
+        alpha_threshold: minimum alpha of the object, above 0 and up to 1, which is opaque.
+        sizes: for each class, at least one ascending quantile of the object's size; see
+            `segpaste.datasets.formats.size_priors`. ``"*"`` is for all other classes. A bank then stores this size as
+            the original one, for ``source.relative_to="photo"``. By default the cut-out's own size is used.
+        image_size: (H, W) of the images that ``sizes`` are relative to, pixels: about the size of the images that
+            objects are pasted into.
+        skip_unreadable: skip files that would be errors, with one warning, and count them in `left_out`.
 
     Attributes:
         class_names: the class folders, sorted; labels index it.
-        num_other_files: files that are left out because their suffix is not that of a picture.
-        digest: of the names and sizes of the files and of the options.
+        num_other_files: number of files left out because they have no suffix of an image.
+        digest: digest of the names and sizes of the files and of the options.
 
     Raises:
-        DatasetError: the folder is missing, has no pictures in class folders, or has files that are no cut-outs; or a
+        DatasetError: the folder is missing, has no images in class folders, or has files that are not cut-outs; or a
             class has no size.
-        ValueError: ``alpha_threshold`` or ``image_size`` is out of its range.
+        ValueError: ``alpha_threshold`` or ``image_size`` is out of range.
     """
 
     class_names: tuple[str, ...]
@@ -90,16 +90,16 @@ class CutOuts(AnnotatedPhotos):
         super().__init__(folder, folder)
 
     def annotation_ids(self, index: int) -> tuple[int, ...]:
-        """Return the number of the picture, which is the id of its only instance."""
+        """Return the number of the cut-out, which is the id of its only instance."""
         return (self.image_id(index),)
 
     def instance_labels(self, index: int) -> tuple[int, ...]:
-        """Return the class of the picture, from its folder."""
+        """Return the class of the cut-out, from its folder."""
         record = self._records[index]
         return () if record["fault"] else (record["label"],)
 
     def left_out(self, index: int) -> dict[str, int]:
-        """Return 1 as ``unreadable`` for a picture that was skipped."""
+        """Return 1 as ``unreadable`` for a skipped cut-out."""
         return {"unreadable": 1} if self._records[index]["id"] in self._skipped else {}
 
     def crowds(self, index: int) -> list[Crowd]:
@@ -107,15 +107,15 @@ class CutOuts(AnnotatedPhotos):
         return []
 
     def photo_frame(self, index: int, box: Box) -> tuple[tuple[int, int], tuple[int, int]] | None:
-        """Return the photo that a picture stands for; None without ``sizes``.
+        """Return the size and scale of the original image that a cut-out stands for; None without ``sizes``.
 
         Args:
-            index: of the picture.
-            box: of the object in the sample, xyxy, pixels.
+            index: index of the cut-out.
+            box: box of the object in the sample, xyxy, pixels.
 
         Returns:
-            The photo's size (H, W), and its pixels for one of the picture's, as (num, den), so that the object has the
-            size in it that is drawn for its class by its path.
+            The (H, W) of the original image, and its pixels per pixel of the cut-out as (num, den). The size of the
+            object in it is drawn from ``sizes``, and depends only on the class and the path.
         """
         record = self._records[index]
         if self.sizes is None:
@@ -127,7 +127,7 @@ class CutOuts(AnnotatedPhotos):
 
     @cached_property
     def _skipped(self) -> set[int]:
-        """The pictures that this process has skipped so far."""
+        """Indices of the cut-outs that this process has skipped."""
         return set()
 
     def _read_records(self) -> PackedRecords:
@@ -166,7 +166,7 @@ class CutOuts(AnnotatedPhotos):
             )
 
     def _tell(self, faults: Sequence[str]) -> None:
-        """Raise or warn of files that are no cut-outs."""
+        """Raise an error, or warn, if files are not cut-outs."""
         if not faults:
             return
         first = "; ".join(faults[:5]) + (f"; and {len(faults) - 5:,} more" if len(faults) > 5 else "")
@@ -200,17 +200,17 @@ def read_cutout(path: Path, alpha_threshold: float) -> tuple[NDArray[np.uint8], 
     """Read a cut-out, with a frame of one pixel.
 
     Returns:
-        Colours uint8 [3, H + 2, W + 2], filled up outside of the object, and mask bool [H + 2, W + 2].
+        Colours uint8 [3, H + 2, W + 2], filled outside of the object, and mask bool [H + 2, W + 2].
 
     Raises:
-        DatasetError: the file is missing or broken, is opaque, or no pixel has alpha enough.
+        DatasetError: the file is missing, broken or opaque, or no pixel has enough alpha.
     """
     try:
         with Image.open(path) as picture:
             values = np.array(ImageOps.exif_transpose(picture).convert("RGBA"))
     except FileNotFoundError:
         raise DatasetError(f"{path}: expected a picture, found no such file; check the folder") from None
-    except Exception as error:  # what Pillow raises for a broken file depends on the format
+    except Exception as error:  # Pillow's errors for broken files depend on the format
         raise DatasetError(f"{path}: expected a picture, could not decode it ({error}); replace the file") from error
     alpha = values[..., 3]
     if (alpha == 255).all():
@@ -227,7 +227,7 @@ def read_cutout(path: Path, alpha_threshold: float) -> tuple[NDArray[np.uint8], 
 
 
 def _look_at(root: Path, name: str) -> tuple[int, str | None]:
-    """Return the size of a file in bytes, and why its head tells that it is no cut-out."""
+    """Return the size of a file in bytes, and the reason why it is not a cut-out by its header."""
     path = root / name
     try:
         size = path.stat().st_size
@@ -244,5 +244,5 @@ def _fault_of(path: Path) -> str | None:
             if getattr(picture, "n_frames", 1) > 1:
                 return "has more than one frame"
             return None if picture.has_transparency_data else f"has no transparency (mode {picture.mode})"
-    except Exception:  # what Pillow raises for a broken head depends on the format
+    except Exception:  # Pillow's errors for broken headers depend on the format
         return "is no picture, or is broken"

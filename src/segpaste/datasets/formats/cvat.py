@@ -1,8 +1,8 @@
-"""CVAT for images 1.1, one XML file of the shapes of all photos: https://docs.cvat.ai/docs/dataset_management/formats.
+"""CVAT for images 1.1, one XML file of the shapes of all images: https://docs.cvat.ai/docs/dataset_management/formats.
 
-Points are pixel edges. Polygons, ellipses and masks are outlines; boxes, also rotated ones, and skeletons are boxes.
-Shapes of one label and ``group_id`` are one object. Polylines, points and cuboids enclose nothing and are no objects.
-Exports of videos are refused, and exports as COCO are read by `segpaste.datasets.formats.coco`.
+Points are pixel edges. Polygons, ellipses and masks are outlines; boxes, including rotated ones, and skeletons are
+boxes. Shapes of one label and ``group_id`` are one object. Polylines, points and cuboids enclose nothing and are not
+objects. Exports of videos are rejected. Exports as COCO are read by `segpaste.datasets.formats.coco`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _GEOMETRY = frozenset(
 
 
 class CvatFile(Format):
-    """An XML file of CVAT, or a folder with one and its photos."""
+    """XML file of CVAT, or a folder with the file and its images."""
 
     name = "cvat"
     title = "CVAT for images 1.1"
@@ -53,17 +53,17 @@ class CvatFile(Format):
         return (NO_SPLIT,) if not found or found in _NO_SUBSETS else tuple(sorted(found))
 
     def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedPhotos:
-        """Open a subset; without ``options.images_dir`` photos are beside the file, or in ``images`` there."""
+        """Open a subset; without ``options.images_dir`` images are beside the file or in ``images`` beside it."""
         file = path / CVAT_FILE if path.is_dir() else path
         images_dir = file.parent if options.images_dir is None else options.images_dir
         return open_drawn(images_dir, file, partial(read_cvat, file, images_dir, split), options)
 
 
 def read_cvat(path: Path, images_dir: Path, subset: str) -> Drawn:
-    """Read the photos of a subset; an empty name means all.
+    """Read the images of a subset; an empty name means all.
 
     Raises:
-        DatasetError: the file is broken, is of a video, or a shape is not what its kind must be.
+        DatasetError: the file is broken or of a video, or a shape is invalid.
     """
     root = parse_xml(path)
     if root.tag != "annotations" or root.find("track") is not None:
@@ -143,7 +143,7 @@ def _shape(where: str, element: ElementTree.Element, labels: CvatLabels, size: S
 
 
 def _attributes(element: ElementTree.Element, labels: CvatLabels) -> JsonRow:
-    """Return what is said about a shape: its XML attributes that are no geometry, and its ``<attribute>``s."""
+    """Return the attributes of a shape: its XML attributes except the geometry, and its ``<attribute>``s."""
     kinds = labels.get(element.get("label", "")).attribute_kinds
     found: JsonRow = {key: value for key, value in element.attrib.items() if key not in _GEOMETRY}
     for key in ("occluded", "outside"):
@@ -178,7 +178,7 @@ def _points(where: str, element: ElementTree.Element) -> list[tuple[float, float
 
 
 def _mask(where: str, element: ElementTree.Element, size: Size) -> JsonRow:
-    """Return the run lengths of a mask, which go along the rows of its box, background first."""
+    """Return the run lengths of a mask; those in the file go along the rows of its box, background first."""
     left, top, width, height = (int(number(where, element, key)) for key in ("left", "top", "width", "height"))
     text = element.get("rle", "")
     try:
@@ -194,7 +194,7 @@ def _mask(where: str, element: ElementTree.Element, size: Size) -> JsonRow:
 
 
 def _skeleton_points(where: str, element: ElementTree.Element, label: CvatLabel) -> Iterator[tuple[str, Point]]:
-    """Yield the points of a skeleton by name; one that is ``outside`` is not labelled."""
+    """Yield the points of a skeleton by name; points marked ``outside`` are not labelled."""
     for point in element.findall("points"):
         name = point.get("label", "")
         if name not in label.point_names:

@@ -16,14 +16,14 @@ _NO_OBJECTS = ("tag", "polyline", "cuboid")
 
 @dataclass(frozen=True, slots=True)
 class CvatLabel:
-    """A label.
+    """Label of a CVAT file.
 
     Attributes:
-        name: of the class.
-        kind: ``any``, or the only kind of shape that has it, such as ``skeleton`` or ``tag``.
-        point_names: the points of a skeleton.
-        edges: pairs of points, counted from 1, that are joined.
-        attribute_kinds: ``checkbox``, ``number``, ``select``, ``radio`` or ``text`` by the name of an attribute.
+        name: name of the class.
+        kind: ``any``, or the only kind of shape with this label, such as ``skeleton`` or ``tag``.
+        point_names: names of the points of a skeleton.
+        edges: pairs of joined points, counted from 1.
+        attribute_kinds: ``checkbox``, ``number``, ``select``, ``radio`` or ``text`` by attribute name.
     """
 
     name: str
@@ -34,11 +34,11 @@ class CvatLabel:
 
 
 class CvatLabels:
-    """The labels of a file, in its order.
+    """Labels of a file, in file order.
 
     Args:
-        labels: those that are declared.
-        used: the names that objects have, in the order of their first shapes.
+        labels: declared labels.
+        used: label names of the objects, in the order of their first shapes.
     """
 
     def __init__(self, labels: list[CvatLabel], used: list[str]) -> None:
@@ -48,11 +48,11 @@ class CvatLabels:
         self._used = {*used}
 
     def get(self, name: str) -> CvatLabel:
-        """Return a label; one without points and attributes if it is not declared."""
+        """Return a label; an undeclared one has no points and attributes."""
         return self._by_name.get(name) or CvatLabel(name)
 
     def categories(self) -> list[JsonRow]:
-        """Return the labels that objects have or may have, as COCO has them."""
+        """Return the labels that objects have or may have, in COCO's form."""
         found = []
         for label in self._by_name.values():
             if label.kind not in _NO_OBJECTS or label.name in self._used:
@@ -62,7 +62,7 @@ class CvatLabels:
 
 
 def read_labels(path: Path, root: ElementTree.Element) -> CvatLabels:
-    """Read the labels that the head of a file declares, and those that shapes have without a declaration."""
+    """Read the labels that the head of a file declares, and the undeclared labels of shapes."""
     declared = [element for meta in root.findall("meta") for element in meta.findall(".//labels/label")]
     parents = {element: (element.findtext("parent") or "") for element in declared}
     labels = []
@@ -85,7 +85,7 @@ def _label(element: ElementTree.Element, name: str, point_names: list[str]) -> C
 
 
 def _edges(drawing: str, point_names: list[str]) -> tuple[tuple[int, int], ...]:
-    """Return the joined points of a skeleton's drawing; nothing if it cannot be read, for edges are only drawn."""
+    """Return the joined points of a skeleton's drawing; empty if it is unreadable, since edges are only displayed."""
     try:
         root = ElementTree.fromstring(f"<svg>{drawing}</svg>")
     except ElementTree.ParseError:

@@ -1,7 +1,7 @@
-"""Which classes were looked for in a photo: LVIS names those known to be absent and those only partly marked.
+"""Federated labels: LVIS lists the classes known to be absent and the classes only partly annotated in an image.
 
-A loss or a metric takes a class that is in neither list, and has no instance, as unknown. A paste changes what is true:
-see `FederatedLabels.with_pasted`. Source: Gupta, Dollár, Girshick, "LVIS: A Dataset for Large Vocabulary Instance
+A loss or a metric treats a class in neither list and without instances as unknown. A paste changes these lists, see
+`FederatedLabels.with_pasted`. Source: Gupta, Dollár, Girshick, "LVIS: A Dataset for Large Vocabulary Instance
 Segmentation", 2019, section 3.1, and https://www.lvisdataset.org.
 """
 
@@ -15,12 +15,12 @@ from segpaste.types.movable import Movable
 
 @dataclass(frozen=True, slots=True)
 class FederatedLabels(Movable):
-    """What one photo says about classes beside its instances.
+    """Annotated classes of an image.
 
     Attributes:
-        positive: classes with an annotation in the photo, ascending.
+        positive: classes with an annotation in the image, ascending.
         negative: classes verified to be absent, ascending.
-        not_exhaustive: classes of which some objects may be unmarked, ascending.
+        not_exhaustive: classes with possibly unannotated objects, ascending.
     """
 
     positive: tuple[int, ...]
@@ -28,14 +28,14 @@ class FederatedLabels(Movable):
     not_exhaustive: tuple[int, ...]
 
     def with_pasted(self, pasted: Iterable[int], carried_along: Iterable[int] = ()) -> FederatedLabels:
-        """What holds once objects of these classes were pasted into the photo.
+        """Return the labels after objects of these classes were pasted into the image.
 
-        A class that was verified absent is now present and all of it is marked. A class that nobody looked for may
-        have unmarked objects beside the pasted one: it becomes not exhaustive. A class that was present stays as it
-        was. A class that lost its last instance is not called absent: pixels of it may be left.
+        A class that was verified absent becomes present and exhaustive. A class that was not annotated may have
+        unannotated objects besides the pasted one, so it becomes not exhaustive. A class that was present does not
+        change. A class that lost its last instance does not become absent, because fragments may remain.
 
-        A pasted mask also takes along what lies over it, such as the hat of a person, without a row of its own. Its
-        class is no longer absent, and not exhaustive.
+        A pasted mask may contain other objects over it, such as the hat of a person, without an annotation. Their
+        classes are not absent, and become not exhaustive.
 
         Args:
             pasted: the classes of the pasted objects, in any order.

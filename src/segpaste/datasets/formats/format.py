@@ -1,4 +1,4 @@
-"""Base of the dataset formats: how a format is recognised, and how one split of it is opened.
+"""Base of the dataset formats, which recognise datasets and open their splits.
 
 A format is one class in one file, listed in `segpaste.datasets.formats.registry`. Its reader is an
 `segpaste.datasets.formats.records.AnnotatedPhotos`.
@@ -17,13 +17,13 @@ from segpaste.types import DenseSample
 
 Transforms = Callable[[DenseSample], DenseSample]
 Task = Literal["detect", "segment", "pose"]
-"""Which labels a YOLO dataset has: boxes alone, polygons, or boxes with keypoints."""
+"""Labels of a YOLO dataset: boxes only, polygons, or boxes with keypoints."""
 TASKS: tuple[Task, ...] = ("detect", "segment", "pose")
 WrittenTask = Literal["detect", "segment", "pose", "obb"]
-"""Which labels a YOLO dataset is written with: those of `Task`, or the corners of oriented boxes."""
+"""Written labels of a YOLO dataset: those of `Task`, or the corners of oriented boxes."""
 
 NO_SPLIT = ""
-"""The name of the only split of a dataset that has none."""
+"""Name of the only split of a dataset without splits."""
 
 
 _ON_COMMAND_LINE = {"images_dir": "--images", "panoptic_dir": "--panoptic-dir", "task": "--task"}
@@ -31,13 +31,13 @@ _ON_COMMAND_LINE = {"images_dir": "--images", "panoptic_dir": "--panoptic-dir", 
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What a dataset may need besides its path; None where it is not given.
+    """Options of a dataset besides its path; None if not given.
 
     Attributes:
-        images_dir: the folder that the file names of the photos start from.
+        images_dir: the folder to which file names of images are relative.
         panoptic_dir: the folder of the PNG files of panoptic segments.
-        task: which labels are read of a dataset of YOLO or of a labelling tool.
-        transforms: called with every `DenseSample`, returns the one to use instead.
+        task: labels to read from a dataset of YOLO or of a labelling tool.
+        transforms: called with each `DenseSample`; its result replaces the sample.
     """
 
     images_dir: Path | None = None
@@ -46,19 +46,19 @@ class ReadOptions:
     transforms: Transforms | None = None
 
     def given(self) -> list[str]:
-        """Return the names of the options that are given, without ``transforms``, which every format takes."""
+        """Return the names of the given options, without ``transforms``, which every format takes."""
         names = (field.name for field in fields(self) if field.name != "transforms")
         return [name for name in names if getattr(self, name) is not None]
 
 
 class Format(ABC):
-    """A dataset format that is read.
+    """Readable dataset format.
 
     Attributes:
-        name: what ``format=`` and ``--from`` call it.
+        name: its name for ``format=`` and ``--from``.
         title: its name in the documentation.
-        files: the files that it is recognised by, in words.
-        gives: the fields of its samples besides image, boxes and labels, in words.
+        files: description of the files that it is recognised by.
+        gives: description of the fields of its samples besides image, boxes and labels.
         takes: the names of the `ReadOptions` that it takes besides ``transforms``.
     """
 
@@ -72,11 +72,11 @@ class Format(ABC):
     def splits(self, path: Path) -> tuple[str, ...] | None:
         """Return the names of the splits of the dataset at a path; None if there is no dataset of this format.
 
-        A dataset without splits has the one split `NO_SPLIT`. This looks at names and at the heads of files: it must be
-        fast.
+        A dataset without splits has the one split `NO_SPLIT`. This method must be fast, so it reads only the names and
+        the first bytes of files.
 
         Raises:
-            DatasetError: it is of this format, and which files are meant is not clear.
+            DatasetError: the dataset is of this format, but its files are ambiguous.
         """
 
     @abstractmethod
@@ -84,21 +84,21 @@ class Format(ABC):
         """Open one of the splits.
 
         Raises:
-            DatasetError: the dataset is broken, or lacks what it must hold.
+            DatasetError: the dataset is broken or incomplete.
         """
 
     def copies(self, path: Path, split: str) -> Iterator[tuple[PurePosixPath, Path]]:
-        """Yield the files of a split: where each goes in a copy of the dataset, and where it is.
+        """Yield the files of a split, as path in a copy of the dataset and source path.
 
-        Only for formats in which a dataset is written again with its other splits; others yield nothing.
+        Formats yield nothing if `segpaste augment` does not copy their other splits.
         """
         yield from ()
 
     def expect_taken(self, path: Path, options: ReadOptions) -> None:
-        """Refuse options that this format has no use for.
+        """Reject options that this format does not use.
 
         Raises:
-            DatasetError: one is given.
+            DatasetError: such an option is given.
         """
         for name in options.given():
             if name not in self.takes:

@@ -1,7 +1,7 @@
-"""Base of the readers of objects with outlines: a photo's annotations are drawn into the masks of a sample.
+"""Base of the readers of objects with outlines. The annotations of an image are drawn into the masks of a sample.
 
-A record of a photo has ``id``, ``file_name``, ``height``, ``width``, and lists of ``annotations`` (``id``, ``label``,
-``segmentation``, ``keypoints``) and of ``crowds`` (``ignored`` and ``box`` instead of keypoints), as COCO has them.
+A record of an image has ``id``, ``file_name``, ``height``, ``width``, and lists of ``annotations`` (``id``, ``label``,
+``segmentation``, ``keypoints``) and of ``crowds`` (``ignored`` and ``box`` instead of keypoints), in COCO's form.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from segpaste.types.sampling import Size, Window
 
 
 class InstancePhotos(AnnotatedPhotos):
-    """Photos with instances, one `DenseSample` each; its subclasses say where the records come from.
+    """Images with instances, one `DenseSample` each; subclasses provide the records.
 
     A sample has image (uint8), boxes that fit their masks tightly, labels, instance ids 1..N, instance masks, and
-    keypoints where a category names some. Crowd and ignored regions are no instances. Where there are any, samples have
-    a crowd mask: the union of their masks, or boxes if a mask is empty. An annotation whose mask has no pixel is left
-    out with one warning, and counted in ``num_empty_masks``.
+    keypoints if a category names some. Crowd and ignored regions are not instances. If there are any, samples have a
+    crowd mask: the union of their masks, or of their boxes where a mask is empty. Annotations with an empty mask are
+    left out with one warning, and counted in ``num_empty_masks``.
 
     Attributes:
-        has_crowds: whether samples have a crowd mask.
+        has_crowds: True if samples have a crowd mask.
     """
 
     has_crowds: bool
-    _last_read: tuple[int | None, tuple[int, ...]] = None, ()  # a photo, and the ids of its instances
+    _last_read: tuple[int | None, tuple[int, ...]] = None, ()  # an image, and the ids of its instances
 
     @cached_property
     def _empty_ids(self) -> set[int]:
@@ -52,43 +52,43 @@ class InstancePhotos(AnnotatedPhotos):
 
     @property
     def num_empty_masks(self) -> int:
-        """Number of annotations that this process has left out so far because their mask has no pixel."""
+        """Number of annotations that this process has left out so far because their mask is empty."""
         return len(self._empty_ids)
 
     def annotation_ids(self, index: int) -> tuple[int, ...]:
-        """Return the id of each instance; instance id i + 1 is at position i, whatever ``transforms`` keeps."""
+        """Return the id of each instance before ``transforms``; instance id i + 1 is at position i."""
         record, (image_id, ids) = self._records[index], self._last_read
         return ids if image_id == record["id"] else tuple(row["id"] for row in self._instances(record)[0])
 
     def instance_labels(self, index: int) -> tuple[int, ...]:
-        """Return the class of each annotation that is no crowd, from the annotations alone: no photo or mask is read.
+        """Return the class of each annotation except crowds, from the annotations alone; no image or mask is read.
 
-        Annotations whose mask has no pixel are included, although they are no instances.
+        Annotations with an empty mask are included, although they are not instances.
         """
         return tuple(row["label"] for row in self._records[index]["annotations"])
 
     def crowd_mask(self, index: int) -> Tensor:
-        """Return the union of crowd and ignored regions, [H, W] bool, in the photo's frame before ``transforms``."""
+        """Return the union of crowd and ignored regions, [H, W] bool, in the image's frame before ``transforms``."""
         return self._crowd_mask(self._records[index])[0]
 
     def crowds(self, index: int) -> list[Crowd]:
-        """Return the crowd and ignored regions of a photo, each by itself, before ``transforms``."""
+        """Return the crowd and ignored regions of an image separately, before ``transforms``."""
         record = self._records[index]
         return [Crowd(row["id"], row["label"], row["ignored"], self._region(record, row)) for row in record["crowds"]]
 
     def left_out(self, index: int) -> dict[str, int]:
-        """Count the annotations of a photo, once read, that are no instances: ``crowd`` or ignored, ``empty`` masks."""
+        """Count the annotations of a read image that are not instances: ``crowd`` or ignored, ``empty`` masks."""
         record = self._records[index]
         num_empty = sum(annotation["id"] in self._empty_ids for annotation in record["annotations"])
         return {"crowd": len(record["crowds"]), "empty": num_empty}
 
     def read_jittered(self, index: int, jitter: LargeScaleJitter, seed: int) -> DenseSample:
-        """Return ``jitter(self[index], seed)``, where possible without instance masks of the photo's size.
+        """Return ``jitter(self[index], seed)``, if possible without instance masks of full size.
 
-        With ``jitter.decode_reduced``, only the image may differ from that.
+        With ``jitter.decode_reduced`` the image may differ slightly.
 
         Raises:
-            DatasetError: its photo or one of its annotations cannot be read.
+            DatasetError: its image or one of its annotations cannot be read.
         """
         record, kind = self._records[index], type(self)
         is_own = (kind.__getitem__, kind._read_sample) == (AnnotatedPhotos.__getitem__, InstancePhotos._read_sample)
@@ -106,13 +106,13 @@ class InstancePhotos(AnnotatedPhotos):
         return self._jittered(record, seen, window, jitter.min_area_px)
 
     def _jittered(self, record: JsonRow, image: tv_tensors.Image, window: Window, min_area_px: float) -> DenseSample:
-        """Return the sample of an image that is read already: masks are measured first, and drawn only if kept."""
+        """Return the sample of a decoded image; masks are measured first, and drawn only if kept."""
         kept: list[tuple[int, JsonRow, Counts, Shown]] = []
         number, ids = 0, list[int]()
         for annotation in record["annotations"]:
             counts = self._decoded(coded_runs, record, annotation)
             if (shown := windows.read_runs(counts, window)) is None:
-                self._decoded(decode_segmentation, record, annotation)  # raises, and says why
+                self._decoded(decode_segmentation, record, annotation)  # raises an error with the reason
                 raise AssertionError(f"annotation {annotation['id']}: run lengths that only one reader refuses")
             if not shown.source_area:
                 self._leave_out(annotation["id"])
@@ -148,7 +148,7 @@ class InstancePhotos(AnnotatedPhotos):
         )
 
     def _keypoints(self, record: JsonRow, annotations: list[JsonRow], window: Window | None = None) -> dict[str, Any]:
-        """Return the keypoint fields of instances, as a window shows them; empty if the file has no keypoints."""
+        """Return the keypoint fields of instances in a window; empty if the file has no keypoints."""
         if (schema := self.keypoint_schema) is None:
             return {}
         rows = [annotation["keypoints"] for annotation in annotations]
@@ -158,7 +158,7 @@ class InstancePhotos(AnnotatedPhotos):
         return {"keypoints": keypoints, "keypoint_schema": schema}
 
     def _crowd_mask(self, record: JsonRow, window: Window | None = None) -> Tensor:
-        """Return the union of crowd and ignored regions, [1, H, W] bool, as a window shows it."""
+        """Return the union of crowd and ignored regions in a window, [1, H, W] bool."""
         union = np.zeros((1, record["height"], record["width"]), bool)
         for crowd in record["crowds"]:
             union |= self._region(record, crowd)
@@ -214,6 +214,6 @@ class InstancePhotos(AnnotatedPhotos):
 
 
 def _bare(image: Tensor) -> DenseSample:
-    """Return a sample of an image alone."""
+    """Return a sample with an image only."""
     no_masks = torch.zeros(0, *image.shape[1:], dtype=torch.bool)
     return DenseSample.from_masks(image, no_masks, torch.zeros(0, dtype=torch.int64))

@@ -1,9 +1,9 @@
-"""Label Studio's export as JSON, a list of tasks with a photo each: https://labelstud.io/guide/export.
+"""Label Studio's export as JSON, a list of tasks with an image each: https://labelstud.io/guide/export.
 
-Coordinates are percents of the photo's sides. Polygons, ellipses and brush strokes are outlines; rectangles, also
-rotated ones, are boxes. Keypoints belong to the region that they were drawn in (``parentID``); others are no objects.
-Of several annotations of a photo the one marked as ground truth is read, or else the first that was not cancelled. The
-export JSON-MIN leaves out what is needed and is refused.
+Coordinates are percentages of the image's sides. Polygons, ellipses and brush strokes are outlines; rectangles,
+including rotated ones, are boxes. Keypoints belong to the region that they were drawn in (``parentID``); others are not
+objects. If an image has several annotations, the one marked as ground truth is read, else the first that was not
+cancelled. The export JSON-MIN lacks necessary data and is rejected.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _HASH_LENGTH = 8
 
 
 class LabelStudioFile(Format):
-    """A JSON file of Label Studio, or a folder with one and its photos."""
+    """JSON file of Label Studio, or a folder with the file and its images."""
 
     name = "label-studio"
     title = "Label Studio's JSON exports"
@@ -45,7 +45,7 @@ class LabelStudioFile(Format):
         return None if _file(path) is None else (NO_SPLIT,)
 
     def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedPhotos:
-        """Open the file; without ``options.images_dir`` photos are beside it, or in ``images`` or ``upload`` there."""
+        """Open the file; without ``options.images_dir`` images are beside it, or in ``images`` or ``upload`` there."""
         file = _file(path)
         assert file is not None
         images_dir = file.parent if options.images_dir is None else options.images_dir
@@ -56,7 +56,7 @@ def read_label_studio(path: Path, images_dir: Path) -> Drawn:
     """Read the tasks of a file; classes are sorted by name.
 
     Raises:
-        DatasetError: the file is broken, is JSON-MIN, or a region is not what its kind must be.
+        DatasetError: the file is broken or JSON-MIN, or a region is invalid.
     """
     content = path.read_bytes()
     photos, left_out, num_more = [], Counter[str](), 0
@@ -114,7 +114,7 @@ def _tasks(path: Path, content: bytes) -> list[JsonRow]:
 
 
 def _chosen(annotations: list[JsonRow]) -> tuple[JsonRow, list[JsonRow]]:
-    """Return the annotation that is read, empty if there is none, and the others."""
+    """Return the annotation to read, empty if there is none, and the others."""
     kept = [row for row in annotations if not row.get("was_cancelled")]
     chosen = next((row for row in kept if row.get("ground_truth")), kept[0] if kept else None)
     return chosen or {}, [row for row in annotations if row is not chosen]
@@ -148,7 +148,7 @@ def _photo(
 
 
 def _points_by_parent(regions: list[Region], size: Size) -> dict[str, dict[str, Point]]:
-    """Return the keypoints of each region that has some, by name."""
+    """Return the keypoints of each region with keypoints, by name."""
     known = {region.key for region in regions if region.kind != "keypoint" and region.labels}
     found: dict[str, dict[str, Point]] = {}
     for region in regions:
@@ -159,7 +159,7 @@ def _points_by_parent(regions: list[Region], size: Size) -> dict[str, dict[str, 
 
 
 def _size(where: str, regions: list[Region], photo: Path) -> Size:
-    """Return (H, W) as the regions say, or of a photo without regions as its file says."""
+    """Return (H, W) of an image from its regions, or without regions from its file."""
     sizes = {region.size for region in regions}
     if len(sizes) > 1:
         raise DatasetError(f"{where}: expected one photo, got regions on photos of several sizes; split the task")
@@ -167,7 +167,7 @@ def _size(where: str, regions: list[Region], photo: Path) -> Size:
 
 
 def _photo_file(where: str, task: JsonRow, images_dir: Path) -> str:
-    """Return the file of the photo: where its address says, or of its name, also without the prefix of an upload."""
+    """Return the image file by its address, or by its name, with or without the prefix of an upload."""
     data: dict[str, Any] = task["data"]
     texts = {key: value for key, value in data.items() if isinstance(value, str)}
     pictures = [text for text in texts.values() if urlsplit(text).path.lower().endswith(_SUFFIXES) or "?d=" in text]

@@ -1,4 +1,4 @@
-"""Regions of a Label Studio annotation: results of one id joined, checked, and turned into shapes.
+"""Regions of a Label Studio annotation: results of one id are joined, checked, and converted to shapes.
 
 `segpaste.datasets.formats.label_studio` reads the tasks.
 """
@@ -22,22 +22,22 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
     "brush": ("rle",),
     "keypoint": ("x", "y"),
 }
-"""The geometry of each kind of region, in percents of the sides."""
+"""Geometry keys of each kind of region, in percentages of the sides."""
 _SIZE = ("original_width", "original_height")
 
 
 @dataclass(slots=True)
 class Region:
-    """A region of a photo.
+    """Region of an image.
 
     Attributes:
         key: its id.
         kind: one of polygon, rectangle, ellipse, brush and keypoint.
-        value: its geometry and all that is said with it.
-        size: (H, W) of the photo.
+        value: its geometry and the other values with it.
+        size: (H, W) of the image.
         labels: its labels; the first is its class.
-        parent: the id of the region that it was drawn in, or nothing.
-        attributes: all else that is said about it.
+        parent: the id of the region that it was drawn in, or empty.
+        attributes: its other attributes.
     """
 
     key: str
@@ -50,10 +50,10 @@ class Region:
 
 
 def parsed_regions(where: str, results: object) -> tuple[list[Region], JsonRow]:
-    """Return the regions of an annotation, and what it says about the whole photo, by the name of the control.
+    """Return the regions of an annotation, and its values for the whole image by the name of the control.
 
     Raises:
-        DatasetError: a result is none, or a region is of a kind that is not read.
+        DatasetError: a result is invalid, or a region is of an unsupported kind.
     """
     regions: dict[str, Region] = {}
     about_image: JsonRow = {}
@@ -79,7 +79,7 @@ def parsed_regions(where: str, results: object) -> tuple[list[Region], JsonRow]:
 
 
 def shape_of(where: str, region: Region, size: Size, points: Mapping[str, Point] | None) -> Shape:
-    """Return the shape of a region that has a label and is no keypoint.
+    """Return the shape of a region that has a label and is not a keypoint.
 
     Raises:
         DatasetError: its geometry is broken.
@@ -110,7 +110,7 @@ def shape_of(where: str, region: Region, size: Size, points: Mapping[str, Point]
 
 
 def _geometry(kind: str, value: JsonRow) -> str | None:
-    """Return which kind of region a value has the geometry of."""
+    """Return the kind of region by the geometry keys of a value."""
     known = kind.removesuffix("labels")
     if known in _KEYS:
         return known if all(key in value for key in _KEYS[known]) else None
@@ -145,7 +145,7 @@ def _is_percent(value: object) -> bool:
 
 
 def _add(region: Region, result: JsonRow) -> None:
-    """Add the labels and all else that a result says about its region."""
+    """Add the labels and other attributes of a result to its region."""
     value, kind = result["value"], result["type"]
     labels = value.get(kind) if kind.endswith("labels") else None
     if isinstance(labels, list):
@@ -163,5 +163,5 @@ def _add(region: Region, result: JsonRow) -> None:
 
 
 def _said(value: JsonRow) -> Any:
-    """Return what a control says: of one key its value."""
+    """Return the value of a control; the value alone if it has one key."""
     return next(iter(value.values())) if len(value) == 1 else value

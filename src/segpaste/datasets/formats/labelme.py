@@ -1,8 +1,8 @@
-"""labelme, a JSON file of shapes beside each photo: https://github.com/wkentaro/labelme.
+"""Reader of labelme, a JSON file of shapes beside each image: https://github.com/wkentaro/labelme.
 
 Points are pixel edges. Shapes of one label and ``group_id`` are one object. Polygons, circles and masks are outlines;
-rectangles, also rotated ones, are boxes. Points, lines and line strips enclose nothing and are no objects. The label
-``__ignore__`` marks ignored regions; it is the last class where it is used. ``_background_`` marks no object.
+rectangles, including rotated ones, are boxes. Points, lines and line strips enclose nothing and are not objects. The
+label ``__ignore__`` marks ignored regions; if used, it is the last class. ``_background_`` does not mark objects.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _BOXES = ("rectangle", "oriented_rectangle")
 
 
 class LabelmeFolder(Format):
-    """Photos with a JSON file of labelme each."""
+    """Folder of images with a JSON file of labelme each."""
 
     name = "labelme"
     title = "labelme"
@@ -49,7 +49,7 @@ class LabelmeFolder(Format):
     takes = frozenset({"images_dir", "task"})
 
     def splits(self, path: Path) -> tuple[str, ...] | None:
-        """Return the only split of a folder with such files, or the names of its folders that have some."""
+        """Return the only split of a folder with such files, or the names of its subfolders with such files."""
         if not path.is_dir():
             return None
         if _is_labelme(path):
@@ -58,7 +58,7 @@ class LabelmeFolder(Format):
         return tuple(folder.name for folder in folders if _is_labelme(folder)) or None
 
     def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedPhotos:
-        """Open a split; without ``options.images_dir`` photos are where the files say."""
+        """Open a split; without ``options.images_dir`` the files contain the paths of images."""
         folder = path / split
         images_dir = folder if options.images_dir is None else options.images_dir
         return open_drawn(images_dir, folder, partial(read_labelme, folder, images_dir), options)
@@ -67,11 +67,11 @@ class LabelmeFolder(Format):
 def read_labelme(folder: Path, images_dir: Path) -> Drawn:
     """Read the files of a folder.
 
-    Classes are those of ``labels.txt`` there or one folder up, in its order, then all others by name; without it all by
-    name.
+    Classes are those of ``labels.txt`` in this folder or its parent, in file order, then all others by name; without it
+    all are ordered by name.
 
     Raises:
-        DatasetError: a file is broken, or a shape is not what its kind must be.
+        DatasetError: a file is broken, or a shape is invalid.
     """
     photos, digest, left_out, names = [], hashlib.sha256(), Counter[str](), set[str]()
     for path in _files(folder):
@@ -122,7 +122,7 @@ def _document(path: Path, content: bytes) -> JsonRow:
 
 
 def _photo(path: Path, document: JsonRow, images_dir: Path, left_out: Counter[str]) -> DrawnPhoto:
-    """Return a photo with its shapes, and count those that enclose nothing."""
+    """Return an image with its shapes, and count the shapes that enclose nothing."""
     name = document.get("imagePath")
     if not isinstance(name, str) or not name:
         raise DatasetError(f"{path}: expected the photo's file as 'imagePath', got {name!r:.40}; add it")
@@ -155,7 +155,7 @@ def _size(path: Path, document: JsonRow, photo: Path) -> Size:
 
 
 def _kind(where: str, shape: object) -> str:
-    """Return the kind of a shape whose label and points are checked."""
+    """Check the label and points of a shape and return its kind."""
     if not isinstance(shape, dict) or not isinstance(shape.get("label"), str) or not shape["label"]:
         raise DatasetError(f"{where}: expected an object with a 'label', got {shape!r:.60}; correct or remove it")
     points = shape.get("points")
@@ -206,7 +206,7 @@ def _shape(where: str, kind: str, shape: JsonRow, size: Size) -> Shape:
 
 
 def _mask(where: str, shape: JsonRow, size: Size) -> JsonRow:
-    """Return the run lengths of a mask, whose points are its first and its last pixel."""
+    """Return the run lengths of a mask, whose points are its first and last pixel."""
     (x1, y1), (x2, y2) = ((int(x), int(y)) for x, y in shape["points"])
     try:
         with Image.open(io.BytesIO(base64.b64decode(shape["mask"], validate=True))) as picture:

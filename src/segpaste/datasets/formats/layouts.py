@@ -1,8 +1,8 @@
 """Layouts of the datasets that `segpaste augment` writes, one for each format of `segpaste.datasets.formats.written`.
 
-All of them have the tables of `segpaste.datasets.formats.coco_writer`, which say where every object comes from, and
-besides the label files of their format. Trainers for other formats than COCO do not read the tables. Depth, normals and
-panoptic maps lie in the same folders in every layout.
+All layouts have the tables of `segpaste.datasets.formats.coco_writer`, which record the origin of each object, and the
+label files of their format. Trainers for formats other than COCO do not read the tables. Depth, normals and panoptic
+maps are in the same folders in every layout.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class WrittenLayout:
     """Layout of the files of a written dataset.
 
     Attributes:
-        name: of the layout.
-        split: the split that is written.
-        task: that of the label files of a YOLO dataset; ``detect`` or ``pose`` where there are boxes alone.
+        name: name of the layout.
+        split: name of the written split.
+        task: task of the label files of a YOLO dataset; ``detect`` or ``pose`` for boxes only.
         point_size: numbers per keypoint in the label files.
     """
 
@@ -48,27 +48,27 @@ class WrittenLayout:
 
     @property
     def format(self) -> WrittenFormat:
-        """The written format."""
+        """Written format."""
         return written_format(self.name)
 
     @property
     def images(self) -> str:
-        """The folder of the photos, relative to the dataset's."""
+        """Folder of the images, relative to the dataset's folder."""
         return self.format.photos_dir(NO_SPLIT if self.name in _OF_COCO else self.split)
 
     @property
     def tables(self) -> str:
-        """The file of the instances, relative to the dataset's folder."""
+        """File of the instances, relative to the dataset's folder."""
         return f"{self.split}/{ROBOFLOW_FILE}" if self.name == "roboflow" else COCO_FILE
 
     @property
     def folders(self) -> tuple[str, ...]:
-        """The folders whose files are named after samples, except those of further modalities."""
+        """Folders whose files are named after samples, except those of further modalities."""
         return self.format.folders(NO_SPLIT if self.name in _OF_COCO else self.split)
 
     @property
     def has_boxes_alone(self) -> bool:
-        """Whether objects are written without masks."""
+        """True if objects are written without masks."""
         return self.task not in ("segment", "obb")
 
     def note(self) -> dict[str, Any]:
@@ -94,12 +94,12 @@ class WrittenLayout:
         return rows
 
     def write_closing(self, folder: Path, categories: Sequence[JsonRow], has_semantic_maps: bool) -> None:
-        """Write the files that follow once all samples and the tables are there; nothing for COCO's layouts and YOLO.
+        """Write the files that follow all samples and tables; none for COCO's layouts and YOLO.
 
         Args:
             folder: the dataset's folder.
             categories: the category of each class, in the order of the classes.
-            has_semantic_maps: whether samples have semantic maps.
+            has_semantic_maps: True if samples have semantic maps.
         """
         if self.name in (*_OF_COCO, "roboflow", "yolo"):
             return
@@ -132,7 +132,7 @@ class WrittenLayout:
 
 
 def of_folder(folder: Path) -> WrittenLayout:
-    """Return the layout of a written dataset; COCO if its tables name no other."""
+    """Return the layout of a written dataset; COCO if its tables name no layout."""
     for path in (folder / COCO_FILE, *sorted(folder.glob(f"*/{ROBOFLOW_FILE}"))):
         if path.is_file() and (found := _noted(path)) is not None:
             return found
@@ -140,7 +140,7 @@ def of_folder(folder: Path) -> WrittenLayout:
 
 
 def _noted(path: Path) -> WrittenLayout | None:
-    """Read the layout from the first line of tables, where `write_tables` puts ``info``; None if it is not there."""
+    """Read the layout from the first line of tables, where `write_tables` writes ``info``; None if it is missing."""
     with path.open() as file, contextlib.suppress(ValueError, KeyError, TypeError):
         return WrittenLayout(**json.loads(file.readline().rstrip(",\n") + "}")["info"]["segpaste"][_KEY])
     return None

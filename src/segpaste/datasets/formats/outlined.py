@@ -1,8 +1,8 @@
-"""Base of the readers of labelling tools: shapes become COCO's tables in memory, and are read as such.
+"""Base of the readers of labelling tools. Shapes are converted to COCO's tables in memory and read as such.
 
-A format has a function that reads its files into `Drawn`; `open_drawn` makes the dataset. Objects are outlines or
-boxes; keypoints alone are boxes, too. A dataset with both outlines and boxes is refused, unless a task says what is
-meant: with ``segment`` outlines are objects and boxes ignored regions, with ``detect`` all objects are boxes.
+Each format has a function that reads its files into `Drawn`; `open_drawn` returns the dataset. Objects are outlines or
+boxes; keypoints without a shape are boxes, too. A dataset with both outlines and boxes requires a task: with
+``segment`` outlines are objects and boxes are ignored regions, with ``detect`` all objects are boxes.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from segpaste.types.sampling import Size
 
 @dataclass(frozen=True, slots=True)
 class DrawnPhoto:
-    """A photo with its shapes.
+    """Image with its shapes.
 
     Attributes:
-        row: its entry in ``images``: ``file_name``, ``height``, ``width`` and all that is said about it.
-        shapes: in the order of the file.
+        row: its entry in ``images``: ``file_name``, ``height``, ``width`` and all other values of the file.
+        shapes: shapes in file order.
     """
 
     row: JsonRow
@@ -45,12 +45,12 @@ class Drawn:
 
     Attributes:
         path: the annotation file, or the folder of many, for errors.
-        photos: without ids.
-        categories: the classes in their order, each at least with a ``name``.
-        digest: of the annotations.
-        tables: what is said about the dataset.
-        left_out: shapes that enclose nothing, such as lines, by kind.
-        drawn_upright: the tool shows photos as their EXIF orientation says.
+        photos: images without ids.
+        categories: the classes in order, each with at least a ``name``.
+        digest: digest of the annotations.
+        tables: other values of the files about the dataset.
+        left_out: number of shapes that enclose nothing, such as lines, by kind.
+        drawn_upright: True if the tool shows images rotated by their EXIF orientation.
     """
 
     path: Path
@@ -63,20 +63,20 @@ class Drawn:
 
 
 Read = Callable[[], Drawn]
-"""Reads the files of a dataset; it pickles, for spawned workers read again."""
+"""Function that reads the files of a dataset. It can be pickled, because spawned workers read the files again."""
 
 
 def open_drawn(images_dir: Path, file: Path, read: Read, options: ReadOptions) -> OutlinedPhotos:
     """Read the files of a dataset and open it.
 
     Args:
-        images_dir: the folder that the file names of the photos start from.
+        images_dir: the folder to which file names of images are relative.
         file: the annotation file, or the folder of many.
-        read: reads them.
-        options: ``task`` and ``transforms`` are taken.
+        read: function that reads the files.
+        options: ``task`` and ``transforms`` are used.
 
     Raises:
-        DatasetError: outlines and boxes without a task, or a task that the dataset has no labels for.
+        DatasetError: there are outlines and boxes without a task, or the dataset has no labels for the task.
     """
     if options.task == "pose":
         raise DatasetError(f"{file}: expected the task (--task) segment or detect, got pose; leave it out")
@@ -114,14 +114,14 @@ def _kind(drawn: Drawn, task: str | None) -> Kind:
 
 
 class OutlinedPhotos(InstancePhotos):
-    """Photos with outlined objects, read as the COCO file that says the same; `open_drawn` makes it.
+    """Images with outlined objects, read as the equivalent COCO file; `open_drawn` returns it.
 
     Args:
-        images_dir: the folder that the file names of the photos start from.
+        images_dir: the folder to which file names of images are relative.
         annotations_file: the annotation file, or the folder of many.
-        read: reads them.
-        drawn: what they say.
-        transforms: called with every `DenseSample`, returns the one to use instead.
+        read: function that reads the files.
+        drawn: contents of the files.
+        transforms: called with each `DenseSample`; its result replaces the sample.
     """
 
     _is_boxed = False
@@ -137,34 +137,34 @@ class OutlinedPhotos(InstancePhotos):
 
     @property
     def categories(self) -> list[JsonRow]:
-        """The classes with ids from 1, as COCO has them."""
+        """Classes in COCO's form, with ids from 1."""
         return [dict(row) for row in self._categories]
 
     def image_row(self, index: int) -> JsonRow:
-        """Return the entry of a photo, with all that the files say about it."""
+        """Return the entry of an image, with all values of the files."""
         row: JsonRow = self._entry(index)["image"]
         return row
 
     def image_id(self, index: int) -> int:
-        """Return the number of the photo, from 1."""
+        """Return the number of the image, from 1."""
         return int(self._entry(index)["image"]["id"])
 
     def file_name(self, index: int) -> str:
-        """Return the photo's file, relative to ``images_dir``."""
+        """Return the image's file, relative to ``images_dir``."""
         return str(self._entry(index)["image"]["file_name"])
 
     def photo_file(self, index: int) -> tuple[Path, Size | None]:
-        """Return the path of a photo, and its (H, W) in the annotations."""
+        """Return the path of an image, and its (H, W) in the annotations."""
         image = self._entry(index)["image"]
         return self.images_dir / image["file_name"], (image["height"], image["width"])
 
     def annotation_rows(self, index: int) -> list[JsonRow]:
-        """Return the objects and ignored regions of a photo as COCO has them, with all that the files say."""
+        """Return the objects and ignored regions of an image in COCO's form, with all values of the files."""
         rows: list[JsonRow] = self._records[index]["rows"]
         return rows
 
     def tables(self) -> JsonRow:
-        """Return what the files say about the dataset."""
+        """Return the values of the files about the dataset."""
         return dict(self._tables)
 
     def _entry(self, index: int) -> JsonRow:
@@ -184,7 +184,7 @@ class OutlinedPhotos(InstancePhotos):
         return _Entries(self._entries(drawn), self._record)
 
     def _entries(self, drawn: Drawn) -> Iterator[JsonRow]:
-        """Yield the entry of each photo and those of its annotations, as COCO has them."""
+        """Yield the entry of each image and those of its annotations, in COCO's form."""
         by_name = {row["name"]: row for row in self._categories}
         num_rows = 0
         for number, photo in enumerate(drawn.photos, start=1):
@@ -201,7 +201,7 @@ class OutlinedPhotos(InstancePhotos):
             yield {"image": image, "rows": rows}
 
     def _record(self, entry: JsonRow) -> JsonRow:
-        """Return the record of a photo, as `InstancePhotos` keeps it, from its entries."""
+        """Return the record of an image for `InstancePhotos`, from its entries."""
         image, rows = entry["image"], entry["rows"]
         objects, crowds = [], []
         for row in rows:
@@ -222,11 +222,11 @@ class OutlinedPhotos(InstancePhotos):
 
 
 class _Entries(PackedRecords):
-    """Packed entries that become records when they are read.
+    """Packed entries that are converted to records when read.
 
     Args:
-        entries: of photos and their annotations.
-        record: makes the record of one.
+        entries: entries of images and their annotations.
+        record: function that converts the entries of an image to its record.
     """
 
     def __init__(self, entries: Iterable[JsonRow], record: Callable[[JsonRow], JsonRow]) -> None:
@@ -234,7 +234,7 @@ class _Entries(PackedRecords):
         self._record = record
 
     def entry(self, index: int) -> JsonRow:
-        """Return the entries of one photo."""
+        """Return the entries of one image."""
         found: JsonRow = super().__getitem__(index)
         return found
 
@@ -243,19 +243,19 @@ class _Entries(PackedRecords):
 
 
 class BoxedPhotos(OutlinedPhotos):
-    """Photos with boxes alone, some perhaps with keypoints; they are pasted only with ``source.mask_from``.
+    """Images with boxes only, and optional keypoints; objects are pasted only with ``source.mask_from``.
 
-    Boxes are cut at the border of the photo. One without an area is left out with one warning.
+    Boxes are clipped to the image. Boxes without area are left out with one warning.
     """
 
     _is_boxed = True
 
     def annotation_ids(self, index: int) -> tuple[int, ...]:
-        """Return the id of each instance; instance id i + 1 is at position i, whatever ``transforms`` keeps."""
+        """Return the id of each instance before ``transforms``; instance id i + 1 is at position i."""
         return tuple(row["id"] for row, _ in self._boxes(self._records[index]))
 
     def _boxes(self, record: JsonRow) -> list[tuple[JsonRow, list[float]]]:
-        """Return the objects of a photo, each with its box (x1, y1, x2, y2), that have an area."""
+        """Return the objects of an image that have an area, each with its box (x1, y1, x2, y2)."""
         found = []
         for row in record["annotations"]:
             x, y, width, height = row["box"]

@@ -1,4 +1,4 @@
-"""The index of a file of COCO panoptic segments: which photos have segments, and where they are in the file."""
+"""Index of a file of COCO panoptic segments: the images with segments, and their positions in the file."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ TABLES: dict[str, TableColumns] = {
 
 @dataclass(frozen=True, slots=True)
 class PanopticClasses:
-    """The classes of a file, in ascending order of their ids.
+    """Classes of a file, in ascending order of their ids.
 
     Attributes:
-        ids: in the file.
-        names: of each.
-        are_things: of each, whether it has instances.
+        ids: ids in the file.
+        names: name of each class.
+        are_things: for each class, True if it has instances.
     """
 
     ids: tuple[int, ...]
@@ -61,10 +61,10 @@ class PanopticClasses:
         return cls(tuple(categories), tuple(names), tuple(are_things))
 
     def segments(self, path: Path, annotation: JsonRow) -> list[JsonRow]:
-        """Return the checked segments of a photo: ``id``, ``class``, ``crowd``, ``instance_id`` (0: no instance).
+        """Return the checked segments of an image: ``id``, ``class``, ``crowd``, ``instance_id`` (0: no instance).
 
         Raises:
-            DatasetError: a segment is broken, an id is there twice, or a class is not there.
+            DatasetError: a segment is broken, an id repeats, or a class is unknown.
         """
         what, rows = f"the annotation of image {annotation['image_id']}", annotation["segments_info"]
         for row in rows:
@@ -86,10 +86,10 @@ class PanopticClasses:
 
 
 def make_index(tables: JsonTables, classes: PanopticClasses) -> Index:
-    """Read and check all photos and segments.
+    """Read and check all images and segments.
 
     Raises:
-        DatasetError: the file is broken, a photo has two annotations, or none has one.
+        DatasetError: the file is broken, an image has two annotations, or no image has an annotation.
     """
     path = tables.path
     images = image_columns(tables, TABLES["images"], lambda row: str(row["file_name"]))
@@ -131,7 +131,7 @@ def make_index(tables: JsonTables, classes: PanopticClasses) -> Index:
 
 
 def _photos_of(path: Path, images: Column, wanted: Column) -> Column:
-    """Return the photo of each annotation; raise `DatasetError` if one is not there, or has two."""
+    """Return the image of each annotation; raise `DatasetError` if it is missing, or has two annotations."""
     photos = positions_in(images, wanted)
     seen = np.zeros(len(images), bool)
     seen[photos[photos >= 0]] = True
@@ -147,7 +147,7 @@ def _photos_of(path: Path, images: Column, wanted: Column) -> Column:
 
 
 class PanopticRecords(IndexedRecords):
-    """The photos of a file of panoptic segments that have an annotation.
+    """Annotated images of a file of panoptic segments.
 
     A record has the keys of the ``images`` table, ``map``, the file name of its PNG, and ``segments``, see
     `PanopticClasses.segments`.
@@ -171,24 +171,24 @@ class PanopticRecords(IndexedRecords):
         }
 
     def map_row(self, index: int) -> JsonRow:
-        """Decode the entry of a photo's segment map."""
+        """Decode the entry of an image's segment map."""
         position = range(len(self))[index]
         start, stop = int(self._columns["starts"][position]), int(self._columns["stops"][position])
         return self._file.row(start, stop, self.image_id(index), "image_id")
 
     def annotation_rows(self, index: int) -> list[JsonRow]:
-        """Decode the entries of a photo's segments."""
+        """Decode the entries of an image's segments."""
         rows: list[JsonRow] = self.map_row(index)["segments_info"]
         return rows
 
     def labels(self, index: int) -> list[int]:
-        """Return the classes of a photo's things."""
+        """Return the classes of an image's things."""
         firsts, place = self._columns["firsts"], self._place(index)
         found: list[int] = self._columns["things"][int(firsts[place]) : int(firsts[place + 1])].tolist()
         return found
 
     def check_num_things(self, most: int) -> None:
-        """Raise `DatasetError` if a photo has more things than this."""
+        """Raise `DatasetError` if an image has more things than this."""
         counts = np.diff(self._columns["firsts"].astype(np.int64))
         if (too_many := np.flatnonzero(counts > most)).size:
             place = int(too_many[0])

@@ -1,6 +1,6 @@
-"""Photos into RGB tensors, in the pixel frame that their annotations use.
+"""Reading of images as RGB tensors, in the pixel frame of their annotations.
 
-Not for depth, label maps or anything with more than 8 bits per channel: those do not survive the conversion to RGB.
+Not for depth, label maps or anything with more than 8 bits per channel, whose values the conversion to RGB changes.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from segpaste.datasets.formats.records import DatasetError
 
 
 def read_rgb(path: Path, size: tuple[int, int], *, drawn_upright: bool = False) -> Tensor:
-    """Read a photo as RGB, dense: see `read_pixels`."""
+    """Read an image as contiguous RGB: see `read_pixels`."""
     return read_pixels(path, size, drawn_upright=drawn_upright).contiguous()
 
 
 def read_upright(path: Path) -> Tensor:
-    """Read a photo as RGB, dense, as its EXIF orientation shows it, for annotations that do not say its size.
+    """Read an image as contiguous RGB, rotated by its EXIF orientation, for annotations without image sizes.
 
     Returns:
         [3, H, W] uint8.
@@ -41,10 +41,10 @@ def read_upright(path: Path) -> Tensor:
 
 
 def upright_size(path: Path) -> tuple[int, int]:
-    """(H, W) of a photo as its EXIF orientation shows it, read from its head alone.
+    """Return (H, W) of an image, rotated by its EXIF orientation, from the file header alone.
 
     Raises:
-        DatasetError: the file is missing, or is no image.
+        DatasetError: the file is missing, or is not an image.
     """
     return read_head(path).upright_size
 
@@ -52,24 +52,24 @@ def upright_size(path: Path) -> tuple[int, int]:
 def read_pixels(
     path: Path, size: tuple[int, int], at_least: tuple[int, int] | None = None, *, drawn_upright: bool = False
 ) -> Tensor:
-    """Read a photo as RGB; grey, palette and CMYK files are converted, transparency is dropped.
+    """Read an image as RGB; grey, palette and CMYK files are converted, transparency is dropped.
 
-    Annotations are drawn either on the stored pixels or on the photo as its EXIF orientation shows it, and only the
-    size in the annotation file tells which: the photo is turned when that, and only that, makes the sizes agree. Where
-    both sizes are that of the annotations, the tool that they were drawn with decides.
+    Annotations are drawn either on the stored pixels or on the image rotated by its EXIF orientation, and only the
+    size in the annotation file tells which. The image is rotated if only the rotated size is that of the annotations.
+    If both sizes are, ``drawn_upright`` decides.
 
     Args:
         path: an image file that Pillow reads.
         size: (H, W) in the annotation file.
-        at_least: decode a JPEG at 1/8, 1/4 or 1/2 of its size, the smallest that divides (H, W) and is no smaller than
-            this; other files, and by default all, are decoded whole.
-        drawn_upright: the tool shows photos as their EXIF orientation says.
+        at_least: decode a JPEG at 1/8, 1/4 or 1/2 of its size: the smallest size that divides (H, W) and is at least
+            this. Other files, and by default all files, are decoded at full size.
+        drawn_upright: True if the labelling tool shows images rotated by their EXIF orientation.
 
     Returns:
-        [3, H, W] uint8, or of the reduced size; the channels of a pixel lie together.
+        [3, H, W] uint8, or of the reduced size; the channels of a pixel are adjacent in memory.
 
     Raises:
-        DatasetError: the file is missing or broken, has more than 8 bits per channel, or is of another size.
+        DatasetError: the file is missing or broken, has more than 8 bits per channel, or has another size.
     """
     factor = _reduction(size, at_least) if at_least else 1
     photo, stored, factor = _decode(path, size, factor, drawn_upright)
@@ -88,7 +88,7 @@ def _rgb(path: Path, photo: Image.Image) -> Tensor:
 
 
 def _reduction(size: tuple[int, int], at_least: tuple[int, int]) -> int:
-    """The largest factor of libjpeg that keeps the pixels aligned and at least so many."""
+    """Return the largest factor of libjpeg that keeps pixels aligned and the size at least ``at_least``."""
     for factor in (8, 4, 2):
         if all(s % factor == 0 and s // factor >= wanted for s, wanted in zip(size, at_least, strict=True)):
             return factor
@@ -120,5 +120,5 @@ def _decode(
         raise DatasetError(f"{path}: {unreadable(path)}") from None
     except DatasetError:
         raise
-    except Exception as error:  # what Pillow raises for a broken file depends on the format
+    except Exception as error:  # Pillow's errors for broken files depend on the format
         raise DatasetError(f"{path}: expected an image, could not decode it ({error}); replace the file") from error

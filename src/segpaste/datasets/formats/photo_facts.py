@@ -1,4 +1,4 @@
-"""What annotations of labelling tools say about a photo and its classes, checked: file, size, names in order."""
+"""Checked facts of labelling tools about an image and its classes: file, size, class names in order."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from segpaste.types.sampling import Size
 
 
 def find_photo(images_dir: Path, places: Iterable[str]) -> str:
-    """Return the first of some places where a file is, relative to a folder; the first one if there is none."""
+    """Return the first path, relative to a folder, at which a file exists; the first path if none exists."""
     names = [name for name in places if name]
     for name in names:
-        with contextlib.suppress(OSError):  # a name that is too long
+        with contextlib.suppress(OSError):  # the name is too long
             if (images_dir / name).is_file():
                 return name
     return names[0]
 
 
 def photo_size(where: str, height: object, width: object) -> Size:
-    """Return (H, W) of a photo as its annotations say it.
+    """Return (H, W) of an image from its annotations.
 
     Raises:
-        DatasetError: a side is no positive integer, or the photo has more than 2^29 pixels.
+        DatasetError: a side is not a positive integer, or the image has more than 2^29 pixels.
     """
     if type(height) is int and type(width) is int and min(height, width) > 0 and height * width <= 1 << 29:
         return height, width
@@ -35,9 +35,9 @@ def photo_size(where: str, height: object, width: object) -> Size:
 
 
 def class_rows(path: Path, found: Sequence[str], listed: Sequence[str] | None) -> list[JsonRow]:
-    """Return the classes: the listed ones in their order, then found ones that are not listed, by name.
+    """Return the classes: listed ones in their order, then found ones that are not listed, by name.
 
-    Where there is a list, found names that it lacks give one warning.
+    Found names that are missing in a given list cause one warning.
     """
     more = sorted({*found} - {*(listed or ())})
     if listed is not None and more:

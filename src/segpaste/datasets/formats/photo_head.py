@@ -1,6 +1,6 @@
-"""Head of a photo's file: size, color mode and EXIF orientation, read without its pixels.
+"""Header of an image file: size, color mode and EXIF orientation, read without the pixels.
 
-A file that breaks off after its head looks whole here. `segpaste.datasets.formats.photo` reads pixels.
+A file that is truncated after its header is not detected here. `segpaste.datasets.formats.photo` reads pixels.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from segpaste.datasets.formats.records import DatasetError
 from segpaste.types.sampling import Size
 
 EIGHT_BIT_MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr")
-"""Color modes of photos that are read, in Pillow's names."""
+"""Supported color modes of images, in Pillow's names."""
 
 TOO_WIDE = "expected an image of 8 bits per channel, got 16; convert it to 8"
 _TRANSPOSED = 5
 
 
 class PhotoHead(NamedTuple):
-    """Facts in the head of a photo's file.
+    """Header of an image file.
 
     Attributes:
-        size: (H, W) as stored; of a TIFF as its orientation shows it, for Pillow reads it so.
-        orientation: EXIF orientation, 1 to 8; 1 is upright, and that of every TIFF.
+        size: (H, W) as stored; of a TIFF after its orientation, which Pillow applies.
+        orientation: EXIF orientation, 1 to 8; 1 is upright, and is used for every TIFF.
         mode: color mode, in Pillow's names.
-        is_wide: it has several channels of 16 bits, of which Pillow keeps the upper 8.
+        is_wide: True if it has several channels of 16 bits, of which Pillow keeps the upper 8.
     """
 
     size: Size
@@ -39,23 +39,23 @@ class PhotoHead(NamedTuple):
 
     @property
     def upright_size(self) -> Size:
-        """(H, W) as the EXIF orientation shows the photo."""
+        """(H, W) of the image rotated by its EXIF orientation."""
         return self.size[::-1] if self.orientation >= _TRANSPOSED else self.size
 
     @property
     def is_eight_bit(self) -> bool:
-        """Tell whether readers take the photo."""
+        """True if readers accept the image."""
         return self.mode in EIGHT_BIT_MODES and not self.is_wide
 
     def is_rotated_for(self, size: Size | None, *, drawn_upright: bool = False) -> bool | None:
-        """Return whether the EXIF orientation is followed for annotations of (H, W), as `read_pixels` does.
+        """Return whether `read_pixels` follows the EXIF orientation for annotations of (H, W).
 
         Args:
-            size: of the annotations; None where they follow the photo as it is shown.
-            drawn_upright: they follow it, too, unless only the stored size is theirs.
+            size: (H, W) of the annotations; None if they always follow the EXIF orientation.
+            drawn_upright: True if they follow it unless only the stored size is theirs.
 
         Returns:
-            None where the photo has neither size.
+            None if the image has this size in neither orientation.
         """
         if size is None or (drawn_upright and size == self.upright_size):
             return self.orientation > 1
@@ -65,25 +65,25 @@ class PhotoHead(NamedTuple):
 
 
 def read_head(path: Path) -> PhotoHead:
-    """Read the head of an image file.
+    """Read the header of an image file.
 
     Raises:
-        DatasetError: the file is missing, or is no image that Pillow reads.
+        DatasetError: the file is missing, or is not an image that Pillow reads.
     """
     expect_file(path)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Pillow's, of photos of many pixels and of odd metadata
+            warnings.simplefilter("ignore")  # Pillow's warnings about many pixels and odd metadata
             with Image.open(path) as photo:
                 orientation = _metadata(path, photo).get(ExifTags.Base.Orientation, 1)
                 is_known = isinstance(orientation, int) and 1 <= orientation <= 8
-                is_known &= photo.format != "TIFF"  # Pillow has rotated its size already, and rotates its pixels
+                is_known &= photo.format != "TIFF"  # Pillow has already rotated the size, and rotates the pixels
                 return PhotoHead(photo.size[::-1], orientation if is_known else 1, photo.mode, has_wide_channels(photo))
     except FileNotFoundError:
         raise DatasetError(f"{path}: expected an image, found no such file; check the folder and the name") from None
     except UnidentifiedImageError:
         raise DatasetError(f"{path}: {unreadable(path)}") from None
-    except Exception as error:  # what Pillow raises for a broken file depends on the format
+    except Exception as error:  # Pillow's errors for broken files depend on the format
         raise DatasetError(f"{path}: expected an image, could not read it ({error}); replace the file") from error
 
 
@@ -99,12 +99,12 @@ def expect_file(path: Path) -> None:
 
 
 def has_wide_channels(photo: Image.Image) -> bool:
-    """Tell whether an opened, undecoded picture has several channels of 16 bits, of which Pillow keeps the upper 8."""
+    """Return whether an opened, undecoded image has several 16-bit channels, of which Pillow keeps the upper 8 bits."""
     return len(photo.getbands()) > 1 and any(";16" in str(tile[3]) for tile in getattr(photo, "tile", ()))
 
 
 def unreadable(path: Path) -> str:
-    """Say what is expected where Pillow recognises no image."""
+    """Return the message for a file in which Pillow recognises no image."""
     if path.suffix.lower() in (".tif", ".tiff"):
         return (
             "expected an image, got a file that is none, or a TIFF of channels or bits that Pillow does not "
@@ -114,7 +114,7 @@ def unreadable(path: Path) -> str:
 
 
 def _metadata(path: Path, photo: Image.Image) -> Image.Exif:
-    """Return the EXIF entries; those of a PNG without decoding it, unless they come after its pixels."""
+    """Return the EXIF entries; a PNG is decoded for this only if they come after its pixels."""
     if photo.format == "PNG" and "exif" not in photo.info and not _ends_with_exif(path):
         return Image.Image.getexif(photo)
     return photo.getexif()
@@ -134,14 +134,14 @@ def _ends_with_exif(path: Path) -> bool:
 
 
 def check_head(path: Path, size: Size | None = None) -> PhotoHead:
-    """Read the head of a photo and check that readers take it.
+    """Read the header of an image and check that readers accept it.
 
     Args:
-        path: of the file.
-        size: (H, W) of its annotations; None where they follow the photo.
+        path: path of the file.
+        size: (H, W) of its annotations; None if they follow the image.
 
     Raises:
-        DatasetError: the file is missing or no image, has more than 8 bits per channel, or is of another size.
+        DatasetError: the file is missing or not an image, has more than 8 bits per channel, or has another size.
     """
     head = read_head(path)
     expect_readable(path, head, size)
@@ -149,7 +149,7 @@ def check_head(path: Path, size: Size | None = None) -> PhotoHead:
 
 
 def expect_readable(path: Path, head: PhotoHead, size: Size | None) -> None:
-    """Raise `DatasetError` if readers refuse a photo for its head; the arguments are those of `check_head`."""
+    """Raise `DatasetError` if readers reject an image by its header; arguments as for `check_head`."""
     if head.is_wide:
         raise DatasetError(f"{path}: {TOO_WIDE}")
     if not head.is_eight_bit:

@@ -1,7 +1,7 @@
-"""A look at the heads of all photos of a dataset: what is missing, unreadable, or of another size.
+"""Scan of the file headers of a dataset's images for missing and unreadable files and wrong sizes.
 
-A head says what kind of image a file is and how large; about a second for 10,000 photos. A photo that breaks off
-behind its head is found when it is decoded.
+A header has the format and the size of an image. A scan takes about a second for 10,000 images. A file that is
+truncated after its header is found only when it is decoded.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _CHUNK = 256
 
 @dataclass(frozen=True, slots=True)
 class PhotoProblem:
-    """A photo that cannot be read.
+    """Image that cannot be read.
 
     Attributes:
-        index: of the photo in its dataset.
-        path: of its file.
-        reason: what is wrong with the file, and what to do.
+        index: index of the image in its dataset.
+        path: path of its file.
+        reason: the problem of the file, and the remedy.
     """
 
     index: int
@@ -40,12 +40,13 @@ class PhotoProblem:
 
 @dataclass(frozen=True, slots=True)
 class PhotoScan:
-    """What the heads of a dataset's photos say.
+    """Result of a scan of the file headers of a dataset's images.
 
     Attributes:
-        problems: the photos that cannot be read, by ascending index.
-        num_rotated: photos that are rotated or mirrored by their EXIF orientation, as their annotations are.
-        num_as_stored: photos whose EXIF orientation is not followed, since their annotations lie on stored pixels.
+        problems: the images that cannot be read, by ascending index.
+        num_rotated: number of images that are rotated or mirrored by their EXIF orientation, as their annotations are.
+        num_as_stored: number of images whose EXIF orientation is ignored, because their annotations follow the stored
+            pixels.
     """
 
     problems: list[PhotoProblem]
@@ -53,7 +54,7 @@ class PhotoScan:
     num_as_stored: int
 
     def orientation_line(self) -> str | None:
-        """Say how many EXIF orientations were followed and how many not; None where all photos are upright."""
+        """Return a line with the number of EXIF orientations followed and ignored; None if all images are upright."""
         if not self.num_rotated and not self.num_as_stored:
             return None
         return (
@@ -63,13 +64,13 @@ class PhotoScan:
 
 
 def scan_photos(photos: Any, num_threads: int = 8, indices: Iterable[int] | None = None) -> PhotoScan:
-    """Look at the heads of the photos of a dataset.
+    """Scan the file headers of the images of a dataset.
 
     Args:
         photos: a reader of this package. A dataset without a method ``photo_file``, such as one of scenes, has no
             files and no problems.
-        num_threads: files that are looked at at once.
-        indices: the photos to look at; by default all.
+        num_threads: number of files read in parallel.
+        indices: the images to scan; by default all.
     """
     file_of = getattr(photos, "photo_file", None)
     if file_of is None:
@@ -98,11 +99,11 @@ def scan_photos(photos: Any, num_threads: int = 8, indices: Iterable[int] | None
 
 
 def photo_problem(path: Path, size: Size | None = None) -> str | None:
-    """Say what is wrong with a photo by its head; None if nothing is.
+    """Return the problem of an image by its header; None without a problem.
 
     Args:
         path: the file.
-        size: (H, W) that the annotations give, in the orientation as stored or as shown; None if they give none.
+        size: (H, W) in the annotations, in the stored or the EXIF orientation; None if they do not give it.
     """
     try:
         check_head(path, size)
@@ -112,7 +113,7 @@ def photo_problem(path: Path, size: Size | None = None) -> str | None:
 
 
 def problem_lines(problems: list[PhotoProblem], most: int = 20) -> Iterator[str]:
-    """Yield a line for each of the first problems, and one that counts the others."""
+    """Yield a line for each of the first problems, and a line that counts the others."""
     yield from map(str, problems[:most])
     if len(problems) > most:
         yield f"and {len(problems) - most:,} more"
@@ -123,6 +124,6 @@ def _reason(path: Path, error: DatasetError) -> str:
 
 
 def is_drawn_upright(photos: Any, index: int) -> bool:
-    """Return whether a photo's annotations are drawn on it as it is shown; a joined dataset has it by photo."""
+    """Return whether an image's annotations follow its EXIF orientation; a joined dataset has this per image."""
     of_photo = getattr(photos, "is_drawn_upright", None)
     return bool(getattr(photos, "drawn_upright", False) if of_photo is None else of_photo(index))

@@ -1,4 +1,4 @@
-"""Files below a folder, in an order that is the same on every machine: for readers of pictures without a table."""
+"""Listing of the files below a folder in the same order on every machine, for readers of images without a table."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from segpaste.datasets.formats.records import DatasetError, expect_folder
 
 
 def files_below(folder: str | os.PathLike[str]) -> list[str]:
-    """Return the files of a folder and its subfolders, as paths relative to it with ``/``, sorted.
+    """Return the files of a folder and its subfolders, sorted, as relative paths with ``/``.
 
-    Hidden files and folders, whose names begin with a dot, are left out. Links are followed, but not back to a folder
-    that they lie in.
+    Hidden files and folders, whose names begin with a dot, are left out. Links are followed, except to folders that
+    contain them.
 
     Raises:
         DatasetError: the folder is missing or cannot be listed.
@@ -34,7 +34,7 @@ def files_below(folder: str | os.PathLike[str]) -> list[str]:
 
 
 def _lies_in_itself(path: Path, root: Path) -> bool:
-    """Whether a path leads, by a link, to a folder above itself."""
+    """Return whether a path is a link to a folder that contains it."""
     if path == root:
         return False
     target, above = path.resolve(), path.parent

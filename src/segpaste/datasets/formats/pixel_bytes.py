@@ -1,4 +1,4 @@
-"""Pixels as the bytes of files: pictures, label maps with a palette, depth, normals and intrinsics.
+"""Encoding of pixels as file contents: images, label maps with a palette, depth, normals and intrinsics.
 
 The same values give the same bytes. Not for reading: see `segpaste.datasets.formats.photo`.
 """
@@ -19,7 +19,7 @@ from segpaste.types import DenseSample
 
 ImageFormat = Literal["png", "jpg"]
 DepthFormat = Literal["npy", "png"]
-"""Files of depth: float32 metres, or 16 bits of millimetres."""
+"""Formats of depth files: float32 metres, or 16-bit millimetres."""
 
 _ENCODING: Mapping[ImageFormat, Mapping[str, Any]] = {
     "png": {"format": "PNG", "compress_type": zlib.Z_RLE, "compress_level": 1},
@@ -30,11 +30,11 @@ _MAX_MM = (1 << 16) - 1
 
 
 def geometry_files(name: str, sample: DenseSample, depth_format: DepthFormat = "npy") -> Iterator[tuple[str, bytes]]:
-    """Yield the files of depth, its validity, normals and the camera, as far as a sample has them: path and content.
+    """Yield path and content of the files of depth, its validity, normals and the camera that a sample has.
 
     Args:
-        name: of the files, without suffix; a folder in it lies below ``depth`` and the other folders.
-        sample: with depth in metres where it is metric.
+        name: name of the files, without suffix; its folders are below ``depth`` and the other folders.
+        sample: the sample, with depth in metres if it is metric.
         depth_format: ``png`` rounds to millimetres, 0 where invalid or beyond 65.535 m.
     """
     if sample.depth is not None and sample.depth_valid is not None:
@@ -51,13 +51,13 @@ def geometry_files(name: str, sample: DenseSample, depth_format: DepthFormat = "
 
 
 def depth_mm(depth: NDArray[np.float32], valid: NDArray[np.bool_]) -> NDArray[np.uint16]:
-    """Return depth [H, W] in metres as millimetres, rounded; 0 where it is invalid or does not fit into 16 bits."""
+    """Return depth [H, W] in metres as rounded millimetres; 0 where it is invalid or does not fit into 16 bits."""
     mm = np.rint(np.where(valid, depth, 0).astype(np.float64) * 1000)
     return np.where((mm > 0) & (mm <= _MAX_MM), mm, 0).astype(np.uint16)
 
 
 def intrinsics_text(sample: DenseSample) -> bytes | None:
-    """Return the camera matrix of a sample as three lines of three numbers, in pixels; None where it has no camera."""
+    """Return the camera matrix of a sample as three lines of three numbers, in pixels; None without a camera."""
     if (camera := sample.camera_intrinsics) is None:
         return None
     rows = ((camera.fx, 0, camera.cx), (0, camera.fy, camera.cy), (0, 0, 1))
@@ -65,7 +65,7 @@ def intrinsics_text(sample: DenseSample) -> bytes | None:
 
 
 def picture_bytes(pixels: NDArray[Any], image_format: ImageFormat = "png") -> bytes:
-    """Encode a picture: [H, W, 3] uint8 RGB, or [H, W] uint8 or uint16."""
+    """Encode an image: [H, W, 3] uint8 RGB, or [H, W] uint8 or uint16."""
     buffer = BytesIO()
     Image.fromarray(np.ascontiguousarray(pixels)).save(buffer, **_ENCODING[image_format])
     return buffer.getvalue()

@@ -1,7 +1,7 @@
-"""Base of the readers of photos: annotations are read, checked, and packed so that loader workers share them.
+"""Base of the readers of images. Annotations are read, checked, and packed so that loader workers share them.
 
-A JSON file is checked here as a whole: tables, keys, unique ids and references. The contents of an annotation are
-checked when its sample is read.
+Tables, keys, unique ids and references of a JSON file are checked here. The contents of an annotation are checked when
+its sample is read.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ IMAGE_COLUMNS: TableColumns = {"id": int, "file_name": str, "height": int, "widt
 
 
 class DatasetError(ValueError):
-    """A file of a dataset is missing, unreadable or not what it must be; one line says which and what to do."""
+    """Error of a missing, unreadable or invalid file of a dataset; one line with the file and the remedy."""
 
 
 class PackedRecords(Sequence[JsonRow]):
-    """Small dictionaries kept as JSON text in one array.
+    """Small dictionaries stored as JSON text in one array.
 
     Forked workers share one array. They would copy millions of Python objects, because reference counts change.
     """
@@ -54,24 +54,24 @@ class PackedRecords(Sequence[JsonRow]):
 
 
 class AnnotatedPhotos(Dataset[DenseSample], ABC):
-    """A map-style dataset of photos with annotations, in one file or in one for each photo; the base of the readers.
+    """Base of the readers: a map-style dataset of images with annotations in one file or in a file per image.
 
-    All annotations are read at construction. Pickles carry paths, not annotations: a spawned worker reads them again, a
-    forked one shares them.
+    All annotations are read at construction. Pickles contain paths, not annotations: spawned workers read them again,
+    forked workers share them.
 
     Attributes:
-        images_dir: the folder that the file names of the photos start from.
-        annotations_file: the file of the annotations, or the folder of a dataset with a file for each photo.
+        images_dir: the folder to which file names of images are relative.
+        annotations_file: the annotation file, or the folder of a dataset with a file per image.
         class_names: the name of each class; labels index it.
         digest: a digest of the annotations; two datasets with the same digest have the same labels.
         schema: things and stuff of panoptic datasets, else None.
-        keypoint_schema: names of the keypoints; None where there are none.
-        has_masks: samples have instance masks, and not boxes alone.
-        has_semantic_maps: samples have semantic maps.
-        drawn_upright: annotations are drawn on photos as their EXIF orientation shows them, wherever their size does
-            not say otherwise.
-        beside: adds fields of files beside the annotations to the sample of an image, see
-            `segpaste.datasets.formats.beside`: called with the sample, and the name and the entry of the image.
+        keypoint_schema: names of the keypoints; None without keypoints.
+        has_masks: True if samples have instance masks, False if they have boxes only.
+        has_semantic_maps: True if samples have semantic maps.
+        drawn_upright: True if annotations are drawn on images rotated by their EXIF orientation, unless their size
+            shows otherwise.
+        beside: function that adds fields of files beside the annotations to a sample, see
+            `segpaste.datasets.formats.beside`; called with the sample, and the name and the entry of the image.
     """
 
     class_names: tuple[str, ...]
@@ -101,7 +101,7 @@ class AnnotatedPhotos(Dataset[DenseSample], ABC):
 
     @abstractmethod
     def _read_sample(self, record: JsonRow) -> DenseSample:
-        """Make the sample of one record."""
+        """Read the sample of one record."""
 
     @cached_property
     def _records(self) -> Sequence[JsonRow]:
@@ -117,74 +117,74 @@ class AnnotatedPhotos(Dataset[DenseSample], ABC):
         """Read one sample.
 
         Raises:
-            DatasetError: its photo or one of its annotations cannot be read.
+            DatasetError: its image or one of its annotations cannot be read.
         """
         return self._finished(index, self._read_sample(self._records[index]))
 
     def _finished(self, index: int, sample: DenseSample) -> DenseSample:
-        """Return a sample that was read, with the fields of files beside the annotations, transformed."""
+        """Add the fields of files beside the annotations to a sample, and transform it."""
         if self.beside is not None:
             sample = self.beside(sample, self.file_name(index), self.image_row(index))
         return self.transforms(sample) if self.transforms else sample
 
     @abstractmethod
     def instance_labels(self, index: int) -> Sequence[int]:
-        """Return the class of each object, from the annotations alone: no photo is read."""
+        """Return the class of each object, from the annotations alone; no image is read."""
 
     @abstractmethod
     def annotation_ids(self, index: int) -> Sequence[int]:
         """Return the dataset's id of each instance; instance id i + 1 is at position i, before ``transforms``."""
 
     def left_out(self, index: int) -> Mapping[str, int]:
-        """Count the annotations of a photo, once read, that are no instances, by reason."""
+        """Count the annotations of a read image that are not instances, by reason."""
         return {}
 
     def image_id(self, index: int) -> int:
-        """Return the id of the photo in the annotations."""
+        """Return the id of the image in the annotations."""
         return int(self._records[index]["id"])
 
     def file_name(self, index: int) -> str:
-        """Return the photo's file, relative to ``images_dir``."""
+        """Return the image's file, relative to ``images_dir``."""
         return str(self._records[index]["file_name"])
 
     def photo_file(self, index: int) -> tuple[Path, tuple[int, int] | None]:
-        """Return the path of a photo, and its (H, W) in the annotations, or None if they do not give it."""
+        """Return the path of an image, and its (H, W) in the annotations, or None if they do not give it."""
         record = self._records[index]
         size = (record["height"], record["width"]) if "height" in record else None
         return self.images_dir / record["file_name"], size
 
     def searched_folders(self) -> tuple[Path, ...]:
-        """Return the folders that are searched for photos, with all below them; none where files list the photos."""
+        """Return the folders that are searched for images, with their subfolders; none if files list the images."""
         return ()
 
     def federated(self, index: int) -> FederatedLabels | None:
-        """Return the classes that were looked for in the photo, or None if the file does not say, as in COCO."""
+        """Return the classes that were annotated in the image, or None if the file does not say, as in COCO."""
         return None
 
     def crowds(self, index: int) -> list[Crowd]:
-        """Return the crowd and ignored regions of a photo, each by itself, before ``transforms``."""
+        """Return the crowd and ignored regions of an image separately, before ``transforms``."""
         return []
 
     @property
     def categories(self) -> list[JsonRow]:
-        """The entries of the classes as in the file, in file order; where it has none, names with ids from 1.
+        """Entries of the classes as in the file, in file order; without entries, names with ids from 1.
 
         Classes are numbered by ascending ``id``.
         """
         return [{"id": label, "name": name} for label, name in enumerate(self.class_names, start=1)]
 
     def image_row(self, index: int) -> JsonRow:
-        """Return the entry of a photo as in the file, with all its keys, such as ``license`` or ``flickr_url``.
+        """Return the entry of an image as in the file, with all its keys, such as ``license`` or ``flickr_url``.
 
-        Where the file has no such entry, ``id`` and ``file_name``.
+        Without such an entry, return ``id`` and ``file_name``.
         """
         return {"id": self.image_id(index), "file_name": self.file_name(index)}
 
     def annotation_rows(self, index: int) -> list[JsonRow]:
-        """Return the entries of a photo's annotations as in the file, in file order, with all their keys.
+        """Return the entries of an image's annotations as in the file, in file order, with all their keys.
 
-        Instances, crowds, ignored regions and empty masks are among them. The ``id`` of an entry is that of
-        `annotation_ids` and of `crowds`. Where the file has no such entries, the list is empty.
+        They include instances, crowds, ignored regions and empty masks. The ``id`` of an entry is that of
+        `annotation_ids` and of `crowds`. The list is empty if the file has no such entries.
         """
         return []
 
@@ -194,12 +194,12 @@ class AnnotatedPhotos(Dataset[DenseSample], ABC):
 
 
 class Crowd(NamedTuple):
-    """A region of a photo whose objects are not told apart, or that an evaluation ignores.
+    """Region of an image whose objects are not annotated individually, or that an evaluation ignores.
 
     Attributes:
         annotation_id: its id in the file.
         label: its class.
-        is_ignored: the file calls it ``ignore``, not ``iscrowd``.
+        is_ignored: True if the file marks it as ``ignore``, not as ``iscrowd``.
         mask: [H, W] bool.
     """
 
@@ -220,7 +220,7 @@ def expect_outside(photos: Any, out: str | PathLike[str]) -> None:
     """Raise `DatasetError` if a dataset would find new files in ``out`` when it is opened again.
 
     Args:
-        photos: a dataset; those without ``searched_folders`` find no files.
+        photos: a dataset; without ``searched_folders`` it finds no files.
         out: a folder that need not exist.
     """
     place = Path(out).resolve()
@@ -245,7 +245,7 @@ def read_tables(path: Path, tables: Mapping[str, TableColumns]) -> dict[str, lis
     Large files are read by `segpaste.datasets.formats.indexed`.
 
     Raises:
-        DatasetError: the file is missing or no JSON, or a table or key is missing or of another type.
+        DatasetError: the file is missing or not JSON, or a table or key is missing or of another type.
     """
     document = _read_json(path)
     if not isinstance(document, dict):
@@ -293,12 +293,12 @@ def no_size(path: Path, row: JsonRow) -> DatasetError:
 
 
 def class_indices(path: Path, categories: Iterable[JsonRow]) -> dict[int, JsonRow]:
-    """Return the categories by ascending id: their position is the class, even if the ids have gaps."""
+    """Return the categories by ascending id; their position is the class, even if the ids have gaps."""
     return dict(sorted(index_by_id(path, "categories", categories).items()))
 
 
 def lookup(path: Path, what: str, key: object, table: Mapping[Any, Any], name: str) -> Any:
-    """Return ``table[key]``, or raise `DatasetError`: ``what`` refers to a key that the table ``name`` lacks."""
+    """Return ``table[key]``; raise `DatasetError` if ``what`` refers to a key that the table ``name`` lacks."""
     if not isinstance(key, int | str) or key not in table:
         raise DatasetError(
             f"{path}: expected every id that {what} refers to in '{name}', got {key!r}; add it there, or remove {what}"
@@ -314,7 +314,7 @@ def box_of(annotation: JsonRow) -> list[float] | None:
 
 
 def flag_of(path: Path, what: str, row: JsonRow, key: str) -> bool:
-    """Return a key that is 0 or 1, or missing for 0; raise `DatasetError` for anything else, such as text."""
+    """Return a key that is 0, 1 or missing, which means 0; raise `DatasetError` for anything else, such as text."""
     value = row.get(key)
     if value not in (None, 0, 1):
         raise DatasetError(f"{path}: expected '{key}' of {what} as 0 or 1, got {value!r:.40}; correct it")
@@ -322,7 +322,7 @@ def flag_of(path: Path, what: str, row: JsonRow, key: str) -> bool:
 
 
 def file_name_of(path: Path, row: JsonRow) -> str:
-    """Return the photo's file, relative to the folder of the images."""
+    """Return the image's file, relative to the folder of the images."""
     if isinstance(name := row.get("file_name"), str):
         return name
     if isinstance(url := row.get("coco_url"), str):
@@ -333,7 +333,7 @@ def file_name_of(path: Path, row: JsonRow) -> str:
 
 
 def class_list(path: Path, row: JsonRow, key: str, label_of: Mapping[int, int]) -> list[int] | None:
-    """Return the category list ``key`` of a photo as classes, or None if the photo has no such list."""
+    """Return the category list ``key`` of an image as classes, or None if the image has no such list."""
     ids = row.get(key)
     if ids is None:
         return None
@@ -356,7 +356,7 @@ def _read_json(path: Path) -> Any:
 
 
 def read_yaml_or_json(path: str | PathLike[str], what: str) -> Any:
-    """Return the document in a small YAML or JSON file; errors say that ``what`` was expected.
+    """Read the document of a small YAML or JSON file; errors say that ``what`` was expected.
 
     Raises:
         DatasetError: the file is missing or malformed.
@@ -375,14 +375,14 @@ def read_yaml_or_json(path: str | PathLike[str], what: str) -> Any:
 
 
 def malformed(path: Path, error: object) -> DatasetError:
-    """Return the error of a file that is no JSON."""
+    """Return the error of a file that is not JSON."""
     return DatasetError(
         f"{path}: expected JSON, got text that breaks off or is malformed ({error}); fetch or write it again"
     )
 
 
 def not_an_object(path: Path, tables: Iterable[str], document: object) -> DatasetError:
-    """Return the error of a JSON file that is no object of tables."""
+    """Return the error of a JSON file that is not an object of tables."""
     return DatasetError(
         f"{path}: expected a JSON object with the keys {', '.join(tables)}, got a {type(document).__name__}; "
         "is this the annotation file of a whole dataset?"
@@ -390,7 +390,7 @@ def not_an_object(path: Path, tables: Iterable[str], document: object) -> Datase
 
 
 def check_row(label: str, row: object, columns: TableColumns) -> None:
-    """Raise `DatasetError` if an entry of a table is no object, or lacks a key; ``label`` names the entry."""
+    """Raise `DatasetError` if an entry of a table is not an object or lacks a key; ``label`` names the entry."""
     if not isinstance(row, dict):
         raise DatasetError(f"{label}: expected an object, got {type(row).__name__}")
     for key, wanted in columns.items():

@@ -1,8 +1,8 @@
-"""The dataset formats, and what is at a path: `find_dataset` recognises a dataset, `open_dataset` opens it.
+"""Registry of the dataset formats: `find_dataset` recognises a dataset at a path, `open_dataset` opens it.
 
-Names and heads of files decide. The first format of `FORMATS` that recognises a path is taken: a YOLO dataset that
-`segpaste augment` wrote also has COCO's tables. Splits called ``val...`` or ``test...`` are held out: they are opened
-only by name.
+Formats are recognised by the names and the first bytes of files. The first match in `FORMATS` is used; the order
+matters, because a YOLO dataset of `segpaste augment` also has COCO's tables. Splits named ``val...`` or ``test...`` are
+held out: they are opened only by name.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ FORMATS: Sequence[Format] = (
     CamVid(),
     UndeclaredMaps(),
 )
-"""The formats that are read, in the order in which they are tried."""
+"""Formats that are read, in the order in which they are tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +60,8 @@ class FoundDataset:
 
     Attributes:
         path: the folder or file.
-        format: of its files.
-        splits: the names of its splits; `NO_SPLIT` alone where it has none.
+        format: the format of its files.
+        splits: the names of its splits; only `NO_SPLIT` for a dataset without splits.
     """
 
     path: Path
@@ -69,10 +69,10 @@ class FoundDataset:
     splits: tuple[str, ...]
 
     def chosen_split(self, split: str | None = None) -> str:
-        """Return the split of this name, or without a name the one to train on.
+        """Return the named split, or without a name the training split.
 
         Raises:
-            DatasetError: there is no such split; or none is named, and none or several could be the one to train on.
+            DatasetError: there is no such split; or no name is given, and there is not exactly one training split.
         """
         if self.splits == (NO_SPLIT,):
             if split is not None:
@@ -100,7 +100,7 @@ def find_dataset(path: str | PathLike[str], format: str | None = None) -> FoundD
         format: the name of its format; by default the first one of `FORMATS` that recognises it.
 
     Raises:
-        DatasetError: there is no known dataset, or none of this format, or there is no such format.
+        DatasetError: there is no known dataset, no dataset of this format, or no such format.
     """
     path = Path(path)
     if (found := found_at(path, format)) is not None:
@@ -115,10 +115,10 @@ def find_dataset(path: str | PathLike[str], format: str | None = None) -> FoundD
 
 
 def found_at(path: Path, format: str | None = None) -> FoundDataset | None:
-    """Return the dataset at a path; None where no format recognises it.
+    """Return the dataset at a path; None if no format recognises it.
 
     Raises:
-        DatasetError: it is of a known format, and which files are meant is not clear; or there is no such format.
+        DatasetError: it is of a known format, but its files are ambiguous; or there is no such format.
     """
     for known in FORMATS if format is None else [format_named(format)]:
         if path.exists() and (splits := known.splits(path)) is not None:
@@ -130,7 +130,7 @@ def format_named(name: str) -> Format:
     """Return a format by its name.
 
     Raises:
-        DatasetError: there is none of this name.
+        DatasetError: there is no such format.
     """
     for known in FORMATS:
         if known.name == name:
@@ -151,19 +151,20 @@ def open_dataset(
     """Recognise the dataset at a path and open it.
 
     Args:
-        path: a folder or file of one of the formats; for an annotation file of COCO or LVIS with ``images_dir``.
-        split: such as ``train`` or ``valid``. By default the one to train on, never ``val...`` or ``test...``.
+        path: a folder or file of one of the formats; an annotation file of COCO or LVIS requires ``images_dir``.
+        split: name of the split, such as ``train`` or ``valid``. By default the training split, never ``val...`` or
+            ``test...``.
         format: the name of its format; by default it is recognised.
-        images_dir: for an annotation file, the folder that the file names of the photos start from.
+        images_dir: for an annotation file, the folder to which file names of images are relative.
         panoptic_dir: for panoptic segments, the folder of their PNG files; by default the folder of the same name
             beside the file.
         task: ``segment``, ``detect`` or ``pose``; by default that of the labels. See `YoloDataset`; datasets of
             labelling tools with both outlines and boxes need it.
-        transforms: called with every `DenseSample`, returns the one to use instead.
+        transforms: called with each `DenseSample`; its result replaces the sample.
 
     Raises:
-        DatasetError: the dataset or the format is unknown, or the dataset is broken, or has no such split, or has no
-            use for an option.
+        DatasetError: the dataset or the format is unknown, the dataset is broken or has no such split, or the format
+            does not use an option.
     """
     options = ReadOptions(
         images_dir=None if images_dir is None else Path(images_dir),

@@ -1,9 +1,9 @@
-"""Segmentations as COCO writes them, into masks: polygons, compressed and uncompressed run lengths.
+"""Decoding of COCO's segmentations into masks: polygons, compressed and uncompressed run lengths.
 
-Run lengths go down the columns, background first. Their compressed form is text: characters 48..111 carry 5 bits of a
-number each and one that says that the number goes on; from the fourth number on it is the difference to the number
-two before (pycocotools' ``maskApi.c``). It is decoded here and not by pycocotools because that reads past the end of
-text that breaks off. Polygons are rasterised by pycocotools, so that masks are the ones that COCO evaluates.
+Run lengths go down the columns, background first. Their compressed form is text. Characters 48..111 hold 5 bits of a
+number and a continuation bit; from the fourth number on, each is the difference to the number two before (pycocotools'
+``maskApi.c``). The text is not decoded by pycocotools, because it reads past the end of truncated text. Polygons are
+rasterised by pycocotools, so masks equal those of COCO's evaluation.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ _MAX_PIXELS = 1 << 32  # pycocotools counts pixels in 32 bits
 
 
 def decode_segmentation(segmentation: object, size: tuple[int, int]) -> NDArray[np.bool_]:
-    """The mask of one annotation.
+    """Decode the mask of an annotation.
 
     Args:
-        segmentation: a list of polygons [x1, y1, x2, y2, ...] whose union is meant, or ``{"size": [H, W], "counts":
-            text or list of run lengths}``. A polygon of fewer than three points encloses nothing.
+        segmentation: a list of polygons [x1, y1, x2, y2, ...], which are united, or ``{"size": [H, W], "counts": text
+            or list of run lengths}``. A polygon of fewer than three points encloses nothing.
         size: (H, W) of the image.
 
     Returns:
         [H, W] bool.
 
     Raises:
-        ValueError: neither of these; the message does not say which file, the caller knows.
+        ValueError: it is neither of these; the message does not name the file.
     """
     counts = coded_runs(segmentation, size)
     runs = run_lengths(counts.decode()) if isinstance(counts, bytes) else counts
@@ -41,7 +41,7 @@ def decode_segmentation(segmentation: object, size: tuple[int, int]) -> NDArray[
 
 
 def expect_filled(runs: NDArray[np.int64], size: tuple[int, int]) -> None:
-    """Raise ValueError unless the run lengths fill a photo of (H, W)."""
+    """Raise `ValueError` unless the run lengths fill an image of (H, W)."""
     height, width = size
     if (runs < 0).any() or (runs > height * width).any() or runs.sum() != height * width:
         total = sum(runs.tolist())
@@ -49,9 +49,9 @@ def expect_filled(runs: NDArray[np.int64], size: tuple[int, int]) -> None:
 
 
 def write_mask(mask: NDArray[np.bool_], zeros: NDArray[np.bool_]) -> bool:
-    """Write a mask [H, W] into zeros of that shape, and tell whether it has a pixel.
+    """Write a mask [H, W] into zeros of that shape, and return whether it has a pixel.
 
-    Only the mask's box is written: zeros that nobody writes take no memory, and the masks of a large photo are many.
+    Only the mask's box is written, because untouched zeros take no memory.
     """
     columns = np.flatnonzero(mask.any(0))
     if not columns.size:
@@ -64,13 +64,13 @@ def write_mask(mask: NDArray[np.bool_], zeros: NDArray[np.bool_]) -> bool:
 
 
 def coded_runs(segmentation: object, size: tuple[int, int]) -> bytes | NDArray[np.int64]:
-    """The run lengths of one annotation, as the native library reads them; the arguments are `decode_segmentation`'s.
+    """Return the run lengths of an annotation for the native library; arguments as for `decode_segmentation`.
 
     Returns:
         Compressed text, or numbers; they may be broken, or not fill the image.
 
     Raises:
-        ValueError: no segmentation, or one of another image, or of an image of 2^32 pixels and more.
+        ValueError: it is not a segmentation, its size is not the image's, or the image has 2^32 pixels or more.
     """
     if size[0] * size[1] >= _MAX_PIXELS:
         raise ValueError(f"expected an image of fewer than {_MAX_PIXELS:,} pixels, got {size[0]} x {size[1]}")
@@ -87,16 +87,16 @@ def coded_runs(segmentation: object, size: tuple[int, int]) -> bytes | NDArray[n
     if isinstance(counts, str):
         return counts.encode()
     if isinstance(counts, list) and all(type(count) is int for count in counts):
-        too_long = size[0] * size[1] + 1  # int64 may not hold a wrong length, but a wrong one must stay wrong
+        too_long = size[0] * size[1] + 1  # a wrong length may exceed int64, and must stay wrong
         return np.array([max(-1, min(count, too_long)) for count in counts], np.int64)
     raise ValueError(f"expected 'counts' as text or as a list of integers, got {counts!r:.40}")
 
 
 def run_lengths(text: str) -> NDArray[np.int64]:
-    """The run lengths in compressed text.
+    """Decode the run lengths of compressed text.
 
     Raises:
-        ValueError: the text breaks off or has other characters.
+        ValueError: the text is truncated or has other characters.
     """
     codes = np.frombuffer(text.encode(), np.uint8).astype(np.int64) - 48
     if not codes.size:
@@ -117,7 +117,7 @@ def run_lengths(text: str) -> NDArray[np.int64]:
 
 
 def _polygon_runs(polygons: Sequence[object], size: tuple[int, int]) -> bytes | NDArray[np.int64]:
-    """The union of polygons: compressed run lengths, or where they enclose nothing, the one run of the background."""
+    """Return the union of polygons as compressed run lengths; one run of background if they enclose nothing."""
     from pycocotools import mask as coco_mask
 
     areas = [polygon for polygon in map(_checked_polygon, polygons) if len(polygon) >= 6]
@@ -129,7 +129,7 @@ def _polygon_runs(polygons: Sequence[object], size: tuple[int, int]) -> bytes | 
 
 
 def _checked_polygon(polygon: object) -> list[float]:
-    """A list of coordinate pairs. What is not finite, or far outside, would crash the rasteriser."""
+    """Return a checked list of coordinate pairs; infinite or distant ones would crash the rasteriser."""
     if not isinstance(polygon, list) or len(polygon) % 2:
         raise ValueError(f"expected each polygon as a list [x1, y1, x2, y2, ...], got {polygon!r:.40}")
     for value in polygon:

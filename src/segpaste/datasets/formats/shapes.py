@@ -1,8 +1,8 @@
-"""Shapes of labelling tools, as annotations of COCO: https://cocodataset.org/#format-data, "Object Detection".
+"""Conversion of shapes of labelling tools to COCO: https://cocodataset.org/#format-data, "Object Detection".
 
-A format's parser makes `Shape`s. Parts of one object are joined here, and bounds and areas are measured. Coordinates
-are pixel edges: the first pixel of a row reaches from 0 to 1. Not for COCO's own files, whose entries are kept as they
-are.
+The parser of a format returns `Shape`s. Parts of one object are joined here, and bounds and areas are measured.
+Coordinates are pixel edges: the first pixel of a row spans 0 to 1. Not for COCO's own files, whose entries are kept
+unchanged.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ Point = tuple[float, float, int]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """One shape that somebody drew, an object or a part of one.
+    """Drawn shape: an object or a part of an object.
 
     Attributes:
         label: the name of its class.
-        segmentation: polygons [[x1, y1, x2, ...], ...] or run lengths as in COCO; nothing for a box alone.
-        box: (x1, y1, x2, y2), where there is no segmentation.
-        group: shapes of one label and group are parts of one object; None where it is an object by itself.
-        attributes: all that is said about it besides.
-        ignored: it is a region that is to be ignored, not an object.
+        segmentation: polygons [[x1, y1, x2, ...], ...] or run lengths as in COCO; empty for a box.
+        box: (x1, y1, x2, y2) of a shape without segmentation.
+        group: shapes of one label and group are parts of one object; None for a whole object.
+        attributes: its other attributes.
+        ignored: True for an ignored region, which is not an object.
         points: (x, y, v) by the name of a keypoint.
-        where: the place in the file, for errors.
+        where: the position in the file, for errors.
     """
 
     label: str
@@ -61,16 +61,16 @@ def join_parts(shapes: Iterable[Shape]) -> list[list[Shape]]:
 def annotation_row(parts: Sequence[Shape], size: Size, point_names: Sequence[str]) -> JsonRow:
     """Return the annotation of an object, without its ids.
 
-    Boxes among the parts of an object that has an outline only frame it.
+    The boxes of an object with outlines are not used.
 
     Args:
-        parts: of the object.
-        size: (H, W) of the photo.
-        point_names: the keypoints of its class; none without keypoints.
+        parts: parts of the object.
+        size: (H, W) of the image.
+        point_names: names of the keypoints of its class; may be empty.
 
     Returns:
-        ``segmentation``, empty for boxes; ``bbox`` [x, y, w, h]; ``area``; ``iscrowd`` 0; where there are any,
-        ``ignore``, ``keypoints`` with ``num_keypoints``, and ``attributes``, those of further parts under ``parts``.
+        ``segmentation``, empty for boxes; ``bbox`` [x, y, w, h]; ``area``; ``iscrowd`` 0; and, if present, ``ignore``,
+        ``keypoints`` with ``num_keypoints``, and ``attributes``, with those of further parts under ``parts``.
     """
     outlines = [part.segmentation for part in parts if part.segmentation]
     segmentation = _union(outlines, size)
@@ -96,7 +96,7 @@ def encode_mask(mask: NDArray[np.bool_]) -> JsonRow:
 
 
 def paste_mask(mask: NDArray[np.bool_], corner: tuple[int, int], size: Size) -> JsonRow:
-    """Return the run lengths of a part of a mask whose top left pixel is at (x, y), cut at the border of (H, W)."""
+    """Return the run lengths of a mask whose top left pixel is at (x, y), clipped to an image of (H, W)."""
     whole = np.zeros(size, bool)
     x, y = corner
     top, left = max(y, 0), max(x, 0)
@@ -106,7 +106,7 @@ def paste_mask(mask: NDArray[np.bool_], corner: tuple[int, int], size: Size) -> 
 
 
 def ellipse_mask(centre: tuple[float, float], radii: tuple[float, float], degrees: float, size: Size) -> JsonRow:
-    """Return the run lengths of an ellipse, rotated clockwise about its centre: the pixels whose centres are inside."""
+    """Return the run lengths of the pixels whose centres are in an ellipse rotated clockwise about its centre."""
     (x, y), (a, b) = centre, radii
     if min(a, b) <= 0:
         return encode_mask(np.zeros(size, bool))
@@ -117,7 +117,7 @@ def ellipse_mask(centre: tuple[float, float], radii: tuple[float, float], degree
 
 
 def rotated_box(box: Box, degrees: float, about: tuple[float, float]) -> list[tuple[float, float]]:
-    """Return the corners of a box that is rotated clockwise about a point."""
+    """Return the corners of a box rotated clockwise about a point."""
     x1, y1, x2, y2 = box
     cos, sin = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
     moved = [(x - about[0], y - about[1]) for x, y in ((x1, y1), (x2, y1), (x2, y2), (x1, y2))]
@@ -125,13 +125,13 @@ def rotated_box(box: Box, degrees: float, about: tuple[float, float]) -> list[tu
 
 
 def box_around(points: Iterable[Sequence[float]]) -> Box:
-    """Return (x1, y1, x2, y2) around at least one point (x, y)."""
+    """Return the box (x1, y1, x2, y2) around one or more points (x, y)."""
     xs, ys = zip(*((float(point[0]), float(point[1])) for point in points), strict=True)
     return min(xs), min(ys), max(xs), max(ys)
 
 
 def _union(outlines: list[Any], size: Size) -> list[list[float]] | JsonRow:
-    """Return the segmentation of an object from those of its parts."""
+    """Return the union of the segmentations of an object's parts."""
     if all(isinstance(outline, list) for outline in outlines):
         return [polygon for outline in outlines for polygon in outline]
     if len(outlines) == 1:
@@ -142,7 +142,7 @@ def _union(outlines: list[Any], size: Size) -> list[list[float]] | JsonRow:
 
 
 def _measured(segmentation: list[list[float]] | JsonRow, size: Size) -> tuple[Box | None, float]:
-    """Return the bounds and the area: of polygons those of their lines, of run lengths those of their pixels."""
+    """Return bounds and area: geometric for polygons, in pixels for run lengths."""
     if isinstance(segmentation, list):
         points = [point for polygon in segmentation for point in zip(polygon[::2], polygon[1::2], strict=False)]
         return (box_around(points) if points else None), sum(map(_polygon_area, segmentation))
@@ -171,7 +171,7 @@ def _xywh(box: Box | None) -> list[float]:
 
 
 def _keypoints(points: Mapping[str, Point], names: Sequence[str]) -> JsonRow:
-    """Return the keys of keypoints; COCO's coordinates are whole pixels, whose centres are at i + 0.5."""
+    """Return the keys of keypoints; COCO's coordinates are pixel indices, with centres at i + 0.5."""
     values: list[float] = []
     for name in names:
         x, y, v = points.get(name, (0, 0, 0))

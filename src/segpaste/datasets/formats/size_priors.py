@@ -1,8 +1,8 @@
-"""Size of an object relative to its image, by class, for objects that have no image of their own, such as cut-outs.
+"""Size of an object relative to its image, by class, for objects without an original image, such as cut-outs.
 
-The size is the longer side of the object's box over the side of a square with the area of the image: 0.25 is a quarter
-of the side of a square image. A prior is a list of ascending quantiles, evenly spaced from the smallest size to the
-largest. One number is one size, two are a range.
+The size is the longer side of the object's box divided by the square root of the image's area: 0.25 is a quarter of the
+side of a square image. A prior is a list of ascending quantiles, evenly spaced from the smallest size to the largest.
+One number is a fixed size, two numbers are a range.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from segpaste.datasets.formats.records import (
 )
 
 EVERY_CLASS = "*"
-"""Name of the prior for classes that have none of their own."""
+"""Name of the prior for classes without their own prior."""
 NUM_QUANTILES = 101
 _TABLES: dict[str, TableColumns] = {
     "images": {"id": int, "height": int, "width": int},
@@ -40,7 +40,7 @@ Quantiles = tuple[float, ...]
 
 
 def size_at(quantiles: Sequence[float], name: str) -> float:
-    """Return the size of an object: a quantile that depends on the object's name alone, between the nearest two."""
+    """Return the size of an object: a quantile that depends only on its name, interpolated between the nearest two."""
     digest = hashlib.sha256(name.encode()).digest()
     place = int.from_bytes(digest[:8], "little") / 2**64 * (len(quantiles) - 1)
     low = math.floor(place)
@@ -61,10 +61,10 @@ def read_size_prior(path: str | PathLike[str]) -> dict[str, Quantiles]:
 
 
 def learned_sizes(annotations_file: str | PathLike[str]) -> tuple[dict[str, Quantiles], tuple[int, int]]:
-    """Return quantiles of the sizes of a dataset's objects, by class name, and the median size (H, W) of its images.
+    """Return quantiles of the object sizes of a dataset, by class name, and the median size (H, W) of its images.
 
     Args:
-        annotations_file: COCO or LVIS instances in JSON; boxes are read, crowd and ignored regions are not.
+        annotations_file: COCO or LVIS instances in JSON; boxes are used, crowd and ignored regions are not.
 
     Raises:
         DatasetError: the file is missing or broken, or no object has a box.

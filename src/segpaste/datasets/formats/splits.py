@@ -1,4 +1,4 @@
-"""Choice of a split of a dataset: splits held out for validation and tests are opened only by name."""
+"""Choice of a split of a dataset; validation and test splits are opened only by name."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ _HELD_OUT = ("val", "test")
 
 
 def chosen_split(path: Path, splits: Collection[str], split: str | None) -> str:
-    """Return the split of a name, or without a name the one to train on.
+    """Return the named split, or without a name the training split.
 
     Args:
-        path: of the dataset, for errors.
+        path: path of the dataset, for errors.
         splits: the names of its splits.
-        split: the name; by default ``train``, or the only one that is called neither ``val...`` nor ``test...``.
+        split: the name; by default ``train``, or the only one that is named neither ``val...`` nor ``test...``.
 
     Raises:
-        DatasetError: there is no such split; or none is named, and none or several could be the one to train on.
+        DatasetError: there is no such split; or no name is given, and there is not exactly one training split.
     """
     if split is not None:
         if split in splits:

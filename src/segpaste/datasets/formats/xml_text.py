@@ -1,4 +1,4 @@
-"""XML files of annotations: parsed with errors that name the file, numbers checked, anything else kept as JSON."""
+"""Parsing of XML annotation files: errors name the file, numbers are checked, other values are kept as JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def parse_xml(path: Path) -> ElementTree.Element:
     """Return the root of an XML file.
 
     Raises:
-        DatasetError: the file is missing, unreadable or no XML.
+        DatasetError: the file is missing, unreadable or not XML.
     """
     try:
         return ElementTree.parse(path).getroot()
@@ -41,7 +41,7 @@ def number(where: str, element: ElementTree.Element, key: str, default: float | 
     """Return an attribute, or else the text of the child of this name, as a number.
 
     Raises:
-        DatasetError: it is missing without a default, or no number in the range of pixels.
+        DatasetError: it is missing without a default, or is not a number in the range of pixels.
     """
     text = element.get(key)
     if text is None:
@@ -66,7 +66,7 @@ def xml_value(element: ElementTree.Element) -> Any:
 
 
 def xml_children(element: ElementTree.Element, leave_out: Collection[str] = ()) -> dict[str, Any]:
-    """Return the children of an element by name, as JSON; those of one name as a list."""
+    """Return the children of an element by name, as JSON; children of equal names become a list."""
     found: dict[str, list[Any]] = {}
     for child in element:
         if child.tag not in leave_out:

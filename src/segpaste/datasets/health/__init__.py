@@ -1,1 +1,1 @@
-"""Health of a dataset: all problems of its files, photo by photo and annotation by annotation, and its statistics."""
+"""Health of a dataset: all problems of its files, image by image and annotation by annotation, and its statistics."""

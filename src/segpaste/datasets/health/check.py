@@ -1,4 +1,4 @@
-"""Check of a dataset: list what its files hold, look at the photos, measure the annotations, report."""
+"""Check of a dataset: list its files, read the images, measure the annotations, report."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ Advance = Callable[[], object]
 def check_dataset(
     photos: Any, *, decode: bool = False, num_threads: int = 8, advance: Advance = lambda: None
 ) -> HealthReport:
-    """Return the health of an opened dataset.
+    """Check an opened dataset and return its health.
 
-    COCO, LVIS, panoptic and YOLO datasets are read from their files, so annotations are compared with what is stored;
-    ``transforms`` are not called. Of other datasets annotations are checked only with ``decode``.
+    The annotations of COCO, LVIS, panoptic and YOLO datasets are read from their files, as stored; ``transforms`` are
+    not called. The annotations of other datasets are checked only with ``decode``.
 
     Args:
         photos: a dataset of segpaste, or any map-style dataset of `DenseSample`.
-        decode: read the pixels of all photos and maps too, not only the heads of their files.
-        num_threads: photos that are looked at at once.
-        advance: called once for each photo, for a progress bar.
+        decode: read the pixels of all images and maps too, not only their file headers.
+        num_threads: number of images read in parallel.
+        advance: called once for each image, for a progress bar.
 
     Raises:
         DatasetError: a table cannot be read at all.
@@ -64,19 +64,19 @@ def check_unopened(
     decode: bool = False,
     num_threads: int = 8,
 ) -> HealthReport:
-    """Return the health of a dataset that its reader refuses, with all problems and not only the first.
+    """Check a dataset that its reader rejects, and return its health with all problems, not only the first.
 
     Args:
         path: as for `segpaste.datasets.open_dataset`.
-        error: of the reader.
-        split: its name; by default the one to train on.
-        options: what the reader was given besides.
-        format: the name of its format; by default it is recognised.
+        error: error of the reader.
+        split: name of the split; by default the training split.
+        options: further options of the reader.
+        format: name of the format; by default it is recognised.
         decode: as for `check_dataset`.
         num_threads: as for `check_dataset`.
 
     Raises:
-        DatasetError: the given one, if the files are not those of COCO, LVIS, Roboflow or YOLO, or cannot be listed.
+        DatasetError: the given error, if the files are not of COCO, LVIS, Roboflow or YOLO, or cannot be listed.
     """
     try:
         listing = _list_files(find_dataset(path, format), split, options or ReadOptions())
@@ -143,7 +143,7 @@ def _report(listing: Listing, decode: bool, num_threads: int, advance: Advance) 
 
 
 def _size_of(listing: Listing, heads: Sequence[PhotoHead | None], index: int) -> Size | None:
-    """Return (H, W) of a photo as its annotations see it; None where that is not known."""
+    """Return (H, W) of an image in the frame of its annotations; None if unknown."""
     photo, head = listing.photos[index], heads[index]
     size = photo.size if photo.sample_size is None else photo.sample_size
     if size is None:
@@ -152,7 +152,7 @@ def _size_of(listing: Listing, heads: Sequence[PhotoHead | None], index: int) ->
 
 
 def _measure(listing: Listing, heads: Sequence[PhotoHead | None], decode: bool) -> Measured:
-    """Check the annotations of each photo."""
+    """Check the annotations of all images, image by image."""
     by_photo: defaultdict[int, list[ListedObject]] = defaultdict(list)
     for found in listing.objects:
         by_photo[found.photo].append(found)
@@ -171,14 +171,14 @@ def _measure(listing: Listing, heads: Sequence[PhotoHead | None], decode: bool) 
             try:
                 of_map = map_regions(photo.map_path, size)
             except DatasetError:
-                continue  # found when its file was looked at
+                continue  # found when its file was read
             measured.findings += mismatches(photo, objects, of_map)
         check.add(photo, size, objects, of_map)
     return measured
 
 
 def _of_photos_and_classes(listing: Listing, num_threads: int) -> list[Finding]:
-    """Findings about photos and classes that are not of one annotation."""
+    """Return the findings about images and classes, which belong to no single annotation."""
     shown = {found.photo for found in listing.objects}
     used = {found.label for found in listing.objects}
     findings = copies_among(listing.photos, num_threads) + unlisted(listing.photos)

@@ -1,7 +1,7 @@
 """Listing of COCO and LVIS files: instances, and panoptic segments without their maps.
 
-The readers refuse a file at its first broken entry; here every entry is looked at, and a broken one is a finding.
-Entries are decoded block by block, and masks once more when their photo is measured: memory holds no outlines.
+The readers reject a file at its first broken entry. Here each entry is checked, and a broken one is a finding. Entries
+are decoded block by block, and masks again when their image is measured, so memory holds no outlines.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ def list_coco(annotations_file: Path, images_dir: Path, panoptic_dir: Path | Non
     """List a file of instances, or of panoptic segments if the folder of their maps is given.
 
     Raises:
-        DatasetError: the file is missing, is no JSON, or has no tables.
+        DatasetError: the file is missing, is not JSON, or has no tables.
     """
     return _CocoListing(AnnotationFile(annotations_file), images_dir, panoptic_dir).read()
 
 
 class _CocoListing:
-    """Listing of one file, while it is made."""
+    """Listing of one file in progress."""
 
     def __init__(self, file: AnnotationFile, images_dir: Path, panoptic_dir: Path | None) -> None:
         self.file, self.path = file, file.path
@@ -69,7 +69,7 @@ class _CocoListing:
         return {int(row["id"]): label for label, row in enumerate(self.category_rows)}
 
     def _read_images(self, rows: Iterable[JsonRow], label_of: Mapping[int, int]) -> dict[int, int]:
-        """Return the position of the photo of each image id."""
+        """Return the position of the image of each image id."""
         columns = {"id": int, "height": int, "width": int}
         good = (row for i, row in enumerate(rows) if self._is_whole(f"images[{i}]", row, columns))
         positions: dict[int, int] = {}
@@ -93,7 +93,7 @@ class _CocoListing:
         return positions
 
     def _check_lists(self, row: JsonRow, name: str, label_of: Mapping[int, int]) -> None:
-        """Check LVIS's lists of categories of a photo."""
+        """Check the category lists of an image of LVIS."""
         for key in ("neg_category_ids", "not_exhaustive_category_ids"):
             ids = row.get(key)
             if ids is not None and not isinstance(ids, list):
@@ -127,11 +127,11 @@ class _CocoListing:
                 without.append(len(self.listing.objects))
             bounds = int(marks[place]) + 1, int(marks[place + 1])
             self._add(photo, row, self._label(row, label_of, "annotation", photo), bounds)
-        for number in () if has_masks else without:  # a file of boxes: empty lists are no masks
+        for number in () if has_masks else without:  # a file of boxes: empty lists are not masks
             self.listing.objects[number] = self.listing.objects[number]._replace(segmentation=None)
 
     def _add(self, photo: int, row: JsonRow, label: int | None, bounds: tuple[int, int]) -> None:
-        """Add an instance or crowd, whose entry is at these bytes."""
+        """Add an instance or crowd whose entry is at these bytes."""
         what = f"annotation {row['id']}"
         is_crowd, is_ignored = (self._flag(photo, what, row, key) for key in ("iscrowd", "ignore"))
         is_crowd |= is_ignored
@@ -155,7 +155,7 @@ class _CocoListing:
         )
 
     def _reader(self, row_id: int, bounds: tuple[int, int]) -> Callable[[Size], object]:
-        """Return what reads the mask of the entry at these bytes."""
+        """Return a function that reads the mask of the entry at these bytes."""
         file = self.file
         return lambda size: file.row(*bounds, row_id)["segmentation"]
 
@@ -211,7 +211,7 @@ class _CocoListing:
         return None
 
     def _is_whole(self, label: str, row: JsonRow, columns: Mapping[str, type]) -> bool:
-        """Tell whether a row has the keys, of their types; if not, that is a finding."""
+        """Return whether a row has the keys with their types; if not, add a finding."""
         for key, wanted in columns.items():
             if key not in row:
                 self.listing.find("broken_entry", f"{label}: expected the keys {', '.join(columns)}, got no '{key}'")
@@ -223,7 +223,7 @@ class _CocoListing:
         return True
 
     def _unique(self, what: str, rows: Iterable[JsonRow]) -> Iterator[JsonRow]:
-        """Yield the first row of each id; another one is a finding."""
+        """Yield the first row of each id; each further row is a finding."""
         seen: set[int] = set()
         for row in rows:
             if row["id"] in seen:
@@ -238,7 +238,7 @@ def _is_key(key: object, table: Mapping[int, Any]) -> bool:
 
 
 def _box_function(row: JsonRow) -> Any:
-    """Return the box of an annotation as `ListedObject` has it; None without a valid one."""
+    """Return the box function of an annotation for `ListedObject`; None without a valid box."""
     if (box := box_of(row)) is None:
         return None
     x, y, width, height = box

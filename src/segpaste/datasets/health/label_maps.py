@@ -1,4 +1,4 @@
-"""Segments of panoptic maps: those that only the table or only the map has, and the area and box of each."""
+"""Segments of panoptic maps: their areas and boxes, and mismatches between table and map."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _MAX_NAMED = 3
 
 
 def map_regions(path: Path, size: Size) -> dict[int, Region]:
-    """Return area and box of each segment of a map, by id; the regions have no run lengths.
+    """Return the area and box of each segment of a map, by id; the regions have no run lengths.
 
     Args:
         path: PNG with the id of each pixel in its colors, R + 256 G + 65536 B; 0 is no segment.
-        size: (H, W) of the photo.
+        size: (H, W) of the image.
 
     Raises:
         DatasetError: the file cannot be read.
@@ -39,7 +39,7 @@ def map_regions(path: Path, size: Size) -> dict[int, Region]:
 
 
 def mismatches(photo: ListedPhoto, objects: Sequence[ListedObject], regions: dict[int, Region]) -> list[Finding]:
-    """Return a finding if the table and the map of a photo have different segments."""
+    """Return a finding if the table and the map of an image have different segments."""
     listed = {found.id for found in objects}
     sides = {"the map": sorted(regions.keys() - listed), "the table": sorted(listed - regions.keys())}
     parts = [f"{len(ids)} only in {where} ({_named(ids)})" for where, ids in sides.items() if ids]

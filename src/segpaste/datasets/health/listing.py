@@ -1,4 +1,4 @@
-"""Content of a dataset as a check sees it: all photos and annotations that its files list, right or wrong."""
+"""Content of a dataset for a check: all images and annotations that its files list, valid or not."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ Box = tuple[float, float, float, float]
 
 
 class ListedPhoto(NamedTuple):
-    """Photo that a dataset lists.
+    """Listed image of a dataset.
 
     Attributes:
-        name: as the dataset has it.
-        path: of its file; None where samples come from elsewhere.
-        size: (H, W) of its annotations; None where these follow the photo, rotated by its EXIF orientation.
-        map_path: of its map of labels; None without.
-        any_mode: its reader takes more than 8 bits per channel, too.
+        name: name in the dataset.
+        path: path of its file; None if samples do not come from files.
+        size: (H, W) of its annotations; None if these follow the image, rotated by its EXIF orientation.
+        map_path: path of its label map; None without a map.
+        any_mode: True if its reader accepts more than 8 bits per channel.
         drawn_upright: see `AnnotatedPhotos`.
-        sample_size: (H, W) of its sample, where that was read.
-        other_paths: its further maps, such as depth, which may lie in the folder of the photos.
+        sample_size: (H, W) of its sample, if the sample was read.
+        other_paths: further maps, such as depth, which may be in the folder of the images.
     """
 
     name: str
@@ -38,17 +38,18 @@ class ListedPhoto(NamedTuple):
 
 
 class ListedObject(NamedTuple):
-    """Annotation of a listed photo.
+    """Annotation of a listed image.
 
     Attributes:
-        id: in its file, or the line of its label file.
-        photo: position of its photo.
-        label: its class; None where the category is unknown.
-        segmentation: of (H, W), in a form that `segpaste.datasets.formats.rle` decodes; None without a mask.
-        box: of (H, W), as the file says, (x1, y1, x2, y2) in pixels; None without.
-        is_crowd: a crowd or ignored region.
-        has_keypoints: some are labelled.
-        is_stuff: a segment of stuff.
+        id: id in its file, or line of its label file.
+        photo: position of its image.
+        label: its class; None if the category is unknown.
+        segmentation: function of (H, W) that returns a segmentation for `segpaste.datasets.formats.rle`; None without
+            a mask.
+        box: function of (H, W) that returns the box in the file, (x1, y1, x2, y2) in pixels; None without a box.
+        is_crowd: True for a crowd or ignored region.
+        has_keypoints: True if a keypoint is labelled.
+        is_stuff: True for a segment of stuff.
     """
 
     id: int
@@ -63,15 +64,15 @@ class ListedObject(NamedTuple):
 
 @dataclass
 class Listing:
-    """Photos and annotations of a dataset, and what was found to be wrong while they were listed.
+    """Images and annotations of a dataset, and the problems found while listing them.
 
     Attributes:
-        photos: in the order of the dataset.
-        objects: in the order of the dataset.
-        class_names: of each class.
-        findings: of the tables.
-        has_masks: annotations of this dataset are expected to have masks.
-        has_annotations: annotations were listed; without, ``objects`` is empty and says nothing.
+        photos: images in the order of the dataset.
+        objects: annotations in the order of the dataset.
+        class_names: names of the classes.
+        findings: problems of the tables.
+        has_masks: True if annotations are expected to have masks.
+        has_annotations: True if annotations were listed; else ``objects`` is empty.
     """
 
     photos: list[ListedPhoto] = field(default_factory=list)

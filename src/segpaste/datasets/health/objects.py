@@ -1,4 +1,4 @@
-"""Findings about annotations: masks without pixels, boxes that disagree with them, repeated and near-identical ones."""
+"""Findings about annotations: empty masks, boxes that do not fit their masks, repeated and near-identical masks."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from segpaste.datasets.health.report import Finding
 from segpaste.types.sampling import Size
 
 TINY_PX = 16
-"""A mask of fewer pixels is tiny."""
+"""Number of pixels below which a mask is tiny."""
 
 NEAR_IOU = 0.9
-"""Masks of at least this intersection over union are near-identical."""
+"""Intersection over union from which masks are near-identical."""
 
 _BOX_TOLERANCE_PX, _BOX_TOLERANCE_FRAC = 2.0, 0.05
 _OUTSIDE_TOLERANCE_PX = 1.0
@@ -27,9 +27,9 @@ class Measured:
     """Sizes of objects, and findings about annotations.
 
     Attributes:
-        findings: in the order of the dataset.
+        findings: findings in the order of the dataset.
         areas_px: pixels of each object that has a mask or a box.
-        areas_frac: the same as a fraction of the photo.
+        areas_frac: the same as a fraction of the image.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -38,18 +38,18 @@ class Measured:
 
 
 class ObjectCheck:
-    """Check of the annotations of one photo after another; what is found is added to a `Measured`.
+    """Check of annotations, image by image, that adds its findings to a `Measured`.
 
     Args:
-        measured: where findings go.
-        expects_masks: an annotation without a mask is an error.
+        measured: receives the findings.
+        expects_masks: True if an annotation without a mask is an error.
     """
 
     def __init__(self, measured: Measured, *, expects_masks: bool) -> None:
         self._measured, self._expects_masks = measured, expects_masks
 
     def add(self, photo: ListedPhoto, size: Size, objects: Sequence[ListedObject], of_map: Regions | None) -> None:
-        """Check the annotations of a photo of (H, W); ``of_map`` has the masks of its map of labels, by id."""
+        """Check the annotations of an image of (H, W); ``of_map`` has the masks of its label map, by id."""
         masked: list[tuple[ListedObject, Region]] = []
         boxed: list[tuple[ListedObject, Box]] = []
         for found in objects:
@@ -127,7 +127,7 @@ class ObjectCheck:
 
 
 def _area(box: Box | None, size: Size) -> float:
-    """Return the area of a box inside of a photo of (H, W)."""
+    """Return the area of a box inside an image of (H, W)."""
     if box is None:
         return 0.0
     width = min(box[2], size[1]) - max(box[0], 0)

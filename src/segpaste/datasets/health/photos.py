@@ -1,4 +1,4 @@
-"""Findings about the files of a dataset: their heads, on request their pixels, and copies of one another."""
+"""Findings about the files of a dataset: their headers, on request their pixels, and identical files."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ Advance = Callable[[], object]
 def look_at(
     photos: Sequence[ListedPhoto], num_threads: int, *, decode: bool = False, advance: Advance = lambda: None
 ) -> tuple[list[PhotoHead | None], list[Finding]]:
-    """Read the head of each photo, several at once.
+    """Read the file headers of images, several in parallel.
 
     Args:
-        photos: to look at.
-        num_threads: how many at once.
+        photos: the images.
+        num_threads: number of images read in parallel.
         decode: read the pixels, too.
-        advance: called after each photo.
+        advance: called after each image.
 
     Returns:
-        The head of each photo that can be read, else None, and the findings.
+        The header of each image, None if it cannot be read, and the findings.
     """
 
     def look(photo: ListedPhoto) -> tuple[PhotoHead | None, list[Finding]]:
@@ -55,7 +55,7 @@ def look_at(
 
 
 def _looked_at(photo: ListedPhoto, path: Path, decode: bool, findings: list[Finding]) -> PhotoHead | None:
-    """Return the head of a file of a photo; None, and a finding more, where readers refuse it."""
+    """Return the header of an image file; None, with a finding, if readers reject it."""
     head = None
     try:
         head = read_head(path)
@@ -68,7 +68,7 @@ def _looked_at(photo: ListedPhoto, path: Path, decode: bool, findings: list[Find
             kind = "wrong_size" if head.is_eight_bit else "many_bits"
         findings.append(Finding(kind, str(error), photo.name))
         return None
-    if decode and not photo.any_mode:  # such samples were read as a whole
+    if decode and not photo.any_mode:  # the whole sample was read
         try:
             read_upright(path) if photo.size is None else read_pixels(path, photo.size)
         except DatasetError as error:
@@ -77,7 +77,7 @@ def _looked_at(photo: ListedPhoto, path: Path, decode: bool, findings: list[Find
 
 
 def copies_among(photos: Sequence[ListedPhoto], num_threads: int) -> list[Finding]:
-    """Return a finding for each photo with the bytes of an earlier one; only files of equal length are read."""
+    """Return a finding for each image with the same bytes as an earlier one; only files of equal length are read."""
     by_length: defaultdict[int, dict[Path, str]] = defaultdict(dict)
     for photo in photos:
         if photo.path is not None and os.path.isfile(photo.path):
@@ -104,7 +104,7 @@ def _digest(path: Path) -> bytes | None:
 
 
 def unlisted(photos: Sequence[ListedPhoto]) -> list[Finding]:
-    """Return a finding for each photo that lies in a folder of listed ones and is not listed."""
+    """Return a finding for each unlisted image in a folder of listed images."""
     names: defaultdict[Path, set[str]] = defaultdict(set)
     others = {path for photo in photos for path in photo.other_paths}
     for photo in photos:

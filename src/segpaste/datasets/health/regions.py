@@ -1,6 +1,6 @@
-"""Masks of annotations as run lengths: area, box and overlap without a pixel decoded.
+"""Masks of annotations as run lengths: area, box and overlap without decoding pixels.
 
-Measured by pycocotools on compressed run lengths, which are checked first: it reads past the end of broken ones.
+pycocotools measures compressed run lengths. They are checked first, because it reads past the end of broken ones.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ class Region(NamedTuple):
     """Mask of an annotation.
 
     Attributes:
-        size: (H, W) of the photo.
+        size: (H, W) of the image.
         runs: compressed run lengths; empty for a mask without a pixel.
-        area_px: number of its pixels.
-        box: (x1, y1, x2, y2), the edges of its outermost pixels.
+        area_px: number of pixels.
+        box: (x1, y1, x2, y2), edges of the outermost pixels.
     """
 
     size: Size
@@ -38,7 +38,7 @@ def region_of(segmentation: object, size: Size) -> Region:
 
     Args:
         segmentation: as for `segpaste.datasets.formats.rle.decode_segmentation`.
-        size: (H, W) of the photo.
+        size: (H, W) of the image.
 
     Raises:
         ValueError: it cannot be decoded.
@@ -60,14 +60,14 @@ def region_of(segmentation: object, size: Size) -> Region:
 
 
 def near_pairs(regions: Sequence[Region], least_iou: float) -> Iterator[tuple[int, int, float]]:
-    """Yield the pairs of masks of one photo whose intersection over union is at least ``least_iou``.
+    """Yield the pairs of masks of one image whose intersection over union is at least ``least_iou``.
 
     Args:
-        regions: masks with a pixel, of one photo.
-        least_iou: above 0.
+        regions: non-empty masks of one image.
+        least_iou: minimum intersection over union, above 0.
 
     Yields:
-        Both positions, the smaller one first, and the intersection over union.
+        The positions of the pair, the smaller one first, and its intersection over union.
     """
     from pycocotools import mask as coco_mask
 
@@ -77,7 +77,7 @@ def near_pairs(regions: Sequence[Region], least_iou: float) -> Iterator[tuple[in
     start = 0
     while start < len(order) - 1:
         block = max(1, min(len(order) - start, _BLOCK_SIZE // len(order)))
-        end = int(np.searchsorted(areas, areas[start + block - 1] / least_iou, "right"))  # of masks of like area
+        end = int(np.searchsorted(areas, areas[start + block - 1] / least_iou, "right"))  # of masks of similar area
         overlaps = coco_mask.iou(coded[start : start + block], coded[start:end], [0] * (end - start))
         for one, other in zip(*np.nonzero(np.triu(overlaps >= least_iou, 1)), strict=True):
             first, second = sorted((order[start + int(one)], order[start + int(other)]))

@@ -1,7 +1,7 @@
 """Result of a check: findings of two severities, and statistics.
 
-An error is what stops a reader: `segpaste augment` or a training run fails there. A remark is what is read all the
-same, and may be a mistake.
+An error stops a reader: `segpaste augment` or a training run fails there. A remark does not stop a reader, but may be
+a mistake.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Literal
 Severity = Literal["error", "remark"]
 
 SCHEMA_VERSION = 1
-"""Version of the form of `HealthReport.to_dict`; keys are only ever added within one version."""
+"""Version of the form of `HealthReport.to_dict`; within one version keys are only added."""
 
 _ERRORS = {
     "missing_file": "photo, or map of labels, that does not exist",
@@ -63,9 +63,9 @@ class Finding:
 
     Attributes:
         kind: a key of `KINDS`.
-        message: one line that says what was found, with the names and ids.
-        photo: file name of the photo, None where the problem belongs to none.
-        annotation: id of the annotation in its file, likewise.
+        message: one line that describes the problem, with names and ids.
+        photo: file name of the image; None if the problem belongs to no image.
+        annotation: id of the annotation in its file; None if the problem belongs to no annotation.
     """
 
     kind: str
@@ -85,7 +85,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Smallest, median and largest of some numbers; all None where there are none."""
+    """Smallest, median and largest of some numbers; all None if there are no numbers."""
 
     min: float | None = None
     median: float | None = None
@@ -103,9 +103,9 @@ class ClassHealth:
     """Annotations of one class.
 
     Attributes:
-        name: of the class.
+        name: name of the class.
         num_objects: annotations that are instances, empty masks included.
-        num_photos: photos that have any of them.
+        num_photos: images with any of them.
         num_crowds: crowd and ignored regions.
     """
 
@@ -117,24 +117,24 @@ class ClassHealth:
 
 @dataclass(frozen=True, slots=True)
 class HealthReport:
-    """What a check found.
+    """Result of a check.
 
     Attributes:
         findings: errors first, then in the order of `KINDS` and of the dataset.
-        num_photos: photos that are listed.
+        num_photos: listed images.
         num_objects: annotations that are instances.
         num_crowds: crowd and ignored regions.
         num_with_keypoints: objects with labelled keypoints.
         num_stuff: segments of stuff, in panoptic datasets.
-        was_decoded: whether the pixels of all photos were read, not only their heads.
-        has_annotations: whether annotations were listed; without, all numbers of objects are unknown and 0.
+        was_decoded: True if the pixels of all images were read, not only their headers.
+        has_annotations: True if annotations were listed; else all numbers of objects are unknown and 0.
         classes: one entry for each class.
-        photo_width_px: of the photos that could be read, as the annotations see them.
-        photo_height_px: likewise.
-        photo_modes: number of photos by color mode, in Pillow's names.
-        objects_per_photo: number of objects of each photo.
-        object_area_px: pixels of each object: of its mask, or of its box where it has none.
-        object_area_frac: the same as a fraction of the photo.
+        photo_width_px: widths of the readable images, in the frame of their annotations.
+        photo_height_px: heights of the same images.
+        photo_modes: number of images by color mode, in Pillow's names.
+        objects_per_photo: number of objects of each image.
+        object_area_px: pixels of each object: of its mask, or else of its box.
+        object_area_frac: the same as a fraction of the image.
         object_sizes: number of objects by COCO's size: ``small`` below 32² pixels, ``medium`` below 96², ``large``.
     """
 
@@ -157,11 +157,11 @@ class HealthReport:
 
     @property
     def is_healthy(self) -> bool:
-        """Whether no finding is an error."""
+        """True if no finding is an error."""
         return all(finding.severity != "error" for finding in self.findings)
 
     def counts(self, severity: Severity | None = None) -> dict[str, int]:
-        """Return the number of findings of each kind that occurs, in the order of `KINDS`; of one severity if given."""
+        """Count the findings of each kind that occurs, in the order of `KINDS`; of one severity if given."""
         found = Counter(finding.kind for finding in self.findings)
         return {kind: found[kind] for kind in KINDS if found[kind] and severity in (None, KINDS[kind][0])}
 
@@ -178,6 +178,6 @@ class HealthReport:
 
 
 def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Return findings by the order of their kinds in `KINDS`, else as they came."""
+    """Sort findings by the order of their kinds in `KINDS`; the sort is stable."""
     rank = {kind: i for i, kind in enumerate(KINDS)}
     return tuple(sorted(findings, key=lambda finding: rank[finding.kind]))

@@ -1,6 +1,6 @@
-"""Listing of any dataset of samples, for formats whose files have no listing of their own.
+"""Listing of any dataset of samples, for formats without a listing of their files.
 
-Annotations are seen through the samples, so their pixels must be read; without that only photos are listed.
+Annotations are taken from the samples, whose pixels must be read for this; otherwise only images are listed.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ def list_samples(photos: Any, num_threads: int, *, decode: bool) -> Listing:
     """List a dataset of samples.
 
     Args:
-        photos: with ``file_name``, ``images_dir`` and ``class_names`` where it has files, see `AnnotatedPhotos`.
-        num_threads: photos that are looked at at once.
+        photos: the dataset; with ``file_name``, ``images_dir`` and ``class_names`` if it has files, see
+            `AnnotatedPhotos`.
+        num_threads: number of images read in parallel.
         decode: read all samples; else no annotation is listed.
     """
     names = [str(name) for name in getattr(photos, "class_names", ())]
@@ -74,7 +75,7 @@ def _read(listing: Listing, photos: Any, index: int) -> None:
 
 
 def _ids(photos: Any, index: int, sample: DenseSample) -> list[int]:
-    """Return the id of each instance in its file; without ids, its number in the sample."""
+    """Return the id of each instance in its file, or without ids its number in the sample."""
     numbers: list[int] = list(range(1, sample.num_instances + 1))
     if sample.instance_ids is not None:
         numbers = sample.instance_ids.tolist()

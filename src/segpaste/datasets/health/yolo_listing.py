@@ -1,4 +1,4 @@
-"""Listing of a split of a YOLO dataset: each photo, and each line of its label file."""
+"""Listing of a split of a YOLO dataset: each image, and each line of its label file."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def list_yolo(data: YoloData, split: str, task: Task | None = None) -> Listing:
     """List a split.
 
     Args:
-        data: facts of the dataset.
+        data: description of the dataset.
         split: name of the split.
         task: as for `segpaste.datasets.YoloDataset`.
 
     Raises:
-        DatasetError: a folder or list of photos is missing.
+        DatasetError: a folder or list of images is missing.
     """
     listing = Listing(class_names=list(data.class_names or ()))
     form = RowForm(len(data.class_names) if data.class_names else _MANY_CLASSES, data.keypoint_shape, task)
@@ -48,7 +48,7 @@ def list_yolo(data: YoloData, split: str, task: Task | None = None) -> Listing:
 
 
 def _photos(listing: Listing, sources: tuple[Path, ...]) -> list[Path]:
-    """Return all photos of folders and lists; the ones that a list names and that do not exist, too."""
+    """Return all images of folders and lists, including listed images that do not exist."""
     photos: set[Path] = set()
     for source in sources:
         if source.is_dir() or not source.is_file():
@@ -63,7 +63,7 @@ def _photos(listing: Listing, sources: tuple[Path, ...]) -> list[Path]:
 
 
 def _rows(listing: Listing, photo: str, path: Path, form: RowForm) -> list[JsonRow]:
-    """Return the rows of a label file that are right; each other one is a finding."""
+    """Return the valid rows of a label file; each invalid row is a finding."""
     try:
         lines = path.read_text("utf-8-sig").splitlines()
     except FileNotFoundError:

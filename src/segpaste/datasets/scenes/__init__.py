@@ -1,9 +1,9 @@
 """Synthetic rooms of spheres, boxes and textured planes with exact ground truth for every modality.
 
-The embedded default of the demo, the documentation and the tests: no download, any size, any number, and instance,
-panoptic and semantic labels, metric depth, normals and intrinsics that agree with one another to the last bit that
-float32 holds. Rendered by casting rays in NumPy; scene i of seed s is a pure function of (s, i) and has the same
-bytes on every machine. Not for training a model that shall see the world.
+The default data of the demo, the documentation and the tests, without a download and in any size and number. Instance,
+panoptic and semantic labels, metric depth, normals and intrinsics agree with one another to float32 precision. Scenes
+are rendered by casting rays in NumPy. Scene i of seed s is a pure function of (s, i) and has the same bytes on every
+machine. Not for training a model for real images.
 
     >>> sample = SceneDataset(100, seed=1)[42]
     >>> batch = scene_batch(4, max_instances=16)

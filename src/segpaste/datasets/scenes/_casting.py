@@ -1,6 +1,6 @@
 """Casting of camera rays and shadows: the first surface along each ray, with one array operation per surface.
 
-Every surface is cast only over the part of the image that it can cover: rays are sorted along both axes, so two binary
+Each surface is cast only over the part of the image that it can cover. Rays are sorted along both axes, so two binary
 searches find the rectangle around the projected corners of its box.
 """
 
@@ -59,9 +59,9 @@ def _cast_patches(scene: Scene, rays: Points, depth: Array, surface: Array) -> N
 
 
 def cast_shadows(scene: Scene, rays: Points, hits: Hits) -> Array:
-    """Tell for each ray whether a solid keeps the light from the point that it meets, [H, W] bool.
+    """Return for each ray whether its hit is in the shadow of a solid, [H, W] bool.
 
-    A solid does not shade itself here: it is convex, so the points that it hides from the light face away from it.
+    A solid does not shade itself here. It is convex, so the points that it hides from the light face away from it.
     """
     shaded = np.zeros(hits.surface.shape, bool)
     floor = scene.planes[0]
@@ -74,7 +74,7 @@ def cast_shadows(scene: Scene, rays: Points, hits: Hits) -> Array:
 
 
 def _fallen(corners: Array, floor: Plane, towards_light: tuple[float, float, float]) -> Array:
-    """Move points along the light until they are on the floor, [N, 3]."""
+    """Project points [N, 3] along the light onto the floor."""
     light = np.array(towards_light)
     steps = (floor.offset - corners[:, floor.axis]) / light[floor.axis]
     fallen: Array = corners + steps[:, None] * light

@@ -1,4 +1,4 @@
-"""What kind of scenes to draw, and which classes are in them."""
+"""Configuration of scenes and their classes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from segpaste.datasets.scenes._geometry import Texture, Vector
 
 STUFF_NAMES = ("floor", "wall", "ceiling", "rug", "window")
-"""The stuff classes; their ids follow those of the things, in this order."""
+"""Stuff classes; their ids follow those of the things, in this order."""
 
 SHAPES: dict[str, Vector] = {
     "ball": (1.0, 1.0, 1.0),
@@ -23,23 +23,24 @@ TEXTURES: tuple[Texture, ...] = ("plain", "striped", "checkered", "marbled")
 
 @dataclass(frozen=True, slots=True)
 class SceneConfig:
-    """What kind of scenes to draw.
+    """Distribution of the scenes.
 
     Attributes:
-        height: of the images, pixels.
-        width: of the images, pixels.
-        num_objects_range: objects to put into a room, inclusive; one that finds no place, or is hidden, is absent.
+        height: height of the images, pixels.
+        width: width of the images, pixels.
+        num_objects_range: number of objects to place in a room, inclusive; an object without a free place, or a
+            hidden one, is absent.
         num_classes: number of thing classes, 1 to 250.
         long_tail: Zipf exponent: class c is drawn in proportion to 1 / (c + 1) ** long_tail; 0 is uniform.
         focal_frac_range: focal length as a multiple of the shorter side of the image, inclusive.
         rug_prob: probability of a rug, which is stuff.
-        window_prob: probability of a window: stuff behind which nothing is, so depth is invalid and normals zero.
-        mirror_prob: probability of a mirror: unlabelled, and with invalid depth.
-        grazing_cos: depth is invalid where the cosine between normal and line of sight is below this; 0 is never.
-        rays_per_px: of the picture, along each axis; everything else is that of the pixel's centre, exactly.
+        window_prob: probability of a window, which is stuff with invalid depth and zero normals.
+        mirror_prob: probability of a mirror, which is unlabelled and has invalid depth.
+        grazing_cos: depth is invalid where the cosine between normal and line of sight is below this; 0 disables it.
+        rays_per_px: rays per pixel of the image, along each axis; all other fields are exact at the pixel centre.
 
     Raises:
-        ValueError: at construction, naming the attribute, what was expected and what came.
+        ValueError: an attribute is out of range; the message names it.
     """
 
     height: int = 256
@@ -78,7 +79,7 @@ class SceneConfig:
 
     @property
     def thing_names(self) -> tuple[str, ...]:
-        """The names of the thing classes, whose ids are 0 .. num_classes - 1."""
+        """Names of the thing classes, whose ids are 0 .. num_classes - 1."""
         distinct = len(SHAPES) * len(TEXTURES)
         return tuple(
             f"{texture_of(c)} {shape_of(c)}" + (f" {c // distinct + 1}" if c >= distinct else "")
@@ -86,15 +87,15 @@ class SceneConfig:
         )
 
     def stuff_id(self, name: str) -> int:
-        """The class id of one of `STUFF_NAMES`."""
+        """Return the class id of one of `STUFF_NAMES`."""
         return self.num_classes + STUFF_NAMES.index(name)
 
 
 def shape_of(class_id: int) -> str:
-    """The shape, a key of `SHAPES`, of a thing class."""
+    """Return the shape of a thing class, a key of `SHAPES`."""
     return tuple(SHAPES)[class_id % len(SHAPES)]
 
 
 def texture_of(class_id: int) -> Texture:
-    """The texture of a thing class; with the shape it goes through all combinations before any comes again."""
+    """Return the texture of a thing class; pairs of shape and texture repeat only after all combinations."""
     return TEXTURES[(class_id + class_id // len(SHAPES)) % len(TEXTURES)]

@@ -5,7 +5,7 @@ pixel centre (x, y) is ((x - cx) / fx, (y - cy) / fy, 1), so the parameter of a 
 is + - * / and square roots only, which IEEE 754 rounds alike everywhere: a scene has the same bytes on every machine.
 
 Not a general ray tracer: rooms are axis-aligned and enclose the camera, solids are convex and in front of it.
-`segpaste.datasets.scenes._casting` finds the surface in each pixel, `segpaste.datasets.scenes._shading` paints it.
+`segpaste.datasets.scenes._casting` finds the surface in each pixel, `segpaste.datasets.scenes._shading` colours it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from segpaste.types.tensors import CameraIntrinsics
 Array: TypeAlias = NDArray[Any]
 Vector: TypeAlias = tuple[float, float, float]
 Points: TypeAlias = tuple[Array, ...] | Array
-"""The x, y and z of points or rays: three arrays that broadcast together, or one [3, ...]."""
+"""x, y and z of points or rays: three arrays that broadcast together, or one [3, ...]."""
 
 Texture: TypeAlias = Literal["plain", "striped", "checkered", "marbled", "planks", "sky", "glass"]
 
@@ -47,13 +47,13 @@ class Material:
 
 @dataclass(frozen=True, slots=True)
 class Plane:
-    """A side of the room: all points whose coordinate ``axis`` is ``offset``, seen from the camera's side.
+    """Side of the room: all points whose coordinate ``axis`` is ``offset``, seen from the camera's side.
 
     Attributes:
         axis: 0, 1 or 2 for x, y or z.
         offset: metres, not 0.
         class_id: its stuff class.
-        material: how it looks.
+        material: its appearance.
     """
 
     axis: int
@@ -63,7 +63,7 @@ class Plane:
 
     @property
     def normal(self) -> Vector:
-        """The unit normal, towards the camera's side."""
+        """Unit normal towards the camera."""
         x, y, z = (0.0 if axis != self.axis else -np.sign(self.offset).item() for axis in range(3))
         return x, y, z
 
@@ -80,14 +80,14 @@ class Plane:
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """A rectangle on a side of the room with a class of its own: a rug, a window, a mirror.
+    """Rectangle on a side of the room with its own class: a rug, a window, a mirror.
 
     Attributes:
         plane_idx: the side of the room, an index into `Scene.planes`.
         low: the smallest x, y, z of a box that cuts the rectangle out of its plane, metres.
         high: the largest.
         class_id: its stuff class, or the ignore index.
-        material: how it looks.
+        material: its appearance.
     """
 
     plane_idx: int
@@ -105,21 +105,21 @@ class Patch:
         return tuple((2 * p - (a + b)) / (b - a) for p, a, b in zip(points, self.low, self.high, strict=True))
 
     def covers(self, points: Points) -> Array:
-        """Tell which points of the plane belong to the patch, bool."""
+        """Return which points of the plane belong to the patch, bool."""
         x, y, z = ((p > a) & (p < b) for p, a, b in zip(points, self.low, self.high, strict=True))
         return np.asarray(x & y & z)
 
 
 @dataclass(frozen=True, slots=True)
 class Solid:
-    """A convex body; `Sphere` and `Box` say which.
+    """Convex body, the base of `Sphere` and `Box`.
 
     Attributes:
         center: metres.
         axes: the body's own x, y and z axis as unit vectors of the camera frame.
         half_size: half the extent along each of these axes, metres.
         class_id: its thing class.
-        material: how it looks.
+        material: its appearance.
     """
 
     center: Vector
@@ -140,20 +140,20 @@ class Solid:
         return _rotate(self.axes, tuple(p - c for p, c in zip(points, self.center, strict=True)))
 
     def cast(self, rays: Points) -> tuple[Array, Points]:
-        """Return the depth where rays meet the body, infinite where they miss, and the unit normal, undefined there."""
+        """Return the depth where rays hit the body, infinite where they miss, and the unit normal, undefined there."""
         raise NotImplementedError
 
     def shades(self, points: Points, towards_light: Vector) -> Array:
-        """Tell for points outside of the body whether it stands between them and the light, bool."""
+        """Return for points outside the body whether it is between them and the light, bool."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
 class Sphere(Solid):
-    """A ball of radius ``half_size[0]``; its axes only turn its texture."""
+    """Ball of radius ``half_size[0]``; its axes only rotate its texture."""
 
     def corners(self) -> Array:
-        """See `Solid.corners`; a ball's box need not turn with it."""
+        """See `Solid.corners`; the box of a ball does not rotate with it."""
         return _box_corners(*(np.array(self.center) + sign * self.half_size[0] for sign in (-1.0, 1.0)))
 
     def cast(self, rays: Points) -> tuple[Array, Points]:
@@ -181,7 +181,7 @@ class Sphere(Solid):
 
 @dataclass(frozen=True, slots=True)
 class Box(Solid):
-    """A cuboid with its faces across its own axes."""
+    """Cuboid whose faces are perpendicular to its own axes."""
 
     def cast(self, rays: Points) -> tuple[Array, Points]:
         """See `Solid.cast`."""
@@ -199,7 +199,7 @@ class Box(Solid):
         return self._enter(self.to_local(points), _rotate(self.axes, towards_light))[1]
 
     def _enter(self, origin: Points | Vector, way: Points | Vector) -> tuple[list[Array], Array]:
-        """Return the t of a ray's entry into the slab between each pair of faces, and whether the box is hit ahead."""
+        """Return the t at which a ray enters the slab between each pair of faces, and whether the box is hit ahead."""
         entries, exits = [], []
         for o, w, half in zip(origin, way, self.half_size, strict=True):
             with np.errstate(divide="ignore"):
@@ -213,16 +213,16 @@ class Box(Solid):
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """A room, the solids in it, a light, and the camera: everything that a sample is rendered from.
+    """Everything that a sample is rendered from: a room, the solids in it, a light, and the camera.
 
     Attributes:
-        height: of the image, pixels.
-        width: of the image, pixels.
-        camera: its intrinsics.
+        height: height of the image, pixels.
+        width: width of the image, pixels.
+        camera: intrinsics of the camera.
         planes: floor, ceiling, left wall, right wall, back wall.
         patches: rectangles on these.
-        solids: the things; the instance id of ``solids[i]`` is i + 1, also where others are hidden.
-        towards_light: unit vector.
+        solids: the things; the instance id of ``solids[i]`` is i + 1, even if others are hidden.
+        towards_light: unit vector towards the light.
     """
 
     height: int
@@ -235,11 +235,11 @@ class Scene:
 
     @property
     def surfaces(self) -> tuple[Plane | Patch | Solid, ...]:
-        """Planes, patches and solids, in the order of surface indices."""
+        """All planes, patches and solids, in the order of surface indices."""
         return (*self.planes, *self.patches, *self.solids)
 
     def rays(self, rays_per_px: int = 1) -> Points:
-        """Return rays through a regular grid of ``rays_per_px`` squared points in every pixel; 1 gives its centre.
+        """Return rays through a regular grid of ``rays_per_px`` squared points in each pixel; 1 gives its centre.
 
         Returns:
             x as [1, W r], y as [H r, 1], z as [1, 1], float64.

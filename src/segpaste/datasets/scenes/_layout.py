@@ -1,4 +1,4 @@
-"""All draws of a scene: where the room's walls are, and what stands where. Nothing here touches a pixel.
+"""Random layout of a scene: its room, camera, light and objects. Nothing here reads or writes pixels.
 
 A scene is drawn from one generator in one fixed order: camera, room, patches, light, solids. Rotations come from
 rational formulas instead of sines, so that every number of a scene is the same on every machine.
@@ -24,7 +24,7 @@ _MAX_TRIES = 40
 
 
 def draw_scene(config: SceneConfig, rng: np.random.Generator) -> Scene:
-    """Draw one scene; its solids do not intersect one another or the room."""
+    """Draw a scene whose solids do not intersect one another or the room."""
     camera = _draw_camera(config, rng)
     planes = _draw_planes(config, rng)
     patches = _draw_patches(config, rng, planes)
@@ -34,7 +34,7 @@ def draw_scene(config: SceneConfig, rng: np.random.Generator) -> Scene:
 
 
 def _draw_camera(config: SceneConfig, rng: np.random.Generator) -> CameraIntrinsics:
-    """A level camera whose principal point lies above the middle, like a shift lens, so that the floor is seen."""
+    """Draw a level camera whose principal point is above the middle, as with a shift lens, to show the floor."""
     focal = rng.uniform(*config.focal_frac_range) * min(config.height, config.width)
     values = (
         focal,
@@ -42,12 +42,12 @@ def _draw_camera(config: SceneConfig, rng: np.random.Generator) -> CameraIntrins
         config.width * rng.uniform(0.45, 0.55),
         config.height * rng.uniform(0.3, 0.42),
     )
-    fx, fy, cx, cy = (float(np.float32(v)) for v in values)  # batches hold float32: there it is the same camera
+    fx, fy, cx, cy = (float(np.float32(v)) for v in values)  # exact in float32, as batches hold it
     return CameraIntrinsics(fx, fy, cx, cy)
 
 
 def _draw_planes(config: SceneConfig, rng: np.random.Generator) -> tuple[Plane, ...]:
-    """Floor, ceiling, left, right and back wall of a room around the camera."""
+    """Draw floor, ceiling, left, right and back wall of a room around the camera."""
     paper, flooring = materials.draw_wallpaper(rng), materials.draw_flooring(rng)
     floor, wall, ceiling = (config.stuff_id(name) for name in ("floor", "wall", "ceiling"))
     return (
@@ -60,7 +60,7 @@ def _draw_planes(config: SceneConfig, rng: np.random.Generator) -> tuple[Plane, 
 
 
 def _draw_patches(config: SceneConfig, rng: np.random.Generator, planes: tuple[Plane, ...]) -> tuple[Patch, ...]:
-    """Perhaps a rug on the floor, and a window and a mirror in the two halves of the back wall."""
+    """Draw an optional rug on the floor, and an optional window and mirror in the halves of the back wall."""
     floor, ceiling, left, right, back = (plane.offset for plane in planes)
     patches = []
     if rng.uniform() < config.rug_prob:
@@ -82,7 +82,7 @@ def _draw_patches(config: SceneConfig, rng: np.random.Generator, planes: tuple[P
 
 
 def _draw_light(rng: np.random.Generator) -> Vector:
-    """A direction from above and behind the camera, so that shadows fall away from it."""
+    """Draw a light direction from above and behind the camera, so that shadows fall away from it."""
     x, y, z = rng.uniform(-0.7, 0.7), -1.0, -rng.uniform(0.2, 0.7)
     length = math.sqrt(x * x + y * y + z * z)
     return x / length, y / length, z / length
@@ -91,7 +91,7 @@ def _draw_light(rng: np.random.Generator) -> Vector:
 def _draw_solids(
     config: SceneConfig, rng: np.random.Generator, planes: tuple[Plane, ...], camera: CameraIntrinsics
 ) -> tuple[Solid, ...]:
-    """Objects on the floor and on boxes; one that finds no place is left out."""
+    """Draw objects on the floor and on boxes; an object without a free place is left out."""
     shares = list(accumulate((c + 1.0) ** -config.long_tail for c in range(config.num_classes)))
     solids: list[Solid] = []
     loaded: set[int] = set()
@@ -115,7 +115,7 @@ def _draw_solids(
 
 
 def _find_support(solids: list[Solid], loaded: set[int], half_size: Vector) -> int | None:
-    """The first box that carries nothing and is wide enough; no two objects are as high as the lowest room."""
+    """Return the first free box that is wide enough; two stacked objects are always lower than the room."""
     for index, base in enumerate(solids):
         wide = _radius(half_size) <= min(base.half_size[0], base.half_size[2])
         if isinstance(base, Box) and index not in loaded and wide:
@@ -131,7 +131,7 @@ def _draw_place(
     radius: float,
     solids: list[Solid],
 ) -> tuple[float, float] | None:
-    """A free (x, z) on the floor, in view, for an upright cylinder of this radius; None after too many tries."""
+    """Draw a free (x, z) on the visible floor for an upright cylinder of this radius; None after too many tries."""
     _, _, left, right, back = (plane.offset for plane in planes)
     for _ in range(_MAX_TRIES):
         z = rng.uniform(_NEAREST_M, back - radius)
@@ -145,19 +145,19 @@ def _draw_place(
 
 
 def _radius(half_size: Vector) -> float:
-    """Radius of an upright cylinder that holds the body however it is turned."""
+    """Return the radius of an upright cylinder that encloses the body in any rotation."""
     return math.sqrt(half_size[0] ** 2 + half_size[2] ** 2)
 
 
 def _turned(rng: np.random.Generator) -> tuple[Vector, Vector, Vector]:
-    """Axes turned about the vertical: tan(angle / 2) is drawn, for angles within a right angle either way."""
+    """Draw axes rotated about the vertical by up to a right angle either way; tan(angle / 2) is drawn."""
     t = rng.uniform(-1, 1)
     cos, sin = (1 - t * t) / (1 + t * t), 2 * t / (1 + t * t)
     return (cos, 0.0, sin), (0.0, 1.0, 0.0), (-sin, 0.0, cos)
 
 
 def _tumbled(rng: np.random.Generator) -> tuple[Vector, Vector, Vector]:
-    """Axes turned any way: the rotation matrix of a quaternion."""
+    """Draw axes in any rotation, as the matrix of a quaternion."""
     w, (x, y, z) = rng.uniform(0.05, 1), (rng.uniform(-1, 1) for _ in range(3))
     s = 2 / (w * w + x * x + y * y + z * z)
     return (

@@ -1,4 +1,4 @@
-"""Draws of colours and materials: each class has its hue and texture, each instance its own shade of it."""
+"""Random colours and materials: each class has its hue and texture, each instance its own shade."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _GOLDEN_RATIO = 0.6180339887498949
 
 
 def draw_thing(rng: np.random.Generator, class_id: int) -> Material:
-    """The material of one object: hues of successive classes are a golden section of the circle apart."""
+    """Draw the material of an object; the hues of successive classes are a golden section of the circle apart."""
     hue = 0.02 + _GOLDEN_RATIO * class_id + rng.uniform(-0.025, 0.025)
     strong = _rgb(hue, rng.uniform(0.7, 0.9), rng.uniform(0.5, 0.85))
     texture = texture_of(class_id)
@@ -25,14 +25,14 @@ def draw_thing(rng: np.random.Generator, class_id: int) -> Material:
 
 
 def draw_wallpaper(rng: np.random.Generator) -> Material:
-    """The material of the walls: pale, sometimes striped."""
+    """Draw the material of the walls: pale, sometimes striped."""
     pale = _rgb(rng.uniform(), rng.uniform(0.2, 0.5), rng.uniform(0.6, 0.8))
     colors = (pale, _mix(pale, (1.0, 1.0, 1.0), 0.2))
     return Material("striped" if rng.uniform() < 0.35 else "plain", colors, rng.uniform(0.25, 0.5))
 
 
 def draw_flooring(rng: np.random.Generator) -> Material:
-    """The material of the floor: planks, tiles or marble."""
+    """Draw the material of the floor: planks, tiles or marble."""
     kind = int(rng.integers(3))
     if kind == 0:
         wood = _rgb(rng.uniform(0.05, 0.09), rng.uniform(0.5, 0.75), rng.uniform(0.35, 0.65))
@@ -43,14 +43,14 @@ def draw_flooring(rng: np.random.Generator) -> Material:
 
 
 def draw_rug(rng: np.random.Generator) -> Material:
-    """The material of a rug, its pattern relative to its half size."""
+    """Draw the material of a rug, with a pattern relative to its half size."""
     hue = rng.uniform()
     colors = (_rgb(hue, 0.75, 0.45), _rgb(hue + rng.uniform(0.05, 0.5), 0.4, 0.75))
     return Material(TEXTURES[1 + int(rng.integers(3))], colors, 0.4)
 
 
 def _rgb(hue: float, saturation: float, value: float) -> Vector:
-    """Colour of a hue on a circle of length 1, by the usual hexagonal cone."""
+    """Return the colour of a hue on a circle of length 1, by the usual hexagonal cone."""
     wheel = (abs((hue + shift) % 1 * 6 - 3) - 1 for shift in (0.0, 2 / 3, 1 / 3))
     r, g, b = (value * (1 - saturation * (1 - min(max(w, 0.0), 1.0))) for w in wheel)
     return r, g, b

@@ -1,4 +1,4 @@
-"""Keypoints of scenes: the corners of boxes, in the image, and whether they are seen."""
+"""Keypoints of scenes: the corners of boxes in the image, and their visibility."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _NAMES = tuple("_".join(words) for words in itertools.product(("left", "right"),
 _EDGES = tuple((a, b) for a, b in itertools.combinations(range(8), 2) if np.abs(_SIGNS[a] - _SIGNS[b]).sum() == 2)
 
 CORNERS = KeypointSchema.of_sides(_NAMES, _EDGES)
-"""The corners of a box in its own frame, in the order of `Solid.corners`, and its edges."""
+"""Corners of a box in its own frame, in the order of `Solid.corners`, and its edges."""
 
 
 def corner_points(scene: Scene, hits: Hits, ids: Array) -> Tensor:
-    """Return the corners of solids, [N, 8, 3] float32 (x, y, v); all zero for solids that have none.
+    """Return the corners of solids, [N, 8, 3] float32 (x, y, v); all zero for solids without corners.
 
     A corner is visible where its pixel shows its solid and one of its three faces is turned to the camera.
     """

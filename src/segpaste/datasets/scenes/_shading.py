@@ -1,8 +1,8 @@
-"""The picture of a scene: procedural textures, sunlight with hard shadows, ambient light, highlights.
+"""Rendering of the image of a scene: procedural textures, sunlight with hard shadows, ambient light, highlights.
 
-Everything that is exact is in `segpaste.datasets.scenes._casting`; here is only what is pleasant to look at. Textures
-are functions of a point in the surface's own frame (solid textures, after Perlin: "An image synthesizer", SIGGRAPH
-1985), so nothing has seams. Light is Lambert's and Phong's; the transfer to display values is a square root.
+The exact ground truth is in `segpaste.datasets.scenes._casting`. Textures are functions of a point in the surface's own
+frame (solid textures, after Perlin: "An image synthesizer", SIGGRAPH 1985), so they have no seams. Shading follows
+Lambert and Phong; the transfer to display values is a square root.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LATTICE = np.random.Generator(np.random.Philox(key=1)).random((16, 16, 16), np.
 
 
 def render_image(scene: Scene, rays_per_px: int) -> Array:
-    """The picture of a scene, [3, H, W] uint8; a pixel is the mean of its rays, ``rays_per_px`` along each axis."""
+    """Return the image of a scene, [3, H, W] uint8; a pixel is the mean of its ``rays_per_px`` squared rays."""
     colors = _shade(scene, rays_per_px)
     tiles = colors.reshape(scene.height, rays_per_px, scene.width, rays_per_px, 3)
     total = np.zeros((scene.height, scene.width, 3), np.float32)
@@ -31,7 +31,7 @@ def render_image(scene: Scene, rays_per_px: int) -> Array:
 
 
 def _shade(scene: Scene, rays_per_px: int) -> Array:
-    """Display values in [0, 1] of every ray, [H r, W r, 3] float32."""
+    """Return the display values of all rays in [0, 1], [H r, W r, 3] float32."""
     rays = tuple(component.astype(np.float32) for component in scene.rays(rays_per_px))
     hits = cast_scene(scene, rays)
     shape = hits.surface.shape
@@ -60,7 +60,7 @@ def _shade(scene: Scene, rays_per_px: int) -> Array:
 
 
 def _incoming_light(scene: Scene, points: Points, surface: Array, normals: Array) -> Array:
-    """Ambient light [H, W]: more from above, less in the corners of the room and close to the floor."""
+    """Return the ambient light [H, W]: more from above, less in the corners of the room and close to the floor."""
     light: Array = _AMBIENT * (1 - 0.06 * normals[1])
     for index, plane in enumerate(scene.planes):
         distance = np.abs(points[plane.axis] - plane.offset)
@@ -69,7 +69,7 @@ def _incoming_light(scene: Scene, points: Points, surface: Array, normals: Array
 
 
 def _highlight(normals: Points, rays: Points, towards_light: Vector) -> Array:
-    """Phong's highlight: how nearly the mirrored light comes to the eye, to the 32nd power."""
+    """Return Phong's highlight: the cosine between mirrored light and line of sight, to the 32nd power."""
     twice = 2 * _dot(normals, towards_light)
     mirrored = tuple(light - twice * n for n, light in zip(normals, towards_light, strict=True))
     shine = np.maximum(_dot(mirrored, rays) / np.sqrt(_dot(rays, rays)), 0)
@@ -83,20 +83,20 @@ def _dot(a: Points, b: Points | Vector) -> Array:
 
 
 def _albedo(material: Material, local: Points) -> Array:
-    """The colour of points in the surface's own frame, [N, 3]."""
+    """Return the colour of points in the surface's own frame, [N, 3]."""
     x, y, z = (p / material.cell + 0.5 for p in local)  # a face at 0 is not on the border of two cells
     first, second = (np.array(color, np.float32) for color in material.colors)
     return _blend(first, second, _TEXTURES[material.texture](x, y, z)[:, None])
 
 
 def _triangle(phase: Array) -> Array:
-    """A wave from 0 to 1 and back, of period 1."""
+    """Return a triangle wave from 0 to 1 and back, of period 1."""
     wave: Array = np.abs(2 * (phase - np.floor(phase)) - 1)
     return wave
 
 
 def _noise(x: Array, y: Array, z: Array) -> Array:
-    """Value noise in [0, 1]: a lattice of random numbers of period 16, interpolated smoothly."""
+    """Return value noise in [0, 1]: a lattice of random numbers of period 16, interpolated smoothly."""
     floors = [np.floor(p) for p in (x, y, z)]
     s, t, u = ((f := p - low) * f * (3 - 2 * f) for p, low in zip((x, y, z), floors, strict=True))
     i, j, k = (low.astype(np.int32) for low in floors)

@@ -1,4 +1,4 @@
-"""Scenes as a dataset and as batches: rays are cast into a random room, and all fields are read from their hits."""
+"""Dataset and batches of scenes: rays are cast into a random room, and all fields are read from their hits."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ from segpaste.types import (
 
 @dataclass(frozen=True, slots=True)
 class SceneSchema:
-    """The classes of scenes, a `segpaste.types.PanopticSchema`.
+    """Classes of scenes, a `segpaste.types.PanopticSchema`.
 
     Attributes:
         thing_names: names of the thing classes, ids from 0.
         stuff_names: names of the stuff classes, ids after those.
         ignore_index: the class of unlabelled pixels.
-        max_instances_per_image: room for pastes too, so it is more than a scene has.
+        max_instances_per_image: largest number of instances, pasted ones included.
     """
 
     thing_names: tuple[str, ...]
@@ -51,7 +51,7 @@ class SceneSchema:
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """The name of every class, things first; the position is the id."""
+        """Names of all classes, things first; the position is the id."""
         return self.thing_names + self.stuff_names
 
     @property
@@ -62,15 +62,15 @@ class SceneSchema:
 
 
 class SceneDataset(Dataset[DenseSample]):
-    """A map-style dataset of rendered scenes.
+    """Map-style dataset of rendered scenes.
 
     Args:
-        num_scenes: its length.
-        config: what kind of scenes.
+        num_scenes: number of scenes.
+        config: distribution of the scenes.
         seed: scene i is a pure function of (seed, i) and of the configuration.
-        modalities: what the samples carry beside image, boxes and labels; panoptic brings instance and semantic,
-            depth brings the intrinsics and is metric.
-        keypoints: whether they also carry the corners of boxes.
+        modalities: fields of the samples besides image, boxes and labels; panoptic includes instance and semantic,
+            depth is metric and includes the intrinsics.
+        keypoints: True to add the corners of boxes as keypoints.
 
     Raises:
         ValueError: ``num_scenes`` is negative.
@@ -99,7 +99,7 @@ class SceneDataset(Dataset[DenseSample]):
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """The name of every class; the position is the id."""
+        """Names of all classes; the position is the id."""
         return self.schema.class_names
 
     def __len__(self) -> int:
@@ -110,18 +110,18 @@ class SceneDataset(Dataset[DenseSample]):
         return index
 
     def annotation_ids(self, index: int) -> Sequence[int]:
-        """Return the id of every solid of a scene, hidden ones too; instance id i + 1 is at position i."""
+        """Return the id of each solid of a scene, including hidden ones; instance id i + 1 is at position i."""
         return range(1, len(self.scene(index).solids) + 1)
 
     def left_out(self, index: int) -> Mapping[str, int]:
-        """Return how many annotations are no instances, by reason: none of a scene."""
+        """Return an empty dictionary: all annotations of a scene are instances."""
         return {}
 
     def scene(self, index: int) -> Scene:
-        """Return the geometry behind the sample of an index; its instance ids are positions in ``solids`` plus 1.
+        """Return the geometry of the sample of an index; instance ids are positions in ``solids`` plus 1.
 
         Raises:
-            IndexError: not in -len .. len - 1.
+            IndexError: the index is not in -len .. len - 1.
         """
         if not -self.num_scenes <= index < self.num_scenes:
             raise IndexError(f"SceneDataset: expected an index below {self.num_scenes}, the length, got {index}")
@@ -140,12 +140,12 @@ def render_scene(
 ) -> DenseSample:
     """Render the image and ground truth of one scene.
 
-    Masks are the visible parts, so they exclude one another; a solid that is visible at no pixel centre is absent.
+    Masks are the visible parts, so they do not overlap. A solid that is visible at no pixel centre is absent.
 
     Args:
         scene: the scene.
         config: the configuration that it was drawn from.
-        modalities: what the sample carries, as for `SceneDataset`.
+        modalities: fields of the sample, as for `SceneDataset`.
         keypoints: as for `SceneDataset`.
 
     Returns:
@@ -178,8 +178,8 @@ def scene_batch(
 
     Args:
         batch_size: B, at least 1.
-        max_instances: K; a scene with more objects keeps the largest.
-        config: what kind of scenes.
+        max_instances: K; a scene with more objects keeps the K largest.
+        config: distribution of the scenes.
         seed: as for `SceneDataset`; the batch has its first B scenes.
         keypoints: as for `SceneDataset`.
 
@@ -198,7 +198,7 @@ def scene_batch(
 
 
 def _names_of(modalities: Collection[Modality]) -> set[str]:
-    """Return the fields of a sample with these modalities, and the fields that they need."""
+    """Return the fields of these modalities and the fields that they require."""
     wanted = {*modalities, Modality.INSTANCE} if Modality.PANOPTIC in modalities else {*modalities}
     names = {f.name for f in FIELDS if f.required or f.modality in wanted}
     names |= {need for f in FIELDS if f.name in names for need in f.needs}

@@ -1,11 +1,11 @@
 """Large annotation files in JSON, read row by row through an index of byte positions.
 
 - `source`: the bytes of a file, by position.
-- `scan`: the places of the top-level values and of their rows, found without parsing them.
+- `scan`: the positions of the top-level values and of their rows, found without parsing.
 - `tables`: rows of a table, decoded and checked block by block.
 - `store`: index files in the cache folder of the user.
-- `file`: an annotation file with its digest and its index.
-- `photos`: the base of the readers of such files.
+- `file`: annotation file with its digest and its index.
+- `photos`: base of the readers of such files.
 
-Not for files of other forms: small label files are read at construction, see `segpaste.datasets.formats.records`.
+Not for small label files, which are read at construction, see `segpaste.datasets.formats.records`.
 """

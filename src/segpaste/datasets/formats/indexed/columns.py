@@ -1,4 +1,4 @@
-"""Columns of tables: ids, where they refer to, and texts."""
+"""Columns of tables: ids, references and texts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Column = NDArray[Any]
 
 
 def id_column(ids: Iterable[int]) -> Column:
-    """Return ids as an array of integers, or where these exceed 64 bits, of decimal text; `int` reads an element."""
+    """Return ids as an array of integers, or of decimal text if they exceed 64 bits; `int` reads an element."""
     found = list(ids)
     try:
         return np.array(found, np.int64)
@@ -32,7 +32,7 @@ def join_columns(parts: Iterable[Column]) -> Column:
 
 
 def narrow(values: Column) -> Column:
-    """Return integers in the smallest type that holds them all; negative ones stay as they are."""
+    """Return integers in the smallest type that holds them all; with negative integers the type does not change."""
     if values.dtype.kind not in "iu" or not values.size or values.min() < 0:
         return values
     return values.astype(np.min_scalar_type(values.max()))
@@ -48,7 +48,7 @@ def check_unique(path: Path, name: str, ids: Column) -> None:
 
 
 def positions_in(ids: Column, wanted: Column) -> NDArray[np.int64]:
-    """Return the position of each wanted id in a column of unique ids, -1 where it is not there; [wanted] int64."""
+    """Return the position of each wanted id in a column of unique ids, -1 if it is missing; [wanted] int64."""
     if "S" in (ids.dtype.kind, wanted.dtype.kind):
         ids, wanted = ids.astype("S"), wanted.astype("S")
     if not ids.size:
@@ -59,12 +59,12 @@ def positions_in(ids: Column, wanted: Column) -> NDArray[np.int64]:
 
 
 def check_references(path: Path, ids: Column, references: dict[str, tuple[Column, NDArray[np.int64]]]) -> None:
-    """Raise `DatasetError` for the first annotation that refers to a row that is not there.
+    """Raise `DatasetError` for the first annotation that refers to a missing row.
 
     Args:
         path: the file.
-        ids: of the annotations.
-        references: by the name of a table, the ids that annotations refer to and their positions there, -1 if missing.
+        ids: ids of the annotations.
+        references: for each table name, the ids that annotations refer to and their positions there, -1 if missing.
     """
     bad = [np.flatnonzero(positions < 0)[:1].tolist() for _, positions in references.values()]
     if first := [row for rows in bad for row in rows]:
@@ -75,7 +75,7 @@ def check_references(path: Path, ids: Column, references: dict[str, tuple[Column
 
 
 def pack_texts(texts: Iterable[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Return texts in UTF-8, one after the other, and the end of each."""
+    """Concatenate texts in UTF-8, and return them with the end of each text."""
     encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
     ends = np.cumsum([len(text) for text in encoded], dtype=np.int64)
     return np.frombuffer(b"".join(encoded), np.uint8), ends
@@ -88,5 +88,5 @@ def unpack_text(packed: Column, ends: Column, position: int) -> str:
 
 
 def firsts_of(groups: NDArray[np.int64], num_groups: int) -> NDArray[np.int64]:
-    """Return where each group begins among its members sorted by group, and the end of the last; [groups + 1] int64."""
+    """Return the start of each group among members sorted by group, and the end of the last; [groups + 1] int64."""
     return np.concatenate([[0], np.cumsum(np.bincount(groups, minlength=num_groups))]).astype(np.int64)

@@ -1,4 +1,4 @@
-"""An annotation file with its digest and its index."""
+"""Annotation file with its digest and its index."""
 
 from __future__ import annotations
 
@@ -15,17 +15,16 @@ from segpaste.datasets.formats.indexed.store import Index, load_index, note_dige
 from segpaste.datasets.formats.indexed.tables import JsonTables, open_source, read_value
 from segpaste.datasets.formats.records import DatasetError, JsonRow
 
-_NOTED_BYTES = 256 << 20  # the digest of a smaller file is computed in 0.3 s
+_NOTED_BYTES = 256 << 20  # smaller files are hashed in 0.3 s
 _SEGMENTS = b"segments_info"
 
 MakeIndex = Callable[[JsonTables], Index]
 
 
 class AnnotationFile(PathLike[str]):
-    """A JSON file of annotations, read once for all that is asked of it.
+    """JSON file of annotations that is read once for all uses, and only on demand.
 
-    It is also the path of the file: readers take it as one, and read the file through it. Nothing is read before
-    something is asked.
+    It is also the path of the file, so readers can use it in place of a path.
 
     Args:
         path: the file.
@@ -39,7 +38,7 @@ class AnnotationFile(PathLike[str]):
 
     @cached_property
     def source(self) -> Source:
-        """The bytes of the file; `DatasetError` if it cannot be read."""
+        """Bytes of the file; `DatasetError` if it cannot be read."""
         return open_source(self.path)
 
     @cached_property
@@ -61,7 +60,7 @@ class AnnotationFile(PathLike[str]):
 
     @cached_property
     def is_panoptic(self) -> bool:
-        """Whether an entry of ``annotations`` has segments."""
+        """True if an entry of ``annotations`` has segments."""
         if not self.source.is_mentioned(_SEGMENTS):
             return False
         tables = self.tables("annotations")
@@ -77,11 +76,11 @@ class AnnotationFile(PathLike[str]):
     _tables: JsonTables | None = None
 
     def index(self, kind: str, make: MakeIndex, *expected: str) -> Index:
-        """Return the index of a kind from the cache folder, or else make it and keep it there if the file is large.
+        """Return the index of a kind from the cache folder, or make it, and store it there if the file is large.
 
         Args:
-            kind: the key is this and the digest.
-            make: makes the index; it raises `DatasetError` if the file is broken.
+            kind: the kind of index; with the digest it is the key in the cache.
+            make: function that makes the index; it raises `DatasetError` if the file is broken.
             *expected: names of the tables.
         """
         is_kept = not self.source.is_held
@@ -108,7 +107,7 @@ class AnnotationFile(PathLike[str]):
         """Decode one entry of a table.
 
         Raises:
-            DatasetError: another entry is there: the file was changed after it was opened.
+            DatasetError: another entry is at this position, because the file was changed after it was opened.
         """
         try:
             row: JsonRow = read_value(self.path, self.source, Value(start, stop, None))

@@ -1,4 +1,4 @@
-"""The ``images`` table of an annotation file, as columns of an index."""
+"""Columns of an index for the ``images`` table of an annotation file."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from segpaste.datasets.formats.indexed.store import Index
 from segpaste.datasets.formats.indexed.tables import JsonTables
 from segpaste.datasets.formats.records import JsonRow, TableColumns, no_size
 
-_FARTHEST = 1 << 40  # pixels; no photo has a side of this length
+_FARTHEST = 1 << 40  # pixels; above the sides of all images
 
 
 def image_columns(
     tables: JsonTables, columns: TableColumns, file_name_of: Callable[[JsonRow], str]
 ) -> dict[str, Column]:
-    """Read the ``images`` table into columns: ids, sizes (H, W), file names, and the places of the rows.
+    """Read the ``images`` table into columns: ids, sizes (H, W), file names, and the positions of the rows.
 
     ``file_name_of`` returns the file name of a row, or raises `DatasetError`.
 
     Raises:
-        DatasetError: a row is broken, an id is there twice, or a size is not positive.
+        DatasetError: a row is broken, an id repeats, or a size is not positive.
     """
     ids, sizes, names, ends, num_bytes = [], [], [], [], 0
     wrong: JsonRow | None = None
@@ -61,11 +61,11 @@ def image_columns(
 
 
 class IndexedRecords(Sequence[JsonRow]):
-    """The photos of an annotation file; each is decoded when it is asked for, what columns know is not.
+    """Images of an annotation file, decoded on demand; values in the columns are not decoded.
 
     Args:
         file: the annotation file.
-        index: with the columns of `image_columns`.
+        index: an index with the columns of `image_columns`.
     """
 
     def __init__(self, file: AnnotationFile, index: Index) -> None:
@@ -78,15 +78,15 @@ class IndexedRecords(Sequence[JsonRow]):
 
     @abstractmethod
     def __getitem__(self, index: Any) -> Any:
-        """Decode what samples are made of."""
+        """Decode the record of a sample."""
 
     @abstractmethod
     def annotation_rows(self, index: int) -> list[JsonRow]:
-        """Decode the entries of a photo's annotations."""
+        """Decode the entries of an image's annotations."""
 
     @property
     def top_level_names(self) -> list[str]:
-        """The top-level keys of the file, in file order."""
+        """Top-level keys of the file, in file order."""
         return [name for name, *_ in self._index.facts["values"]]
 
     def top_level(self, name: str) -> Any:
@@ -94,23 +94,23 @@ class IndexedRecords(Sequence[JsonRow]):
         return self._file.value(self._index, name)
 
     def image_id(self, index: int) -> int:
-        """Return the id of a photo."""
+        """Return the id of an image."""
         return int(self._columns["image_ids"][self._place(index)])
 
     def file_name(self, index: int) -> str:
-        """Return the file name of a photo."""
+        """Return the file name of an image."""
         return unpack_text(self._columns["file_names"], self._columns["file_name_ends"], self._place(index))
 
     def size(self, index: int) -> tuple[int, int]:
-        """Return the (H, W) of a photo."""
+        """Return the (H, W) of an image."""
         height, width = self._columns["image_sizes"][self._place(index)].tolist()
         return height, width
 
     def image_row(self, index: int) -> JsonRow:
-        """Decode the entry of a photo."""
+        """Decode the entry of an image."""
         place, marks = self._place(index), self._columns["image_marks"]
         return self._file.row(int(marks[place]) + 1, int(marks[place + 1]), self.image_id(index))
 
     def _place(self, index: int) -> int:
-        """Return the position of a photo in the ``images`` table."""
+        """Return the position of an image in the ``images`` table."""
         return range(len(self))[index]

@@ -1,4 +1,4 @@
-"""The base of the readers of annotation files that may be large."""
+"""Base of the readers of possibly large annotation files."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _TABLES = {"images", "annotations", "categories"}
 
 
 class IndexedPhotos(AnnotatedPhotos):
-    """Photos with annotations in one JSON file, which is read through an index.
+    """Images with annotations in one JSON file, which is read through an index.
 
-    The first reading of a large file makes the index and keeps it in the cache folder (``SEGPASTE_CACHE``, or
-    ``~/.cache/segpaste``) under the digest of the file. Workers and later runs map it into memory. The entries of a
-    photo are decoded when it is read. The file must stay as it is meanwhile; a file that is renamed into its place is
-    read only by those who open it afterwards.
+    The first reader of a large file makes the index and stores it in the cache folder (``SEGPASTE_CACHE``, or
+    ``~/.cache/segpaste``) under the digest of the file. Workers and later runs map it into memory. The entries of an
+    image are decoded when it is read, so the file must not change meanwhile. A file that is renamed into its place is
+    read only by datasets opened afterwards.
 
     Args:
-        images_dir: the folder that the file names of the photos start from.
+        images_dir: the folder to which file names of images are relative.
         annotations_file: the JSON file.
-        transforms: called with every `DenseSample`, returns the one to use instead.
+        transforms: called with each `DenseSample`; its result replaces the sample.
     """
 
     def __init__(
@@ -58,33 +58,33 @@ class IndexedPhotos(AnnotatedPhotos):
         return {name: value for name, value in super().__getstate__().items() if name != "_file"}
 
     def image_id(self, index: int) -> int:
-        """Return the id of the photo in the annotations."""
+        """Return the id of the image in the annotations."""
         return self._records.image_id(index)
 
     def file_name(self, index: int) -> str:
-        """Return the photo's file, relative to ``images_dir``."""
+        """Return the image's file, relative to ``images_dir``."""
         return self._records.file_name(index)
 
     def image_size(self, index: int) -> tuple[int, int]:
-        """Return the (H, W) of the photo, as the annotations say."""
+        """Return the (H, W) of the image in the annotations."""
         return self._records.size(index)
 
     def photo_file(self, index: int) -> tuple[Path, tuple[int, int] | None]:
-        """Return the path of a photo, and its (H, W) in the annotations, from the index alone."""
+        """Return the path of an image, and its (H, W) in the annotations, from the index alone."""
         return self.images_dir / self.file_name(index), self.image_size(index)
 
     @property
     def categories(self) -> list[JsonRow]:
-        """The entries of the classes as in the file, in file order; classes are numbered by ascending ``id``."""
+        """Entries of the classes as in the file, in file order; classes are numbered by ascending ``id``."""
         rows: list[JsonRow] = self._records.top_level("categories")
         return rows
 
     def image_row(self, index: int) -> JsonRow:
-        """Return the entry of a photo as in the file, with all its keys."""
+        """Return the entry of an image as in the file, with all its keys."""
         return self._records.image_row(index)
 
     def annotation_rows(self, index: int) -> list[JsonRow]:
-        """Return the entries of a photo's annotations as in the file, in file order, with all their keys."""
+        """Return the entries of an image's annotations as in the file, in file order, with all their keys."""
         return self._records.annotation_rows(index)
 
     def tables(self) -> JsonRow:

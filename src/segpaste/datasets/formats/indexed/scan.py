@@ -1,7 +1,7 @@
-"""The places of the values of a JSON object, and of the rows of its lists, found without parsing them.
+"""Positions of the values of a JSON object, and of the rows of its lists, found without parsing.
 
-Brackets, commas and quotes are found in whole blocks by NumPy, 170 MB/s on one core. What lies between them is not
-looked at: a text that is no JSON may pass, until its values and rows are decoded.
+NumPy finds brackets, commas and quotes in whole blocks, 170 MB/s on one core. The text between them is not checked:
+invalid JSON may pass until its values and rows are decoded.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ _STEPS = np.array([0, 1, -1, 0, 0], np.int8)
 
 
 class ScanError(ValueError):
-    """The text is no JSON object; the message says why."""
+    """Error of text that is not a JSON object; the message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """The place of a top-level value.
+    """Position of a top-level value.
 
     Attributes:
-        start: of its text, which may begin with white space.
-        stop: end of it, exclusive.
+        start: start of its text, which may begin with white space.
+        stop: end of its text, exclusive.
         marks: for a list, the positions of its brackets and of the commas between its elements, [elements + 1], or [2]
             if it is empty; None for other values.
     """
@@ -46,7 +46,7 @@ class Value:
 
 
 class _Marks(NamedTuple):
-    """Brackets, commas and colons outside of strings: position, character, and depth of what holds it, from 0."""
+    """Brackets, commas and colons outside of strings: position, character, and depth of the parent, from 0."""
 
     positions: Positions
     characters: NDArray[np.uint8]
@@ -54,10 +54,10 @@ class _Marks(NamedTuple):
 
 
 def scan(source: Source, block_bytes: int = _BLOCK_BYTES) -> dict[str, Value]:
-    """Return the place of each value of the JSON object in a file, in file order; the last of equal keys counts.
+    """Return the position of each value of the JSON object in a file, in file order; the last of equal keys is used.
 
     Raises:
-        ScanError: the text is no object, or it breaks off.
+        ScanError: the text is not an object, or is truncated.
     """
     blocks = list(_shallow_marks(source, block_bytes))
     marks = _Marks(*(np.concatenate(columns) for columns in zip(*blocks, strict=True)))
@@ -73,7 +73,7 @@ def scan(source: Source, block_bytes: int = _BLOCK_BYTES) -> dict[str, Value]:
 
 
 def _values(source: Source, marks: _Marks, outer: Positions) -> Iterator[tuple[str, Value]]:
-    """Yield the key and the place of each value, given which marks belong to the object itself."""
+    """Yield the key and the position of each value, given the marks that belong to the object itself."""
     start, stop = int(marks.positions[outer[0]]) + 1, int(marks.positions[outer[-1]])
     if outer.size == 2:
         _expect_blank(source, start, stop)
@@ -97,7 +97,7 @@ def _values(source: Source, marks: _Marks, outer: Positions) -> Iterator[tuple[s
 
 
 def _elements(source: Source, marks: _Marks, inner: Positions, start: int, stop: int) -> Positions | None:
-    """Return the marks of a list, or None if the text between ``start`` and ``stop`` is something else."""
+    """Return the marks of a list, or None if the text between ``start`` and ``stop`` is not a list."""
     if inner.size != 2 or bytes(marks.characters[inner].tolist()) != b"[]":
         return None
     found = marks.positions[inner[0] : inner[1] + 1]
@@ -107,7 +107,7 @@ def _elements(source: Source, marks: _Marks, inner: Positions, start: int, stop:
 
 
 def _shallow_marks(source: Source, block_bytes: int) -> Iterator[_Marks]:
-    """Yield, for each block of a file, the brackets of depth 0 and 1, the commas up to depth 2 and top-level colons."""
+    """Yield for each block of a file the brackets of depth 0 and 1, the commas up to depth 2 and top-level colons."""
     at, depth, in_string = 0, 0, 0
     for block in source.pieces(block_bytes):
         kinds = _kinds(block)
@@ -137,7 +137,7 @@ def _shallow_marks(source: Source, block_bytes: int) -> Iterator[_Marks]:
 
 
 def _kinds(block: bytes) -> NDArray[np.uint8]:
-    """Return the kind of each byte, 0 for escaped ones; a block does not begin in the middle of an escape."""
+    """Return the kind of each byte, 0 for escaped ones; a block must not begin inside an escape."""
     text = np.frombuffer(block, np.uint8)
     kinds = _KINDS[text]
     if b"\\" in block:

@@ -1,7 +1,7 @@
-"""The bytes of a file, read by position.
+"""Bytes of a file, read by position.
 
-Reads are positioned, so that forked workers and threads share the descriptor. It belongs to the file that was opened: a
-file that another program renames into its place is not read.
+Reads are positioned, so that forked workers and threads share the descriptor. It refers to the opened file, even if
+another program renames a file into its place.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 HELD_BYTES = 4 << 20
-"""Largest file that is held in memory; an index of it is made in 0.2 s."""
+"""Size of the largest file held in memory; its index is made in 0.2 s."""
 
 _PIECE_BYTES = 1 << 20
 _BOM = b"\xef\xbb\xbf"
 
 
 class FileStamp(NamedTuple):
-    """What changes when a file is written or replaced, short of its content: numbers of `os.stat`."""
+    """Numbers of `os.stat` that change when a file is written or replaced."""
 
     device: int
     inode: int
@@ -33,21 +33,21 @@ class FileStamp(NamedTuple):
 
 
 class Source:
-    """A file as UTF-8 text in bytes.
+    """File as UTF-8 text in bytes.
 
-    Files of up to 4 MiB are held in memory, so these may be written again while they are in use. So are those that
-    cannot be read by position (pipes) or have another encoding (UTF-16, UTF-32).
+    Files of up to 4 MiB are held in memory, so they may be overwritten while in use. Pipes, which cannot be read by
+    position, and files with other encodings (UTF-16, UTF-32) are held in memory, too.
 
     Args:
         path: the file.
 
     Attributes:
         size: number of bytes.
-        stamp: of the file; None for a pipe.
+        stamp: stamp of the file; None for a pipe.
 
     Raises:
         OSError: it cannot be read.
-        UnicodeDecodeError: its text breaks off.
+        UnicodeDecodeError: its text is truncated.
     """
 
     def __init__(self, path: Path) -> None:
@@ -70,11 +70,11 @@ class Source:
 
     @property
     def is_held(self) -> bool:
-        """Whether the text is in memory."""
+        """True if the text is in memory."""
         return self._text is not None
 
     def read(self, start: int, stop: int) -> bytes:
-        """Return the bytes from ``start`` up to ``stop``; fewer where the file ends before."""
+        """Return the bytes from ``start`` up to ``stop``; fewer if the file ends before."""
         if self._text is not None:
             return self._text[start:stop]
         pieces: list[bytes] = []
@@ -93,7 +93,7 @@ class Source:
             at += len(piece)
 
     def is_mentioned(self, word: bytes) -> bool:
-        """Tell whether a word of fewer than 1000 bytes is anywhere in the file."""
+        """Return whether a word of fewer than 1000 bytes is anywhere in the file."""
         rest = b""
         for piece in self.pieces():
             if word in rest + piece:
@@ -111,7 +111,7 @@ class Source:
         return self._digest
 
     def has_bom(self) -> bool:
-        """Tell whether the text begins with a byte order mark."""
+        """Return whether the text begins with a byte order mark."""
         return self.read(0, 3) == _BOM
 
 

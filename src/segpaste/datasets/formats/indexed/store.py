@@ -1,4 +1,4 @@
-"""Index files: arrays in one file of the cache folder, mapped into memory when read.
+"""Index files: arrays in one file of the cache folder, memory-mapped for reading.
 
     16 bytes   "segpaste-index", 2 zeros
      4 bytes   CRC-32 of all that follows
@@ -6,8 +6,8 @@
      header    JSON: format, key, facts, and for each array its name, dtype, shape and position
      arrays    each at a multiple of 64 bytes
 
-All numbers are little-endian. A file that is damaged, or of another key or format, counts as missing: the index is made
-again. Without a folder that can be written, an index stays in memory.
+All numbers are little-endian. A file that is damaged, or has another key or format, counts as missing, and the index is
+made again. Without a writable folder an index stays in memory.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from segpaste.datasets.formats.indexed.source import FileStamp
 from segpaste.workspace import write_whole
 
 FORMAT = 1
-"""Changes with the content of index files, not only with their form."""
+"""Version of index files; it changes with their content, not only with their form."""
 
 _MAGIC = b"segpaste-index\0\0"
 _PREFIX = struct.Struct("<16sII")
@@ -43,10 +43,10 @@ _SETTLED_NS = 2_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """Facts and arrays about an annotation file.
+    """Small values and arrays about an annotation file.
 
     Attributes:
-        facts: small values, as JSON has them.
+        facts: small values of JSON types.
         arrays: integers, or texts of a fixed length in bytes; read-only.
     """
 
@@ -55,7 +55,7 @@ class Index:
 
 
 def load_index(key: str) -> Index | None:
-    """Return the index of this key from the cache folder; None where there is none that is whole."""
+    """Return the index of this key from the cache folder; None if there is no complete one."""
     path = _path_of(key)
     try:
         with path.open("rb") as file:
@@ -64,7 +64,7 @@ def load_index(key: str) -> Index | None:
             text = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         index = _parse(text, key)
         with suppress(OSError):
-            os.utime(path)  # the time of the last use
+            os.utime(path)  # records the last use
     except (OSError, ValueError, TypeError, KeyError, struct.error):
         return None
     return index
@@ -73,7 +73,7 @@ def load_index(key: str) -> Index | None:
 def save_index(key: str, index: Index) -> None:
     """Write an index into the cache folder, and remove files there that were not used for 90 days.
 
-    Where the folder cannot be written, nothing happens.
+    Do nothing if the folder is not writable.
     """
     path = _path_of(key)
     with suppress(OSError):
@@ -86,7 +86,7 @@ def save_index(key: str, index: Index) -> None:
 
 
 def noted_digest(stamp: FileStamp) -> str | None:
-    """Return the digest that was noted for a file with this stamp."""
+    """Return the recorded digest of a file with this stamp."""
     try:
         text = _note_of(stamp).read_text("ascii")
     except (OSError, ValueError):
@@ -96,7 +96,7 @@ def noted_digest(stamp: FileStamp) -> str | None:
 
 
 def note_digest(stamp: FileStamp, digest: str) -> None:
-    """Note the digest of a file, unless it was written so lately that another write may leave the same stamp."""
+    """Record the digest of a file, unless it was written so recently that another write may leave the same stamp."""
     if time.time_ns() - max(stamp.mtime_ns, stamp.ctime_ns) > _SETTLED_NS:
         with suppress(OSError):
             write_whole(_note_of(stamp), digest.encode())
@@ -111,7 +111,7 @@ def _note_of(stamp: FileStamp) -> Path:
 
 
 def _is_whole(descriptor: int) -> bool:
-    """Compare the checksum, by reads: pages of the mapping count as memory of the process."""
+    """Compare the checksum by reads, because pages of the mapping count as memory of the process."""
     prefix = os.pread(descriptor, _PREFIX.size, 0)
     magic, wanted, _ = _PREFIX.unpack(prefix)
     found, at = 0, _PREFIX.size - 4
@@ -137,7 +137,7 @@ def _parse(text: mmap.mmap, key: str) -> Index | None:
 
 
 def _pieces(key: str, index: Index) -> Iterator[bytes]:
-    """Yield an index file."""
+    """Yield the pieces of an index file."""
     arrays = {name: np.ascontiguousarray(array) for name, array in index.arrays.items()}
     header = _header(key, index, arrays, 0)
     header = _header(key, index, arrays, len(header) + 1024)

@@ -1,4 +1,4 @@
-"""The tables of a JSON file, decoded block by block: memory follows one block, not the file.
+"""Tables of a JSON file, decoded block by block, so memory depends on the block and not on the file.
 
 `segpaste.datasets.formats.records.read_tables` reads small files at once.
 """
@@ -18,7 +18,7 @@ from segpaste.datasets.formats.indexed.source import Source
 from segpaste.datasets.formats.records import DatasetError, JsonRow, TableColumns, check_row, malformed, not_an_object
 
 _BLOCK_BYTES = 1 << 18
-_PARSED_BYTES = 1 << 26  # a larger file that is no object is not parsed for the reason
+_PARSED_BYTES = 1 << 26  # larger files that are not objects are not parsed to find the reason
 
 
 def open_source(path: Path) -> Source:
@@ -38,18 +38,18 @@ def open_source(path: Path) -> Source:
 
 
 class JsonTables:
-    """A JSON object of tables, which are lists of objects.
+    """JSON object of tables, which are lists of objects.
 
     Args:
-        path: the file; errors name it.
+        path: the file, for errors.
         source: its bytes.
-        expected: names of tables that an error about another document lists.
+        expected: names of the expected tables, for errors about another document.
 
     Attributes:
-        values: the place of each top-level value, in file order.
+        values: the position of each top-level value, in file order.
 
     Raises:
-        DatasetError: the file is no JSON object.
+        DatasetError: the file is not a JSON object.
     """
 
     def __init__(self, path: Path, source: Source, expected: tuple[str, ...]) -> None:
@@ -66,12 +66,12 @@ class JsonTables:
         """Decode a top-level value.
 
         Raises:
-            DatasetError: it is no JSON.
+            DatasetError: it is not JSON.
         """
         return read_value(self.path, self._source, self.values[name])
 
     def check_lists(self, *names: str) -> None:
-        """Raise `DatasetError` if one of the tables is missing or no list."""
+        """Raise `DatasetError` if one of the tables is missing or not a list."""
         for name in names:
             found = self.values.get(name)
             if found is None or found.marks is None:
@@ -83,7 +83,7 @@ class JsonTables:
                 )
 
     def marks(self, name: str) -> Positions:
-        """Return where the rows of a table lie: row i from marks[i] + 1 up to marks[i + 1]; [rows + 1] int64."""
+        """Return the positions of the rows of a table: row i from marks[i] + 1 up to marks[i + 1]; [rows + 1] int64."""
         marks = self.values[name].marks
         assert marks is not None, name
         is_empty = len(marks) == 2 and not self._source.read(int(marks[0]) + 1, int(marks[1])).strip(b" \t\r\n")
@@ -93,11 +93,11 @@ class JsonTables:
         """Yield the rows of a table in file order, in lists of about 256 KiB of text.
 
         Args:
-            name: of a table, see `check_lists`.
+            name: name of a table, see `check_lists`.
             columns: required keys of each row, with their types.
 
         Raises:
-            DatasetError: a row is no JSON, no object, or lacks a key.
+            DatasetError: a row is not JSON, is not an object, or lacks a key.
         """
         marks = self.marks(name)
         first = 0
@@ -115,7 +115,7 @@ class JsonTables:
             yield from block
 
     def check_others(self, names: Mapping[str, Any]) -> None:
-        """Decode all values but those of ``names``, block by block; raise `DatasetError` if one is no JSON."""
+        """Decode all values except those of ``names``, block by block; raise `DatasetError` if one is not JSON."""
         for name, value in self.values.items():
             if name in names:
                 continue
@@ -127,7 +127,7 @@ class JsonTables:
                 self._decode(name, marks, first, min(first + 1000, len(marks) - 1))
 
     def _decode(self, name: str, marks: Positions, first: int, last: int) -> list[Any]:
-        """Decode elements of a list, together or, where that fails, one by one as `json` does."""
+        """Decode elements of a list together, or one by one as `json` does if that fails."""
         start = int(marks[first]) + 1
         text = self._source.read(start, int(marks[last]))
         try:
@@ -152,7 +152,7 @@ class JsonTables:
 
 
 def read_value(path: Path, source: Source, place: Value) -> Any:
-    """Decode the value at a place; raise `DatasetError` if it cannot be read or is no JSON."""
+    """Decode the value at a position; raise `DatasetError` if it cannot be read or is not JSON."""
     try:
         return json.loads(source.read(place.start, place.stop))
     except OSError as error:
@@ -162,7 +162,7 @@ def read_value(path: Path, source: Source, place: Value) -> Any:
 
 
 def _check_rows(label: str, first: int, rows: list[Any], columns: TableColumns) -> None:
-    """Check the columns of rows, all at once; where something differs, row by row for the message."""
+    """Check the columns of all rows at once; if something differs, check row by row for the message."""
     try:
         if all({type(row[key]) for row in rows} == {wanted} for key, wanted in columns.items()) and all(
             type(row) is dict for row in rows

@@ -1,1 +1,1 @@
-"""Datasets of maps: files for the classes, objects, depth or normals of each photo."""
+"""Datasets of maps: files of the classes, objects, depth or normals of each image."""

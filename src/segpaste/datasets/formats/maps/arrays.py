@@ -1,6 +1,6 @@
-"""Files of maps as arrays, every value as stored: PNG, TIFF and what else Pillow reads, NumPy's, OpenEXR's.
+"""Reading of map files as arrays, with values as stored: PNG, TIFF and other formats of Pillow, NumPy, OpenEXR.
 
-Not for photos, see `segpaste.datasets.formats.photo`.
+Not for images, see `segpaste.datasets.formats.photo`.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ def read_array(path: Path, key: str | None = None) -> NDArray[Any]:
     """Read the array of a file.
 
     Args:
-        path: a file of NumPy (``.npy``, ``.npz``), OpenEXR (``.exr``), or a picture.
-        key: the array of an ``.npz``, or the channel or layer of an ``.exr``; needed where the file has several.
+        path: a file of NumPy (``.npy``, ``.npz``), OpenEXR (``.exr``), or an image file.
+        key: the array of an ``.npz``, or the channel or layer of an ``.exr``; required if the file has several.
 
     Returns:
-        [H, W] or [H, W, C], or whatever shape a file of NumPy has; palette pictures give their indices.
+        [H, W] or [H, W, C], or any shape of a NumPy file; palette images give their indices.
 
     Raises:
-        DatasetError: the file is missing or broken, or has no such array, or several and none is named.
+        DatasetError: the file is missing or broken, has no such array, or has several and no ``key`` is given.
         MissingPackageError: the package for ``.exr`` is not installed.
     """
     suffix = path.suffix.lower()
@@ -118,7 +118,7 @@ def _picture(path: Path) -> NDArray[Any]:
         ) from None
     except DatasetError:
         raise
-    except Exception as error:  # what Pillow raises for a broken file depends on the format
+    except Exception as error:  # Pillow's errors for broken files depend on the format
         raise DatasetError(f"{path}: expected a map, could not decode it ({error}); replace the file") from error
     return _plain(path, values.astype(np.uint8) if values.dtype == bool else values)
 
@@ -126,7 +126,7 @@ def _picture(path: Path) -> NDArray[Any]:
 def _of_16_bit_channels(path: Path) -> NDArray[np.uint16]:
     """Read channels of 16 bits: Pillow decodes the upper halves of the values, then the lower halves."""
     halves = []
-    for order in ("16B", "16L"):  # of each pair of bytes the first, or the second
+    for order in ("16B", "16L"):  # the first or the second of each pair of bytes
         with Image.open(path) as picture:
             tiles = getattr(picture, "tile", [])
             if picture.format != "PNG" or not all(str(tile.args).endswith("16B") for tile in tiles):

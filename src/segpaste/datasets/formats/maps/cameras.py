@@ -1,7 +1,7 @@
-"""Files of camera intrinsics: a 3 x 3 matrix as text, or YAML or JSON by the keys that calibrations use.
+"""Files of camera intrinsics: a 3 x 3 matrix as text, or YAML or JSON with the keys of common calibrations.
 
-Understood are ``fx, fy, cx, cy`` (also ``u0, v0`` or ``ppx, ppy``), a 3 x 3 matrix under ``K``, ``camera_matrix``,
-``intrinsic_matrix`` or the like, as rows or as nine numbers, by rows or by columns, each of them also inside a table.
+The keys are ``fx, fy, cx, cy`` (also ``u0, v0`` or ``ppx, ppy``), or ``K``, ``camera_matrix``, ``intrinsic_matrix`` or
+similar for a 3 x 3 matrix, as rows or as nine numbers, by rows or by columns. They may be in a nested table.
 Distortion is not corrected.
 """
 
@@ -29,13 +29,13 @@ _FORMS = "fx, fy, cx, cy, or a 3 x 3 matrix"
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What a camera file says.
+    """Contents of a camera file.
 
     Attributes:
         focal: fx, fy in pixels.
         centre: cx, cy as in the file.
-        size: (W, H) of the photos that it was made for; None where the file does not say.
-        baseline_m: of a stereo pair, metres; None where the file does not say.
+        size: (W, H) of the calibrated images; None if not in the file.
+        baseline_m: baseline of a stereo pair, metres; None if not in the file.
     """
 
     focal: tuple[float, float]
@@ -44,14 +44,14 @@ class Calibration:
     baseline_m: float | None = None
 
     def intrinsics(self, size: tuple[int, int], pixel_centre: float) -> CameraIntrinsics:
-        """Return the camera for photos of (H, W), scaled where the calibration is for another size.
+        """Return the camera for images of (H, W), scaled if the calibration is for another size.
 
         Args:
-            size: (H, W) of the photo.
-            pixel_centre: where the centre of the first pixel is in the file's coordinates, 0 or 0.5.
+            size: (H, W) of the image.
+            pixel_centre: coordinate of the centre of the first pixel in the file, 0 or 0.5.
 
         Raises:
-            ValueError: the photo has another aspect ratio, or a number is none of a camera.
+            ValueError: the image has another aspect ratio, or a number is invalid.
         """
         ours = CameraIntrinsics(*self.focal, *(c + 0.5 - pixel_centre for c in self.centre))
         if self.size is None or self.size == (size[1], size[0]):
@@ -69,7 +69,7 @@ def read_calibration(path: Path) -> Calibration:
     """Read a camera file.
 
     Raises:
-        DatasetError: the file is missing, or no intrinsics are found in it.
+        DatasetError: the file is missing, or has no intrinsics.
     """
     try:
         text = path.read_text("utf-8-sig")
@@ -127,7 +127,7 @@ def _of_text(path: Path, text: str) -> Calibration:
 
 
 def _tables(document: object) -> Iterator[Mapping[str, Any]]:
-    """Yield the table and those inside it."""
+    """Yield the table and its nested tables."""
     if isinstance(document, Mapping):
         yield document
         for value in document.values():
@@ -135,7 +135,7 @@ def _tables(document: object) -> Iterator[Mapping[str, Any]]:
 
 
 def _of_table(table: Mapping[str, Any], place: str) -> tuple[tuple[float, float], tuple[float, float]] | None:
-    """Return the focal lengths and the principal point of a table; None if it has none."""
+    """Return the focal lengths and the principal point of a table; None if it has no intrinsics."""
     focal, centre = _pair(table, (("fx", "fy"),)), _pair(table, _CENTRES)
     if focal is not None and centre is not None:
         return focal, centre
@@ -148,7 +148,7 @@ def _of_table(table: Mapping[str, Any], place: str) -> tuple[tuple[float, float]
 
 
 def _matrix(values: object) -> NDArray[np.float64] | None:
-    """Return 9, 12 or 16 numbers as the upper left 3 x 3 of a matrix; None if they are something else."""
+    """Return 9, 12 or 16 numbers as the upper left 3 x 3 of a matrix; None for other values."""
     try:
         numbers = np.array(values, np.float64)
     except (TypeError, ValueError):

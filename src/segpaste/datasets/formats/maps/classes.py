@@ -1,4 +1,4 @@
-"""The classes of a dataset of maps: their names, ids and colours, from a declaration or from a list in a file."""
+"""Classes of a dataset of maps: their names, ids and colours, from a declaration or from a list in a file."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from segpaste.datasets.formats.maps.declaration import ClassEntry
 from segpaste.datasets.formats.records import DatasetError
 
 NO_CLASS = -1
-"""Label of void pixels. Semantic maps of samples have 255 there, which is a class where there are more."""
+"""Label of void pixels. It is not 255, as in semantic maps of samples, because 255 may be a class here."""
 
 _MOST_DIRECT = 1 << 16
-"""Largest stored value that is looked up in a table."""
+"""Limit of stored values that are looked up in a table."""
 
 
 @dataclass(frozen=True)
 class Classes:
-    """The classes, by ascending id: class i is at position i.
+    """Classes by ascending id: class i is at position i.
 
     Attributes:
-        names: of each class.
+        names: the name of each class.
         ids: the value of each class in the files.
-        colors: (R, G, B) of each class; None where they have none.
+        colors: (R, G, B) of each class; None without colours.
     """
 
     names: tuple[str, ...]
@@ -40,7 +40,7 @@ class Classes:
         """Number the classes of a declaration.
 
         Raises:
-            DatasetError: two have the same id, or some have a colour and others none.
+            DatasetError: two classes have the same id, or only some classes have a colour.
         """
         numbered = sorted(
             ((position if entry.id is None else entry.id, entry) for position, entry in enumerate(entries)),
@@ -59,7 +59,7 @@ class Classes:
         """Return the class of a name.
 
         Raises:
-            DatasetError: there is none.
+            DatasetError: there is no such class.
         """
         if name not in self.names:
             raise DatasetError(
@@ -73,12 +73,12 @@ class Classes:
         return {number: label for label, number in enumerate(self.ids)}
 
     def labels_of(self, ids: NDArray[np.int64], void: Sequence[int], place: str) -> NDArray[np.int64]:
-        """Return the class of each id, `NO_CLASS` where it is void.
+        """Return the class of each id, `NO_CLASS` for void.
 
         Args:
-            ids: of any shape.
-            void: ids of no class.
-            place: named by the error.
+            ids: an array of any shape.
+            void: ids without a class.
+            place: path of the file, for errors.
 
         Raises:
             DatasetError: an id is neither of a class nor void.
@@ -105,7 +105,7 @@ def distinct(values: NDArray[np.int64]) -> list[int]:
 
 
 def positions(values: NDArray[np.int64], found: Sequence[int]) -> NDArray[np.int64]:
-    """Return the position of each value among these, which are ascending and all there are."""
+    """Return the position of each value among the distinct values, which are ascending and complete."""
     if not len(found) or found[-1] - found[0] >= _MOST_DIRECT:
         return np.searchsorted(np.array(found, np.int64), values).astype(np.int64)
     table = np.zeros(found[-1] - found[0] + 1, np.int64)
@@ -119,7 +119,7 @@ def read_class_list(path: Path) -> tuple[ClassEntry, ...]:
     Three forms are read: a name on each line; ``R G B name`` on each line; and CSV with the columns name, r, g and b.
 
     Raises:
-        DatasetError: the file is missing, or holds something else.
+        DatasetError: the file is missing, or has another form.
     """
     try:
         lines = [line.strip() for line in path.read_text("utf-8-sig").splitlines()]

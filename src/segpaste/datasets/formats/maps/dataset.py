@@ -1,7 +1,7 @@
-"""Photos with maps of classes, objects, depth and normals into `DenseSample`, as a declaration says.
+"""Reader of images with maps of classes, objects, depth and normals, described by a declaration.
 
-Not for annotations in tables, such as COCO's. A format with a layout of its own is a declaration, too: see
-`segpaste.datasets.formats.maps.known.cityscapes` and its neighbours.
+Not for annotations in tables, such as COCO's. Formats with a known layout are declarations, too: see
+`segpaste.datasets.formats.maps.known.cityscapes` and its siblings.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ _Told = tuple[tuple[int, ...], tuple[int, ...], dict[str, int]]
 
 
 class MapPhotos(AnnotatedPhotos):
-    """One split of a dataset of maps, one `DenseSample` for each photo, sorted by path.
+    """One split of a dataset of maps, one `DenseSample` for each image, sorted by path.
 
-    What a sample has follows from the declaration:
+    The declaration determines the fields of a sample:
 
-    - ``semantic``: a semantic map, 255 where void. With more than 255 classes it only tells the classes of objects.
-    - ``instances``: masks, boxes and labels. Samples are panoptic where the declaration names ``things`` and the maps
-      tell the class of every pixel; pixels of things without an object are then ignored and a crowd.
-    - ``depth`` or ``disparity``: depth in metres, and the intrinsics where there is a ``camera``.
+    - ``semantic``: a semantic map, 255 for void. With more than 255 classes it only gives the classes of objects.
+    - ``instances``: masks, boxes and labels. Samples are panoptic if the declaration names ``things`` and the maps
+      give the class of each pixel; pixels of things without an object are then ignored and a crowd.
+    - ``depth`` or ``disparity``: depth in metres, and the intrinsics if there is a ``camera``.
     - ``normals``: unit vectors right-down-forward.
 
-    Photos that lack one of their files are left out with a warning. Maps are decoded when a sample is read.
+    Images with missing files are left out with a warning. Maps are decoded when a sample is read.
 
     Args:
         declared: what the files are.
@@ -55,14 +55,14 @@ class MapPhotos(AnnotatedPhotos):
         where: what errors of the declaration begin with, by default the folder.
 
     Attributes:
-        declared: what the files are.
-        split: its name.
-        classes: names, ids and colours.
-        has_semantic_maps: whether samples have semantic maps.
-        num_incomplete: photos that are left out because a file is missing, by the kind of file.
+        declared: declaration of the files.
+        split: name of the split.
+        classes: names, ids and colours of the classes.
+        has_semantic_maps: True if samples have semantic maps.
+        num_incomplete: number of images left out because a file is missing, by the kind of file.
 
     Raises:
-        DatasetError: there is no photo with all its files, or a class is unknown.
+        DatasetError: there is no image with all its files, or a class is unknown.
     """
 
     num_incomplete: dict[str, int]
@@ -95,7 +95,7 @@ class MapPhotos(AnnotatedPhotos):
 
     @property
     def categories(self) -> list[JsonRow]:
-        """The classes as COCO has them; the id is the value in the files."""
+        """Classes in COCO's form; the id is the value in the files."""
         rows = []
         for label, (number, name) in enumerate(zip(self.classes.ids, self.classes.names, strict=True)):
             row: JsonRow = {"id": number, "name": name}
@@ -105,32 +105,32 @@ class MapPhotos(AnnotatedPhotos):
         return rows
 
     def instance_labels(self, index: int) -> tuple[int, ...]:
-        """Return the class of each object, from its map; no photo is read."""
+        """Return the class of each object, from its map; no image is read."""
         return self._told(index)[1]
 
     def searched_folders(self) -> tuple[Path, ...]:
-        """Return the folder before the first word of the pattern of the photos, if they lie in folders below it."""
+        """Return the folder before the first word of the images' pattern, if images are in subfolders of it."""
         return self._files.searched_folders()
 
     def photo_file(self, index: int) -> tuple[Path, tuple[int, int] | None]:
-        """Return the path of a photo, and the (H, W) of its first map that is a picture; see `AnnotatedPhotos`."""
+        """Return the path of an image, and the (H, W) of its first map in an image file; see `AnnotatedPhotos`."""
         record = self._records[index]
         return self.images_dir / record["file_name"], self._files.map_size(record)
 
     def map_files(self, index: int) -> tuple[Path, ...]:
-        """Return the paths of the maps of a photo."""
+        """Return the paths of the maps of an image."""
         return tuple(self.images_dir / path for _, path, _ in self._files.paths(self._records[index]))
 
     def annotation_ids(self, index: int) -> tuple[int, ...]:
-        """Return the value of each instance in its map, or the number of its file from 1."""
+        """Return the value of each instance in its map, or the number of its file, from 1."""
         return self._told(index)[0]
 
     def left_out(self, index: int) -> dict[str, int]:
-        """Count the ``crowd`` regions of a photo and its ``empty`` masks, which are no instances."""
+        """Count the ``crowd`` regions of an image and its ``empty`` masks, which are not instances."""
         return dict(self._told(index)[2])
 
     def crowds(self, index: int) -> list[Crowd]:
-        """Return for each class of things the pixels that are of no object, before ``transforms``."""
+        """Return for each class of things the pixels without an object, before ``transforms``."""
         if self.schema is None:
             return []
         semantic, objects = self._labels(self._records[index])
@@ -139,7 +139,7 @@ class MapPhotos(AnnotatedPhotos):
         return [Crowd(self.classes.ids[label], label, False, mask) for label, mask in self._loose(semantic, objects)]
 
     def image_row(self, index: int) -> JsonRow:
-        """Return ``id``, ``file_name``, and what the words of the photo's path stand for, such as ``city``."""
+        """Return ``id``, ``file_name``, and the words of the image's path, such as ``city``."""
         record = self._records[index]
         words = {word: text for word, text in record["words"].items() if word != "name" and text}
         return {"id": record["id"], "file_name": record["file_name"], **words}
@@ -161,7 +161,7 @@ class MapPhotos(AnnotatedPhotos):
 
     @cached_property
     def digest(self) -> str:  # type: ignore[override]
-        """A digest of the declaration, the names, and all maps of classes and objects; of other files their size."""
+        """Digest of the declaration, file names, all maps of classes and objects, and the sizes of other files."""
         said = self.declared.model_dump_json(exclude={"root"})
         found = hashlib.sha256(repr((said, self.classes, self.split)).encode())
         for record in self._records:
@@ -175,11 +175,11 @@ class MapPhotos(AnnotatedPhotos):
 
     @cached_property
     def _known(self) -> dict[int, _Told]:
-        """Return what this process has found in the maps of the photos that it read last, by their id."""
+        """Contents of the maps of the last images that this process read, by image id."""
         return {}
 
     def _told(self, index: int) -> _Told:
-        """Return the ids and labels of the instances of a photo, and the counts of what is none."""
+        """Return the ids and labels of the instances of an image, and the counts of other annotations."""
         record = self._records[index]
         if not self.has_masks:
             return (), (), {}
@@ -188,7 +188,7 @@ class MapPhotos(AnnotatedPhotos):
         return self._known[record["id"]]
 
     def _labels(self, record: JsonRow) -> tuple[Ids | None, Objects | None]:
-        """Read the maps of classes and objects, and remember what is in them."""
+        """Read the maps of classes and objects, and cache their contents."""
         semantic, objects = self._reader.labels(record)
         if objects is not None:
             if semantic is not None and self.schema is not None:
@@ -221,13 +221,13 @@ class MapPhotos(AnnotatedPhotos):
         return objects.only([label in self._things for label in objects.labels])
 
     def _loose(self, semantic: Ids, objects: Objects) -> list[tuple[int, NDArray[np.bool_]]]:
-        """Return the classes of things that have pixels of no object, with those pixels."""
+        """Return the classes of things with pixels of no object, and those pixels."""
         assert objects.owner is not None
         free = np.where(objects.owner == 0, semantic, IGNORE_INDEX)
         return [(label, mask) for label in sorted(self._things) if (mask := free == label).any()]
 
     def _schema(self, place: str) -> CocoPanopticSchema | None:
-        """Return things and stuff, if there are things."""
+        """Return the schema of things and stuff, if there are things."""
         found, num = self.declared.instances, len(self.class_names)
         if num > IGNORE_INDEX and (self._things or (self.declared.semantic is not None and found is None)):
             raise DatasetError(
@@ -291,7 +291,7 @@ def _maps(semantic: Ids | None, objects: Objects | None) -> Iterator[NDArray[Any
 
 
 def _without_objects(image: Tensor, fields: dict[str, Any]) -> DenseSample:
-    """Return a sample of maps alone: no boxes, no masks."""
+    """Return a sample with maps only, without boxes and masks."""
     if isinstance(semantic := fields.get("semantic_map"), Tensor):
         fields["semantic_map"] = SemanticMap(semantic)
     size = image.shape[1], image.shape[2]

@@ -1,7 +1,7 @@
-"""Declaration of a dataset of maps: which files belong to a photo, and what their values mean. See docs/guide/maps.md.
+"""Declaration of a dataset of maps: the files of an image, and the meaning of their values. See docs/guide/maps.md.
 
-Nothing is guessed: void values, units, axes and encodings are said here, by the user in ``segpaste.yaml`` or by one of
-the formats that segpaste knows.
+Nothing is guessed: void values, units, axes and encodings are declared, by the user in ``segpaste.yaml`` or by a known
+format of segpaste.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _expect_pattern(text: str) -> str:
 
 
 Pattern = Annotated[str, AfterValidator(_expect_pattern)]
-"""A path pattern, see `segpaste.datasets.formats.maps.patterns`."""
+"""Path pattern, see `segpaste.datasets.formats.maps.patterns`."""
 Axis = Literal["right", "left", "up", "down", "forward", "backward"]
 Color = tuple[int, int, int]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -38,10 +38,10 @@ class _Part(BaseModel):
 
 
 class ClassEntry(_Part):
-    """One class.
+    """Class of a dataset.
 
     Attributes:
-        name: of the class.
+        name: name of the class.
         id: its value in the files; by default its position in the list, from 0.
         color: (R, G, B) in maps of colours.
     """
@@ -52,13 +52,13 @@ class ClassEntry(_Part):
 
 
 class SemanticFiles(_Part):
-    """A map of classes for each photo.
+    """Declaration of a map of classes for each image.
 
     Attributes:
         files: pattern of their paths.
         key: the array of an ``.npz``.
         encoding: ``id`` for the ids of ``classes``; ``color`` for their colours.
-        void: ids or colours of pixels that are of no class.
+        void: ids or colours of pixels without a class.
     """
 
     files: Pattern
@@ -68,18 +68,18 @@ class SemanticFiles(_Part):
 
 
 class InstanceFiles(_Part):
-    """A map of objects for each photo, or a file for each object.
+    """Declaration of a map of objects for each image, or of a file for each object.
 
     Attributes:
         files: pattern of their paths; a file for each object has further words, ``{class}`` among them, or ``*``.
         key: the array of an ``.npz``.
-        encoding: ``mask``: a file for each object, whose pixels are not 0. ``number``: that of the object, 0 where
-            there is none; its class is ``class_name``, or that of the semantic map. ``class_number``: class id times
-            ``divisor`` plus number; below ``divisor`` the class alone. ``class_and_number``: the class id in the first
-            channel, the number in the second. ``ade20k``: class id R // 10 * 256 + G, number B.
-        divisor: of ``class_number``.
-        class_name: the class of all objects, written ``class``.
-        void: values of ``number`` and class ids of the others that are no objects.
+        encoding: ``mask``: a file for each object, nonzero in its mask. ``number``: the number of the object, 0 without
+            an object; its class is ``class_name``, or that of the semantic map. ``class_number``: class id times
+            ``divisor`` plus number; values below ``divisor`` are class ids. ``class_and_number``: the class id in the
+            first channel, the number in the second. ``ade20k``: class id R // 10 * 256 + G, number B.
+        divisor: divisor of ``class_number``.
+        class_name: the class of all objects, with the key ``class``.
+        void: values without an object: numbers for ``number``, class ids for the other encodings.
     """
 
     files: Pattern
@@ -91,14 +91,14 @@ class InstanceFiles(_Part):
 
 
 class DepthFiles(_Part):
-    """A depth map for each photo: the distance along the optical axis.
+    """Declaration of a depth map for each image: the distance along the optical axis.
 
     Attributes:
         files: pattern of their paths.
         key: the array of an ``.npz``, or the channel of an ``.exr``.
-        unit: ``m``, ``cm``, ``mm``, or how many metres 1 is.
+        unit: ``m``, ``cm``, ``mm``, or the number of metres per unit.
         invalid: values that mean no measurement, besides 0, negative and not finite ones.
-        valid: pattern of pictures that are 0 where depth is invalid.
+        valid: pattern of image files that are 0 where depth is invalid.
     """
 
     files: Pattern
@@ -109,20 +109,20 @@ class DepthFiles(_Part):
 
     @property
     def metres_per_unit(self) -> float:
-        """Metres that the value 1 stands for."""
+        """Metres per unit of the stored values."""
         return _METRES[self.unit] if isinstance(self.unit, str) else self.unit
 
 
 class DisparityFiles(_Part):
-    """A disparity map for each photo; depth is baseline times fx over disparity.
+    """Declaration of a disparity map for each image; depth is baseline times fx over disparity.
 
     Attributes:
         files: pattern of their paths.
         key: the array of an ``.npz``, or the channel of an ``.exr``.
-        scale: pixels that 1 stands for.
-        offset: added to the value before it is scaled.
+        scale: pixels per unit of the stored values.
+        offset: number added to the values before scaling.
         invalid: values that mean no measurement, besides those that give no positive disparity.
-        baseline_m: metres between the cameras; by default that of the camera file.
+        baseline_m: distance between the cameras, metres; by default that of the camera file.
     """
 
     files: Pattern
@@ -134,13 +134,13 @@ class DisparityFiles(_Part):
 
 
 class NormalFiles(_Part):
-    """A map of surface normals for each photo.
+    """Declaration of a map of surface normals for each image.
 
     Attributes:
         files: pattern of their paths.
         key: the array of an ``.npz``, or the layer of an ``.exr``.
-        axes: where each stored component points; see `segpaste.datasets.convert_normals`.
-        range: the values that stand for -1 and 1 in files of floats. In pictures, 0 and the largest value do.
+        axes: direction of each stored component; see `segpaste.datasets.convert_normals`.
+        range: the values that stand for -1 and 1 in files of floats. In image files these are 0 and the largest value.
     """
 
     files: Pattern
@@ -150,16 +150,16 @@ class NormalFiles(_Part):
 
 
 class Camera(_Part):
-    """The intrinsics: one file, a file for each photo, or the numbers.
+    """Declaration of the intrinsics: one file, a file for each image, or the numbers.
 
     Attributes:
-        files: pattern of the paths; see `segpaste.datasets.formats.maps.cameras` for what they may hold.
-        fx: focal length in pixels, as with the next three in place of ``files``.
-        fy: see ``fx``.
-        cx: see ``fx``.
-        cy: see ``fx``.
-        size: (W, H) of the photos that they are for; other sizes of this shape are scaled.
-        pixel_center: where the centre of the first pixel is: 0 as in OpenCV, or 0.5.
+        files: pattern of the paths; see `segpaste.datasets.formats.maps.cameras` for the contents.
+        fx: horizontal focal length in pixels; fx, fy, cx and cy replace ``files``.
+        fy: vertical focal length in pixels.
+        cx: x of the principal point in pixels.
+        cy: y of the principal point in pixels.
+        size: (W, H) of the calibrated images; intrinsics are scaled for other sizes of the same aspect ratio.
+        pixel_center: coordinate of the centre of the first pixel: 0 as in OpenCV, or 0.5.
     """
 
     files: Pattern | None = None
@@ -179,18 +179,18 @@ class Camera(_Part):
 
 
 class MapDeclaration(_Part):
-    """Which files belong to a photo, and what their values mean.
+    """Declaration of the files of an image and the meaning of their values.
 
     Attributes:
-        root: the folder that paths start from, relative to the declaration's.
-        photos: pattern of the photos, such as ``images/{split}/{name}.jpg``.
-        splits: for each split a text file of the photos' names, one a line, where the pattern has no ``{split}``.
+        root: the folder to which paths are relative, itself relative to the folder of the declaration.
+        photos: pattern of the images, such as ``images/{split}/{name}.jpg``.
+        splits: for each split a text file of image names, one per line, if the pattern has no ``{split}``.
         classes: names, by position or id, or entries with ``name``, ``id`` and ``color``; or the path of a list.
-        things: names of the classes that have instances; the others are stuff. Makes samples panoptic.
+        things: names of the classes that have instances; the others are stuff. With this samples are panoptic.
         semantic: maps of classes.
         instances: maps or files of objects.
         depth: depth maps.
-        disparity: disparity maps, instead.
+        disparity: disparity maps, in place of ``depth``.
         normals: maps of surface normals.
         camera: the intrinsics.
     """
@@ -210,7 +210,7 @@ class MapDeclaration(_Part):
     @model_validator(mode="before")
     @classmethod
     def _read_short_classes(cls, values: Any) -> Any:
-        """Take names alone, and a mapping from ids to names, as entries."""
+        """Convert a list of names, or a mapping from ids to names, to entries."""
         if not isinstance(values, Mapping) or isinstance(found := values.get("classes"), str):
             return values
         if isinstance(found, Mapping):
@@ -240,7 +240,7 @@ def _expect_named(declared: MapDeclaration) -> None:
     """Check that the classes of objects and things are known.
 
     Raises:
-        ValueError: one is not.
+        ValueError: a class is unknown.
     """
     found = declared.instances
     if found is not None:
@@ -260,7 +260,7 @@ def declared(values: Mapping[str, Any], place: str) -> MapDeclaration:
     """Check the values of a declaration.
 
     Raises:
-        DatasetError: a key is unknown or missing, or a value is not what it must be; all are listed.
+        DatasetError: a key is unknown or missing, or a value is invalid; the message lists all problems.
     """
     try:
         return MapDeclaration.model_validate(values)
@@ -272,7 +272,7 @@ def read_declaration(path: Path) -> MapDeclaration:
     """Read a declaration file.
 
     Raises:
-        DatasetError: it cannot be read, or is no declaration.
+        DatasetError: it cannot be read, or is not a declaration.
     """
     return declared(read_yaml(path), str(path))
 

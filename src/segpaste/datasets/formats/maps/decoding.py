@@ -1,6 +1,6 @@
-"""Meaning of the values of maps: classes of pixels, and objects.
+"""Decoding of the values of maps into classes of pixels and objects.
 
-Everything here is a pure function of arrays; `segpaste.datasets.formats.maps.dataset` reads the files.
+All functions here are pure functions of arrays; `segpaste.datasets.formats.maps.dataset` reads the files.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ Ids = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Objects:
-    """The objects of a photo, in ascending order of their ids.
+    """Objects of an image, in ascending order of their ids.
 
     Attributes:
         ids: the value of each object in the files, or the number of its file, from 1.
-        labels: the class of each.
-        owner: position of the object of each pixel from 1, 0 where there is none, [H, W] int64; None where objects may
+        labels: the class of each object.
+        owner: position of the object of each pixel from 1, 0 without an object, [H, W] int64; None if objects may
             overlap.
         masks: [N, H, W] bool.
-        classes: the class of each pixel as far as the map tells, else `NO_CLASS`, [H, W] int64; None if it tells of
-            none.
-        num_empty: files without a pixel, which are no objects.
+        classes: the class of each pixel if the map gives it, else `NO_CLASS`, [H, W] int64; None if the map gives no
+            classes.
+        num_empty: number of files without a pixel, which are not objects.
     """
 
     ids: tuple[int, ...]
@@ -41,7 +41,7 @@ class Objects:
     num_empty: int = 0
 
     def only(self, kept: Sequence[bool]) -> Objects:
-        """Return some of the objects; their pixels keep their class."""
+        """Return some of the objects; all pixels keep their class."""
         if all(kept):
             return self
         new = np.array([0, *(np.cumsum(kept) * np.array(kept, np.int64))], np.int64)
@@ -55,10 +55,10 @@ class Objects:
 
 
 def semantic_labels(values: NDArray[np.generic], files: SemanticFiles, classes: Classes, place: str) -> Ids:
-    """Return the class of each pixel, [H, W] int64, `NO_CLASS` where void.
+    """Return the class of each pixel, [H, W] int64, `NO_CLASS` for void.
 
     Raises:
-        DatasetError: a value is neither of a class nor void, or the array has another shape.
+        DatasetError: a value is neither a class nor void, or the array has the wrong shape.
     """
     if files.encoding == "color":
         return _of_colors(values, files, classes, place)
@@ -72,14 +72,14 @@ def read_objects(
     """Return the objects of a map.
 
     Args:
-        values: as stored.
-        files: how they are meant.
-        classes: of the dataset.
+        values: values as stored.
+        files: declaration of the values.
+        classes: classes of the dataset.
         semantic: the class of each pixel, see `semantic_labels`.
-        place: named by the error.
+        place: path of the file, for errors.
 
     Raises:
-        DatasetError: a class is unknown, or the array has another shape.
+        DatasetError: a class is unknown, or the array has the wrong shape.
     """
     if files.encoding == "number":
         return _numbered(values, files, classes, semantic, place)
@@ -90,7 +90,7 @@ def read_objects(
 
 
 def objects_of_masks(pictures: Sequence[NDArray[np.generic]], labels: Sequence[int]) -> Objects:
-    """Return the objects of a photo with a file for each, whose pixels are not 0; empty ones are left out."""
+    """Return the objects of an image from a file for each, nonzero in the mask; empty masks are left out."""
     masks = [picture != 0 if picture.ndim == 2 else (picture[..., :3] != 0).any(-1) for picture in pictures]
     kept = [i for i, mask in enumerate(masks) if mask.any()]
     shape = masks[0].shape if masks else (0, 0)
@@ -104,7 +104,7 @@ def objects_of_masks(pictures: Sequence[NDArray[np.generic]], labels: Sequence[i
 
 
 def _split(values: NDArray[np.generic], files: InstanceFiles, place: str) -> tuple[Ids, Ids, Ids]:
-    """Return the class id, the number (0: no object) and a key of each pixel, distinct for distinct objects."""
+    """Return the class id, the number (0: no object) and a key of each pixel; distinct objects have distinct keys."""
     if files.encoding == "class_number":
         stored = _single_channel(values, place)
         has_number = stored >= files.divisor
@@ -125,7 +125,7 @@ def _split(values: NDArray[np.generic], files: InstanceFiles, place: str) -> tup
 def _numbered(
     values: NDArray[np.generic], files: InstanceFiles, classes: Classes, semantic: Ids | None, place: str
 ) -> Objects:
-    """Return the objects of a map of numbers; one number under two classes is two objects."""
+    """Return the objects of a map of numbers; a number with two classes is two objects."""
     stored = _single_channel(values, place)
     numbers = np.where((stored > 0) & ~np.isin(stored, files.void), stored, 0)
     if files.class_name is not None:
@@ -141,13 +141,13 @@ def _numbered(
 
 
 def _gathered(keys: Ids, labels: Ids, classes: Ids | None) -> Objects:
-    """Return an object for each key above 0, and none for 0; all pixels of a key have one class."""
+    """Return an object for each key above 0; all pixels of a key have one class."""
     present = distinct(keys)
     found = [key for key in present if key != 0]
     owner = positions(keys, present) + (0 if present[:1] == [0] else 1)
     flat = owner.ravel()
     first = np.zeros(len(found) + 1, np.int64)
-    first[flat[::-1]] = np.arange(flat.size)[::-1]  # written last, the first pixel of each object stays
+    first[flat[::-1]] = np.arange(flat.size)[::-1]  # reversed: the first pixel of an object is written last
     of_object = labels.ravel()[first[1:]] if flat.size else np.zeros(0, np.int64)
     masks = owner.astype(np.int32) == np.arange(1, len(found) + 1, dtype=np.int32)[:, None, None]
     return Objects(tuple(found), tuple(of_object.tolist()), owner, masks, classes)
@@ -175,7 +175,7 @@ def _of_colors(values: NDArray[np.generic], files: SemanticFiles, classes: Class
 def _single_channel(values: NDArray[np.generic], place: str) -> Ids:
     if values.ndim == 3 and values.shape[2] in (3, 4) and values.dtype.kind in "iu":
         first = values[..., 0]
-        if (values[..., :3] == first[..., None]).all():  # a grey picture that was saved as RGB
+        if (values[..., :3] == first[..., None]).all():  # a grey image saved as RGB
             values = first
     is_whole = values.dtype.kind in "iu" or (values.dtype.kind == "f" and bool((values == np.floor(values)).all()))
     if values.ndim != 2 or not is_whole:

@@ -1,7 +1,7 @@
-"""Files of each photo, by the patterns of a declaration.
+"""Files of each image, found by the patterns of a declaration.
 
-A map whose path follows from the photo's is not searched for. Where a path has ``*`` or words of its own, all files are
-listed once and grouped by photo.
+Maps are not searched for if their paths follow from those of the images. If a pattern has ``*`` or further words, all
+files are listed once and grouped by image.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Found = dict[tuple[str, ...], list[tuple[str, Words]]]
 
 
 def roles_of(declared: MapDeclaration) -> dict[str, PathPattern]:
-    """Return the pattern of each kind of file beside the photos, by a name for it."""
+    """Return the pattern of each kind of file beside the images, by its role."""
     parts = {
         "semantic": declared.semantic,
         "instances": declared.instances,
@@ -45,10 +45,10 @@ def roles_of(declared: MapDeclaration) -> dict[str, PathPattern]:
 
 @dataclass(frozen=True)
 class MapFiles:
-    """The files of a declared dataset.
+    """Files of a declared dataset.
 
     Attributes:
-        root: the folder that paths start from.
+        root: the folder to which paths are relative.
         declared: the declaration.
     """
 
@@ -57,14 +57,14 @@ class MapFiles:
 
     @cached_property
     def roles(self) -> dict[str, PathPattern]:
-        """The pattern of each kind of file beside the photos."""
+        """Patterns of each kind of file beside the images."""
         return roles_of(self.declared)
 
     def records(self, split: str) -> tuple[list[JsonRow], Counter[str]]:
-        """List the photos of a split that have all their files, and count the others by the kind of file they lack.
+        """List the images of a split with all their files, and count the others by the kind of missing file.
 
         Raises:
-            DatasetError: there is none.
+            DatasetError: no image has all its files.
         """
         found = find_photos(self.root, PathPattern(self.declared.photos))
         photos = list(of_split(self.root, self.declared, split, found))
@@ -96,7 +96,7 @@ class MapFiles:
         return records, lacking
 
     def paths(self, record: JsonRow) -> Iterator[tuple[str, str, Words]]:
-        """Yield the files of a record beside its photo: role, path and the words that are not the photo's."""
+        """Yield the files of a record beside its image: role, path and the words that are not in the image's path."""
         for role, pattern in self.roles.items():
             if role in record["listed"]:
                 yield from ((role, path, words) for path, words in record["listed"][role])
@@ -107,7 +107,7 @@ class MapFiles:
         """Return the only file of a role.
 
         Raises:
-            DatasetError: there are several.
+            DatasetError: there are several files.
         """
         found = [path for name, path, _ in self.paths(record) if name == role]
         if len(found) != 1:
@@ -118,7 +118,7 @@ class MapFiles:
         return self.root / found[0]
 
     def map_size(self, record: JsonRow) -> Size | None:
-        """Return the (H, W) of the first map that is a picture, from its head; None where there is none to be read."""
+        """Return the (H, W) of the first map in an image file, from its header; None if there is no readable one."""
         for role, path, _ in self.paths(record):
             if role != "camera" and Path(path).suffix.lower() in IMAGE_SUFFIXES:
                 with contextlib.suppress(DatasetError):
@@ -126,7 +126,7 @@ class MapFiles:
         return None
 
     def searched_folders(self) -> tuple[Path, ...]:
-        """Return the folder whose subfolders are searched for photos; none where they are listed, or lie in one."""
+        """Return the folder whose subfolders are searched for images; none if images are listed or in one folder."""
         pattern = PathPattern(self.declared.photos)
         is_deep = "{folders}" in pattern.text or "/" in pattern.text.removeprefix(pattern.folder)
         return (self.root / pattern.folder,) if is_deep and not self.declared.splits else ()
@@ -136,14 +136,14 @@ class MapFiles:
             return os.path.isfile(self.root / self.roles[role].fill(words))
         found = self.declared.instances
         is_for_each = role == "instances" and found is not None and found.encoding == "mask"
-        return is_for_each or bool(listed[role])  # a photo without a file for an object has no object
+        return is_for_each or bool(listed[role])  # an image without object files has no objects
 
 
 def find_photos(root: Path, pattern: PathPattern) -> list[tuple[str, Words]]:
-    """List the photos, sorted by path.
+    """List the images, sorted by path.
 
     Raises:
-        DatasetError: two photos stand for the same words, such as ``1.jpg`` and ``1.png``.
+        DatasetError: two images have the same words, such as ``1.jpg`` and ``1.png``.
     """
     photos = [(path, words) for path, words in pattern.find(root) if Path(path).suffix.lower() in IMAGE_SUFFIXES]
     seen: dict[tuple[str, ...], str] = {}
@@ -154,7 +154,7 @@ def find_photos(root: Path, pattern: PathPattern) -> list[tuple[str, Words]]:
 
 
 def splits_of(root: Path, declared: MapDeclaration) -> tuple[str, ...] | None:
-    """Return the names of the splits; None where there are none."""
+    """Return the names of the splits; None without splits."""
     if declared.splits:
         return tuple(declared.splits)
     pattern = PathPattern(declared.photos)
@@ -166,10 +166,10 @@ def splits_of(root: Path, declared: MapDeclaration) -> tuple[str, ...] | None:
 def of_split(
     root: Path, declared: MapDeclaration, split: str, photos: Iterable[tuple[str, Words]]
 ) -> Iterator[tuple[str, Words]]:
-    """Yield the photos of a split, in their order.
+    """Yield the images of a split, in order.
 
     Raises:
-        DatasetError: the list of a split names a photo that is not there.
+        DatasetError: the list of a split names a missing image.
     """
     if not declared.splits:
         yield from ((path, words) for path, words in photos if not split or words.get(SPLIT, split) == split)
@@ -196,10 +196,10 @@ def of_split(
 
 
 def group(root: Path, pattern: PathPattern, photos: Iterable[Mapping[str, str]]) -> Found:
-    """List the files of a pattern, by the texts of the words that it shares with the photos.
+    """List the files of a pattern, by the texts of the words that it shares with the images.
 
-    Texts are those of photos: in ``{name}_{class}.png`` a name may have a ``_``, and the longest that is a photo's is
-    taken.
+    Only texts of images are matched: in ``{name}_{class}.png`` a name may contain ``_``, and the longest name of an
+    image is used.
     """
     rows = list(photos)
     shared = [word for word in pattern.words if rows and word in rows[0]]
@@ -221,11 +221,11 @@ def group(root: Path, pattern: PathPattern, photos: Iterable[Mapping[str, str]])
 
 
 def key_of(pattern: PathPattern, words: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the texts of the words that a pattern shares with a photo."""
+    """Return the texts of the words that a pattern shares with an image."""
     return tuple(words[word] for word in pattern.words if word in words)
 
 
 def _natural(path: str) -> list[tuple[int, str]]:
-    """Order by the numbers in a name: 2 before 10."""
+    """Return a sort key that orders names by their numbers: 2 before 10."""
     parts = "".join(c if c.isdecimal() else f" {c} " for c in path).split()
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]

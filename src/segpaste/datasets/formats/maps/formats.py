@@ -1,4 +1,4 @@
-"""Datasets of maps as formats: those with a declaration, those with a known layout, and what to declare for others."""
+"""Formats of datasets of maps: declared datasets, known layouts, and hints for the declaration of others."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError
 
 
 class MapFormat(Format):
-    """A format whose datasets can be declared."""
+    """Format whose datasets have a declaration."""
 
     def splits(self, path: Path) -> tuple[str, ...] | None:
         """Return the names of the splits; None if there is no such dataset."""
@@ -44,12 +44,12 @@ class MapFormat(Format):
         """Return the declaration of the dataset at a path; None if it is of another format.
 
         Raises:
-            DatasetError: it is of this format, and broken.
+            DatasetError: the dataset is of this format, but broken.
         """
 
 
 class DeclaredMaps(MapFormat):
-    """Photos with maps as ``segpaste.yaml`` says."""
+    """Images with maps, declared by ``segpaste.yaml``."""
 
     name = "maps"
     title = "Declared maps"
@@ -91,7 +91,7 @@ class Ade20k(MapFormat):
 
 
 class Ade20kFull(MapFormat):
-    """The full ADE20K, see `segpaste.datasets.formats.maps.known.ade20k`."""
+    """Full ADE20K, see `segpaste.datasets.formats.maps.known.ade20k`."""
 
     name = "ade20k-full"
     title = "ADE20K, full"
@@ -125,7 +125,7 @@ class CamVid(MapFormat):
     gives = "semantic maps"
 
     def splits(self, path: Path) -> tuple[str, ...] | None:
-        """Return the folders of photos that have maps."""
+        """Return the folders of images with maps."""
         return camvid_splits(path) or None
 
     def declare(self, path: Path) -> MapDeclaration | None:
@@ -134,7 +134,7 @@ class CamVid(MapFormat):
 
 
 class UndeclaredMaps(Format):
-    """Folders of masks, depth or normals without a declaration: an error shows the lines to write."""
+    """Folders of masks, depth or normals without a declaration; the error shows the lines to write."""
 
     name = "masks"
     title = "Folders of masks, depth or normals"
@@ -142,11 +142,11 @@ class UndeclaredMaps(Format):
     gives = f"nothing before {DECLARATION_FILE} says what the values mean; the error shows its lines"
 
     def splits(self, path: Path) -> tuple[str, ...] | None:
-        """Return None, or raise with what to declare."""
+        """Return None, or raise an error with the lines to declare."""
         if path.is_dir() and (text := missing_declaration(path)) is not None:
             raise DatasetError(text)
         return None
 
     def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedPhotos:
-        """Never reached: `splits` raises."""
+        """Raise an error; not reached, because `splits` raises."""
         raise DatasetError(f"{path}: expected {DECLARATION_FILE}, found none; write it")

@@ -1,4 +1,4 @@
-"""Depth, disparity and normals of a declared dataset, by `segpaste.datasets.formats.conventions`."""
+"""Conversion of depth, disparity and normals of a declared dataset by `segpaste.datasets.formats.conventions`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def depth_of(values: NDArray[Any], files: DepthFiles, place: str, valid: NDArray
     """Return depth in metres [1, H, W] float32, 0 where invalid, and its validity [1, H, W] bool.
 
     Raises:
-        DatasetError: the array has another shape, or is of another size than ``valid``.
+        DatasetError: the array has the wrong shape, or another size than ``valid``.
     """
     plane = _plane(values, place)
     try:
@@ -43,7 +43,7 @@ def depth_of_disparity(
     """Return depth in metres, baseline times focal length over disparity, and its validity; see `depth_of`.
 
     Raises:
-        DatasetError: the array has another shape.
+        DatasetError: the array has the wrong shape.
     """
     plane = _plane(values, place)
     disparity = (plane.astype(np.float64) + files.offset) * files.scale
@@ -56,7 +56,7 @@ def normals_of(values: NDArray[Any], files: NormalFiles, place: str) -> Tensor:
     """Return normals [3, H, W] float32, right-down-forward, zero where invalid.
 
     Raises:
-        DatasetError: the array has another shape or dtype.
+        DatasetError: the array has the wrong shape or dtype.
     """
     vectors = values
     if vectors.ndim == 3 and vectors.shape[0] == 3 and vectors.shape[2] != 3:
@@ -73,10 +73,10 @@ def normals_of(values: NDArray[Any], files: NormalFiles, place: str) -> Tensor:
 
 
 def _plane(values: NDArray[Any], place: str) -> NDArray[Any]:
-    """Return the array without an axis of length 1.
+    """Return the array as [H, W], without an axis of length 1.
 
     Raises:
-        DatasetError: it is no [H, W], [1, H, W] or [H, W, 1].
+        DatasetError: it is not [H, W], [1, H, W] or [H, W, 1].
     """
     if values.ndim == 3 and 1 in (values.shape[0], values.shape[2]):
         values = values[0] if values.shape[0] == 1 else values[..., 0]
@@ -89,7 +89,7 @@ def _plane(values: NDArray[Any], place: str) -> NDArray[Any]:
 
 
 def _storable(plane: NDArray[Any], files: DepthFiles | DisparityFiles) -> list[float]:
-    """Return the invalid values that an array of this dtype can hold."""
+    """Return the invalid values that this dtype can represent."""
     if plane.dtype.kind == "f":
         return [float(plane.dtype.type(value)) for value in files.invalid]
     limits = np.iinfo(plane.dtype)

@@ -3,11 +3,11 @@
     {word}       any text without a slash
     {number}     digits
     {folders}    any number of folders, with the slash after each
-    *            any text without a slash, which is not kept
+    *            any text without a slash, which is discarded
     .*           at the end: any suffix
 
-A word that occurs twice stands for the same text. What the words of the pattern of the photos stand for names a photo;
-the patterns of its other files repeat those words.
+A repeated word stands for the same text. The texts of the words in the images' pattern identify an image; the patterns
+of its other files repeat those words.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ Words = Mapping[str, str]
 
 @dataclass(frozen=True)
 class PathPattern:
-    """One pattern.
+    """Path pattern.
 
     Attributes:
-        text: as it is written, relative to the folder of the dataset, or absolute.
+        text: the pattern as written, relative to the folder of the dataset, or absolute.
 
     Raises:
-        ValueError: a brace without its pair, or a word that is none.
+        ValueError: a brace is not paired, or a word is invalid.
     """
 
     text: str
@@ -47,33 +47,33 @@ class PathPattern:
 
     @cached_property
     def words(self) -> tuple[str, ...]:
-        """The words in braces, each once."""
+        """Unique words in braces."""
         return tuple(dict.fromkeys(match[1] for match in _PART.finditer(self.text) if match[1]))
 
     @cached_property
     def folder(self) -> str:
-        """The path up to the folder of the first word, with a slash at its end; empty where that is the root."""
+        """Path up to the folder of the first word, with a trailing slash; empty if that is the root."""
         first = _PART.search(self.text)
         return self.text[: self.text.rfind("/", 0, first.start() if first else None) + 1]
 
     def is_filled_by(self, words: Collection[str]) -> bool:
-        """Tell whether these words make one path of it."""
+        """Return whether these words determine a single path."""
         return "*" not in self.text and set(self.words) <= set(words)
 
     def fill(self, words: Words) -> str:
-        """Return the path for these words; further words and ``*`` stay as they are."""
+        """Return the path for these words; other words and ``*`` are unchanged."""
         return _PART.sub(lambda match: words.get(match[1], match[0]) if match[1] else match[0], self.text)
 
     def find(self, root: Path) -> Iterator[tuple[str, dict[str, str]]]:
-        """Yield the files that match, sorted by path, with what each word stands for."""
+        """Yield the files that match, sorted by path, with the text of each word."""
         yield from self.match(self.files(root), {})
 
     def match(self, paths: Iterable[str], lengths: Mapping[str, int]) -> Iterator[tuple[str, dict[str, str]]]:
-        """Yield the paths that match, with what each word stands for.
+        """Yield the paths that match, with the text of each word.
 
         Args:
-            paths: to look at.
-            lengths: how long the text of some words is, where the pattern alone leaves it open.
+            paths: paths to match.
+            lengths: text lengths of some words that the pattern leaves open.
         """
         regex = re.compile(self._regex(lengths))
         for path in paths:
@@ -102,13 +102,13 @@ class PathPattern:
         return "".join(parts)
 
     def open_words(self, known: Collection[str]) -> tuple[str, ...]:
-        """Return those of the known words that share a part of the path with ``*`` or with other words."""
+        """Return the known words that share a path component with ``*`` or with other words."""
         parts = [list(_PART.finditer(part)) for part in self.text.split("/")]
         is_open = [part for part in parts if any(match[2] or match[1] not in known for match in part)]
         return tuple(dict.fromkeys(match[1] for part in is_open for match in part if match[1] in known))
 
     def files(self, root: Path) -> list[str]:
-        """List the files that may match, sorted: below the folder of the first word, as deep as the pattern."""
+        """List the candidate files, sorted: below the folder of the first word, as deep as the pattern."""
         folder = self.folder
         any_depth = _FOLDERS in self.words
         depth = self.text.count("/") - folder.count("/")
@@ -116,7 +116,7 @@ class PathPattern:
         walked: set[str] = set()
         for here, folders, names in os.walk(root / folder, followlinks=True):
             real = os.path.realpath(here)
-            if any_depth and real in walked:  # a link to a folder above would have no end
+            if any_depth and real in walked:  # a link to a parent folder would never end
                 folders.clear()
                 continue
             walked.add(real)

@@ -1,4 +1,4 @@
-"""The maps of one photo, read from their files as the declaration says."""
+"""Reading of the maps of an image from their files, according to the declaration."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ Size = tuple[int, int]
 
 @dataclass
 class MapReader:
-    """Reads the maps of photos.
+    """Reader of the maps of images.
 
     Attributes:
-        files: which there are.
-        classes: that their values mean.
+        files: files of the dataset.
+        classes: classes of the values.
     """
 
     files: MapFiles
@@ -37,9 +37,9 @@ class MapReader:
     _calibrations: dict[Path, Calibration] = field(default_factory=dict)
 
     def labels(self, record: JsonRow) -> tuple[Ids | None, Objects | None]:
-        """Return the class of each pixel, [H, W] int64, 255 where void, and the objects of a photo.
+        """Return the class of each pixel, [H, W] int64, 255 for void, and the objects of an image.
 
-        Either is None where it is not declared; classes of pixels, too, where there are more than a map has room for.
+        Either is None if it is not declared. The classes of pixels are also None if a map cannot hold all classes.
 
         Raises:
             DatasetError: a file is broken, or its values are not what was declared.
@@ -64,7 +64,7 @@ class MapReader:
         return self._stored(objects.classes if semantic is None and declared.things else semantic), objects
 
     def _stored(self, labels: Ids | None) -> Ids | None:
-        """Return a map of classes as samples have it."""
+        """Return a map of classes in the form of samples."""
         if labels is None or len(self.classes.names) > IGNORE_INDEX:
             return None
         return np.where(labels == NO_CLASS, IGNORE_INDEX, labels)
@@ -86,10 +86,10 @@ class MapReader:
         return fields, sizes
 
     def camera(self, record: JsonRow) -> Calibration | None:
-        """Return the calibration of a photo; None if there is none.
+        """Return the calibration of an image; None if there is none.
 
         Raises:
-            DatasetError: its file is missing or holds something else.
+            DatasetError: its file is missing or has another form.
         """
         camera = self.files.declared.camera
         if camera is None:
@@ -98,7 +98,7 @@ class MapReader:
             return _of_numbers(camera)
         path = self.files.path(record, "camera")
         if path not in self._calibrations:
-            if len(self._calibrations) > 64:  # a file for each photo is read once
+            if len(self._calibrations) > 64:  # files of single images are read only once
                 self._calibrations.clear()
             self._calibrations[path] = read_calibration(path)
         found = self._calibrations[path]

@@ -1,6 +1,6 @@
-"""Pascal VOC into `DenseSample`: masks and semantic maps of segmentation, or the boxes of XML files.
+"""Reader of Pascal VOC: masks and semantic maps of segmentation, or the boxes of XML files.
 
-`segpaste.datasets.formats.voc.folder` finds the files. Parts, poses and actions are only kept as attributes.
+`segpaste.datasets.formats.voc.folder` finds the files. Parts, poses and actions are kept only as attributes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from segpaste.datasets.formats.voc.xml_files import read_xml
 from segpaste.types import DenseSample, SemanticMap
 
 _IDS_PER_PHOTO = 10_000
-_FIRST_OF_XML = 1_000  # above all objects of a map
+_FIRST_OF_XML = 1_000  # above the numbers of objects in a map
 _MIN_IOU = 0.5
 
 
@@ -54,7 +54,7 @@ class VocFormat(Format):
         return find_splits(path)
 
     def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedPhotos:
-        """Open a split: its maps, or without maps of objects, or for the task detect, the boxes of its XML files."""
+        """Open a split: its maps, or without maps of objects or for the task detect the boxes of its XML files."""
         folder = VocFolder(path, split)
         is_boxed = options.task == "detect" or not folder.maps
         if not is_boxed and (folder.has_objects or not (path / BOXES).is_dir()):
@@ -66,10 +66,10 @@ class VocFormat(Format):
 
 
 def read_voc(folder: VocFolder, are_masks: bool) -> Drawn:
-    """Read the XML files of a split; for masks also the sizes and digests of its maps.
+    """Read the XML files of a split, and for masks the sizes and digests of its maps.
 
     Raises:
-        DatasetError: a photo, XML file or map is missing or broken.
+        DatasetError: an image, XML file or map is missing or broken.
     """
     names, digest = folder.photo_names(), hashlib.sha256(json.dumps([folder.split, are_masks]).encode())
     photos = []
@@ -118,13 +118,13 @@ def _categories(folder: VocFolder, used: list[str], are_masks: bool) -> list[Jso
 
 
 class VocMasks(OutlinedPhotos):
-    """Photos of VOC with maps of their objects; maps are read with their sample.
+    """Images of VOC with maps of their objects; maps are read with their sample.
 
-    Classes are the indices of the maps, so 0 is the background. Samples have semantic maps where ``SegmentationClass``
-    is there. Void is ignored in them. It is no crowd: it is a thin line around every object, and the box of such a
-    crowd would be the whole photo. An XML file adds what it says about the object that its box fits, the one of the
-    same number first. A difficult object, and a box that fits no object, are ignored regions. With maps of classes
-    alone samples have no instances. ``read`` and ``drawn`` are those of `read_voc`.
+    Classes are the indices of the maps, so 0 is the background. Samples have semantic maps if ``SegmentationClass``
+    exists. Void is ignored in them. Void is not a crowd: it is a thin line around each object, and the box of such a
+    crowd would be the whole image. A box in the XML file adds its attributes to the object that it fits, preferably the
+    one of the same number. Difficult objects, and boxes that fit no object, are ignored regions. With maps of classes
+    only, samples have no instances. ``read`` and ``drawn`` are those of `read_voc`.
     """
 
     @property
@@ -133,7 +133,7 @@ class VocMasks(OutlinedPhotos):
         return found
 
     def _entries(self, drawn: Drawn) -> Iterator[JsonRow]:
-        """Yield the entry of each photo, and those of its boxes in the XML file."""
+        """Yield the entry of each image, and those of its boxes in the XML file."""
         label_of = {row["name"]: label for label, row in enumerate(drawn.categories)}
         self.has_crowds = any(photo.shapes for photo in drawn.photos)
         self.has_semantic_maps = self._folder.has_classes
@@ -177,7 +177,7 @@ class VocMasks(OutlinedPhotos):
     def _label(
         self, stem: str, number: int, mask: NDArray[np.bool_], classes: NDArray[np.int64] | None, box: JsonRow | None
     ) -> int:
-        """Return the class of an object: that of most of its pixels, or without a map of classes that of its box."""
+        """Return the class of most pixels of an object, or without a map of classes the class of its box."""
         where = f"{self._folder.map_file(OBJECTS, stem)}: object {number}"
         if classes is None:
             if box is None:
@@ -209,7 +209,7 @@ class VocMasks(OutlinedPhotos):
 
 
 def _fitting(boxes: list[JsonRow], numbered: list[JsonRow], number: int, mask: NDArray[np.bool_]) -> JsonRow | None:
-    """Return the box of an object: the one of its number if it fits, else the best that does; None if none does."""
+    """Return the box of an object: the box of its number if it fits, else the best that fits; None if none fits."""
     rows, cols = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
     own = (float(cols[0]), float(rows[0]), cols[-1] + 1.0, rows[-1] + 1.0)
     fits = {box["id"]: _iou(own, box["bbox"]) for box in boxes}

@@ -1,4 +1,4 @@
-"""Files of a Pascal VOC dataset: its splits, their photos, XML files and maps, and its classes.
+"""Files of a Pascal VOC dataset: splits, images, XML files, maps and classes.
 
     JPEGImages/0001.jpg                 train/0001.jpg
     Annotations/0001.xml                train/0001.xml
@@ -6,7 +6,7 @@
     SegmentationObject/0001.png
     ImageSets/Segmentation/train.txt, ImageSets/Main/train.txt
 
-Not all of the folders at the left need be there.
+The folders at the left are optional.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ VOC_CLASSES = (
     *("aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow", "diningtable"),
     *("dog", "horse", "motorbike", "person", "pottedplant", "sheep", "sofa", "train", "tvmonitor"),
 )
-"""The classes of VOC, whose indices in its maps are 1 to 20."""
+"""Classes of VOC, whose indices in its maps are 1 to 20."""
 _SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff")
 _LISTS = ("Segmentation", "Main")
 
 
 @dataclass(frozen=True, slots=True)
 class VocFolder:
-    """One split of a dataset.
+    """Split of a dataset.
 
     Attributes:
-        path: of the dataset.
-        split: its name, or `NO_SPLIT`.
+        path: path of the dataset.
+        split: name of the split, or `NO_SPLIT`.
     """
 
     path: Path
@@ -44,47 +44,47 @@ class VocFolder:
 
     @property
     def is_flat(self) -> bool:
-        """Whether XML files are beside their photos."""
+        """True if XML files are beside their images."""
         return not (self.path / PHOTOS).is_dir()
 
     @property
     def photos_dir(self) -> Path:
-        """The folder of the photos."""
+        """Folder of the images."""
         return self.path / self.split if self.is_flat else self.path / PHOTOS
 
     @property
     def has_objects(self) -> bool:
-        """Whether there are maps of objects."""
+        """True if there are maps of objects."""
         return not self.is_flat and (self.path / OBJECTS).is_dir()
 
     @property
     def has_classes(self) -> bool:
-        """Whether there are maps of classes."""
+        """True if there are maps of classes."""
         return not self.is_flat and (self.path / CLASSES).is_dir()
 
     def xml_file(self, stem: str) -> Path | None:
-        """Return the XML file of a photo; None if there is none."""
+        """Return the XML file of an image; None if there is none."""
         path = (self.photos_dir if self.is_flat else self.path / BOXES) / f"{stem}.xml"
         return path if path.is_file() else None
 
     @property
     def maps(self) -> list[str]:
-        """The folders of maps that are there, that of the objects first."""
+        """Existing folders of maps, that of the objects first."""
         return [name for name, is_there in ((OBJECTS, self.has_objects), (CLASSES, self.has_classes)) if is_there]
 
     def map_file(self, folder: str, stem: str) -> Path:
-        """Return the map of a photo in one of the folders of maps."""
+        """Return the map of an image in one of the folders of maps."""
         return self.path / folder / f"{stem}.png"
 
     def photo_names(self) -> dict[str, str]:
-        """Return the file of each photo by its name without suffix, sorted."""
+        """Return the file name of each image by its name without suffix, sorted."""
         files = (path for path in sorted(self.photos_dir.iterdir()) if path.suffix.lower() in _SUFFIXES)
         return {path.stem: path.name for path in files if path.name[0] != "."}
 
     def stems(self, are_masks: bool) -> list[str]:
-        """Return the photos of the split without suffix.
+        """Return the names of the images of the split without suffix.
 
-        They come in the order of its list; without a list, those that have an annotation, sorted.
+        They are in the order of its list; without a list, all annotated images are sorted by name.
         """
         lists = _LISTS if are_masks else _LISTS[::-1]
         for name in lists:
@@ -122,12 +122,11 @@ def _has_xml(folder: Path) -> bool:
 def listed_classes(path: Path) -> tuple[list[str] | None, dict[Color, int]]:
     """Return the classes of the maps by index, the background first, and the index of each colour.
 
-    They are those of ``labelmap.txt``, as CVAT writes it (``name:red,green,blue:parts:actions``), or of
-    ``class_names.txt``, as labelme writes it, one a line; None without such a file. Colours are those of the label map,
-    else VOC's.
+    They are those of CVAT's ``labelmap.txt`` (``name:red,green,blue:parts:actions``) or of labelme's
+    ``class_names.txt``, one per line; None without such a file. Colours are those of the label map, else VOC's.
 
     Raises:
-        DatasetError: a line of the label map is none.
+        DatasetError: a line of the label map is invalid.
     """
     if (file := path / "class_names.txt").is_file():
         return [line.strip() for line in file.read_text("utf-8-sig").splitlines() if line.strip()], palette()

@@ -1,6 +1,6 @@
-"""Label maps of Pascal VOC: one index a pixel, as palette or grey PNG, or as the colours of the palette.
+"""Label maps of Pascal VOC: one index per pixel, as palette or grey PNG, or as the colours of the palette.
 
-0 is the background and 255 void: borders between objects, and what nobody labelled.
+0 is the background and 255 is void: borders between objects, and unlabelled pixels.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def palette() -> dict[Color, int]:
 
 
 def map_size(path: Path) -> Size:
-    """Return (H, W) of a map from its head."""
+    """Return (H, W) of a map from its file header."""
     with _opened(path) as picture:
         return picture.height, picture.width
 
@@ -42,20 +42,20 @@ def read_map(path: Path, size: Size, colors: Mapping[Color, int]) -> NDArray[np.
 
     Args:
         path: its file.
-        size: (H, W) of the photo.
+        size: (H, W) of the image.
         colors: the index of each colour, for maps in colours.
 
     Returns:
         [H, W] int64.
 
     Raises:
-        DatasetError: the file is missing or broken, of another size, or has a colour that is none of these.
+        DatasetError: the file is missing or broken, has another size, or has an unknown colour.
     """
     with _opened(path) as picture:
         try:
             is_indexed = picture.mode in ("P", "L", "I", "I;16")
             values = np.array(picture if is_indexed else picture.convert("RGB")).astype(np.int64)
-        except Exception as error:  # what Pillow raises for a broken file depends on the format
+        except Exception as error:  # Pillow's errors for broken files depend on the format
             raise DatasetError(f"{path}: expected a label map, could not decode it ({error}); replace it") from error
     if values.shape[:2] != size:
         raise DatasetError(

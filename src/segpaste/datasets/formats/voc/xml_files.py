@@ -1,7 +1,7 @@
-"""XML files of Pascal VOC, one a photo: http://host.robots.ox.ac.uk/pascal/VOC/, development kit, "Annotations".
+"""XML files of Pascal VOC, one per image: http://host.robots.ox.ac.uk/pascal/VOC/, development kit, "Annotations".
 
-Boxes count pixels from 1, both ends included: xmin 1 and xmax 3 are the first three pixels, 0 to 3 in pixel edges. Many
-other tools write such files with boxes that count from 0; nothing in a file tells.
+Boxes count pixels from 1 and include both ends: xmin 1 and xmax 3 are the first three pixels, 0 to 3 in pixel edges.
+Many other tools write such files with boxes that count from 0; the files do not show the difference.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _SIZE = ("filename", "size", "object")
 
 
 def read_xml(path: Path, name: str, size_of: Callable[[], Size]) -> DrawnPhoto:
-    """Read the boxes of a photo; a difficult object is an ignored region, as in VOC's evaluation of detections.
+    """Read the boxes of an image; difficult objects are ignored regions, as in VOC's evaluation of detections.
 
     Args:
-        path: of the XML file.
-        name: of the photo's file.
-        size_of: returns its (H, W) where the XML file does not say.
+        path: path of the XML file.
+        name: name of the image file.
+        size_of: function that returns (H, W) of the image, if the XML file does not.
 
     Raises:
         DatasetError: the file is broken, or an object has no name or box.

@@ -1,1 +1,1 @@
-"""Dataset formats that are written, one class each, listed in `segpaste.datasets.formats.written.registry`."""
+"""Written dataset formats, one class each, listed in `segpaste.datasets.formats.written.registry`."""

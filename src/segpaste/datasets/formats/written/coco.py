@@ -1,6 +1,6 @@
-"""COCO's formats: instances with keypoints and crowds, Roboflow's folders, and panoptic segments.
+"""Formats of COCO: instances with keypoints and crowds, Roboflow's folders, and panoptic segments.
 
-Entries are written as they are, with all their keys. See `segpaste.datasets.formats.coco_writer` for their form.
+Entries are written unchanged, with all their keys. See `segpaste.datasets.formats.coco_writer` for their form.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class CocoInstances(WrittenFormat):
     keeps_extra_keys = True
 
     def split_name(self, split: str) -> str:
-        """Return the name as it is."""
+        """Return the name unchanged."""
         return split
 
     def photos_dir(self, split: str) -> str:
@@ -75,7 +75,7 @@ class RoboflowCoco(CocoInstances):
         return split or "train"
 
     def tables(self, split: str) -> str:
-        """Return the file of a split, beside its photos."""
+        """Return the file of a split, beside its images."""
         return f"{split}/{ROBOFLOW_FILE}"
 
 
@@ -94,7 +94,7 @@ class CocoSegments(WrittenFormat):
     keeps_extra_keys = True
 
     def split_name(self, split: str) -> str:
-        """Return the name as it is."""
+        """Return the name unchanged."""
         return split
 
     def photos_dir(self, split: str) -> str:
@@ -122,17 +122,17 @@ def segments_of(
 ) -> tuple[bytes, list[JsonRow]]:
     """Return the PNG of the segments of a sample, and their entries.
 
-    A sample without a panoptic map gets one from its masks: where they overlap, the smaller object is on top.
+    A sample without a panoptic map gets one from its masks. Where they overlap, the smaller object is on top.
 
     Args:
-        sample: with instance masks; a semantic map gives stuff.
+        sample: a sample with instance masks; stuff comes from its semantic map.
         categories: the category of each class, with ``isthing``.
         rows: the entry of each instance.
         crowds: crowd regions, each with its ``carried`` keys.
-        losses: counts objects that are partly or wholly covered.
+        losses: counts partly and completely covered objects.
 
     Raises:
-        ValueError: it has no masks.
+        ValueError: the sample has no masks.
     """
     more = [{key: value for key, value in row.items() if key not in REGION_KEYS} for row in rows]
     whole = sample
@@ -140,13 +140,13 @@ def segments_of(
         whole = _with_panoptic_map(sample, losses)
         crowds = [(crowd._replace(mask=crowd.mask & _free(whole)), origin) for crowd, origin in crowds]
     ids, segments = panoptic_segments(whole, categories, more, crowds)
-    shown = {segment["id"] for segment in segments if segment["area"]}  # covered crowds and objects are not
+    shown = {segment["id"] for segment in segments if segment["area"]}  # covered crowds and objects have none
     rgb = np.stack([ids & 255, ids >> 8 & 255, ids >> 16], -1).astype(np.uint8)
     return picture_bytes(rgb), [segment for segment in segments if segment["id"] in shown]
 
 
 def _free(sample: DenseSample) -> NDArray[np.bool_]:
-    """Return the pixels [H, W] of no object and of no stuff."""
+    """Return the pixels [H, W] without object and stuff."""
     assert sample.panoptic_map is not None
     assert sample.semantic_map is not None
     panoptic, semantic = (m.as_subclass(Tensor).numpy() for m in (sample.panoptic_map, sample.semantic_map))

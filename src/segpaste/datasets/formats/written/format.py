@@ -1,4 +1,4 @@
-"""Base of the written formats: where photos lie, what is written for each photo, and what once all are written.
+"""Base of the written formats: the folders of images, the files of each image, and the files after all images.
 
 A format is one class in one file, listed in `segpaste.datasets.formats.written.registry`. It turns samples and entries
 into the contents of files; `segpaste.datasets.conversion` and `segpaste augment` write them.
@@ -21,22 +21,22 @@ from segpaste.types import DenseSample, KeypointSchema
 from segpaste.workspace import Content
 
 Losses = Counter[str]
-"""What a format cannot keep, in words, with its number."""
+"""Counts of lost annotations by description."""
 File = tuple[str, Content]
-"""The path of a file, relative to the dataset's folder, and its content."""
+"""Path of a file, relative to the dataset's folder, and its content."""
 
 
 @dataclass(frozen=True, slots=True)
 class LabelForm:
-    """Form of the labels of a dataset; it is the same in all its splits.
+    """Form of the labels of a dataset, which is the same in all splits.
 
     Attributes:
-        class_names: of the labels.
-        task: of YOLO labels.
+        class_names: names of the classes.
+        task: task of YOLO labels.
         point_size: numbers per keypoint of YOLO labels.
-        schema: of the keypoints; None where there are none.
-        has_semantic_maps: whether samples have semantic maps.
-        source_yaml: the keys of the data YAML of a YOLO dataset that is converted.
+        schema: schema of the keypoints; None without keypoints.
+        has_semantic_maps: True if samples have semantic maps.
+        source_yaml: the keys of the data YAML of a converted YOLO dataset.
     """
 
     class_names: Sequence[str]
@@ -49,14 +49,14 @@ class LabelForm:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelledPhoto:
-    """One photo with its labels.
+    """Image with its labels.
 
     Attributes:
         split: its split.
-        file_name: its file, relative to the folder of the photos of its split.
+        file_name: its file, relative to the folder of the images of its split.
         image: its entry.
         sample: its sample; labels index the class names of the `LabelForm`.
-        rows: the entry of each instance, or an empty one.
+        rows: the entry of each instance, possibly empty.
         crowds: its crowd and ignored regions, each with its entry.
     """
 
@@ -69,19 +69,19 @@ class LabelledPhoto:
 
     @property
     def stem(self) -> str:
-        """The file name without its suffix."""
+        """File name without its suffix."""
         return PurePosixPath(self.file_name).with_suffix("").as_posix()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WrittenSplit:
-    """A split whose photos are written.
+    """Split whose images are written.
 
     Attributes:
-        name: of the split.
+        name: name of the split.
         tables: the other tables of its file, such as ``info`` and ``licenses``.
         categories: the entries of its classes.
-        rows: called to go through the entries of its photos.
+        rows: function that returns the entries of its images.
     """
 
     name: str
@@ -91,20 +91,20 @@ class WrittenSplit:
 
 
 class WrittenFormat(ABC):
-    """A dataset format that is written.
+    """Written dataset format.
 
     Attributes:
-        name: what ``--to`` and ``--layout`` call it.
+        name: its name for ``--to`` and ``--layout``.
         title: its name in the documentation.
-        files: its files, in words.
-        holds: the labels that it holds, in words.
-        of_entries: its files follow from the entries alone: photos are copied and need not be decoded.
-        one_class_list: all splits share one list of classes.
-        flat: photos lie in one folder, without folders below it.
-        by_stem: label files are named as their photo without its suffix.
-        has_iscrowd: every entry needs the key ``iscrowd``.
-        keeps_semantic_maps: it holds semantic maps.
-        keeps_extra_keys: it holds further keys of entries, and other tables.
+        files: description of its files.
+        holds: description of its labels.
+        of_entries: True if its files depend on the entries alone; images are then copied without decoding.
+        one_class_list: True if all splits share one list of classes.
+        flat: True if all images are in one folder without subfolders.
+        by_stem: True if label files are named after their image without its suffix.
+        has_iscrowd: True if each entry needs the key ``iscrowd``.
+        keeps_semantic_maps: True if it holds semantic maps.
+        keeps_extra_keys: True if it holds further keys of entries, and other tables.
     """
 
     name: ClassVar[str]
@@ -120,19 +120,19 @@ class WrittenFormat(ABC):
     keeps_extra_keys: ClassVar[bool] = False
 
     def split_name(self, split: str) -> str:
-        """Return the name of a split as it is written; ``train`` for the only split of a dataset without splits."""
+        """Return the written name of a split; ``train`` for the only split of a dataset without splits."""
         return split or "train"
 
     @abstractmethod
     def photos_dir(self, split: str) -> str:
-        """Return the folder of the photos of a split, relative to the dataset's."""
+        """Return the folder of the images of a split, relative to the dataset's folder."""
 
     def folders(self, split: str) -> tuple[str, ...]:
-        """Return the folders whose files are named after the photos of a split."""
+        """Return the folders whose files are named after the images of a split."""
         return (self.photos_dir(split),)
 
     def label_files(self, photo: LabelledPhoto, form: LabelForm, losses: Losses) -> Iterator[File]:
-        """Yield the label files of a photo; what they cannot keep of it is counted.
+        """Yield the label files of an image, and count lost annotations.
 
         Raises:
             ValueError: the format cannot hold the sample at all.
@@ -140,12 +140,12 @@ class WrittenFormat(ABC):
         yield from ()
 
     def closing_files(self, splits: Sequence[WrittenSplit], form: LabelForm, losses: Losses) -> Iterator[File]:
-        """Yield the files that are written once all photos are, such as tables and lists of classes."""
+        """Yield the files that are written after all images, such as tables and lists of classes."""
         yield from ()
 
 
 def count_keys(losses: Losses, what: str, rows: Iterable[Mapping[str, object]], held: Collection[str]) -> None:
-    """Count the keys of entries that are not among those that a format holds; empty values are none."""
+    """Count the keys of entries that a format does not hold; empty values are not counted."""
     for row in rows:
         for key, value in row.items():
             if key not in held and value not in (None, "", [], {}):
@@ -153,7 +153,7 @@ def count_keys(losses: Losses, what: str, rows: Iterable[Mapping[str, object]], 
 
 
 def count_lost(photo: LabelledPhoto, losses: Losses, *, points: bool = False, held: Collection[str] = ()) -> None:
-    """Count what label files usually cannot keep: crowds, keypoints and further keys of entries."""
+    """Count annotations that most label files cannot hold: crowds, keypoints and further keys of entries."""
     for crowd, _ in photo.crowds:
         losses["ignored regions" if crowd.is_ignored else "crowd regions"] += 1
     if photo.sample.keypoints is not None and not points:

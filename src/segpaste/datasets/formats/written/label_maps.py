@@ -1,10 +1,10 @@
-"""Label maps: for each photo a PNG of classes and one of objects, with a list of the classes.
+"""Format of label maps: for each image a PNG of classes and one of objects, with a list of the classes.
 
     images/SPLIT/NAME  semantic/SPLIT/NAME.png  instances/SPLIT/NAME.png  classes.txt
 
-Line i of ``classes.txt``, from 0, names the value i of semantic maps. Of a dataset of instances 0 is the background.
-The largest value is void: 255 of 8 bits or, with more classes, 65535 of 16. In a map of objects 0 is none, and each
-object has a number of its own; its class is the one that the semantic map shows there.
+Line i of ``classes.txt``, from 0, names the value i of semantic maps. In a dataset of instances 0 is the background.
+The largest value is void: 255 for 8 bits or, with more classes, 65535 for 16 bits. In a map of objects 0 is no object,
+and each object has its own number; its class is the one in the semantic map.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class LabelMaps(WrittenFormat):
         return f"images/{split}"
 
     def folders(self, split: str) -> tuple[str, ...]:
-        """Return those of photos and maps."""
+        """Return the folders of images and maps."""
         return f"images/{split}", f"semantic/{split}", f"instances/{split}"
 
     def label_files(self, photo: LabelledPhoto, form: LabelForm, losses: Losses) -> Iterator[File]:
@@ -73,7 +73,7 @@ class LabelMaps(WrittenFormat):
 
 
 def map_names(form: LabelForm) -> list[str]:
-    """Return the name of each value of semantic maps but void."""
+    """Return the name of each value of semantic maps except void."""
     return [*([] if form.has_semantic_maps else [BACKGROUND]), *form.class_names]
 
 

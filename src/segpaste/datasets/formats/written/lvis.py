@@ -1,7 +1,6 @@
-"""LVIS: COCO's entries, with the classes that were looked for in each photo and how frequent each class is.
+"""Format of LVIS: COCO's entries, with the annotated classes of each image and the frequency of each class.
 
-See https://www.lvisdataset.org. LVIS has no crowds: a class of which a photo has a crowd is called not exhaustive
-there.
+See https://www.lvisdataset.org. LVIS has no crowds: a class with a crowd is written as not exhaustive in that image.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ class LvisInstances(WrittenFormat):
 def lvis_categories(split: WrittenSplit) -> list[JsonRow]:
     """Return the categories with counts and frequency: r up to 10 images, c up to 100, f above.
 
-    A category keeps those that it has, for a part of a dataset is evaluated by the frequencies of the whole.
+    A category keeps existing values, because a part of a dataset is evaluated with the frequencies of the whole.
     """
     num_instances: Counter[Any] = Counter()
     num_images: Counter[Any] = Counter()
@@ -79,7 +78,7 @@ def _category(row: JsonRow, num_images: int, num_instances: int) -> JsonRow:
 
 
 def _image(row: SampleRows) -> JsonRow:
-    """Return the entry of a photo; a class with a crowd is not exhaustive, and not absent."""
+    """Return the entry of an image; a class with a crowd is not exhaustive, and not absent."""
     crowds = {annotation["category_id"] for annotation in row.annotations if _is_region(annotation)}
     absent = [i for i in row.image.get("neg_category_ids") or [] if i not in crowds]
     partly = list(row.image.get("not_exhaustive_category_ids") or [])

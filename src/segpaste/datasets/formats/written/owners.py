@@ -1,4 +1,4 @@
-"""The object that owns each pixel, for maps in which a pixel has one object."""
+"""Owner of each pixel, for maps in which a pixel has one object."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from segpaste.types import DenseSample
 
 
 def owners_of(sample: DenseSample, losses: Losses) -> NDArray[np.int64]:
-    """Return the position of the instance that each pixel belongs to, [H, W] int64, -1 where there is none.
+    """Return the position of the instance of each pixel, [H, W] int64, -1 without an instance.
 
-    Where masks overlap, the one with fewer pixels is on top; of equal ones the later. Objects that
-    are covered are counted.
+    Where masks overlap, the smaller mask is on top; of equal ones the later. Covered objects are counted.
     """
     assert sample.instance_masks is not None
     masks: NDArray[np.bool_] = sample.instance_masks.as_subclass(Tensor).numpy()

@@ -1,4 +1,4 @@
-"""The written formats by name."""
+"""Registry of the written formats by name."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ WRITTEN: Sequence[WrittenFormat] = (
     PascalVoc(),
     LabelMaps(),
 )
-"""The formats that are written, in the order of the documentation."""
+"""Written formats, in the order of the documentation."""
 
 
 def written_format(name: str) -> WrittenFormat:
     """Return a written format by its name.
 
     Raises:
-        DatasetError: there is none of this name.
+        DatasetError: there is no such format.
     """
     for known in WRITTEN:
         if known.name == name:

@@ -1,12 +1,13 @@
-"""Pascal VOC: an XML of objects for each photo, maps of classes and objects, and lists of the photos of each split.
+"""Format of Pascal VOC: an XML of objects for each image, maps of classes and objects, and lists of images.
 
     JPEGImages/NAME  Annotations/NAME.xml  SegmentationClass/NAME.png  SegmentationObject/NAME.png
     ImageSets/Main/SPLIT.txt  ImageSets/Segmentation/SPLIT.txt  class_names.txt
 
 Source: M. Everingham et al., "The PASCAL Visual Object Classes (VOC) Challenge", and its development kit. Boxes count
-pixels from 1 and include both ends. In the maps 0 is background, 255 void, and class i is i + 1; a class 0 that is
-called background, as our reader has it, is 0. The colours are the kit's. Crowd and ignored regions are ``difficult``
-objects and void in the maps. Attributes of objects are written as CVAT does, further keys of photos as elements.
+pixels from 1 and include both ends. In the maps 0 is background, 255 void, and class i is i + 1; but if class 0 is
+named background, as in our reader, class i is i. The colours are those of the kit. Crowd and ignored regions are
+``difficult`` objects and void in the maps. Attributes of objects are written as in CVAT, further keys of images as
+elements.
 """
 
 from __future__ import annotations
@@ -60,15 +61,15 @@ class PascalVoc(WrittenFormat):
     keeps_semantic_maps = True
 
     def photos_dir(self, split: str) -> str:
-        """Return the folder of all photos."""
+        """Return the folder of all images."""
         return "JPEGImages"
 
     def folders(self, split: str) -> tuple[str, ...]:
-        """Return those of photos, boxes and maps."""
+        """Return the folders of images, boxes and maps."""
         return "JPEGImages", "Annotations", "SegmentationClass", "SegmentationObject"
 
     def label_files(self, photo: LabelledPhoto, form: LabelForm, losses: Losses) -> Iterator[File]:
-        """Yield the XML and, where there are masks, both maps."""
+        """Yield the XML and, with masks, both maps."""
         yield f"Annotations/{photo.stem}.xml", _xml(photo, form, losses)
         if photo.sample.instance_masks is not None or photo.sample.semantic_map is not None:
             if len(form.class_names) > _MOST or photo.sample.num_instances > _MOST:
@@ -83,7 +84,7 @@ class PascalVoc(WrittenFormat):
                 yield f"SegmentationObject/{photo.stem}.png", palette_bytes(objects, palette)
 
     def closing_files(self, splits: Sequence[WrittenSplit], form: LabelForm, losses: Losses) -> Iterator[File]:
-        """Yield the lists of photos and of classes."""
+        """Yield the lists of images and of classes."""
         for split in splits:
             count_keys(losses, "categories", split.categories, {"id", "name", "isthing"})
             losses.update({f"table '{name}'": 1 for name in split.tables})
@@ -95,7 +96,7 @@ class PascalVoc(WrittenFormat):
 
 
 def voc_palette() -> NDArray[np.uint8]:
-    """Return the colours of the development kit, [256, 3]: bit k of the index goes to the high bits of a channel."""
+    """Return the colours of the development kit, [256, 3]: bits of the index become the high bits of the channels."""
     index = np.arange(256)
     palette = np.zeros((256, 3), np.uint8)
     for bit in range(8):
@@ -105,7 +106,7 @@ def voc_palette() -> NDArray[np.uint8]:
 
 
 def _first_value(names: Sequence[str]) -> int:
-    """Return the value of class 0 in the maps: 0 where it is the background."""
+    """Return the value of class 0 in the maps: 0 if it is the background, else 1."""
     return int(not names or names[0].strip("_").lower() != "background")
 
 
@@ -193,7 +194,7 @@ def _add_object(
 
 
 def _flat(attributes: JsonRow) -> JsonRow:
-    """Return attributes, among which are those that were read from an XML of this form."""
+    """Flatten attributes, including those that were read from an XML of this form."""
     flat = {key: value for key, value in attributes.items() if key != "attributes"}
     inner = attributes.get("attributes")
     rows = inner.get("attribute") if isinstance(inner, dict) else None
@@ -204,14 +205,14 @@ def _flat(attributes: JsonRow) -> JsonRow:
 
 
 def _is_tree(key: str, value: object) -> bool:
-    """Return whether an element of this name can hold a value: a scalar, or names of further ones."""
+    """Return whether an element of this name can hold a value, which is a scalar or a mapping of further elements."""
     if isinstance(value, dict):
         return bool(_NAME.fullmatch(key)) and all(_is_tree(inner, part) for inner, part in value.items())
     return bool(_NAME.fullmatch(key)) and isinstance(value, _SCALARS)
 
 
 def _add(parent: ElementTree.Element, key: str, value: object) -> None:
-    """Add an element: a text, or further elements."""
+    """Add an element with a text or further elements."""
     element = ElementTree.SubElement(parent, key)
     if isinstance(value, dict):
         for inner, part in value.items():

@@ -1,4 +1,4 @@
-"""YOLO datasets: a text file of labels for each photo, and a data YAML."""
+"""YOLO datasets: a text file of labels for each image, and a data YAML."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class YoloLabels(WrittenFormat):
         return f"images/{split}"
 
     def folders(self, split: str) -> tuple[str, ...]:
-        """Return those of photos and labels."""
+        """Return the folders of images and labels."""
         return f"images/{split}", f"labels/{split}"
 
     def label_files(self, photo: LabelledPhoto, form: LabelForm, losses: Losses) -> Iterator[File]:
@@ -58,16 +58,16 @@ class YoloLabels(WrittenFormat):
 
 
 def yaml_splits(names: Sequence[str], trained: str | None = None) -> dict[str, Any]:
-    """Return the keys of a data YAML for splits of these names: to one folder of photos, or to several.
+    """Return the split keys of a data YAML, each with one or several folders of images.
 
     Args:
-        names: such as ``train2017``; one that begins with no key is left out with a warning.
-        trained: the split that is ``train``, whatever its name.
+        names: names of the splits, such as ``train2017``; a name that begins with no key is left out with a warning.
+        trained: name of the split for ``train``, even if it begins with no key.
     """
     found: dict[str, list[str]] = {}
     for name in names:
         key = next((key for key in SPLIT_KEYS if name.startswith(key)), "train" if name == trained else None)
-        if key is None:  # nobody has said that it may be trained on
+        if key is None:  # it may be held out, so it is not used for training
             warnings.warn(f"data.yaml: '{name}' was copied, and is in none of {', '.join(SPLIT_KEYS)}", stacklevel=2)
         else:
             found.setdefault(key, []).append(f"images/{name}")

@@ -1,10 +1,10 @@
-"""Files of a YOLO dataset: its data YAML or its folders, its splits, their photos and label files.
+"""Files of a YOLO dataset: its data YAML or folders, its splits, their images and label files.
 
     data.yaml                              data.yaml
     images/train/0001.jpg                  train/images/0001.jpg
     labels/train/0001.txt                  train/labels/0001.txt
 
-The YAML may lie elsewhere and name folders, lists of photos in text files, or several of those. Without one the folders
+The YAML may be elsewhere and name folders, text files that list images, or several of these. Without a YAML the folders
 are found by these names. See https://docs.ultralytics.com/datasets; nothing is downloaded.
 """
 
@@ -30,16 +30,16 @@ _NO_LABELS = ("classes.txt", "obj.names", "notes.json")
 
 @dataclass(frozen=True, slots=True)
 class YoloData:
-    """The facts of a YOLO dataset; no photo or label is read.
+    """Description of a YOLO dataset; no image or label is read.
 
     Attributes:
-        root: the folder that the names of photos start from.
+        root: the folder to which names of images are relative.
         file: the YAML, or without one the folder.
-        splits: name to folders and lists of photos.
-        class_names: the name of each class; None where nothing names or counts them.
-        keypoint_shape: (P, D) of pose labels, None without.
-        keypoint_names: the name of each point; None where the YAML does not say.
-        flip_idx: the point that each one becomes in a flipped photo; None where the YAML does not say.
+        splits: name to folders and lists of images.
+        class_names: the name of each class; None if neither names nor number are given.
+        keypoint_shape: (P, D) of pose labels; None without them.
+        keypoint_names: the name of each point; None if not in the YAML.
+        flip_idx: for each point, its index in a flipped image; None if not in the YAML.
     """
 
     root: Path
@@ -52,7 +52,7 @@ class YoloData:
 
 
 def find_yaml(folder: Path) -> Path | None:
-    """Return the data YAML of a folder: ``data.yaml``, or the only YAML with keys of one; None if there is none.
+    """Return the data YAML of a folder: ``data.yaml``, or the only YAML with its keys; None if there is none.
 
     Raises:
         DatasetError: several files could be the data YAML.
@@ -75,10 +75,10 @@ def _is_data_yaml(path: Path) -> bool:
 
 
 def read_data(path: Path) -> YoloData:
-    """Read the facts of a dataset from its YAML or its folder.
+    """Read the description of a dataset from its YAML or its folder.
 
     Raises:
-        DatasetError: there is no dataset, or the YAML is not the data YAML of one.
+        DatasetError: there is no dataset, or the YAML is not a data YAML.
     """
     if path.is_file():
         return _of_yaml(path)
@@ -89,7 +89,7 @@ def read_data(path: Path) -> YoloData:
 
 
 def label_path(photo: Path) -> Path:
-    """Return the label file of a photo: the last folder ``images`` becomes ``labels``, the suffix ``.txt``."""
+    """Return the label file of an image: the last ``images`` of the path becomes ``labels``, the suffix ``.txt``."""
     parts = list(photo.parts)
     for i in range(len(parts) - 2, -1, -1):
         if parts[i] == "images":
@@ -99,10 +99,10 @@ def label_path(photo: Path) -> Path:
 
 
 def photos_of(source: Path) -> list[Path]:
-    """Return the photos of a folder and its subfolders, or of a text file with one path per line, sorted.
+    """Return the images of a folder and its subfolders, or of a text file with one path per line, sorted.
 
     Raises:
-        DatasetError: neither is there, or a line of the text file names no existing photo.
+        DatasetError: neither exists, or a line of the text file names a missing image.
     """
     if source.is_dir():
         return sorted(path for path in _files(source) if path.suffix.lower() in IMAGE_SUFFIXES)
@@ -123,7 +123,7 @@ def photos_of(source: Path) -> list[Path]:
 
 
 def stray_labels(source: Path, photos: list[Path]) -> list[Path]:
-    """Return the label files that belong to no photo of a folder; none for a list, which may leave photos out."""
+    """Return the label files without an image in a folder; none for a list, which may be incomplete."""
     if not source.is_dir():
         return []
     folder = label_path(source / "photo.jpg").parent
@@ -133,7 +133,7 @@ def stray_labels(source: Path, photos: list[Path]) -> list[Path]:
 
 
 def _files(folder: Path) -> Iterator[Path]:
-    """Yield the files of a folder and its subfolders, except hidden ones, which editors and archives leave behind."""
+    """Yield the files of a folder and its subfolders, except hidden ones, which editors and archives create."""
     for parent, folders, names in os.walk(folder, followlinks=True):
         folders[:] = (name for name in folders if not name.startswith("."))
         yield from (Path(parent, name) for name in names if not name.startswith("."))
@@ -161,13 +161,13 @@ def _of_yaml(path: Path) -> YoloData:
 
 
 def _root(path: Path, given: object) -> Path:
-    """Return the folder that the YAML's paths start from."""
+    """Return the folder to which the YAML's paths are relative."""
     if given in (None, ""):
         return path.parent
     if not isinstance(given, str):
         raise DatasetError(f"{path}: expected a folder under the key 'path', got {given!r:.40}; correct it")
     places = [path.parent / given, Path(given)]
-    if path.parent.resolve().name == PurePath(given).name:  # the dataset was moved, with its YAML in it
+    if path.parent.resolve().name == PurePath(given).name:  # the dataset was moved together with its YAML
         places.append(path.parent)
     for place in places:
         if place.is_dir():
@@ -190,7 +190,7 @@ def _sources(path: Path, key: str, root: Path, value: object) -> tuple[Path, ...
 
 
 def _source(root: Path, name: str) -> Path:
-    """Return the path of a folder or list; exported YAMLs say ``../train/images`` for a folder beside them."""
+    """Return the path of a folder or list; exported YAMLs use ``../train/images`` for a folder beside them."""
     place = root / name
     if not place.exists() and name.startswith("../") and (root / name[3:]).exists():
         return root / name[3:]
@@ -208,7 +208,7 @@ def _of_folder(folder: Path) -> YoloData:
 
 
 def split_folders(folder: Path) -> dict[str, Path]:
-    """Return the folders of photos by split, found without a YAML; ``train`` if there is one folder for all."""
+    """Return the folders of images by split, found without a YAML; only ``train`` if there is a single folder."""
     images = folder / "images"
     if images.is_dir() and (folder / "labels").is_dir():
         inside = {path.name: path for path in sorted(images.iterdir()) if path.is_dir()}
@@ -222,7 +222,7 @@ def split_folders(folder: Path) -> dict[str, Path]:
 
 
 def _listed_names(folder: Path) -> tuple[str, ...] | None:
-    """Return the names in a ``classes.txt``, as labelling tools write it, one per line."""
+    """Return the names in a ``classes.txt`` of a labelling tool, one per line."""
     for place in (folder, folder / "labels", *sorted((folder / "labels").glob("*/"))):
         if (path := place / "classes.txt").is_file():
             names = [line.strip() for line in path.read_text("utf-8-sig").splitlines() if line.strip()]

@@ -1,4 +1,4 @@
-"""The data YAML of a YOLO dataset: its keys, checked. See https://docs.ultralytics.com/datasets.
+"""Checked keys of the data YAML of a YOLO dataset. See https://docs.ultralytics.com/datasets.
 
 `segpaste.datasets.formats.yolo.data` finds the files that it names.
 """
@@ -13,10 +13,10 @@ from segpaste.datasets.formats.records import DatasetError
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """The mapping in a YAML file.
+    """Read the mapping of a YAML file.
 
     Raises:
-        DatasetError: it cannot be read, or holds something else.
+        DatasetError: it cannot be read, or is not a mapping.
     """
     import yaml
 
@@ -34,10 +34,10 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 def class_names(path: Path, document: Mapping[str, Any]) -> tuple[str, ...]:
-    """The name of each class: those under ``names``, or ``nc`` numbered ones.
+    """Return the name of each class: those under ``names``, or ``nc`` numbered ones.
 
     Raises:
-        DatasetError: the key holds something else.
+        DatasetError: the value is invalid.
     """
     names, num = document.get("names"), document.get("nc")
     if num is not None and (isinstance(num, bool) or not isinstance(num, int) or num < 1):
@@ -63,10 +63,10 @@ def class_names(path: Path, document: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def keypoint_shape(path: Path, shape: object) -> tuple[int, int] | None:
-    """(P, D) of ``kpt_shape``: P points of D numbers; None without the key.
+    """Return (P, D) of ``kpt_shape``: P points of D numbers; None without the key.
 
     Raises:
-        DatasetError: the key holds something else.
+        DatasetError: the value is invalid.
     """
     if shape is None:
         return None
@@ -80,10 +80,10 @@ def keypoint_shape(path: Path, shape: object) -> tuple[int, int] | None:
 
 
 def keypoint_names(path: Path, names: object, num: int | None) -> tuple[str, ...] | None:
-    """The names of the points; of a mapping from classes to names, those that all classes share.
+    """Return the names of the points; from a mapping of classes to names, those that all classes share.
 
     Raises:
-        DatasetError: the key holds something else.
+        DatasetError: the value is invalid.
     """
     if names is None or num is None:
         return None
@@ -98,10 +98,10 @@ def keypoint_names(path: Path, names: object, num: int | None) -> tuple[str, ...
 
 
 def flip_idx(path: Path, order: object, num: int | None) -> tuple[int, ...] | None:
-    """The point that each of P points is in a mirror; None without the key.
+    """Return the index of each of P points in a flipped image; None without the key.
 
     Raises:
-        DatasetError: the key holds something else.
+        DatasetError: the value is invalid.
     """
     if order is None or num is None:
         return None

@@ -1,7 +1,7 @@
-"""YOLO datasets into `DenseSample`: photos with a text file of boxes, polygons or keypoints each.
+"""Reader of YOLO datasets: images with a text file of boxes, polygons or keypoints each.
 
 `segpaste.datasets.formats.yolo.data` finds the files, `segpaste.datasets.formats.yolo.labels` parses the label files.
-Rotated boxes, tracks and class folders, which Ultralytics keeps in folders of the same names, are not read.
+Rotated boxes, tracks and class folders, which Ultralytics stores in folders of the same names, are not read.
 """
 
 from __future__ import annotations
@@ -39,35 +39,36 @@ from segpaste.types.sampling import Size
 
 
 class YoloDataset(AnnotatedPhotos):
-    """One split of a YOLO dataset, one `DenseSample` for each photo, sorted by path.
+    """One split of a YOLO dataset, one `DenseSample` for each image, sorted by path.
 
-    Polygons give samples with instance masks and boxes that fit them. Box labels give boxes alone, pose labels boxes
-    and keypoints; these are pasted only with ``source.mask_from``. A photo without a label file, or with an empty one,
-    has no objects. Photos are rotated by their EXIF orientation, because labels are drawn on the rotated photo.
+    Polygons give samples with instance masks and boxes that fit them. Box labels give boxes only, pose labels boxes
+    and keypoints; these are pasted only with ``source.mask_from``. An image without a label file, or with an empty one,
+    has no objects. Images are rotated by their EXIF orientation, because labels are drawn on the rotated image.
 
-    All label files are read at construction. Coordinates may be up to 1 % outside of the photo; objects are cut off at
-    its border. Only the first of equal rows is kept, and `num_duplicates` counts the others. Objects without a pixel
-    are left out with a warning. Another warning reports label files without a photo, see ``stray_labels``.
+    All label files are read at construction. Coordinates may be up to 1 % outside of the image; objects are clipped to
+    it. Only the first of equal rows is kept, and `num_duplicates` counts the others. Objects without a pixel are left
+    out with a warning. Another warning reports label files without an image, see ``stray_labels``.
 
     Args:
-        path: the data YAML, or the folder that it lies in; without one, a folder with ``images`` and ``labels``.
-        split: a key of the YAML, or a folder's name; by default the one to train on, never ``val...`` or ``test...``.
-        task: ``segment``, ``detect`` or ``pose``; by default that of the labels. ``detect`` reads the boxes alone,
-            also those of polygons and pose labels.
-        transforms: called with every `DenseSample`, returns the one to use instead.
+        path: the data YAML, or its folder; without a YAML a folder with ``images`` and ``labels``.
+        split: a key of the YAML, or the name of a folder; by default the training split, never ``val...`` or
+            ``test...``.
+        task: ``segment``, ``detect`` or ``pose``; by default that of the labels. ``detect`` reads only boxes,
+            including those of polygons and pose labels.
+        transforms: called with each `DenseSample`; its result replaces the sample.
 
     Attributes:
-        data: the YAML's facts.
-        split: its name.
-        task: what was read.
-        class_names: the name of each class; labels index it. Numbered where nothing names them.
-        keypoint_schema: that of pose labels, else None.
+        data: contents of the YAML.
+        split: name of the split.
+        task: task of the labels that were read.
+        class_names: the name of each class; labels index it. Classes without names are numbered.
+        keypoint_schema: schema of pose labels, else None.
         num_duplicates: number of rows left out because an equal row comes before them in the file.
-        stray_labels: label files without a photo.
+        stray_labels: label files without an image.
         digest: a digest of names, labels and task; two datasets with the same digest have the same labels.
 
     Raises:
-        DatasetError: a folder or file is missing, or a line is not what it must be.
+        DatasetError: a folder or file is missing, or a line is invalid.
     """
 
     data: YoloData
@@ -95,46 +96,46 @@ class YoloDataset(AnnotatedPhotos):
         self._warn()
 
     def searched_folders(self) -> tuple[Path, ...]:
-        """Return the folders of all splits; without a YAML the one that has them, as a new one would be a split."""
+        """Return the folders of all splits; without a YAML their parent, where a new folder would be a split."""
         if self.data.file.is_dir():
             return (self.data.root if not (self.data.root / "images").is_dir() else self.data.root / "images",)
         return tuple(folder for folders in self.data.splits.values() for folder in folders if folder.is_dir())
 
     @property
     def categories(self) -> list[JsonRow]:
-        """The classes as COCO has them, with ids from 1."""
+        """Classes in COCO's form, with ids from 1."""
         schema = self.keypoint_schema
         points = {} if schema is None else {"keypoints": list(schema.names), "skeleton": []}
         return [{"id": label + 1, "name": name, **points} for label, name in enumerate(self.class_names)]
 
     def annotation_ids(self, index: int) -> tuple[int, ...]:
-        """Return the line of each object in the photo's label file, from 1; instance id i + 1 is at position i."""
+        """Return the line number of each object in its label file, from 1; instance id i + 1 is at position i."""
         record = self._records[index]
         return tuple(row["line"] for row in self._objects(record, upright_size(self._photo(record)))[0])
 
     def instance_labels(self, index: int) -> tuple[int, ...]:
-        """Return the class of each row, from the label file alone: no photo is read.
+        """Return the class of each row, from the label file alone; no image is read.
 
-        Objects without a pixel are included, although they are no instances.
+        Objects without a pixel are included, although they are not instances.
         """
         return tuple(row["label"] for row in self._records[index]["rows"])
 
     def polygons(self, index: int, size: Size) -> dict[int, list[float]]:
-        """Return the polygon of each line of polygons, [x1, y1, x2, ...] in pixels of a photo of (H, W)."""
+        """Return the polygon of each polygon row, [x1, y1, x2, ...] in pixels of an image of (H, W)."""
         rows = self._records[index]["rows"]
         return {row["line"]: polygon_px(row["values"], size) for row in rows if self.task == "segment"}
 
     def label_text(self, index: int) -> str:
-        """Return the label file of a photo as it is; empty if it has none."""
+        """Return the text of an image's label file; empty if it has none."""
         return _text_of(label_path(self._photo(self._records[index])))
 
     def left_out(self, index: int) -> dict[str, int]:
-        """Count the ``empty`` objects of a photo that was read, which are no instances."""
+        """Count the ``empty`` objects of a read image, which are not instances."""
         return {"empty": len(self._empty.get(self._records[index]["id"], ()))}
 
     @cached_property
     def _empty(self) -> dict[int, set[int]]:
-        """The lines of each photo that this process has left out so far because they have no pixel."""
+        """Lines of each image that this process has left out so far because they have no pixel."""
         return {}
 
     def _read_records(self) -> PackedRecords:
@@ -170,7 +171,7 @@ class YoloDataset(AnnotatedPhotos):
         return packed
 
     def _photos(self) -> list[Path]:
-        """Return the photos of the split, each once, sorted by path."""
+        """Return the unique images of the split, sorted by path."""
         sources = self.data.splits[self.split]
         photos = sorted({photo for source in sources for photo in photos_of(source)})
         if not photos:
@@ -179,7 +180,7 @@ class YoloDataset(AnnotatedPhotos):
         return photos
 
     def _task_of(self, first_lines: dict[Task, str]) -> Task:
-        """Return the one task of all rows, given the place of the first row of each kind."""
+        """Return the common task of all rows, given the position of the first row of each kind."""
         if len(first_lines) > 1:
             raise DatasetError(
                 f"{first_lines['detect']} has a box, {first_lines['segment']} a polygon: expected one of "
@@ -190,7 +191,7 @@ class YoloDataset(AnnotatedPhotos):
         return next(iter(first_lines), self._asked or default)
 
     def _warn(self) -> None:
-        """Warn of label files and rows that are left out, and of keypoints without ``flip_idx``."""
+        """Warn about label files and rows that are left out, and about keypoints without ``flip_idx``."""
         if self.stray_labels:
             num = len(self.stray_labels)
             warnings.warn(
@@ -239,7 +240,7 @@ class YoloDataset(AnnotatedPhotos):
         return torch.from_numpy(np.array(points, np.float32).reshape(-1, shape[0], 3))
 
     def _objects(self, record: JsonRow, size: Size) -> tuple[list[JsonRow], Tensor | None]:
-        """Return the rows that are instances of a photo of (H, W), and for polygons their masks [N, H, W]."""
+        """Return the rows of instances of an image of (H, W), and for polygons their masks [N, H, W]."""
         kept: list[JsonRow] = []
         is_segment = self.task == "segment"
         masks = np.zeros((len(record["rows"]) if is_segment else 0, *size), bool)
@@ -278,7 +279,7 @@ def _text_of(path: Path) -> str:
 
 
 def _numbered(data: YoloData) -> tuple[str, ...]:
-    """Return numbered names for the classes of all splits, where nothing names them."""
+    """Return numbered names for the classes of all splits, for datasets without class names."""
     form = RowForm(1 << 16, data.keypoint_shape)
     photos = {photo for sources in data.splits.values() for source in sources for photo in photos_of(source)}
     files = map(label_path, photos)

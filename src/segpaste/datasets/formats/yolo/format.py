@@ -1,4 +1,4 @@
-"""YOLO datasets as a format: how they are recognised, opened and copied."""
+"""Format of YOLO datasets: recognises, opens and copies them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class YoloFormat(Format):
     takes = frozenset({"task"})
 
     def splits(self, path: Path) -> tuple[str, ...] | None:
-        """Return those of the data YAML, or the folders' names."""
+        """Return the splits of the data YAML, or the names of the folders."""
         if path.is_file():
             return tuple(read_data(path).splits) if path.suffix in YAML_SUFFIXES else None
         if find_yaml(path) is None and not split_folders(path):
@@ -41,7 +41,7 @@ class YoloFormat(Format):
         return YoloDataset(path, split, task=options.task, transforms=options.transforms)
 
     def copies(self, path: Path, split: str) -> Iterator[tuple[PurePosixPath, Path]]:
-        """Yield photos and label files, which go to ``images/SPLIT`` and ``labels/SPLIT``."""
+        """Yield images and label files, which are copied to ``images/SPLIT`` and ``labels/SPLIT``."""
         sources = read_data(path).splits[split]
         for number, source in enumerate(sources):
             if not source.exists():
@@ -50,7 +50,7 @@ class YoloFormat(Format):
                 )
                 continue
             for photo in photos_of(source):
-                below = (str(number),) if len(sources) > 1 else ()  # two folders may have photos of one name
+                below = (str(number),) if len(sources) > 1 else ()  # two folders may have images of the same name
                 target = PurePosixPath("images", split, *below, _name_in(source, photo))
                 yield target, photo
                 if (labels := label_path(photo)).is_file():
@@ -58,7 +58,7 @@ class YoloFormat(Format):
 
 
 def _name_in(source: Path, photo: Path) -> str:
-    """Return the name of a photo below the folder of its split; of a list, below its last folder ``images``."""
+    """Return the name of an image relative to the folder of its split, or for a list to its last folder ``images``."""
     if source.is_dir():
         return photo.relative_to(source).as_posix()
     parts = photo.parts

@@ -1,10 +1,10 @@
-"""Rows of YOLO label files, one object a line, in fractions of the photo's sides: https://docs.ultralytics.com/datasets.
+"""Rows of YOLO label files, one object per line, in fractions of the sides: https://docs.ultralytics.com/datasets.
 
     class x y width height                        detect: the box by its centre
     class x1 y1 x2 y2 x3 y3 ...                   segment: a polygon of at least three points
     class x y width height px1 py1 [v1] px2 ...   pose: a box and P points of D = 2 or 3 numbers
 
-Rotated boxes and tracks have rows of their own, which are not read.
+Rows of rotated boxes and tracks are not read.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from segpaste.types import KeypointSchema
 
 BOX_NUMBERS = 5
 _TOLERANCE = 0.01
-"""Distance of a coordinate outside of 0..1 that is allowed, as in Ultralytics; objects are cut off at the border."""
+"""Allowed distance of a coordinate outside of 0..1, as in Ultralytics; objects are clipped to the image."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +32,9 @@ class RowForm:
     """Form of the rows of a dataset.
 
     Attributes:
-        num_classes: number of classes; the classes are below it.
-        keypoint_shape: (P, D) of pose rows; None where there are none.
-        task: the task that rows are read for; None reads each row as it is.
+        num_classes: number of classes; all labels are below it.
+        keypoint_shape: (P, D) of pose rows; None without pose rows.
+        task: the task that rows are read for; None infers it from each row.
     """
 
     num_classes: int
@@ -43,7 +43,7 @@ class RowForm:
 
     @property
     def pose_numbers(self) -> int | None:
-        """Number of values in a pose row, its class included; None where there are no pose rows."""
+        """Number of values in a pose row, including its class; None without pose rows."""
         return None if self.keypoint_shape is None else BOX_NUMBERS + self.keypoint_shape[0] * self.keypoint_shape[1]
 
     def expected(self) -> str:
@@ -59,7 +59,7 @@ def parse_labels(path: Path, text: str, form: RowForm) -> tuple[list[JsonRow], i
     """Parse a label file.
 
     Args:
-        path: of the file, for errors.
+        path: path of the file, for errors.
         text: its content.
         form: the form of its rows.
 
@@ -69,7 +69,7 @@ def parse_labels(path: Path, text: str, form: RowForm) -> tuple[list[JsonRow], i
         of boxes and keypoints, and of the boxes of polygons, are at most 1 % outside of 0..1.
 
     Raises:
-        DatasetError: a line is not such a row; the message names file and line.
+        DatasetError: a line is invalid; the message names file and line.
     """
     rows: list[JsonRow] = []
     seen: set[tuple[str, int, bytes]] = set()
@@ -106,7 +106,7 @@ def _parsed(where: str, words: list[str], form: RowForm) -> JsonRow:
 
 
 def _kind(where: str, num: int, form: RowForm) -> Task:
-    """Return the kind of a row of ``num`` numbers, or raise `DatasetError` if it has none."""
+    """Return the kind of a row of ``num`` numbers; raise `DatasetError` if no kind fits."""
     if form.task != "segment" and num == form.pose_numbers:
         return "pose"
     is_pose = form.keypoint_shape is not None and form.task in (None, "pose")
@@ -118,9 +118,9 @@ def _kind(where: str, num: int, form: RowForm) -> Task:
 
 
 def _check_values(where: str, values: list[float], kind: Task, form: RowForm) -> None:
-    """Check that coordinates are fractions, sizes not negative, and visibilities 0, 1 or 2.
+    """Check that coordinates are fractions, sizes are not negative, and visibilities are 0, 1 or 2.
 
-    A polygon with points outside also passes if centre and size of its box are fractions.
+    A polygon with points outside also passes if the centre and size of its box are fractions.
     """
     coordinates, visibilities = values, []
     if kind == "segment" and math.isfinite(sum(values)) and not _are_fractions(values):
@@ -153,13 +153,13 @@ def _box_of_polygon(values: list[float]) -> list[float]:
 
 
 def polygon_px(values: Iterable[float], size: tuple[int, int]) -> list[float]:
-    """Return the polygon of a row in pixels of a photo of (H, W), [x1, y1, x2, ...]."""
+    """Return the polygon of a row in pixels of an image of (H, W), [x1, y1, x2, ...]."""
     height, width = size
     return [value * (height if i % 2 else width) for i, value in enumerate(values)]
 
 
 def box_px(values: list[float], size: tuple[int, int]) -> list[float]:
-    """Return the box of a row in pixels, (x1, y1, x2, y2), cut at the border of a photo of (H, W)."""
+    """Return the box of a row in pixels, (x1, y1, x2, y2), clipped to an image of (H, W)."""
     height, width = size
     x, y, w, h = values[:4]
     edges = (x - w / 2) * width, (y - h / 2) * height, (x + w / 2) * width, (y + h / 2) * height
@@ -167,9 +167,9 @@ def box_px(values: list[float], size: tuple[int, int]) -> list[float]:
 
 
 def points_px(values: list[float], shape: tuple[int, int], size: tuple[int, int]) -> NDArray[np.float64]:
-    """Return the keypoints of a row, [P, 3]: x and y in pixel edges, v as COCO; zeros if not labelled.
+    """Return the keypoints of a row, [P, 3]: x and y in pixel edges, v as in COCO; zeros if not labelled.
 
-    A point of two numbers is visible, unless one of them is negative. A point outside of the photo is not labelled.
+    A point of two numbers is visible unless one of them is negative. A point outside of the image is not labelled.
     """
     points = np.array(values[4:], np.float64).reshape(shape)
     if shape[1] == 2:
@@ -193,6 +193,6 @@ def keypoint_schema(names: Sequence[str] | None, num: int, flip_idx: Sequence[in
 
 
 def _short(value: float) -> str:
-    """Format a value with six decimals, without zeros at the end: 1/100 pixel of a photo of 20,000."""
+    """Format a value with six decimals, without trailing zeros; the error is at most 1/100 pixel in 20,000."""
     text = f"{value:.6f}".rstrip("0").rstrip(".")
     return "0" if text in ("-0", "") or math.isnan(value) else text

@@ -1,11 +1,11 @@
-"""The outline of a mask as one closed polygon, also of a mask in several parts or with holes.
+"""Outline of a mask as one closed polygon, including masks with several parts or holes.
 
-The polygon goes through the middles of the pixel edges between mask and background, pulled into the mask by 1/20 of a
-pixel. Drawn by pycocotools it gives the mask back, pixel for pixel; so it does by rasterisers that cut coordinates to
-whole pixels and draw the outline too, such as OpenCV's ``fillPoly``. Parts and holes are joined by bridges between
-their nearest points, which the polygon walks there and back: the bridges enclose nothing.
+The polygon goes through the midpoints of the pixel edges between mask and background, moved into the mask by 1/20 of a
+pixel. pycocotools rasterises it to exactly the same mask. So do rasterisers that truncate coordinates to whole pixels
+and draw the outline too, such as OpenCV's ``fillPoly``. Parts and holes are joined by bridges between their nearest
+points. The polygon follows a bridge in both directions, so bridges enclose nothing.
 
-Not for masks that a file can hold as run lengths, as COCO's can.
+Not for files that can hold masks as run lengths, such as COCO's.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 Points = NDArray[np.int64]
 STEPS_PER_PX = 20
-"""Outlines are whole numbers of steps, so that points on one line are found without rounding."""
-_MANY_POINTS = 20_000  # more are joined without a search for the nearest, whose time is their square
+"""Steps per pixel. Outlines are whole numbers of steps, so that points on one line are found without rounding."""
+_MANY_POINTS = 20_000  # more loops are joined without a search for the nearest points, whose time is quadratic
 _BLOCK_SIZE = 1 << 20
 
-# For the top, right, bottom and left edge of a pixel, which the outline walks with the mask on its right: the corner
-# where the edge starts and the middle of the edge, in steps, both from the pixel's top left corner.
+# For the top, right, bottom and left edge of a pixel, which the outline follows with the mask on its right: the corner
+# where the edge starts and the midpoint of the edge in steps, both from the pixel's top left corner.
 _CORNERS = ((0, 0), (1, 0), (1, 1), (0, 1))
 _MIDDLES = ((10, 1), (19, 10), (10, 19), (1, 10))
 _AHEAD = ((1, 0), (0, 1), (-1, 0), (0, -1))
@@ -44,7 +44,7 @@ def outline(mask: NDArray[np.bool_]) -> NDArray[np.float64]:
 
 
 def _loops(mask: NDArray[np.bool_]) -> list[Points]:
-    """The closed outlines of parts and holes, each [P, 2] in steps; pixels that touch at a corner are one part."""
+    """Return the closed outlines of parts and holes, [P, 2] in steps; pixels that touch at a corner are one part."""
     padded = np.pad(mask, 1)
     height, width = mask.shape
     outside = padded[:-2, 1:-1], padded[1:-1, 2:], padded[2:, 1:-1], padded[1:-1, :-2]
@@ -67,7 +67,7 @@ def _loops(mask: NDArray[np.bool_]) -> list[Points]:
 
 
 def _cycles(points: Points, followers: list[int]) -> list[Points]:
-    """The points of each cycle of followers."""
+    """Return the points of each cycle of followers."""
     loops = []
     is_seen = bytearray(len(followers))
     for start in range(len(followers)):
@@ -83,7 +83,7 @@ def _cycles(points: Points, followers: list[int]) -> list[Points]:
 
 
 def _joined(loops: list[Points]) -> Points:
-    """One closed line through all loops: each is entered from a point of another and left to the same point."""
+    """Return one closed line through all loops, which enters and leaves each loop by the same bridge."""
     if len(loops) == 1:
         return loops[0]
     if sum(map(len, loops)) > _MANY_POINTS:
@@ -101,9 +101,9 @@ def _joined(loops: list[Points]) -> Points:
 
 
 def _bridges(loops: list[Points]) -> list[tuple[int, int, int]]:
-    """The shortest bridges that join all loops: a loop, its point, and the point of those joined before it.
+    """Return the shortest bridges that join all loops: a loop, its point, and a point of the loops joined before.
 
-    Prim's algorithm. The second point counts over all loops.
+    Prim's algorithm. The second point is an index over the points of all loops.
     """
     starts = np.cumsum([0, *map(len, loops)])
     nearest: dict[int, tuple[float, int, int]] = dict.fromkeys(range(1, len(loops)), (np.inf, 0, 0))
@@ -121,7 +121,7 @@ def _bridges(loops: list[Points]) -> list[tuple[int, int, int]]:
 
 
 def _nearest(points: Points, others: Points) -> tuple[int, int, float]:
-    """The nearest two points of two lines, and their squared distance; a block at a time, to bound the memory."""
+    """Return the nearest two points of two lines, and their squared distance; block by block, to limit the memory."""
     best = 0, 0, float("inf")
     block = max(1, _BLOCK_SIZE // len(others))
     for start in range(0, len(points), block):
@@ -134,7 +134,7 @@ def _nearest(points: Points, others: Points) -> tuple[int, int, float]:
 
 
 def _without_middles(points: Points) -> Points:
-    """The closed line without the points on one straight line with their neighbours, which change no area."""
+    """Return the closed line without points that are collinear with their neighbours."""
     before, after = points - np.roll(points, 1, 0), np.roll(points, -1, 0) - points
     is_kept: NDArray[np.bool_] = before[:, 0] * after[:, 1] != before[:, 1] * after[:, 0]
     return points[is_kept]

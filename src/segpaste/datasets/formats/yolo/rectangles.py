@@ -1,6 +1,6 @@
-"""The least rectangle around the pixels of a mask, for labels of oriented boxes.
+"""Minimum-area rectangle around the pixels of a mask, for labels of oriented boxes.
 
-A rectangle of least area around points has a side along an edge of their convex hull (H. Freeman, R. Shapira,
+A minimum-area rectangle around points has a side along an edge of their convex hull (H. Freeman, R. Shapira,
 "Determining the minimum-area encasing rectangle for an arbitrary closed curve", 1975), so each edge is tried.
 """
 
@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 
 
 def least_rectangle(mask: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Return the corners of the least rectangle around the pixels of a mask that lies in the photo.
+    """Return the corners of the minimum-area rectangle around a mask that lies in the image.
 
-    Trainers reject coordinates outside of the photo, so a turned rectangle that reaches beyond it is none; the upright
-    one always lies in it.
+    Trainers reject coordinates outside of the image, so rotated rectangles that extend beyond it are not used; the
+    upright one always lies in it.
 
     Args:
         mask: [H, W] bool, with at least one pixel.
 
     Returns:
-        [4, 2]: x and y in pixel edges, around the rectangle.
+        [4, 2]: x and y in pixel edges, in order around the rectangle.
     """
     hull = convex_hull(_corners(mask))
     edges = np.roll(hull, -1, 0) - hull
@@ -54,7 +54,7 @@ def convex_hull(points: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _corners(mask: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Return the corners of the first and the last pixel of each row, among which are those of the hull."""
+    """Return the corners of the first and the last pixel of each row; they include those of the hull."""
     rows = np.flatnonzero(mask.any(1))
     first = mask[rows].argmax(1)
     last = mask.shape[1] - mask[rows][:, ::-1].argmax(1)

@@ -1,11 +1,11 @@
-"""`DenseSample` into label files of YOLO datasets, and the data YAML of such a folder.
+"""Writer of `DenseSample` to label files of YOLO datasets, and of their data YAML.
 
     data.yaml               splits, class names, keypoints
     images/train/NAME.png   written by `segpaste.datasets.formats.coco_writer`, or copied
-    labels/train/NAME.txt   one object a line
+    labels/train/NAME.txt   one object per line
 
-A polygon holds neither parts nor holes: `segpaste.datasets.formats.yolo.outlines` says how a mask becomes one line, and
-a line a mask again. Crowd regions have no form in these files.
+A polygon has neither parts nor holes; `segpaste.datasets.formats.yolo.outlines` describes the conversion of masks to
+polygons and back. These files cannot hold crowd regions.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from segpaste.types import DenseSample, KeypointSchema
 
 _YAML_KEYS = {"path", "train", "val", "validation", "test", "nc", "names", "kpt_shape", "flip_idx", "kpt_names"}
 _NOT_LABELLED = -0.01
-"""Both coordinates of a keypoint of two numbers that is not labelled: as far outside as Ultralytics takes."""
+"""Both coordinates of an unlabelled keypoint of two numbers: the largest distance outside that Ultralytics accepts."""
 
 
 def sample_labels(sample: DenseSample, task: WrittenTask, point_size: int = 3) -> str:
-    """Return the label file of a sample, empty for one without objects.
+    """Return the text of the label file of a sample; empty without objects.
 
     Args:
-        sample: with instance masks for the tasks ``segment`` and ``obb``, with keypoints for ``pose``.
-        task: of the labels.
-        point_size: numbers of a keypoint: x, y and with 3 its visibility.
+        sample: a sample, with instance masks for the tasks ``segment`` and ``obb``, with keypoints for ``pose``.
+        task: task of the labels.
+        point_size: numbers per keypoint: 2 for x and y, 3 with visibility.
 
     Raises:
         ValueError: the sample lacks what the task needs.
@@ -50,15 +50,14 @@ def data_yaml(
     point_size: int = 3,
     others: Mapping[str, Any] | None = None,
 ) -> str:
-    """Return the data YAML of a folder.
+    """Return the text of the data YAML of a folder.
 
     Args:
-        class_names: of the labels.
-        splits: ``train``, ``val`` and ``test``, of those that are there, to the folder of their photos, or
-            to several.
-        schema: of pose labels.
-        point_size: numbers of a keypoint.
-        others: further keys, such as those of the YAML of a dataset that is converted.
+        class_names: names of the classes.
+        splits: ``train``, ``val`` and ``test``, as far as they exist, to one or several folders of their images.
+        schema: schema of pose labels.
+        point_size: numbers per keypoint.
+        others: further keys, such as those of the YAML of a converted dataset.
     """
     import yaml
 

@@ -1,1 +1,1 @@
-"""Layouts that are known, as declarations, and what to declare for others."""
+"""Declarations of known layouts, and hints for the declaration of others."""

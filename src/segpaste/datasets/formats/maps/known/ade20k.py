@@ -1,15 +1,15 @@
-"""ADE20K as a declaration: https://groups.csail.mit.edu/vision/datasets/ADE20K, in both of its forms.
+"""Declarations of both forms of ADE20K: https://groups.csail.mit.edu/vision/datasets/ADE20K.
 
 Scene parsing, 150 classes, 0 is other:
 
     images/SPLIT/NAME.jpg    annotations/SPLIT/NAME.png    objectInfo150.txt    sceneCategories.txt
 
-Full, thousands of classes, with the objects in colours of ``NAME_seg.png``: class R // 10 * 256 + G, object B. The
-names of classes are in ``NAME.json``, or one a line in ``classes.txt``, the first for class 1:
+Full, thousands of classes, with the objects in the colours of ``NAME_seg.png``: class R // 10 * 256 + G, object B. The
+names of classes are in ``NAME.json``, or one per line in ``classes.txt``, the first for class 1:
 
     images/ADE/SPLIT/FOLDERS/NAME.jpg    NAME_seg.png    NAME_parts_1.png    NAME.json
 
-Parts have the colours of objects: a declaration that names ``_parts_1.png`` reads them.
+Parts use the same colours as objects; a declaration with ``_parts_1.png`` reads them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NAMES = "classes.txt"
 
 
 def declare_ade20k(root: Path) -> MapDeclaration | None:
-    """Declare the scene parsing dataset in a folder; None if there is none."""
+    """Return the declaration of the scene parsing dataset in a folder; None if there is none."""
     folders = [root / kind / "training" for kind in ("images", "annotations")]
     if not all(folder.is_dir() for folder in folders):
         return None
@@ -45,7 +45,7 @@ def declare_ade20k(root: Path) -> MapDeclaration | None:
 
 
 def declare_ade20k_full(root: Path) -> MapDeclaration | None:
-    """Declare the full dataset in a folder; None if there is none. This reads all names of classes."""
+    """Return the declaration of the full dataset in a folder, with all class names; None if there is none."""
     above = next((part for part in ("images/ADE", "images") if _has_segments(root / part)), None)
     if above is None:
         return None
@@ -60,7 +60,7 @@ def declare_ade20k_full(root: Path) -> MapDeclaration | None:
 
 
 def _names_150(root: Path) -> list[str]:
-    """Return the names of the classes, numbered ones where the list is not there."""
+    """Return the names of the classes; numbered names if the list is missing."""
     try:
         lines = (root / _INFO).read_text("utf-8", "replace").splitlines()[1:]
     except OSError:
@@ -72,7 +72,7 @@ def _names_150(root: Path) -> list[str]:
 
 
 def _has_segments(folder: Path) -> bool:
-    """Tell whether a file ``*_seg.png`` is in the first folder with files."""
+    """Return whether a file ``*_seg.png`` is in the first folder with files."""
     if not (folder / "training").is_dir():
         return False
     for _, _, names in os.walk(folder / "training"):
@@ -82,10 +82,10 @@ def _has_segments(folder: Path) -> bool:
 
 
 def _names_full(root: Path, above: str) -> dict[int, str]:
-    """Return the name of each class id, from a list or from the files of all photos.
+    """Return the name of each class id, from a list or from the files of all images.
 
     Raises:
-        DatasetError: there are none.
+        DatasetError: there are no names.
     """
     if (path := root / _NAMES).is_file():
         return {number: entry.name for number, entry in enumerate(read_class_list(path), start=1)}
@@ -106,7 +106,7 @@ def _names_full(root: Path, above: str) -> dict[int, str]:
 
 
 def _names_in(path: Path) -> dict[int, str]:
-    """Return the class ids and names of one photo's objects and parts."""
+    """Return the class ids and names of one image's objects and parts."""
     try:
         objects: Any = json.loads(path.read_bytes().decode("utf-8", "replace"))["annotation"]["object"]
         return {int(row["name_ndx"]): str(row["name"]) for row in objects}

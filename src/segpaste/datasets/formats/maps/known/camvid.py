@@ -1,9 +1,9 @@
-"""CamVid as a declaration, and datasets with its folders: a label map of the same name beside each photo.
+"""Declaration of CamVid and of datasets with its folders: a label map for each image in a folder beside it.
 
-    SPLIT/NAME.png    SPLITannot/NAME.png       class ids, as SegNet's tutorial has them; void is 11
+    SPLIT/NAME.png    SPLITannot/NAME.png       class ids as in SegNet's tutorial; void is 11
     SPLIT/NAME.png    SPLIT_labels/NAME_L.png   colours, with class_dict.csv
 
-Names come from ``classes.txt`` or ``class_names.txt``, one a line. Void is then the id after the last class.
+Names come from ``classes.txt`` or ``class_names.txt``, one per line. Void is then the id after the last class.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _VOID = ("void", "unlabelled", "unlabeled")
 
 
 def camvid_splits(root: Path) -> tuple[str, ...]:
-    """Return the folders of photos that have a folder of maps beside them."""
+    """Return the folders of images with a folder of maps beside them."""
     if not root.is_dir():
         return ()
     suffix = _LABELS if (root / _COLORS).is_file() else _ANNOT
@@ -36,7 +36,7 @@ def camvid_splits(root: Path) -> tuple[str, ...]:
 
 
 def declare_camvid(root: Path) -> MapDeclaration | None:
-    """Declare the dataset in a folder; None if it has no such folders."""
+    """Return the declaration of the dataset in a folder; None if it has no such folders."""
     if not camvid_splits(root):
         return None
     values: dict[str, Any] = {"photos": "{split}/{name}.*"}

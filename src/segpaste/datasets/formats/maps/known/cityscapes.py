@@ -1,10 +1,10 @@
-"""Cityscapes as a declaration: https://www.cityscapes-dataset.com, and datasets with its folders and ids.
+"""Declaration of Cityscapes, https://www.cityscapes-dataset.com, and of datasets with its folders and ids.
 
     leftImg8bit/SPLIT/CITY/NAME_leftImg8bit.png
     gtFine/SPLIT/CITY/NAME_gtFine_instanceIds.png      or labelIds.png, labelTrainIds.png, polygons.json
     disparity/SPLIT/CITY/NAME_disparity.png            with camera/SPLIT/CITY/NAME_camera.json
 
-Class ids, and the 19 classes that are evaluated, are those of the dataset's paper and of its benchmark.
+Class ids, and the 19 evaluated classes, are those of the dataset's paper and of its benchmark.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _OTHERS = {
     "caravan": 29,
     "trailer": 30,
 }
-"""Classes that are not evaluated; of these, caravan and trailer have instances."""
+"""Classes without evaluation; of these, caravan and trailer have instances."""
 ALL_IDS = {**_OTHERS, **STUFF, **THINGS}
 WITH_INSTANCES = frozenset({*THINGS, "caravan", "trailer"})
 _VOID = (*_OTHERS.values(), -1, 255)
@@ -56,9 +56,9 @@ _ENCODINGS = ("instanceIds.png", "polygons.json", "labelIds.png", "labelTrainIds
 
 
 def declare_cityscapes(root: Path) -> MapDeclaration | None:
-    """Declare the dataset in a folder; None if it is not Cityscapes.
+    """Return the declaration of the dataset in a folder; None if it is not Cityscapes.
 
-    Instance ids are taken where there are any, else polygons, else label ids, else train ids.
+    It uses instance ids if there are any, else polygons, else label ids, else train ids.
     """
     for truth in _GROUND_TRUTH:
         for ending in _ENCODINGS:

@@ -1,4 +1,4 @@
-"""What to declare for a folder whose layout says where maps are, and not what their values mean."""
+"""Hints for the declaration of a folder whose layout shows where maps are, but not the meaning of their values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MAP_SUFFIXES = (".png", ".tif", ".tiff", ".bmp", ".npy", ".npz", ".exr")
 
 
 def missing_declaration(root: Path) -> str | None:
-    """Return the error for a folder of maps without a declaration; None if it is no such folder."""
+    """Return the error for a folder of maps without a declaration; None for other folders."""
     if (root / "state.json").is_file() and (root / "dataset_info.json").is_file():
         return _saved_by_datasets(root)
     if (root / "dataset_dict.json").is_file():
@@ -41,7 +41,7 @@ def _saved_by_datasets(root: Path) -> str:
 
 
 def _lines(root: Path) -> Iterator[str]:
-    """Yield the lines of a declaration that fits the folders, with what the user has to fill in."""
+    """Yield the lines of a declaration that fits the folders, with placeholders for the user."""
     photos = _folder(root, _PHOTOS)
     if photos is None or (photo := _first(root / photos, IMAGE_SUFFIXES)) is None:
         return
@@ -98,6 +98,6 @@ def _num_files(folder: Path) -> int:
 
 
 def _is_photo(root: Path, stem: str) -> bool:
-    """Tell whether a folder of masks is called as a photo."""
+    """Return whether a folder of masks is named after an image."""
     photos = _folder(root, _PHOTOS)
     return photos is not None and any((root / photos).glob(f"{stem}.*"))

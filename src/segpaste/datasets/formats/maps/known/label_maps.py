@@ -1,12 +1,12 @@
-"""Label maps as ``segpaste augment`` and ``segpaste convert`` write them, as a declaration.
+"""Declaration of label maps, as ``segpaste augment`` and ``segpaste convert`` write them.
 
     images/SPLIT/NAME  semantic/SPLIT/NAME.png  instances/SPLIT/NAME.png  classes.txt
     depth/SPLIT/NAME.npy or .png  depth_valid/SPLIT/NAME.png  normals/SPLIT/NAME.npy  intrinsics/SPLIT/NAME.txt
 
-Depth, normals and camera matrices of the only split may lie in their folders themselves, as in augmented datasets.
-Line i of ``classes.txt`` names the value i; 255 is void, or with more than 255 lines 65535. An object has the class of
-its pixels in the semantic map. Depth is in metres or, as PNG, in millimetres; normals point right-down-forward; pixel i
-has its centre at i + 0.5.
+Depth, normals and camera matrices of the only split may be in their folders without a subfolder, as in augmented
+datasets. Line i of ``classes.txt`` names the value i; 255 is void, or 65535 with more than 255 lines. An object has the
+class of its pixels in the semantic map. Depth is in metres or, as PNG, in millimetres; normals are right-down-forward;
+pixel i has its centre at i + 0.5.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _BELOW = f"{{split}}/{_IN_ONE}"
 
 
 def declare_label_maps(root: Path) -> MapDeclaration | None:
-    """Declare the dataset in a folder; None if it has not these files."""
+    """Return the declaration of the dataset in a folder; None if it lacks these files."""
     if not ((root / _CLASSES).is_file() and (root / "images").is_dir() and (root / "semantic").is_dir()):
         return None
     values: dict[str, Any] = {"photos": f"images/{_BELOW}.*", "classes": _CLASSES}
@@ -46,6 +46,6 @@ def declare_label_maps(root: Path) -> MapDeclaration | None:
 
 
 def _files(folder: Path) -> str:
-    """Return the pattern of the files of a folder: of each split, or of the only one."""
+    """Return the pattern of the files of a folder, for each split or for the only one."""
     is_flat = not any(path.is_dir() for path in folder.iterdir())
     return f"{folder.name}/{_IN_ONE if is_flat else _BELOW}"

@@ -1,7 +1,7 @@
-"""The polygons of Cityscapes as the picture of ids that they are published with: ``*_gtFine_polygons.json``.
+"""Rendering of Cityscapes' polygons, ``*_gtFine_polygons.json``, to the map of ids that is published with them.
 
 Source: Cordts et al., "The Cityscapes Dataset for Semantic Urban Scene Understanding", CVPR 2016, and the format of its
-JSON files. Objects are painted in the order of the file, so later ones hide earlier ones.
+JSON files. Objects are drawn in file order, so later ones cover earlier ones.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ _GROUP = "group"
 
 
 def read_polygons(path: Path, ids: Mapping[str, int], things: Collection[str], divisor: int = 1000) -> NDArray[Any]:
-    """Paint the polygons of a file.
+    """Draw the polygons of a file.
 
     Args:
         path: the JSON file.
-        ids: the id of each class; other labels, and negative ids, are not painted.
+        ids: the id of each class; other labels, and negative ids, are not drawn.
         things: the classes that have instances.
-        divisor: an object of a thing is its class id times this, plus its number within the class, from 0.
+        divisor: the value of a thing is its class id times this, plus its number within the class, from 0.
 
     Returns:
-        [H, W] int64: 0 where nothing is; the class id for stuff and for groups of things, such as ``cargroup``.
+        [H, W] int64: 0 for unlabelled; the class id for stuff and for groups of things, such as ``cargroup``.
 
     Raises:
-        DatasetError: the file is missing or is no such file.
+        DatasetError: the file is missing or invalid.
     """
     document = _read(path)
     try:
