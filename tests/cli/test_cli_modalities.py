@@ -142,7 +142,7 @@ class TestScenes:
 
     def test_the_layout_is_described(self, out: Path) -> None:
         files = read_json(out / "annotations.json")["info"]["segpaste"]["files"]
-        assert set(files) == {"panoptic", "depth", "depth_valid", "normals"}
+        assert set(files) == {"panoptic", "depth", "depth_valid", "normals", "intrinsics"}
         assert {path.name for path in out.iterdir() if path.is_dir()} == {"images", *files}
 
     def test_the_readers_of_the_library_read_it_back(self, out: Path) -> None:
@@ -182,4 +182,4 @@ class TestScenes:
         assert not {"depth", "depth_valid", "panoptic", "panoptic.json"} & names
         check_instances(tmp_path / "out")
         info = read_json(tmp_path / "out" / "annotations.json")["info"]
-        assert set(info["segpaste"]["files"]) == {"normals"}
+        assert set(info["segpaste"]["files"]) == {"normals", "intrinsics"}

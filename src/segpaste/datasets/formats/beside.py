@@ -55,9 +55,10 @@ class Beside:
             DatasetError: a file is missing or broken, or its size differs from that of the image.
         """
         name = _stem(file_name, self.num_cut)
-        fields: dict[str, Any] = {}
+        camera = self._camera(name, row, sample.canvas_size)
+        fields: dict[str, Any] = {"camera_intrinsics": camera}
         if self.has_depth:
-            fields |= self._depth(name, row, sample.canvas_size)
+            fields |= {**self._depth(name), "metric_depth": camera is not None}
         if self.has_normals:
             path = self._path("normals", name, "npy")
             fields["normals"] = _converted(path, convert_normals, axes=_OURS)
@@ -66,7 +67,7 @@ class Beside:
         except ValueError as error:
             raise DatasetError(f"{file_name}: depth, normals or camera beside it: {error}") from error
 
-    def _depth(self, name: str, row: JsonRow, size: tuple[int, int]) -> dict[str, Any]:
+    def _depth(self, name: str) -> dict[str, Any]:
         depth, valid = _converted(self._path("depth", name, "npy"), convert_depth, metres_per_unit=1)
         mask_path = self._path("depth_valid", name, "png")
         mask = read_array(mask_path)
@@ -75,9 +76,7 @@ class Beside:
                 f"{mask_path}: expected {list(depth.shape[1:])} pixels as depth has, got {list(mask.shape)}; resize it"
             )
         valid &= valid.new_tensor(mask != 0)
-        camera = self._camera(name, row, size)
-        depth = depth * valid
-        return {"depth": depth, "depth_valid": valid, "camera_intrinsics": camera, "metric_depth": camera is not None}
+        return {"depth": depth * valid, "depth_valid": valid}
 
     def _camera(self, name: str, row: JsonRow, size: tuple[int, int]) -> CameraIntrinsics | None:
         path = self._path("intrinsics", name, "txt")
