@@ -28,7 +28,7 @@ def find_pixels(
 ):
     """Find the end of the image and the classes in one strip of a plane.
 
-    Arguments:
+    Arguments of its own:
         corners: [B, num_strips, 2] int32, one past the last column and row with a pixel that is no padding; not written
             without ``padding``.
         found: [B, num_strips, num_classes] bytes, classes with a pixel; None if they are not asked for.
@@ -91,7 +91,7 @@ def survey_rows(
 ):
     """Survey one row of a batch.
 
-    Arguments:
+    Arguments of its own:
         eligible, occupied, num_free, extent, present: `segpaste.engine.records.Survey`, bools as bytes.
         boxes, labels, valid: fields of the batch.
         is_thing, is_stuff: `segpaste.engine.records.Classes`, [num_things] bytes, or None.

@@ -37,7 +37,7 @@ def survey(
         num_free=torch.empty(b, dtype=torch.int64, device=device),
         extent=torch.empty(b, 2, dtype=torch.int64, device=device),
     )
-    num_strips = max(1, min(STRIPS, -(-height * width // PIXELS)))
+    num_strips, _ = strips_of(height * width)
     corners = strips = None
     if ignore_index is not None:
         num_classes = NUM_CLASSES if is_thing is None or is_stuff is None else len(is_thing)
@@ -64,6 +64,13 @@ def survey(
     return found
 
 
+def strips_of(size: int) -> tuple[int, int]:
+    """Return the number of strips of an image of ``size`` pixels, at least one, and their size."""
+    blocks = -(-size // PIXELS)
+    num_strips = max(1, min(STRIPS, blocks))
+    return num_strips, -(-blocks // num_strips) * PIXELS
+
+
 def _find_pixels(
     batch: PaddedBatchedDenseSample, present: Tensor | None, ignore_index: int, num_strips: int
 ) -> tuple[Tensor | None, Tensor | None]:
@@ -75,7 +82,6 @@ def _find_pixels(
     if present is not None:
         semantic = plain(not_none(batch.semantic_maps))
         found = torch.empty(b, num_strips, present.shape[1], dtype=torch.uint8, device=device)
-    blocks = -(-height * width // PIXELS)
     launch(
         _survey.find_pixels,
         b * num_strips,
@@ -83,7 +89,7 @@ def _find_pixels(
         found,
         padding,
         semantic,
-        *(height, width, num_strips, -(-blocks // num_strips) * PIXELS),
+        *(height, width, *strips_of(height * width)),
         0 if present is None else present.shape[1],
         ignore_index,
         PIXELS=PIXELS,
