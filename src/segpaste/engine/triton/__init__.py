@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from segpaste.engine import reference
 from segpaste.engine.records import Outcome, Placement, Scene
-from segpaste.engine.reference import draw_classes
 from segpaste.engine.triton import pixels
+from segpaste.engine.triton.draws.classes import draw_classes
 from segpaste.engine.triton.draws.draw import choose_rows, draw
 from segpaste.engine.triton.draws.survey import survey
 
