@@ -126,11 +126,12 @@ class TestSurvey:
     )
     @pytest.mark.parametrize("has_taxonomy", [True, False])
     def test_facts_of_a_batch(self, options: dict[str, Any], has_taxonomy: bool) -> None:
-        """Boxes between pixels and without an end, masks of padding with holes, classes that are not known."""
+        """Boxes between pixels or without an end, the smallest numbers, padding with holes, unknown classes."""
         batch = small_batch(**options)
         generator = torch.Generator().manual_seed(0)
         boxes = batch.boxes + torch.rand(batch.boxes.shape, generator=generator).to(DEVICE) - 0.5
         boxes[:1, :1, 2], boxes[:1, 1:2, 0], boxes[-1:, :1, 3] = float("inf"), float("nan"), 1e19
+        boxes[1:2, 0], boxes[1:2, 1] = torch.tensor([-1e-40, 1e-40, 1e-40, 9], device=DEVICE), 5
         semantic = torch.where(batch.semantic_maps == batch.semantic_maps[..., :1, :1], -7, batch.semantic_maps)
         holes = torch.rand(batch.batch_size, 1, *batch.canvas_size, generator=generator).to(DEVICE) < 0.97
         self.agree(batch.derived(boxes=boxes, semantic_maps=semantic), has_taxonomy)

@@ -8,7 +8,7 @@ import triton.language as tl
 from segpaste.engine.triton.draws._numbers import is_known
 from segpaste.types import sampling
 
-_FARTHEST_EDGE = tl.constexpr(sampling.FARTHEST_EDGE)
+_FARTHEST_EDGE = tl.constexpr(float(sampling.FARTHEST_EDGE))
 
 
 @triton.jit
@@ -113,7 +113,7 @@ def survey_rows(
         x2 = tl.load(boxes + at * 4 + 2, mask=asked, other=0)
         y2 = tl.load(boxes + at * 4 + 3, mask=asked, other=0)
         usable = asked & is_valid & (x2 > x1) & (y2 > y1)
-        left, top, end_x, end_y = _whole(tl.floor(x1)), _whole(tl.floor(y1)), _whole(tl.ceil(x2)), _whole(tl.ceil(y2))
+        left, top, end_x, end_y = _floor(x1), _floor(y1), _ceil(x2), _ceil(y2)
         if is_thing is not None:
             usable &= is_known(is_thing, tl.load(labels + at, mask=asked, other=-1), asked, num_things)
         if WHOLE_ONLY:
@@ -129,10 +129,24 @@ def survey_rows(
 
 
 @triton.jit
-def _whole(edge):
-    """Return an edge that has no fraction as int64; what is farther than the farthest, and NaN, as `pixel_boxes`."""
+def _near(edge):
+    """Return an edge no farther than the farthest that counts; NaN is the least."""
     edge = tl.where(edge == edge, edge, -_FARTHEST_EDGE)
-    return tl.minimum(tl.maximum(edge, -_FARTHEST_EDGE), _FARTHEST_EDGE).to(tl.int64)
+    return tl.where(edge < -_FARTHEST_EDGE, -_FARTHEST_EDGE, tl.where(edge > _FARTHEST_EDGE, _FARTHEST_EDGE, edge))
+
+
+@triton.jit
+def _floor(edge):
+    """Round an edge down, int64. The device's own instruction takes the smallest negative numbers for 0."""
+    whole = _near(edge).to(tl.int64)
+    return whole - (whole.to(tl.float32) > _near(edge)).to(tl.int64)
+
+
+@triton.jit
+def _ceil(edge):
+    """Round an edge up, int64."""
+    whole = _near(edge).to(tl.int64)
+    return whole + (whole.to(tl.float32) < _near(edge)).to(tl.int64)
 
 
 @triton.jit
