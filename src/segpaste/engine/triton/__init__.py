@@ -1,4 +1,4 @@
-"""Backend for CUDA devices: the reference, with its pixel functions replaced by Triton kernels.
+"""Backend for CUDA devices: survey, draws and pixels in Triton kernels, the decisions between them as in the reference.
 
 Without such a device it runs on the CPU, slowly, through Triton's interpreter: set ``TRITON_INTERPRET=1`` before
 anything imports triton.

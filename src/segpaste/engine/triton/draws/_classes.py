@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 
 from segpaste.engine import records
-from segpaste.engine.triton.draws._numbers import CLASS, PASTE, SLOT, bits_62, indexed, is_known, keyed, upper_32
+from segpaste.engine.triton._numbers import CLASS, PASTE, SLOT, bits_62, indexed, is_known, keyed, upper_32
 from segpaste.engine.triton.draws._slots import TOP_BIT, highest, is_highest
 
 _SCALE_DEN = tl.constexpr(records.SCALE_DEN)

@@ -1,6 +1,6 @@
-"""Draws of the place of one layer in Triton: `segpaste.engine.reference.draws._places`.
+"""Objects and places of one layer in Triton: `segpaste.engine.reference.draws._places`.
 
-Arguments that these functions name alike, beside those of `segpaste.engine.triton.draws._scales`:
+Arguments that these functions name alike, beside those of `segpaste.engine.triton.draws._scales` and `_layers`:
     places: (x, y) of the translations that are tried, int64.
     objects: see `Objects` of the reference, for a block of slots: whether they are chosen, x1, y1, x2, y2 after the
         scale, which of these sides are cut, and the index of their region.
@@ -11,7 +11,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from segpaste.engine.triton.draws._numbers import (
+from segpaste.engine.triton._numbers import (
     STRATUM,
     TRANSLATE,
     bits_62,
@@ -22,9 +22,11 @@ from segpaste.engine.triton.draws._numbers import (
     upper_32,
     within,
 )
+from segpaste.engine.triton.draws._scales import scaled_edge
 
 _LONGEST_SIDE = tl.constexpr(1 << 20)
 COVER_ONE = tl.constexpr(1 << 22)
+FAR = tl.constexpr(1 << 44)
 
 
 @triton.jit
@@ -135,3 +137,80 @@ def _in_region(rules, regions, sizes, b, edges, asked, region):
     inside += tl.load(above + x1, mask=asked, other=0).to(tl.int64) - tl.load(below + x1, mask=asked, other=0)
     area = (x2 - x1) * (y2 - y1)
     return (inside * rules.region_den >= area * rules.region_num) | (region >= num_regions)
+
+
+@triton.jit
+def chosen_slots(drawn, sizes, layer, slots):
+    """Return which of a block of slots are marked."""
+    at = layer[0] * sizes.num_slots + slots
+    return tl.load(drawn.carried + at, mask=slots < sizes.num_slots, other=0) != 0
+
+
+@triton.jit
+def _boxes(sources, sizes, layer, slots, asked):
+    """Return the boxes of a block of slots, flipped, int64, and which of their sides lie on the border of the image."""
+    row, flip = layer[1], layer[5]
+    box = sources.boxes + (row * sizes.num_slots + slots) * 4
+    x1, y1 = tl.load(box, mask=asked, other=0), tl.load(box + 1, mask=asked, other=0)
+    x2, y2 = tl.load(box + 2, mask=asked, other=0), tl.load(box + 3, mask=asked, other=0)
+    width, height = tl.load(sources.extent + 2 * row), tl.load(sources.extent + 2 * row + 1)
+    left, right = tl.where(flip, width - x2, x1), tl.where(flip, width - x1, x2)
+    return left, y1, right, y2, left <= 0, y1 <= 0, right >= width, y2 >= height
+
+
+@triton.jit
+def surround(drawn, sources, sizes, layer, span, SLOTS: tl.constexpr):
+    """Return the rectangle around the chosen boxes before the scale, and the first chosen slot or the number of all."""
+    far = layer[0] * 0 + FAR
+    x1, y1, x2, y2, lowest = far, far, -far, -far, layer[0] * 0 + sizes.num_slots
+    for first in range(span[0], span[1], SLOTS):
+        slots = first + tl.arange(0, SLOTS)
+        chosen = chosen_slots(drawn, sizes, layer, slots)
+        box = _boxes(sources, sizes, layer, slots, chosen)
+        x1 = tl.minimum(x1, tl.min(tl.where(chosen, box[0], far)))
+        y1 = tl.minimum(y1, tl.min(tl.where(chosen, box[1], far)))
+        x2 = tl.maximum(x2, tl.max(tl.where(chosen, box[2], -far)))
+        y2 = tl.maximum(y2, tl.max(tl.where(chosen, box[3], -far)))
+        lowest = tl.minimum(lowest, tl.min(tl.where(chosen, slots, sizes.num_slots)))
+    return x1, y1, x2, y2, lowest
+
+
+@triton.jit
+def sized_object(sources, rules, sizes, layer, around, slot):
+    """Return the box and the label of a slot, if each layer carries one object."""
+    box, label = around, slot
+    if rules.one_each and sizes.has_slots:
+        box, label = (
+            _boxes(sources, sizes, layer, slot, slot >= 0),
+            tl.load(sources.labels + layer[1] * sizes.num_slots + slot),
+        )
+    return box, label
+
+
+@triton.jit
+def num_boxes(boxes, num_slots, OTHERS: tl.constexpr):
+    """Return one past the last slot that has a box."""
+    num = tl.zeros([OTHERS], tl.int32)
+    for first in range(0, num_slots, OTHERS):
+        slots = first + tl.arange(0, OTHERS)
+        box, asked = boxes + slots * 4, slots < num_slots
+        across = tl.load(box + 2, mask=asked, other=0) > tl.load(box, mask=asked, other=0)
+        down = tl.load(box + 3, mask=asked, other=0) > tl.load(box + 1, mask=asked, other=0)
+        num = tl.maximum(num, tl.where(across & down, slots + 1, 0))
+    return tl.max(num)
+
+
+@triton.jit
+def objects_of(drawn, sources, tables, sizes, layer, slots, chosen):
+    """Return a block of objects [N, 1] as `segpaste.engine.triton.draws._places.judge` takes them."""
+    at = 2 * layer[0]
+    num_x, num_y = tl.load(drawn.scale_num + at), tl.load(drawn.scale_num + at + 1)
+    den_x, den_y = tl.load(drawn.scale_den + at), tl.load(drawn.scale_den + at + 1)
+    x1, y1, x2, y2, on_x1, on_y1, on_x2, on_y2 = _boxes(sources, sizes, layer, slots, chosen)
+    label = tl.load(sources.labels + layer[1] * sizes.num_slots + slots, mask=chosen, other=0)
+    others = sizes.num_region_classes - 1
+    region = tl.load(tables.region_table + tl.where((label < 0) | (label > others), others, label))
+    x1, y1 = scaled_edge(x1, num_x, den_x)[:, None], scaled_edge(y1, num_y, den_y)[:, None]
+    x2, y2 = scaled_edge(x2, num_x, den_x)[:, None], scaled_edge(y2, num_y, den_y)[:, None]
+    cut = on_x1[:, None], on_y1[:, None], on_x2[:, None], on_y2[:, None]
+    return chosen[:, None], x1, y1, x2, y2, cut[0], cut[1], cut[2], cut[3], region[:, None]

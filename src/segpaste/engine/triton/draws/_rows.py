@@ -15,7 +15,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from segpaste.engine.triton.draws._numbers import CROP, SOURCE, bits_62, indexed, keyed
+from segpaste.engine.triton._numbers import CROP, SOURCE, bits_62, indexed, keyed
 
 GIVEN, OTHERS, SAME, OWN = (tl.constexpr(pick) for pick in range(4))
 

@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 
 from segpaste.engine import records
-from segpaste.engine.triton.draws._numbers import SCALE, SIZE, clamped, floor_div, indexed, keyed, upper_32, within
+from segpaste.engine.triton._numbers import SCALE, SIZE, clamped, floor_div, indexed, keyed, upper_32, within
 
 _SCALE_DEN = tl.constexpr(records.SCALE_DEN)
 _LARGEST_NUM = tl.constexpr(records.LARGEST_NUM)

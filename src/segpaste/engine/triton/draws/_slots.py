@@ -5,7 +5,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from segpaste.engine.triton.draws._numbers import LAYER, SLOT, bits_62, indexed, keyed
+from segpaste.engine.triton._numbers import LAYER, SLOT, bits_62, indexed, keyed
 from segpaste.engine.triton.draws._rows import GIVEN, rows_of
 
 _HIGHEST = tl.constexpr((1 << 62) - 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from segpaste.engine.triton.draws._numbers import is_known
+from segpaste.engine.triton._numbers import is_known
 from segpaste.types import sampling
 
 _FARTHEST_EDGE = tl.constexpr(float(sampling.FARTHEST_EDGE))
