@@ -10,19 +10,22 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
 from typing import Any
 
 import torch
 import triton
+from draw_cases import Case, draw_case
 from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 
 from samples import EVERY_OBJECT, OPTIONAL, SCHEMA, FromBatch, make_batch
 from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, PanopticConfig, PlacementConfig
-from segpaste.engine import use_backend
+from segpaste.engine import reference, use_backend
+from segpaste.engine import triton as backend
+from segpaste.engine.records import Classes
 from segpaste.engine.reference import pixels as plain_pixels
 from segpaste.engine.triton import launching, pixels
 from segpaste.types import Modality, PaddedBatchedDenseSample
@@ -69,6 +72,26 @@ def launches() -> Iterator[tuple[BatchCopyPaste, PaddedBatchedDenseSample]]:
     yield module(1), make_batch(2, modalities=(), num_instances=0)
 
 
+def draws() -> Iterator[tuple[PaddedBatchedDenseSample, Classes, Case]]:
+    """Batches, taxonomies and draws that use every kernel of a survey and of the draws: many slots, and few."""
+    options = {"modalities": set(OPTIONAL) - {Modality.PANOPTIC}, "max_instances": 8}
+    many, _ = draw_case("everything on patches", 0, num_layers=64, num_slots=300, num_targets=300)
+    few, _ = draw_case("candidates", 0)
+    yield make_batch(2, size=(16, 32), max_instances=8, padding=(1, 2)), module(1)._tables, many
+    yield make_batch(2, size=(17, 22), **options), Classes(), few
+
+
+def draw_all(
+    batch: PaddedBatchedDenseSample, classes: Classes, case: Case, engine: dict[str, Callable[..., Any]]
+) -> None:
+    engine["survey"](batch, classes, 255, whole_only=True)
+    found = reference.survey(batch, classes, 255)
+    engine["choose_rows"](found.eligible.any(1), batch.sample_seeds, 2)
+    rows = reference.choose_rows(found.eligible.any(1), batch.sample_seeds, 2)
+    engine["draw_classes"](batch, found, rows, case.tables)
+    engine["draw"](*case)
+
+
 def module(layers: int, source: Any = None, **panoptic: Any) -> BatchCopyPaste:
     rules = PanopticConfig.model_validate({"taxonomy": SCHEMA, **panoptic})
     return BatchCopyPaste(
@@ -98,6 +121,9 @@ def main(*cards: str) -> None:
 
     triton.JITFunction.run = run
     launching._check_device = lambda *_: None
+    engine = {name: getattr(backend, name) for name in ("survey", "choose_rows", "draw", "draw_classes")}
+    for name in engine:  # compiled by `draw_all`, not at every launch
+        setattr(backend, name, getattr(reference, name))
     for name in ("resolve", "measure", "render"):  # the reference's results go on, since nothing is launched
         pair = getattr(pixels, name), getattr(plain_pixels, name)
         setattr(pixels, name, lambda *arguments, pair=pair: [function(*arguments) for function in pair][1])
@@ -107,6 +133,8 @@ def main(*cards: str) -> None:
         for augment, batch in islice(launches(), first, None, step):
             with use_backend("triton"):
                 augment(batch)
+        for of_draws in islice(draws(), first, None, step):
+            draw_all(*of_draws, engine)
     print("triton", triton.__version__)
     for name, found in compiled.items():
         capability_of, kernel, _ = name.split(" ")

@@ -27,10 +27,11 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
 
 @pytest.mark.slow
 @pytest.mark.first
-def test_they_agree_with_the_reference() -> None:
-    """All of `cuda_checks`: compiled where there is a CUDA device, else in Triton's interpreter."""
+@pytest.mark.parametrize("checks", ["cuda_checks.py", "draws_checks.py"])
+def test_they_agree_with_the_reference(checks: str) -> None:
+    """All checks of a file: compiled where there is a CUDA device, else in Triton's interpreter."""
     mode = {} if torch.cuda.is_available() else {"TRITON_INTERPRET": "1"}
-    done = run("-m", "pytest", "-q", "-p", "no:cacheprovider", str(HERE / "cuda_checks.py"), PYTEST_ADDOPTS="", **mode)
+    done = run("-m", "pytest", "-q", "-p", "no:cacheprovider", str(HERE / checks), PYTEST_ADDOPTS="", **mode)
     assert done.returncode == 0, done.stdout + done.stderr
     assert " passed" in done.stdout
 
@@ -49,7 +50,10 @@ def test_they_compile_without_a_device(version: str | None, cards: tuple[str, ..
     assert done.returncode == 0, done.stdout + done.stderr
     used, *lines = done.stdout.splitlines()
     assert used.startswith(f"triton {version or ''}")
-    names = ("resolve", "measure", "write_measures", "count_classes", "render_masks", "render")
+    of_draws = ("find_pixels", "survey_rows", "choose_rows", "draw_slots", "place_layers", "keep_part")
+    of_classes = ("choose_classes", "find_fragments")
+    of_pixels = ("resolve", "measure", "write_measures", "count_classes", "render_masks", "render")
+    names = (*of_draws, *of_classes, *of_pixels)
     assert set(lines) == {f"{card} {name} True" for card in cards for name in names}
 
 

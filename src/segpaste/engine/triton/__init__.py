@@ -1,4 +1,4 @@
-"""Backend for CUDA devices: the reference, with its pixel functions replaced by Triton kernels.
+"""Backend for CUDA devices: survey, draws and pixels in Triton kernels, the decisions between them as in the reference.
 
 Without such a device it runs on the CPU, slowly, through Triton's interpreter: set ``TRITON_INTERPRET=1`` before
 anything imports triton.
@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from segpaste.engine import reference
 from segpaste.engine.records import Outcome, Placement, Scene
-from segpaste.engine.reference import choose_rows, draw, draw_classes, survey
 from segpaste.engine.triton import pixels
+from segpaste.engine.triton.draws.classes import draw_classes
+from segpaste.engine.triton.draws.draw import choose_rows, draw
+from segpaste.engine.triton.draws.survey import survey
 
 __all__ = ["choose_rows", "compose", "draw", "draw_classes", "survey"]
 
