@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from segpaste.augmentation.config.placement import PlacementConfig
 from segpaste.augmentation.config.strict import as_fraction
 from segpaste.augmentation.rules import class_weights, draw_rules
+from segpaste.augmentation.rules.device_copies import DeviceCopies
 from segpaste.engine import DrawTables
 from segpaste.seeding import random_u32
 
@@ -48,6 +49,7 @@ class Schedule(nn.Module):
         self._paste_prob, self._fade_last, self._fades = config.paste_prob, config.fade_last, config.fade_curve
         self._fixed_share = config.fixed_share
         self._kept = 1.0
+        self._copies = DeviceCopies()
         self._put(config.paste_prob, config.k_range, config.class_temperature)
 
     @property
@@ -70,19 +72,24 @@ class Schedule(nn.Module):
         """All parameters, as an engine takes them."""
         return DrawTables(self.limits, self.size_table, self.inverse_weights, self.log_table, self.region_table)
 
+    def tables_on(self, device: torch.device) -> DrawTables:
+        """Return `tables` on a device; of a module that is elsewhere, copies that follow it."""
+        return DrawTables(*self._copies.of(self.tables, device))
+
     def tables_for(self, seeds: Tensor) -> DrawTables:
-        """Return the parameters for a batch of these seeds, [B] int64.
+        """Return the parameters for a batch of these seeds, [B] int64, on its device.
 
         With ``fixed_share`` the probability of a paste becomes the threshold that as many images of the batch pass as
         it says: those with the smallest draws.
         """
+        tables = self.tables_on(seeds.device)
         if not self._fixed_share or not len(seeds):
-            return self.tables
-        draws, limits = random_u32(seeds, "paste"), self.limits.to(seeds.device)
+            return tables
+        draws, limits = random_u32(seeds, "paste"), tables.limits
         wanted = limits[:1] * len(seeds) + random_u32(seeds[:1], "share")  # a fraction of an image is drawn
         num = (wanted >> 32).clamp(max=len(seeds))
         largest = draws.sort().values.gather(0, (num - 1).clamp(min=0))
-        return self.tables._replace(limits=torch.cat([(largest + 1) * (num > 0), limits[1:]]))
+        return tables._replace(limits=torch.cat([(largest + 1) * (num > 0), limits[1:]]))
 
     def set(
         self,
@@ -128,6 +135,7 @@ class Schedule(nn.Module):
         if paste_prob is not None:
             self._paste_prob = paste_prob
         self.limits[0] = round(self._paste_prob * self._kept * _ONE)
+        self._copies.refresh(self.tables)
 
     def at(self, progress: float) -> None:
         """Set the progress of training; see ``fade_last`` and ``fade_curve`` of the config.

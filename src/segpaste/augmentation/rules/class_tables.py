@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from segpaste.augmentation.config.paste import PanopticConfig
+from segpaste.augmentation.rules.device_copies import DeviceCopies
 from segpaste.engine import Classes
 
 
@@ -26,6 +27,7 @@ class ClassTables(torch.nn.Module):
         priority = config.contact_priority
         ranks = [priority.get(c, 0) for c in range(self.num_classes)] if any(priority.values()) else []
         self.register_buffer("class_rank", torch.tensor(ranks, dtype=torch.int16), persistent=False)
+        self._copies = DeviceCopies()
 
     def things(self, labels: Tensor) -> Tensor:
         """Return whether each label is a thing class, bool; labels outside the taxonomy are not."""
@@ -36,3 +38,8 @@ class ClassTables(torch.nn.Module):
     def tables(self) -> Classes:
         """All tables, as an engine takes them."""
         return Classes(self.is_thing, self.is_stuff, self.class_rank if len(self.class_rank) else None)
+
+    def tables_on(self, device: torch.device) -> Classes:
+        """Return `tables` on a device; of a module that is elsewhere, copies that are kept."""
+        tables = [table for table in self.tables if table is not None]
+        return Classes(*self._copies.of(tables, device))

@@ -8,7 +8,7 @@ from torch import Tensor
 from segpaste.augmentation.config.paste import SourceConfig
 from segpaste.augmentation.sources.crop_pool import is_bank
 from segpaste.augmentation.sources.placement import PlacementRequest, Sampled
-from segpaste.engine import Sources, engine_for
+from segpaste.engine import Classes, Sources, engine_for
 from segpaste.engine.records import SCALE_DEN
 from segpaste.types import FIELDS, Field, PaddedBatchedDenseSample, StagedCrops
 
@@ -51,18 +51,14 @@ class BankSource:
                 "BatchCopyPaste: expected config.panoptic because source.kind='bank' and the batch has semantic maps, "
                 "got None; give PanopticConfig(taxonomy=...), which says of which classes the crops' pixels become"
             )
-        source, usable = source_batch(staged, target, self.config), self._usable(staged, target, request)
-        extent = torch.empty_like(staged.boxes[..., :2])
-        extent[..., 1], extent[..., 0] = staged.crop_size
-        sources = Sources(
-            eligible=usable.view(-1, 1),
-            boxes=staged.boxes.view(-1, 1, 4),
-            labels=staged.class_ids.view(-1, 1),
-            extent=extent.view(-1, 2),
-            shrunk=self._shrunk(staged),
-        )
-        engine, rules = engine_for(target.device), request.rules(staged.crop_size)
-        return source, *engine.draw(request.targets, sources, request.tables, rules, "own")
+        source, engine = source_batch(staged, target, self.config), engine_for(target.device)
+        classes = Classes() if request.classes is None else request.classes.tables_on(target.device)
+        found = engine.survey(source, classes)
+        usable = found.eligible if request.classes is not None else found.eligible & (source.labels >= 0)
+        if target.depth is not None and self.config.without_depth == "skip":
+            usable = usable & self._has_depth(staged)
+        sources = Sources(usable, found.occupied, source.labels, found.extent, self._shrunk(staged))
+        return source, *engine.draw(request.targets, sources, request.tables, request.rules(staged.crop_size), "own")
 
     def _checked(self, staged: StagedCrops | None, target: PaddedBatchedDenseSample) -> StagedCrops:
         """Return the staged crops if they fit the target."""
@@ -84,16 +80,11 @@ class BankSource:
             )
         return staged
 
-    def _usable(self, staged: StagedCrops, target: PaddedBatchedDenseSample, request: PlacementRequest) -> Tensor:
-        """Return the crops that may be pasted, [B, K] bool."""
-        usable = (staged.boxes[..., 2:] > staged.boxes[..., :2]).all(-1) & (staged.class_ids >= 0)
-        if request.classes is not None:
-            usable = usable & request.classes.things(staged.class_ids)
-        if target.depth is not None and self.config.without_depth == "skip":
-            if staged.depth_valid is None:
-                return torch.zeros_like(usable)
-            usable = usable & (staged.depth_valid & staged.alphas).flatten(2).any(2)
-        return usable
+    def _has_depth(self, staged: StagedCrops) -> Tensor | bool:
+        """Return the crops whose object has depth, [B * K, 1] bool; False if none has."""
+        if staged.depth_valid is None:
+            return False
+        return (staged.depth_valid & staged.alphas).flatten(2).any(2).view(-1, 1)
 
     def _shrunk(self, staged: StagedCrops) -> Tensor | None:
         """Return the scales of the crops, [B * K] int64 over `SCALE_DEN`; None if scales are relative to the crop."""
@@ -130,7 +121,7 @@ def source_batch(
     own = {
         "images": images,
         "boxes": staged.boxes.view(-1, 1, 4).to(torch.float32),
-        "labels": torch.where(has_object, staged.class_ids.view(-1, 1), 0),
+        "labels": staged.class_ids.view(-1, 1) * has_object,
         "instance_valid": has_object,
         "instance_ids": has_object.to(torch.int32),
         "instance_masks": masks,
