@@ -84,10 +84,11 @@ class CountingMode(TorchDispatchMode):
             return _nothing_found(name, given[0])
         out = func(*args, **kwargs)
         made = [t for t in tree_leaves(out) if isinstance(t, Tensor)]
-        self._count(func, name, given, made, kwargs)
+        is_async = bool(kwargs.get("non_blocking", name == "copy_" and args[2:] == (True,)))
+        self._count(func, name, given, made, is_async=is_async)
         return out
 
-    def _count(self, func: Any, name: str, given: list[Tensor], made: list[Tensor], kwargs: dict[str, Any]) -> None:
+    def _count(self, func: Any, name: str, given: list[Tensor], made: list[Tensor], *, is_async: bool) -> None:
         if func.namespace == "prim" or func.is_view or name in ALLOCATIONS | METADATA:
             return
         if not (_on_device(given) or _on_device(made)) or not any(t.numel() for t in made):
@@ -96,12 +97,12 @@ class CountingMode(TorchDispatchMode):
         if not self.is_inside:
             self.found.outside[name] += 1
         if name in COPIES and not _all_on_device([*given[-1:], *made]):
-            is_async = bool(kwargs.get("non_blocking", False))
             if not _on_device(made):
                 self.found.waits[f"{name} to the host"] += 1
             else:
                 self.found.host[name] += 1
-                self.found.waits.update({f"{name} from the host": 0 if is_async else 1})
+                if not is_async:
+                    self.found.waits[f"{name} from the host"] += 1
         if name.startswith("index") and any(t.dtype == torch.bool for t in given[1:]):
             self.found.waits[f"{name} by a mask"] += 1
 

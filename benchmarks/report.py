@@ -127,7 +127,33 @@ def bandwidth(found: Found) -> str:
     return f"## The card\n\nA copy within its memory: {found['gb_per_second']:,.0f} GB/s, read and written."
 
 
+def launches(found: Found) -> str:
+    """What an eager forward asks of a CUDA device: each preset's largest numbers over its subsets of modalities."""
+    names = ("launches", "torch", "kernels", "outside", "waits", "host")
+    body = []
+    for preset in dict.fromkeys(row["preset"] for row in found["rows"]):
+        rows = [row for row in found["rows"] if row["preset"] == preset]
+        body.append([preset, str(len(rows)), *(_largest([_number(row[name]) for row in rows]) for name in names)])
+        body[-1].append(_largest([row["first"]["launches"] for row in rows]))
+    head = ["preset", "cases", "launches", "of torch", "own kernels", "outside of the engine", "waits", "host tensors"]
+    note = (
+        "Counted on fake tensors, without a card: the smallest and the largest number over all subsets of modalities, "
+        "with and without padding, out of place and in place, of the forwards after the first."
+    )
+    return f"## Launches of an eager forward\n\n{note}\n\n{table([*head, 'launches of the first'], body)}"
+
+
+def _number(value: int | Mapping[str, int]) -> int:
+    return value if isinstance(value, int) else sum(value.values())
+
+
+def _largest(numbers: Sequence[int]) -> str:
+    low, high = min(numbers), max(numbers)
+    return str(high) if low == high else f"{low}..{high}"
+
+
 SECTIONS: dict[str, Callable[[Found], str]] = {
+    "launches": launches,
     "bandwidth": bandwidth,
     "step": step,
     "growth": growth,
