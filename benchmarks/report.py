@@ -154,6 +154,20 @@ def device_steps(found: Found) -> str:
     return f"## A step on the device\n\n{text}\n\n{table(head, body)}{said}"
 
 
+def profiles(found: Found) -> str:
+    """A table for each batch and step, of the kernels that take at least a hundredth of its time."""
+    parts = ["## Launches and time by kernel\n\nOf one call, from the profiler, which slows the host down."]
+    for row in found["rows"]:
+        whole = f"{row['batch']}, {row['step']}: {row['launches']:.1f} launches, {row['microseconds']:,.0f} µs"
+        body = [
+            [f"{kernel['kernel']:.60}".replace("|", "/"), f"{kernel['launches']:.1f}", f"{kernel['microseconds']:,.1f}"]
+            for kernel in row["kernels"]
+            if kernel["microseconds"] * 100 >= row["microseconds"]
+        ]
+        parts.append(f"{whole}.\n\n{table(['kernel', 'launches', 'µs'], body)}")
+    return "\n\n".join(parts)
+
+
 def _over(of: timing.Summary | None, to: timing.Summary | None) -> str:
     return "–" if of is None or to is None else _times(of, to)
 
@@ -187,6 +201,7 @@ SECTIONS: dict[str, Callable[[Found], str]] = {
     "launches": launches,
     "bandwidth": bandwidth,
     "device_steps": device_steps,
+    "profiles": profiles,
     "step": step,
     "growth": growth,
     "memory": memory,

@@ -18,8 +18,9 @@ from segpaste.cli import bench, main
 from segpaste.cli._errors import CommandError
 
 PROGRAMS = bench.load_programs()
-peers, plan, plots, report, suite, timing = (
-    importlib.import_module(f"{PROGRAMS}.{name}") for name in ("peers", "plan", "plots", "report", "suite", "timing")
+peers, plan, plots, profiles, report, suite, timing = (
+    importlib.import_module(f"{PROGRAMS}.{name}")
+    for name in ("peers", "plan", "plots", "profiles", "report", "suite", "timing")
 )
 
 SOURCE = Path(__file__).parents[2] / "src"
@@ -308,6 +309,14 @@ class TestReport:
     def test_the_card(self) -> None:
         text = report.bandwidth({"gb_per_second": 2000.4, "fill_gb_per_second": 2500.0})
         assert "2,000 GB/s, read and written. A fill: 2,500 GB/s, written." in text
+
+    def test_profiles(self) -> None:
+        work = [profiles.Work("copy", 1.0), profiles.Work("render", 200.0), profiles.Work("render", 300.0)]
+        row = {"batch": "one", "step": "segpaste", **profiles.by_kernel(work, 2)}
+        text = report.profiles({"rows": [row]})
+        assert "one, segpaste: 1.5 launches, 250 µs." in text
+        assert cells(text, "render") == ["1.0", "250.0"]
+        assert "| copy |" not in text
 
     def test_launches(self) -> None:
         def row(preset: str, **counts: int) -> dict[str, Any]:
