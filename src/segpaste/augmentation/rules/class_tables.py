@@ -6,28 +6,24 @@ import torch
 from torch import Tensor
 
 from segpaste.augmentation.config.paste import PanopticConfig
-from segpaste.augmentation.rules.device_copies import DeviceCopies
+from segpaste.augmentation.rules.tables import TableModule
 from segpaste.engine import Classes
 
 
-class ClassTables(torch.nn.Module):
-    """Things, stuff and priorities of a taxonomy as look-up tables, buffers that move with the module."""
+class ClassTables(TableModule):
+    """Things, stuff and priorities of a taxonomy as look-up tables, which move with the module."""
 
-    is_thing: Tensor
-    is_stuff: Tensor
-    class_rank: Tensor
+    table_names = "is_thing", "is_stuff", "class_rank"
 
     def __init__(self, config: PanopticConfig) -> None:
         super().__init__()
         classes = config.taxonomy.classes
         self.num_classes = max(classes) + 1
-        for kind in ("thing", "stuff"):
-            table = torch.tensor([classes.get(c) == kind for c in range(self.num_classes)])
-            self.register_buffer(f"is_{kind}", table, persistent=False)
+        kinds = [classes.get(c) for c in range(self.num_classes)]
+        self.is_thing, self.is_stuff = (torch.tensor([k == kind for k in kinds]) for kind in ("thing", "stuff"))
         priority = config.contact_priority
         ranks = [priority.get(c, 0) for c in range(self.num_classes)] if any(priority.values()) else []
-        self.register_buffer("class_rank", torch.tensor(ranks, dtype=torch.int16), persistent=False)
-        self._copies = DeviceCopies()
+        self.class_rank = torch.tensor(ranks, dtype=torch.int16)
 
     def things(self, labels: Tensor) -> Tensor:
         """Return whether each label is a thing class, bool; labels outside the taxonomy are not."""

@@ -1,12 +1,34 @@
-"""Copies of a module's tables on the devices of its batches, for a module that was not moved there."""
+"""Tables of a module: they move with it, and to the devices of its batches if it was not moved there."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Self
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+
+
+class TableModule(nn.Module):
+    """Module with tables that move with it and are no buffers.
+
+    Buffers of a model are broadcast by DistributedDataParallel before every step; tables are alike on all ranks anyway.
+
+    Attributes:
+        table_names: attributes that hold the tables.
+    """
+
+    table_names: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._copies = DeviceCopies()
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        for name in self.table_names:
+            setattr(self, name, fn(getattr(self, name)))
+        return self
 
 
 class DeviceCopies:
