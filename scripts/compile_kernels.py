@@ -20,7 +20,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -34,8 +34,11 @@ sys.path[:0] = [str(TESTS), str(TESTS / "engine")]
 
 import cuda_compiles  # noqa: E402
 
-from samples import OPTIONAL, make_batch  # noqa: E402
-from segpaste.types import Modality  # noqa: E402
+from samples import OPTIONAL, SCHEMA, make_batch  # noqa: E402
+from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, PanopticConfig, SourceConfig  # noqa: E402
+from segpaste.engine import reference  # noqa: E402
+from segpaste.engine import triton as backend  # noqa: E402
+from segpaste.types import Modality, StagedCrops  # noqa: E402
 
 CARDS = (80, 90, 100)
 MOST_REGISTERS, MOST_SPILLED, MOST_SHARED = 128, 0, 48 * 1024
@@ -81,13 +84,38 @@ class Compiled:
 
 
 def every_launch() -> Iterator[tuple[Any, Any]]:
-    """Yield the launches of the tests, then all dtypes in all layouts, with all modalities and with instances alone."""
+    """Yield the launches of the tests, then all dtypes in all layouts, and crops of a bank on all dtypes."""
     yield from _FROM_TESTS()
     for modalities in (set(OPTIONAL), {Modality.INSTANCE}):
         for dtype in DTYPES:
             for layout in LAYOUTS.values():
                 batch = make_batch(2, size=(16, 32), max_instances=8, modalities=modalities, image_dtype=dtype)
                 yield cuda_compiles.module(2), layout(batch)
+    for dtype in DTYPES:
+        for modalities in (set(OPTIONAL), {Modality.INSTANCE}):
+            yield of_a_bank(), make_batch(2, max_instances=8, modalities=modalities, image_dtype=dtype)
+
+
+def of_a_bank() -> Callable[[Any], Any]:
+    """Return a call that pastes staged crops, with depth where the batch has some."""
+    source = SourceConfig(kind="bank", crops_per_target=3, value_range=1.0)
+    rules = PanopticConfig.model_validate({"taxonomy": SCHEMA})
+    paste = BatchCopyPaste(BatchCopyPasteConfig(source=source, panoptic=rules))
+
+    def call(batch: Any) -> Any:
+        shape, plane = (batch.batch_size, 3), (batch.batch_size, 3, 1, 8, 8)
+        crops = StagedCrops(
+            images=torch.zeros(*shape, 3, 8, 8, dtype=torch.uint8),
+            alphas=torch.ones(plane, dtype=torch.bool),
+            class_ids=torch.ones(shape, dtype=torch.int64),
+            boxes=torch.tensor([0, 0, 8, 8]).expand(*shape, 4).contiguous(),
+            crop_idx=torch.zeros(shape, dtype=torch.int64),
+            depth=None if batch.depth is None else torch.ones(plane),
+            depth_valid=None if batch.depth is None else torch.ones(plane, dtype=torch.bool),
+        )
+        return paste(batch, staged=crops)
+
+    return call
 
 
 _FROM_TESTS = cuda_compiles.launches
@@ -112,6 +140,8 @@ def compile_all(cards: Iterable[int], every: int = 1) -> tuple[list[Compiled], l
         return made
 
     triton.JITFunction.run = run
+    stage = backend.stage_crops
+    backend.stage_crops = lambda *given: [f(*given) for f in (stage, reference.stage_crops)][1]  # nothing is launched
     triton.knobs.nvidia.dump_ptxas_log = True
     cuda_compiles.launches = partial(_every, every)
     lines = io.StringIO()

@@ -23,9 +23,8 @@ device_operations, launches = (
 MOST_LAUNCHES, MOST_WAITS, MOST_HOST_TENSORS = 1040, 1, 1
 """Ceilings of a forward after the first, with any preset and any subset of modalities."""
 
-OUTSIDE = {"classmix": 2, "depth_aware": 3, "xpaste": 9}
-"""Launches that no engine function asks for, where there are any: classes that are present, depth without instances,
-crops of a bank."""
+OUTSIDE = {"classmix": 2, "depth_aware": 3}
+"""Launches that no engine function asks for, where there are any: classes that are present, depth without instances."""
 
 LARGEST = {case.preset: case for case in launches.cases(quick=True)}
 CPU = torch.device("cpu")

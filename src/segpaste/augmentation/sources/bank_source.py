@@ -8,9 +8,10 @@ from torch import Tensor
 from segpaste.augmentation.config.paste import SourceConfig
 from segpaste.augmentation.sources.crop_pool import is_bank
 from segpaste.augmentation.sources.placement import PlacementRequest, Sampled
-from segpaste.engine import Classes, Sources, engine_for
+from segpaste.engine import Classes, CropRows, Crops, Sources, engine_for
 from segpaste.engine.records import SCALE_DEN
 from segpaste.types import FIELDS, Field, PaddedBatchedDenseSample, StagedCrops
+from segpaste.types.check import not_none
 
 
 class BankSource:
@@ -51,14 +52,15 @@ class BankSource:
                 "BatchCopyPaste: expected config.panoptic because source.kind='bank' and the batch has semantic maps, "
                 "got None; give PanopticConfig(taxonomy=...), which says of which classes the crops' pixels become"
             )
-        source, engine = source_batch(staged, target, self.config), engine_for(target.device)
+        needs_depth = target.depth is not None and self.config.without_depth == "skip"
         classes = Classes() if request.classes is None else request.classes.tables_on(target.device)
-        found = engine.survey(source, classes)
-        usable = found.eligible if request.classes is not None else found.eligible & (source.labels >= 0)
-        if target.depth is not None and self.config.without_depth == "skip":
-            usable = usable & self._has_depth(staged)
-        sources = Sources(usable, found.occupied, source.labels, found.extent, self._shrunk(staged))
-        return source, *engine.draw(request.targets, sources, request.tables, request.rules(staged.crop_size), "own")
+        rows = crop_rows(staged, target, self.config, classes, needs_depth=needs_depth)
+        usable = rows.eligible & False if needs_depth and staged.depth_valid is None else rows.eligible
+        boxes, labels = staged.boxes.view(-1, 1, 4), staged.class_ids.view(-1, 1)
+        sources = Sources(usable, boxes, labels, rows.extent, self._shrunk(staged))
+        engine, rules = engine_for(target.device), request.rules(staged.crop_size)
+        drawn = engine.draw(request.targets, sources, request.tables, rules, "own")
+        return _batch_of(rows, staged, target), *drawn
 
     def _checked(self, staged: StagedCrops | None, target: PaddedBatchedDenseSample) -> StagedCrops:
         """Return the staged crops if they fit the target."""
@@ -80,12 +82,6 @@ class BankSource:
             )
         return staged
 
-    def _has_depth(self, staged: StagedCrops) -> Tensor | bool:
-        """Return the crops whose object has depth, [B * K, 1] bool; False if none has."""
-        if staged.depth_valid is None:
-            return False
-        return (staged.depth_valid & staged.alphas).flatten(2).any(2).view(-1, 1)
-
     def _shrunk(self, staged: StagedCrops) -> Tensor | None:
         """Return the scales of the crops, [B * K] int64 over `SCALE_DEN`; None if scales are relative to the crop."""
         if self.config.relative_to == "crop":
@@ -102,29 +98,59 @@ def source_batch(
     staged: StagedCrops, target: PaddedBatchedDenseSample, config: SourceConfig
 ) -> PaddedBatchedDenseSample:
     """Convert staged crops to a batch of B * K rows with one instance slot, and images of the target's dtype."""
-    images, masks = staged.images.flatten(0, 1), staged.alphas.flatten(0, 1)
-    if target.images.dtype != torch.uint8:
-        if config.value_range is None:
+    return _batch_of(crop_rows(staged, target, config, Classes(), needs_depth=False), staged, target)
+
+
+def crop_rows(
+    staged: StagedCrops,
+    target: PaddedBatchedDenseSample,
+    config: SourceConfig,
+    classes: Classes,
+    *,
+    needs_depth: bool,
+) -> CropRows:
+    """Convert staged crops to rows with images of the target's dtype, and find those that may be pasted.
+
+    Args:
+        staged: B x K crops.
+        target: batch that they are pasted into.
+        config: with the value of white in images of floats.
+        classes: the taxonomy.
+        needs_depth: leave out crops without depth, where the crops have any.
+
+    Raises:
+        ValueError: ``config.value_range`` is missing, or does not fit the dtype of the images.
+    """
+    dtype, white = target.images.dtype, config.value_range
+    if dtype != torch.uint8:
+        if white is None:
             raise ValueError(
-                f"BatchCopyPaste: expected source.value_range, the value of white in {target.images.dtype} images, for "
-                "the crops of a bank are uint8, got None; set it to 1 or 255"
+                f"BatchCopyPaste: expected source.value_range, the value of white in {dtype} images, for the crops of "
+                "a bank are uint8, got None; set it to 1 or 255"
             )
-        fits = torch.finfo(target.images.dtype)
-        if not fits.tiny <= config.value_range <= fits.max:
+        fits = torch.finfo(dtype)
+        if not fits.tiny <= white <= fits.max:
             raise ValueError(
                 f"BatchCopyPaste: expected source.value_range from {fits.tiny:.4g} to {fits.max:.4g}, for the images "
-                f"are {target.images.dtype}, got {config.value_range:.4g}; set it to 1 or 255, or give float32 images"
+                f"are {dtype}, got {white:.4g}; set it to 1 or 255, or give float32 images"
             )
-        images = (images.to(torch.float32) * (config.value_range / 255)).to(target.images.dtype)
+    depth_valid = staged.depth_valid if needs_depth else None
+    flat = [None if t is None else t.flatten(0, 1) for t in (staged.images, staged.alphas, staged.boxes, depth_valid)]
+    images, alphas, boxes, depth_valid = flat
+    crops = Crops(not_none(images), not_none(alphas), not_none(boxes), staged.class_ids.flatten(), depth_valid)
+    return engine_for(target.device).stage_crops(crops, classes, dtype, (white or 255.0) / 255)
+
+
+def _batch_of(rows: CropRows, staged: StagedCrops, target: PaddedBatchedDenseSample) -> PaddedBatchedDenseSample:
+    """Return rows of crops as a batch, with what the crops have of the target's other fields."""
     others = {f.batched_name: _carried(f, staged, target) for f in FIELDS}
-    has_object = (staged.boxes[..., 2:] > staged.boxes[..., :2]).all(-1).view(-1, 1)
     own = {
-        "images": images,
-        "boxes": staged.boxes.view(-1, 1, 4).to(torch.float32),
-        "labels": staged.class_ids.view(-1, 1) * has_object,
-        "instance_valid": has_object,
-        "instance_ids": has_object.to(torch.int32),
-        "instance_masks": masks,
+        "images": rows.images,
+        "boxes": rows.boxes,
+        "labels": rows.labels,
+        "instance_valid": rows.instance_valid,
+        "instance_ids": rows.instance_ids,
+        "instance_masks": staged.alphas.flatten(0, 1),
         "metric_depth": staged.metric_depth and others["depth"] is not None,
         "keypoint_schema": None if others["keypoints"] is None else staged.keypoint_schema,
     }

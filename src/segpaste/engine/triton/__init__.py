@@ -10,8 +10,9 @@ from segpaste.engine import reference
 from segpaste.engine.records import Outcome, Placement, Scene
 from segpaste.engine.reference import choose_rows, draw, draw_classes, survey
 from segpaste.engine.triton import pixels
+from segpaste.engine.triton.crops import stage_crops
 
-__all__ = ["choose_rows", "compose", "draw", "draw_classes", "survey"]
+__all__ = ["choose_rows", "compose", "draw", "draw_classes", "stage_crops", "survey"]
 
 
 def compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: bool) -> Outcome:
