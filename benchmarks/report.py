@@ -182,8 +182,8 @@ def launches(found: Found) -> str:
         body[-1].append(_largest([row["first"]["launches"] for row in rows]))
     head = ["preset", "cases", "launches", "of torch", "own kernels", "outside of the engine", "waits", "host tensors"]
     note = (
-        "Counted on fake tensors, without a card: the smallest and the largest number over all subsets of modalities, "
-        "with and without padding, out of place and in place, of the forwards after the first."
+        "Counted on fake tensors, without a card: the smallest and the largest number over the counted cases (subsets "
+        "of modalities, with and without padding, out of place and in place), of forwards after the first."
     )
     return f"## Launches of an eager forward\n\n{note}\n\n{table([*head, 'launches of the first'], body)}"
 
