@@ -27,11 +27,12 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
 
 @pytest.mark.slow
 @pytest.mark.first
-@pytest.mark.parametrize("checks", ["cuda_checks.py", "draws_checks.py"])
-def test_they_agree_with_the_reference(checks: str) -> None:
-    """All checks of a file: compiled where there is a CUDA device, else in Triton's interpreter."""
+@pytest.mark.parametrize("names", [("cuda_checks.py", "crop_checks.py"), ("draws_checks.py",)], ids="+".join)
+def test_they_agree_with_the_reference(names: tuple[str, ...]) -> None:
+    """All checks of some files: compiled where there is a CUDA device, else in Triton's interpreter."""
     mode = {} if torch.cuda.is_available() else {"TRITON_INTERPRET": "1"}
-    done = run("-m", "pytest", "-q", "-p", "no:cacheprovider", str(HERE / checks), PYTEST_ADDOPTS="", **mode)
+    checks = [str(HERE / name) for name in names]
+    done = run("-m", "pytest", "-q", "-p", "no:cacheprovider", *checks, PYTEST_ADDOPTS="", **mode)
     assert done.returncode == 0, done.stdout + done.stderr
     assert " passed" in done.stdout
 

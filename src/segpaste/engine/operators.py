@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from segpaste.engine.crop_operators import stage_crops
 from segpaste.engine.planes import ROWS, empty_plane, present_planes, written_fields
 from segpaste.engine.records import (
     Classes,
@@ -35,6 +36,8 @@ from segpaste.types import FIELDS, PaddedBatchedDenseSample
 
 Tensors = list[Tensor]
 Optionals = list[Tensor | None]
+
+__all__ = ["choose_rows", "compose", "draw", "draw_classes", "stage_crops", "survey"]
 
 _NAMES = tuple(field.batched_name for field in FIELDS)
 _MAPS = ("source_idx", "layer_valid", "scale_num", "scale_den", "translate", "hflip", "carried")

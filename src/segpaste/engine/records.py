@@ -63,7 +63,7 @@ class Classes(NamedTuple):
 
 
 class DrawTables(NamedTuple):
-    """Parameters of the draws that may change between steps: the buffers of `segpaste.augmentation.Schedule`.
+    """Parameters of the draws that may change between steps: the tensors of `segpaste.augmentation.Schedule`.
 
     Attributes:
         limits: [4] int64, the probability of pasting in units of 2**-32, the smallest and the largest number of slots,

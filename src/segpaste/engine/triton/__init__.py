@@ -9,11 +9,12 @@ from __future__ import annotations
 from segpaste.engine import reference
 from segpaste.engine.records import Outcome, Placement, Scene
 from segpaste.engine.triton import pixels
+from segpaste.engine.triton.crops import stage_crops
 from segpaste.engine.triton.draws.classes import draw_classes
 from segpaste.engine.triton.draws.draw import choose_rows, draw
 from segpaste.engine.triton.draws.survey import survey
 
-__all__ = ["choose_rows", "compose", "draw", "draw_classes", "survey"]
+__all__ = ["choose_rows", "compose", "draw", "draw_classes", "stage_crops", "survey"]
 
 
 def compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: bool) -> Outcome:
