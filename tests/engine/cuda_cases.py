@@ -15,6 +15,7 @@ from segpaste.augmentation.sources.placement import Placement
 from segpaste.engine import Scene
 from segpaste.engine.reference import stages
 from segpaste.engine.triton import pixels
+from segpaste.engine.triton.pixels import rendering
 from segpaste.types import Modality, PaddedBatchedDenseSample
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -29,9 +30,15 @@ MAPLESS = set(OPTIONAL) - {Modality.PANOPTIC}
 
 
 def set_tiles(monkeypatch: pytest.MonkeyPatch, tile: tuple[int, int], parts: int) -> None:
-    sizes = {"TILE": tile, "MASK_TILE": (16, 8), "PARTS": parts, "STRETCH": 64, "BINS": 8, "SLOT_BLOCK": 8}
+    """Set the sizes of tiles; the stretches of flat planes are small where the tiles are."""
+    rows, cols = tile
+    sizes = {"TILE": tile, "PARTS": parts, "STRETCH": 64, "BINS": 8, "SLOT_BLOCK": 8}
     for name, value in sizes.items():
         monkeypatch.setattr(pixels, name, value)
+    chunk = 4 * rows * cols
+    sizes = {"TILE": tile, "BOX_TILE": tile, "MASK_CHUNK": chunk, "COPY_CHUNK": chunk, "PAIR_CHUNK": chunk // 8}
+    for name, value in sizes.items():
+        monkeypatch.setattr(rendering, name, value)
 
 
 def patch_once_a_launch(monkeypatch: pytest.MonkeyPatch) -> None:
