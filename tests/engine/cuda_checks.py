@@ -291,6 +291,76 @@ class TestForeignSource:
         agreed(batch, module(Elsewhere(source)))
 
 
+class TestInPlace:
+    """A batch that is its own source, unless a case says otherwise; see `test_in_place` for what else must hold."""
+
+    @pytest.mark.parametrize(
+        ("modalities", "options"),
+        [
+            (set(OPTIONAL), {}),
+            (set(OPTIONAL), {"stuff_policy": "ignore", "tau_stuff_px": 1000}),
+            (MAPLESS, {}),
+            ({Modality.INSTANCE}, {}),
+        ],
+        ids=["all", "ignore", "no maps", "instances"],
+    )
+    def test_equals_out_of_place(self, modalities: set[Modality], options: dict[str, Any]) -> None:
+        """Rows are each other's sources, masks overlap where they may, and many instances lose their row."""
+        batch = small_batch(modalities=modalities, max_instances=6, seed=1)
+        if Modality.PANOPTIC not in modalities:
+            batch = with_overlaps(batch)
+        report = agreed_in_place(batch, losing_rows(panoptic=options, scale_range=(0.8, 1.3)))
+        refilled = (report.slot_layer >= 0) & batch.instance_valid
+        assert refilled.any()
+
+    def test_borders_of_tiles(self, small_tiles: None) -> None:
+        batch = small_batch(image_dtype=torch.bfloat16, max_instances=6, padding=(2, 1))
+        batch = replace(batch, images=batch.images.contiguous(memory_format=torch.channels_last))
+        agreed_in_place(batch, losing_rows(scale_range=(0.8, 1.3)))
+
+    def test_sources_of_other_memory(self) -> None:
+        """Another batch, classes of this one, and views of it."""
+        batch, other = small_batch(max_instances=8), small_batch(seed=5)
+        agreed_in_place(batch, module(Elsewhere(other)))
+        agreed_in_place(batch, module(Elsewhere(batch.map_tensors(lambda t: t[:1]))))
+
+    def test_depth_that_is_no_number(self) -> None:
+        batch = small_batch(max_instances=8, modalities={Modality.INSTANCE, Modality.DEPTH})
+        depth = batch.depth.clone()
+        depth[:, :, ::5, ::3] = float("nan")
+        agreed_in_place(replace(batch, depth=depth), module())
+
+    def test_boxes_one_pixel_short(self) -> None:
+        """Such a batch breaks the contract; slots that lose their instance are empty all the same."""
+        batch = small_batch(modalities={Modality.INSTANCE})
+        short = batch.boxes - torch.tensor([0.0, 0, 1, 1], device=DEVICE) * batch.instance_valid[..., None]
+        with use_backend("triton"):
+            out = BatchCopyPaste(losing_rows().config, inplace=True)(replace(batch.clone(), boxes=short))
+        assert not out.instance_masks[~out.instance_valid].any()
+
+
+def losing_rows(**options: Any) -> BatchCopyPaste:
+    """Instances lose their row with their first pixel."""
+    return BatchCopyPaste(module(**options).config.model_copy(update={"min_residual_area_frac": 1.0}))
+
+
+def agreed_in_place(batch: PaddedBatchedDenseSample, paste: BatchCopyPaste) -> Any:
+    """The report of a paste in place, which agrees with the reference's out of place; something was pasted."""
+    own = batch.map_tensors(lambda t: t.detach().clone(memory_format=torch.preserve_format))
+    source = paste.source
+    with use_backend("reference"):
+        expected = paste(batch, return_report=True)
+    if isinstance(source, Elsewhere) and source.other.images.data_ptr() == batch.images.data_ptr():
+        source = Elsewhere(own.map_tensors(lambda t: t[:1]))
+    with use_backend("triton"):
+        out, report = BatchCopyPaste(paste.config, source, inplace=True)(own, return_report=True)
+    assert int(expected[1].num_placed.sum()) > 0
+    for name in PLANES:
+        assert getattr(out, name) is None or getattr(out, name).data_ptr() == getattr(own, name).data_ptr()
+    assert_backends_agree((out, report), expected)
+    return report
+
+
 class TestDevice:
     def test_a_cuda_device_takes_these_kernels(self) -> None:
         assert engine_for(torch.device("cuda")) is triton

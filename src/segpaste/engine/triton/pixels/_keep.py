@@ -28,7 +28,8 @@ def keep(
     num_labels,
     num_depths,
     IMAGE_CHUNK: tl.constexpr,
-    PAIR_CHUNK: tl.constexpr,
+    LABEL_CHUNK: tl.constexpr,
+    DEPTH_CHUNK: tl.constexpr,
     CLASSES: tl.constexpr,
     SLOTS: tl.constexpr,
 ):
@@ -43,7 +44,8 @@ def keep(
         num_values: values of all images.
         num_images, num_labels, num_depths: programs of each kind.
         IMAGE_CHUNK: values of a stretch of the images.
-        PAIR_CHUNK: values of a stretch of any other plane.
+        LABEL_CHUNK: values of a stretch of the labels.
+        DEPTH_CHUNK: values of a stretch of any other plane.
         CLASSES: a power of two, at least ``num_classes``; 0 where no class may be ignored.
         SLOTS: a power of two, at least the slots of the target.
     """
@@ -52,7 +54,7 @@ def keep(
         _copy(out.images, target.images, chunk.to(tl.int64) * IMAGE_CHUNK, num_values, IMAGE_CHUNK)
     elif chunk < num_images + num_labels:
         if out.semantic is not None:
-            first = (chunk - num_images).to(tl.int64) * PAIR_CHUNK
+            first = (chunk - num_images).to(tl.int64) * LABEL_CHUNK
             if CLASSES > 0 or out.panoptic is not None:
                 _keep_labels(
                     out,
@@ -63,22 +65,22 @@ def keep(
                     ignore_index,
                     first,
                     num_pixels,
-                    PAIR_CHUNK,
+                    LABEL_CHUNK,
                     CLASSES,
                     SLOTS,
                 )
             else:
-                _copy(out.semantic, target.semantic, first, num_pixels, PAIR_CHUNK)
+                _copy(out.semantic, target.semantic, first, num_pixels, LABEL_CHUNK)
     elif chunk < num_images + num_labels + num_depths:
         if out.depth is not None:
-            first = (chunk - num_images - num_labels).to(tl.int64) * PAIR_CHUNK
-            if first + PAIR_CHUNK <= num_pixels:
-                _keep_depth(out, target, first, num_pixels, PAIR_CHUNK, True)
+            first = (chunk - num_images - num_labels).to(tl.int64) * DEPTH_CHUNK
+            if first + DEPTH_CHUNK <= num_pixels:
+                _keep_depth(out, target, first, num_pixels, DEPTH_CHUNK, True)
             else:
-                _keep_depth(out, target, first, num_pixels, PAIR_CHUNK, False)
+                _keep_depth(out, target, first, num_pixels, DEPTH_CHUNK, False)
     elif out.normals is not None:
-        first = (chunk - num_images - num_labels - num_depths).to(tl.int64) * PAIR_CHUNK
-        _copy(out.normals, target.normals, first, num_pixels * 3, PAIR_CHUNK)
+        first = (chunk - num_images - num_labels - num_depths).to(tl.int64) * DEPTH_CHUNK
+        _copy(out.normals, target.normals, first, num_pixels * 3, DEPTH_CHUNK)
 
 
 @triton.jit
@@ -144,7 +146,7 @@ def _keep_labels(
     else:
         for b in range(first_image, end_image):
             _keep_marked(
-                out, target, plan, slots, num_classes, ignore_index, b.to(tl.int64), first, CHUNK, CLASSES, SLOTS
+                out, target, plan, slots, num_classes, ignore_index, tl.cast(b, tl.int64), first, CHUNK, CLASSES, SLOTS
             )
 
 
@@ -193,9 +195,9 @@ def _orphans(target, plan, slots, b, start, place, there, CHUNK: tl.constexpr, S
     number = tl.where(wanted, number, target.num_slots)
     k = next_of(number, -1, target.num_slots)
     while k < target.num_slots:
-        box = plan.target_box + (b * target.num_slots + k) * 4
-        inside = there & (cols >= tl.load(box)) & (cols < tl.load(box + 2))
-        inside &= (rows >= tl.load(box + 1)) & (rows < tl.load(box + 3))
+        edge = plan.target_box + (b * target.num_slots + k) * 4
+        inside = there & (cols >= tl.load(edge)) & (cols < tl.load(edge + 2))
+        inside &= (rows >= tl.load(edge + 1)) & (rows < tl.load(edge + 3))
         mask = target.masks + (b * target.num_slots + k) * target.size
         orphan |= tl.load(mask + place, mask=inside, other=0) != 0
         k = next_of(number, k, target.num_slots)

@@ -149,12 +149,12 @@ def _paste_masks(
     number = tl.where(held, number, target.num_slots)
     k = next_of(number, -1, target.num_slots)
     while k < target.num_slots:
-        pasted = tl.load(slots.paste_slot + b * num_listed + k)
-        inside = shown & in_box(plan.paste_box, box + pasted, rows, cols)
+        held_slot = tl.load(slots.paste_slot + b * num_listed + k)
+        inside = shown & in_box(plan.paste_box, box + held_slot, rows, cols)
         if IS_EXCLUSIVE:
-            inside &= tl.load(owner + b * target.size + place, mask=inside, other=-1) == pasted
+            inside &= tl.load(owner + b * target.size + place, mask=inside, other=-1) == held_slot
         else:
-            mask = source.masks + (row * source.num_slots + pasted) * source.size
+            mask = source.masks + (row * source.num_slots + held_slot) * source.size
             inside &= (tl.load(mask + nearest, mask=inside, other=0) & 1) != 0
         slot = b * target.num_slots + k
         to = target.masks + slot * target.size + place

@@ -15,20 +15,28 @@ from segpaste.engine.triton.pixels import _keep, _masks, _paste, _write
 from segpaste.engine.triton.pixels.arguments import PlaneArguments, plan_arguments, plane_arguments
 from segpaste.types.check import not_none
 
-TILE = (8, 128)
-"""Rows and columns of a tile of pixels: a row of bytes fills a cache line."""
+TILE = (8, 64)
+"""Rows and columns of a tile of pixels, 2 for each of 256 threads: with 4 the taps of depth and normals need more than
+`MAX_REGISTERS`.
+"""
+
+MAX_REGISTERS = 128
+"""Registers of a thread, so that two programs fit on a multiprocessor; none is spilled."""
 
 MASK_CHUNK = 1 << 14
 """Bytes of masks that one program fills, 8 stores of 16 bytes for each of 128 threads."""
 
-BOX_TILE = (16, 128)
+BOX_TILE = (8, 64)
 """Rows and columns of the tiles of a box that it then writes."""
 
 COPY_CHUNK = 1 << 14
 """Bytes of a plane that one program copies."""
 
-PAIR_CHUNK = 1 << 11
-"""Pixels of which one program copies two planes: classes and ids, or depth and its validity."""
+LABEL_CHUNK = 1 << 10
+"""Pixels of which one program copies classes and ids."""
+
+DEPTH_CHUNK = 1 << 12
+"""Pixels of which one program copies depth and its validity, 16 bytes of them for each of 256 threads."""
 
 
 def render(
@@ -111,11 +119,12 @@ def _keep_pixels(scene: Scene, given: _Arguments, out: PlaneArguments) -> None:
     if not _is_dense(images):  # strides of all kinds are torch's
         not_none(out.images).copy_(images)
         num_images = 0
-    pairs, normals = -(-num_pixels // PAIR_CHUNK), -(-3 * num_pixels // PAIR_CHUNK)
-    num_labels, num_depths = (0 if plane is None else pairs for plane in (out.semantic, out.depth))
+    num_labels = 0 if out.semantic is None else -(-num_pixels // LABEL_CHUNK)
+    num_depths = 0 if out.depth is None else -(-num_pixels // DEPTH_CHUNK)
+    num_normals = 0 if out.normals is None else -(-3 * num_pixels // DEPTH_CHUNK)
     launch(
         _keep.keep,
-        num_images + num_labels + num_depths + (0 if out.normals is None else normals),
+        num_images + num_labels + num_depths + num_normals,
         out,
         given.target,
         given.plan,
@@ -128,9 +137,11 @@ def _keep_pixels(scene: Scene, given: _Arguments, out: PlaneArguments) -> None:
         num_labels,
         num_depths,
         IMAGE_CHUNK=image_chunk,
-        PAIR_CHUNK=PAIR_CHUNK,
+        LABEL_CHUNK=LABEL_CHUNK,
+        DEPTH_CHUNK=DEPTH_CHUNK,
         CLASSES=given.class_block,
         SLOTS=given.slot_block,
+        num_warps=8,
     )
 
 
@@ -158,6 +169,7 @@ def _paste_pixels(given: _Arguments, out: PlaneArguments, num_slots: int) -> Non
         SLOTS=power_of_two(num_slots) if num_slots else 0,
         IS_EXCLUSIVE=given.mask_owner is not None,
         num_warps=8,
+        maxnreg=MAX_REGISTERS,
     )
 
 
