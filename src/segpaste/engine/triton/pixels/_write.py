@@ -44,7 +44,7 @@ def write(
     here = b * target.size + pixel_offsets(rows, cols, width)
     seen = tl.load(layer + here, mask=there, other=-1)
     shown, kept = seen >= 0, there & (seen < 0)
-    orphan = _clear_dropped(target, plan, slots, b, rows, cols, there, SLOTS) & kept
+    orphan = kept & _clear_dropped(target, plan, slots, b, rows, cols, there, SLOTS)
     if tl.max(shown.to(tl.int32)) != 0:
         _clear_survivors(target, plan, slots, b, top, left, shown, ROWS, COLS, SLOTS)
         if held is not None:
@@ -68,9 +68,10 @@ def write(
 
 @triton.jit
 def _clear_dropped(target, plan, slots, b, rows, cols, there, SLOTS: tl.constexpr):
-    """Write what `paste` left in the second bit of slots that lost their instance, and return that instance's pixels.
+    """Write what `paste` left in the second bit of slots that lost their instance, and return their pixels.
 
-    A byte that is 0 stays. Whole planes are looked at, also outside of boxes: an empty slot is empty.
+    Those that are not pasted were the instance's. A byte that is 0 stays. Whole planes are looked at, also outside of
+    boxes: an empty slot is empty.
     """
     number, first = tl.arange(0, SLOTS), b * target.num_slots
     asked = number < target.num_slots
@@ -82,7 +83,7 @@ def _clear_dropped(target, plan, slots, b, rows, cols, there, SLOTS: tl.constexp
         to = target.masks + (first + k) * target.size + pixel_offsets(rows, cols, target.width)
         before = tl.load(to, mask=there, other=0)
         tl.store(to, before >> 1, mask=before != 0)
-        orphan |= ((before & 1) != 0) & in_box(plan.target_box, first + k, rows, cols)
+        orphan |= (before != 0) & in_box(plan.target_box, first + k, rows, cols)
         k = next_of(number, k, target.num_slots)
     return orphan
 
