@@ -36,7 +36,7 @@ def set_tiles(monkeypatch: pytest.MonkeyPatch, tile: tuple[int, int], parts: int
     for name, value in sizes.items():
         monkeypatch.setattr(pixels, name, value)
     chunk = 4 * rows * cols
-    sizes = {"TILE": tile, "BOX_TILE": tile, "MASK_CHUNK": chunk, "COPY_CHUNK": chunk}
+    sizes = {"TILE": tile, "SURFACE_TILE": tile, "BOX_TILE": tile, "MASK_CHUNK": chunk, "COPY_CHUNK": chunk}
     sizes |= {"LABEL_CHUNK": chunk // 8, "DEPTH_CHUNK": chunk // 4}
     for name, value in sizes.items():
         monkeypatch.setattr(rendering, name, value)

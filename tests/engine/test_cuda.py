@@ -36,9 +36,9 @@ def test_they_agree_with_the_reference() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("version", "cards"), [(OLDEST_TRITON, ("90:0:1",)), (None, ("75:0:2", "90:1:2"))])
+@pytest.mark.parametrize(("version", "cards"), [(OLDEST_TRITON, ("90:0:1",)), (None, ("80:0:2", "90:1:2"))])
 def test_they_compile_without_a_device(version: str | None, cards: tuple[str, ...], tmp_path: Path) -> None:
-    """And round every product and quotient, for the last bit of a depth decides who is seen.
+    """And round every product and quotient, for the last bit of a depth decides who is seen, within the ceilings.
 
     Triton 3.6 compiles all launches, the installed Triton half of them for each of two cards.
     """
@@ -49,7 +49,7 @@ def test_they_compile_without_a_device(version: str | None, cards: tuple[str, ..
     assert done.returncode == 0, done.stdout + done.stderr
     used, *lines = done.stdout.splitlines()
     assert used.startswith(f"triton {version or ''}")
-    names = ("resolve", "measure", "write_measures", "count_classes", "render_masks", "render")
+    names = ("resolve", "measure", "write_measures", "count_classes", "fill_masks", "keep", "paste", "write")
     assert set(lines) == {f"{card} {name} True" for card in cards for name in names}
 
 

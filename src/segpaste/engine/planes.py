@@ -66,7 +66,9 @@ def memory_span(tensor: Tensor) -> tuple[int, int]:
 def share_memory(some: Iterable[Tensor | None], others: Iterable[Tensor | None]) -> bool:
     """Return whether some tensor of one list overlaps in memory with some tensor of the other."""
     spans, other_spans = ([memory_span(t) for t in ts if t is not None and t.numel()] for ts in (some, others))
-    return any(start < other_end and other_start < end for start, end in spans for other_start, other_end in other_spans)
+    return any(
+        start < other_end and other_start < end for start, end in spans for other_start, other_end in other_spans
+    )
 
 
 def write_back(batch: PaddedBatchedDenseSample, out: PaddedBatchedDenseSample) -> PaddedBatchedDenseSample:

@@ -60,7 +60,7 @@ def fill_masks(
             lower = tl.minimum(_edge(plan, survives, j >= 0, box + 3), ((high - 1) // out.width).to(tl.int32) + 1)
             if (top < lower) & (left < right):
                 tl.debug_barrier()  # the zeros of other threads have to be there
-                for tile in range(0, tl.cdiv(lower - top, ROWS) * tl.cdiv(right - left, COLS)):
+                for tile in range(tl.cdiv(lower - top, ROWS) * tl.cdiv(right - left, COLS)):
                     across = tl.cdiv(right - left, COLS)
                     rows = top + tile // across * ROWS + tl.arange(0, ROWS)
                     cols = left + tile % across * COLS + tl.arange(0, COLS)

@@ -55,7 +55,8 @@ def paste(
     seen = tl.load(layer + here, mask=on_canvas(rows, cols, height, width), other=-1).to(tl.int32)
     j = next_of(seen, -1, plan.num_layers)
     if SLOTS > 0:
-        if j < plan.num_layers:
+        is_pasted = j < plan.num_layers
+        if is_pasted:
             _paste_masks(
                 target, source, plan, slots, owner, num_listed, b, top, left, seen, ROWS, COLS, SLOTS, IS_EXCLUSIVE
             )

@@ -27,15 +27,17 @@ def write(
     COLS: tl.constexpr,
     SLOTS: tl.constexpr,
     CLASSES: tl.constexpr,
+    WAITS: tl.constexpr,
 ):
     """Write the pixels of one tile of the target that change, and no other pixel.
 
     Arguments of its own:
-        held: planes with the pasted pixels, to be written; None where `paste` has written them into the target.
+        held: planes whose pasted pixels are written if they wait there; else `paste` has written the target.
         num_classes: size of the table of ignored classes.
         ignore_index: semantic class of pixels that lose their label.
         SLOTS: a power of two, at least the slots of the target.
         CLASSES: a power of two, at least ``num_classes``; 0 where no class may be ignored.
+        WAITS: True if pixels wait in ``held``.
     """
     height, width = target.height, target.width
     b, top, left = tile_at(tl.program_id(0), height, width, ROWS, COLS)
@@ -47,14 +49,15 @@ def write(
     orphan = kept & _clear_dropped(target, plan, slots, b, rows, cols, there, SLOTS)
     if tl.max(shown.to(tl.int32)) != 0:
         _clear_survivors(target, plan, slots, b, top, left, shown, ROWS, COLS, SLOTS)
-        if held is not None:
+        if WAITS:
             _write_held(target, held, b, rows, cols, here, shown)
     if target.semantic is not None:
         lost = orphan
         if target.panoptic is not None:
             tl.store(target.panoptic + here, tl.zeros([ROWS, COLS], tl.int64), mask=orphan)
         if CLASSES > 0:
-            if any_flag(slots.ignored_class, b * num_classes, num_classes, CLASSES):
+            is_marked = any_flag(slots.ignored_class, b * num_classes, num_classes, CLASSES)
+            if is_marked:
                 label = tl.load(target.semantic + here, mask=kept, other=-1)
                 known = (label >= 0) & (label < num_classes)
                 lost |= tl.load(slots.ignored_class + b * num_classes + label, mask=known, other=0) != 0

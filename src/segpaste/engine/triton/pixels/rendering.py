@@ -16,9 +16,10 @@ from segpaste.engine.triton.pixels.arguments import PlaneArguments, plan_argumen
 from segpaste.types.check import not_none
 
 TILE = (8, 64)
-"""Rows and columns of a tile of pixels, 2 for each of 256 threads: with 4 the taps of depth and normals need more than
-`MAX_REGISTERS`.
-"""
+"""Rows and columns of a tile of pixels, 2 for each of 256 threads."""
+
+SURFACE_TILE = (4, 64)
+"""Rows and columns where depth or normals are pasted: the taps of more pixels need more than `MAX_REGISTERS`."""
 
 MAX_REGISTERS = 128
 """Registers of a thread, so that two programs fit on a multiprocessor; none is spilled."""
@@ -79,9 +80,8 @@ class _Arguments:
     def num_pixels(self) -> int:
         return self.num_rows * self.target.size
 
-    @property
-    def num_tiles(self) -> int:
-        rows, cols = TILE
+    def num_tiles(self, tile: tuple[int, int]) -> int:
+        rows, cols = tile
         return self.num_rows * -(-self.target.height // rows) * -(-self.target.width // cols)
 
 
@@ -151,10 +151,11 @@ def _is_dense(images: Tensor) -> bool:
 
 def _paste_pixels(given: _Arguments, out: PlaneArguments, num_slots: int) -> None:
     """Write pasted pixels into ``out``; with a number of slots, also the masks of the target."""
-    rows, cols = TILE
+    has_surfaces = out.depth is not None or out.normals is not None
+    rows, cols = tile = SURFACE_TILE if has_surfaces else TILE
     launch(
         _paste.paste,
-        given.num_tiles,
+        given.num_tiles(tile),
         out,
         given.target,
         given.source,
@@ -181,18 +182,17 @@ def _render_in_place(scene: Scene, given: _Arguments) -> None:
     large as those of the target, without the masks, and are touched only where something is pasted. Masks wait in a bit
     of their own. Without panoptic maps a pixel may belong to several of them.
     """
-    target, held = scene.target, None
-    out: PlaneArguments = given.target
-    if scene.source is target:
+    target, out, waits = scene.target, given.target, scene.source is scene.target
+    if waits:
         waiting: dict[str, Any] = {n: empty_plane(n, p) for n, p in present_planes(target).items() if n != _MASKS}
-        held = out = plane_arguments(target.derived(**waiting, padding_mask=None))
+        out = plane_arguments(target.derived(**waiting, padding_mask=None))
     _paste_pixels(given, out, given.target.num_slots)
     rows, cols = TILE
     launch(
         _write.write,
-        given.num_tiles,
+        given.num_tiles(TILE),
         given.target,
-        held,
+        out,
         given.plan,
         given.slots,
         given.layer,
@@ -202,6 +202,7 @@ def _render_in_place(scene: Scene, given: _Arguments) -> None:
         COLS=cols,
         SLOTS=given.slot_block,
         CLASSES=given.class_block,
+        WAITS=waits,
         num_warps=8,
     )
 
