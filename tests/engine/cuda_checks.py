@@ -6,63 +6,38 @@ and is not for all the other tests. The interpreter's time goes by the tile, wha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 from backend_cases import module
-from cuda_cases import (
+from cuda_cases import (  # noqa: F401
     DEVICE,
     DTYPES,
     MAPLESS,
     PAIRS,
+    Elsewhere,
     agreed,
     assert_all_equal,
-    patch_once_a_launch,
+    one_tile,
+    patched_once_a_launch,
     planned,
-    set_tiles,
     small_batch,
+    small_tiles,
 )
 from torch import Tensor
 
 from samples import EVERY_OBJECT, OPTIONAL, SCHEMA, assert_backends_agree, assert_same, subset_id, with_overlaps
 from segpaste.augmentation import DROP_REASONS, BatchCopyPaste, BatchCopyPasteConfig, PanopticConfig
-from segpaste.augmentation.sources.placement import (
-    LayerSources,
-    Placement,
-    PlacementCounts,
-    PlacementRequest,
-    draw_placement,
-)
 from segpaste.engine import engine_for, triton, use_backend
 from segpaste.engine.planes import PLANES, ROWS
-from segpaste.engine.reference import geometry, stages
 from segpaste.engine.reference import pixels as plain_pixels
+from segpaste.engine.reference import stages
 from segpaste.engine.reference.plan import SlotPlan
 from segpaste.engine.triton import pixels
-from segpaste.types import Modality, PaddedBatchedDenseSample
-
-
-@pytest.fixture(scope="module", autouse=True)
-def patched_once_a_launch() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch_once_a_launch(patch)
-        yield
-
-
-@pytest.fixture(autouse=True)
-def one_tile(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tiles of whole images here, where the interpreter runs; those of the kernels on a device."""
-    if DEVICE.type == "cpu":
-        set_tiles(monkeypatch, (32, 16), 1)
-
-
-@pytest.fixture
-def small_tiles(one_tile: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tiles whose borders cut through everything, no size a multiple of theirs."""
-    set_tiles(monkeypatch, (8, 8), 2)
+from segpaste.types import Modality
 
 
 class TestAgree:
@@ -73,7 +48,8 @@ class TestAgree:
         )
 
     @pytest.mark.parametrize(("dtype", "layers"), [(torch.uint8, 3), (torch.float32, 1)], ids=str)
-    def test_borders_of_tiles(self, layers: int, dtype: torch.dtype, small_tiles: None) -> None:
+    @pytest.mark.usefixtures("small_tiles")
+    def test_borders_of_tiles(self, layers: int, dtype: torch.dtype) -> None:
         batch = small_batch(image_dtype=dtype, max_instances=8, metric_depth=True, padding=(2, 1))
         agreed(batch, module(layers=layers, scale_range=(0.5, 1.0)), layers)
 
@@ -248,29 +224,6 @@ class TestValues:
             agreed(replace(batch, images=images), module(scale_range=(2.0, 2.0)))
 
 
-class Elsewhere:
-    """Pastes from another batch, of any size."""
-
-    def __init__(self, other: PaddedBatchedDenseSample) -> None:
-        self.other = other
-
-    def sample(
-        self, target: PaddedBatchedDenseSample, eligible: Tensor, request: PlacementRequest
-    ) -> tuple[PaddedBatchedDenseSample, Placement, PlacementCounts]:
-        other = self.other
-        layers = torch.arange(request.config.layers, device=DEVICE)
-        rows = (torch.arange(target.batch_size, device=DEVICE)[:, None] + layers) % other.batch_size
-        sources = LayerSources(
-            source_idx=rows,
-            layer_valid=torch.ones_like(rows, dtype=torch.bool),
-            extent=geometry.valid_extent(other)[rows],
-            boxes=geometry.pixel_boxes(other.boxes)[rows],
-            labels=other.labels[rows],
-            eligible=other.instance_valid[rows],
-        )
-        return other, *draw_placement(request, sources)
-
-
 class TestForeignSource:
     @pytest.mark.parametrize("size", [(7, 9), (30, 23)])
     @pytest.mark.parametrize("modalities", [set(OPTIONAL), MAPLESS], ids=subset_id)
@@ -289,80 +242,6 @@ class TestForeignSource:
     def test_with_more_fields(self) -> None:
         source, batch = small_batch(padding=(1, 1)), small_batch(modalities={Modality.INSTANCE}, max_instances=8)
         agreed(batch, module(Elsewhere(source)))
-
-
-class TestInPlace:
-    """A batch that is its own source, unless a case says otherwise; see `test_in_place` for what else must hold."""
-
-    @pytest.mark.parametrize(
-        ("modalities", "options"),
-        [
-            (set(OPTIONAL), {}),
-            (set(OPTIONAL), {"stuff_policy": "ignore", "tau_stuff_px": 1000}),
-            (MAPLESS, {}),
-            ({Modality.INSTANCE}, {}),
-        ],
-        ids=["all", "ignore", "no maps", "instances"],
-    )
-    def test_equals_out_of_place(self, modalities: set[Modality], options: dict[str, Any]) -> None:
-        """Rows are each other's sources, masks overlap and have holes where they may, and many instances lose their
-        row.
-        """
-        batch = small_batch(modalities=modalities, max_instances=6, seed=3)
-        if Modality.PANOPTIC not in modalities:
-            batch = with_overlaps(batch)
-            chance = torch.rand(batch.instance_masks.shape, generator=torch.Generator().manual_seed(3))
-            batch = replace(batch, instance_masks=batch.instance_masks & (chance < 0.6).to(DEVICE))
-        report = agreed_in_place(batch, losing_rows(panoptic=options, scale_range=(0.8, 1.3)))
-        refilled = (report.slot_layer >= 0) & batch.instance_valid
-        assert refilled.any()
-
-    def test_borders_of_tiles(self, small_tiles: None) -> None:
-        batch = small_batch(image_dtype=torch.bfloat16, max_instances=6, padding=(2, 1))
-        batch = replace(batch, images=batch.images.contiguous(memory_format=torch.channels_last))
-        agreed_in_place(batch, losing_rows(scale_range=(0.8, 1.3)))
-
-    def test_sources_of_other_memory(self) -> None:
-        """Another batch, classes of this one, and views of it."""
-        batch, other = small_batch(max_instances=8), small_batch(seed=5)
-        agreed_in_place(batch, module(Elsewhere(other)))
-        agreed_in_place(batch, module(Elsewhere(batch.map_tensors(lambda t: t[:1]))))
-
-    def test_depth_that_is_no_number(self) -> None:
-        batch = small_batch(max_instances=8, modalities={Modality.INSTANCE, Modality.DEPTH})
-        depth = batch.depth.clone()
-        depth[:, :, ::5, ::3] = float("nan")
-        agreed_in_place(replace(batch, depth=depth), module())
-
-    def test_boxes_one_pixel_short(self) -> None:
-        """Such a batch breaks the contract; slots that lose their instance are empty all the same."""
-        batch = small_batch(modalities={Modality.INSTANCE})
-        short = batch.boxes - torch.tensor([0.0, 0, 1, 1], device=DEVICE) * batch.instance_valid[..., None]
-        with use_backend("triton"):
-            out = BatchCopyPaste(losing_rows().config, inplace=True)(replace(batch.clone(), boxes=short))
-        assert not out.instance_masks[~out.instance_valid].any()
-
-
-def losing_rows(**options: Any) -> BatchCopyPaste:
-    """Instances lose their row with their first pixel."""
-    return BatchCopyPaste(module(**options).config.model_copy(update={"min_residual_area_frac": 1.0}))
-
-
-def agreed_in_place(batch: PaddedBatchedDenseSample, paste: BatchCopyPaste) -> Any:
-    """The report of a paste in place, which agrees with the reference's out of place; something was pasted."""
-    own = batch.map_tensors(lambda t: t.detach().clone(memory_format=torch.preserve_format))
-    source = paste.source
-    with use_backend("reference"):
-        expected = paste(batch, return_report=True)
-    if isinstance(source, Elsewhere) and source.other.images.data_ptr() == batch.images.data_ptr():
-        source = Elsewhere(own.map_tensors(lambda t: t[:1]))
-    with use_backend("triton"):
-        out, report = BatchCopyPaste(paste.config, source, inplace=True)(own, return_report=True)
-    assert int(expected[1].num_placed.sum()) > 0
-    for name in PLANES:
-        assert getattr(out, name) is None or getattr(out, name).data_ptr() == getattr(own, name).data_ptr()
-    assert_backends_agree((out, report), expected)
-    return report
 
 
 class TestDevice:

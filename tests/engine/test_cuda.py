@@ -28,9 +28,10 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
 @pytest.mark.slow
 @pytest.mark.first
 def test_they_agree_with_the_reference() -> None:
-    """All of `cuda_checks`: compiled where there is a CUDA device, else in Triton's interpreter."""
+    """All of `cuda_checks` and `cuda_in_place`: compiled where there is a CUDA device, else in Triton's interpreter."""
     mode = {} if torch.cuda.is_available() else {"TRITON_INTERPRET": "1"}
-    done = run("-m", "pytest", "-q", "-p", "no:cacheprovider", str(HERE / "cuda_checks.py"), PYTEST_ADDOPTS="", **mode)
+    files = [str(HERE / name) for name in ("cuda_checks.py", "cuda_in_place.py")]
+    done = run("-m", "pytest", "-q", "-p", "no:cacheprovider", *files, PYTEST_ADDOPTS="", **mode)
     assert done.returncode == 0, done.stdout + done.stderr
     assert " passed" in done.stdout
 
