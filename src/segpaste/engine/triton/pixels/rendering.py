@@ -22,7 +22,10 @@ SURFACE_TILE = (4, 64)
 """Rows and columns where depth or normals are pasted: the taps of more pixels need more than `MAX_REGISTERS`."""
 
 MAX_REGISTERS = 128
-"""Registers of a thread, so that two programs fit on a multiprocessor; none is spilled."""
+"""Registers of a thread, so that two programs fit on a multiprocessor.
+
+The assembler is told, else it spills some in order to run more programs at once.
+"""
 
 MASK_CHUNK = 1 << 14
 """Bytes of masks that one program fills, 8 stores of 16 bytes for each of 128 threads."""
@@ -30,8 +33,8 @@ MASK_CHUNK = 1 << 14
 BOX_TILE = (8, 64)
 """Rows and columns of the tiles of a box that it then writes."""
 
-COPY_CHUNK = 1 << 14
-"""Bytes of a plane that one program copies."""
+COPY_CHUNK = 1 << 13
+"""Bytes of the images that one program copies, 2 stores of 16 bytes for each of 256 threads."""
 
 LABEL_CHUNK = 1 << 10
 """Pixels of which one program copies classes and ids."""
@@ -142,6 +145,7 @@ def _keep_pixels(scene: Scene, given: _Arguments, out: PlaneArguments) -> None:
         CLASSES=given.class_block,
         SLOTS=given.slot_block,
         num_warps=8,
+        maxnreg=MAX_REGISTERS,
     )
 
 
@@ -204,6 +208,7 @@ def _render_in_place(scene: Scene, given: _Arguments) -> None:
         CLASSES=given.class_block,
         WAITS=waits,
         num_warps=8,
+        maxnreg=MAX_REGISTERS,
     )
 
 
