@@ -6,63 +6,38 @@ and is not for all the other tests. The interpreter's time goes by the tile, wha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 from backend_cases import module
-from cuda_cases import (
+from cuda_cases import (  # noqa: F401
     DEVICE,
     DTYPES,
     MAPLESS,
     PAIRS,
+    Elsewhere,
     agreed,
     assert_all_equal,
-    patch_once_a_launch,
+    one_tile,
+    patched_once_a_launch,
     planned,
-    set_tiles,
     small_batch,
+    small_tiles,
 )
 from torch import Tensor
 
 from samples import EVERY_OBJECT, OPTIONAL, SCHEMA, assert_backends_agree, assert_same, subset_id, with_overlaps
 from segpaste.augmentation import DROP_REASONS, BatchCopyPaste, BatchCopyPasteConfig, PanopticConfig
-from segpaste.augmentation.sources.placement import (
-    LayerSources,
-    Placement,
-    PlacementCounts,
-    PlacementRequest,
-    draw_placement,
-)
 from segpaste.engine import engine_for, triton, use_backend
 from segpaste.engine.planes import PLANES, ROWS
-from segpaste.engine.reference import geometry, stages
 from segpaste.engine.reference import pixels as plain_pixels
+from segpaste.engine.reference import stages
 from segpaste.engine.reference.plan import SlotPlan
 from segpaste.engine.triton import pixels
-from segpaste.types import Modality, PaddedBatchedDenseSample
-
-
-@pytest.fixture(scope="module", autouse=True)
-def patched_once_a_launch() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch_once_a_launch(patch)
-        yield
-
-
-@pytest.fixture(autouse=True)
-def one_tile(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tiles of whole images here, where the interpreter runs; those of the kernels on a device."""
-    if DEVICE.type == "cpu":
-        set_tiles(monkeypatch, (32, 16), 1)
-
-
-@pytest.fixture
-def small_tiles(one_tile: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tiles whose borders cut through everything, no size a multiple of theirs."""
-    set_tiles(monkeypatch, (8, 8), 2)
+from segpaste.types import Modality
 
 
 class TestAgree:
@@ -73,7 +48,8 @@ class TestAgree:
         )
 
     @pytest.mark.parametrize(("dtype", "layers"), [(torch.uint8, 3), (torch.float32, 1)], ids=str)
-    def test_borders_of_tiles(self, layers: int, dtype: torch.dtype, small_tiles: None) -> None:
+    @pytest.mark.usefixtures("small_tiles")
+    def test_borders_of_tiles(self, layers: int, dtype: torch.dtype) -> None:
         batch = small_batch(image_dtype=dtype, max_instances=8, metric_depth=True, padding=(2, 1))
         agreed(batch, module(layers=layers, scale_range=(0.5, 1.0)), layers)
 
@@ -246,29 +222,6 @@ class TestValues:
             values = torch.randint(1, 4, batch.images.shape, generator=torch.Generator().manual_seed(1)).to(DEVICE)
             images = (1 + values.float() * torch.finfo(dtype).eps).to(dtype)
             agreed(replace(batch, images=images), module(scale_range=(2.0, 2.0)))
-
-
-class Elsewhere:
-    """Pastes from another batch, of any size."""
-
-    def __init__(self, other: PaddedBatchedDenseSample) -> None:
-        self.other = other
-
-    def sample(
-        self, target: PaddedBatchedDenseSample, eligible: Tensor, request: PlacementRequest
-    ) -> tuple[PaddedBatchedDenseSample, Placement, PlacementCounts]:
-        other = self.other
-        layers = torch.arange(request.config.layers, device=DEVICE)
-        rows = (torch.arange(target.batch_size, device=DEVICE)[:, None] + layers) % other.batch_size
-        sources = LayerSources(
-            source_idx=rows,
-            layer_valid=torch.ones_like(rows, dtype=torch.bool),
-            extent=geometry.valid_extent(other)[rows],
-            boxes=geometry.pixel_boxes(other.boxes)[rows],
-            labels=other.labels[rows],
-            eligible=other.instance_valid[rows],
-        )
-        return other, *draw_placement(request, sources)
 
 
 class TestForeignSource:

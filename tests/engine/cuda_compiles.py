@@ -9,15 +9,19 @@ dropped.
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import torch
 import triton
 from draw_cases import Case, draw_case
+from triton.backends import nvidia
 from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
 
@@ -34,6 +38,10 @@ INEXACT = re.compile(
     r"\b(?:fma|mad)\.[\w.]*f(?:32|64)|\b(?:mul|add|sub)\.f32|\w+\.(?:full|approx)[\w.]*|[\w.]+\.ftz[\w.]*"
 )
 """Fused, or left for the assembler to fuse; approximate; flushing small numbers to zero."""
+
+
+CEILINGS = {"REG": 128, "STACK": 0, "SHARED": 48 * 1024}
+CHECKED = ("fill_masks", "keep", "paste", "write")
 
 
 class NoDevice:
@@ -70,6 +78,9 @@ def launches() -> Iterator[tuple[BatchCopyPaste, PaddedBatchedDenseSample]]:
     yield module(1), tiny
     yield module(2), channels_last(maps)
     yield module(1), make_batch(2, modalities=(), num_instances=0)
+    yield in_place(module(2)), full
+    yield in_place(module(1, stuff_policy="ignore")), channels_last(odd)
+    yield in_place(module(1, FromBatch(bare))), wide
 
 
 def draws() -> Iterator[tuple[PaddedBatchedDenseSample, Classes, Case]]:
@@ -99,6 +110,10 @@ def module(layers: int, source: Any = None, **panoptic: Any) -> BatchCopyPaste:
     )
 
 
+def in_place(augment: BatchCopyPaste) -> BatchCopyPaste:
+    return BatchCopyPaste(augment.config, augment.source, inplace=True)
+
+
 def channels_last(batch: PaddedBatchedDenseSample) -> PaddedBatchedDenseSample:
     return replace(batch, images=batch.images.contiguous(memory_format=torch.channels_last))
 
@@ -108,6 +123,20 @@ def every_second(batch: PaddedBatchedDenseSample) -> PaddedBatchedDenseSample:
     images = batch.images.repeat_interleave(2, dim=3)[..., 1::2]
     assert min(images.stride()) > 1
     return replace(batch, images=images)
+
+
+def excesses(kernel: Any) -> list[str]:
+    """What a compiled kernel needs beyond the ceilings: registers of a thread, its stack, where registers are spilled
+    to, and shared memory.
+    """
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(kernel.asm["cubin"])
+        file.flush()
+        reader = Path(nvidia.__file__).parent / "bin" / "cuobjdump"
+        done = subprocess.run([reader, "--dump-resource-usage", file.name], capture_output=True, text=True, check=True)
+    found = {name: int(value) for name, value in re.findall(r"(REG|STACK):(\d+)", done.stdout)}
+    found["SHARED"] = kernel.metadata.shared
+    return [f"{name}:{found[name]}>{most}" for name, most in CEILINGS.items() if found[name] > most]
 
 
 def main(*cards: str) -> None:
@@ -139,7 +168,8 @@ def main(*cards: str) -> None:
     for name, found in compiled.items():
         capability_of, kernel, _ = name.split(" ")
         target = f".target sm_{capability_of.partition(':')[0]}" in found.asm["ptx"]
-        print(capability_of, kernel, target and "cubin" in found.asm, *sorted(set(INEXACT.findall(found.asm["ptx"]))))
+        wrong = [*sorted(set(INEXACT.findall(found.asm["ptx"]))), *(excesses(found) if kernel in CHECKED else ())]
+        print(capability_of, kernel, target and "cubin" in found.asm, *wrong)
 
 
 if __name__ == "__main__":

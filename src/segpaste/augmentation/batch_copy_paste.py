@@ -61,8 +61,9 @@ class BatchCopyPaste(nn.Module):
             ``kind="bank"``, which is then the default.
         balance: how the classes of ``source_pool`` are drawn, see `segpaste.BankSampler`; by default by its repeat
             factors. `expected_pastes` says what that gives.
-        inplace: paste into the batch's own tensors. On the CPU only what changes is touched then; on other devices, and
-            if tensors are neither row-major nor channels-last images, new tensors are made and copied.
+        inplace: paste into the batch's own tensors. On the CPU and on CUDA devices only what changes is touched then;
+            on other devices, and if tensors are neither row-major nor channels-last images, new tensors are made and
+            copied.
 
     Attributes:
         read_modalities: modalities that every batch must carry; all others that it carries are composed too. The class
