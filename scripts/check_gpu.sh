@@ -119,7 +119,7 @@ fast() {
 }
 
 why() {
-    step why-launches 120 "$python" -m benchmarks.launches --out "$out/launches.json"
+    step why-launches 120 "$python" -m benchmarks.launches --quick --out "$out/launches.json"
     step why-profiles 200 "$python" -m benchmarks.profiles --out "$out/profiles.json"
     step why-kernels 260 "$python" scripts/compile_kernels.py --cards "$card" --every 2 --out "$out/kernels.json"
 }
