@@ -236,6 +236,6 @@ def _plane_arguments(batch: PaddedBatchedDenseSample) -> PlaneArguments:
     """Return the planes of a batch: images in their own layout with its strides, the others in row-major order."""
     _, num_channels, height, width = batch.images.shape
     planes: list[Tensor | None] = [getattr(batch, name) for name in (*PLANES[1:], "padding_mask")]
-    plain = [None if plane is None else plain(plane) for plane in planes]
+    lined = [None if plane is None else plain(plane) for plane in planes]
     sizes = num_channels, not_none(batch.instance_masks).shape[1], height, width, height * width
-    return PlaneArguments._make([batch.images, *plain, *batch.images.stride(), *sizes])
+    return PlaneArguments._make([batch.images, *lined, *batch.images.stride(), *sizes])
