@@ -21,8 +21,10 @@ from cuda_cases import (
     agreed,
     assert_all_equal,
     patch_once_a_launch,
-    planned,
+    placed,
     set_tiles,
+    settled_by_kernels,
+    settled_by_reference,
     small_batch,
 )
 from torch import Tensor
@@ -37,12 +39,11 @@ from segpaste.augmentation.sources.placement import (
     draw_placement,
 )
 from segpaste.engine import engine_for, triton, use_backend
-from segpaste.engine.planes import PLANES, ROWS
+from segpaste.engine.planes import PLANES, ROWS, present_planes
 from segpaste.engine.reference import geometry, stages
-from segpaste.engine.reference import pixels as plain_pixels
-from segpaste.engine.reference.plan import SlotPlan
-from segpaste.engine.triton import pixels
 from segpaste.types import Modality, PaddedBatchedDenseSample
+
+COMPOSES = (stages.compose, triton.compose)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -167,16 +168,12 @@ class TestShapes:
             batch,
             **{name: getattr(batch, name)[:, :0] for name in (*ROWS, "instance_masks", "keypoints")},
         )
-        scene, plan = planned(empty, source)
-        none = batch.instance_valid[:, :0]
-        slots = SlotPlan(none, none, none.long(), none.long(), plan.carried.long(), plan.carried.long(), none)
-        found = []
-        for functions in (plain_pixels, pixels):
-            visible = functions.resolve(scene, plan, none)
-            measures = functions.measure(scene, plan, visible)
-            found.append((*visible, *measures, *functions.render(scene, plan, visible, slots).values()))
-        assert (found[0][0] >= 0).any()
-        assert_all_equal(*found)
+        scene, placement = placed(empty, source)
+        found, expected = (settle(scene, placement) for settle in (settled_by_kernels, settled_by_reference))
+        assert_all_equal(found, expected)
+        outcomes = [compose(scene, placement, with_layer=True, in_place=False) for compose in COMPOSES]
+        assert (outcomes[0].visible_layer >= 0).any()
+        assert_all_equal(*(tuple(present_planes(outcome.batch).values()) for outcome in outcomes))
 
     def test_tensors_of_any_layout(self) -> None:
         layouts: dict[str, Callable[[Tensor], Tensor]] = {
@@ -297,24 +294,17 @@ class TestDevice:
 
     @pytest.mark.skipif(DEVICE.type != "cuda", reason="needs a CUDA device")
     def test_nothing_waits_for_the_device(self) -> None:
-        """A CUDA graph of all three functions, replayed with other values."""
+        """A CUDA graph of a composition, replayed with other values."""
         batch, other = small_batch(image_dtype=torch.float32), small_batch(image_dtype=torch.float32, seed=9)
-        scene, plan = planned(batch, batch)
-        none = torch.zeros(len(batch.labels), len(scene.watched), dtype=torch.bool, device=DEVICE)
-        settled = stages.settle(scene, plan, plain_pixels)
-        slots = stages.assign(scene, settled, batch.labels[plan.source_idx])
-
-        def everything(functions: Any) -> Any:
-            visible = functions.resolve(scene, plan, none)
-            measures = functions.measure(scene, plan, visible)
-            return *visible, *measures, *functions.render(scene, plan, visible, slots).values()
-
-        everything(pixels)
+        scene, placement = placed(batch, batch)
+        triton.compose(scene, placement, with_layer=True, in_place=False)
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
-            found = everything(pixels)
+            found = triton.compose(scene, placement, with_layer=True, in_place=False)
         for name in PLANES:
             getattr(batch, name).copy_(getattr(other, name))
         graph.replay()
-        assert_all_equal(found, everything(plain_pixels))
+        expected = stages.compose(scene, placement, with_layer=True, in_place=False)
+        assert_all_equal(tuple(found[1:]), tuple(expected[1:]))
+        assert_same(found.batch, expected.batch)

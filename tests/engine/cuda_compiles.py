@@ -1,7 +1,7 @@
 """Compile the Triton kernels for real launches, without a device, and print what must not be in them.
 
 `test_cuda` runs this file in a process of its own, for several cards and versions of Triton. The file replaces the
-driver of a device. The arguments of every launch are those of `segpaste.engine.triton.pixels`, so Triton specializes
+driver of a device. The arguments of every launch are those of `segpaste.engine.triton`, so Triton specializes
 them as it does on a card: an integer 1 becomes a constant, a multiple of 16 and an aligned pointer are marked, None is
 dropped.
 """
@@ -22,9 +22,10 @@ from triton.runtime import driver
 
 from samples import EVERY_OBJECT, OPTIONAL, SCHEMA, FromBatch, make_batch
 from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, PanopticConfig, PlacementConfig
+from segpaste.engine import triton as triton_engine
 from segpaste.engine import use_backend
-from segpaste.engine.reference import pixels as plain_pixels
-from segpaste.engine.triton import launching, pixels
+from segpaste.engine.reference import stages
+from segpaste.engine.triton import launching
 from segpaste.types import Modality, PaddedBatchedDenseSample
 
 INEXACT = re.compile(
@@ -98,9 +99,13 @@ def main(*cards: str) -> None:
 
     triton.JITFunction.run = run
     launching._check_device = lambda *_: None
-    for name in ("resolve", "measure", "render"):  # the reference's results go on, since nothing is launched
-        pair = getattr(pixels, name), getattr(plain_pixels, name)
-        setattr(pixels, name, lambda *arguments, pair=pair: [function(*arguments) for function in pair][1])
+    compose = triton_engine.compose
+
+    def compiled_only(*arguments: Any, **options: Any) -> Any:
+        compose(*arguments, **options)
+        return stages.compose(*arguments, **options)  # these results go on, since nothing is launched
+
+    triton_engine.compose = compiled_only
     for card in cards:
         capability, first, step = map(int, card.split(":"))
         driver.set_active(NoDevice(capability))

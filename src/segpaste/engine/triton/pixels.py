@@ -1,4 +1,4 @@
-"""The three pixel functions for CUDA devices, written in Triton, which never wait for the device.
+"""The pixels of a paste on CUDA devices, written in Triton, which never wait for the device.
 
 Without such a device they run on the CPU, slowly, through Triton's interpreter: set ``TRITON_INTERPRET=1`` before
 anything imports triton.
@@ -13,9 +13,8 @@ from torch import Tensor
 
 from segpaste.engine.planes import PLANES, empty_plane, present_planes
 from segpaste.engine.records import Scene
-from segpaste.engine.reference.pixels import slot_ranks
-from segpaste.engine.reference.plan import LayerPlan, Measures, SlotPlan, Visible, empty_measures, empty_visible
-from segpaste.engine.triton import _paint, _visibility
+from segpaste.engine.reference.plan import LayerPlan, SlotPlan, Visible
+from segpaste.engine.triton import _paint
 from segpaste.engine.triton.launching import launch, plain, power_of_two
 from segpaste.types import PaddedBatchedDenseSample
 from segpaste.types.check import not_none
@@ -25,18 +24,6 @@ TILE = (8, 128)
 
 MASK_TILE = (16, 128)
 """Rows and columns of a tile of one mask: each of 128 threads has 16 bytes, the most that it can write at once."""
-
-PARTS = 16
-"""Number of programs that share the box of a slot in `measure`: enough to keep a device busy with few slots."""
-
-STRETCH = 2048
-"""Number of pixels whose classes one program counts."""
-
-BINS = 128
-"""Number of classes that it counts at once."""
-
-SLOT_BLOCK = 128
-"""Number of slots whose measures one program writes."""
 
 
 class PlaneArguments(NamedTuple):
@@ -65,14 +52,6 @@ class PlaneArguments(NamedTuple):
     size: int
 
 
-class RankArguments(NamedTuple):
-    """Priorities of the target's classes and of the source's instances as kernel arguments; None if all are equal."""
-
-    of_class: Tensor | None
-    of_slot: Tensor | None
-    num_classes: int
-
-
 class PlanArguments(NamedTuple):
     """Flattened `LayerPlan` as kernel arguments, bools as bytes."""
 
@@ -94,82 +73,6 @@ class PlanArguments(NamedTuple):
     y_filter_weight: Tensor
     num_layers: int
     num_taps: int
-
-
-def resolve(scene: Scene, plan: LayerPlan, protected: Tensor) -> Visible:
-    """See `segpaste.engine.reference.pixels.resolve`."""
-    visible, source = empty_visible(scene), scene.source
-    rows, cols = TILE
-    launch(
-        _visibility.resolve,
-        len(visible.layer) * _num_tiles(scene, TILE),
-        visible.layer,
-        visible.owner if scene.needs_owner else None,
-        _plane_arguments(scene.target),
-        _plane_arguments(source),
-        _plan_arguments(plan),
-        plain(protected),
-        protected.shape[1],
-        _rank_arguments(scene),
-        scene.rules.ignore_index,
-        ROWS=rows,
-        COLS=cols,
-        SLOTS=power_of_two(source.max_instances),
-        num_warps=8,
-    )
-    return visible
-
-
-def measure(scene: Scene, plan: LayerPlan, visible: Visible) -> Measures:
-    """See `segpaste.engine.reference.pixels.measure`."""
-    measures, target = empty_measures(scene, plan), scene.target
-    num_kept, num_pasted = measures.area.numel(), measures.paste_area.numel()
-    found = torch.zeros(num_kept + num_pasted, 6, dtype=torch.int32, device=target.device)
-    layer, owner = plain(visible.layer), plain(visible.owner) if scene.is_panoptic else None
-    rows, cols = TILE
-    launch(
-        _visibility.measure,
-        len(found) * PARTS,
-        found,
-        layer,
-        owner,
-        _plane_arguments(target),
-        _plane_arguments(scene.source),
-        _plan_arguments(plan),
-        len(layer),
-        PARTS=PARTS,
-        ROWS=rows,
-        COLS=cols,
-        num_warps=8,
-    )
-    height, width = target.canvas_size
-    num_blocks = -(-len(found) // SLOT_BLOCK)
-    launch(
-        _visibility.write_measures, num_blocks, found, measures, num_kept, num_pasted, width, height, SLOTS=SLOT_BLOCK
-    )
-    _count_classes(scene, measures, layer)
-    return measures
-
-
-def _count_classes(scene: Scene, measures: Measures, layer: Tensor) -> None:
-    target, num_classes = scene.target, measures.class_before.shape[1]
-    measures.class_before.zero_()
-    measures.class_after.zero_()
-    if not num_classes or target.semantic_maps is None:
-        return
-    height, width = target.canvas_size
-    launch(
-        _visibility.count_classes,
-        len(layer) * -(-height * width // STRETCH),
-        measures.class_before,
-        measures.class_after,
-        plain(target.semantic_maps),
-        layer,
-        height * width,
-        num_classes,
-        PIXELS=STRETCH,
-        BINS=BINS,
-    )
 
 
 def render(scene: Scene, plan: LayerPlan, visible: Visible, slots: SlotPlan) -> dict[str, Tensor]:
@@ -223,13 +126,6 @@ def _num_tiles(scene: Scene, tile: tuple[int, int]) -> int:
 def _plan_arguments(plan: LayerPlan) -> PlanArguments:
     tensors = [plain(t) for t in (*plan[:-2], *plan.x, *plan.y)]
     return PlanArguments._make([*tensors, plan.carried.shape[1], plan.x.filter_idx.shape[2]])
-
-
-def _rank_arguments(scene: Scene) -> RankArguments:
-    of_slot = slot_ranks(scene)
-    if scene.rank is None or of_slot is None:
-        return RankArguments(None, None, 0)
-    return RankArguments(plain(scene.rank.to(of_slot.device)), plain(of_slot), len(scene.rank))
 
 
 def _plane_arguments(batch: PaddedBatchedDenseSample) -> PlaneArguments:
