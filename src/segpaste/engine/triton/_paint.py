@@ -45,7 +45,7 @@ def render_masks(out, target, source, plan, slots, layer, owner, ROWS: tl.conste
     j = tl.load(slots.paste_layer + slot)
     at = b * plan.num_layers + j
     pasted = tl.load(slots.paste_slot + slot)
-    box = at * source.num_slots + pasted
+    box = at * plan.num_slots + pasted
     if touches(plan.paste_box, box, j >= 0, top, left, ROWS, COLS):
         shown = tl.load(layer + b * out.size + here, mask=there, other=-1) == j
         shown &= in_box(plan.paste_box, box, rows, cols)
@@ -180,7 +180,7 @@ def _keep(out, target, slots, b, rows, cols, here, kept, orphan, num_classes, ig
 @triton.jit
 def _paste_labels(out, source, plan, slots, at, row, here, nearest, owner, shown):
     if owner is not None:
-        held = at * source.num_slots + tl.load(owner + here, mask=shown, other=0)
+        held = at * plan.num_slots + tl.load(owner + here, mask=shown, other=0)
     if out.semantic is not None:
         if source.semantic is not None:
             label = tl.load(source.semantic + row * source.size + nearest, mask=shown, other=0)

@@ -72,6 +72,7 @@ class PlanArguments(NamedTuple):
     y_filter_idx: Tensor
     y_filter_weight: Tensor
     num_layers: int
+    num_slots: int
     num_taps: int
 
 
@@ -125,7 +126,7 @@ def _num_tiles(scene: Scene, tile: tuple[int, int]) -> int:
 
 def _plan_arguments(plan: LayerPlan) -> PlanArguments:
     tensors = [plain(t) for t in (*plan[:-2], *plan.x, *plan.y)]
-    return PlanArguments._make([*tensors, plan.carried.shape[1], plan.x.filter_idx.shape[2]])
+    return PlanArguments._make([*tensors, *plan.carried.shape[1:], plan.x.filter_idx.shape[2]])
 
 
 def _plane_arguments(batch: PaddedBatchedDenseSample) -> PlaneArguments:

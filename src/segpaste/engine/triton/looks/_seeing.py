@@ -149,9 +149,7 @@ def covers(
     if mix.classes is None:
         covered = tl.load(source.masks + (row * source.num_slots + k) * source.size + nearest, mask=asked, other=0) != 0
     else:
-        is_object = k < source.num_slots
-        plane = source.masks + (row * source.num_slots + k) * source.size
-        covered = tl.load(plane + nearest, mask=asked & is_object, other=0) != 0
+        covered = asked
         if k == source.num_slots:
             at, pixel = b * plan.num_layers + j, row * source.size + nearest
             covered = _in_mixed(asked, at, pixel, source, mix)
@@ -171,6 +169,9 @@ def covers(
                     mask = source.masks + (row * source.num_slots + i) * source.size
                     covered &= tl.load(mask + nearest, mask=inside, other=0) == 0
                     i = next_of(slots, i, source.num_slots)
+        else:
+            plane = source.masks + (row * source.num_slots + k) * source.size
+            covered = tl.load(plane + nearest, mask=asked, other=0) != 0
     return covered
 
 
