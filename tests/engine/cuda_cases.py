@@ -35,7 +35,7 @@ MAPLESS = set(OPTIONAL) - {Modality.PANOPTIC}
 def set_tiles(monkeypatch: pytest.MonkeyPatch, tile: tuple[int, int], parts: int) -> None:
     monkeypatch.setattr(pixels, "TILE", tile)
     monkeypatch.setattr(pixels, "MASK_TILE", (16, 8))
-    for name, value in {"TILE": tile, "PARTS": parts, "BLOCK": 64, "BINS": 8, "CHUNK": 8}.items():
+    for name, value in {"TILE": tile, "LAST_TILE": tile, "PARTS": parts, "BLOCK": 64, "BINS": 8, "CHUNK": 8}.items():
         monkeypatch.setattr(settling, name, value)
 
 

@@ -30,8 +30,7 @@ def fresh_word(word):
 def decide(
     b,
     stage,
-    num_removed,
-    num_removals,
+    may_remove,
     target,
     source,
     plan,
@@ -47,8 +46,7 @@ def decide(
     """Take the decisions of a row after look ``stage``; return the look that it needs next, 0 if it is finished.
 
     Arguments of its own:
-        num_removed: rounds of removal that the look has seen.
-        num_removals: how many there may be.
+        may_remove: whether pastes of which too little is visible may still be removed.
         CHUNK: slots, or classes, that are decided at once.
     """
     words = work.words + b * work.size
@@ -58,7 +56,7 @@ def decide(
         if stage == 0:
             state = _guard(b, words, target, labels, work, rules, CLASSES, OBJECTS, CHUNK)
             tl.store(words + work.guarded, state)
-    if (state == 0) & (num_removed < num_removals):
+    if (state == 0) & may_remove:
         state = _remove(b, look, plan, work, rules, CHUNK) * 2
     tl.store(words + work.state, state)
     if state == 0:

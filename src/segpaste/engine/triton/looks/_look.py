@@ -36,11 +36,9 @@ def look(
     out,
     rules,
     stage,
-    num_removals,
     CLASSES: tl.constexpr,
     OBJECTS: tl.constexpr,
     EXCLUSIVE: tl.constexpr,
-    AGAIN: tl.constexpr,
     ROWS: tl.constexpr,
     COLS: tl.constexpr,
     SLOTS: tl.constexpr,
@@ -53,26 +51,98 @@ def look(
     Arguments of its own:
         visible: `segpaste.engine.triton.looks.arguments.VisibleArguments`.
         stage: 0 without guards, 1 with guards, 2 after a removal.
-        num_removals: rounds of removal that may be needed.
         CLASSES, OBJECTS: whether classes or instances may be guarded.
         EXCLUSIVE: no pixel belongs to two instances.
-        AGAIN: more than one round may be needed: the last program of a row to arrive then looks at all its tiles again
-            until nothing is removed. That is rare, and takes no launch.
         SLOTS, LAYERS: powers of two, at least the slots of a row and the layers.
         BINS: classes that are counted at once.
         CHUNK: slots that are decided at once.
     """
     num_tiles = tl.cdiv(target.width, COLS) * tl.cdiv(target.height, ROWS)
-    b, tile = (tl.program_id(0) // num_tiles).to(tl.int64), tl.program_id(0) % num_tiles
+    index = tl.program_id(0)
+    b = (index // num_tiles).to(tl.int64)
     words = work.words + b * work.size
     needed = True
     if stage > 0:
         needed = tl.load(words + work.state) == stage
     if needed:
-        if not AGAIN:
-            _look_at(
-                tile,
+        _look_at(
+            index,
+            visible,
+            target,
+            source,
+            plan,
+            mix,
+            labels,
+            work,
+            rules,
+            stage,
+            CLASSES,
+            OBJECTS,
+            EXCLUSIVE,
+            ROWS,
+            COLS,
+            SLOTS,
+            LAYERS,
+            BINS,
+        )
+        if _arrive(words + stage * work.look_size + work.arrived) == num_tiles - 1:
+            may_remove = stage < 2
+            decide(
                 b,
+                stage,
+                may_remove,
+                target,
+                source,
+                plan,
+                maps,
+                labels,
+                work,
+                out,
+                rules,
+                CLASSES,
+                OBJECTS,
+                CHUNK,
+            )
+
+
+@triton.jit
+def look_until_settled(
+    visible,
+    target,
+    source,
+    plan,
+    maps,
+    mix,
+    labels,
+    work,
+    out,
+    rules,
+    num_removals,
+    CLASSES: tl.constexpr,
+    OBJECTS: tl.constexpr,
+    EXCLUSIVE: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLS: tl.constexpr,
+    SLOTS: tl.constexpr,
+    LAYERS: tl.constexpr,
+    BINS: tl.constexpr,
+    CHUNK: tl.constexpr,
+):
+    """Look after a removal, where more than one round of removal may be needed.
+
+    After each round but the last the program of the row that arrives last goes through all its tiles alone. That is
+    rare, so it takes no launch. ``num_removals`` is the number of rounds; the other arguments are those of `look`.
+    """
+    stage: tl.constexpr = 2
+    num_tiles = tl.cdiv(target.width, COLS) * tl.cdiv(target.height, ROWS)
+    index = tl.program_id(0)
+    state = tl.load(work.words + (index // num_tiles).to(tl.int64) * work.size + work.state)
+    end, num_removed = index + 1, 1
+    while state == stage:
+        while index < end:
+            # The row follows from the index, or else what depends on it alone would be kept in registers all along.
+            _look_at(
+                index,
                 visible,
                 target,
                 source,
@@ -91,74 +161,33 @@ def look(
                 LAYERS,
                 BINS,
             )
-            if _arrive(words + stage * work.look_size + work.arrived) == num_tiles - 1:
-                decide(
-                    b,
-                    stage,
-                    0,
-                    1 - stage // 2,
-                    target,
-                    source,
-                    plan,
-                    maps,
-                    labels,
-                    work,
-                    out,
-                    rules,
-                    CLASSES,
-                    OBJECTS,
-                    CHUNK,
-                )
-        else:
-            end, num_removed, goes_on = tile + 1, stage // 2, True
-            while goes_on:
-                while tile < end:
-                    _look_at(
-                        tile,
-                        b,
-                        visible,
-                        target,
-                        source,
-                        plan,
-                        mix,
-                        labels,
-                        work,
-                        rules,
-                        stage,
-                        CLASSES,
-                        OBJECTS,
-                        EXCLUSIVE,
-                        ROWS,
-                        COLS,
-                        SLOTS,
-                        LAYERS,
-                        BINS,
-                    )
-                    tile += 1
-                goes_on = False
-                # In another round this program is the only one, and finds all arrivals and its own earlier ones.
-                if _arrive(words + stage * work.look_size + work.arrived) >= num_tiles - 1:
-                    state = decide(
-                        b,
-                        stage,
-                        num_removed,
-                        num_removals,
-                        target,
-                        source,
-                        plan,
-                        maps,
-                        labels,
-                        work,
-                        out,
-                        rules,
-                        CLASSES,
-                        OBJECTS,
-                        CHUNK,
-                    )
-                    goes_on = (stage == 2) & (state == 2)
-                    if goes_on:
-                        _forget(words + stage * work.look_size, work, CHUNK)
-                        tile, end, num_removed = tl.cast(0, tl.int32), num_tiles, num_removed + 1
+            index += 1
+        state = 0
+        b = ((index - 1) // num_tiles).to(tl.int64)
+        words = work.words + b * work.size + stage * work.look_size
+        # In another round this program is the only one, and finds all arrivals and its own earlier ones.
+        if _arrive(words + work.arrived) >= num_tiles - 1:
+            may_remove = num_removed < num_removals
+            state = decide(
+                b,
+                stage,
+                may_remove,
+                target,
+                source,
+                plan,
+                maps,
+                labels,
+                work,
+                out,
+                rules,
+                CLASSES,
+                OBJECTS,
+                CHUNK,
+            )
+            if state == stage:
+                _forget(words, work, CHUNK)
+            index, num_removed = b.to(tl.int32) * num_tiles, num_removed + 1
+            end = index + num_tiles
 
 
 @triton.jit
@@ -170,8 +199,7 @@ def _arrive(arrived):
 
 @triton.jit
 def _look_at(
-    tile,
-    b,
+    index,
     visible,
     target,
     source,
@@ -190,7 +218,8 @@ def _look_at(
     LAYERS: tl.constexpr,
     BINS: tl.constexpr,
 ):
-    _, top, left = tile_at(tile, target.height, target.width, ROWS, COLS)
+    b, top, left = tile_at(index, target.height, target.width, ROWS, COLS)
+    b = b.to(tl.int64)
     seen, whose = see_tile(
         b,
         top,

@@ -12,11 +12,14 @@ from segpaste.engine.records import Placement, Scene
 from segpaste.engine.reference.plan import AxisTable, LayerPlan, SlotPlan, Visible, empty_visible
 from segpaste.engine.triton.launching import launch, plain, power_of_two
 from segpaste.engine.triton.looks import arguments as args
-from segpaste.engine.triton.looks._look import look
+from segpaste.engine.triton.looks._look import look, look_until_settled
 from segpaste.engine.triton.looks._tables import tables
 
 TILE = (8, 128)
-"""Rows and columns of a tile: a row of bytes fills a cache line, and each of 256 threads has 4 pixels."""
+"""Rows and columns of a tile: a row of bytes fills a cache line, and each of 512 threads has 2 pixels."""
+
+LAST_TILE = (4, 128)
+"""Those of `look_until_settled`, which keeps more in registers."""
 
 PARTS = 4
 """Number of programs that share the tables of a layer."""
@@ -31,7 +34,7 @@ CHUNK = 512
 """Number of slots that are decided at once."""
 
 MAX_REGISTERS = 128
-"""Registers of a thread in a look: at more, only one block of 256 threads fits a multiprocessor."""
+"""Registers of a thread in a look: all that 512 threads can have. Left alone, the assembler takes more than it needs."""
 
 
 class Settled(NamedTuple):
@@ -90,31 +93,38 @@ def _axis(axis: AxisTable) -> args.AxisArguments:
 
 
 def _look(scene: Scene, arguments: tuple[Any, ...]) -> None:
-    (height, width), rules, (rows, cols) = scene.target.canvas_size, scene.rules, TILE
+    (height, width), rules = scene.target.canvas_size, scene.rules
     plan, work = arguments[3], arguments[7]
-    classes = scene.watched is not None and bool(rules.reverts_stuff)
-    objects = rules.hidden_num < rules.hidden_den
-    num_removals = _num_removals(scene, plan.num_layers)
-    for stage in (0, 1, 2) if classes or objects else (0, 2):
+    guards_classes = scene.watched is not None and bool(rules.reverts_stuff)
+    guards_objects = rules.hidden_num < rules.hidden_den
+
+    def run(kernel: Any, tile: tuple[int, int], argument: int) -> None:
+        rows, cols = tile
         launch(
-            look,
+            kernel,
             len(work.words) * -(-height // rows) * -(-width // cols),
             *arguments,
-            stage,
-            num_removals,
-            CLASSES=classes,
-            OBJECTS=objects,
+            argument,
+            CLASSES=guards_classes,
+            OBJECTS=guards_objects,
             EXCLUSIVE=scene.is_panoptic,
-            AGAIN=num_removals > 1,
             ROWS=rows,
             COLS=cols,
             SLOTS=power_of_two(max(scene.target.max_instances, plan.num_slots)),
             LAYERS=power_of_two(plan.num_layers),
             BINS=BINS,
             CHUNK=CHUNK,
-            num_warps=8,
+            num_warps=16,
             maxnreg=MAX_REGISTERS,
         )
+
+    num_removals = _num_removals(scene, plan.num_layers)
+    for stage in (0, 1) if guards_classes or guards_objects else (0,):
+        run(look, TILE, stage)
+    if num_removals == 1:
+        run(look, TILE, 2)
+    else:
+        run(look_until_settled, LAST_TILE, num_removals)
 
 
 def _num_removals(scene: Scene, num_layers: int) -> int:
