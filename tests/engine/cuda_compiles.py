@@ -59,8 +59,8 @@ def launches() -> Iterator[tuple[BatchCopyPaste, PaddedBatchedDenseSample]]:
     bare = make_batch(2, size=(17, 22), modalities=instance, image_dtype=torch.float16)
     maps = make_batch(2, modalities={*instance, Modality.SEMANTIC}, image_dtype=torch.bfloat16)
     tiny = make_batch(1, size=(1, 1), max_instances=1, num_instances=1, modalities=instance, image_dtype=torch.bfloat16)
-    yield module(2), full
-    yield module(1, contact_priority={1: 1}), channels_last(full)
+    yield module(3, contact_priority={1: 1}), full
+    yield module(3, contact_priority={1: 1}), channels_last(full)
     yield module(1), odd
     yield module(2), channels_last(odd)
     yield module(1, FromBatch(wide)), every_second(bare)
@@ -68,6 +68,7 @@ def launches() -> Iterator[tuple[BatchCopyPaste, PaddedBatchedDenseSample]]:
     yield module(1), tiny
     yield module(2), channels_last(maps)
     yield module(1), make_batch(2, modalities=(), num_instances=0)
+    yield module(2), full
 
 
 def module(layers: int, source: Any = None, **panoptic: Any) -> BatchCopyPaste:

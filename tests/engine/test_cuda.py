@@ -28,9 +28,10 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
 @pytest.mark.slow
 @pytest.mark.first
 def test_they_agree_with_the_reference() -> None:
-    """All of `cuda_checks`: compiled where there is a CUDA device, else in Triton's interpreter."""
+    """All of `cuda_checks` and `looks_checks`: compiled where there is a CUDA device, else in Triton's interpreter."""
     mode = {} if torch.cuda.is_available() else {"TRITON_INTERPRET": "1"}
-    done = run("-m", "pytest", "-q", "-p", "no:cacheprovider", str(HERE / "cuda_checks.py"), PYTEST_ADDOPTS="", **mode)
+    files = [str(HERE / name) for name in ("cuda_checks.py", "looks_checks.py")]
+    done = run("-m", "pytest", "-q", "-p", "no:cacheprovider", *files, PYTEST_ADDOPTS="", **mode)
     assert done.returncode == 0, done.stdout + done.stderr
     assert " passed" in done.stdout
 
@@ -49,7 +50,7 @@ def test_they_compile_without_a_device(version: str | None, cards: tuple[str, ..
     assert done.returncode == 0, done.stdout + done.stderr
     used, *lines = done.stdout.splitlines()
     assert used.startswith(f"triton {version or ''}")
-    names = ("resolve", "measure", "write_measures", "count_classes", "render_masks", "render")
+    names = ("tables", "look", "look_until_settled", "render_masks", "render")
     assert set(lines) == {f"{card} {name} True" for card in cards for name in names}
 
 

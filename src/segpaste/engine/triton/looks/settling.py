@@ -34,7 +34,7 @@ CHUNK = 512
 """Number of slots that are decided at once."""
 
 MAX_REGISTERS = 128
-"""Registers of a thread in a look: all that 512 threads can have. Left alone, the assembler takes more than it needs."""
+"""Registers of a thread in a look: as many as 512 threads can have. Without a limit the assembler takes more."""
 
 
 class Settled(NamedTuple):
