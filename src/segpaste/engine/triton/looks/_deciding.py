@@ -57,10 +57,10 @@ def decide(
             state = _guard(b, words, target, labels, work, rules, CLASSES, OBJECTS, CHUNK)
             tl.store(words + work.guarded, state)
     if (state == 0) & may_remove:
-        state = _remove(b, look, plan, work, rules, CHUNK) * 2
+        state = remove(b, look, plan, work, rules, CHUNK) * 2
     tl.store(words + work.state, state)
     if state == 0:
-        _finish(b, words, look, target, source, plan, maps, labels, work, out, rules, CLASSES, OBJECTS, CHUNK)
+        finish(b, words, look, target, source, plan, maps, labels, work, out, rules, CLASSES, OBJECTS, CHUNK)
     return state
 
 
@@ -98,7 +98,7 @@ def _guard(b, words, target, labels, work, rules, CLASSES: tl.constexpr, OBJECTS
 
 
 @triton.jit
-def _remove(b, look, plan, work, rules, CHUNK: tl.constexpr):
+def remove(b, look, plan, work, rules, CHUNK: tl.constexpr):
     """Remove the pastes of which too little is visible; return 1 if there are any, else 0."""
     num_pastes = plan.num_layers * plan.num_slots
     found = tl.cast(0, tl.int32)
@@ -113,7 +113,7 @@ def _remove(b, look, plan, work, rules, CHUNK: tl.constexpr):
 
 
 @triton.jit
-def _finish(
+def finish(
     b,
     words,
     look,

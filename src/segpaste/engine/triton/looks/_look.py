@@ -19,7 +19,7 @@ import triton.language as tl
 
 from segpaste.engine.triton._tiles import on_canvas, pixel_offsets, tile_at
 from segpaste.engine.triton.looks._counting import count_tile
-from segpaste.engine.triton.looks._deciding import decide
+from segpaste.engine.triton.looks._deciding import decide, finish, remove
 from segpaste.engine.triton.looks._seeing import see_tile
 
 
@@ -137,7 +137,7 @@ def look_until_settled(
     num_tiles = tl.cdiv(target.width, COLS) * tl.cdiv(target.height, ROWS)
     index = tl.program_id(0)
     state = tl.load(work.words + (index // num_tiles).to(tl.int64) * work.size + work.state)
-    end, num_removed = index + 1, 1
+    end, num_removed, finishes = index + 1, 1, state < 0
     while state == stage:
         while index < end:
             # The row follows from the index, or else what depends on it alone would be kept in registers all along.
@@ -167,27 +167,18 @@ def look_until_settled(
         words = work.words + b * work.size + stage * work.look_size
         # In another round this program is the only one, and finds all arrivals and its own earlier ones.
         if _arrive(words + work.arrived) >= num_tiles - 1:
-            may_remove = num_removed < num_removals
-            state = decide(
-                b,
-                stage,
-                may_remove,
-                target,
-                source,
-                plan,
-                maps,
-                labels,
-                work,
-                out,
-                rules,
-                CLASSES,
-                OBJECTS,
-                CHUNK,
-            )
+            if num_removed < num_removals:
+                state = remove(b, words, plan, work, rules, CHUNK) * stage
             if state == stage:
                 _forget(words, work, CHUNK)
+            finishes = state == 0
             index, num_removed = b.to(tl.int32) * num_tiles, num_removed + 1
             end = index + num_tiles
+    if finishes:  # outside of the loop, which would keep in registers what this needs
+        b = (index // num_tiles).to(tl.int64)
+        words = work.words + b * work.size
+        look = words + stage * work.look_size
+        finish(b, words, look, target, source, plan, maps, labels, work, out, rules, CLASSES, OBJECTS, CHUNK)
 
 
 @triton.jit
