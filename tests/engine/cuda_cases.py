@@ -21,8 +21,11 @@ from segpaste.augmentation.sources.placement import (
     draw_placement,
 )
 from segpaste.engine import Scene
-from segpaste.engine.reference import geometry, stages
-from segpaste.engine.triton import pixels
+from segpaste.engine.planes import ROWS
+from segpaste.engine.reference import _slots, geometry, stages
+from segpaste.engine.reference import pixels as plain_pixels
+from segpaste.engine.triton import looks
+from segpaste.engine.triton.looks import settling
 from segpaste.engine.triton.pixels import rendering
 from segpaste.types import Modality, PaddedBatchedDenseSample
 
@@ -40,9 +43,9 @@ MAPLESS = set(OPTIONAL) - {Modality.PANOPTIC}
 def set_tiles(monkeypatch: pytest.MonkeyPatch, tile: tuple[int, int], parts: int) -> None:
     """Set the sizes of tiles; the stretches of flat planes are small where the tiles are."""
     rows, cols = tile
-    sizes = {"TILE": tile, "PARTS": parts, "STRETCH": 64, "BINS": 8, "SLOT_BLOCK": 8}
+    sizes = {"TILE": tile, "LAST_TILE": tile, "PARTS": parts, "BLOCK": 64, "BINS": 8, "CHUNK": 8}
     for name, value in sizes.items():
-        monkeypatch.setattr(pixels, name, value)
+        monkeypatch.setattr(settling, name, value)
     chunk = 4 * rows * cols
     sizes = {"TILE": tile, "SURFACE_TILE": tile, "BOX_TILE": tile, "MASK_CHUNK": chunk, "COPY_CHUNK": chunk}
     sizes |= {"LABEL_CHUNK": chunk // 8, "DEPTH_CHUNK": chunk // 4}
@@ -84,22 +87,45 @@ def agreed(batch: PaddedBatchedDenseSample, paste: BatchCopyPaste, at_least: int
     return found
 
 
-def planned(target: PaddedBatchedDenseSample, source: PaddedBatchedDenseSample) -> Any:
-    """A scene, and a plan of two layers that carry all they can."""
+def placed(target: PaddedBatchedDenseSample, source: PaddedBatchedDenseSample, **rules: int) -> Any:
+    """A scene, and a placement of two layers that carry all they can."""
     num_images, num_slots = target.batch_size, source.max_instances
-    layers = torch.arange(2, device=DEVICE).expand(num_images, 2)
+    layers = torch.arange(2, device=DEVICE).repeat(num_images, 1)
     placement = Placement(
         source_idx=layers % source.batch_size,
         layer_valid=torch.ones_like(layers, dtype=torch.bool),
-        scale_num=torch.tensor([3, 4], device=DEVICE).expand(num_images, 2, 2),
-        scale_den=torch.tensor([4, 5], device=DEVICE).expand(num_images, 2, 2),
+        scale_num=torch.tensor([3, 4], device=DEVICE).repeat(num_images, 2, 1),
+        scale_den=torch.tensor([4, 5], device=DEVICE).repeat(num_images, 2, 1),
         translate=torch.stack([layers, 2 * layers + 1], -1),
         hflip=layers == 1,
         carried=source.instance_valid[layers % source.batch_size] & (num_slots > 0),
     )
     paste = module()
-    scene = Scene(target, source, paste._tables, paste._rules)
-    return scene, stages.layer_plan(scene, placement)
+    return Scene(target, source, paste._tables, paste._rules._replace(**rules)), placement
+
+
+def settled_by_reference(scene: Scene, placement: Placement) -> tuple[Tensor, ...]:
+    """What `settled_by_kernels` returns, from the reference."""
+    settled = stages.settle(scene, stages.layer_plan(scene, placement), plain_pixels)
+    labels = scene.source.labels[placement.source_idx]
+    slots = stages.assign(scene, settled, labels)
+    rows = _slots.merge_rows(scene.target, labels, slots, settled.measures)
+    return flattened(settled.plan, settled.visible, slots, [rows[name] for name in ROWS], settled.num_gone)
+
+
+def settled_by_kernels(scene: Scene, placement: Placement) -> tuple[Tensor, ...]:
+    """The plan, the visibility buffer, the slots and the rows: every tensor that the looks write."""
+    rows = {name: torch.empty_like(getattr(scene.target, name)) for name in ROWS}
+    settled = looks.settle(scene, placement, rows)
+    return flattened(settled.plan, settled.visible, settled.slots, [rows[name] for name in ROWS], settled.num_gone)
+
+
+def flattened(*records: Any) -> tuple[Tensor, ...]:
+    """All tensors of nested records, in order."""
+    tensors: list[Tensor] = []
+    for record in records:
+        tensors.extend([record] if isinstance(record, Tensor) else flattened(*record))
+    return tuple(tensors)
 
 
 def assert_all_equal(found: tuple[Any, ...], expected: tuple[Any, ...]) -> None:

@@ -23,7 +23,9 @@ from cuda_cases import (  # noqa: F401
     assert_all_equal,
     one_tile,
     patched_once_a_launch,
-    planned,
+    placed,
+    settled_by_kernels,
+    settled_by_reference,
     small_batch,
     small_tiles,
 )
@@ -32,12 +34,11 @@ from torch import Tensor
 from samples import EVERY_OBJECT, OPTIONAL, SCHEMA, assert_backends_agree, assert_same, subset_id, with_overlaps
 from segpaste.augmentation import DROP_REASONS, BatchCopyPaste, BatchCopyPasteConfig, PanopticConfig
 from segpaste.engine import engine_for, triton, use_backend
-from segpaste.engine.planes import PLANES, ROWS
-from segpaste.engine.reference import pixels as plain_pixels
+from segpaste.engine.planes import PLANES, ROWS, present_planes
 from segpaste.engine.reference import stages
-from segpaste.engine.reference.plan import SlotPlan
-from segpaste.engine.triton import pixels
 from segpaste.types import Modality
+
+COMPOSES = (stages.compose, triton.compose)
 
 
 class TestAgree:
@@ -143,16 +144,12 @@ class TestShapes:
             batch,
             **{name: getattr(batch, name)[:, :0] for name in (*ROWS, "instance_masks", "keypoints")},
         )
-        scene, plan = planned(empty, source)
-        none = batch.instance_valid[:, :0]
-        slots = SlotPlan(none, none, none.long(), none.long(), plan.carried.long(), plan.carried.long(), none)
-        found = []
-        for functions in (plain_pixels, pixels):
-            visible = functions.resolve(scene, plan, none)
-            measures = functions.measure(scene, plan, visible)
-            found.append((*visible, *measures, *functions.render(scene, plan, visible, slots).values()))
-        assert (found[0][0] >= 0).any()
-        assert_all_equal(*found)
+        scene, placement = placed(empty, source)
+        found, expected = (settle(scene, placement) for settle in (settled_by_kernels, settled_by_reference))
+        assert_all_equal(found, expected)
+        outcomes = [compose(scene, placement, with_layer=True, in_place=False) for compose in COMPOSES]
+        assert (outcomes[0].visible_layer >= 0).any()
+        assert_all_equal(*(tuple(present_planes(outcome.batch).values()) for outcome in outcomes))
 
     def test_tensors_of_any_layout(self) -> None:
         layouts: dict[str, Callable[[Tensor], Tensor]] = {
@@ -250,24 +247,17 @@ class TestDevice:
 
     @pytest.mark.skipif(DEVICE.type != "cuda", reason="needs a CUDA device")
     def test_nothing_waits_for_the_device(self) -> None:
-        """A CUDA graph of all three functions, replayed with other values."""
+        """A CUDA graph of a composition, replayed with other values."""
         batch, other = small_batch(image_dtype=torch.float32), small_batch(image_dtype=torch.float32, seed=9)
-        scene, plan = planned(batch, batch)
-        none = torch.zeros(len(batch.labels), len(scene.watched), dtype=torch.bool, device=DEVICE)
-        settled = stages.settle(scene, plan, plain_pixels)
-        slots = stages.assign(scene, settled, batch.labels[plan.source_idx])
-
-        def everything(functions: Any) -> Any:
-            visible = functions.resolve(scene, plan, none)
-            measures = functions.measure(scene, plan, visible)
-            return *visible, *measures, *functions.render(scene, plan, visible, slots).values()
-
-        everything(pixels)
+        scene, placement = placed(batch, batch)
+        triton.compose(scene, placement, with_layer=True, in_place=False)
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
-            found = everything(pixels)
+            found = triton.compose(scene, placement, with_layer=True, in_place=False)
         for name in PLANES:
             getattr(batch, name).copy_(getattr(other, name))
         graph.replay()
-        assert_all_equal(found, everything(plain_pixels))
+        expected = stages.compose(scene, placement, with_layer=True, in_place=False)
+        assert_all_equal(tuple(found[1:]), tuple(expected[1:]))
+        assert_same(found.batch, expected.batch)

@@ -28,7 +28,9 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
 @pytest.mark.slow
 @pytest.mark.first
 @pytest.mark.parametrize(
-    "names", [("cuda_checks.py", "cuda_in_place.py"), ("draws_checks.py", "crop_checks.py")], ids="+".join
+    "names",
+    [("cuda_checks.py",), ("looks_checks.py", "cuda_in_place.py"), ("draws_checks.py", "crop_checks.py")],
+    ids="+".join,
 )
 def test_they_agree_with_the_reference(names: tuple[str, ...]) -> None:
     """All checks of some files: compiled where there is a CUDA device, else in Triton's interpreter."""
@@ -54,9 +56,9 @@ def test_they_compile_without_a_device(version: str | None, cards: tuple[str, ..
     used, *lines = done.stdout.splitlines()
     assert used.startswith(f"triton {version or ''}")
     of_draws = ("find_pixels", "survey_rows", "choose_rows", "draw_slots", "place_layers", "keep_part")
-    of_classes = ("choose_classes", "find_fragments")
-    of_pixels = ("resolve", "measure", "write_measures", "count_classes", "fill_masks", "keep", "paste", "write")
-    names = (*of_draws, *of_classes, *of_pixels)
+    of_classes, of_looks = ("choose_classes", "find_fragments"), ("tables", "look", "look_until_settled")
+    of_pixels = ("fill_masks", "keep", "paste", "write")
+    names = (*of_draws, *of_classes, *of_looks, *of_pixels)
     assert set(lines) == {f"{card} {name} True" for card in cards for name in names}
 
 

@@ -7,12 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from segpaste.engine.planes import can_be_written, empty_plane, present_planes, share_memory, written_fields
+from segpaste.engine.planes import can_be_written, empty_plane, present_planes, share_memory
 from segpaste.engine.records import Scene
 from segpaste.engine.reference.plan import LayerPlan, SlotPlan, Visible
+from segpaste.engine.triton.arguments import PlaneArguments, plan_arguments, plane_arguments
 from segpaste.engine.triton.launching import launch, plain, power_of_two
 from segpaste.engine.triton.pixels import _keep, _masks, _paste, _write
-from segpaste.engine.triton.pixels.arguments import PlaneArguments, plan_arguments, plane_arguments
 from segpaste.types.check import not_none
 
 TILE = (8, 64)
@@ -50,7 +50,7 @@ def render(
     arguments = _Arguments(scene, plan, visible, slots)
     if in_place and can_be_written(scene.target) and (scene.source is scene.target or not _shares(scene)):
         _render_in_place(scene, arguments)
-        torch.autograd.graph.increment_version([*written_fields(scene.target).values()])
+        torch.autograd.graph.increment_version([*present_planes(scene.target).values()])
         return present_planes(scene.target)
     target = scene.target
     planes = {name: empty_plane(name, plane) for name, plane in present_planes(target).items()}
