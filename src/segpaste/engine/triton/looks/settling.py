@@ -35,7 +35,10 @@ CHUNK = 512
 """Number of slots that are decided at once."""
 
 MAX_REGISTERS = 128
-"""Registers of a thread in a look: as many as 512 threads can have. Without a limit the assembler takes more."""
+"""Registers of a thread: as many as the 512 threads of a look can have.
+
+Without a limit the assembler takes more for a look, and spills some of the tables.
+"""
 
 
 class Settled(NamedTuple):
@@ -79,6 +82,7 @@ def settle(scene: Scene, placement: Placement, rows: dict[str, Tensor]) -> Settl
         PARTS=PARTS,
         BLOCK=BLOCK,
         num_warps=8,
+        maxnreg=MAX_REGISTERS,
     )
     written = (*slots[:5], slots.ignored_class, *(rows[name] for name in ROWS), settled.num_gone)
     seen = args.VisibleArguments(settled.visible.layer, settled.visible.owner if scene.needs_owner else None)
