@@ -119,10 +119,11 @@ def count(case: Case) -> tuple[Operations, Operations]:
 
 @contextlib.contextmanager
 def _without_a_card() -> Iterator[None]:
-    """Answer what only a card can, and leave out the check of addresses, which fake tensors do not have."""
+    """Answer what only a card can, and leave out the checks of addresses, which fake tensors do not have."""
     with (
         mock.patch.object(torch.cuda, "is_current_stream_capturing", return_value=False),
         mock.patch.object(in_place, "_check_apart"),
+        mock.patch("segpaste.engine.triton.pixels.rendering.share_memory", return_value=False),
     ):
         yield
 

@@ -20,11 +20,11 @@ device_operations, launches = (
     importlib.import_module(f"{PROGRAMS}.{name}") for name in ("device_operations", "launches")
 )
 
-MOST_LAUNCHES, MOST_WAITS, MOST_HOST_TENSORS = 1040, 1, 1
+MOST_LAUNCHES, MOST_WAITS, MOST_HOST_TENSORS = 12, 0, 0
 """Ceilings of a forward after the first, with any preset and any subset of modalities."""
 
-OUTSIDE = {"classmix": 2, "depth_aware": 3}
-"""Launches that no engine function asks for, where there are any: classes that are present, depth without instances."""
+OUTSIDE = {"classmix": 1, "depth_aware": 3}
+"""Launches that no engine function asks for, where there are any: masks of no instance, depth without instances."""
 
 LARGEST = {case.preset: case for case in launches.cases(quick=True)}
 CPU = torch.device("cpu")

@@ -330,9 +330,8 @@ class BatchCopyPaste(nn.Module):
         self, engine: Engine, batch: PaddedBatchedDenseSample, found: Survey, request: PlacementRequest
     ) -> tuple[Scene, Drawn]:
         """Draw classes of the rows that the source names, and return the scene and the placement."""
-        assert found.present is not None
         strategy = cast(RowStrategy, self.source)
-        rows = strategy.rows(batch, found.present.any(1), request)
+        rows = strategy.rows(batch, not_none(found.has_present), request)
         rows = source_check.checked_rows(strategy, rows, batch, request.config.layers)
         placement, counts, mixture = engine.draw_classes(batch, found, rows, request.tables)
         return Scene(batch, batch, self._tables_on(batch.device), self._rules, mixture), (placement, counts)

@@ -39,6 +39,7 @@ class Survey(NamedTuple):
         num_free: [B] int64, number of slots without an instance.
         extent: [B, 2] int64, (width, height) of the images without padding.
         present: [B, num_classes] bool, semantic classes that may be mixed and have a pixel; None if not requested.
+        has_present: [B] bool, images with such a class; None if not requested.
     """
 
     eligible: Tensor
@@ -46,6 +47,7 @@ class Survey(NamedTuple):
     num_free: Tensor
     extent: Tensor
     present: Tensor | None = None
+    has_present: Tensor | None = None
 
 
 class Classes(NamedTuple):

@@ -86,7 +86,8 @@ def survey(
         *(ignore_index or 0, 0 if present is None else present.shape[1], _address(present), whole_only),
     ]
     _call("segpaste_survey", words)
-    return Survey(eligible, occupied, num_free, extent, present)
+    has_present = None if present is None else present.any(1)
+    return Survey(eligible, occupied, num_free, extent, present, has_present)
 
 
 def choose_rows(candidates: Tensor, seeds: Tensor, num_layers: int) -> LayerRows:

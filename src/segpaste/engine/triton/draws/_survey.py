@@ -71,6 +71,7 @@ def survey_rows(
     num_free,
     extent,
     present,
+    has_present,
     boxes,
     labels,
     valid,
@@ -92,7 +93,7 @@ def survey_rows(
     """Survey one row of a batch.
 
     Arguments of its own:
-        eligible, occupied, num_free, extent, present: `segpaste.engine.records.Survey`, bools as bytes.
+        eligible, occupied, num_free, extent, present, has_present: `segpaste.engine.records.Survey`, bools as bytes.
         boxes, labels, valid: fields of the batch.
         is_thing, is_stuff: `segpaste.engine.records.Classes`, [num_things] bytes, or None.
         corners, found: what `find_pixels` wrote, or None.
@@ -125,7 +126,8 @@ def survey_rows(
         tl.store(occupied + at * 4 + 3, end_y, mask=asked)
     tl.store(num_free + b, tl.sum(free).to(tl.int64))
     if present is not None:
-        _merge_classes(present, found, is_thing, is_stuff, b, num_classes, num_strips, STRIPS, CLASSES)
+        has_any = _merge_classes(present, found, is_thing, is_stuff, b, num_classes, num_strips, STRIPS, CLASSES)
+        tl.store(has_present + b, has_any.to(tl.uint8))
 
 
 @triton.jit
@@ -167,7 +169,9 @@ def _extent(corners, b, height, width, num_strips, STRIPS: tl.constexpr):
 def _merge_classes(
     present, found, is_thing, is_stuff, b, num_classes, num_strips, STRIPS: tl.constexpr, CLASSES: tl.constexpr
 ):
+    """Write the classes of an image, and return whether there is one."""
     strips = tl.arange(0, STRIPS)
+    has_any = tl.cast(0, tl.int32)
     for first in range(0, num_classes, CLASSES):
         classes = first + tl.arange(0, CLASSES)
         asked = classes < num_classes
@@ -178,3 +182,5 @@ def _merge_classes(
             kinds = tl.load(is_thing + classes, mask=asked, other=0) | tl.load(is_stuff + classes, mask=asked, other=0)
             known &= kinds != 0
         tl.store(present + b * num_classes + classes, known.to(tl.uint8), mask=asked)
+        has_any = tl.maximum(has_any, tl.max(tl.where(asked, known, False).to(tl.int32)))
+    return has_any

@@ -41,7 +41,8 @@ def survey(
     corners = strips = None
     if ignore_index is not None:
         num_classes = NUM_CLASSES if is_thing is None or is_stuff is None else len(is_thing)
-        found = found._replace(present=torch.empty(b, num_classes, dtype=torch.bool, device=device))
+        flags = (torch.empty(shape, dtype=torch.bool, device=device) for shape in ((b, num_classes), (b,)))
+        found = Survey(*found[:4], *flags)
     if ignore_index is not None or batch.padding_mask is not None:
         corners, strips = _find_pixels(batch, found.present, ignore_index or 0, num_strips)
     launch(
