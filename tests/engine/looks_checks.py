@@ -77,12 +77,12 @@ def assert_settled_alike(scene: Scene, placement: Placement) -> tuple[torch.Tens
 
 RULES: dict[str, dict[str, int]] = {
     "residual fraction": {"residual_num": 3, "residual_den": 4},
-    "residual pixels": {"residual_px": 20},
-    "boxes that stay": {"residual_num": 9, "residual_den": 10, "box_shift_px": 1},
+    "residual pixels": {"residual_px": 60},
+    "boxes that stay": {"residual_num": 1, "residual_den": 1, "box_shift_px": 0},
     "hidden objects": {"hidden_num": 1, "hidden_den": 5, "min_area_px": 12},
     "stuff that reverts": {"stuff_px": 60, "min_area_px": 12},
     "stuff and objects": {"stuff_px": 60, "hidden_num": 1, "hidden_den": 3},
-    "ignored stuff": {"reverts_stuff": 0, "stuff_px": 60},
+    "ignored stuff": {"reverts_stuff": 0, "stuff_px": 1000},
     "large pastes only": {"min_area_px": 40},
 }
 
@@ -90,7 +90,10 @@ RULES: dict[str, dict[str, int]] = {
 @pytest.mark.parametrize("rules", RULES.values(), ids=RULES)
 def test_rules(rules: dict[str, int]) -> None:
     batch = with_overlaps(small_batch(size=(19, 31), max_instances=8, padding=(1, 2)))
-    assert_settled_alike(*drawn_scene(batch, 3, **rules))
+    found = assert_settled_alike(*drawn_scene(batch, 3, **rules))
+    others = {"residual_num": 1, "residual_den": 1} if "box_shift_px" in rules else {}
+    without = settled_by_reference(*drawn_scene(batch, 3, **others))
+    assert not all(map(torch.equal, found, without)), "the rule changes nothing here"
 
 
 def test_rules_of_masks_that_overlap() -> None:
