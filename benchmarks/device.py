@@ -1,4 +1,4 @@
-"""What a CUDA device can do at best: the bandwidth of a copy within its memory.
+"""What a CUDA device can do at best: the bandwidth of a copy within its memory, and of a fill.
 
     python -m benchmarks.device
 
@@ -19,12 +19,16 @@ NUM_BYTES = 1 << 30
 
 
 def measure(plan: Plan, threads: int = 1, device: str = "cuda") -> dict[str, Any]:
-    """Bytes read and written in a second by a copy of one GiB."""
+    """Bytes read and written in a second by a copy of one GiB, and bytes written by filling it."""
     source = torch.randint(256, (NUM_BYTES,), dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
-    copy = {"copy": Contender(target.copy_, lambda: source)}
-    times = timing.summaries(timing.in_turns(copy, plan.rounds, clock=timing.event_clock))
-    return {"gb_per_second": bytes_per_second(2 * NUM_BYTES, times["copy"]) / 1e9, "times": times}
+    work = {"copy": Contender(target.copy_, lambda: source), "fill": Contender(target.fill_, lambda: 1)}
+    times = timing.summaries(timing.in_turns(work, plan.rounds, clock=timing.event_clock))
+    return {
+        "gb_per_second": bytes_per_second(2 * NUM_BYTES, times["copy"]) / 1e9,
+        "fill_gb_per_second": bytes_per_second(NUM_BYTES, times["fill"]) / 1e9,
+        "times": times,
+    }
 
 
 def bytes_per_second(num_bytes: int, times: timing.Summary) -> float:

@@ -13,17 +13,19 @@ class Shape:
 
     Attributes:
         batch_size: B.
-        size: H and W, pixels.
+        size: H and W, or both as (H, W), pixels.
         instances: K; rectangles have 1 to K of them.
         dtype: of the images.
-        all_modalities: scenes with all five modalities instead of rectangles; their images are uint8.
+        all_modalities: square scenes with all five modalities instead of rectangles; their images are uint8.
+        layers: layers over which the pasted objects are spread.
     """
 
     batch_size: int
-    size: int
+    size: int | tuple[int, int]
     instances: int
     dtype: torch.dtype = torch.float32
     all_modalities: bool = False
+    layers: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,3 +146,15 @@ TINY = Plan(
 
 DEVICE_SHAPES = tuple(Shape(8, 1024, 32, dtype) for dtype in (torch.float32, torch.bfloat16, torch.uint8))
 """Of the step table on a CUDA device, in a full run."""
+
+HARD_SHAPES = (
+    *DEVICE_SHAPES,
+    Shape(8, 1024, 100),
+    Shape(8, 1024, 100, torch.uint8),
+    Shape(8, 1024, 32, torch.uint8, all_modalities=True),
+    Shape(8, (1000, 1333), 32),
+    Shape(8, (1000, 1333), 32, torch.uint8),
+    Shape(8, 1024, 32, layers=20),
+    Shape(2, 256, 10),
+)
+"""Of the device table: those of the step table, many slots, all modalities, odd widths, many layers, a small batch."""

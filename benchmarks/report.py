@@ -124,11 +124,84 @@ def compiled(found: Found) -> str:
 
 def bandwidth(found: Found) -> str:
     """The device's own ruler."""
-    return f"## The card\n\nA copy within its memory: {found['gb_per_second']:,.0f} GB/s, read and written."
+    lines = [f"A copy within its memory: {found['gb_per_second']:,.0f} GB/s, read and written."]
+    if "fill_gb_per_second" in found:
+        lines.append(f"A fill: {found['fill_gb_per_second']:,.0f} GB/s, written.")
+    return f"## The card\n\n{' '.join(lines)}"
+
+
+def device_steps(found: Found) -> str:
+    """A row for each batch and step: the times as multiples of the clone's work on the device, memory and waits."""
+    head = ["batch", "step", "device, ms", "device, ×", "eager, ×", "graph, ×", "host, ms", "beyond the outputs, MiB"]
+    body, notes = [], []
+    for row in found["rows"]:
+        times = row["times"]
+        ruler = times["device"].get(CLONE) if "device" in times else None
+        for name in (CLONE, OUT_OF_PLACE, IN_PLACE):
+            ratios = [_over(times.get(clock, {}).get(name), ruler) for clock in ("device", "eager", "graph")]
+            ms = [_ms(times[clock][name]) if name in times.get(clock, {}) else "–" for clock in ("device", "host")]
+            beyond = row.get("peak_beyond_outputs", {}).get(name)
+            memory = "–" if beyond is None else f"{beyond / 2**20:,.1f}"
+            body.append([row["batch"], name, ms[0], *ratios, ms[1], memory])
+        notes += [f"- {row['batch']}, {name}: waits: {wait}" for name, wait in row.get("waits", {}).items() if wait]
+        notes += [f"- {row['batch']}, {name}: skipped: {reason}" for name, reason in row["skipped"].items()]
+    text = (
+        "Multiples are of the device's time for the clone of the same batch. Device: the work alone, queued before it "
+        "starts; eager: from an idle device until all is done; graph: the work of a replay; host: until the call "
+        "returns."
+    )
+    said = "\n\n" + "\n".join(notes) if notes else ""
+    return f"## A step on the device\n\n{text}\n\n{table(head, body)}{said}"
+
+
+def profiles(found: Found) -> str:
+    """A table for each batch and step, of the kernels that take at least a hundredth of its time."""
+    parts = ["## Launches and time by kernel\n\nOf one call, from the profiler, which slows the host down."]
+    for row in found["rows"]:
+        whole = f"{row['batch']}, {row['step']}: {row['launches']:.1f} launches, {row['microseconds']:,.0f} µs"
+        body = [
+            [f"{kernel['kernel']:.60}".replace("|", "/"), f"{kernel['launches']:.1f}", f"{kernel['microseconds']:,.1f}"]
+            for kernel in row["kernels"]
+            if kernel["microseconds"] * 100 >= row["microseconds"]
+        ]
+        parts.append(f"{whole}.\n\n{table(['kernel', 'launches', 'µs'], body)}")
+    return "\n\n".join(parts)
+
+
+def _over(of: timing.Summary | None, to: timing.Summary | None) -> str:
+    return "–" if of is None or to is None else _times(of, to)
+
+
+def launches(found: Found) -> str:
+    """What an eager forward asks of a CUDA device: each preset's largest numbers over its subsets of modalities."""
+    names = ("launches", "torch", "kernels", "outside", "waits", "host")
+    body = []
+    for preset in dict.fromkeys(row["preset"] for row in found["rows"]):
+        rows = [row for row in found["rows"] if row["preset"] == preset]
+        body.append([preset, str(len(rows)), *(_largest([_number(row[name]) for row in rows]) for name in names)])
+        body[-1].append(_largest([row["first"]["launches"] for row in rows]))
+    head = ["preset", "cases", "launches", "of torch", "own kernels", "outside of the engine", "waits", "host tensors"]
+    note = (
+        "Counted on fake tensors, without a card: the smallest and the largest number over the counted cases (subsets "
+        "of modalities, with and without padding, out of place and in place), of forwards after the first."
+    )
+    return f"## Launches of an eager forward\n\n{note}\n\n{table([*head, 'launches of the first'], body)}"
+
+
+def _number(value: int | Mapping[str, int]) -> int:
+    return value if isinstance(value, int) else sum(value.values())
+
+
+def _largest(numbers: Sequence[int]) -> str:
+    low, high = min(numbers), max(numbers)
+    return str(high) if low == high else f"{low}..{high}"
 
 
 SECTIONS: dict[str, Callable[[Found], str]] = {
+    "launches": launches,
     "bandwidth": bandwidth,
+    "device_steps": device_steps,
+    "profiles": profiles,
     "step": step,
     "growth": growth,
     "memory": memory,

@@ -43,13 +43,13 @@ def measure_shape(
 ) -> dict[str, Any]:
     """Milliseconds of everything on one batch; on a CUDA device on some batches of this shape in turn."""
     if device == "cpu":
-        batch, config = _made(shape)
+        batch, config = made(shape)
         contenders = pasting.contenders(batch, config)
         found, skipped = peers.prepared(batch, others) if not shape.all_modalities else ({}, _without_all(others))
         times = timing.in_turns({**contenders, **found}, rounds)
     else:
         sets, skipped = _device_contenders(shape, device)
-        batch, config = _made(shape)
+        batch, config = made(shape)
         times = timing.in_turns(sets, rounds, clock=timing.event_clock)
     return {
         "batch": name_of(shape),
@@ -62,7 +62,7 @@ def measure_shape(
 
 def measure_reference(shape: Shape, rounds: int = 5) -> dict[str, timing.Summary]:
     """The reference kernels, hundreds of times slower, so in rounds of their own."""
-    batch, config = _made(shape)
+    batch, config = made(shape)
     paste = BatchCopyPaste(config)
 
     def call(given: PaddedBatchedDenseSample) -> object:
@@ -79,14 +79,18 @@ def _without_all(others: Iterable[peers.Peer]) -> dict[str, str]:
 def name_of(shape: Shape) -> str:
     """A shape in a few words."""
     what = "five modalities" if shape.all_modalities else f"1..{shape.instances}"
-    return f"{shape.batch_size} × {shape.size}², {what}, {pasting.dtype_name(shape.dtype)}"
+    size = f"{shape.size}²" if isinstance(shape.size, int) else " × ".join(map(str, shape.size))
+    layers = f", {shape.layers} layers" if shape.layers > 1 else ""
+    return f"{shape.batch_size} × {size}, {what}{layers}, {pasting.dtype_name(shape.dtype)}"
 
 
-def _made(shape: Shape, seed: int = 0) -> Made:
+def made(shape: Shape, seed: int = 0) -> Made:
+    """A batch of this shape, and the configuration to paste it with."""
     if shape.all_modalities:
+        assert isinstance(shape.size, int)
         return batches.scenes(shape.batch_size, shape.size, shape.instances)
     batch = batches.random_boxes(shape.batch_size, shape.size, shape.instances, shape.dtype, seed)
-    return batch, BatchCopyPasteConfig(placement=PlacementConfig(k_range=(1, shape.instances)))
+    return batch, BatchCopyPasteConfig(placement=PlacementConfig(k_range=(1, shape.instances), layers=shape.layers))
 
 
 def _device_contenders(shape: Shape, device: str) -> tuple[dict[str, Contender], dict[str, str]]:
@@ -94,7 +98,7 @@ def _device_contenders(shape: Shape, device: str) -> tuple[dict[str, Contender],
     found: dict[str, list[Contender]] = {}
     skipped: dict[str, str] = {}
     for seed in range(1 if shape.all_modalities else NUM_INPUTS):
-        batch, config = _made(shape, seed)
+        batch, config = made(shape, seed)
         batch = batch.to(device)
         on_device = [peer for peer in peers.PEERS if peer.on_device and not shape.all_modalities]
         others, skipped = peers.prepared(batch, on_device)

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from . import compiled, device, growth, loading, memory, peers, plots, report, step
+from . import compiled, device, device_steps, growth, loading, memory, peers, plots, report, step
 from .machine import machine
 from .plan import DEVICE_SHAPES, FULL, QUICK, TINY, Plan
 
@@ -31,9 +31,11 @@ def plan_for(size: str, device_name: str) -> Plan:
 
 def parts(plan: Plan, device_name: str) -> dict[str, Measure]:
     """The sections of a run, in the order in which they are measured."""
-    found: dict[str, Measure] = {"bandwidth": device.measure} if device_name != "cpu" else {}
-    found |= {"step": step.measure, "growth": growth.measure, "memory": memory.measure, "loading": loading.measure}
-    return found | {"compiled": compiled.measure}
+    steps: dict[str, Measure] = {"step": step.measure, "growth": growth.measure, "memory": memory.measure}
+    if device_name == "cpu":
+        return steps | {"loading": loading.measure, "compiled": compiled.measure}
+    card: dict[str, Measure] = {"bandwidth": device.measure, "device_steps": device_steps.measure}
+    return card | steps | {"compiled": compiled.measure}
 
 
 def run(plan: Plan, threads: int, device_name: str, announce: Callable[[str], object] = str) -> dict[str, Any]:

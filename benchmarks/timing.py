@@ -19,6 +19,9 @@ import torch
 ALLOCATOR = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "1099511627776"}
 """With glibc's defaults freed memory goes back to the system, and a clone costs twice as much."""
 
+SLEEP_CYCLES = 40_000_000
+"""About 20 ms, longer than any step takes to be queued."""
+
 Summary = dict[str, float]
 """``median_ms``, ``low_ms`` and ``high_ms``, the middle half."""
 
@@ -56,6 +59,26 @@ def event_clock(function: Callable[[], object]) -> float:
     """Milliseconds between two events of the current CUDA device, the host's share included."""
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
     torch.cuda.synchronize()
+    start.record()
+    function()
+    end.record()
+    torch.cuda.synchronize()
+    return float(start.elapsed_time(end))
+
+
+def host_clock(function: Callable[[], object]) -> float:
+    """Milliseconds until the call returns, on an idle CUDA device that still works on it then."""
+    torch.cuda.synchronize()
+    milliseconds = wall_clock(function)
+    torch.cuda.synchronize()
+    return milliseconds
+
+
+def queued_clock(function: Callable[[], object]) -> float:
+    """Milliseconds that a CUDA device works, without the host's: it sleeps first, until the whole call is queued."""
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+    torch.cuda.synchronize()
+    torch.cuda._sleep(SLEEP_CYCLES)
     start.record()
     function()
     end.record()

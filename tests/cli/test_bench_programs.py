@@ -19,6 +19,7 @@ PROGRAMS = bench.load_programs()
     bank_reads,
     batches,
     device,
+    device_steps,
     growth,
     loading,
     pasting,
@@ -36,6 +37,7 @@ PROGRAMS = bench.load_programs()
         "bank_reads",
         "batches",
         "device",
+        "device_steps",
         "growth",
         "loading",
         "pasting",
@@ -232,8 +234,9 @@ class TestPlans:
         assert suite.plan_for("full", "cuda").shapes == plan.DEVICE_SHAPES
         assert suite.plan_for("quick", "cpu") is plan.QUICK
 
-    def test_names_tell_shapes_apart(self) -> None:
-        names = [step.name_of(shape) for shape in plan.FULL.shapes]
+    @pytest.mark.parametrize("shapes", [plan.FULL.shapes, plan.HARD_SHAPES], ids=["cpu", "device"])
+    def test_names_tell_shapes_apart(self, shapes: Any) -> None:
+        names = [step.name_of(shape) for shape in shapes]
         assert len(set(names)) == len(names)
 
     def test_every_section_that_is_measured_is_reported(self) -> None:
@@ -248,6 +251,38 @@ class TestPlans:
         assert len({batch.images.sum().item() for batch in inputs}) == step.NUM_INPUTS
         times = timing.in_turns(found, rounds=1, warm_up=1)
         assert all(len(values) == 1 for values in times.values())
+
+
+class TestDeviceSteps:
+    """What needs no card: the clocks are those of the host here."""
+
+    SHAPE = plan.Shape(2, (40, 56), 3, layers=2)
+
+    def test_every_step_has_every_clock(self) -> None:
+        clocks = dict.fromkeys((device_steps.HOST, device_steps.DEVICE), timing.wall_clock)
+        found = device_steps.measure_shape(self.SHAPE, 2, "cpu", clocks)
+        assert found["batch"] == "2 × 40 × 56, 1..3, 2 layers, float32"
+        assert set(found["times"]) == set(clocks)
+        assert all(set(times) == set(device_steps.STEPS) for times in found["times"].values())
+        assert found["skipped"] == {}
+
+    def test_each_step_has_inputs_of_its_own(self) -> None:
+        """What is pasted in place changes no input of the others."""
+        batch, config = step.made(self.SHAPE)
+        before = batch.clone()
+        for name, in_place in device_steps.STEPS.items():
+            contender = device_steps._contender(name, batch, config, as_graph=False)
+            given = [contender.fresh() for _ in range(2)]
+            contender.call(given[1])
+            assert (given[1].images is batch.images) == (not in_place)
+            assert torch.equal(given[0].sample_seeds, given[1].sample_seeds) == (name == pasting.CLONE)
+        assert same(batch, before)
+
+    @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+    def test_what_cannot_be_captured_says_why(self) -> None:
+        found = device_steps.measure_shape(self.SHAPE, 1, "cpu", {device_steps.GRAPH: timing.wall_clock})
+        assert found["times"] == {device_steps.GRAPH: {}}
+        assert set(found["skipped"]) == {f"{name}, graph" for name in device_steps.STEPS}
 
 
 def test_every_way_to_read_a_crop_gives_the_same(tmp_path: Path) -> None:

@@ -18,8 +18,9 @@ from segpaste.cli import bench, main
 from segpaste.cli._errors import CommandError
 
 PROGRAMS = bench.load_programs()
-peers, plan, plots, report, suite, timing = (
-    importlib.import_module(f"{PROGRAMS}.{name}") for name in ("peers", "plan", "plots", "report", "suite", "timing")
+peers, plan, plots, profiles, report, suite, timing = (
+    importlib.import_module(f"{PROGRAMS}.{name}")
+    for name in ("peers", "plan", "plots", "profiles", "report", "suite", "timing")
 )
 
 SOURCE = Path(__file__).parents[2] / "src"
@@ -282,6 +283,53 @@ class TestReport:
     def test_compiled(self) -> None:
         assert cells(report.compiled(FAKE["compiled"]), "eager")[1] == "1.50 (0.75..4.50)"
         assert report.compiled({"skipped": "no compiler"}).endswith("Skipped: no compiler.")
+
+    def test_device_steps(self) -> None:
+        row = {
+            "batch": "one",
+            "times": {
+                "device": {"clone": summary(2.0), "segpaste": summary(3.0)},
+                "eager": {"clone": summary(4.0), "segpaste": summary(8.0)},
+                "graph": {"clone": summary(2.0)},
+                "host": {"clone": summary(0.5), "segpaste": summary(1.0)},
+            },
+            "skipped": {"segpaste, graph": "RuntimeError: no"},
+            "waits": {"clone": "", "segpaste": "called a synchronizing operation"},
+            "peak_beyond_outputs": {"clone": 0, "segpaste": 3 << 19},
+        }
+        text = report.device_steps({"rows": [row]})
+        ours = [line for line in text.splitlines() if line.startswith("| one | segpaste |")]
+        found = [cell.strip() for cell in ours[0].split("|")[3:-1]]
+        ratios = ["1.50 (0.75..4.50)", "4.00 (2.00..12.00)", "–"]
+        assert found == ["3.00 (1.50..9.00)", *ratios, "1.00 (0.50..3.00)", "1.5"]
+        assert text.count("waits:") == 1
+        assert "- one, segpaste: waits: called a synchronizing operation" in text
+        assert "- one, segpaste, graph: skipped: RuntimeError: no" in text
+
+    def test_the_card(self) -> None:
+        text = report.bandwidth({"gb_per_second": 2000.4, "fill_gb_per_second": 2500.0})
+        assert "2,000 GB/s, read and written. A fill: 2,500 GB/s, written." in text
+
+    def test_profiles(self) -> None:
+        work = [profiles.Work("copy", 1.0), profiles.Work("render", 200.0), profiles.Work("render", 300.0)]
+        row = {"batch": "one", "step": "segpaste", **profiles.by_kernel(work, 2)}
+        text = report.profiles({"rows": [row]})
+        assert "one, segpaste: 1.5 launches, 250 µs." in text
+        assert cells(text, "render") == ["1.0", "250.0"]
+        assert "| copy |" not in text
+
+    def test_launches(self) -> None:
+        def row(preset: str, **counts: int) -> dict[str, Any]:
+            found = {"launches": counts["torch"] + counts["kernels"]}
+            return {"preset": preset, **found, **{name: {"x": number} for name, number in counts.items()}}
+
+        rows = [
+            {**row("a", torch=1, kernels=9, outside=0, waits=0, host=0), "first": {"launches": 17}},
+            {**row("a", torch=3, kernels=9, outside=2, waits=1, host=0), "first": {"launches": 19}},
+        ]
+        assert cells(report.launches({"rows": rows}), "a") == [
+            *("2", "10..12", "1..3", "9", "0..2", "0..1", "0", "17..19"),
+        ]
 
     def test_all_together(self) -> None:
         text = report.markdown(FAKE)

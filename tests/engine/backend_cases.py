@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Sequence
 from functools import partial
@@ -11,6 +12,12 @@ from samples import CPU_BACKENDS, EVERY_OBJECT, SCHEMA, make_batch
 from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, PanopticConfig, PlacementConfig
 from segpaste.engine import use_backend
 from segpaste.types import PaddedBatchedDenseSample
+
+DEVICE = os.environ.get("SEGPASTE_TEST_DEVICE")
+"""Where the Triton kernels run too, such as cuda, and their results are compared with those of the CPU; see
+``scripts/check_gpu.sh``. The interpreter takes cpu."""
+
+BACKENDS = CPU_BACKENDS if DEVICE is None else (*CPU_BACKENDS, "triton")
 
 roomy_batch = partial(make_batch, batch_size=4, size=(31, 37), max_instances=8, value_range=(0, 85))
 """With a free slot or more."""
@@ -25,13 +32,13 @@ def module(source: Any = None, panoptic: dict[str, Any] | None = None, **placeme
     )
 
 
-def outcomes(
-    batch: PaddedBatchedDenseSample, paste: BatchCopyPaste, backends: Sequence[str] = CPU_BACKENDS
-) -> list[Any]:
+def outcomes(batch: PaddedBatchedDenseSample, paste: BatchCopyPaste, backends: Sequence[str] = BACKENDS) -> list[Any]:
     """The output and the report by each backend, by default those that run on the CPU, the reference first."""
+    home = batch.device
     found = []
     for name in backends:
         with use_backend(name), warnings.catch_warnings():
             warnings.filterwarnings("ignore", "BatchCopyPaste could paste nothing")
-            found.append(paste(batch, return_report=True))
+            on = batch if name != "triton" or DEVICE is None else batch.to(DEVICE)
+            found.append(tuple(part.to(home) for part in paste(on, return_report=True)))
     return found

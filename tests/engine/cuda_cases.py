@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
 from backend_cases import module, outcomes
+from torch import Tensor
 from triton.runtime import interpreter
 
 from samples import OPTIONAL, all_modality_subsets, assert_backends_agree, make_batch
 from segpaste.augmentation import BatchCopyPaste
-from segpaste.augmentation.sources.placement import Placement
+from segpaste.augmentation.sources.placement import (
+    LayerSources,
+    Placement,
+    PlacementCounts,
+    PlacementRequest,
+    draw_placement,
+)
 from segpaste.engine import Scene
-from segpaste.engine.reference import stages
-from segpaste.engine.triton import pixels
+from segpaste.engine.planes import ROWS
+from segpaste.engine.reference import _slots, geometry, stages
+from segpaste.engine.reference import pixels as plain_pixels
+from segpaste.engine.triton import looks
+from segpaste.engine.triton.looks import settling
+from segpaste.engine.triton.pixels import rendering
 from segpaste.types import Modality, PaddedBatchedDenseSample
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -29,9 +41,16 @@ MAPLESS = set(OPTIONAL) - {Modality.PANOPTIC}
 
 
 def set_tiles(monkeypatch: pytest.MonkeyPatch, tile: tuple[int, int], parts: int) -> None:
-    sizes = {"TILE": tile, "MASK_TILE": (16, 8), "PARTS": parts, "STRETCH": 64, "BINS": 8, "SLOT_BLOCK": 8}
+    """Set the sizes of tiles; the stretches of flat planes are small where the tiles are."""
+    rows, cols = tile
+    sizes = {"TILE": tile, "LAST_TILE": tile, "PARTS": parts, "BLOCK": 64, "BINS": 8, "CHUNK": 8}
     for name, value in sizes.items():
-        monkeypatch.setattr(pixels, name, value)
+        monkeypatch.setattr(settling, name, value)
+    chunk = 4 * rows * cols
+    sizes = {"TILE": tile, "SURFACE_TILE": tile, "BOX_TILE": tile, "MASK_CHUNK": chunk, "COPY_CHUNK": chunk}
+    sizes |= {"LABEL_CHUNK": chunk // 8, "DEPTH_CHUNK": chunk // 4}
+    for name, value in sizes.items():
+        monkeypatch.setattr(rendering, name, value)
 
 
 def patch_once_a_launch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,22 +87,45 @@ def agreed(batch: PaddedBatchedDenseSample, paste: BatchCopyPaste, at_least: int
     return found
 
 
-def planned(target: PaddedBatchedDenseSample, source: PaddedBatchedDenseSample) -> Any:
-    """A scene, and a plan of two layers that carry all they can."""
+def placed(target: PaddedBatchedDenseSample, source: PaddedBatchedDenseSample, **rules: int) -> Any:
+    """A scene, and a placement of two layers that carry all they can."""
     num_images, num_slots = target.batch_size, source.max_instances
-    layers = torch.arange(2, device=DEVICE).expand(num_images, 2)
+    layers = torch.arange(2, device=DEVICE).repeat(num_images, 1)
     placement = Placement(
         source_idx=layers % source.batch_size,
         layer_valid=torch.ones_like(layers, dtype=torch.bool),
-        scale_num=torch.tensor([3, 4], device=DEVICE).expand(num_images, 2, 2),
-        scale_den=torch.tensor([4, 5], device=DEVICE).expand(num_images, 2, 2),
+        scale_num=torch.tensor([3, 4], device=DEVICE).repeat(num_images, 2, 1),
+        scale_den=torch.tensor([4, 5], device=DEVICE).repeat(num_images, 2, 1),
         translate=torch.stack([layers, 2 * layers + 1], -1),
         hflip=layers == 1,
         carried=source.instance_valid[layers % source.batch_size] & (num_slots > 0),
     )
     paste = module()
-    scene = Scene(target, source, paste._tables, paste._rules)
-    return scene, stages.layer_plan(scene, placement)
+    return Scene(target, source, paste._tables, paste._rules._replace(**rules)), placement
+
+
+def settled_by_reference(scene: Scene, placement: Placement) -> tuple[Tensor, ...]:
+    """What `settled_by_kernels` returns, from the reference."""
+    settled = stages.settle(scene, stages.layer_plan(scene, placement), plain_pixels)
+    labels = scene.source.labels[placement.source_idx]
+    slots = stages.assign(scene, settled, labels)
+    rows = _slots.merge_rows(scene.target, labels, slots, settled.measures)
+    return flattened(settled.plan, settled.visible, slots, [rows[name] for name in ROWS], settled.num_gone)
+
+
+def settled_by_kernels(scene: Scene, placement: Placement) -> tuple[Tensor, ...]:
+    """The plan, the visibility buffer, the slots and the rows: every tensor that the looks write."""
+    rows = {name: torch.empty_like(getattr(scene.target, name)) for name in ROWS}
+    settled = looks.settle(scene, placement, rows)
+    return flattened(settled.plan, settled.visible, settled.slots, [rows[name] for name in ROWS], settled.num_gone)
+
+
+def flattened(*records: Any) -> tuple[Tensor, ...]:
+    """All tensors of nested records, in order."""
+    tensors: list[Tensor] = []
+    for record in records:
+        tensors.extend([record] if isinstance(record, Tensor) else flattened(*record))
+    return tuple(tensors)
 
 
 def assert_all_equal(found: tuple[Any, ...], expected: tuple[Any, ...]) -> None:
@@ -91,3 +133,46 @@ def assert_all_equal(found: tuple[Any, ...], expected: tuple[Any, ...]) -> None:
         assert (one is None) == (other is None)
         if one is not None:
             torch.testing.assert_close(one, other, rtol=0, atol=5e-7, equal_nan=True)
+
+
+class Elsewhere:
+    """Pastes from another batch, of any size."""
+
+    def __init__(self, other: PaddedBatchedDenseSample) -> None:
+        self.other = other
+
+    def sample(
+        self, target: PaddedBatchedDenseSample, eligible: Tensor, request: PlacementRequest
+    ) -> tuple[PaddedBatchedDenseSample, Placement, PlacementCounts]:
+        other = self.other
+        layers = torch.arange(request.config.layers, device=DEVICE)
+        rows = (torch.arange(target.batch_size, device=DEVICE)[:, None] + layers) % other.batch_size
+        sources = LayerSources(
+            source_idx=rows,
+            layer_valid=torch.ones_like(rows, dtype=torch.bool),
+            extent=geometry.valid_extent(other)[rows],
+            boxes=geometry.pixel_boxes(other.boxes)[rows],
+            labels=other.labels[rows],
+            eligible=other.instance_valid[rows],
+        )
+        return other, *draw_placement(request, sources)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def patched_once_a_launch() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch_once_a_launch(patch)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def one_tile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tiles of whole images here, where the interpreter runs; those of the kernels on a device."""
+    if DEVICE.type == "cpu":
+        set_tiles(monkeypatch, (32, 16), 1)
+
+
+@pytest.fixture
+def small_tiles(one_tile: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tiles whose borders cut through everything, no size a multiple of theirs."""
+    set_tiles(monkeypatch, (8, 8), 2)

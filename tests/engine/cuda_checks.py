@@ -6,63 +6,39 @@ and is not for all the other tests. The interpreter's time goes by the tile, wha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 from backend_cases import module
-from cuda_cases import (
+from cuda_cases import (  # noqa: F401
     DEVICE,
     DTYPES,
     MAPLESS,
     PAIRS,
+    Elsewhere,
     agreed,
     assert_all_equal,
-    patch_once_a_launch,
-    planned,
-    set_tiles,
+    one_tile,
+    patched_once_a_launch,
+    placed,
+    settled_by_kernels,
+    settled_by_reference,
     small_batch,
+    small_tiles,
 )
 from torch import Tensor
 
 from samples import EVERY_OBJECT, OPTIONAL, SCHEMA, assert_backends_agree, assert_same, subset_id, with_overlaps
 from segpaste.augmentation import DROP_REASONS, BatchCopyPaste, BatchCopyPasteConfig, PanopticConfig
-from segpaste.augmentation.sources.placement import (
-    LayerSources,
-    Placement,
-    PlacementCounts,
-    PlacementRequest,
-    draw_placement,
-)
 from segpaste.engine import engine_for, triton, use_backend
-from segpaste.engine.planes import PLANES, ROWS
-from segpaste.engine.reference import geometry, stages
-from segpaste.engine.reference import pixels as plain_pixels
-from segpaste.engine.reference.plan import SlotPlan
-from segpaste.engine.triton import pixels
-from segpaste.types import Modality, PaddedBatchedDenseSample
+from segpaste.engine.planes import PLANES, ROWS, present_planes
+from segpaste.engine.reference import stages
+from segpaste.types import Modality
 
-
-@pytest.fixture(scope="module", autouse=True)
-def patched_once_a_launch() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch_once_a_launch(patch)
-        yield
-
-
-@pytest.fixture(autouse=True)
-def one_tile(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tiles of whole images here, where the interpreter runs; those of the kernels on a device."""
-    if DEVICE.type == "cpu":
-        set_tiles(monkeypatch, (32, 16), 1)
-
-
-@pytest.fixture
-def small_tiles(one_tile: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tiles whose borders cut through everything, no size a multiple of theirs."""
-    set_tiles(monkeypatch, (8, 8), 2)
+COMPOSES = (stages.compose, triton.compose)
 
 
 class TestAgree:
@@ -73,7 +49,8 @@ class TestAgree:
         )
 
     @pytest.mark.parametrize(("dtype", "layers"), [(torch.uint8, 3), (torch.float32, 1)], ids=str)
-    def test_borders_of_tiles(self, layers: int, dtype: torch.dtype, small_tiles: None) -> None:
+    @pytest.mark.usefixtures("small_tiles")
+    def test_borders_of_tiles(self, layers: int, dtype: torch.dtype) -> None:
         batch = small_batch(image_dtype=dtype, max_instances=8, metric_depth=True, padding=(2, 1))
         agreed(batch, module(layers=layers, scale_range=(0.5, 1.0)), layers)
 
@@ -167,16 +144,12 @@ class TestShapes:
             batch,
             **{name: getattr(batch, name)[:, :0] for name in (*ROWS, "instance_masks", "keypoints")},
         )
-        scene, plan = planned(empty, source)
-        none = batch.instance_valid[:, :0]
-        slots = SlotPlan(none, none, none.long(), none.long(), plan.carried.long(), plan.carried.long(), none)
-        found = []
-        for functions in (plain_pixels, pixels):
-            visible = functions.resolve(scene, plan, none)
-            measures = functions.measure(scene, plan, visible)
-            found.append((*visible, *measures, *functions.render(scene, plan, visible, slots).values()))
-        assert (found[0][0] >= 0).any()
-        assert_all_equal(*found)
+        scene, placement = placed(empty, source)
+        found, expected = (settle(scene, placement) for settle in (settled_by_kernels, settled_by_reference))
+        assert_all_equal(found, expected)
+        outcomes = [compose(scene, placement, with_layer=True, in_place=False) for compose in COMPOSES]
+        assert (outcomes[0].visible_layer >= 0).any()
+        assert_all_equal(*(tuple(present_planes(outcome.batch).values()) for outcome in outcomes))
 
     def test_tensors_of_any_layout(self) -> None:
         layouts: dict[str, Callable[[Tensor], Tensor]] = {
@@ -248,29 +221,6 @@ class TestValues:
             agreed(replace(batch, images=images), module(scale_range=(2.0, 2.0)))
 
 
-class Elsewhere:
-    """Pastes from another batch, of any size."""
-
-    def __init__(self, other: PaddedBatchedDenseSample) -> None:
-        self.other = other
-
-    def sample(
-        self, target: PaddedBatchedDenseSample, eligible: Tensor, request: PlacementRequest
-    ) -> tuple[PaddedBatchedDenseSample, Placement, PlacementCounts]:
-        other = self.other
-        layers = torch.arange(request.config.layers, device=DEVICE)
-        rows = (torch.arange(target.batch_size, device=DEVICE)[:, None] + layers) % other.batch_size
-        sources = LayerSources(
-            source_idx=rows,
-            layer_valid=torch.ones_like(rows, dtype=torch.bool),
-            extent=geometry.valid_extent(other)[rows],
-            boxes=geometry.pixel_boxes(other.boxes)[rows],
-            labels=other.labels[rows],
-            eligible=other.instance_valid[rows],
-        )
-        return other, *draw_placement(request, sources)
-
-
 class TestForeignSource:
     @pytest.mark.parametrize("size", [(7, 9), (30, 23)])
     @pytest.mark.parametrize("modalities", [set(OPTIONAL), MAPLESS], ids=subset_id)
@@ -297,24 +247,17 @@ class TestDevice:
 
     @pytest.mark.skipif(DEVICE.type != "cuda", reason="needs a CUDA device")
     def test_nothing_waits_for_the_device(self) -> None:
-        """A CUDA graph of all three functions, replayed with other values."""
+        """A CUDA graph of a composition, replayed with other values."""
         batch, other = small_batch(image_dtype=torch.float32), small_batch(image_dtype=torch.float32, seed=9)
-        scene, plan = planned(batch, batch)
-        none = torch.zeros(len(batch.labels), len(scene.watched), dtype=torch.bool, device=DEVICE)
-        settled = stages.settle(scene, plan, plain_pixels)
-        slots = stages.assign(scene, settled, batch.labels[plan.source_idx])
-
-        def everything(functions: Any) -> Any:
-            visible = functions.resolve(scene, plan, none)
-            measures = functions.measure(scene, plan, visible)
-            return *visible, *measures, *functions.render(scene, plan, visible, slots).values()
-
-        everything(pixels)
+        scene, placement = placed(batch, batch)
+        triton.compose(scene, placement, with_layer=True, in_place=False)
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
-            found = everything(pixels)
+            found = triton.compose(scene, placement, with_layer=True, in_place=False)
         for name in PLANES:
             getattr(batch, name).copy_(getattr(other, name))
         graph.replay()
-        assert_all_equal(found, everything(plain_pixels))
+        expected = stages.compose(scene, placement, with_layer=True, in_place=False)
+        assert_all_equal(tuple(found[1:]), tuple(expected[1:]))
+        assert_same(found.batch, expected.batch)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import run_accelerate
+import run_apart
 import torch
 from runs_world import MID_STEPS, NUM_EPOCHS, STEPS, TORCH_RUNS, Model, Step, Written, make_early, make_loader, record
 from torch import distributed
@@ -91,6 +92,7 @@ def main(folder: Path) -> None:
             train_resumed(make_loader(variant, folder, num_workers), Training(variant, written, MID_STEPS), checkpoint)
         with Written(folder, f"ddp-repeated-{name}", rank) as written:
             train_without_epochs(make_loader(variant, folder, num_workers), Training(variant, written))
+    run_apart.main(folder, rank)
     distributed.destroy_process_group()
     os.environ["MASTER_PORT"] = os.environ["SECOND_PORT"]
     run_accelerate.main(folder)  # makes a process group of its own

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from run_apart import PROBABILITIES
 from runs_checks import Processes, check_shares, expected, of_launcher, read
 from runs_world import MID_STEPS, NUM_EPOCHS, NUM_RANKS, NUM_SAMPLES, STEPS, TORCH_RUNS, Record, write_world
 
@@ -75,6 +76,16 @@ def test_an_epoch_that_is_repeated_is_warned_of(folder: Path, name: str) -> None
         assert told
         assert len(set(told)) == len(told), "each loader and sampler says it once"
         assert all("set_epoch(epoch)" in message for message in told)
+
+
+def test_nothing_of_the_augmentation_is_broadcast(folder: Path) -> None:
+    """Ranks keep schedules of their own; the buffers of the norm beside it are broadcast."""
+    told = read(folder, "ddp-apart")
+    norms = ["head.1.running_mean", "head.1.running_var", "head.1.num_batches_tracked"]
+    for rank, (found, probability) in enumerate(zip(told.facts, PROBABILITIES, strict=True)):
+        expected = {"paste_prob": probability, "k_range": [1, 1 + rank], "on_device": True}
+        assert found == {"broadcast": norms, **expected}
+    assert told.warnings == [[], []]
 
 
 @pytest.mark.parametrize("name", TORCH_RUNS)

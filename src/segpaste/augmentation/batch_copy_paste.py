@@ -13,7 +13,13 @@ from segpaste.augmentation.config.paste import BatchCopyPasteConfig
 from segpaste.augmentation.harmonize.harmonized import harmonized
 from segpaste.augmentation.inputs import arguments, in_place, prepare
 from segpaste.augmentation.loading import AugmentedLoader
-from segpaste.augmentation.report import PasteReport, nothing_pasted_warning, report_of, unchanged_report
+from segpaste.augmentation.report import (
+    PasteReport,
+    nothing_pasted_warning,
+    nothing_there_warning,
+    report_of,
+    unchanged_report,
+)
 from segpaste.augmentation.rules import draw_rules
 from segpaste.augmentation.rules.class_tables import ClassTables
 from segpaste.augmentation.rules.paste_rules import paste_rules
@@ -55,8 +61,9 @@ class BatchCopyPaste(nn.Module):
             ``kind="bank"``, which is then the default.
         balance: how the classes of ``source_pool`` are drawn, see `segpaste.BankSampler`; by default by its repeat
             factors. `expected_pastes` says what that gives.
-        inplace: paste into the batch's own tensors. On the CPU only what changes is touched then; on other devices, and
-            if tensors are neither row-major nor channels-last images, new tensors are made and copied.
+        inplace: paste into the batch's own tensors. On the CPU and on CUDA devices only what changes is touched then;
+            on other devices, and if tensors are neither row-major nor channels-last images, new tensors are made and
+            copied.
 
     Attributes:
         read_modalities: modalities that every batch must carry; all others that it carries are composed too. The class
@@ -258,6 +265,9 @@ class BatchCopyPaste(nn.Module):
     def _tables(self) -> Classes:
         return Classes() if self.classes is None else self.classes.tables
 
+    def _tables_on(self, device: torch.device) -> Classes:
+        return Classes() if self.classes is None else self.classes.tables_on(device)
+
     def _prepared(
         self, target: PaddedBatchedDenseSample, generator: torch.Generator | None
     ) -> PaddedBatchedDenseSample:
@@ -275,17 +285,17 @@ class BatchCopyPaste(nn.Module):
         self, batch: PaddedBatchedDenseSample, target: PaddedBatchedDenseSample, return_report: bool
     ) -> PaddedBatchedDenseSample | tuple[PaddedBatchedDenseSample, PasteReport]:
         """Return the output for a batch that cannot take pastes."""
-        out, report = prepare.with_finite_depth(batch), unchanged_report(batch, self.config.num_layers)
+        out = prepare.with_finite_depth(batch)
         out = prepare.emitted(write_back(batch, out) if self.inplace else out, target, self.config)
-        if self._may_look(batch.device):
-            self._warn(nothing_pasted_warning(report, self.config))
-        return (out, report) if return_report else out
+        if self._may_warn and not torch.compiler.is_compiling():
+            self._warn(nothing_there_warning(batch.batch_size, self.config))
+        return (out, unchanged_report(batch, self.config.num_layers)) if return_report else out
 
     def _surveyed(self, engine: Engine, batch: PaddedBatchedDenseSample) -> Survey:
         """Find the instances that may be pasted; with ClassMix, the classes that may be mixed, too."""
         if self.config.emit_classmix:
-            return engine.survey(batch, self._tables, self.config.ignore_index)
-        return engine.survey(batch, self._tables, whole_only=self._needs_whole)
+            return engine.survey(batch, self._tables_on(batch.device), self.config.ignore_index)
+        return engine.survey(batch, self._tables_on(batch.device), whole_only=self._needs_whole)
 
     def _sampled(
         self,
@@ -314,18 +324,17 @@ class BatchCopyPaste(nn.Module):
         source, placement, counts = source_check.checked_sample(self.source, sampled, batch, request)
         prepare.check_source(batch, source)
         arguments.check_no_grad("source", source)
-        return Scene(batch, source, self._tables, self._rules), (placement, counts)
+        return Scene(batch, source, self._tables_on(batch.device), self._rules), (placement, counts)
 
     def _mixed(
         self, engine: Engine, batch: PaddedBatchedDenseSample, found: Survey, request: PlacementRequest
     ) -> tuple[Scene, Drawn]:
         """Draw classes of the rows that the source names, and return the scene and the placement."""
-        assert found.present is not None
         strategy = cast(RowStrategy, self.source)
-        rows = strategy.rows(batch, found.present.any(1), request)
+        rows = strategy.rows(batch, not_none(found.has_present), request)
         rows = source_check.checked_rows(strategy, rows, batch, request.config.layers)
         placement, counts, mixture = engine.draw_classes(batch, found, rows, request.tables)
-        return Scene(batch, batch, self._tables, self._rules, mixture), (placement, counts)
+        return Scene(batch, batch, self._tables_on(batch.device), self._rules, mixture), (placement, counts)
 
     def _composed(self, engine: Engine, scene: Scene, placement: Placement, *, with_layer: bool) -> Outcome:
         """Compose the paste, and harmonise it if the config says so."""

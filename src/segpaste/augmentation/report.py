@@ -161,13 +161,13 @@ def _dropped_in_words(num_dropped: Sequence[int]) -> list[str]:
 
 def report_of(placement: Placement, counts: PlacementCounts, outcome: Outcome) -> PasteReport:
     """Build the report of one forward pass from the placement, the counts of its tries, and the engine's outcome."""
-    not_placed = torch.stack([counts.no_source, counts.no_free_slot, counts.does_not_fit], 1)
-    later = [counts.outside_region, counts.covers_too_much]
-    rejected = torch.stack([torch.zeros_like(counts.tried) if n is None else n for n in later], 1)
+    later = (counts.outside_region, counts.covers_too_much)
+    rejected = [torch.zeros_like(counts.tried) if count is None else count for count in later]
+    dropped = [counts.no_source, counts.no_free_slot, counts.does_not_fit, *outcome.num_gone.unbind(1), *rejected]
     return PasteReport(
         num_tried=counts.tried,
         num_placed=outcome.carried.sum((1, 2)),
-        num_dropped=torch.cat([not_placed, outcome.num_gone, rejected], 1),
+        num_dropped=torch.stack(dropped, 1),
         visible_layer=outcome.visible_layer,
         placement=replace(placement, carried=outcome.carried),
         slot_layer=outcome.slot_layer,
@@ -229,17 +229,32 @@ def nothing_pasted_warning(report: PasteReport, config: BatchCopyPasteConfig) ->
     """Return a message that says why nothing was pasted into a batch; None if something was, or nothing was tried.
 
     Args:
-        report: report of the batch.
+        report: report of the batch; it is read once, which waits for its device.
         config: config of the paste.
     """
-    if int(report.num_placed.sum()) > 0 or int(report.num_tried.sum()) == 0:
+    _, tried, placed, *dropped = PasteSummary.of(report).counts.tolist()
+    return None if placed else _nothing_pasted(tried, dropped, config)
+
+
+def nothing_there_warning(num_images: int, config: BatchCopyPasteConfig) -> str | None:
+    """Return the message of `nothing_pasted_warning` for a batch that has no instance to paste, see `unchanged_report`.
+
+    Args:
+        num_images: B.
+        config: config of the paste.
+    """
+    return _nothing_pasted(num_images, [num_images if r == "no_source" else 0 for r in DROP_REASONS], config)
+
+
+def _nothing_pasted(tried: int, dropped: Sequence[int], config: BatchCopyPasteConfig) -> str | None:
+    """Return a message for a batch whose tries were all dropped; None if there were none."""
+    if tried == 0:
         return None
-    totals = report.num_dropped.sum(0).tolist()
-    why = ", ".join(_dropped_in_words(totals))
-    reason = DROP_REASONS[totals.index(max(totals))]
+    why = ", ".join(_dropped_in_words(dropped))
+    reason = DROP_REASONS[dropped.index(max(dropped))]
     advice = _ADVICE[reason]
     if reason == "no_source" and config.emit_classmix:
         advice = _NOTHING_TO_MIX
     elif reason == "no_source" and config.source.kind != "intra_batch":
         advice = _NOTHING_STAGED if config.source.kind == "bank" else _NOTHING_IN_IT
-    return f"BatchCopyPaste could paste nothing into a batch: of {int(report.num_tried.sum())} tries, {why}; {advice}"
+    return f"BatchCopyPaste could paste nothing into a batch: of {tried} tries, {why}; {advice}"

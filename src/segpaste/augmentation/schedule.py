@@ -1,4 +1,4 @@
-"""Parameters that may change between steps without a recompilation: numbers in buffers."""
+"""Parameters that may change between steps without a recompilation: numbers in tensors."""
 
 from __future__ import annotations
 
@@ -8,43 +8,41 @@ from numbers import Integral
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from segpaste.augmentation.config.placement import PlacementConfig
 from segpaste.augmentation.config.strict import as_fraction
 from segpaste.augmentation.rules import class_weights, draw_rules
+from segpaste.augmentation.rules.tables import TableModule
 from segpaste.engine import DrawTables
 from segpaste.seeding import random_u32
 
 _ONE = 1 << 32
 
 
-class Schedule(nn.Module):
+class Schedule(TableModule):
     """Current probability of a paste, number of slots, and balance of classes.
 
-    The numbers are integers in buffers: they move with the module, and a compiled step reads their values when it runs.
-    ``state_dict`` holds the values given by `set` and `at`, as one entry of plain values; a state without that entry,
-    such as the weights of a model that had no augmentation, changes nothing.
+    The numbers are integers in tensors: they move with the module, and a compiled step reads their values when it runs.
+    They are no buffers, so DistributedDataParallel broadcasts none of them. ``state_dict`` holds the values given by
+    `set` and `at`, as one entry of plain values; a state without that entry, such as the weights of a model that had no
+    augmentation, changes nothing.
 
     Args:
         config: the initial values.
         chooses_objects: False with ClassMix, which pastes classes: only ``paste_prob`` may then be set.
     """
 
-    limits: Tensor
-    size_table: Tensor
-    inverse_weights: Tensor
-    log_table: Tensor
-    region_table: Tensor
+    table_names = DrawTables._fields
 
     def __init__(self, config: PlacementConfig, *, chooses_objects: bool = True) -> None:
         super().__init__()
         self._chooses_objects = chooses_objects
-        self.register_buffer("limits", torch.zeros(4, dtype=torch.int64), persistent=False)
-        self.register_buffer("size_table", draw_rules.size_table(config), persistent=False)
-        self.register_buffer("inverse_weights", class_weights.inverse_weights(0), persistent=False)
-        self.register_buffer("log_table", class_weights.log_table(), persistent=False)
-        self.register_buffer("region_table", draw_rules.region_table(config), persistent=False)
+        self.limits = torch.zeros(4, dtype=torch.int64)
+        self.size_table = draw_rules.size_table(config)
+        self.inverse_weights = class_weights.inverse_weights(0)
+        self.log_table = class_weights.log_table()
+        self.region_table = draw_rules.region_table(config)
         self._paste_prob, self._fade_last, self._fades = config.paste_prob, config.fade_last, config.fade_curve
         self._fixed_share = config.fixed_share
         self._kept = 1.0
@@ -70,19 +68,24 @@ class Schedule(nn.Module):
         """All parameters, as an engine takes them."""
         return DrawTables(self.limits, self.size_table, self.inverse_weights, self.log_table, self.region_table)
 
+    def tables_on(self, device: torch.device) -> DrawTables:
+        """Return `tables` on a device; of a module that is elsewhere, copies that follow it."""
+        return DrawTables(*self._copies.of(self.tables, device))
+
     def tables_for(self, seeds: Tensor) -> DrawTables:
-        """Return the parameters for a batch of these seeds, [B] int64.
+        """Return the parameters for a batch of these seeds, [B] int64, on its device.
 
         With ``fixed_share`` the probability of a paste becomes the threshold that as many images of the batch pass as
         it says: those with the smallest draws.
         """
+        tables = self.tables_on(seeds.device)
         if not self._fixed_share or not len(seeds):
-            return self.tables
-        draws, limits = random_u32(seeds, "paste"), self.limits.to(seeds.device)
+            return tables
+        draws, limits = random_u32(seeds, "paste"), tables.limits
         wanted = limits[:1] * len(seeds) + random_u32(seeds[:1], "share")  # a fraction of an image is drawn
         num = (wanted >> 32).clamp(max=len(seeds))
         largest = draws.sort().values.gather(0, (num - 1).clamp(min=0))
-        return self.tables._replace(limits=torch.cat([(largest + 1) * (num > 0), limits[1:]]))
+        return tables._replace(limits=torch.cat([(largest + 1) * (num > 0), limits[1:]]))
 
     def set(
         self,
@@ -128,6 +131,7 @@ class Schedule(nn.Module):
         if paste_prob is not None:
             self._paste_prob = paste_prob
         self.limits[0] = round(self._paste_prob * self._kept * _ONE)
+        self._copies.refresh(self.tables)
 
     def at(self, progress: float) -> None:
         """Set the progress of training; see ``fade_last`` and ``fade_curve`` of the config.

@@ -3,6 +3,7 @@
 Only this package draws placements and composes pixels; `segpaste.augmentation.harmonize` adjusts pasted colours later.
 """
 
+from segpaste.engine.crops import CropRows, Crops
 from segpaste.engine.dispatch import engine_for
 from segpaste.engine.planes import empty_plane
 from segpaste.engine.records import (
@@ -25,6 +26,8 @@ from segpaste.engine.select import Engine, use_backend
 
 __all__ = [
     "Classes",
+    "CropRows",
+    "Crops",
     "DrawRules",
     "DrawTables",
     "Drawn",

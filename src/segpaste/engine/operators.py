@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from segpaste.engine.crop_operators import stage_crops
 from segpaste.engine.planes import ROWS, empty_plane, present_planes, written_fields
 from segpaste.engine.records import (
     Classes,
@@ -35,6 +36,8 @@ from segpaste.types import FIELDS, PaddedBatchedDenseSample
 
 Tensors = list[Tensor]
 Optionals = list[Tensor | None]
+
+__all__ = ["choose_rows", "compose", "draw", "draw_classes", "stage_crops", "survey"]
 
 _NAMES = tuple(field.batched_name for field in FIELDS)
 _MAPS = ("source_idx", "layer_valid", "scale_num", "scale_den", "translate", "hflip", "carried")
@@ -127,7 +130,8 @@ def _(batch: Optionals, classes: Optionals, ignore_index: int | None, whole_only
     (b, k), is_thing = labels.shape, classes[0]
     tables = [_flags(labels, b, k), _integers(labels, b, k, 4), _integers(labels, b), _integers(labels, b, 2)]
     if ignore_index is not None:
-        tables.append(_flags(labels, b, NUM_CLASSES if is_thing is None else len(is_thing)))
+        num_classes = NUM_CLASSES if is_thing is None else len(is_thing)
+        tables += [_flags(labels, b, num_classes), _flags(labels, b)]
     return tables
 
 
@@ -180,7 +184,7 @@ def _draw_classes(batch: Optionals, found: Optionals, rows: Tensors, tables: Ten
 
 @_draw_classes.register_fake
 def _(batch: Optionals, found: Optionals, rows: Tensors, tables: Tensors) -> Tensors:
-    seeds, present = rows[0], found[-1]
+    seeds, present = rows[0], Survey(*found).present  # type: ignore[arg-type]
     assert present is not None
     (b, num_layers), (_, num_classes) = seeds.shape, present.shape
     counts = [_integers(seeds, b) for _ in _COUNTS]

@@ -63,6 +63,14 @@ def memory_span(tensor: Tensor) -> tuple[int, int]:
     return tensor.data_ptr(), tensor.data_ptr() + (steps + 1) * tensor.element_size()
 
 
+def share_memory(some: Iterable[Tensor | None], others: Iterable[Tensor | None]) -> bool:
+    """Return whether some tensor of one list overlaps in memory with some tensor of the other."""
+    spans, other_spans = ([memory_span(t) for t in ts if t is not None and t.numel()] for ts in (some, others))
+    return any(
+        start < other_end and other_start < end for start, end in spans for other_start, other_end in other_spans
+    )
+
+
 def write_back(batch: PaddedBatchedDenseSample, out: PaddedBatchedDenseSample) -> PaddedBatchedDenseSample:
     """Copy the values of ``out`` into the tensors of ``batch``, and return ``batch``."""
     for name, own in changed_fields(batch).items():

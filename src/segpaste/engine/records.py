@@ -39,6 +39,7 @@ class Survey(NamedTuple):
         num_free: [B] int64, number of slots without an instance.
         extent: [B, 2] int64, (width, height) of the images without padding.
         present: [B, num_classes] bool, semantic classes that may be mixed and have a pixel; None if not requested.
+        has_present: [B] bool, images with such a class; None if not requested.
     """
 
     eligible: Tensor
@@ -46,6 +47,7 @@ class Survey(NamedTuple):
     num_free: Tensor
     extent: Tensor
     present: Tensor | None = None
+    has_present: Tensor | None = None
 
 
 class Classes(NamedTuple):
@@ -63,7 +65,7 @@ class Classes(NamedTuple):
 
 
 class DrawTables(NamedTuple):
-    """Parameters of the draws that may change between steps: the buffers of `segpaste.augmentation.Schedule`.
+    """Parameters of the draws that may change between steps: the tensors of `segpaste.augmentation.Schedule`.
 
     Attributes:
         limits: [4] int64, the probability of pasting in units of 2**-32, the smallest and the largest number of slots,

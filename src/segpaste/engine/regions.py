@@ -6,6 +6,7 @@ mapping", SIGGRAPH 1984.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import torch
@@ -25,16 +26,18 @@ def region_sums(mask: Tensor | None, semantic: Tensor | None, class_sets: Sequen
         [B, R, H + 1, W + 1] int32, a region for each set of classes, and ``mask`` after them if there is one. Entry
         (y, x) is the number of pixels of the region above row y and to the left of column x. None without any region.
     """
-    planes: list[Tensor] = []
-    for classes in class_sets:
-        assert semantic is not None
-        plane = torch.zeros_like(semantic, dtype=torch.bool)
-        for label in classes:
-            plane = plane | (semantic == label)
-        planes.append(plane if mask is None else plane & mask)
+    planes = [_class_plane(semantic, classes, mask) for classes in class_sets]
     if mask is not None:
         planes.append(mask)
     if not planes:
         return None
-    pixels = torch.stack(planes, 1).to(torch.int32)
+    pixels = torch.stack(planes, 1)
     return F.pad(pixels.cumsum(2, dtype=torch.int32).cumsum(3, dtype=torch.int32), [1, 0, 1, 0])
+
+
+def _class_plane(semantic: Tensor | None, classes: Sequence[int], mask: Tensor | None) -> Tensor:
+    """Return the pixels of these classes within the mask, [B, H, W] bool."""
+    assert semantic is not None
+    same = [semantic == label for label in classes]
+    plane = functools.reduce(torch.logical_or, same) if same else torch.zeros_like(semantic, dtype=torch.bool)
+    return plane if mask is None else plane & mask

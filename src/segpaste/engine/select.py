@@ -16,6 +16,7 @@ from typing import Protocol, cast
 import torch
 from torch import Tensor
 
+from segpaste.engine.crops import CropRows, Crops
 from segpaste.engine.records import (
     Classes,
     Drawn,
@@ -65,6 +66,9 @@ class Engine(Protocol):
         self, batch: PaddedBatchedDenseSample, found: Survey, rows: LayerRows, tables: DrawTables
     ) -> tuple[Placement, PlacementCounts, Mixture]:
         """See `segpaste.engine.reference.classmix.draw_classes`."""
+
+    def stage_crops(self, crops: Crops, classes: Classes, dtype: torch.dtype, scale: float) -> CropRows:
+        """See `segpaste.engine.reference.crops.stage_crops`."""
 
     def compose(self, scene: Scene, placement: Placement, *, with_layer: bool, in_place: bool) -> Outcome:
         """See `segpaste.engine.reference.stages.compose`."""

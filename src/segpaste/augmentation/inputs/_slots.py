@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -91,5 +92,10 @@ def with_empty_masks(batch: PaddedBatchedDenseSample) -> PaddedBatchedDenseSampl
             "BatchCopyPaste: expected instance masks beside the boxes because emit_classmix=True, got boxes alone; set "
             "source.mask_from='boxes', or leave the boxes out"
         )
-    masks = torch.zeros(*batch.boxes.shape[:2], *batch.canvas_size, dtype=torch.bool, device=batch.device)
-    return batch.derived(instance_masks=masks, instance_ids=torch.zeros_like(batch.labels, dtype=torch.int32))
+    shape = *batch.boxes.shape[:2], *batch.canvas_size
+    num_ids, num_pixels = 4 * batch.labels.numel(), math.prod(shape)
+    zeros = torch.zeros(num_ids + num_pixels, dtype=torch.uint8, device=batch.device)  # one launch for both
+    return batch.derived(
+        instance_masks=zeros[num_ids:].view(torch.bool).view(shape),
+        instance_ids=zeros[:num_ids].view(torch.int32).view(batch.labels.shape),
+    )

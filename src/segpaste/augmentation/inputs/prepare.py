@@ -77,7 +77,7 @@ def seeded(batch: PaddedBatchedDenseSample, generator: torch.Generator | None) -
     device = batch.device if generator is None else generator.device
     low, high = -(1 << 63), (1 << 63) - 1
     seeds = torch.randint(low, high, (batch.batch_size,), generator=generator, device=device)
-    return batch.derived(sample_seeds=seeds.to(batch.device))
+    return batch.derived(sample_seeds=seeds.to(batch.device, non_blocking=True))
 
 
 def prepared(
@@ -173,8 +173,8 @@ def with_finite_depth(batch: PaddedBatchedDenseSample) -> PaddedBatchedDenseSamp
     """Set depth to 0, and mark it invalid, where it is NaN or infinite, as rendering does."""
     if batch.depth is None or batch.depth_valid is None:
         return batch
-    finite = batch.depth.isfinite()
-    return batch.derived(depth=torch.where(finite, batch.depth, 0.0), depth_valid=batch.depth_valid & finite)
+    depth = batch.depth.nan_to_num(0.0, 0.0, 0.0)
+    return batch.derived(depth=depth, depth_valid=batch.depth_valid & (depth == batch.depth))
 
 
 def emitted(

@@ -6,26 +6,24 @@ import torch
 from torch import Tensor
 
 from segpaste.augmentation.config.paste import PanopticConfig
+from segpaste.augmentation.rules.tables import TableModule
 from segpaste.engine import Classes
 
 
-class ClassTables(torch.nn.Module):
-    """Things, stuff and priorities of a taxonomy as look-up tables, buffers that move with the module."""
+class ClassTables(TableModule):
+    """Things, stuff and priorities of a taxonomy as look-up tables, which move with the module."""
 
-    is_thing: Tensor
-    is_stuff: Tensor
-    class_rank: Tensor
+    table_names = "is_thing", "is_stuff", "class_rank"
 
     def __init__(self, config: PanopticConfig) -> None:
         super().__init__()
         classes = config.taxonomy.classes
         self.num_classes = max(classes) + 1
-        for kind in ("thing", "stuff"):
-            table = torch.tensor([classes.get(c) == kind for c in range(self.num_classes)])
-            self.register_buffer(f"is_{kind}", table, persistent=False)
+        kinds = [classes.get(c) for c in range(self.num_classes)]
+        self.is_thing, self.is_stuff = (torch.tensor([k == kind for k in kinds]) for kind in ("thing", "stuff"))
         priority = config.contact_priority
         ranks = [priority.get(c, 0) for c in range(self.num_classes)] if any(priority.values()) else []
-        self.register_buffer("class_rank", torch.tensor(ranks, dtype=torch.int16), persistent=False)
+        self.class_rank = torch.tensor(ranks, dtype=torch.int16)
 
     def things(self, labels: Tensor) -> Tensor:
         """Return whether each label is a thing class, bool; labels outside the taxonomy are not."""
@@ -36,3 +34,8 @@ class ClassTables(torch.nn.Module):
     def tables(self) -> Classes:
         """All tables, as an engine takes them."""
         return Classes(self.is_thing, self.is_stuff, self.class_rank if len(self.class_rank) else None)
+
+    def tables_on(self, device: torch.device) -> Classes:
+        """Return `tables` on a device; of a module that is elsewhere, copies that are kept."""
+        tables = [table for table in self.tables if table is not None]
+        return Classes(*self._copies.of(tables, device))

@@ -8,9 +8,10 @@ from torch import Tensor
 from segpaste.augmentation.config.paste import SourceConfig
 from segpaste.augmentation.sources.crop_pool import is_bank
 from segpaste.augmentation.sources.placement import PlacementRequest, Sampled
-from segpaste.engine import Sources, engine_for
+from segpaste.engine import Classes, CropRows, Crops, Sources, engine_for
 from segpaste.engine.records import SCALE_DEN
 from segpaste.types import FIELDS, Field, PaddedBatchedDenseSample, StagedCrops
+from segpaste.types.check import not_none
 
 
 class BankSource:
@@ -51,18 +52,15 @@ class BankSource:
                 "BatchCopyPaste: expected config.panoptic because source.kind='bank' and the batch has semantic maps, "
                 "got None; give PanopticConfig(taxonomy=...), which says of which classes the crops' pixels become"
             )
-        source, usable = source_batch(staged, target, self.config), self._usable(staged, target, request)
-        extent = torch.empty_like(staged.boxes[..., :2])
-        extent[..., 1], extent[..., 0] = staged.crop_size
-        sources = Sources(
-            eligible=usable.view(-1, 1),
-            boxes=staged.boxes.view(-1, 1, 4),
-            labels=staged.class_ids.view(-1, 1),
-            extent=extent.view(-1, 2),
-            shrunk=self._shrunk(staged),
-        )
+        needs_depth = target.depth is not None and self.config.without_depth == "skip"
+        classes = Classes() if request.classes is None else request.classes.tables_on(target.device)
+        rows = crop_rows(staged, target, self.config, classes, needs_depth=needs_depth)
+        usable = rows.eligible & False if needs_depth and staged.depth_valid is None else rows.eligible
+        boxes, labels = staged.boxes.view(-1, 1, 4), staged.class_ids.view(-1, 1)
+        sources = Sources(usable, boxes, labels, rows.extent, self._shrunk(staged))
         engine, rules = engine_for(target.device), request.rules(staged.crop_size)
-        return source, *engine.draw(request.targets, sources, request.tables, rules, "own")
+        drawn = engine.draw(request.targets, sources, request.tables, rules, "own")
+        return _batch_of(rows, staged, target), *drawn
 
     def _checked(self, staged: StagedCrops | None, target: PaddedBatchedDenseSample) -> StagedCrops:
         """Return the staged crops if they fit the target."""
@@ -84,17 +82,6 @@ class BankSource:
             )
         return staged
 
-    def _usable(self, staged: StagedCrops, target: PaddedBatchedDenseSample, request: PlacementRequest) -> Tensor:
-        """Return the crops that may be pasted, [B, K] bool."""
-        usable = (staged.boxes[..., 2:] > staged.boxes[..., :2]).all(-1) & (staged.class_ids >= 0)
-        if request.classes is not None:
-            usable = usable & request.classes.things(staged.class_ids)
-        if target.depth is not None and self.config.without_depth == "skip":
-            if staged.depth_valid is None:
-                return torch.zeros_like(usable)
-            usable = usable & (staged.depth_valid & staged.alphas).flatten(2).any(2)
-        return usable
-
     def _shrunk(self, staged: StagedCrops) -> Tensor | None:
         """Return the scales of the crops, [B * K] int64 over `SCALE_DEN`; None if scales are relative to the crop."""
         if self.config.relative_to == "crop":
@@ -111,29 +98,59 @@ def source_batch(
     staged: StagedCrops, target: PaddedBatchedDenseSample, config: SourceConfig
 ) -> PaddedBatchedDenseSample:
     """Convert staged crops to a batch of B * K rows with one instance slot, and images of the target's dtype."""
-    images, masks = staged.images.flatten(0, 1), staged.alphas.flatten(0, 1)
-    if target.images.dtype != torch.uint8:
-        if config.value_range is None:
+    return _batch_of(crop_rows(staged, target, config, Classes(), needs_depth=False), staged, target)
+
+
+def crop_rows(
+    staged: StagedCrops,
+    target: PaddedBatchedDenseSample,
+    config: SourceConfig,
+    classes: Classes,
+    *,
+    needs_depth: bool,
+) -> CropRows:
+    """Convert staged crops to rows with images of the target's dtype, and find those that may be pasted.
+
+    Args:
+        staged: B x K crops.
+        target: batch that they are pasted into.
+        config: with the value of white in images of floats.
+        classes: the taxonomy.
+        needs_depth: leave out crops without depth, where the crops have any.
+
+    Raises:
+        ValueError: ``config.value_range`` is missing, or does not fit the dtype of the images.
+    """
+    dtype, white = target.images.dtype, config.value_range
+    if dtype != torch.uint8:
+        if white is None:
             raise ValueError(
-                f"BatchCopyPaste: expected source.value_range, the value of white in {target.images.dtype} images, for "
-                "the crops of a bank are uint8, got None; set it to 1 or 255"
+                f"BatchCopyPaste: expected source.value_range, the value of white in {dtype} images, for the crops of "
+                "a bank are uint8, got None; set it to 1 or 255"
             )
-        fits = torch.finfo(target.images.dtype)
-        if not fits.tiny <= config.value_range <= fits.max:
+        fits = torch.finfo(dtype)
+        if not fits.tiny <= white <= fits.max:
             raise ValueError(
                 f"BatchCopyPaste: expected source.value_range from {fits.tiny:.4g} to {fits.max:.4g}, for the images "
-                f"are {target.images.dtype}, got {config.value_range:.4g}; set it to 1 or 255, or give float32 images"
+                f"are {dtype}, got {white:.4g}; set it to 1 or 255, or give float32 images"
             )
-        images = (images.to(torch.float32) * (config.value_range / 255)).to(target.images.dtype)
+    depth_valid = staged.depth_valid if needs_depth else None
+    flat = [None if t is None else t.flatten(0, 1) for t in (staged.images, staged.alphas, staged.boxes, depth_valid)]
+    images, alphas, boxes, depth_valid = flat
+    crops = Crops(not_none(images), not_none(alphas), not_none(boxes), staged.class_ids.flatten(), depth_valid)
+    return engine_for(target.device).stage_crops(crops, classes, dtype, (white or 255.0) / 255)
+
+
+def _batch_of(rows: CropRows, staged: StagedCrops, target: PaddedBatchedDenseSample) -> PaddedBatchedDenseSample:
+    """Return rows of crops as a batch, with what the crops have of the target's other fields."""
     others = {f.batched_name: _carried(f, staged, target) for f in FIELDS}
-    has_object = (staged.boxes[..., 2:] > staged.boxes[..., :2]).all(-1).view(-1, 1)
     own = {
-        "images": images,
-        "boxes": staged.boxes.view(-1, 1, 4).to(torch.float32),
-        "labels": torch.where(has_object, staged.class_ids.view(-1, 1), 0),
-        "instance_valid": has_object,
-        "instance_ids": has_object.to(torch.int32),
-        "instance_masks": masks,
+        "images": rows.images,
+        "boxes": rows.boxes,
+        "labels": rows.labels,
+        "instance_valid": rows.instance_valid,
+        "instance_ids": rows.instance_ids,
+        "instance_masks": staged.alphas.flatten(0, 1),
         "metric_depth": staged.metric_depth and others["depth"] is not None,
         "keypoint_schema": None if others["keypoints"] is None else staged.keypoint_schema,
     }

@@ -37,7 +37,7 @@ class GivenRows:
         rows = self.rows
         if rows is None:
             raise ValueError("GivenRows: expected sources, got none; set rows before the call of the module")
-        classes = Classes() if request.classes is None else request.classes.tables
+        classes = Classes() if request.classes is None else request.classes.tables_on(rows.device)
         found = engine_for(rows.device).survey(rows, classes, whole_only=self.whole_only)
         layers = torch.arange(request.config.layers, device=rows.device) % max(rows.batch_size, 1)
         index = layers.expand(target.batch_size, -1).contiguous()

@@ -19,8 +19,8 @@ from segpaste.engine.planes import (
     ROWS,
     can_be_written,
     empty_plane,
-    memory_span,
     present_planes,
+    share_memory,
     write_back,
     written_fields,
 )
@@ -86,7 +86,8 @@ def survey(
         *(ignore_index or 0, 0 if present is None else present.shape[1], _address(present), whole_only),
     ]
     _call("segpaste_survey", words)
-    return Survey(eligible, occupied, num_free, extent, present)
+    has_present = None if present is None else present.any(1)
+    return Survey(eligible, occupied, num_free, extent, present, has_present)
 
 
 def choose_rows(candidates: Tensor, seeds: Tensor, num_layers: int) -> LayerRows:
@@ -205,7 +206,7 @@ def _compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: 
         *(_address(mixed[0]), 0 if mixed[0] is None else mixed[0].shape[2], _address(mixed[1])),
         *rules,
         *(MAX_FED_BACK_ID, scene.is_panoptic, scene.needs_owner, scene.mixture is not None),
-        *(in_place, source is target, is_foreign and _share_memory([*given, *rows], [*origin, boxes, labels])),
+        *(in_place, source is target, is_foreign and share_memory([*given, *rows], [*origin, boxes, labels])),
         *map(_address, seen),
         layer.data_ptr() if with_layer else 0,
         *(num_threads, 0, 0, 0, 0, shared.buffer_info()[0], shared.buffer_info()[0] + 8 * b),
@@ -218,12 +219,6 @@ def _compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: 
 
 
 _MAPS = ("source_idx", "scale_num", "scale_den", "translate", "hflip", "carried")
-
-
-def _share_memory(one: list[Tensor | None], other: list[Tensor | None]) -> bool:
-    """Return whether some tensor of one list overlaps in memory with some tensor of the other."""
-    spans, others = ([memory_span(t) for t in ts if t is not None and t.numel()] for ts in (one, other))
-    return any(start < other_end and other_start < end for start, end in spans for other_start, other_end in others)
 
 
 def _num_bytes(batch: PaddedBatchedDenseSample) -> int:

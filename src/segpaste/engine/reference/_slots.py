@@ -69,22 +69,6 @@ def assign_slots(
     )
 
 
-def with_fragment(slots: SlotPlan, carried: Tensor) -> SlotPlan:
-    """Add a slot for each layer, which holds its fragment: the pixels that ClassMix pastes and no instance owns.
-
-    Kernels paint only what some slot holds. The added slots are no rows of the output.
-
-    Args:
-        slots: from `assign_slots`.
-        carried: [B, L, K_s] bool, pastes; the last slot of a source is the fragment.
-    """
-    has_fragment, layers = carried[..., -1], torch.arange(carried.shape[1], device=carried.device)
-    return slots._replace(
-        paste_layer=torch.cat([slots.paste_layer, torch.where(has_fragment, layers, -1)], 1),
-        paste_slot=torch.cat([slots.paste_slot, torch.where(has_fragment, carried.shape[2] - 1, -1)], 1),
-    )
-
-
 def merge_rows(
     target: PaddedBatchedDenseSample, source_labels: Tensor, slots: SlotPlan, measures: Measures
 ) -> dict[str, Tensor]:

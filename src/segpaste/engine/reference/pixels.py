@@ -185,7 +185,7 @@ def _class_counts(semantic: Tensor, counted: Tensor, num_classes: int) -> Tensor
     return zeros.scatter_add_(1, index, known.flatten(1).to(torch.int64))
 
 
-def render(scene: Scene, plan: LayerPlan, visible: Visible, slots: SlotPlan) -> Planes:
+def render(scene: Scene, plan: LayerPlan, visible: Visible, slots: SlotPlan, in_place: bool = False) -> Planes:
     """Render every plane of the output.
 
     Args:
@@ -193,6 +193,7 @@ def render(scene: Scene, plan: LayerPlan, visible: Visible, slots: SlotPlan) -> 
         plan: the layers.
         visible: from `resolve`.
         slots: the instance that each output slot holds.
+        in_place: the planes may be those of the target; here they never are.
 
     Returns:
         New planes by name, which share no memory with the input; ``instance_masks`` has a slot for each of ``slots``.

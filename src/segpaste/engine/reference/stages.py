@@ -24,8 +24,10 @@ class Pixels(Protocol):
     def measure(self, scene: Scene, plan: LayerPlan, visible: Visible) -> Measures:
         """Measure the areas and boxes that are seen."""
 
-    def render(self, scene: Scene, plan: LayerPlan, visible: Visible, slots: SlotPlan) -> dict[str, Tensor]:
-        """Render every plane of the output."""
+    def render(
+        self, scene: Scene, plan: LayerPlan, visible: Visible, slots: SlotPlan, in_place: bool
+    ) -> dict[str, Tensor]:
+        """Render every plane of the output; in place, planes of the target may be returned."""
 
 
 class Settled(NamedTuple):
@@ -74,9 +76,7 @@ def compose(
     settled = settle(scene, layer_plan(scene, placement), pixels)
     plan, labels = settled.plan, scene.source.labels[placement.source_idx]
     slot_plan = assign(scene, settled, labels)
-    painted = _slots.with_fragment(slot_plan, plan.carried) if scene.mixture is not None else slot_plan
-    planes = pixels.render(scene, plan, settled.visible, painted)
-    planes["instance_masks"] = planes["instance_masks"][:, : target.max_instances].contiguous()
+    planes = pixels.render(scene, plan, settled.visible, slot_plan, in_place)
     rows = _slots.merge_rows(target, labels, slot_plan, settled.measures)
     out = target.derived(**planes, **rows)
     written = write_back(target, out) if in_place else out

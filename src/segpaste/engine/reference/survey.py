@@ -27,10 +27,12 @@ def survey(
     boxes, extent = geometry.pixel_boxes(batch.boxes), geometry.valid_extent(batch)
     if whole_only:
         eligible = eligible & ~geometry.cut_sides(boxes, extent[:, None]).any(-1)
+    present = None if ignore_index is None else present_classes(batch, mixable(classes), ignore_index)
     return Survey(
         eligible=eligible,
         occupied=boxes,
         num_free=(~batch.instance_valid).sum(1),
         extent=extent,
-        present=None if ignore_index is None else present_classes(batch, mixable(classes), ignore_index),
+        present=present,
+        has_present=None if present is None else present.any(1),
     )

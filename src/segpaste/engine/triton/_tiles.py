@@ -3,9 +3,9 @@
 Absent planes are None, which is known when a kernel is compiled. Offsets of images and slots are 64 bits wide.
 
 Arguments that all kernels name alike:
-    target, source, out: `segpaste.engine.triton.pixels.PlaneArguments` of the batch that is pasted into, of the source,
-        and of the planes that are written.
-    plan: `segpaste.engine.triton.pixels.PlanArguments`.
+    target, source, out: `segpaste.engine.triton.arguments.PlaneArguments` of the batch that is pasted into, of the
+        source, and of the planes that are written.
+    plan: `segpaste.engine.triton.arguments.PlanArguments`.
     slots: `segpaste.engine.reference.plan.SlotPlan`.
     layer, owner: [B, H, W] int16, as in `segpaste.engine.reference.plan.Visible`; ``owner`` is None where masks may
         overlap, or no plane needs it.

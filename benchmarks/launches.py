@@ -1,0 +1,191 @@
+"""Launches, waits and host tensors of one eager forward on a CUDA device, counted without one.
+
+    python -m benchmarks.launches
+    python -m benchmarks.launches --out benchmarks/results/launches.json
+
+Every preset, without harmonisation, on every subset of modalities that it takes, and a module that was left on the CPU.
+The forward runs on fake CUDA tensors, which have shapes and no values: each operation of torch that would run on the
+device counts as one launch (some are two), and each Triton kernel of this package as one. The first call also moves
+the module's tables and may look whether anything was pasted; it is counted apart from the calls after it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+from unittest import mock
+
+import torch
+
+from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, HarmonizeConfig, PanopticConfig
+from segpaste.augmentation.inputs import in_place
+from segpaste.presets import get_preset, list_presets
+from segpaste.types import Modality, PaddedBatchedDenseSample, StagedCrops
+
+from .device_operations import Operations, counting, fake_device
+from .plan import QUICK, Plan
+
+OPTIONAL = (Modality.INSTANCE, Modality.PANOPTIC, Modality.SEMANTIC, Modality.DEPTH, Modality.NORMALS)
+SIZE, BATCH_SIZE, SLOTS, CLASSES, CROP = (56, 84), 4, 8, 20, 24
+"""Shapes of the counted batch: (H, W), which are multiples of the presets' patches, B, K, classes, sides of crops."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One forward.
+
+    Attributes:
+        preset: its name.
+        modalities: of the batch, besides the image.
+        inplace: paste into the batch's own tensors.
+        padding: the batch has a padding mask.
+    """
+
+    preset: str
+    modalities: frozenset[Modality]
+    inplace: bool = False
+    padding: bool = False
+
+    @property
+    def config(self) -> BatchCopyPasteConfig:
+        """The preset's config without harmonisation, with a taxonomy where it or the batch needs one."""
+        config = get_preset(self.preset).config
+        changes: dict[str, Any] = {"harmonize": HarmonizeConfig()}
+        if config.source.kind == "bank":
+            changes["source"] = config.source.model_copy(update={"value_range": 1.0})
+        if Modality.SEMANTIC in self.modalities and config.panoptic is None:
+            classes = {c: "thing" if c < CLASSES // 2 else "stuff" for c in range(CLASSES)}
+            changes["panoptic"] = PanopticConfig.model_validate({"taxonomy": {"classes": classes}})
+        return config.model_copy(update=changes)
+
+    @property
+    def name(self) -> str:
+        """The modalities in a few letters."""
+        return "+".join(m.value for m in OPTIONAL if m in self.modalities) or "image"
+
+
+def subsets() -> Iterator[frozenset[Modality]]:
+    """All subsets of the modalities that a batch can have: a panoptic map comes with instances and semantics."""
+    for size in range(len(OPTIONAL) + 1):
+        for chosen in map(frozenset, combinations(OPTIONAL, size)):
+            if Modality.PANOPTIC not in chosen or {Modality.SEMANTIC, Modality.INSTANCE} <= chosen:
+                yield chosen
+
+
+def cases(*, quick: bool = False) -> Iterator[Case]:
+    """Every preset with every subset that it takes, both with and without padding, out of place and in place.
+
+    With ``quick`` each preset has the smallest and the largest of its subsets, out of place.
+    """
+    for preset in list_presets():
+        required = BatchCopyPaste(Case(preset, frozenset({Modality.SEMANTIC})).config).read_modalities
+        taken = [s for s in subsets() if required <= {Modality.IMAGE, *s} and s]
+        for modalities in (taken[0], taken[-1]) if quick else taken:
+            yield from (Case(preset, modalities, inplace, padding) for inplace, padding in _ways(quick=quick))
+
+
+def _ways(*, quick: bool) -> list[tuple[bool, bool]]:
+    return [(False, True)] if quick else [(False, False), (False, True), (True, True)]
+
+
+def measure(plan: Plan, threads: int = 1, device: str = "cpu") -> dict[str, Any]:
+    """Count every case; nothing is timed."""
+    rows = []
+    for case in cases(quick=plan is QUICK):
+        first, later = count(case)
+        row = {"preset": case.preset, "modalities": case.name, "inplace": case.inplace, "padding": case.padding}
+        rows.append({**row, **later.to_dict(), "first": first.to_dict()})
+    return {"torch": torch.__version__, "rows": rows}
+
+
+def count(case: Case) -> tuple[Operations, Operations]:
+    """Count the first forward of a module, and the one after it."""
+    paste = BatchCopyPaste(case.config, inplace=case.inplace)
+    found = []
+    with fake_device(), _without_a_card(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(2):
+            batch, staged = fake_batch(case), fake_crops(case)
+            with counting() as operations:
+                paste(batch, staged=staged)
+            found.append(operations)
+    first, later = found
+    return first, later
+
+
+@contextlib.contextmanager
+def _without_a_card() -> Iterator[None]:
+    """Answer what only a card can, and leave out the checks of addresses, which fake tensors do not have."""
+    with (
+        mock.patch.object(torch.cuda, "is_current_stream_capturing", return_value=False),
+        mock.patch.object(in_place, "_check_apart"),
+        mock.patch("segpaste.engine.triton.pixels.rendering.share_memory", return_value=False),
+    ):
+        yield
+
+
+def fake_batch(case: Case) -> PaddedBatchedDenseSample:
+    """Make a batch of float32 images on the fake device, with seeds."""
+    b, k, (height, width) = BATCH_SIZE, SLOTS, SIZE
+
+    def empty(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+        return torch.empty(b, *shape, dtype=dtype, device="cuda")
+
+    fields: dict[str, Any] = {
+        "images": empty(3, height, width),
+        "boxes": empty(k, 4),
+        "labels": empty(k, dtype=torch.int64),
+        "instance_valid": empty(k, dtype=torch.bool),
+        "sample_seeds": empty(dtype=torch.int64),
+    }
+    if Modality.INSTANCE in case.modalities:
+        fields["instance_ids"] = empty(k, dtype=torch.int32)
+        fields["instance_masks"] = empty(k, height, width, dtype=torch.bool)
+    if Modality.SEMANTIC in case.modalities:
+        fields["semantic_maps"] = empty(height, width, dtype=torch.int64)
+    if Modality.PANOPTIC in case.modalities:
+        fields["panoptic_maps"] = empty(height, width, dtype=torch.int64)
+    if Modality.DEPTH in case.modalities:
+        fields |= {"depth": empty(1, height, width), "depth_valid": empty(1, height, width, dtype=torch.bool)}
+        fields |= {"metric_depth": True, "camera_intrinsics": empty(4)}
+    if Modality.NORMALS in case.modalities:
+        fields["normals"] = empty(3, height, width)
+    if case.padding:
+        fields["padding_mask"] = empty(1, height, width, dtype=torch.bool)
+    return PaddedBatchedDenseSample(**fields)
+
+
+def fake_crops(case: Case) -> StagedCrops | None:
+    """Make the crops of a bank for a preset that takes some, with depth and normals where the batch has them."""
+    config = case.config
+    if config.source.kind != "bank":
+        return None
+    b, k = BATCH_SIZE, config.source.crops_per_target
+
+    def empty(*shape: int, dtype: torch.dtype) -> torch.Tensor:
+        return torch.empty(b, k, *shape, dtype=dtype, device="cuda")
+
+    has_depth = Modality.DEPTH in case.modalities
+    return StagedCrops(
+        images=empty(3, CROP, CROP, dtype=torch.uint8),
+        alphas=empty(1, CROP, CROP, dtype=torch.bool),
+        class_ids=empty(dtype=torch.int64),
+        boxes=empty(4, dtype=torch.int64),
+        crop_idx=empty(dtype=torch.int64),
+        scales=empty(dtype=torch.float32),
+        depth=empty(1, CROP, CROP, dtype=torch.float32) if has_depth else None,
+        depth_valid=empty(1, CROP, CROP, dtype=torch.bool) if has_depth else None,
+        normals=empty(3, CROP, CROP, dtype=torch.float32) if Modality.NORMALS in case.modalities else None,
+        camera_intrinsics=empty(4, dtype=torch.float32) if has_depth else None,
+        metric_depth=has_depth,
+    )
+
+
+if __name__ == "__main__":
+    from .programs import main
+
+    main("launches", __doc__, measure)

@@ -1,0 +1,86 @@
+"""Tables of a module: they move with it, and to the devices of its batches if it was not moved there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor, nn
+
+
+class TableModule(nn.Module):
+    """Module with tables that move with it and are no buffers.
+
+    Buffers of a model are broadcast by DistributedDataParallel before every step; tables are alike on all ranks anyway.
+
+    Attributes:
+        table_names: attributes that hold the tables.
+    """
+
+    table_names: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._copies = DeviceCopies()
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        for name in self.table_names:
+            setattr(self, name, fn(getattr(self, name)))
+        return self
+
+
+class DeviceCopies:
+    """Copies of tables on other devices, made at the first use there and kept.
+
+    A copy whose table was written or replaced since is refreshed in its own memory, so that a captured CUDA graph reads
+    the new values. Copies are not pickled, and a copy of the module makes its own.
+    """
+
+    def __init__(self) -> None:
+        self._held: dict[torch.device, list[_Copy]] = {}
+
+    def of(self, tables: Sequence[Tensor], device: torch.device) -> Sequence[Tensor]:
+        """Return the tables on a device: themselves if they are there.
+
+        Args:
+            tables: the same tables in the same order at each call, or tensors that replace them.
+            device: the batch's.
+        """
+        if all(table.device == device for table in tables):
+            return tables
+        if torch.compiler.is_compiling():
+            return [table.to(device) for table in tables]
+        held = self._held.get(device)
+        if held is None:
+            held = self._held[device] = [_Copy(table, device) for table in tables]
+        for copy, table in zip(held, tables, strict=True):
+            copy.follow(table)
+        return [copy.values for copy in held]
+
+    def refresh(self, tables: Sequence[Tensor]) -> None:
+        """Bring all copies up to date at once, for graphs that are replayed without another call of `of`."""
+        for device in self._held:
+            self.of(tables, device)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return DeviceCopies, ()
+
+
+class _Copy:
+    """Copy of one table, and the state of the table that it was taken from."""
+
+    def __init__(self, table: Tensor, device: torch.device) -> None:
+        with torch.inference_mode(False):  # so that it can be written later in any mode
+            self.values = torch.empty(table.shape, dtype=table.dtype, device=device)
+        self.table: Tensor | None = None
+        self.version = -1
+
+    def follow(self, table: Tensor) -> None:
+        """Copy the table, unless it is unchanged; tensors of inference mode do not tell, and are always copied."""
+        version = -1 if table.is_inference() else table._version
+        if table is self.table and version == self.version >= 0:
+            return
+        self.values.copy_(table, non_blocking=True)
+        self.table, self.version = table, version

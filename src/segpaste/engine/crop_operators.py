@@ -1,0 +1,36 @@
+"""Operator for compiled code that converts crops of a bank, see `segpaste.engine.operators`."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from segpaste.engine.crops import CropRows, Crops
+from segpaste.engine.records import Classes
+from segpaste.engine.select import eager_engine
+
+
+def stage_crops(crops: Crops, classes: Classes, dtype: torch.dtype, scale: float) -> CropRows:
+    """See `segpaste.engine.reference.crops.stage_crops`."""
+    found = _stage_crops(list(crops), list(classes), dtype, scale)
+    return CropRows(*(found if dtype != torch.uint8 else [crops.images, *found]))
+
+
+@torch.library.custom_op("segpaste::stage_crops", mutates_args=())
+def _stage_crops(
+    crops: list[Tensor | None], classes: list[Tensor | None], dtype: torch.dtype, scale: float
+) -> list[Tensor]:
+    """Return the rows; of uint8 images, which stay as they are, all but the images."""
+    given = Crops(*crops)  # type: ignore[arg-type]
+    rows = eager_engine(given.labels.device).stage_crops(given, Classes(*classes), dtype, scale)
+    return list(rows[1:] if dtype == torch.uint8 else rows)
+
+
+@_stage_crops.register_fake
+def _(crops: list[Tensor | None], classes: list[Tensor | None], dtype: torch.dtype, scale: float) -> list[Tensor]:
+    given = Crops(*crops)  # type: ignore[arg-type]
+    num, labels = len(given.labels), given.labels
+    images = [] if dtype == torch.uint8 else [given.images.new_empty(given.images.shape, dtype=dtype)]
+    flags = [labels.new_empty(num, 1, dtype=kind) for kind in (torch.bool, torch.int32, torch.bool)]
+    boxes = labels.new_empty(num, 1, 4, dtype=torch.float32)
+    return [*images, boxes, labels.new_empty(num, 1), *flags, labels.new_empty(num, 2)]

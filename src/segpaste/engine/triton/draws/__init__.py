@@ -1,0 +1,1 @@
+"""Survey and draws of the triton backend."""

@@ -1,0 +1,232 @@
+"""Draws of the slots in Triton: `segpaste.engine.reference.draws.slots`, and the choice of the highest priorities."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from segpaste.engine.triton._numbers import LAYER, SLOT, bits_62, indexed, keyed
+from segpaste.engine.triton.draws._rows import GIVEN, rows_of
+
+_HIGHEST = tl.constexpr((1 << 62) - 1)
+TOP_BIT = tl.constexpr(1 << 61)
+
+
+@triton.jit
+def draw_slots(
+    priorities,
+    counts,
+    source_idx,
+    layer_valid,
+    seeds,
+    eligible,
+    labels,
+    limits,
+    inverse_weights,
+    log_table,
+    num_layers,
+    num_rows,
+    num_targets,
+    num_slots,
+    num_weights,
+    PICK: tl.constexpr,
+    ONE_EACH: tl.constexpr,
+    LAYERS: tl.constexpr,
+    ROWS: tl.constexpr,
+    SLOTS: tl.constexpr,
+):
+    """Choose the source row of one layer, and draw the priorities of its slots.
+
+    Arguments of its own:
+        priorities: `segpaste.engine.triton.draws.arguments.PriorityArguments`, written.
+        counts: `segpaste.engine.records.PlacementCounts`; those to which later programs add are set to 0.
+        source_idx, layer_valid: [B, L], written unless they are given.
+        eligible, labels: of the sources.
+        limits, inverse_weights, log_table: of `segpaste.engine.records.DrawTables`.
+    """
+    at = tl.program_id(0).to(tl.int64)
+    b, layer = at // num_layers, at % num_layers
+    block = layer + tl.arange(0, 1)
+    sources, flags = rows_of(
+        source_idx,
+        layer_valid,
+        seeds,
+        eligible,
+        b,
+        block,
+        num_layers,
+        num_rows,
+        num_targets,
+        num_slots,
+        PICK,
+        ROWS,
+        SLOTS,
+    )
+    source, is_valid = tl.max(sources), tl.max(flags.to(tl.int32)) != 0
+    row, first_layer, turn = source, layer, layer * 0
+    if PICK == GIVEN:
+        row = at
+    else:
+        tl.store(source_idx + at, source)
+        tl.store(layer_valid + at, is_valid.to(tl.uint8))
+    if layer == 0:
+        tl.store(counts.does_not_fit + b, 0)
+        tl.store(counts.outside_region + b, 0)
+        tl.store(counts.covers_too_much + b, 0)
+    temperature = tl.load(limits + 3)
+    seed = tl.load(seeds + b)
+    own_lead = bits_62(indexed(keyed(seed, LAYER), layer))
+    if ONE_EACH:
+        for first in range(0, num_layers, LAYERS):
+            others = (first + tl.arange(0, LAYERS)).to(tl.int64)
+            other_sources, have_source = rows_of(
+                source_idx,
+                layer_valid,
+                seeds,
+                eligible,
+                b,
+                others,
+                num_layers,
+                num_rows,
+                num_targets,
+                num_slots,
+                PICK,
+                ROWS,
+                SLOTS,
+            )
+            same = (other_sources == source) & (others < num_layers)
+            first_layer = tl.minimum(first_layer, tl.min(tl.where(same, others, num_layers)))
+            leads = tl.where(have_source, bits_62(indexed(keyed(seed, LAYER), others)), -1)
+            before = others < layer
+            if temperature != 0:
+                before = (leads > own_lead) | ((leads == own_lead) & before)
+            turn += tl.sum((same & before).to(tl.int64))
+    state = indexed(keyed(seed, SLOT), first_layer)
+    mine, eligible, labels = priorities.order + at * num_slots, eligible + row * num_slots, labels + row * num_slots
+    for first in range(0, num_slots, SLOTS):
+        slots = first + tl.arange(0, SLOTS)
+        available = is_valid & _eligible(eligible, slots, num_slots)
+        priority = bits_62(indexed(state, slots))
+        if temperature != 0:
+            alike = _num_alike(eligible, labels, slots, available, num_slots, SLOTS)
+            weight = tl.load(inverse_weights + tl.minimum(alike, num_weights - 1))
+            priority = _HIGHEST - _negative_log2(priority, log_table) * weight
+        tl.store(mine + slots, tl.where(available, priority, -1), mask=slots < num_slots)
+    if ONE_EACH:
+        tl.debug_barrier()  # the priorities are read by other threads
+        slot = _slot_of_rank(mine, turn, num_slots, SLOTS)
+        tl.store(priorities.kept_slot + at, slot)
+        tl.store(priorities.lead + at, tl.where(slot >= 0, own_lead, -1))
+
+
+@triton.jit
+def _eligible(eligible, slots, num_slots):
+    return tl.load(eligible + slots, mask=slots < num_slots, other=0) != 0
+
+
+@triton.jit
+def _num_alike(eligible, labels, slots, available, num_slots, SLOTS: tl.constexpr):
+    """Return the number of eligible slots of the class of each slot, int64; 0 in a block without an available slot."""
+    alike = tl.zeros([SLOTS], tl.int64)
+    if tl.max(available.to(tl.int32)) != 0:
+        label = tl.load(labels + slots, mask=slots < num_slots, other=0)
+        for first in range(0, num_slots, SLOTS):
+            others = first + tl.arange(0, SLOTS)
+            counts = _eligible(eligible, others, num_slots)
+            if tl.max(counts.to(tl.int32)) != 0:
+                other = tl.load(labels + others, mask=counts, other=0)
+                same = (label[:, None] == other[None, :]) & counts[None, :]
+                alike += tl.sum(same.to(tl.int64), axis=1)
+    return alike
+
+
+@triton.jit
+def _negative_log2(bits, log_table):
+    """See `segpaste.engine.reference.draws.slots.negative_log2`."""
+    number, zeros = bits + 1, tl.zeros_like(bits)
+    for power in tl.static_range(5, -1, -1):
+        is_small = number < (1 << (63 - (1 << power)))
+        number = tl.where(is_small, number << (1 << power), number)
+        zeros += tl.where(is_small, 1 << power, 0)
+    step, between = (number >> 54) & 255, (number >> 24) & ((1 << 30) - 1)
+    low, high = tl.load(log_table + step), tl.load(log_table + step + 1)
+    return (zeros << 32) - low - ((high - low) * between >> 30)
+
+
+@triton.jit
+def _slot_of_rank(order, turn, num_slots, SLOTS: tl.constexpr):
+    """Return the slot that stands at position ``turn`` if the highest priority is first, int64; -1 if it is below 0."""
+    found = turn * 0 - 1
+    for first in range(0, num_slots, SLOTS):
+        slots = first + tl.arange(0, SLOTS)
+        priority = tl.load(order + slots, mask=slots < num_slots, other=-1)
+        if tl.max(priority) >= 0:
+            rank = tl.zeros([SLOTS], tl.int64)
+            for start in range(0, num_slots, SLOTS):
+                others = start + tl.arange(0, SLOTS)
+                other = tl.load(order + others, mask=others < num_slots, other=-1)
+                if tl.max(other) >= 0:
+                    is_tie = (other[None, :] == priority[:, None]) & (others[None, :] < slots[:, None])
+                    rank += tl.sum(((other[None, :] > priority[:, None]) | is_tie).to(tl.int64), axis=1)
+            hit = (priority >= 0) & (rank == turn)
+            found = tl.maximum(found, tl.max(tl.where(hit, slots, -1)))
+    return found
+
+
+@triton.jit
+def highest(values, size, num, TOP: tl.constexpr, BLOCK: tl.constexpr):
+    """Find the ``num`` highest of the values that are not negative, of equal ones the first, or all if there are fewer.
+
+    Arguments of its own:
+        values: pointer to ``size`` int64 below twice ``TOP``, a power of two.
+
+    Returns:
+        A threshold and an end, int64: a value is among the highest if it is greater than the threshold, or equal to it
+        with an index below the end.
+    """
+    threshold = num * 0
+    end = threshold + size
+    found = num_at_least(values, size, threshold, BLOCK)
+    step = threshold + TOP
+    if num <= 0:
+        threshold = threshold + 2 * TOP
+        found = num
+    while (found > num) & (step > 0):
+        enough = num_at_least(values, size, threshold + step, BLOCK)
+        if enough >= num:
+            threshold += step
+            found = enough
+        step = step >> 1
+    if found > num:
+        num -= num_at_least(values, size, threshold + 1, BLOCK)
+        end = _end_of_equal(values, size, threshold, num, BLOCK)
+    return threshold, end
+
+
+@triton.jit
+def num_at_least(values, size, threshold, BLOCK: tl.constexpr):
+    num = threshold * 0
+    for first in range(0, size, BLOCK):
+        index = first + tl.arange(0, BLOCK)
+        value = tl.load(values + index, mask=index < size, other=-1)
+        num += tl.sum((value >= threshold).to(tl.int64))
+    return num
+
+
+@triton.jit
+def _end_of_equal(values, size, threshold, num, BLOCK: tl.constexpr):
+    """Return one past the index of the ``num``-th of the values that are equal to the threshold, int64."""
+    end = num * 0
+    for first in range(0, size, BLOCK):
+        index = first + tl.arange(0, BLOCK)
+        is_equal = (tl.load(values + index, mask=index < size, other=-1) == threshold).to(tl.int64)
+        position = tl.cumsum(is_equal, axis=0)
+        end = tl.maximum(end, tl.max(tl.where((is_equal != 0) & (position == num), index + 1, 0)))
+        num -= tl.sum(is_equal)
+    return end
+
+
+@triton.jit
+def is_highest(value, index, threshold, end):
+    """Return which values are among those that `highest` found."""
+    return (value > threshold) | ((value == threshold) & (index < end))

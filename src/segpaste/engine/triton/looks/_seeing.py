@@ -1,0 +1,218 @@
+"""What is seen at the pixels of a tile, in Triton: see `segpaste.engine.reference.pixels.resolve`.
+
+A program reads only masks whose boxes touch its tile. `segpaste.engine.triton._tiles` and
+`segpaste.engine.triton.looks.arguments` describe the arguments that kernels share.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from segpaste.engine.triton._surfaces import is_number, read_depth
+from segpaste.engine.triton._tiles import in_box, nearest_source, next_of, on_canvas, pixel_offsets, touches, touching
+
+
+@triton.jit
+def see_tile(
+    b,
+    top,
+    left,
+    stage,
+    target,
+    source,
+    plan,
+    mix,
+    labels,
+    work,
+    ignore_index,
+    CLASSES: tl.constexpr,
+    OBJECTS: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLS: tl.constexpr,
+    SLOTS: tl.constexpr,
+    LAYERS: tl.constexpr,
+):
+    """Return the layer that is seen at each pixel of a tile, and its slot that owns the pixel; -1 for the target."""
+    height, width = target.height, target.width
+    rows, cols = top + tl.arange(0, ROWS), left + tl.arange(0, COLS)
+    here = b * target.size + pixel_offsets(rows, cols, width)
+    words = work.words + b * work.size
+    seen = tl.full([ROWS, COLS], -1, tl.int32)
+    whose = tl.full([ROWS, COLS], -1, tl.int32)
+    depth = tl.zeros([ROWS, COLS], tl.float32)
+    depth_ok = tl.full([ROWS, COLS], 0, tl.int1)
+    seen_rank = tl.zeros([ROWS, COLS], tl.int32)
+    there = on_canvas(rows, cols, height, width)
+    layers = tl.arange(0, LAYERS)
+    layers = tl.where(
+        touches(words + work.layer_box, layers, layers < plan.num_layers, top, left, ROWS, COLS),
+        layers,
+        plan.num_layers,
+    )
+    j = next_of(layers, -1, plan.num_layers)
+    if j < plan.num_layers:
+        if labels.rank is not None and target.semantic is not None:
+            seen_rank = _rank(tl.load(target.semantic + here, mask=there, other=-1), there, labels)
+        if OBJECTS:
+            if stage > 0:
+                there &= ~_closed(b, words + work.closed, target, plan, there, top, left, ROWS, COLS, SLOTS)
+    while j < plan.num_layers:
+        at = b * plan.num_layers + j
+        first = at * plan.num_slots
+        slots = touching(plan.carried, plan.paste_box, first, plan.num_slots, top, left, ROWS, COLS, SLOTS)
+        k = next_of(slots, -1, plan.num_slots)
+        if k < plan.num_slots:
+            row = tl.load(plan.source_idx + at)
+            nearest, reached = nearest_source(plan, at, source, rows, cols, height, width)
+            foremost = tl.full([ROWS, COLS], -1, tl.int32)
+            top_rank = seen_rank
+            while k < plan.num_slots:
+                asked = there & reached & in_box(plan.paste_box, first + k, rows, cols)
+                if labels.rank is not None:
+                    label = tl.load(labels.of_slot + first + k)
+                    rank = _rank(label, label == label, labels)
+                    asked &= (rank > top_rank) | ((rank == top_rank) & (foremost < 0))
+                else:
+                    asked &= foremost < 0
+                covered = covers(
+                    asked, b, j, k, row, nearest, rows, cols, top, left, source, plan, mix, work, ROWS, COLS, SLOTS
+                )
+                foremost = tl.where(covered, k, foremost)
+                if labels.rank is not None:
+                    top_rank = tl.where(covered, rank, top_rank)
+                k = next_of(slots, k, plan.num_slots)
+            shown = _open(foremost >= 0, b, here, stage, target, words + work.protected, labels, ignore_index, CLASSES)
+            shown = _has_something(shown, at, row * source.size + nearest, source, mix, ignore_index)
+            if target.depth is not None and source.depth is not None:
+                behind, behind_ok = _target_depth(target, here, shown & (seen < 0))
+                behind = tl.where(seen < 0, behind, depth)
+                behind_ok = tl.where(seen < 0, behind_ok, depth_ok)
+                front, front_ok = read_depth(plan, at, row, source, rows, cols, height, width, nearest, shown)
+                shown &= ~behind_ok | (front_ok & (front < behind))
+                depth = tl.where(shown, front, depth)
+                depth_ok = tl.where(shown, front_ok, depth_ok)
+            seen = tl.where(shown, j, seen)
+            whose = tl.where(shown, foremost, whose)
+            if labels.rank is not None:
+                seen_rank = tl.where(shown, top_rank, seen_rank)
+        j = next_of(layers, j, plan.num_layers)
+    return seen, whose
+
+
+@triton.jit
+def _rank(label, asked, labels):
+    """Return the priorities of classes, int32, 0 for unknown classes."""
+    known = asked & (label >= 0) & (label < labels.num_ranks)
+    return tl.load(labels.rank + label, mask=known, other=0).to(tl.int32)
+
+
+@triton.jit
+def _closed(b, closed, target, plan, asked, top, left, ROWS: tl.constexpr, COLS: tl.constexpr, SLOTS: tl.constexpr):
+    """Return the asked pixels of instances that must not be hidden; ``closed`` points to a word for each."""
+    rows, cols = top + tl.arange(0, ROWS), left + tl.arange(0, COLS)
+    slots, first = tl.arange(0, SLOTS), b * target.num_slots
+    wanted = tl.load(closed + slots, mask=slots < target.num_slots, other=0) != 0
+    wanted = touches(plan.target_box, first + slots, wanted, top, left, ROWS, COLS)
+    slots = tl.where(wanted, slots, target.num_slots)
+    found = asked & False
+    k = next_of(slots, -1, target.num_slots)
+    while k < target.num_slots:
+        mask = target.masks + (first + k) * target.size + pixel_offsets(rows, cols, target.width)
+        inside = asked & in_box(plan.target_box, first + k, rows, cols)
+        found |= tl.load(mask, mask=inside, other=0) != 0
+        k = next_of(slots, k, target.num_slots)
+    return found
+
+
+@triton.jit
+def covers(
+    asked,
+    b,
+    j,
+    k,
+    row,
+    nearest,
+    rows,
+    cols,
+    top,
+    left,
+    source,
+    plan,
+    mix,
+    work,
+    ROWS: tl.constexpr,
+    COLS: tl.constexpr,
+    SLOTS: tl.constexpr,
+):
+    """Return the asked pixels that slot ``k`` of a layer covers: those of its mask, or of the fragment of ClassMix."""
+    if mix.classes is None:
+        covered = tl.load(source.masks + (row * source.num_slots + k) * source.size + nearest, mask=asked, other=0) != 0
+    else:
+        covered = asked
+        if k == source.num_slots:
+            at, pixel = b * plan.num_layers + j, row * source.size + nearest
+            covered = _in_mixed(asked, at, pixel, source, mix)
+            if source.padding is not None:
+                covered &= tl.load(source.padding + pixel, mask=covered, other=1) == 0
+            if source.panoptic is not None:
+                covered &= tl.load(source.panoptic + pixel, mask=covered, other=1) == 0
+            else:
+                first, wanted = at * plan.num_slots, work.words + b * work.size + work.wanted + j * plan.num_slots
+                slots = tl.arange(0, SLOTS)
+                wants = tl.load(wanted + slots, mask=slots < source.num_slots, other=0) != 0
+                wants = touches(plan.paste_box, first + slots, wants, top, left, ROWS, COLS)
+                slots = tl.where(wants, slots, source.num_slots)
+                i = next_of(slots, -1, source.num_slots)
+                while i < source.num_slots:
+                    inside = covered & in_box(plan.paste_box, first + i, rows, cols)
+                    mask = source.masks + (row * source.num_slots + i) * source.size
+                    covered &= tl.load(mask + nearest, mask=inside, other=0) == 0
+                    i = next_of(slots, i, source.num_slots)
+        else:
+            plane = source.masks + (row * source.num_slots + k) * source.size
+            covered = tl.load(plane + nearest, mask=asked, other=0) != 0
+    return covered
+
+
+@triton.jit
+def _in_mixed(asked, at, there, source, mix):
+    """Return the asked pixels of the classes that ClassMix pastes."""
+    label = tl.load(source.semantic + there, mask=asked, other=-1)
+    known = asked & (label >= 0) & (label < mix.num_classes)
+    return tl.load(mix.classes + at * mix.num_classes + label, mask=known, other=0) != 0
+
+
+@triton.jit
+def _open(asked, b, here, stage, target, protected, labels, ignore_index, CLASSES: tl.constexpr):
+    """Return the asked pixels where the target may be pasted over: no padding, ignored or protected class."""
+    if target.padding is not None:
+        asked &= tl.load(target.padding + here, mask=asked, other=1) == 0
+    if target.semantic is not None:
+        label = tl.load(target.semantic + here, mask=asked, other=0)
+        asked &= label != ignore_index
+        if CLASSES:
+            if stage > 0:
+                known = asked & (label >= 0) & (label < labels.num_stuff)
+                asked &= tl.load(protected + label, mask=known, other=0) == 0
+    return asked
+
+
+@triton.jit
+def _has_something(asked, at, there, source, mix, ignore_index):
+    """Return the asked pixels where the source may be shown: neither padding nor ignored, nor of another class."""
+    if source.padding is not None:
+        asked &= tl.load(source.padding + there, mask=asked, other=1) == 0
+    if source.semantic is not None:
+        asked &= tl.load(source.semantic + there, mask=asked, other=0) != ignore_index
+    if mix.classes is not None:
+        asked = _in_mixed(asked, at, there, source, mix)
+    return asked
+
+
+@triton.jit
+def _target_depth(target, here, asked):
+    """Return the target's depth, and where it is valid, finite and positive."""
+    depth = tl.load(target.depth + here, mask=asked, other=0.0)
+    valid = tl.load(target.depth_valid + here, mask=asked, other=0) != 0
+    return depth, valid & is_number(depth) & (depth > 0)

@@ -1,0 +1,175 @@
+"""Launches of the tables and of the looks; see `segpaste.engine.reference.stages`, which they repeat to the bit."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from segpaste.engine.planes import ROWS
+from segpaste.engine.records import Placement, Scene
+from segpaste.engine.reference.plan import AxisTable, LayerPlan, SlotPlan, Visible, empty_visible
+from segpaste.engine.triton.arguments import plan_arguments
+from segpaste.engine.triton.launching import launch, plain, power_of_two
+from segpaste.engine.triton.looks import arguments as args
+from segpaste.engine.triton.looks._look import look, look_until_settled
+from segpaste.engine.triton.looks._tables import tables
+
+TILE = (8, 128)
+"""Rows and columns of a tile: a row of bytes fills a cache line, and each of 512 threads has 2 pixels."""
+
+LAST_TILE = (4, 128)
+"""Those of `look_until_settled`, which keeps more in registers."""
+
+PARTS = 4
+"""Number of programs that share the tables of a layer."""
+
+BLOCK = 256
+"""Number of pixels of an axis that one of them takes at once."""
+
+BINS = 128
+"""Number of classes that are counted at once."""
+
+CHUNK = 512
+"""Number of slots that are decided at once."""
+
+MAX_REGISTERS = 128
+"""Registers of a thread: as many as the 512 threads of a look can have.
+
+Without a limit the assembler takes more for a look, and spills some of the tables.
+"""
+
+
+class Settled(NamedTuple):
+    """Plan whose pastes are all visible, and who gets a slot.
+
+    Attributes:
+        plan: the layers; ``carried`` holds the pastes that stay.
+        visible: the visibility buffer.
+        slots: the instance that each output slot holds.
+        rows: the merged instances, by the names of `segpaste.engine.planes.ROWS`.
+        num_gone: [B, 3] int64, as in `segpaste.engine.records.Outcome`.
+    """
+
+    plan: LayerPlan
+    visible: Visible
+    slots: SlotPlan
+    rows: dict[str, Tensor]
+    num_gone: Tensor
+
+
+def settle(scene: Scene, placement: Placement, rows: dict[str, Tensor]) -> Settled:
+    """Paste layers, up to the pixels, in at most four launches.
+
+    Args:
+        scene: target, source and rules.
+        placement: rows of the source, and their maps.
+        rows: row-major tensors for the merged instances, written; they may be those of the target.
+    """
+    settled = _empty(scene, placement, rows)
+    plan, slots = settled.plan, settled.slots
+    work = args.work_arguments(scene, placement)
+    target = args.batch_arguments(scene.target)
+    source = target if scene.source is scene.target else args.batch_arguments(scene.source)
+    flat, maps, mix = plan_arguments(plan), args.map_arguments(placement), args.mix_arguments(scene)
+    labels = args.label_arguments(scene, slots)
+    launch(
+        tables,
+        len(work.words) * (flat.num_layers * PARTS + 1),
+        *(target, source, flat, maps, mix, _axis(plan.x), _axis(plan.y)),
+        *(labels, args.camera_arguments(scene), work, scene.rules.ignore_index),
+        PARTS=PARTS,
+        BLOCK=BLOCK,
+        num_warps=8,
+        maxnreg=MAX_REGISTERS,
+    )
+    written = (*slots[:5], slots.ignored_class, *(rows[name] for name in ROWS), settled.num_gone)
+    seen = args.VisibleArguments(settled.visible.layer, settled.visible.owner if scene.needs_owner else None)
+    out = args.OutArguments(*map(plain, written))
+    _look(scene, (seen, target, source, flat, maps, mix, labels, work, out, scene.rules))
+    return settled
+
+
+def _axis(axis: AxisTable) -> args.AxisArguments:
+    if axis.linear_idx.numel() == 0:
+        return args.AxisArguments(axis.nearest, None, None, axis.filter_idx, axis.filter_weight)
+    return args.AxisArguments(*axis)
+
+
+def _look(scene: Scene, arguments: tuple[Any, ...]) -> None:
+    (height, width), rules = scene.target.canvas_size, scene.rules
+    plan, work = arguments[3], arguments[7]
+    guards_classes = scene.watched is not None and bool(rules.reverts_stuff)
+    guards_objects = rules.hidden_num < rules.hidden_den
+
+    def run(kernel: Any, tile: tuple[int, int], argument: int) -> None:
+        rows, cols = tile
+        launch(
+            kernel,
+            len(work.words) * -(-height // rows) * -(-width // cols),
+            *arguments,
+            argument,
+            CLASSES=guards_classes,
+            OBJECTS=guards_objects,
+            EXCLUSIVE=scene.is_panoptic,
+            ROWS=rows,
+            COLS=cols,
+            SLOTS=power_of_two(max(scene.target.max_instances, plan.num_slots)),
+            LAYERS=power_of_two(plan.num_layers),
+            BINS=BINS,
+            CHUNK=CHUNK,
+            num_warps=16,
+            maxnreg=MAX_REGISTERS,
+        )
+
+    num_removals = _num_removals(scene, plan.num_layers)
+    for stage in (0, 1) if guards_classes or guards_objects else (0,):
+        run(look, TILE, stage)
+    if num_removals == 1:
+        run(look, TILE, 2)
+    else:
+        run(look_until_settled, LAST_TILE, num_removals)
+
+
+def _num_removals(scene: Scene, num_layers: int) -> int:
+    """Return how many rounds of removal may be needed; see `segpaste.engine.reference.stages`."""
+    has_depth = scene.target.depth is not None and scene.source.depth is not None
+    return (num_layers + 1) // 2 if has_depth and scene.rank is not None else 1
+
+
+def _empty(scene: Scene, placement: Placement, rows: dict[str, Tensor]) -> Settled:
+    """Allocate what the kernels write."""
+    target, device = scene.target, scene.target.device
+    (b, num_layers, num_slots), num_kept = placement.carried.shape, target.max_instances
+    num_classes, taps = 0 if scene.watched is None else len(scene.watched), scene.rules.num_taps
+    linear = 2 if target.depth is not None or target.normals is not None else 0
+
+    def empty(*shape: int, dtype: torch.dtype = torch.int64) -> Tensor:
+        return torch.empty(shape, dtype=dtype, device=device)
+
+    def axis(size: int) -> AxisTable:
+        shapes = (size,), (2, size if linear else 0), (2, size if linear else 0), (taps, size), (taps, size)
+        return AxisTable(*(empty(b, num_layers, *shape, dtype=torch.int32) for shape in shapes))
+
+    height, width = target.canvas_size
+    plan = LayerPlan(
+        source_idx=placement.source_idx,
+        carried=empty(b, num_layers, num_slots, dtype=torch.bool),
+        hflip=placement.hflip,
+        depth_scale=empty(b, num_layers, dtype=torch.float32),
+        paste_box=empty(b, num_layers, num_slots, 4),
+        target_box=empty(b, num_kept, 4),
+        x=axis(width),
+        y=axis(height),
+    )
+    slots = SlotPlan(
+        survives=empty(b, num_kept, dtype=torch.bool),
+        dropped=empty(b, num_kept, dtype=torch.bool),
+        paste_layer=empty(b, num_kept),
+        paste_slot=empty(b, num_kept),
+        fresh_id=empty(b, num_layers, num_slots),
+        paste_class=empty(b, num_layers, num_slots),
+        ignored_class=empty(b, num_classes, dtype=torch.bool),
+    )
+    return Settled(plan, empty_visible(scene), slots, rows, empty(b, 3))

@@ -1,0 +1,5 @@
+"""Pixels of a paste, in Triton: masks, kept pixels and pasted ones, out of place or in place."""
+
+from segpaste.engine.triton.pixels.rendering import render
+
+__all__ = ["render"]

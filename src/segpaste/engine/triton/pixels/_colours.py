@@ -1,0 +1,90 @@
+"""Filtered colours of a layer in Triton, three channels at a time, for images of any memory layout."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from segpaste.types import sampling
+
+_BITS = tl.constexpr(2 * sampling.WEIGHT_BITS)
+_HALF = tl.constexpr(1 << (2 * sampling.WEIGHT_BITS - 1))
+_STEP = tl.constexpr(2.0 ** (-2 * sampling.WEIGHT_BITS))
+
+
+@triton.jit
+def colours_at(planes, b, rows, cols):
+    """Return pointers to the first channel at rows and columns, such as those of a tile."""
+    picture = planes.images + b * planes.batch_stride
+    picture += rows[:, None].to(tl.int64) * planes.row_stride
+    return picture + cols[None, :].to(tl.int64) * planes.col_stride
+
+
+@triton.jit
+def paste_colours(out, source, plan, b, at, row, rows, cols, shown, TAPS: tl.constexpr):
+    """Write filtered source pixels, summed down the columns first; a weight of 0 adds nothing, not even a NaN."""
+    y_first, x_first = at * plan.num_taps * out.height + rows, at * plan.num_taps * out.width + cols
+    on_row, on_col = rows < out.height, cols < out.width
+    num_down = _num_used(plan.y_filter_weight, y_first, on_row, out.height, plan.num_taps, TAPS)
+    num_across = _num_used(plan.x_filter_weight, x_first, on_col, out.width, plan.num_taps, TAPS)
+    for c in range(0, out.num_channels, 3):
+        more = tl.full(shown.shape, out.num_channels - 1 - c, tl.int32)  # a block, as Triton's interpreter needs it
+        none = _no_colour(out.images, shown)
+        first, second, third = none, none, none
+        for j in range(num_across):
+            x = tl.load(plan.x_filter_idx + x_first + j * out.width, mask=on_col, other=0)
+            across = tl.load(plan.x_filter_weight + x_first + j * out.width, mask=on_col, other=0)
+            column, column_2, column_3 = none, none, none
+            for i in range(num_down):
+                y = tl.load(plan.y_filter_idx + y_first + i * out.height, mask=on_row, other=0)
+                down = tl.load(plan.y_filter_weight + y_first + i * out.height, mask=on_row, other=0)
+                used = shown & (down != 0)[:, None] & (across != 0)[None, :]
+                tap = colours_at(source, row, y, x) + tl.cast(c, tl.int64) * source.channel_stride
+                weight = down[:, None].to(first.dtype)
+                column += tl.load(tap, mask=used, other=0).to(first.dtype) * weight
+                tap += source.channel_stride
+                column_2 += tl.load(tap, mask=used & (more > 0), other=0).to(first.dtype) * weight
+                tap += source.channel_stride
+                column_3 += tl.load(tap, mask=used & (more > 1), other=0).to(first.dtype) * weight
+            weight = across[None, :].to(first.dtype)
+            first += column * weight
+            second += column_2 * weight
+            third += column_3 * weight
+        to = colours_at(out, b, rows, cols) + tl.cast(c, tl.int64) * out.channel_stride
+        dtype: tl.constexpr = out.images.dtype.element_ty
+        tl.store(to, _finished(first, dtype), mask=shown)
+        tl.store(to + out.channel_stride, _finished(second, dtype), mask=shown & (more > 0))
+        tl.store(to + 2 * out.channel_stride, _finished(third, dtype), mask=shown & (more > 1))
+
+
+@triton.jit
+def _num_used(weights, first, there, size, num_taps, TAPS: tl.constexpr):
+    """Return the number of taps that a tile needs along one axis, at least 1."""
+    taps = tl.arange(0, TAPS)
+    asked = (taps < num_taps)[:, None] & there[None, :]
+    weight = tl.load(weights + first[None, :] + taps[:, None] * size, mask=asked, other=0)
+    return tl.max(tl.where(weight != 0, taps[:, None] + 1, 1))
+
+
+@triton.jit
+def _no_colour(images, like):
+    """Return zeros to add colours to: int32 for uint8 images, else float32."""
+    if images.dtype.element_ty == tl.uint8:
+        return tl.zeros(like.shape, tl.int32)
+    else:
+        return tl.zeros(like.shape, tl.float32)
+
+
+@triton.jit
+def _finished(total, dtype: tl.constexpr):
+    """Return the colour of a sum whose weights add up to 2 ** 22: uint8 rounded half up, floats half to even."""
+    if dtype == tl.uint8:
+        return ((total + _HALF) >> _BITS).to(tl.uint8)
+    elif dtype == tl.bfloat16:  # by hand, for Triton's interpreter cuts off; all ones, a GPU's NaN, would overflow
+        value = total * _STEP
+        bits = value.to(tl.int32, bitcast=True)
+        bits += 0x7FFF + ((bits >> 16) & 1)
+        bits = tl.where(value == value, bits >> 16, 0x7FC0)
+        return bits.to(tl.int16).to(tl.bfloat16, bitcast=True)
+    else:
+        return (total * _STEP).to(dtype)

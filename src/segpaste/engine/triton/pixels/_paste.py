@@ -1,0 +1,154 @@
+"""Pasted pixels in Triton: a program owns a tile, and returns at once where no layer is seen.
+
+`segpaste.engine.triton._tiles` describes the arguments that kernels share.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from segpaste.engine.triton._surfaces import is_number, read_depth, read_normals
+from segpaste.engine.triton._tiles import (
+    in_box,
+    nearest_source,
+    next_of,
+    on_canvas,
+    pixel_offsets,
+    tile_at,
+    touches,
+)
+from segpaste.engine.triton.pixels._colours import paste_colours
+
+
+@triton.jit
+def paste(
+    out,
+    target,
+    source,
+    plan,
+    slots,
+    layer,
+    owner,
+    num_listed,
+    ROWS: tl.constexpr,
+    COLS: tl.constexpr,
+    TAPS: tl.constexpr,
+    SLOTS: tl.constexpr,
+    IS_EXCLUSIVE: tl.constexpr,
+):
+    """Write the pasted pixels of one tile into every plane but the masks.
+
+    Arguments of its own:
+        num_listed: slots of an image in ``slots.paste_layer``, at least those of the masks.
+        TAPS: a power of two, at least the taps of the image filter.
+        SLOTS: 0, or in place a power of two, at least the slots of the target: the masks of pastes are written into
+            those of the target, whose bytes go on to tell what they were. In the slot of an instance that loses its
+            row the second bit is the paste's, the first one is as it was, for other tiles may read it. A slot that
+            held nothing is nobody's source, and is written as it will be.
+        IS_EXCLUSIVE: True if a pixel belongs to the mask of its owner only.
+    """
+    height, width = out.height, out.width
+    b, top, left = tile_at(tl.program_id(0), height, width, ROWS, COLS)
+    b, rows, cols = b.to(tl.int64), top + tl.arange(0, ROWS), left + tl.arange(0, COLS)
+    here = b * out.size + pixel_offsets(rows, cols, width)
+    seen = tl.load(layer + here, mask=on_canvas(rows, cols, height, width), other=-1).to(tl.int32)
+    j = next_of(seen, -1, plan.num_layers)
+    if SLOTS > 0:
+        is_pasted = j < plan.num_layers
+        if is_pasted:
+            _paste_masks(
+                target, source, plan, slots, owner, num_listed, b, top, left, seen, ROWS, COLS, SLOTS, IS_EXCLUSIVE
+            )
+    while j < plan.num_layers:
+        at = b * plan.num_layers + j
+        row = tl.load(plan.source_idx + at)
+        shown = seen == j
+        # Labels before colours: Triton 3.6 does not compile the other order for channels_last images.
+        _paste_labels(out, source, plan, slots, at, row, rows, cols, here, owner, shown)
+        paste_colours(out, source, plan, b, at, row, rows, cols, shown, TAPS)
+        _paste_surfaces(out, target, source, plan, b, at, row, rows, cols, here, shown)
+        j = next_of(seen, j, plan.num_layers)
+
+
+@triton.jit
+def _paste_labels(out, source, plan, slots, at, row, rows, cols, here, owner, shown):
+    if owner is not None:
+        held = at * plan.num_slots + tl.load(owner + here, mask=shown, other=0)
+    if out.semantic is not None:
+        if source.semantic is not None:
+            nearest, _ = nearest_source(plan, at, source, rows, cols, out.height, out.width)
+            label = tl.load(source.semantic + row * source.size + nearest, mask=shown, other=0)
+        else:
+            label = tl.load(slots.paste_class + held, mask=shown, other=0)
+        tl.store(out.semantic + here, label, mask=shown)
+    if out.panoptic is not None:
+        tl.store(out.panoptic + here, tl.load(slots.fresh_id + held, mask=shown, other=0), mask=shown)
+
+
+@triton.jit
+def _paste_surfaces(out, target, source, plan, b, at, row, rows, cols, here, shown):
+    """Write depth, which is valid where the target's is too, and normals; zeros where the source has none."""
+    if out.depth is not None:
+        depth, ok = tl.zeros(shown.shape, tl.float32), shown & False
+        if source.depth is not None:
+            nearest, _ = nearest_source(plan, at, source, rows, cols, out.height, out.width)
+            depth, ok = read_depth(plan, at, row, source, rows, cols, out.height, out.width, nearest, shown)
+        ok &= tl.load(target.depth_valid + here, mask=shown, other=0) != 0
+        ok &= is_number(tl.load(target.depth + here, mask=shown, other=0.0))
+        tl.store(out.depth + here, depth, mask=shown)
+        tl.store(out.depth_valid + here, ok.to(tl.uint8), mask=shown)
+    if out.normals is not None:
+        to = out.normals + 2 * b * out.size + here
+        x = tl.zeros(shown.shape, tl.float32)
+        y, z = x, x
+        if source.normals is not None:
+            nearest, _ = nearest_source(plan, at, source, rows, cols, out.height, out.width)
+            x, y, z = read_normals(plan, at, row, source, rows, cols, out.height, out.width, nearest, shown)
+        tl.store(to, x, mask=shown)
+        tl.store(to + out.size, y, mask=shown)
+        tl.store(to + out.size + out.size, z, mask=shown)
+
+
+@triton.jit
+def _paste_masks(
+    target,
+    source,
+    plan,
+    slots,
+    owner,
+    num_listed,
+    b,
+    top,
+    left,
+    seen,
+    ROWS: tl.constexpr,
+    COLS: tl.constexpr,
+    SLOTS: tl.constexpr,
+    IS_EXCLUSIVE: tl.constexpr,
+):
+    """Write the masks of the pastes that touch a tile; the bit depends on what their slot held: see `paste`."""
+    rows, cols = top + tl.arange(0, ROWS), left + tl.arange(0, COLS)
+    place, number = pixel_offsets(rows, cols, target.width), tl.arange(0, SLOTS)
+    layers = tl.load(slots.paste_layer + b * num_listed + number, mask=number < target.num_slots, other=-1)
+    pasted = tl.load(slots.paste_slot + b * num_listed + number, mask=layers >= 0, other=0)
+    boxes = (b * plan.num_layers + layers) * plan.num_slots + pasted
+    touching = touches(plan.paste_box, boxes, layers >= 0, top, left, ROWS, COLS)
+    number = tl.where(touching, number, target.num_slots)
+    k = next_of(number, -1, target.num_slots)
+    while k < target.num_slots:
+        j, pasted_slot = tl.load(slots.paste_layer + b * num_listed + k), tl.load(slots.paste_slot + b * num_listed + k)
+        at = b * plan.num_layers + j
+        inside = (seen == j) & in_box(plan.paste_box, at * plan.num_slots + pasted_slot, rows, cols)
+        if IS_EXCLUSIVE:
+            inside &= tl.load(owner + b * target.size + place, mask=inside, other=-1) == pasted_slot
+        else:
+            nearest, reached = nearest_source(plan, at, source, rows, cols, target.height, target.width)
+            mask = source.masks + (tl.load(plan.source_idx + at) * source.num_slots + pasted_slot) * source.size
+            inside &= (tl.load(mask + nearest, mask=inside & reached, other=0) & 1) != 0
+        slot = b * target.num_slots + k
+        to = target.masks + slot * target.size + place
+        before = tl.load(to, mask=inside, other=0)
+        had = tl.load(slots.dropped + slot) != 0
+        tl.store(to, tl.where(had, before | 2, 1).to(tl.uint8), mask=inside)
+        k = next_of(number, k, target.num_slots)

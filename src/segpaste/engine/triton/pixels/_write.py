@@ -1,0 +1,126 @@
+"""In place, the second step in Triton: writes what was gathered, and clears what went.
+
+`segpaste.engine.triton._tiles` describes the arguments that kernels share.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from segpaste.engine.triton._surfaces import is_number
+from segpaste.engine.triton._tiles import in_box, next_of, on_canvas, pixel_offsets, tile_at, touching
+from segpaste.engine.triton.pixels._colours import colours_at
+from segpaste.engine.triton.pixels._keep import any_flag
+
+
+@triton.jit
+def write(
+    target,
+    held,
+    plan,
+    slots,
+    layer,
+    num_classes,
+    ignore_index,
+    ROWS: tl.constexpr,
+    COLS: tl.constexpr,
+    SLOTS: tl.constexpr,
+    CLASSES: tl.constexpr,
+    WAITS: tl.constexpr,
+):
+    """Write the pixels of one tile of the target that change, and no other pixel.
+
+    Arguments of its own:
+        held: planes whose pasted pixels are written if they wait there; else `paste` has written the target.
+        num_classes: size of the table of ignored classes.
+        ignore_index: semantic class of pixels that lose their label.
+        SLOTS: a power of two, at least the slots of the target.
+        CLASSES: a power of two, at least ``num_classes``; 0 where no class may be ignored.
+        WAITS: True if pixels wait in ``held``.
+    """
+    height, width = target.height, target.width
+    b, top, left = tile_at(tl.program_id(0), height, width, ROWS, COLS)
+    b, rows, cols = b.to(tl.int64), top + tl.arange(0, ROWS), left + tl.arange(0, COLS)
+    there = on_canvas(rows, cols, height, width)
+    here = b * target.size + pixel_offsets(rows, cols, width)
+    seen = tl.load(layer + here, mask=there, other=-1)
+    shown, kept = seen >= 0, there & (seen < 0)
+    orphan = kept & _clear_dropped(target, plan, slots, b, rows, cols, there, SLOTS)
+    if tl.max(shown.to(tl.int32)) != 0:
+        _clear_survivors(target, plan, slots, b, top, left, shown, ROWS, COLS, SLOTS)
+        if WAITS:
+            _write_held(target, held, b, rows, cols, here, shown)
+    if target.semantic is not None:
+        lost = orphan
+        if target.panoptic is not None:
+            tl.store(target.panoptic + here, tl.zeros([ROWS, COLS], tl.int64), mask=orphan)
+        if CLASSES > 0:
+            is_marked = any_flag(slots.ignored_class, b * num_classes, num_classes, CLASSES)
+            if is_marked:
+                label = tl.load(target.semantic + here, mask=kept, other=-1)
+                known = (label >= 0) & (label < num_classes)
+                lost |= tl.load(slots.ignored_class + b * num_classes + label, mask=known, other=0) != 0
+        if target.panoptic is not None or CLASSES > 0:
+            tl.store(target.semantic + here, tl.full([ROWS, COLS], ignore_index, tl.int64), mask=lost)
+    if target.depth is not None:
+        is_bad = kept & ~is_number(tl.load(target.depth + here, mask=kept, other=0.0))
+        tl.store(target.depth + here, tl.zeros([ROWS, COLS], tl.float32), mask=is_bad)
+        tl.store(target.depth_valid + here, tl.zeros([ROWS, COLS], tl.uint8), mask=is_bad)
+
+
+@triton.jit
+def _clear_dropped(target, plan, slots, b, rows, cols, there, SLOTS: tl.constexpr):
+    """Write what `paste` left in the second bit of slots that lost their instance, and return their pixels.
+
+    Those that are not pasted were the instance's. A byte that is 0 stays. Whole planes are looked at, also outside of
+    boxes: an empty slot is empty.
+    """
+    number, first = tl.arange(0, SLOTS), b * target.num_slots
+    asked = number < target.num_slots
+    asked &= tl.load(slots.dropped + first + number, mask=asked, other=0) != 0
+    number = tl.where(asked, number, target.num_slots)
+    orphan = there & False
+    k = next_of(number, -1, target.num_slots)
+    while k < target.num_slots:
+        to = target.masks + (first + k) * target.size + pixel_offsets(rows, cols, target.width)
+        before = tl.load(to, mask=there, other=0)
+        tl.store(to, before >> 1, mask=before != 0)
+        orphan |= (before != 0) & in_box(plan.target_box, first + k, rows, cols)
+        k = next_of(number, k, target.num_slots)
+    return orphan
+
+
+@triton.jit
+def _clear_survivors(
+    target, plan, slots, b, top, left, shown, ROWS: tl.constexpr, COLS: tl.constexpr, SLOTS: tl.constexpr
+):
+    """Clear pasted pixels from the masks of the target's instances that stay."""
+    rows, cols = top + tl.arange(0, ROWS), left + tl.arange(0, COLS)
+    first = b * target.num_slots
+    number = touching(slots.survives, plan.target_box, first, target.num_slots, top, left, ROWS, COLS, SLOTS)
+    k = next_of(number, -1, target.num_slots)
+    while k < target.num_slots:
+        to = target.masks + (first + k) * target.size + pixel_offsets(rows, cols, target.width)
+        gone = shown & in_box(plan.target_box, first + k, rows, cols)
+        tl.store(to, tl.zeros([ROWS, COLS], tl.uint8), mask=gone)
+        k = next_of(number, k, target.num_slots)
+
+
+@triton.jit
+def _write_held(target, held, b, rows, cols, here, shown):
+    to, source = colours_at(target, b, rows, cols), colours_at(held, b, rows, cols)
+    for c in range(target.num_channels):
+        step = tl.cast(c, tl.int64) * target.channel_stride
+        tl.store(to + step, tl.load(source + step, mask=shown, other=0), mask=shown)
+    if target.semantic is not None:
+        tl.store(target.semantic + here, tl.load(held.semantic + here, mask=shown, other=0), mask=shown)
+    if target.panoptic is not None:
+        tl.store(target.panoptic + here, tl.load(held.panoptic + here, mask=shown, other=0), mask=shown)
+    if target.depth is not None:
+        tl.store(target.depth + here, tl.load(held.depth + here, mask=shown, other=0.0), mask=shown)
+        tl.store(target.depth_valid + here, tl.load(held.depth_valid + here, mask=shown, other=0), mask=shown)
+    if target.normals is not None:
+        for i in tl.static_range(3):
+            at = here + (2 * b + i) * target.size
+            tl.store(target.normals + at, tl.load(held.normals + at, mask=shown, other=0.0), mask=shown)

@@ -1,0 +1,215 @@
+"""Rendering for CUDA devices: masks, kept pixels, pasted pixels; or in place what changes, in two steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from segpaste.engine.planes import can_be_written, empty_plane, present_planes, share_memory
+from segpaste.engine.records import Scene
+from segpaste.engine.reference.plan import LayerPlan, SlotPlan, Visible
+from segpaste.engine.triton.arguments import PlaneArguments, plan_arguments, plane_arguments
+from segpaste.engine.triton.launching import launch, plain, power_of_two
+from segpaste.engine.triton.pixels import _keep, _masks, _paste, _write
+from segpaste.types.check import not_none
+
+TILE = (8, 64)
+"""Rows and columns of a tile of pixels, 2 for each of 256 threads."""
+
+SURFACE_TILE = (4, 64)
+"""Rows and columns where depth or normals are pasted: the taps of more pixels need more than `MAX_REGISTERS`."""
+
+MAX_REGISTERS = 128
+"""Registers of a thread, so that two programs fit on a multiprocessor.
+
+The assembler is told, else it spills some in order to run more programs at once.
+"""
+
+MASK_CHUNK = 1 << 14
+"""Bytes of masks that one program fills, 8 stores of 16 bytes for each of 128 threads."""
+
+BOX_TILE = (8, 64)
+"""Rows and columns of the tiles of a box that it then writes."""
+
+COPY_CHUNK = 1 << 13
+"""Bytes of the images that one program copies, 2 stores of 16 bytes for each of 256 threads."""
+
+LABEL_CHUNK = 1 << 10
+"""Pixels of which one program copies classes and ids."""
+
+DEPTH_CHUNK = 1 << 12
+"""Pixels of which one program copies depth and its validity, 16 bytes of them for each of 256 threads."""
+
+
+def render(
+    scene: Scene, plan: LayerPlan, visible: Visible, slots: SlotPlan, in_place: bool = False
+) -> dict[str, Tensor]:
+    """See `segpaste.engine.reference.pixels.render`; in place the planes are those of the target where it can be."""
+    arguments = _Arguments(scene, plan, visible, slots)
+    if in_place and can_be_written(scene.target) and (scene.source is scene.target or not _shares(scene)):
+        _render_in_place(scene, arguments)
+        torch.autograd.graph.increment_version([*present_planes(scene.target).values()])
+        return present_planes(scene.target)
+    target = scene.target
+    planes = {name: empty_plane(name, plane) for name, plane in present_planes(target).items()}
+    out = plane_arguments(target.derived(**planes, padding_mask=None))
+    _fill_masks(arguments, out)
+    _keep_pixels(scene, arguments, out)
+    _paste_pixels(arguments, out, num_slots=0)
+    return planes
+
+
+class _Arguments:
+    """Arguments of all kernels, and what follows from them."""
+
+    def __init__(self, scene: Scene, plan: LayerPlan, visible: Visible, slots: SlotPlan) -> None:
+        self.target = plane_arguments(scene.target)
+        self.source = self.target if scene.source is scene.target else plane_arguments(scene.source)
+        self.plan = plan_arguments(plan)
+        self.slots = SlotPlan(*(plain(t) for t in slots))
+        self.layer = plain(visible.layer)
+        self.owner = plain(visible.owner) if scene.needs_owner else None
+        self.mask_owner = self.owner if scene.is_panoptic else None
+        self.num_listed = slots.paste_layer.shape[1]
+        self.num_rows, self.ignore_index = scene.target.batch_size, scene.rules.ignore_index
+        self.num_classes = slots.ignored_class.shape[1]
+        may_ignore = self.num_classes and not scene.rules.reverts_stuff
+        self.class_block = power_of_two(self.num_classes) if may_ignore else 0
+        self.slot_block = power_of_two(self.target.num_slots)
+
+    @property
+    def num_pixels(self) -> int:
+        return self.num_rows * self.target.size
+
+    def num_tiles(self, tile: tuple[int, int]) -> int:
+        rows, cols = tile
+        return self.num_rows * -(-self.target.height // rows) * -(-self.target.width // cols)
+
+
+def _shares(scene: Scene) -> bool:
+    """Return whether some plane of the source lies in memory of the target's; both live on one device."""
+    source = (*present_planes(scene.source).values(), scene.source.padding_mask)
+    return share_memory(present_planes(scene.target).values(), source)
+
+
+def _fill_masks(given: _Arguments, out: PlaneArguments) -> None:
+    num_bytes = given.num_pixels * out.num_slots
+    rows, cols = BOX_TILE
+    launch(
+        _masks.fill_masks,
+        -(-num_bytes // MASK_CHUNK),
+        out,
+        given.target,
+        given.source,
+        given.plan,
+        given.slots,
+        given.layer,
+        given.mask_owner,
+        given.num_listed,
+        num_bytes,
+        CHUNK=MASK_CHUNK,
+        ROWS=rows,
+        COLS=cols,
+    )
+
+
+def _keep_pixels(scene: Scene, given: _Arguments, out: PlaneArguments) -> None:
+    images, num_pixels = scene.target.images, given.num_pixels
+    image_chunk = COPY_CHUNK // images.element_size()
+    num_images = -(-images.numel() // image_chunk)
+    if not _is_dense(images):  # strides of all kinds are torch's
+        not_none(out.images).copy_(images)
+        num_images = 0
+    num_labels = 0 if out.semantic is None else -(-num_pixels // LABEL_CHUNK)
+    num_depths = 0 if out.depth is None else -(-num_pixels // DEPTH_CHUNK)
+    num_normals = 0 if out.normals is None else -(-3 * num_pixels // DEPTH_CHUNK)
+    launch(
+        _keep.keep,
+        num_images + num_labels + num_depths + num_normals,
+        out,
+        given.target,
+        given.plan,
+        given.slots,
+        given.num_classes,
+        given.ignore_index,
+        num_pixels,
+        images.numel(),
+        num_images,
+        num_labels,
+        num_depths,
+        IMAGE_CHUNK=image_chunk,
+        LABEL_CHUNK=LABEL_CHUNK,
+        DEPTH_CHUNK=DEPTH_CHUNK,
+        CLASSES=given.class_block,
+        SLOTS=given.slot_block,
+        num_warps=8,
+        maxnreg=MAX_REGISTERS,
+    )
+
+
+def _is_dense(images: Tensor) -> bool:
+    return images.is_contiguous() or images.is_contiguous(memory_format=torch.channels_last)
+
+
+def _paste_pixels(given: _Arguments, out: PlaneArguments, num_slots: int) -> None:
+    """Write pasted pixels into ``out``; with a number of slots, also the masks of the target."""
+    has_surfaces = out.depth is not None or out.normals is not None
+    rows, cols = tile = SURFACE_TILE if has_surfaces else TILE
+    launch(
+        _paste.paste,
+        given.num_tiles(tile),
+        out,
+        given.target,
+        given.source,
+        given.plan,
+        given.slots,
+        given.layer,
+        given.owner,
+        given.num_listed,
+        ROWS=rows,
+        COLS=cols,
+        TAPS=power_of_two(given.plan.num_taps),
+        SLOTS=power_of_two(num_slots) if num_slots else 0,
+        IS_EXCLUSIVE=given.mask_owner is not None,
+        num_warps=8,
+        maxnreg=MAX_REGISTERS,
+    )
+
+
+def _render_in_place(scene: Scene, given: _Arguments) -> None:
+    """Gather what is pasted, then write it.
+
+    Where the source is the target, a paste may read what another one overwrites, so the pixels wait in planes of their
+    own. How many there are is known on the device only. The host knows that no pixel is pasted twice: the planes are as
+    large as those of the target, without the masks, and are touched only where something is pasted. Masks wait in a bit
+    of their own. Without panoptic maps a pixel may belong to several of them.
+    """
+    target, out, waits = scene.target, given.target, scene.source is scene.target
+    if waits:
+        waiting: dict[str, Any] = {n: empty_plane(n, p) for n, p in present_planes(target).items() if n != _MASKS}
+        out = plane_arguments(target.derived(**waiting, padding_mask=None))
+    _paste_pixels(given, out, given.target.num_slots)
+    rows, cols = TILE
+    launch(
+        _write.write,
+        given.num_tiles(TILE),
+        given.target,
+        out,
+        given.plan,
+        given.slots,
+        given.layer,
+        given.num_classes,
+        given.ignore_index,
+        ROWS=rows,
+        COLS=cols,
+        SLOTS=given.slot_block,
+        CLASSES=given.class_block,
+        WAITS=waits,
+        num_warps=8,
+        maxnreg=MAX_REGISTERS,
+    )
+
+
+_MASKS = "instance_masks"

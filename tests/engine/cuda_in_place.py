@@ -1,0 +1,206 @@
+"""Pastes in place by the Triton kernels, next to the reference's out of place; and the bytes that kernels write.
+
+`test_cuda` runs this file as it does `cuda_checks`. `test_in_place` has what else must hold, for other backends.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from backend_cases import module
+from benchmarks import traffic
+from cuda_cases import (  # noqa: F401
+    DEVICE,
+    MAPLESS,
+    Elsewhere,
+    one_tile,
+    patched_once_a_launch,
+    small_batch,
+    small_tiles,
+)
+from torch import Tensor
+from triton.runtime import interpreter
+
+from samples import OPTIONAL, assert_backends_agree, with_overlaps
+from segpaste.augmentation import BatchCopyPaste
+from segpaste.engine import use_backend
+from segpaste.engine.planes import PLANES
+from segpaste.engine.reference._layer_view import Region, in_boxes
+from segpaste.engine.reference.plan import LayerPlan, SlotPlan, Visible
+from segpaste.engine.triton import pixels
+from segpaste.engine.triton.pixels import rendering
+from segpaste.types import Modality, PaddedBatchedDenseSample
+
+
+def losing_rows(**options: Any) -> BatchCopyPaste:
+    """Instances lose their row with their first pixel."""
+    return BatchCopyPaste(module(**options).config.model_copy(update={"min_residual_area_frac": 1.0}))
+
+
+def agreed_in_place(batch: PaddedBatchedDenseSample, paste: BatchCopyPaste) -> Any:
+    """The report of a paste in place, which agrees with the reference's out of place; something was pasted."""
+    own = batch.map_tensors(lambda t: t.detach().clone(memory_format=torch.preserve_format))
+    source = paste.source
+    with use_backend("reference"):
+        expected = paste(batch, return_report=True)
+    if isinstance(source, Elsewhere) and source.other.images.data_ptr() == batch.images.data_ptr():
+        source = Elsewhere(own.map_tensors(lambda t: t[:1]))
+    with use_backend("triton"):
+        out, report = BatchCopyPaste(paste.config, source, inplace=True)(own, return_report=True)
+    assert int(expected[1].num_placed.sum()) > 0
+    for name in PLANES:
+        assert getattr(out, name) is None or getattr(out, name).data_ptr() == getattr(own, name).data_ptr()
+    assert_backends_agree((out, report), expected)
+    return report
+
+
+class TestEqualsOutOfPlace:
+    """A batch that is its own source, unless a case says otherwise."""
+
+    @pytest.mark.parametrize(
+        ("modalities", "options"),
+        [
+            (set(OPTIONAL), {}),
+            (set(OPTIONAL), {"stuff_policy": "ignore", "tau_stuff_px": 1000}),
+            (MAPLESS, {}),
+            ({Modality.INSTANCE}, {}),
+        ],
+        ids=["all", "ignore", "no maps", "instances"],
+    )
+    def test_equals_out_of_place(self, modalities: set[Modality], options: dict[str, Any]) -> None:
+        """Rows are each other's sources, masks overlap and have holes where they may, and many instances lose their
+        row.
+        """
+        batch = small_batch(modalities=modalities, max_instances=6, seed=3)
+        if Modality.PANOPTIC not in modalities:
+            batch = with_overlaps(batch)
+            chance = torch.rand(batch.instance_masks.shape, generator=torch.Generator().manual_seed(3))
+            batch = replace(batch, instance_masks=batch.instance_masks & (chance < 0.6).to(DEVICE))
+        report = agreed_in_place(batch, losing_rows(panoptic=options, scale_range=(0.8, 1.3)))
+        refilled = (report.slot_layer >= 0) & batch.instance_valid
+        assert refilled.any()
+
+    @pytest.mark.usefixtures("small_tiles")
+    def test_borders_of_tiles(self) -> None:
+        batch = small_batch(image_dtype=torch.bfloat16, max_instances=6, padding=(2, 1))
+        batch = replace(batch, images=batch.images.contiguous(memory_format=torch.channels_last))
+        agreed_in_place(batch, losing_rows(scale_range=(0.8, 1.3)))
+
+    def test_sources_of_other_memory(self) -> None:
+        """Another batch, classes of this one, and views of it."""
+        batch, other = small_batch(max_instances=8), small_batch(seed=5)
+        agreed_in_place(batch, module(Elsewhere(other)))
+        agreed_in_place(batch, module(Elsewhere(batch.map_tensors(lambda t: t[:1]))))
+
+    def test_depth_that_is_no_number(self) -> None:
+        batch = small_batch(max_instances=8, modalities={Modality.INSTANCE, Modality.DEPTH})
+        depth = batch.depth.clone()
+        depth[:, :, ::5, ::3] = float("nan")
+        agreed_in_place(replace(batch, depth=depth), module())
+
+    def test_boxes_one_pixel_short(self) -> None:
+        """Such a batch breaks the contract; slots that lose their instance are empty all the same."""
+        batch = small_batch(modalities={Modality.INSTANCE})
+        short = batch.boxes - torch.tensor([0.0, 0, 1, 1], device=DEVICE) * batch.instance_valid[..., None]
+        with use_backend("triton"):
+            out = BatchCopyPaste(losing_rows().config, inplace=True)(replace(batch.clone(), boxes=short))
+        assert not out.instance_masks[~out.instance_valid].any()
+
+
+@pytest.mark.skipif(DEVICE.type != "cpu", reason="the interpreter counts")
+class TestBytes:
+    @pytest.mark.parametrize("in_place", [False, True])
+    @pytest.mark.parametrize("modalities", [set(OPTIONAL), {Modality.INSTANCE}], ids=["all", "instances"])
+    def test_kernels_write_what_the_traffic_model_says(
+        self, modalities: set[Modality], in_place: bool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        batch = small_batch(modalities=modalities, max_instances=6, seed=3)
+        counted, given = counted_stores(monkeypatch), []
+
+        def render(*arguments: Any) -> dict[str, Tensor]:
+            before = batch.instance_masks.clone()
+            counted.clear()
+            planes = rendering.render(*arguments)
+            given.extend([*arguments[1:4], before, planes["instance_masks"]])
+            return planes
+
+        monkeypatch.setattr(pixels, "render", render)
+        paste = (losing_rows if Modality.PANOPTIC in modalities else module)(scale_range=(0.8, 1.3))
+        with use_backend("triton"):
+            BatchCopyPaste(paste.config, inplace=in_place)(batch)
+        height, width = batch.canvas_size
+        maps = {name: getattr(batch, field) is not None for name, field in _FIELDS.items()}
+        shape = traffic.Shape(batch.batch_size, batch.max_instances, height, width, 1, **maps)
+        what = change(*given)
+        assert what.dropped if Modality.PANOPTIC in modalities else what.hidden
+        kernels = (traffic.in_place if in_place else traffic.out_of_place)(shape, what)
+        assert {name: moved.written for name, moved in kernels.items()} == counted
+
+
+_FIELDS = {"semantic": "semantic_maps", "panoptic": "panoptic_maps", "depth": "depth", "normals": "normals"}
+
+
+def counted_stores(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """Bytes that each kernel stores from now on."""
+    counted: dict[str, int] = {}
+    real_launch, builder, running = rendering.launch, interpreter.InterpreterBuilder, [""]
+    real_store = builder.create_masked_store
+
+    def launch(kernel: Any, *arguments: Any, **options: Any) -> None:
+        running[0] = kernel.fn.__name__
+        real_launch(kernel, *arguments, **options)
+
+    def store(self: Any, pointers: Any, value: Any, mask: Any, *rest: Any) -> Any:
+        size = pointers.get_element_ty().primitive_bitwidth // 8
+        counted[running[0]] = counted.get(running[0], 0) + size * int(mask.data.sum())
+        return real_store(self, pointers, value, mask, *rest)
+
+    monkeypatch.setattr(rendering, "launch", launch)
+    monkeypatch.setattr(builder, "create_masked_store", store)
+    return counted
+
+
+def change(plan: LayerPlan, visible: Visible, slots: SlotPlan, before: Tensor, after: Tensor) -> traffic.Change:
+    """What a paste changes, by the slow way."""
+    num_images, num_slots, height, width = before.shape
+    seen, whole = visible.layer >= 0, Region(slice(0, height), slice(0, width))
+    boxes = in_boxes(plan.target_box, whole)
+    images = torch.arange(num_images)[:, None].expand(num_images, num_slots)
+    is_paste = slots.paste_layer >= 0
+    paste_box = plan.paste_box[images, slots.paste_layer.clamp(min=0), slots.paste_slot.clamp(min=0)]
+    lost = before & boxes & slots.dropped[:, :, None, None]
+    return traffic.Change(
+        pasted=int(seen.sum()),
+        source=0,
+        kept_boxes=int(boxes[slots.survives].sum()),
+        paste_boxes=int(in_boxes(paste_box, whole)[is_paste].sum()),
+        mask_pixels=int(after[is_paste].sum()),
+        hidden=int((boxes & seen[:, None])[slots.survives].sum()),
+        dropped=int(slots.dropped.sum()),
+        dropped_pixels=int((before | after)[slots.dropped].sum()),
+        orphans=int((lost.any(1) & ~seen).sum()),
+    )
+
+
+class TestTraffic:
+    @pytest.mark.parametrize("num_slots", [32, 100])
+    @pytest.mark.parametrize("modalities", [(), ("semantic", "panoptic", "depth", "normals")], ids=["image", "all"])
+    def test_goals(self, num_slots: int, modalities: tuple[str, ...]) -> None:
+        """8 images of 1024^2: a tenth of the bytes of a clone at most is added; in place bytes go by what is pasted."""
+        shape = traffic.Shape(8, num_slots, 1024, 1024, 4, **dict.fromkeys(modalities, True))
+
+        def moved(frac: float) -> tuple[int, int]:
+            pasted = int(frac * shape.num_pixels)
+            change = traffic.Change(pasted, pasted, 2 * shape.num_pixels, 2 * pasted, pasted, hidden=pasted, dropped=8)
+            return tuple(traffic.total(f(shape, change)) for f in (traffic.out_of_place, traffic.in_place))
+
+        of_clone = traffic.clone(shape).total
+        few, many = moved(0.05), moved(0.2)
+        assert few[0] < 1.1 * of_clone
+        assert many[0] < 1.1 * of_clone
+        fixed = few[1] - (many[1] - few[1]) / 3
+        assert fixed < 10 * shape.num_pixels + 8 * 1024**2 + (num_slots * 10) * 8 * 1024**2 / 256
+        assert many[1] < 0.5 * of_clone

@@ -1,0 +1,84 @@
+"""`scripts/check_gpu.sh` on a machine without a card, and with a Python that only writes down what it is asked."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+ROOT = Path(__file__).parents[2]
+PARTS = ("right", "fast", "why")
+STUB = """#!/bin/sh
+echo "$@" >> "$(dirname "$0")/asked.txt"
+case "$*" in
+*get_device_capability*) echo 90 ;;
+*{failing}*) echo broken; exit 7 ;;
+esac
+"""
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="cards are checked on Linux")
+
+
+def check(*arguments: object, path: str | None = None) -> subprocess.CompletedProcess[str]:
+    command = ["bash", str(ROOT / "scripts" / "check_gpu.sh"), *map(str, arguments)]
+    environment = {**os.environ, "PATH": path or os.environ["PATH"]}
+    return subprocess.run(command, capture_output=True, text=True, env=environment, cwd="/")
+
+
+def stub(folder: Path, failing: str = "nothing-fails") -> Path:
+    python = folder / "python"
+    python.write_text(STUB.format(failing=failing))
+    python.chmod(0o755)
+    return python
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_without_a_card_it_says_so(tmp_path: Path) -> None:
+    done = check("--out", tmp_path / "found", "--python", sys.executable)
+    assert done.returncode == 3, done.stderr
+    assert "sees no CUDA device on this machine: nothing was checked" in done.stderr
+    assert [path.name for path in (tmp_path / "found").iterdir()] == ["machine.txt"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "expected --out DIR"),
+        (["--out"], "Exit codes"),
+        (["--out", "found", "slow"], "expected right, fast, why or an option, got 'slow'"),
+        (["--out", "found", "--wheels", "/nowhere"], "expected a folder of wheels, got '/nowhere'"),
+    ],
+)
+def test_wrong_arguments(arguments: list[str], message: str) -> None:
+    done = check(*arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
+
+
+def test_every_part_asks_for_what_exists(tmp_path: Path) -> None:
+    done = check("--out", tmp_path / "found", "--python", stub(tmp_path))
+    assert done.returncode == 0, done.stderr
+    asked = (tmp_path / "asked.txt").read_text().splitlines()
+    files = {word for line in asked for word in line.split() if word.endswith(".py")}
+    assert len(files) >= 3
+    assert all((ROOT / name).is_file() for name in files), files
+    modules = {line.split()[1] for line in asked if line.startswith("-m benchmarks")}
+    assert modules == {"benchmarks.device_steps", "benchmarks.launches", "benchmarks.profiles"}
+    assert all((ROOT / f"{name.replace('.', '/')}.py").is_file() for name in modules)
+    assert importlib.util.find_spec("segpaste.__main__") is not None
+    assert {path.name.partition("-")[0] for path in (tmp_path / "found").glob("*-*.txt")} == set(PARTS)
+    assert any("--cards 90" in line for line in asked)
+
+
+def test_a_failure_is_told_and_the_rest_goes_on(tmp_path: Path) -> None:
+    done = check("--out", tmp_path / "found", "--python", stub(tmp_path, "benchmarks.device_steps"), "fast")
+    assert done.returncode == 1
+    assert "fast-steps: FAILED with 7" in done.stderr
+    assert "fast-bench: fine" in done.stderr
+    assert (tmp_path / "found" / "fast-steps.txt").read_text() == "broken\n"
+    assert "right" not in done.stderr

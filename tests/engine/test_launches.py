@@ -1,0 +1,156 @@
+"""How many launches, waits and host tensors an eager forward asks of a CUDA device, counted without one."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import pytest
+import torch
+
+from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, PlacementConfig, Schedule
+from segpaste.augmentation.rules.tables import DeviceCopies, _Copy
+from segpaste.cli import bench
+from segpaste.engine import use_backend
+from segpaste.presets import list_presets
+
+pytest.importorskip("triton", reason="torch brings Triton along where it has it")
+PROGRAMS = bench.load_programs()
+device_operations, launches = (
+    importlib.import_module(f"{PROGRAMS}.{name}") for name in ("device_operations", "launches")
+)
+
+MOST_LAUNCHES, MOST_WAITS, MOST_HOST_TENSORS = 12, 0, 0
+"""Ceilings of a forward after the first, with any preset and any subset of modalities."""
+
+OUTSIDE = {"classmix": 1, "depth_aware": 3}
+"""Launches that no engine function asks for, where there are any: masks of no instance, depth without instances."""
+
+LARGEST = {case.preset: case for case in launches.cases(quick=True)}
+CPU = torch.device("cpu")
+
+
+class TestForward:
+    @pytest.mark.parametrize("preset", list_presets())
+    def test_stays_below_the_ceilings(self, preset: str) -> None:
+        _, later = launches.count(LARGEST[preset])
+        assert later.kernels
+        assert later.num_launches <= MOST_LAUNCHES
+        assert later.waits.total() <= MOST_WAITS
+        assert later.host.total() <= MOST_HOST_TENSORS
+        assert later.outside.total() <= OUTSIDE.get(preset, 0)
+        assert not later.waits["_local_scalar_dense"]
+
+    def test_in_place_needs_no_more_outside(self) -> None:
+        _, later = launches.count(launches.Case("random_place", LARGEST["random_place"].modalities, inplace=True))
+        assert not later.outside
+
+    def test_a_batch_without_objects_is_not_looked_at(self) -> None:
+        case = launches.Case("depth_aware", frozenset({launches.Modality.DEPTH}))
+        for found in launches.count(case):
+            assert found.num_launches == 3
+            assert not found.waits
+
+
+class TestCases:
+    def test_every_preset_with_every_subset_that_it_takes(self) -> None:
+        cases = list(launches.cases())
+        assert {case.preset for case in cases} == set(list_presets())
+        assert len({case.modalities for case in cases if case.preset == "random_place"}) == 19
+        assert {(case.inplace, case.padding) for case in cases} == {(False, False), (False, True), (True, True)}
+        assert len(set(cases)) == len(cases)
+
+
+class TestCounting:
+    def count(self, function: Any) -> Any:
+        with device_operations.fake_device(), device_operations.counting() as found:
+            function(torch.empty(3, 4, device="cuda"))
+        return found
+
+    @pytest.mark.parametrize(
+        "free",
+        [
+            lambda t: t[1:].view(-1)[None].expand(2, -1, -1).transpose(0, 1),
+            lambda t: torch.empty_like(t).unbind(1),
+            lambda t: t.contiguous().detach(),
+            lambda t: t[:0] + 1,
+            lambda t: torch.ones(3) + 1,
+        ],
+    )
+    def test_views_and_allocations_are_free(self, free: Any) -> None:
+        assert self.count(free).to_dict() == device_operations.Operations().to_dict()
+
+    @pytest.mark.parametrize(
+        ("work", "launches", "waits", "host"),
+        [
+            (lambda t: t + 1, 1, 0, 0),
+            (lambda t: t.t().contiguous(), 1, 0, 0),
+            (lambda t: t[0].fill_(1), 1, 0, 0),
+            (lambda t: bool(t.any()), 1, 1, 0),
+            (lambda t: t.cpu(), 1, 1, 0),
+            (lambda t: torch.ones(3).to(t.device), 1, 1, 1),
+            (lambda t: torch.ones(3).to(t.device, non_blocking=True), 1, 0, 1),
+            (lambda t: torch.tensor([1, 2], device="cuda"), 1, 1, 1),
+            (lambda t: t[0].copy_(torch.ones(4)), 1, 1, 1),
+            (lambda t: t.nonzero(), 1, 1, 0),
+        ],
+    )
+    def test_what_counts(self, work: Any, launches: int, waits: int, host: int) -> None:
+        found = self.count(work)
+        assert (found.num_launches, found.waits.total(), found.host.total()) == (launches, waits, host)
+
+
+class TestTables:
+    """Of a module that stays on the CPU while its batches are elsewhere."""
+
+    def test_a_copy_follows_in_its_own_memory(self) -> None:
+        table = torch.arange(4)
+        copy = _Copy(table, CPU)
+        copy.follow(table)
+        before = copy.values
+        assert torch.equal(copy.values, table)
+        table[1] = 7
+        copy.follow(table)
+        assert copy.values is before
+        assert torch.equal(copy.values, table)
+        replaced = torch.arange(4) + 1
+        copy.follow(replaced)
+        assert torch.equal(copy.values, replaced)
+        with torch.inference_mode():
+            other = torch.zeros(4, dtype=torch.int64)
+            copy.follow(other)
+            other += 2
+        copy.follow(other)
+        assert copy.values.tolist() == [2, 2, 2, 2]
+
+    def test_they_are_moved_once_and_follow_the_schedule(self) -> None:
+        schedule = Schedule(PlacementConfig())
+
+        def moved() -> int:
+            with device_operations.counting() as found:
+                tables = schedule.tables_on(torch.device("cuda", 0))
+            assert all(table.device.type == "cuda" for table in tables)
+            return int(found.num_launches)
+
+        with device_operations.fake_device():
+            assert [moved(), moved()] == [5, 0]
+            schedule.limits[0] = 3
+            assert [moved(), moved()] == [1, 0]
+            with device_operations.counting() as found:
+                schedule.set(paste_prob=0.5)
+            assert (found.num_launches, found.waits.total()) == (1, 0)
+            assert moved() == 0
+            schedule.to("cuda")
+            assert [moved(), moved()] == [0, 0]
+
+    def test_a_module_on_the_device_of_its_batch_needs_no_copies(self) -> None:
+        module = BatchCopyPaste(BatchCopyPasteConfig())
+        with use_backend("reference"):
+            assert all(a is b for a, b in zip(module.schedule.tables_on(CPU), module.schedule.tables, strict=True))
+
+    def test_copies_are_not_pickled(self) -> None:
+        copies = DeviceCopies()
+        with device_operations.fake_device():
+            copies.of([torch.zeros(2)], torch.device("cuda", 0))
+        function, arguments = copies.__reduce__()
+        assert not function(*arguments)._held
