@@ -30,6 +30,8 @@ def batch_violations(
         batch: batch to check.
         schema: things and stuff; without it the classes of panoptic batches are not checked.
         tight_boxes: require boxes that fit their masks exactly, as in outputs.
+
+    Returns:
         At most one violation for each image and rule.
     """
     violations = [*_filled_invalid_rows(batch), *_bad_boxes(batch, tight_boxes)]
