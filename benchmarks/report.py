@@ -185,7 +185,19 @@ def launches(found: Found) -> str:
         "Counted on fake tensors, without a card: the smallest and the largest number over the counted cases (subsets "
         "of modalities, with and without padding, out of place and in place), of forwards after the first."
     )
-    return f"## Launches of an eager forward\n\n{note}\n\n{table([*head, 'launches of the first'], body)}"
+    counted = f"## Launches of an eager forward\n\n{note}\n\n{table([*head, 'launches of the first'], body)}"
+    moved = [
+        [
+            str(row["slots"]),
+            row["planes"],
+            f"{row['pasted']:.2f}",
+            f"{row['out_of_place']:.2f}",
+            f"{row['in_place']:.2f}",
+        ]
+        for row in found["traffic"]
+    ]
+    note = "Bytes that the pixel kernels move, as multiples of a clone's, by a model: 8 images of 1024², float32."
+    return f"{counted}\n\n{note}\n\n{table(['slots', 'planes', 'pasted', 'out of place, ×', 'in place, ×'], moved)}"
 
 
 def _number(value: int | Mapping[str, int]) -> int:

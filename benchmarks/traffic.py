@@ -17,7 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from itertools import product
+from typing import Any, NamedTuple
 
 from segpaste.engine.triton.pixels import rendering
 
@@ -133,6 +134,24 @@ def in_place(shape: Shape, change: Change, *, own_source: bool = True) -> dict[s
 def total(kernels: Mapping[str, Moved]) -> int:
     """Return all bytes of some kernels."""
     return sum(moved.total for moved in kernels.values())
+
+
+def shares() -> list[dict[str, Any]]:
+    """Return the bytes of pastes as multiples of a clone's: 8 images of 1024^2, float32, little and much pasted.
+
+    All instances fill two canvases, those of a paste twice its visible pixels.
+    """
+    found = []
+    for num_slots, fields in product((32, 100), ((), ("semantic", "panoptic", "depth", "normals"))):
+        shape = Shape(8, num_slots, 1024, 1024, **dict.fromkeys(fields, True))
+        whole, pixels = clone(shape), shape.num_pixels
+        for pasted in (pixels // 20, pixels // 5):
+            change = Change(pasted, pasted, 2 * pixels, 2 * pasted, pasted, hidden=pasted, dropped=8)
+            kernels = out_of_place(shape, change), in_place(shape, change)
+            row = {"slots": num_slots, "planes": "five modalities" if fields else "image and masks"}
+            ways = zip(("out_of_place", "in_place"), (total(k) / whole.total for k in kernels), strict=True)
+            found.append({**row, "pasted": pasted / pixels, "clone_bytes": whole.total, **dict(ways)})
+    return found
 
 
 def _fill_masks(shape: Shape, change: Change) -> Moved:

@@ -96,16 +96,17 @@ step() {
 }
 
 checks=("$python" -m pytest -q -p no:cacheprovider -o addopts=)
+kernels=(tests/engine/{cuda_checks,cuda_in_place,looks_checks,draws_checks,crop_checks}.py)
 sanitized="degenerate_batches or borders_of_tiles or any_layout or many_slots or priorities or crops"
 
 right() {
-    step right-kernels 240 "${checks[@]}" tests/engine/cuda_checks.py tests/engine/crop_checks.py
+    step right-kernels 240 "${checks[@]}" "${kernels[@]}"
     SEGPASTE_TEST_DEVICE=cuda step right-backends 150 "${checks[@]}" \
         tests/engine/test_backends.py -k "TestAgree or TestForeignSource"
     if command -v compute-sanitizer >/dev/null; then
         for tool in memcheck racecheck; do
             PYTORCH_NO_CUDA_MEMORY_CACHING=1 step "right-$tool" 90 \
-                compute-sanitizer --tool "$tool" --error-exitcode 9 "${checks[@]}" tests/engine/cuda_checks.py tests/engine/crop_checks.py -k "$sanitized"
+                compute-sanitizer --tool "$tool" --error-exitcode 9 "${checks[@]}" "${kernels[@]}" -k "$sanitized"
         done
     else
         say "right: compute-sanitizer is not installed: no memcheck, no racecheck"

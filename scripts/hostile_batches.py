@@ -134,11 +134,14 @@ def prepare_cuda() -> None:
     if os.environ.get("TRITON_INTERPRET") != "1":  # read when Triton is imported, which has happened: start again
         os.execve(sys.executable, sys.orig_argv, {**os.environ, "TRITON_INTERPRET": "1"})
     warnings.filterwarnings("ignore", category=RuntimeWarning, module="triton.runtime.interpreter")
-    from segpaste.engine.triton import pixels
+    from segpaste.engine.triton.looks import settling
+    from segpaste.engine.triton.pixels import rendering
 
-    tiles: dict[str, Any] = {"TILE": (32, 32), "MASK_TILE": (16, 8), "PARTS": 1, "STRETCH": 64, "BINS": 8}
-    for name, value in {**tiles, "SLOT_BLOCK": 8}.items():
-        setattr(pixels, name, value)
+    whole = (32, 32)
+    for name, value in {"TILE": whole, "LAST_TILE": whole, "PARTS": 1, "BLOCK": 32, "BINS": 16}.items():
+        setattr(settling, name, value)
+    for name in ("TILE", "SURFACE_TILE", "BOX_TILE"):
+        setattr(rendering, name, whole)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -80,8 +80,17 @@ def hostile_config(draws: Draws, kind: str, batch: PaddedBatchedDenseSample, inp
         source=source,  # type: ignore[arg-type]
         harmonize=_harmonize(draws),
     )
-    own = Draws(draws.rng.spawn(1)[0])  # other draws stay as they are
-    return _limited(own, config) if kind != "classmix" and own.chance(0.2) else config
+    own, of_shares = (Draws(rng) for rng in draws.rng.spawn(2))  # other draws stay as they are
+    config = _limited(own, config) if kind != "classmix" and own.chance(0.2) else config
+    return _shared(of_shares, config)
+
+
+def _shared(draws: Draws, config: BatchCopyPasteConfig) -> BatchCopyPasteConfig:
+    """Add sizes of classes, where each object has a size, and the same share of every batch."""
+    placement: dict[str, Any] = {"fixed_share": draws.chance(0.15)}
+    if config.placement.grouping == "instance" and draws.chance(0.4):
+        placement["class_sizes"] = {2: SizeRange(low=3, high=12)}
+    return config.model_copy(update={"placement": PlacementConfig(**{**dict(config.placement), **placement})})
 
 
 def _limited(draws: Draws, config: BatchCopyPasteConfig) -> BatchCopyPasteConfig:

@@ -19,6 +19,9 @@ OLDEST_TRITON = "3.6"
 """The one of torch 2.11; the Makefile has the same number."""
 
 
+NUM_RANDOM = 24
+
+
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run Python; a variable set to nothing is left out."""
     merged = {k: v for k, v in {**os.environ, "TRITON_INTERPRET": "", **environment}.items() if v}
@@ -39,6 +42,15 @@ def test_they_agree_with_the_reference(names: tuple[str, ...]) -> None:
     done = run("-m", "pytest", "-q", "-p", "no:cacheprovider", *checks, PYTEST_ADDOPTS="", **mode)
     assert done.returncode == 0, done.stdout + done.stderr
     assert " passed" in done.stdout
+
+
+@pytest.mark.slow
+def test_they_agree_on_random_batches() -> None:
+    """The first of those that `scripts/hostile_batches.py` draws, next to the native backend."""
+    script = HERE.parents[1] / "scripts" / "hostile_batches.py"
+    done = run(str(script), "--num", str(NUM_RANDOM), "--backend", "triton")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " 0 batches that failed" in done.stdout
 
 
 @pytest.mark.slow
