@@ -86,6 +86,12 @@ class Case(NamedTuple):
     staged: StagedCrops | None = None
     backend: str = "aot_eager"
 
+    @property
+    def num_graphs(self) -> int:
+        """Number of graphs: none where a batch comes back without any operation on its tensors."""
+        has_work = {Modality.INSTANCE, Modality.DEPTH} & self.batch.modalities or self.module.config.emit_classmix
+        return 1 if has_work else 0
+
     def call(self, step: Callable[..., Any], **options: Any) -> Any:
         """Call a form of the module; it may paste into a copy of the batch."""
         batch = self.batch.clone() if self.module.inplace else self.batch

@@ -100,9 +100,9 @@ class TestTheGate:
     ) -> None:
         report = SimpleNamespace(graph_count=num, graph_break_count=0, break_reasons=[])
         monkeypatch.setattr(torch._dynamo, "explain", lambda _: lambda _: report)
-        result = gate.check("image", cases.make_case(frozenset()), compiles=False)
+        result = gate.check("instance", cases.make_case(INSTANCE), compiles=False)
         assert len(result.failures) == 1
-        assert gate.main(["--case", "image", "--no-compile"]) == 1
+        assert gate.main(["--case", "instance", "--no-compile"]) == 1
 
     def test_a_compiler_that_is_switched_off_is_a_failure(
         self, gate: ModuleType, cases: ModuleType, monkeypatch: pytest.MonkeyPatch

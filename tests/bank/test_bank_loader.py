@@ -226,7 +226,7 @@ class TestSteps:
             (
                 BankSampler(bank, rank=1, num_replicas=2),
                 {"rank": 0, "num_replicas": 2},
-                "expected one of rank 0 of 2, .* got one of rank 1 of 2",
+                "expected rank 0 of 2, .* got rank 1 of 2",
             ),
             (BankSampler(bank), {"steps": 3}, "expected nothing beside it"),
         ):

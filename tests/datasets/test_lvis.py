@@ -147,7 +147,7 @@ class TestAugment:
         photos, file = write_coco(
             tmp_path, [image_row(1, SIZE)], [annotation_row(1, 1, runs(rectangle(SIZE, 2, 2, 9, 9)))]
         )
-        words = ["--images", str(photos), "--out", str(tmp_path / "out"), "--num", "1"]
+        words = ["--images", str(photos), "--out", str(tmp_path / "out"), "--num", "1", "source.kind=same_image"]
         assert main(["augment", str(file), *words]) == 0
         assert "neg_category_ids" not in json.loads((tmp_path / "out" / "annotations.json").read_text())["images"][0]
 

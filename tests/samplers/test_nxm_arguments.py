@@ -165,7 +165,7 @@ class TestArguments:
         assert (sampler.num_samples, sampler.batch_size, sampler.rank, sampler.num_replicas) == (4, 6, 1, 2)
 
     def test_base_is_refused(self) -> None:
-        with pytest.raises(TypeError, match="take one of its subclasses"):
+        with pytest.raises(TypeError, match="use one of its subclasses"):
             NxMSampler(LABELS, 2, 2)
 
     def test_negative_epoch(self) -> None:
