@@ -98,7 +98,7 @@ def _others(seeds, eligible, b, layers, num_rows, num_slots, ROWS: tl.constexpr,
         asked = (rows < num_rows) & (rows != b)
         asked &= _offers(eligible, rows, asked, num_slots, SLOTS)
         own_seeds = tl.load(seeds + rows, mask=asked, other=0)
-        twins = _earlier_twins(seeds, rows, own_seeds, first, ROWS)
+        twins = _earlier_twins(seeds, num_rows, rows, own_seeds, first, ROWS)
         keys = indexed(indexed(state[:, None], own_seeds[None, :]), twins[None, :])
         priority = tl.where(asked[None, :], bits_62(keys), -1)
         highest = tl.max(priority, axis=1)
@@ -109,13 +109,13 @@ def _others(seeds, eligible, b, layers, num_rows, num_slots, ROWS: tl.constexpr,
 
 
 @triton.jit
-def _earlier_twins(seeds, rows, own_seeds, first, ROWS: tl.constexpr):
+def _earlier_twins(seeds, num_rows, rows, own_seeds, first, ROWS: tl.constexpr):
     """Return the number of rows of the same seed before each of a block of rows that starts at ``first``, int64."""
     twins = tl.zeros_like(rows)
     for start in range(0, first + ROWS, ROWS):
         others = (start + tl.arange(0, ROWS)).to(tl.int64)
         before = others[None, :] < rows[:, None]
-        seed = tl.load(seeds + others, mask=others < tl.max(rows), other=0)
+        seed = tl.load(seeds + others, mask=others < num_rows, other=0)
         twins += tl.sum((before & (seed[None, :] == own_seeds[:, None])).to(tl.int64), axis=1)
     return twins
 

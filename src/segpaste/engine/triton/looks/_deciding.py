@@ -238,7 +238,8 @@ def _fill_slots(b, words, look, last_id, num_placed, target, plan, labels, work,
         num_free += tl.sum(is_free.to(tl.int32))
         takes = is_free & (rank < num_placed)
         paste = fresh(words + work.order + rank, takes)
-        j, k = paste // plan.num_slots, paste % plan.num_slots
+        num_slots = tl.maximum(plan.num_slots, 1)
+        j, k = paste // num_slots, paste % num_slots
         label = tl.load(target.labels + at, mask=stays, other=0)
         pasted = tl.load(labels.of_slot + b * plan.num_layers * plan.num_slots + paste, mask=takes, other=0)
         id = tl.load(target.ids + at, mask=stays, other=0)

@@ -80,7 +80,7 @@ def keep(
                 _keep_depth(out, target, first, num_pixels, DEPTH_CHUNK, False)
     elif out.normals is not None:
         first = (chunk - num_images - num_labels - num_depths).to(tl.int64) * DEPTH_CHUNK
-        _copy(out.normals, target.normals, first, num_pixels * 3, DEPTH_CHUNK)
+        _copy(out.normals, target.normals, first, tl.cast(num_pixels, tl.int64) * 3, DEPTH_CHUNK)
 
 
 @triton.jit
