@@ -327,7 +327,7 @@ class TestReport:
             {**row("a", torch=1, kernels=9, outside=0, waits=0, host=0), "first": {"launches": 17}},
             {**row("a", torch=3, kernels=9, outside=2, waits=1, host=0), "first": {"launches": 19}},
         ]
-        assert cells(report.launches({"rows": rows}), "a") == [
+        assert cells(report.launches({"rows": rows, "traffic": []}), "a") == [
             *("2", "10..12", "1..3", "9", "0..2", "0..1", "0", "17..19"),
         ]
 
