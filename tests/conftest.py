@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import random
 import sys
@@ -35,17 +34,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Confi
     grouped = [item.nodeid for item in items if item.get_closest_marker("xdist_group")]
     if config.getoption("loadgroup", False) and not all("@" in nodeid for nodeid in grouped):
         raise pytest.UsageError("pytest-xdist has grouped no tests; see the versions in constraints.txt")
-
-
-def pytest_collection_finish() -> None:
-    """Let garbage collections pass over what the imports made: hundreds of thousands of objects, and no garbage."""
-    gc.collect()
-    gc.freeze()
-
-
-def pytest_unconfigure() -> None:
-    """Give these objects back to the collector: at the exit, libraries report those that are left as leaks."""
-    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)
