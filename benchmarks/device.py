@@ -1,4 +1,4 @@
-"""What a CUDA device can do at best: the bandwidth of a copy within its memory, and of a fill.
+"""Limits of a CUDA device: the bandwidth of a copy within its memory, and of a fill.
 
     python -m benchmarks.device
 

@@ -33,7 +33,7 @@ _KINDS = ("torch", "kernels", "waits", "host", "outside")
 
 @dataclass
 class Operations:
-    """What a CUDA device would do, by name.
+    """Operations that a CUDA device would run, by name.
 
     Attributes:
         torch: operations of torch that run on the device; views, allocations and empty results do not.

@@ -34,7 +34,7 @@ CLOCKS: Mapping[str, Clock] = {
 ``graph``: the work of a replay."""
 
 STEPS = {pasting.CLONE: None, pasting.OUT_OF_PLACE: False, pasting.IN_PLACE: True}
-"""What is measured, and whether it is in place; None for the clone."""
+"""Measured steps, and whether each is in place; None for the clone."""
 
 
 def measure(plan: Plan, threads: int = 1, device: str = "cuda") -> dict[str, Any]:

@@ -81,7 +81,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Change:
-    """What a paste changes in a batch.
+    """Changes that a paste makes to a batch.
 
     Attributes:
         pasted: pixels at which a layer is seen.

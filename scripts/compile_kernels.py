@@ -74,7 +74,7 @@ class Compiled:
 
     @property
     def excesses(self) -> list[str]:
-        """What is beyond its ceiling."""
+        """Return the figures beyond their ceilings."""
         found = [
             (self.registers, MOST_REGISTERS, "registers"),
             (self.spilled, MOST_SPILLED, "bytes spilled"),

@@ -39,7 +39,7 @@ class ReadPhotos(Photos, KeepsRows, Protocol):
 
     @property
     def has_masks(self) -> bool:
-        """Whether samples have instance masks, and not boxes alone."""
+        """True if samples have instance masks, and not only boxes."""
         ...
 
     @property
@@ -56,7 +56,7 @@ class ReadPhotos(Photos, KeepsRows, Protocol):
         ...
 
     def left_out(self, index: int) -> Mapping[str, int]:
-        """How many annotations of a photo that was read are no instances, by reason."""
+        """Count the annotations of a photo, once read, that are no instances, by reason."""
         ...
 
     def crowds(self, index: int) -> Sequence[Crowd]:
@@ -64,7 +64,7 @@ class ReadPhotos(Photos, KeepsRows, Protocol):
         ...
 
     def federated(self, index: int) -> FederatedLabels | None:
-        """Which classes were looked for in the photo; None where the dataset does not say."""
+        """Return the classes that were looked for in the photo; None where the dataset does not say."""
         ...
 
 

@@ -22,7 +22,7 @@ from segpaste.workspace import Content, Notes, WholeFiles
 IMAGES_PER_STEP = 8
 
 Item = dict[str, Any]
-"""What one image left in the note of its step.
+"""Entry of one image in the note of its step.
 
 ``rows`` of the tables, ``shown`` for the report, ``record``, ``files`` relative to the dataset, and why photos turned
 out to be ``unreadable``, by their index.
@@ -53,7 +53,7 @@ class StepMaker:
 
     @property
     def num_steps(self) -> int:
-        """How many there are."""
+        """Number of steps."""
         return -(-self.num // self.size)
 
     def positions(self, step: int) -> range:

@@ -30,7 +30,7 @@ _order_of = lru_cache(maxsize=2)(shuffled_order)
 
 @dataclass(frozen=True, slots=True)
 class PhotoPick:
-    """Which photo stands at one position of the sequence.
+    """Photo at one position of the sequence.
 
     Attributes:
         key: names the sample; its index is the position, from 0, its epoch how many times the dataset was gone through

@@ -1,4 +1,4 @@
-"""What is counted of a tile, in Triton: see `segpaste.engine.reference.pixels.measure`.
+"""Counts of the visible areas, boxes and classes of a tile, in Triton: see `segpaste.engine.reference.pixels.measure`.
 
 Areas, extents and classes are added up by relaxed integer atomics, so the order of the programs changes no bit.
 """

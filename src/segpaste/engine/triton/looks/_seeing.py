@@ -1,4 +1,4 @@
-"""What is seen at the pixels of a tile, in Triton: see `segpaste.engine.reference.pixels.resolve`.
+"""Visible layer and owner of the pixels of a tile, in Triton: see `segpaste.engine.reference.pixels.resolve`.
 
 A program reads only masks whose boxes touch its tile. `segpaste.engine.triton._tiles` and
 `segpaste.engine.triton.looks.arguments` describe the arguments that kernels share.

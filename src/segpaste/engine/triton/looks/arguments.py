@@ -103,7 +103,7 @@ class CameraArguments(NamedTuple):
 
 
 class OutArguments(NamedTuple):
-    """What the last decision of a row writes: `SlotPlan`, the merged instances, and the counts of the report."""
+    """Results of the last decision of a row: `SlotPlan`, the merged instances, and the counts of the report."""
 
     survives: Tensor
     dropped: Tensor
