@@ -173,7 +173,7 @@ def _over(of: timing.Summary | None, to: timing.Summary | None) -> str:
 
 
 def launches(found: Found) -> str:
-    """Return the launches and waits of an eager forward: each preset's largest numbers over its subsets of modalities."""
+    """Return the table of launches and waits: the largest numbers of each preset over its subsets of modalities."""
     names = ("launches", "torch", "kernels", "outside", "waits", "host")
     body = []
     for preset in dict.fromkeys(row["preset"] for row in found["rows"]):
