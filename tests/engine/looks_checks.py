@@ -5,17 +5,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 from backend_cases import module
-from cuda_cases import (
+from cuda_cases import (  # noqa: F401
     DEVICE,
     MAPLESS,
-    patch_once_a_launch,
+    patched_once_a_launch,
     set_tiles,
     settled_by_kernels,
     settled_by_reference,
@@ -28,13 +27,6 @@ from segpaste.engine import Scene
 from segpaste.engine.reference import stages
 from segpaste.engine.reference.plan import LayerPlan
 from segpaste.types import Modality, PaddedBatchedDenseSample
-
-
-@pytest.fixture(scope="module", autouse=True)
-def patched_once_a_launch() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch_once_a_launch(patch)
-        yield
 
 
 @pytest.fixture(autouse=True)
