@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cli_world import SIZES, write_instances
 from PIL import Image
 
 import segpaste
@@ -25,6 +26,7 @@ from segpaste.cli import _arguments, _errors, _inputs, _settings, _values, main
 from segpaste.datasets import SceneDataset
 from segpaste.presets import Preset
 from segpaste.workspace import naming
+from yolo_files import write_yolo
 
 SOURCE = Path(segpaste.__file__).parents[1]
 BANK_COMMANDS = ("build", "info", "verify", "gallery", "embed", "dedupe")
@@ -193,6 +195,63 @@ class TestDemo:
     def test_other_seed_other_pictures(self, out: Path, tmp_path: Path) -> None:
         assert main(["demo", "--out", str(tmp_path), "--num", "3", "--size", "48", "--seed", "7"]) == 0
         assert tree(tmp_path)["gallery.png"] != tree(out)["gallery.png"]
+
+
+class TestDemoOnImagesOfTheUser:
+    @pytest.mark.parametrize("order", [("images", "annotations"), ("annotations", "images")])
+    def test_images_and_annotations(
+        self, order: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        annotations, images = write_instances(tmp_path)
+        paths = {"images": str(images), "annotations": str(annotations)}
+        assert main(["demo", "--out", str(tmp_path / "out"), "--on", *(paths[name] for name in order)]) == 0
+        printed = capsys.readouterr().out
+        assert re.search(rf"pasted +\d+ of \d+ intended, into \d+ of {len(SIZES)} images", printed)
+        (command,) = re.findall(r"^next +segpaste (.+)$", printed, re.MULTILINE)
+        assert command.split()[:4] == ["augment", str(annotations), "--images", str(images)]
+        words = command.split()
+        words[words.index("augmented")] = str(tmp_path / "augmented")
+        words[words.index("1000")] = "2"
+        assert main(words) == 0  # the next command runs
+
+    def test_a_dataset_in_a_folder(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        dataset = write_yolo(tmp_path / "set")
+        assert main(["demo", "--num", "2", "--out", str(tmp_path / "out"), "--on", str(dataset)]) == 0
+        assert f"next     segpaste augment {dataset} --out augmented" in capsys.readouterr().out
+
+    def test_nothing_to_paste(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        annotations, images = write_instances(tmp_path)
+        words = [
+            "demo",
+            "--out",
+            str(tmp_path / "out"),
+            "placement.paste_prob=0",
+            "--on",
+            str(images),
+            str(annotations),
+        ]
+        assert main(words) == 1
+        assert "nothing was pasted into any image" in capsys.readouterr().err
+
+    @pytest.mark.parametrize(
+        ("words", "message"),
+        [
+            (["a", "b", "c"], "expected IMAGES ANNOTATIONS, or one dataset, got 3 paths"),
+            (["a", "placement.layers=2"], "expected KEY=VALUE before --on, got placement.layers=2 after it"),
+            (["nowhere"], "nowhere: expected a dataset, found neither file nor folder"),
+        ],
+    )
+    def test_bad_paths(
+        self, words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        out = tmp_path / "out"
+        assert main(["demo", "--out", str(out), "--on", *words]) == 2
+        assert message in capsys.readouterr().err
+        assert not out.exists()
+
+    def test_size_is_of_scenes(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["demo", "--size", "64", "--on", "set"]) == 2
+        assert "--size: expected no --on beside it" in capsys.readouterr().err
 
 
 class TestTaxonomyOfTheConfig:

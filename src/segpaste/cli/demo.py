@@ -1,50 +1,64 @@
-"""`segpaste demo`: synthetic scenes, pasted, as pictures; needs no data and no download."""
+"""`segpaste demo`: pasted synthetic scenes, or images of the user's, as pictures; writes no dataset."""
 
 from __future__ import annotations
 
 import argparse
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from segpaste.cli._arguments import MAX_SEED, integer
+from segpaste.cli._errors import CommandError
 from segpaste.cli._printed import progress
 from segpaste.workspace import naming
 
+if TYPE_CHECKING:
+    from segpaste.cli._inputs import Inputs
+
 _EXAMPLE = """\
-KEY=VALUE words go over the configuration: placement.scale_range=[0.5,1.5], placement.layers=2.
+KEY=VALUE overrides the configuration: placement.scale_range=[0.5,1.5], placement.layers=2.
 
 examples:
   segpaste demo --out demo_out --num 24 --seed 0
   segpaste demo --size 384 placement.layers=3
+  segpaste demo --on photos instances.json
+  segpaste demo placement.grouping=instance placement.layers=4 --on data.yaml
 """
+_NUM_SCENES, _NUM_IMAGES = 24, 12
 
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser."""
-    text = "Paste objects between synthetic scenes and write a gallery and an HTML report."
-    parser = commands.add_parser("demo", help="see it work on synthetic scenes", description=text, example=_EXAMPLE)
-    parser.usage = "segpaste demo [options] [KEY=VALUE ...]"
-    parser.add_argument("--out", metavar="DIR", type=Path, default=Path("demo_out"), help="default: demo_out")
-    parser.add_argument("--num", metavar="N", type=integer(1), default=24, help="images, default: 24")
-    parser.add_argument("--seed", metavar="S", type=integer(0, MAX_SEED), default=0, help="default: 0")
-    parser.add_argument("--size", metavar="PX", type=integer(32, 1024), default=256, help="image side, default: 256")
-    parser.add_argument("--config", metavar="FILE", help="paste configuration in YAML or JSON")
+    text = "Paste objects between synthetic scenes, or images of yours, and write a gallery and an HTML report."
+    parser = commands.add_parser("demo", help="see it work", description=text, example=_EXAMPLE)
+    parser.usage = "segpaste demo [options] [KEY=VALUE ...] [--on IMAGES ANNOTATIONS | --on DATASET]"
+    add = parser.add_argument
+    text = "images of yours: their folder and an annotation file, or a dataset of any format; default: rendered scenes"
+    add("--on", metavar="PATH", nargs="+", help=text)
+    add("--out", metavar="DIR", type=Path, default=Path("demo_out"), help="default: demo_out")
+    add("--num", metavar="N", type=integer(1), help=f"images, default: {_NUM_SCENES} scenes or {_NUM_IMAGES} of yours")
+    add("--seed", metavar="S", type=integer(0, MAX_SEED), default=0, help="default: 0")
+    add("--size", metavar="PX", type=integer(32, 1024), help="side of a scene, default: 256")
+    add("--config", metavar="FILE", help="paste configuration in YAML or JSON")
     parser.set_defaults(run=run, takes_overrides=True)
 
 
 def run(args: argparse.Namespace) -> None:
-    """Make the scenes, paste, draw, print."""
+    """Paste, draw, print; exits with 1 where nothing is pasted."""
     start = time.perf_counter()
-    from segpaste.cli import _inputs, _pasting, _settings, _show, _tally
+    from segpaste.cli import _layouts, _pasting, _planning, _settings, _show, _tally
 
-    inputs = _inputs.open_scenes(args.seed, args.size)
-    config = _settings.load_config(args.config, args.overrides, inputs.schema)
-    paster = _pasting.open_paster(inputs, config, args.seed)
+    inputs = _opened(args)
+    config = _settings.load_config(args.config, args.overrides, inputs.schema, class_names=inputs.class_names)
+    _layouts.expect_masks(inputs, config)
+    _layouts.expect_region(inputs, config)
+    paster = _pasting.open_paster(inputs, config, args.seed, skips_unreadable=True)
+    _planning.expect_sources(paster)
+    num = args.num or (_NUM_SCENES if args.on is None else min(_NUM_IMAGES, len(inputs.photos)))
     tally, items = _tally.Tally(config), []
     args.out.mkdir(parents=True, exist_ok=True)
-    with progress(args.num) as bar:
-        for position in range(args.num):
+    with progress(num) as bar:
+        for position in range(num):
             augmented = paster.image(position)
             described = _show.describe(augmented, inputs, inputs.photos.file_name(augmented.pick.index))
             tally.add(described)
@@ -52,5 +66,51 @@ def run(args: argparse.Namespace) -> None:
             bar.update()
     with naming(args.out):
         paths = _show.write_pages(args.out, items, tally, "segpaste demo")
+    tally.unreadable |= {str(index): reason for index, reason in paster.unreadable.items()}
     _tally.print_summary(tally, time.perf_counter() - start, (paster.num_pasted_into, paster.seconds))
     print("files    " + "\n         ".join(str(path) for path in paths))
+    print(f"next     {_next_command(args.on)}")
+    if not tally.has_pastes:
+        raise SystemExit("nothing was pasted into any image: see above why, and what helps")
+
+
+def _opened(args: argparse.Namespace) -> Inputs:
+    """Open the images of ``--on``, or the scenes."""
+    from segpaste.cli import _inputs
+
+    if args.on is None:
+        return _inputs.open_scenes(args.seed, args.size or 256)
+    if args.size is not None:
+        raise CommandError("--size: expected no --on beside it, for images keep their size; leave one of them out")
+    dataset, images = _dataset_and_images(args.on)
+    files: dict[str, Any] = {"dataset": dataset, "images": images, "panoptic_dir": None}
+    return _inputs.open_annotated(argparse.Namespace(**files, split=None, task=None, from_=None), args.seed, 256)
+
+
+def _dataset_and_images(paths: list[str]) -> tuple[str, Path | None]:
+    """Return the dataset and the folder of its images, which may be named in either order.
+
+    Raises:
+        CommandError: there are more than two paths.
+    """
+    if words := [path for path in paths if "=" in path and not Path(path).exists()]:
+        raise CommandError(f"--on: expected KEY=VALUE before --on, got {words[0]} after it")
+    if len(paths) > 2:
+        raise CommandError(f"--on: expected IMAGES ANNOTATIONS, or one dataset, got {len(paths)} paths")
+    if len(paths) == 1:
+        return paths[0], None
+    images, annotations = paths
+    if Path(annotations).is_dir() and Path(images).is_file():
+        images, annotations = annotations, images
+    return annotations, Path(images)
+
+
+def _next_command(paths: list[str] | None) -> str:
+    """Return the command that a user runs after this one."""
+    import shlex
+
+    if paths is None:
+        return "segpaste demo --on IMAGES ANNOTATIONS, on images of yours"
+    dataset, images = _dataset_and_images(paths)
+    words = ["segpaste", "augment", dataset, *([] if images is None else ["--images", str(images)])]
+    return shlex.join([*words, "--out", "augmented", "--num", "1000"])
