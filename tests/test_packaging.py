@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import subprocess
 import sys
 import tomllib
 import zipfile
 from pathlib import Path
+from types import ModuleType
 
 import pytest
+import readme_renderer.markdown
 
 from segpaste.extras import REQUIREMENT_OF, MissingPackageError, require
 
@@ -152,6 +155,57 @@ class TestExtras:
         assert caught.value.name == module.partition(".")[0]
 
 
+def rendered(text: str) -> str:
+    """Return Markdown as the HTML that a package index shows."""
+    html = readme_renderer.markdown.render(text)
+    assert html is not None
+    return str(html)
+
+
+class TestReadmeOfTheIndex:
+    REPOSITORY = "https://example.org/owner/segpaste"
+
+    def test_links_and_pictures_are_absolute(self) -> None:
+        text = (ROOT / "README.md").read_text(encoding="utf-8")
+        html = rendered(hatch_metadata().published(text, self.REPOSITORY))
+        addresses = re.findall(r'(?:href|src)="([^"]*)"', html)
+        assert f"{self.REPOSITORY}/raw/HEAD/docs/images/before-after.jpg" in addresses
+        assert f"{self.REPOSITORY}/blob/HEAD/docs/guide/formats.md" in addresses
+        assert [address for address in addresses if not address.startswith(("https://", "#"))] == []
+        paths = [a.split("/HEAD/")[1].partition("#")[0] for a in addresses if a.startswith(self.REPOSITORY)]
+        assert [path for path in paths if not (ROOT / path).exists()] == []
+
+    def test_no_link_is_broken_without_a_repository(self) -> None:
+        text = (ROOT / "README.md").read_text(encoding="utf-8")
+        html = rendered(hatch_metadata().published(text, None))
+        assert "<img" not in html
+        assert re.findall(r'href="(?!https://|#)[^"]*"', html) == []
+        assert "instance bank" in html
+
+    @pytest.mark.parametrize(
+        ("address", "expected"),
+        [
+            ("git@example.org:owner/segpaste.git", "https://example.org/owner/segpaste"),
+            ("ssh://git@example.org/owner/segpaste", "https://example.org/owner/segpaste"),
+            ("https://example.org/owner/segpaste/", "https://example.org/owner/segpaste"),
+            ("/srv/segpaste", None),
+        ],
+    )
+    def test_repository(self, address: str, expected: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("SEGPASTE_REPOSITORY", address)
+        assert hatch_metadata().repository_url(str(ROOT)) == expected
+
+
+def hatch_metadata() -> ModuleType:
+    """Return the build hook that makes the metadata."""
+    spec = importlib.util.spec_from_file_location("hatch_metadata", ROOT / "hatch_metadata.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
@@ -175,6 +229,7 @@ class TestWheel:
         held = set(zipfile.ZipFile(wheel).namelist())
         assert {path.removeprefix("src/") for path in tracked_texts() if path.startswith("src/")} <= held
         assert f"{NAME}/_benchmarks/suite.py" in held
+        assert not [name for name in held if "/results/" in name]
         assert not [name for name in held if "/tests/" in name or name.endswith(".pyc")]
 
     def test_metadata_refers_to_no_extra_by_name(self, wheel: Path) -> None:
@@ -199,6 +254,22 @@ class TestWheel:
         assert Path(file) == installed / NAME / "__init__.py"
         assert (installed / f"{NAME}-{version}.dist-info").is_dir()
         assert any(line.split()[:1] == ["augment"] for line in help_text)
+
+    def test_is_small(self, wheel: Path) -> None:
+        core = f"{NAME}/engine/native/"
+        sizes = {info.filename: info.compress_size for info in zipfile.ZipFile(wheel).infolist()}
+        assert sum(size for name, size in sizes.items() if not name.startswith(core)) < 1 << 20
+
+    def test_has_what_bench_runs(self, installed: Path, tmp_path: Path) -> None:
+        code = f"import sys; sys.path.insert(0, {str(installed)!r}); import {NAME}._benchmarks.suite"
+        subprocess.run([sys.executable, "-P", "-c", code], cwd=tmp_path, check=True, timeout=100)
+
+    def test_readme_of_the_metadata_renders(self, wheel: Path) -> None:
+        archive = zipfile.ZipFile(wheel)
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        description = archive.read(name).decode().partition("\n\n")[2]
+        assert description.startswith(f"# {NAME}\n")
+        assert rendered(description)
 
     def test_has_the_command(self, installed: Path) -> None:
         assert (installed / "bin" / NAME).is_file()
