@@ -127,9 +127,7 @@ class Paster:
         self.skips_unreadable = skips_unreadable
         self.seconds, self.num_pasted_into = 0.0, 0
         self.sequence = PhotoSequence(inputs.photos, seed, skipped)
-        self.draws = SourceDraws(
-            inputs, config, self.sequence, self.reader, crops, objects, skips_unreadable, eligible
-        )
+        self.draws = SourceDraws(inputs, config, self.sequence, self.reader, crops, objects, skips_unreadable, eligible)
 
     @property
     def module(self) -> BatchCopyPaste:

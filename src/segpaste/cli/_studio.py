@@ -54,7 +54,9 @@ class DatasetStudio:
         self.inputs = replace(inputs, photos=photos)
         self.name, self.num_images = inputs.name, len(inputs.photos)
         self.has_bank, self.is_panoptic = args.bank is not None, inputs.schema is not None
-        self.presets = {name: get_preset(name).summary for name in list_presets() if self._is_of_use(name)}
+        self.presets: Mapping[str, str] = {
+            name: get_preset(name).summary for name in list_presets() if self._is_of_use(name)
+        }
         if args.preset is not None and args.preset not in self.presets:
             self.presets = {args.preset: "as given to the command", **self.presets}
         self._controls = controls_of(has_bank=self.has_bank, is_panoptic=self.is_panoptic)
@@ -119,7 +121,7 @@ class DatasetStudio:
 
     @property
     def _is_scenes(self) -> bool:
-        return self.args.dataset == "scenes"
+        return bool(self.args.dataset == "scenes")
 
     def _is_of_use(self, preset: str) -> bool:
         """Tell whether a preset goes with a bank, or without one."""
@@ -163,7 +165,9 @@ class DatasetStudio:
 def _refused(error: Exception) -> RefusedError:
     """Return what is wrong, each beside the control that it is about."""
     if isinstance(cause := error.__cause__, ValidationError):
-        found = [(explained(item, BatchCopyPasteConfig), [str(part) for part in item["loc"]]) for item in cause.errors()]
+        found = [
+            (explained(item, BatchCopyPasteConfig), [str(part) for part in item["loc"]]) for item in cause.errors()
+        ]
     else:
         found = [(str(error).removeprefix("BatchCopyPaste: "), [])]
     return RefusedError(*(Problem(key_named(text, place), _without_group(text, place)) for text, place in found))

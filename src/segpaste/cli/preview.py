@@ -105,7 +105,9 @@ def _bound(port: int | None, studio: DatasetStudio) -> ThreadingHTTPServer:
             raise
         if port is None:
             return make_server(studio, 0)
-        raise CommandError(f"--port: expected a port that is free, got {port}; give another one, or 0 for any") from error
+        raise CommandError(
+            f"--port: expected a port that is free, got {port}; give another one, or 0 for any"
+        ) from error
 
 
 def _open_browser(address: str) -> None:

@@ -54,7 +54,7 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
     "source.kind": ("intra_batch", "same_image"),
     "source.mask_from": MASKS_OF_BOXES,
 }
-"""Choices other than those of the type. Functions by name are no choice: naming one imports it, which no page may ask for."""
+"""Choices other than those of the type. A function by its name is none: naming one imports it, which no page may do."""
 
 
 @dataclass(frozen=True, slots=True)

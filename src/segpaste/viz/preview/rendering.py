@@ -16,14 +16,14 @@ from segpaste.types import Modality
 from segpaste.viz.comparison import Comparison, compare_view, reduced
 from segpaste.viz.gallery import shrunk
 from segpaste.viz.overlay import VIEWS
-from segpaste.viz.palette import UInt8Image, instance_color
+from segpaste.viz.palette import UInt8Image
 from segpaste.viz.preview import copies
 from segpaste.viz.preview.controls import MAIN, Control, controls_of
+from segpaste.viz.preview.reporting import report_of
 from segpaste.viz.preview.studio import LARGEST_SEED, Draw, Pasted, Problem, RefusedError, Studio
 
 LONGEST_PX = 1280
 """The longer side of a picture at most; smaller photos are enlarged up to half of it by whole factors."""
-_MOST_LISTED = 200
 
 
 def setup_of(studio: Studio) -> dict[str, Any]:
@@ -108,37 +108,6 @@ def picture_of(pasted: Pasted, modality: Modality, *, names: bool) -> Comparison
         before, after, modality, pasted.pasted, pasted.class_names, tile_px=LONGEST_PX // 2, show_labels=names
     )
     return Comparison(found.title, shrunk(found.before, LONGEST_PX), shrunk(found.after, LONGEST_PX))
-
-
-def report_of(pasted: Pasted) -> dict[str, Any]:
-    """Return the report beside the picture."""
-    num_dropped = sum(pasted.dropped.values())
-    names = sorted({*pasted.counts_before, *pasted.counts_after})
-    rows = [(name, pasted.counts_before.get(name, 0), pasted.counts_after.get(name, 0)) for name in names]
-    rows.sort(key=lambda row: (row[1] - row[2], row[0]))
-    return {
-        "tried": pasted.num_tried,
-        "placed": pasted.num_tried - num_dropped,
-        "pastedFrac": round(pasted.pasted_frac, 4),
-        "dropped": [
-            {"reason": reason.replace("_", " "), "count": count, "advice": pasted.advice.get(reason, "")}
-            for reason, count in sorted(pasted.dropped.items(), key=lambda pair: (-pair[1], pair[0]))
-        ],
-        "classes": [
-            {"name": printable(name), "before": before, "after": after} for name, before, after in rows[:_MOST_LISTED]
-        ],
-        "objects": [
-            {
-                "class": printable(thing.class_name),
-                "source": printable(thing.source),
-                "scale": round(thing.scale, 3),
-                "flipped": thing.hflip,
-                "area": thing.area_px,
-                "color": None if thing.instance_id is None else "#{:02x}{:02x}{:02x}".format(*instance_color(thing.instance_id)),
-            }
-            for thing in pasted.objects[:_MOST_LISTED]
-        ],
-    }
 
 
 def _view_of(pasted: Pasted, asked: Mapping[str, Any]) -> str:

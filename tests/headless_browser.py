@@ -1,4 +1,4 @@
-"""A headless Chromium for tests of pages, spoken to through pipes by its DevTools protocol: nothing to install beside it.
+"""A headless Chromium for tests of pages, driven through pipes by its DevTools protocol, without another package.
 
 `find_browser` says where it is. `SEGPASTE_CHROMIUM` names one that is elsewhere.
 """
