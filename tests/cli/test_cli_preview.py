@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from cli_world import read_pixels, write_instances, write_panoptic
 from numpy.typing import NDArray
 from PIL import Image
 
-from cli_world import read_pixels, write_instances, write_panoptic
 from segpaste import BatchCopyPaste
 from segpaste.cli import _settings, main, parse, preview
 from segpaste.cli._studio import DatasetStudio

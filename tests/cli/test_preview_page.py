@@ -242,8 +242,9 @@ class TestReach:
         page.js("document.querySelectorAll('details').forEach((group) => (group.open = true))")
         assert page.js("document.scrollingElement.scrollWidth") == width
         beyond = page.js(
-            "[...document.querySelectorAll('button, input, select, img, pre')].filter((e) => e.checkVisibility() && "
-            "(e.getBoundingClientRect().right > innerWidth + 1 || e.getBoundingClientRect().left < -1)).map((e) => e.id)"
+            "[...document.querySelectorAll('button, input, select, img, pre')].filter((e) => e.checkVisibility())"
+            ".map((e) => [e.id, e.getBoundingClientRect()])"
+            ".filter(([id, box]) => box.right > innerWidth + 1 || box.left < -1).map(([id]) => id)"
         )
         assert beyond == []
         assert page.js("document.getElementById('after').getBoundingClientRect().width") > min(150, width / 3)
