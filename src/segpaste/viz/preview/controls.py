@@ -11,6 +11,7 @@ import re
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
@@ -86,7 +87,8 @@ class Control:
     seen: bool = True
 
 
-def controls_of(*, has_bank: bool, is_panoptic: bool) -> list[Control]:
+@cache
+def controls_of(*, has_bank: bool, is_panoptic: bool) -> tuple[Control, ...]:
     """Return the controls of a paste, group by group, for a dataset with things and stuff or a bank, or without."""
     found: dict[str, Control] = {}
     for path, model, info in fields_of(BatchCopyPasteConfig):
@@ -97,8 +99,9 @@ def controls_of(*, has_bank: bool, is_panoptic: bool) -> list[Control]:
         if path[0] == "panoptic" and not is_panoptic:
             continue
         found[key] = _control(path, info, documented(model).get(path[-1], ""))
-    first = [found[key] for key in FIRST if key in found]
-    return first + [control for title in TITLES.values() for control in found.values() if control.group == title]
+    first = (found[key] for key in FIRST if key in found)
+    others = (control for title in TITLES.values() for control in found.values() if control.group == title)
+    return (*first, *others)
 
 
 def fields_of(model: type[BaseModel], path: Path = ()) -> Iterator[tuple[Path, type[BaseModel], FieldInfo]]:
