@@ -20,7 +20,6 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
 from headless_browser import Browser, find_browser  # noqa: E402
-
 from segpaste.cli import parse, preview  # noqa: E402
 from segpaste.viz.preview.rendering import render  # noqa: E402
 from segpaste.viz.preview.serving import make_server  # noqa: E402
