@@ -39,7 +39,7 @@ def python(*words: str) -> subprocess.CompletedProcess[str]:
 
 class TestHelp:
     @pytest.mark.parametrize(
-        "command", [[], ["demo"], ["augment"], ["check"], ["train"], ["score"], ["replay"], ["doctor"]]
+        "command", [[], ["demo"], ["augment"], ["check"], ["train"], ["score"], ["replay"], ["doctor"], ["preview"]]
     )
     def test_help_has_an_example(self, command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
         assert main([*command, "--help"]) == 0
@@ -49,7 +49,7 @@ class TestHelp:
     def test_the_examples_parse(self, capsys: pytest.CaptureFixture[str]) -> None:
         from segpaste.cli import parse
 
-        commands = ("demo", "augment", "check", "train", "score", "replay", "stats", "bank", "doctor")
+        commands = ("demo", "augment", "preview", "check", "train", "score", "replay", "stats", "bank", "doctor")
         for command in (*commands, *(f"bank {name}" for name in BANK_COMMANDS)):
             main([*command.split(), "--help"])
             lines = re.sub(r"\\\n +", "", capsys.readouterr().out)  # a backslash goes on in the next line
@@ -64,7 +64,7 @@ class TestHelp:
             "assert main(['--help']) == main(['augment', '--help']) == main(['demo', '--help']) == 0\n"
             "assert main(['replay', '--help']) == main(['bank', 'build', '--help']) == main(['stats', '--help']) == 0\n"
             "assert main(['train', '--help']) == main(['score', '--help']) == 0\n"
-            "assert main(['check', '--help']) == main(['doctor', '--help']) == 0\n"
+            "assert main(['check', '--help']) == main(['doctor', '--help']) == main(['preview', '--help']) == 0\n"
             "assert main(['augment', 'x.json', '--out', '/', '--num', '1']) == 2\n"
             "print(sorted({'torch', 'numpy', 'pydantic', 'PIL'} & set(sys.modules)))"
         )

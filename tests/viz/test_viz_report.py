@@ -17,6 +17,7 @@ import torch
 from PIL import Image
 from viz_cases import NAMES, full_sample
 
+from headless_browser import Browser, find_browser
 from segpaste import viz
 
 
@@ -124,6 +125,83 @@ class TestReport:
         assert "0 objects in 0 images" in page.text
         assert "Nothing was pasted." in page.text
         assert "No paste was dropped." in page.text
+
+    def test_classes_before_and_after(self, tmp_path: Path) -> None:
+        things = [viz.PastedObject("cat", "a.jpg", 0.5, True), viz.PastedObject("cat", "b.jpg", 1.0, False)]
+        items = [
+            viz.ReportItem("a", (), things, {"hidden": 4}, {"cat": 1, "dog": 20}, {"cat": 3, "dog": 19}),
+            viz.ReportItem("b", (), (), {"too_small": 7}, {"dog": 300}, {"dog": 300}),
+        ]
+        path = viz.write_html_report(tmp_path / "r.html", items, {}, "t", advice={"hidden": "look behind"})
+        rows = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in re.findall(r"<tr>.*?</tr>", path.read_text())]
+        words = [[cell for cell in row if "<" not in cell] for row in rows]
+        assert words[0] == ["class", "before", "pasted", "", "after", "sources", "scale", "flipped"]
+        assert words[1] == ["cat", "1", "2", "3", "2", "0.50 to 1.00", "50 %"]
+        assert words[2] == ["dog", "320", "0", "319", "", "", ""]
+        assert words[3:] == [
+            ["reason", "pastes", "", "what helps"],
+            ["too small", "7", ""],
+            ["hidden", "4", "look behind"],
+        ]
+
+    def test_pixels_are_named(self, tmp_path: Path) -> None:
+        item = viz.ReportItem("a", (), (), {}, {"sky": 5}, {"sky": 7})
+        page = self.read(viz.write_html_report(tmp_path / "r.html", [item], {}, "t", counted="pixels"))
+        assert "before, pixels" in page.text
+
+    def test_it_says_how_many_images_are_shown(self, tmp_path: Path) -> None:
+        page = self.read(viz.write_html_report(tmp_path / "r.html", make_items(), {}, "t"))
+        assert "2 of 3 images shown" in page.text
+        cards = [attrs["data-classes"] for tag, attrs in page.tags if tag == "article"]
+        options = [attrs["value"] for tag, attrs in page.tags if tag == "option"]
+        assert options == ["", "0", "1"]
+        assert "all classesdogcat" in page.text  # the most pasted first
+        assert cards == ["1 0", ""]
+
+    @pytest.mark.parametrize("kind", ["pictures", "objects", "classes"])
+    def test_it_stays_below_three_megabytes(self, tmp_path: Path, kind: str) -> None:
+        """Whatever there is most of; noise is what pictures cost at most."""
+        rng = np.random.default_rng(0)
+        noise = rng.integers(0, 256, (300, 400, 3), np.uint8)
+        picture = noise if kind == "pictures" else noise[:8, :8]
+        views = [viz.Comparison(title, picture, picture[::-1]) for title in ("image", "instances")]
+        names = [f"class {i} of a long name" for i in range(20_000 if kind == "classes" else 3)]
+        thing = viz.PastedObject("cup", "photo.jpg", 1.0, False, 99, 3)
+        things = [thing] * (3000 if kind == "objects" else 2)
+        item = viz.ReportItem("image", views, things, {"hidden": 2}, dict.fromkeys(names, 1), dict.fromkeys(names, 2))
+        num = {"pictures": 120, "objects": 450, "classes": 40}[kind]
+        path = viz.write_html_report(tmp_path / "r.html", (item for _ in range(num)), {}, "t")
+        shown = int(re.findall(rf"([\d,]+) of {num} images shown", path.read_text())[0])
+        assert path.stat().st_size < 3_000_000
+        assert path.read_text().count("<article") == shown
+        assert shown >= {"pictures": 20, "objects": 100, "classes": 40}[kind]
+        assert (kind == "classes") == (shown == num)
+
+    def test_pictures_shrink_before_any_is_left_out(self, tmp_path: Path) -> None:
+        noise = np.random.default_rng(0).integers(0, 256, (600, 600, 3), np.uint8)
+        items = [viz.ReportItem("a", [viz.Comparison("image", noise, noise)])] * 8
+        page = self.read(viz.write_html_report(tmp_path / "r.html", items, {}, "t"))
+        assert "8 of 8 images shown" in page.text
+        widths = {attrs["width"] for tag, attrs in page.tags if tag == "img"}
+        assert len(widths) == 1
+        assert int(widths.pop() or 0) in (320, 420, 520)
+
+    @pytest.mark.skipif(find_browser() is None, reason="no Chromium: apt-get install chromium-headless-shell")
+    def test_a_view_per_class(self, tmp_path: Path) -> None:
+        path = viz.write_html_report(tmp_path / "r.html", make_items(), {}, "t")
+        with Browser(find_browser() or "", 375, 700) as browser:
+            browser.open(path.as_uri())
+            browser.until("document.querySelectorAll('.views button[aria-pressed=true]').length")
+            choose = "const s = document.querySelector('select'); s.value = '{}'; s.dispatchEvent(new Event('change'))"
+            cards = "document.querySelectorAll('.card:not([hidden])').length"
+            shown = f"[document.querySelector('.shown').textContent, {cards}]"
+            assert browser.js(shown) == ["2 of 3 images shown", 2]
+            browser.js(f"{{{choose.format(0)}}}")
+            assert browser.js(shown) == ["1 of 3 images shown", 1]
+            browser.js(f"{{{choose.format('')}}}")
+            assert browser.js(shown) == ["2 of 3 images shown", 2]
+            assert browser.js("document.scrollingElement.scrollWidth") == 375
+            assert browser.errors == []
 
     def test_a_failure_leaves_no_file(self, tmp_path: Path) -> None:
         def items() -> Iterator[viz.ReportItem]:

@@ -24,6 +24,7 @@ from segpaste.cli import (
     convert,
     demo,
     doctor,
+    preview,
     replay,
     score,
     stats,
@@ -34,6 +35,7 @@ _DESCRIPTION = "Copy-paste augmentation for segmentation datasets, with labels e
 _EXAMPLE = """\
 example:
   segpaste demo --out demo_out
+  segpaste preview instances.json --images photos
   segpaste augment instances.json --images photos --out augmented --num 1000 --seed 1
   segpaste check instances.json --images photos
   segpaste convert data.yaml --to coco --out coco
@@ -75,7 +77,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--version", action="version", version=f"segpaste {__version__}", help="print the version")
     parser.set_defaults(takes_overrides=False)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, dest="command")
-    for module in (demo, augment, convert, check, bank, train, score, stats, replay, bench, doctor):
+    for module in (demo, augment, preview, convert, check, bank, train, score, stats, replay, bench, doctor):
         module.add_to(commands)
     args, others = parser.parse_known_args(words)
     if args.takes_overrides and _arguments.is_override(getattr(args, "dataset", None)):

@@ -60,18 +60,30 @@ def open_objects(
     Raises:
         CommandError: there are none.
     """
+    return sequence_of(objects_of(inputs, config, skips_unreadable=skips_unreadable), seed, **options)
+
+
+def sequence_of(bank: DatasetBank, seed: int, **options: Any) -> ObjectSequence:
+    """Return the sequence of a seed; the options are `BankSampler`'s."""
+    return ObjectSequence(bank, BankSampler(bank, **options, base_seed=seed, rank=0, num_replicas=1))
+
+
+def objects_of(inputs: Inputs, config: BatchCopyPasteConfig, *, skips_unreadable: bool = False) -> DatasetBank:
+    """Return all objects of a dataset that may be pasted: ``source.mask_from`` and ``source.whole_only`` say which.
+
+    Raises:
+        CommandError: there are none.
+    """
     photos = inputs.photos if config.source.mask_from is None else MaskedPhotos(inputs.photos)
     selection = objects_to_paste(whole_only=config.source.whole_only)
-    names = inputs.class_names
-    bank = DatasetBank(
+    return DatasetBank(
         photos,
-        class_names=names,
+        class_names=inputs.class_names,
         crop_size=(1, 1),
         selection=selection,
         cache_bytes=0,
         skips_unreadable=skips_unreadable,
     )
-    return ObjectSequence(bank, BankSampler(bank, **options, base_seed=seed, rank=0, num_replicas=1))
 
 
 def draws_objects(inputs: Inputs, config: BatchCopyPasteConfig) -> bool:

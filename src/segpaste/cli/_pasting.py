@@ -12,7 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from segpaste.augmentation import DROP_REASONS, BatchCopyPaste, BatchCopyPasteConfig, PasteReport
 from segpaste.cli._crops import CropSequence
@@ -98,6 +100,7 @@ class Paster:
         jitter: of every photo; None keeps its size.
         skipped: indices of photos that are never read.
         skips_unreadable: pass over photos that turn out to be unreadable, too.
+        eligible: indices of the photos with something to paste, ascending; by default they are looked for.
 
     Attributes:
         inputs, config, crops, objects: as given.
@@ -117,13 +120,14 @@ class Paster:
         jitter: RecordedJitter | None = None,
         skipped: frozenset[int] = frozenset(),
         skips_unreadable: bool = False,
+        eligible: NDArray[np.int64] | None = None,
     ) -> None:
         self.inputs, self.config, self.crops, self.objects = inputs, config, crops, objects
         self.reader = PhotoReader(inputs.photos, jitter)
         self.skips_unreadable = skips_unreadable
         self.seconds, self.num_pasted_into = 0.0, 0
         self.sequence = PhotoSequence(inputs.photos, seed, skipped)
-        self.draws = SourceDraws(inputs, config, self.sequence, self.reader, crops, objects, skips_unreadable)
+        self.draws = SourceDraws(inputs, config, self.sequence, self.reader, crops, objects, skips_unreadable, eligible)
 
     @property
     def module(self) -> BatchCopyPaste:

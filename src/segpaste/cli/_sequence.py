@@ -67,6 +67,10 @@ class PhotoSequence:
         index = int(_order_of(len(self.photos), self.seed, epoch)[place])
         return PhotoPick(SampleKey(self.seed, epoch, 0, 0, position), index)
 
+    def position_of(self, index: int) -> int:
+        """Return the position at which a photo stands when the dataset is gone through for the first time."""
+        return int(np.flatnonzero(_order_of(len(self.photos), self.seed, 0) == index)[0])
+
     def picks(self, position: int) -> Iterator[PhotoPick]:
         """Yield what stands at this position, then what stands there if that cannot be read."""
         pick = self.pick(position)

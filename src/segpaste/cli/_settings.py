@@ -14,6 +14,7 @@ from segpaste.cli._errors import CommandError
 from segpaste.cli._values import explained, override, read_file, validated
 from segpaste.presets import Preset, get_preset
 from segpaste.presets.preset import LoaderOptions
+from segpaste.replay.record import RecordedJitter
 from segpaste.types import PanopticSchema
 
 
@@ -91,9 +92,22 @@ def loader_of(name: str | None) -> LoaderOptions | None:
     return preset.loader if "loader" in preset.model_fields_set else None
 
 
-def default_loader() -> LoaderOptions:
-    """Return the jitter of photos where only its size is given."""
-    return LoaderOptions()
+def jitter_of(dataset: str | None, size: tuple[int, int] | str | None, preset: str | None) -> RecordedJitter | None:
+    """Return the jitter of every photo; None where each keeps its own size.
+
+    Args:
+        dataset: as given; scenes are made in the size.
+        size: (H, W), or ``own``.
+        preset: whose jitter is used, with the size if there is one.
+    """
+    if dataset == "scenes" or isinstance(size, str):
+        return None
+    options = loader_of(preset)
+    if options is None and size is None:
+        return None
+    options = options or LoaderOptions()
+    size = size or ((options.size, options.size) if isinstance(options.size, int) else options.size)
+    return RecordedJitter(size=size, scale_range=options.scale_range, hflip_prob=options.hflip_prob)
 
 
 def _of_preset(name: str) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from segpaste.cli._advice import advice_of
 from segpaste.cli._inputs import Inputs
 from segpaste.cli._pasting import Augmented, Paster
 from segpaste.cli._sequence import cut_to
@@ -81,7 +82,8 @@ def draw(augmented: Augmented, paster: Paster) -> list[Comparison]:
 def report_item(item: Mapping[str, Any], pictures: Sequence[Comparison] = ()) -> ReportItem:
     """One image of the report, from what `describe` gave."""
     things = [PastedObject(**thing) for thing in item["pasted"]]
-    return ReportItem(item["name"], pictures, things, item["dropped"])
+    counts = (item[side] or item.get(f"pixels_{side}", {}) for side in ("before", "after"))
+    return ReportItem(item["name"], pictures, things, item["dropped"], *counts)
 
 
 def write_pages(folder: Path, items: Iterable[ReportItem], tally: Tally, title: str) -> list[Path]:
@@ -94,7 +96,10 @@ def write_pages(folder: Path, items: Iterable[ReportItem], tally: Tally, title: 
                 drawn.append(item)
             yield item
 
-    paths = [write_html_report(folder / "report.html", watched(), tally.headline(), title)]
+    advice = advice_of(tally.config, has_jitter=tally.has_jitter)
+    counted = "pixels" if tally.pixels_after and not tally.after else "objects"
+    options: dict[str, Any] = {"advice": advice, "counted": counted}
+    paths = [write_html_report(folder / "report.html", watched(), tally.headline(), title, **options)]
     if drawn:
         paths.append(_write_gallery(folder / "gallery.png", drawn))
     if drawn and len(drawn[0].pictures) > 2:

@@ -68,6 +68,7 @@ class SourceDraws:
         crops: of a bank, if it is one that is pasted from.
         objects: of the dataset, where each layer is one object.
         skips_unreadable: pass over photos that cannot be read.
+        known_eligible: `eligible`, where it is known already.
     """
 
     inputs: Inputs
@@ -77,8 +78,8 @@ class SourceDraws:
     crops: CropSequence | None = None
     objects: ObjectSequence | None = None
     skips_unreadable: bool = False
+    known_eligible: NDArray[np.int64] | None = None
     module: BatchCopyPaste = field(init=False)
-    _eligible: NDArray[np.int64] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         config = self.config if self.objects is None else object_config(self.config)
@@ -177,10 +178,10 @@ class SourceDraws:
     @property
     def eligible(self) -> NDArray[np.int64]:
         """Indices of the photos with something to paste, ascending."""
-        if self._eligible is None:
+        if self.known_eligible is None:
             found = photos_with_objects(self.inputs, self.config)
-            self._eligible = np.setdiff1d(found, list(self.sequence.skipped)) if self.sequence.skipped else found
-        return self._eligible
+            self.known_eligible = np.setdiff1d(found, list(self.sequence.skipped)) if self.sequence.skipped else found
+        return self.known_eligible
 
     def _row(self, sample: DenseSample, room: int, pick: PhotoPick) -> PaddedBatchedDenseSample:
         """The target as a batch of one, with slots for all that the layers can bring."""

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from segpaste.cli._tally import Tally
     from segpaste.datasets.formats.layouts import WrittenLayout
     from segpaste.datasets.formats.photo_scan import PhotoProblem
-    from segpaste.replay.record import RecordedJitter
 
 _EXAMPLE = """\
 KEY=VALUE words go over the configuration: placement.scale_range=[0.5,1.5], placement.k_range=[1,5].
@@ -223,7 +222,7 @@ def _opened(args: argparse.Namespace) -> tuple[Inputs, Paster, list[PhotoProblem
 
 
 def _paster(args: argparse.Namespace, inputs: Inputs, config: BatchCopyPasteConfig, skipped: frozenset[int]) -> Paster:
-    from segpaste.cli import _crops, _objects, _pasting
+    from segpaste.cli import _crops, _objects, _pasting, _settings
 
     is_balanced = any(value is not None for value in (args.balance, args.threshold, args.temperature))
     if args.bank is None and is_balanced and not _objects.draws_objects(inputs, config):
@@ -233,27 +232,13 @@ def _paster(args: argparse.Namespace, inputs: Inputs, config: BatchCopyPasteConf
             "objects by their classes; give one of them"
         )
     balance = balance_of(args) if is_balanced or args.bank is not None else None
-    options: dict[str, Any] = {"jitter": _jitter(args, inputs), "skipped": skipped}
+    options: dict[str, Any] = {"skipped": skipped}
+    options["jitter"] = _settings.jitter_of(args.dataset, args.size, args.preset)
     options["skips_unreadable"] = args.skip_unreadable
     if args.bank is None:
         return _pasting.open_paster(inputs, config, args.seed, balance=balance, **options)
     crops = _crops.open_sequence(args.bank, inputs.class_names, args.seed, **(balance or {}))
     return _pasting.Paster(inputs, config, args.seed, crops=crops, **options)
-
-
-def _jitter(args: argparse.Namespace, inputs: Inputs) -> RecordedJitter | None:
-    """Return the jitter of every photo; None where each keeps its own size."""
-    from segpaste.cli import _settings
-    from segpaste.replay.record import RecordedJitter
-
-    if args.dataset == "scenes" or args.size == "own":
-        return None
-    options = _settings.loader_of(args.preset)
-    if options is None and args.size is None:
-        return None
-    options = options or _settings.default_loader()
-    size = args.size or ((options.size, options.size) if isinstance(options.size, int) else options.size)
-    return RecordedJitter(size=size, scale_range=options.scale_range, hflip_prob=options.hflip_prob)
 
 
 def _fingerprint(args: argparse.Namespace, inputs: Inputs, paster: Paster) -> dict[str, dict[str, Any]]:

@@ -5,11 +5,14 @@ Sheets and reports both use this. For a single picture call the drawing function
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
+from torchvision import tv_tensors
 from torchvision.transforms import v2
 
 from segpaste.types import DenseSample, Modality
@@ -62,26 +65,57 @@ def compare(
     Returns:
         One entry per modality.
     """
-    options: dict[str, Any] = {
-        "class_names": class_names,
-        "value_range": value_range,
-        "depth_range": _depth_range(before, after),
-    }
-    before, after = (enlarged(s, max(1, tile_px // max(1, *s.canvas_size))) for s in (before, after))
+    before, after = _enlarged(before, after, tile_px)
+    options = _options(before, after, pasted, class_names, value_range)
+    return [
+        _compared(before, after, modality, options)
+        for modality in VIEWS
+        if modality in before.modalities | after.modalities
+    ]
+
+
+def compare_view(
+    before: DenseSample,
+    after: DenseSample,
+    modality: Modality,
+    pasted: Tensor | None = None,
+    class_names: ClassNames | None = None,
+    *,
+    value_range: Range = (0.0, 1.0),
+    tile_px: int = 400,
+    show_labels: bool = True,
+) -> Comparison:
+    """Draw one modality before and after, as `compare` draws it; without ``show_labels`` no name is written."""
+    before, after = _enlarged(before, after, tile_px)
+    options = _options(before, after, pasted, class_names, value_range)
+    return _compared(before, after, modality, {**options, "show_labels": show_labels})
+
+
+def _enlarged(before: DenseSample, after: DenseSample, tile_px: int) -> tuple[DenseSample, DenseSample]:
+    one, other = (enlarged(s, max(1, tile_px // max(1, *s.canvas_size))) for s in (before, after))
+    return one, other
+
+
+def _options(
+    before: DenseSample, after: DenseSample, pasted: Tensor | None, class_names: ClassNames | None, value_range: Range
+) -> dict[str, Any]:
+    """Return the keyword arguments of all drawing functions; those of the picture before have no ``pasted``."""
+    depth_range = _depth_range(before, after)
+    return {"class_names": class_names, "value_range": value_range, "depth_range": depth_range, "pasted": pasted}
+
+
+def _compared(before: DenseSample, after: DenseSample, modality: Modality, options: dict[str, Any]) -> Comparison:
     height, width = (max(a, b) for a, b in zip(before.canvas_size, after.canvas_size, strict=True))
 
-    def on_canvas(sample: DenseSample, modality: Modality, pasted: Tensor | None) -> UInt8Image:
+    def on_canvas(sample: DenseSample, own: dict[str, Any]) -> UInt8Image:
         canvas = hatch(height, width)
-        if modality in sample.modalities:
-            picture = draw(sample, modality, {**options, "pasted": pasted})
+        if modality in sample.modalities | {Modality.INSTANCE}:  # boxes are drawn without masks, too
+            picture = draw(sample, modality, own)
             canvas[: picture.shape[0], : picture.shape[1]] = picture
         return canvas
 
-    return [
-        Comparison(view.title, on_canvas(before, modality, None), on_canvas(after, modality, pasted))
-        for modality, view in VIEWS.items()
-        if modality in before.modalities | after.modalities
-    ]
+    pictures = on_canvas(before, {**options, "pasted": None}), on_canvas(after, options)
+    return Comparison(VIEWS[modality].title, *pictures)
 
 
 def _depth_range(*samples: DenseSample) -> Range | None:
@@ -98,16 +132,12 @@ def reduced(sample: DenseSample, factor: int) -> DenseSample:
     if factor == 1:
         return sample
     height, width = (side // factor for side in sample.canvas_size)
-    pixels = {f.name: f for f in SAMPLE_FIELDS if f.resample is not None and f.name != "image"}
-    without: dict[str, Any] = dict.fromkeys(pixels)
-    plain = replace(sample, **without, instance_ids=None, metric_depth=False)
-    moved: DenseSample = v2.Resize((height, width))(plain)
-    kept: dict[str, Any] = {"instance_ids": sample.instance_ids, "metric_depth": sample.metric_depth}
-    for name, field in pixels.items():
-        if (value := getattr(sample, name)) is not None:
-            small = value.as_subclass(Tensor)[..., : height * factor : factor, : width * factor : factor].clone()
-            kept[name] = field.tag(small) if field.tag else small
-    return replace(moved, **kept)
+
+    def small(pixels: Tensor) -> Tensor:
+        return pixels[..., : height * factor : factor, : width * factor : factor].clone()
+
+    image = v2.functional.resize(sample.image, [height, width])
+    return _with_pixels(sample, (height, width), small, image)
 
 
 def enlarged(sample: DenseSample, factor: int) -> DenseSample:
@@ -115,11 +145,26 @@ def enlarged(sample: DenseSample, factor: int) -> DenseSample:
     if factor == 1:
         return sample
     height, width = sample.canvas_size
-    moved: DenseSample = v2.Resize((height * factor, width * factor))(sample)  # boxes, points and camera
-    pixels: dict[str, Any] = {}
-    for field in SAMPLE_FIELDS:
-        value = getattr(sample, field.name)
-        if field.resample is not None and value is not None:
-            large = value.as_subclass(Tensor).repeat_interleave(factor, -1).repeat_interleave(factor, -2)
-            pixels[field.name] = field.tag(large) if field.tag else large
-    return replace(moved, **pixels)
+
+    def large(pixels: Tensor) -> Tensor:
+        return pixels.repeat_interleave(factor, -1).repeat_interleave(factor, -2)
+
+    image = tv_tensors.Image(large(sample.image.as_subclass(Tensor)))
+    return _with_pixels(sample, (height * factor, width * factor), large, image)
+
+
+def _with_pixels(
+    sample: DenseSample, size: tuple[int, int], moved: Callable[[Tensor], Tensor], image: tv_tensors.Image
+) -> DenseSample:
+    """Return the sample in another size (H, W): ``image``, all other maps ``moved``; boxes, points and camera fit."""
+    pixels = {f.name: f for f in SAMPLE_FIELDS if f.resample is not None}
+    without: dict[str, Any] = dict.fromkeys(pixels)
+    without["image"] = tv_tensors.Image(torch.zeros(1, *sample.canvas_size, dtype=torch.uint8))  # for its size
+    plain = replace(sample, **without, instance_ids=None, metric_depth=False)
+    resized: DenseSample = v2.Resize(size)(plain)
+    kept: dict[str, Any] = {"instance_ids": sample.instance_ids, "metric_depth": sample.metric_depth}
+    for name, field in pixels.items():
+        if (value := getattr(sample, name)) is not None and name != "image":
+            shown = moved(value.as_subclass(Tensor))
+            kept[name] = field.tag(shown) if field.tag else shown
+    return replace(resized, **kept, image=image)

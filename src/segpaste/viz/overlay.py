@@ -95,7 +95,11 @@ def draw_instances(
 
 
 def draw_semantic(
-    sample: DenseSample, *, class_names: ClassNames | None = None, value_range: Range = (0.0, 1.0)
+    sample: DenseSample,
+    *,
+    class_names: ClassNames | None = None,
+    value_range: Range = (0.0, 1.0),
+    show_labels: bool = True,
 ) -> UInt8Image:
     """Draw the class of every pixel over the image, with names where there is room; ignored pixels are hatched.
 
@@ -103,6 +107,7 @@ def draw_semantic(
         sample: one image with a semantic map.
         class_names: names for the classes.
         value_range: see `draw_image`.
+        show_labels: write the names.
 
     Returns:
         uint8 [H, W, 3].
@@ -114,6 +119,8 @@ def draw_semantic(
     picture = draw_image(sample, value_range=value_range)
     _marks.paint_classes(picture, semantic)
     blend(picture, segment_borders(semantic, line_px(picture)), PAPER, _BORDER_OPACITY)
+    if not show_labels:
+        return picture
     return draw_plates(picture, _marks.region_plates(semantic, class_names), letter_px(picture))
 
 
@@ -123,6 +130,7 @@ def draw_panoptic(
     class_names: ClassNames | None = None,
     pasted: Tensor | None = None,
     value_range: Range = (0.0, 1.0),
+    show_labels: bool = True,
 ) -> UInt8Image:
     """Draw things in the vivid colours of instances, stuff in the soft colours of classes, ignored pixels hatched.
 
@@ -131,6 +139,7 @@ def draw_panoptic(
         class_names: names for the classes.
         pasted: True for pasted instances, bool [N]; they have a bright outline.
         value_range: see `draw_image`.
+        show_labels: write the names.
 
     Returns:
         uint8 [H, W, 3].
@@ -151,6 +160,8 @@ def draw_panoptic(
     for thing in things:
         if thing.pasted:
             _marks.draw_mask(picture, thing, fill_opacity=0.0)
+    if not show_labels:
+        return picture
     letters = letter_px(picture)
     plates = [
         *_marks.thing_plates(things, class_names, 2.5 * letters, inside_area_px=_INSIDE_FRAC * ids.size),
@@ -229,9 +240,9 @@ class View:
 VIEWS: Mapping[Modality, View] = MappingProxyType(
     {
         Modality.IMAGE: View("image", draw_image, ("value_range",)),
-        Modality.INSTANCE: View("instances", draw_instances, ("class_names", "pasted", "value_range")),
-        Modality.PANOPTIC: View("panoptic", draw_panoptic, ("class_names", "pasted", "value_range")),
-        Modality.SEMANTIC: View("semantic", draw_semantic, ("class_names", "value_range")),
+        Modality.INSTANCE: View("instances", draw_instances, ("class_names", "pasted", "value_range", "show_labels")),
+        Modality.PANOPTIC: View("panoptic", draw_panoptic, ("class_names", "pasted", "value_range", "show_labels")),
+        Modality.SEMANTIC: View("semantic", draw_semantic, ("class_names", "value_range", "show_labels")),
         Modality.DEPTH: View("depth", draw_depth, ("depth_range",)),
         Modality.NORMALS: View("normals", draw_normals),
     }

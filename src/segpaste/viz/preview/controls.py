@@ -1,0 +1,168 @@
+"""Controls of the page, derived from the fields of a config: their types, limits, defaults and docstrings.
+
+A field that is added to a config has a control without a word here. Only the order of the first group, the ends of some
+sliders and the fields that are left out are chosen by hand.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from segpaste.augmentation import BatchCopyPasteConfig, PanopticTaxonomy, SizeRange
+from segpaste.augmentation.config.mask_function import MASKS_OF_BOXES
+from segpaste.viz.preview.extents import Extent, extent_of
+
+Kind = Literal["switch", "choice", "number", "range", "text"]
+Path = tuple[str, ...]
+
+LEAVES = (SizeRange, PanopticTaxonomy)
+"""Configs that are values, and no groups of fields."""
+
+FIRST = (
+    *("placement.paste_prob", "placement.k_range", "placement.grouping", "placement.layers"),
+    *("source.crops_per_target", "placement.scale_range", "placement.scale_to_fit", "placement.position"),
+    *("placement.hflip_probability", "max_hidden_frac", "harmonize.mode", "harmonize.prob", "source.kind"),
+)
+"""Keys of the first group, in its order."""
+
+MAIN = "Main options"
+TITLES = {"": "Output", "placement": "Placement", "source": "Source", "harmonize": "Colours", "panoptic": "Panoptic"}
+"""Titles of the other groups."""
+
+LEFT_OUT = {
+    "emit_instance": "every command shows and writes masks",
+    "blend_mode": "there is one",
+    "tile_size": "it changes no pixel",
+    "panoptic.taxonomy": "the dataset says it",
+}
+"""Keys without a control, and why."""
+
+NOT_SEEN = {"placement.fixed_share", "placement.fade_last", "placement.fade_curve"}
+"""Keys that act over batches or over a training, so that one image does not show them."""
+
+_OF_BANK = {"crops_per_target", "value_range", "relative_to", "without_depth"}
+_WITHOUT_BANK = {"source.kind", "placement.layers", "placement.position", "placement.class_temperature"}
+_CHOICES: Mapping[str, tuple[str, ...]] = {
+    "source.kind": ("intra_batch", "same_image"),
+    "source.mask_from": MASKS_OF_BOXES,
+}
+"""Choices other than those of the type. A function by its name is none: naming one imports it, which no page may do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """Control of one field.
+
+    Attributes:
+        key: dotted key, such as ``placement.layers``.
+        kind: what it looks like; a ``range`` has two values, a ``text`` is YAML.
+        group: title of its group.
+        help: what the field does, from the docstring of its config.
+        choices: values of a ``choice``.
+        optional: the value may be None.
+        whole: numbers are integers.
+        extent: ends of the sliders.
+        parts: keys of the two values of a ``range`` that is a table.
+        seen: False if one image does not show it.
+    """
+
+    key: str
+    kind: Kind
+    group: str
+    help: str
+    choices: tuple[Any, ...] = ()
+    optional: bool = False
+    whole: bool = False
+    extent: Extent = field(default_factory=Extent)
+    parts: tuple[str, ...] = ()
+    seen: bool = True
+
+
+@cache
+def controls_of(*, has_bank: bool, is_panoptic: bool) -> tuple[Control, ...]:
+    """Return the controls of a paste, group by group, for a dataset with things and stuff or a bank, or without."""
+    found: dict[str, Control] = {}
+    for path, model, info in fields_of(BatchCopyPasteConfig):
+        key = ".".join(path)
+        of_bank = path[0] == "source" and path[-1] in _OF_BANK
+        if key in LEFT_OUT or (of_bank and not has_bank) or (key in _WITHOUT_BANK and has_bank):
+            continue
+        if path[0] == "panoptic" and not is_panoptic:
+            continue
+        found[key] = _control(path, info, documented(model).get(path[-1], ""))
+    first = (found[key] for key in FIRST if key in found)
+    others = (control for title in TITLES.values() for control in found.values() if control.group == title)
+    return (*first, *others)
+
+
+def fields_of(model: type[BaseModel], path: Path = ()) -> Iterator[tuple[Path, type[BaseModel], FieldInfo]]:
+    """Yield every field of a config and of its groups: its path, the config that has it, and the field."""
+    for name, info in model.model_fields.items():
+        kinds = [kind for kind in _kinds(info.annotation) if inspect.isclass(kind) and issubclass(kind, BaseModel)]
+        if kinds and kinds[0] not in LEAVES:
+            yield from fields_of(kinds[0], (*path, name))
+        else:
+            yield (*path, name), model, info
+
+
+def documented(model: type[BaseModel]) -> dict[str, str]:
+    """Return what the docstring of a config says of each of its fields, in one line each."""
+    text = inspect.getdoc(model) or ""
+    _, _, listed = text.partition("Attributes:\n")
+    entries = re.findall(r"^    (\w+): (.+(?:\n        .+)*)", listed, re.MULTILINE)
+    return {name: re.sub(r"\s+", " ", what).strip().rstrip(".") for name, what in entries}
+
+
+def key_named(message: str, place: Sequence[str] = ()) -> str:
+    """Return the key that an error of a config is about, or an empty text.
+
+    Args:
+        message: the error; where it is about several fields, it begins with their names.
+        place: path of the field, or of the group that was checked.
+    """
+    keys = [".".join(path) for path, _, _ in fields_of(BatchCopyPasteConfig)]
+    paths = [".".join(place[:num]) for num in range(len(place), 0, -1)]
+    if exact := next((path for path in paths if path in keys), ""):
+        return exact
+    head = message.partition(": expected")[0].rpartition(": ")[2]
+    words = re.findall(r"[\w.]+", head)
+    named = [key for word in words for key in keys if key == word or key == ".".join((*place, word))]
+    return named[0] if named else ""
+
+
+def _control(path: Path, info: FieldInfo, what: str) -> Control:
+    """Derive the control of one field from its type, its limits and its default."""
+    key = ".".join(path)
+    kinds = _kinds(info.annotation)
+    optional = type(None) in kinds
+    kind = next(kind for kind in kinds if kind is not type(None))
+    group = MAIN if key in FIRST else TITLES[path[0] if len(path) > 1 else ""]
+    base = Control(key, "text", group, what, optional=optional, seen=key not in NOT_SEEN)
+    none = (None,) if optional else ()
+    if kind is bool:
+        return replace(base, kind="choice", choices=(None, True, False)) if optional else replace(base, kind="switch")
+    if get_origin(kind) is Literal or key in _CHOICES:
+        return replace(base, kind="choice", choices=(*none, *_CHOICES.get(key, get_args(kind))))
+    if kind in (int, float):
+        return replace(base, kind="number", whole=kind is int, extent=extent_of(key, info.metadata, info.default))
+    if get_origin(kind) is tuple:
+        (number, _) = get_args(kind)
+        return replace(base, kind="range", whole=number is int, extent=extent_of(key, (), info.default))
+    if inspect.isclass(kind) and issubclass(kind, BaseModel):
+        low = next(iter(kind.model_fields.values()))
+        return replace(base, kind="range", parts=tuple(kind.model_fields), extent=extent_of(key, low.metadata, None))
+    return base
+
+
+def _kinds(annotation: Any) -> tuple[Any, ...]:
+    """Return the members of a union, or the one type itself."""
+    return get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)

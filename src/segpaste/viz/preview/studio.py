@@ -1,0 +1,130 @@
+"""What the page asks of a dataset: a configuration made of its controls, and the paste into one of its images."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from torch import Tensor
+
+from segpaste.augmentation import BatchCopyPasteConfig
+from segpaste.types import DenseSample
+from segpaste.viz.report_html import PastedObject
+
+LARGEST_SEED = (1 << 53) - 1
+"""Largest seed of the page: a number that JavaScript holds exactly."""
+
+
+class Problem(NamedTuple):
+    """One thing that is wrong with what the page asked for.
+
+    Attributes:
+        key: of the control beside which it is shown; empty where it belongs to none.
+        text: one line.
+    """
+
+    key: str
+    text: str
+
+
+class RefusedError(ValueError):
+    """What the page asks for cannot be drawn.
+
+    Attributes:
+        problems: all that is wrong.
+    """
+
+    def __init__(self, *problems: Problem) -> None:
+        super().__init__("; ".join(problem.text for problem in problems))
+        self.problems = problems
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """What is drawn.
+
+    Attributes:
+        image: index of the image in the dataset.
+        seed: of the draws.
+        preset: name of the preset under the values; empty for none.
+        values: values that differ from it, by dotted key; those of text controls are YAML.
+    """
+
+    image: int = 0
+    seed: int = 0
+    preset: str = ""
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pasted:
+    """One image and what was pasted into it.
+
+    Attributes:
+        name: of the image.
+        before, after: the image, of one size.
+        pasted: which instances of ``after`` were pasted, [N] bool.
+        class_names: of the dataset.
+        objects: the pasted objects.
+        counts_before, counts_after: instances of each class; with ClassMix of images without any, pixels.
+        num_tried: pastes that were drawn.
+        dropped: number of pastes that are not in the image, by reason.
+        advice: setting that helps, by reason.
+        pasted_frac: part of its pixels that were pasted.
+        note: what else there is to say, or an empty text.
+    """
+
+    name: str
+    before: DenseSample
+    after: DenseSample
+    pasted: Tensor
+    class_names: Sequence[str]
+    objects: Sequence[PastedObject]
+    counts_before: Mapping[str, int]
+    counts_after: Mapping[str, int]
+    num_tried: int
+    dropped: Mapping[str, int]
+    advice: Mapping[str, str]
+    pasted_frac: float
+    note: str = ""
+
+
+class Studio(Protocol):
+    """A dataset on the page.
+
+    Attributes:
+        name: of the dataset.
+        num_images: images to choose from.
+        presets: summary of each preset, by name.
+        start: what is drawn first.
+        has_bank: objects come from a bank.
+        is_panoptic: the dataset has things and stuff.
+    """
+
+    name: str
+    num_images: int
+    presets: Mapping[str, str]
+    start: Draw
+    has_bank: bool
+    is_panoptic: bool
+
+    def config(self, preset: str, values: Mapping[str, Any]) -> BatchCopyPasteConfig:
+        """Return the configuration of a preset, or the defaults where it is empty, with values over it.
+
+        Raises:
+            RefusedError: a value, or what they are together, is refused.
+        """
+        ...
+
+    def paste(self, draw: Draw, config: BatchCopyPasteConfig) -> Pasted:
+        """Paste into an image.
+
+        Raises:
+            RefusedError: the image cannot be read, or the dataset lacks what the configuration asks for.
+        """
+        ...
+
+    def command(self, draw: Draw) -> list[str]:
+        """Return the words of a command that does the same, without the values that differ from the preset."""
+        ...
