@@ -155,6 +155,12 @@ def random_u32(seeds: Tensor, name: str, *indices: Tensor) -> Tensor:
     return _shift_right(random_bits(seeds, name, *indices), 32)
 
 
+def random_u32_together(*draws: tuple[Tensor, str]) -> tuple[Tensor, ...]:
+    """Return `random_u32` of each pair of seeds, [N] int64, and name, in as few operations as for one of them."""
+    states = torch.cat([seeds ^ name_key(name) for seeds, name in draws])
+    return torch.split(_shift_right(_mix64(states), 32), [len(seeds) for seeds, _ in draws])
+
+
 def random_integers(seeds: Tensor, name: str, low: Tensor | int, high: Tensor | int, *indices: Tensor) -> Tensor:
     """Return integers uniform over ``low`` .. ``high`` inclusive (to within 1 in 2**32; the span is below 2**31).
 

@@ -96,6 +96,8 @@ class TestDraws:
         seeds, tensors = torch.tensor([seed]), [torch.tensor(i) for i in indices]
         assert int(seeding.random_bits(seeds, name, *tensors)) % 2**64 == brute_force_draws.bits(seed, name, *indices)
         assert int(seeding.random_u32(seeds, name, *tensors)) == brute_force_draws.u32(seed, name, *indices)
+        both = seeding.random_u32_together((seeds, name), (seeds, "share"))
+        assert [int(found) for found in both] == [brute_force_draws.u32(seed, key) for key in (name, "share")]
         high = low + span - 1
         expected = brute_force_draws.integer(seed, name, low, high, *indices)
         for bounds in ((low, high), (torch.tensor(low), torch.tensor(high))):

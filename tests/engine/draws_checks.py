@@ -84,6 +84,14 @@ class TestDraw:
             case, _ = draw_case(name, 3, **sizes)
             assert_equal(triton.draw(*case), reference.draw(*case))
 
+    @pytest.mark.parametrize("name", ["image", "own rows", "candidates"])
+    def test_no_layers(self, name: str) -> None:
+        """No program has a layer, and the counts are set all the same."""
+        case, _ = draw_case(name, 1, num_layers=0)
+        found = triton.draw(*case)
+        assert_equal(found, reference.draw(*case))
+        assert found[1].no_source.all()
+
     @pytest.mark.parametrize("name", ["image", "one each", "own rows"])
     def test_nothing_to_paste(self, name: str) -> None:
         (targets, sources, *others), _ = draw_case(name, 0)
@@ -163,3 +171,9 @@ class TestClasses:
         for num_free in (found.num_free, found.num_free * 0 + 1):
             arguments = batch, found._replace(num_free=num_free), rows, tables
             assert_equal(triton.draw_classes(*arguments), reference.draw_classes(*arguments))
+
+    def test_no_layers(self) -> None:
+        batch = small_batch()
+        found, rows = reference.survey(batch, module()._tables, 255), batch.labels.new_empty(batch.batch_size, 0)
+        arguments = batch, found, LayerRows(rows, rows > 0), draw_tables({})
+        assert_equal(triton.draw_classes(*arguments), reference.draw_classes(*arguments))

@@ -9,13 +9,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from segpaste.augmentation.config.placement import PlacementConfig
 from segpaste.augmentation.config.strict import as_fraction
 from segpaste.augmentation.rules import class_weights, draw_rules
 from segpaste.augmentation.rules.tables import TableModule
 from segpaste.engine import DrawTables
-from segpaste.seeding import random_u32
+from segpaste.seeding import random_u32_together
 
 _ONE = 1 << 32
 
@@ -81,11 +82,10 @@ class Schedule(TableModule):
         tables = self.tables_on(seeds.device)
         if not self._fixed_share or not len(seeds):
             return tables
-        draws, limits = random_u32(seeds, "paste"), tables.limits
-        wanted = limits[:1] * len(seeds) + random_u32(seeds[:1], "share")  # a fraction of an image is drawn
-        num = (wanted >> 32).clamp(max=len(seeds))
-        largest = draws.sort().values.gather(0, (num - 1).clamp(min=0))
-        return tables._replace(limits=torch.cat([(largest + 1) * (num > 0), limits[1:]]))
+        draws, share = random_u32_together((seeds, "paste"), (seeds[:1], "share"))
+        num = (tables.limits[:1] * len(seeds) + share) >> 32  # at most all; a fraction of an image is drawn
+        largest = F.pad(draws.sort().values, (1, 0), value=-1).gather(0, num)  # of the smallest ``num``
+        return tables._replace(limits=torch.cat([largest + 1, tables.limits[1:]]))
 
     def set(
         self,

@@ -7,6 +7,7 @@ tensors, because their schemas cannot express records.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -36,6 +37,7 @@ from segpaste.types import FIELDS, PaddedBatchedDenseSample
 
 Tensors = list[Tensor]
 Optionals = list[Tensor | None]
+Findings = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
 
 __all__ = ["choose_rows", "compose", "draw", "draw_classes", "stage_crops", "survey"]
 
@@ -84,8 +86,8 @@ def compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: b
     if in_place:
         written = written_fields(target)
         others = [None if name in written else getattr(target, name) for name in _NAMES]
-        seen = _empty_findings(target, drawn, with_layer)
-        _compose_in_place([*written.values(), *seen], ",".join(written), others, own, metric, drawn, tables, rules)
+        names = ",".join(written)
+        seen = _compose_in_place([*written.values()], names, others, own, metric, drawn, tables, rules, with_layer)
         return Outcome(target, *seen)
     found = _compose(_fields(target), own, metric, drawn, tables, rules, with_layer)
     fields = [*present_planes(target), *ROWS]
@@ -104,9 +106,26 @@ def _batch(tensors: Sequence[Tensor | None], metric_depth: bool = False) -> Padd
     )
 
 
-def _own(tensors: Sequence[Tensor]) -> Tensors:
-    """Return row-major copies: an operator must not return a tensor that it was given."""
-    return [tensor.clone(memory_format=torch.contiguous_format) for tensor in tensors]
+def _own(found: Sequence[Tensor], *given: Sequence[Tensor | None]) -> Tensors:
+    """Return the tensors that an operator found, as copies where it must not return them.
+
+    Its results must be row-major, and share no memory with what it was given or with one another. Backends with kernels
+    allocate what they return, so only results of the reference are copied.
+    """
+    memory = {_memory(tensor) for tensors in given for tensor in tensors if tensor is not None}
+    results = []
+    for tensor in found:
+        if not tensor.is_contiguous() or _memory(tensor) in memory:
+            tensor = tensor.clone(memory_format=torch.contiguous_format)
+        memory.add(_memory(tensor))
+        results.append(tensor)
+    return results
+
+
+def _memory(tensor: Tensor) -> int:
+    """Return a number that tensors have in common if they are views of the same memory."""
+    number: int = tensor.untyped_storage()._cdata
+    return number
 
 
 def _integers(like: Tensor, *shape: int) -> Tensor:
@@ -121,7 +140,7 @@ def _flags(like: Tensor, *shape: int) -> Tensor:
 def _survey(batch: Optionals, classes: Optionals, ignore_index: int | None, whole_only: bool) -> Tensors:
     given = _batch(batch)
     found = eager_engine(given.device).survey(given, Classes(*classes), ignore_index, whole_only=whole_only)
-    return _own([table for table in found if table is not None])
+    return _own([table for table in found if table is not None], batch, classes)
 
 
 @_survey.register_fake
@@ -137,7 +156,7 @@ def _(batch: Optionals, classes: Optionals, ignore_index: int | None, whole_only
 
 @torch.library.custom_op("segpaste::choose_rows", mutates_args=())
 def _choose_rows(candidates: Tensor, seeds: Tensor, num_layers: int) -> Tensors:
-    return _own(eager_engine(seeds.device).choose_rows(candidates, seeds, num_layers))
+    return _own(eager_engine(seeds.device).choose_rows(candidates, seeds, num_layers), [candidates, seeds])
 
 
 @_choose_rows.register_fake
@@ -154,7 +173,8 @@ def _draw(
     given = Targets(*targets), Sources(*sources), DrawTables(*tables), DrawRules(*rules)  # type: ignore[arg-type]
     placement, counts = eager_engine(given[0].seeds.device).draw(*given, pick)
     names = _MAPS[2:] if how == _GIVEN else _MAPS
-    return _own([*(getattr(placement, n) for n in names), *(getattr(counts, n) for n in _COUNTS)])
+    drawn = [*(getattr(placement, n) for n in names), *(getattr(counts, n) for n in _COUNTS)]
+    return _own(drawn, targets, sources, tables, rows)
 
 
 @_draw.register_fake
@@ -179,7 +199,8 @@ def _draw_classes(batch: Optionals, found: Optionals, rows: Tensors, tables: Ten
     engine = eager_engine(given.device)
     placement, counts, mixture = engine.draw_classes(given, known, LayerRows(*rows), DrawTables(*tables))
     maps = [getattr(placement, name) for name in _MAPS[2:]]
-    return _own([*maps, *(getattr(counts, name) for name in _COUNTS), mixture.classes])
+    drawn = [*maps, *(getattr(counts, name) for name in _COUNTS), mixture.classes]
+    return _own(drawn, batch, found, rows, tables)
 
 
 @_draw_classes.register_fake
@@ -215,11 +236,13 @@ def _compose(
     engine = eager_engine(scene.target.device)
     batch, *rest = engine.compose(scene, Placement(*drawn), with_layer=with_layer, in_place=False)
     rows = [getattr(batch, name) for name in ROWS]
-    return [*present_planes(batch).values(), *_own(rows), *_own(_cut(rest, with_layer))]
+    return [*present_planes(batch).values(), *_own([*rows, *_cut(rest, with_layer)], target, own, drawn, tables)]
 
 
 def _cut(rest: Tensors, with_layer: bool) -> Tensors:
-    return rest if with_layer else [*rest[:-1], rest[-1][:0]]
+    """Return the tensors of an `Outcome`, without rows in ``visible_layer`` unless it is requested."""
+    *others, layer = rest
+    return rest if with_layer else [*others, layer.new_empty(0, *layer.shape[1:])]
 
 
 @_compose.register_fake
@@ -255,18 +278,32 @@ def _compose_in_place(
     drawn: Tensors,
     tables: Optionals,
     rules: list[int],
-) -> None:
-    """Write the tensors ``written``: the fields ``names`` of the target, then the other tensors of an `Outcome`.
+    with_layer: bool,
+) -> Findings:
+    """Write the tensors ``written``, the fields ``names`` of the target, and return the rest of an `Outcome`.
 
-    Torch accepts no None in a list that is mutated, and no return value from an operator that mutates one.
+    Torch accepts no None in a list that is mutated, and no list as the return value of an operator that mutates one.
     """
-    num_fields = len(names.split(","))
-    mine = dict(zip(names.split(","), written[:num_fields], strict=True))
+    mine = dict(zip(names.split(","), written, strict=True))
     target = _batch([mine.get(name, other) for name, other in zip(_NAMES, others, strict=True)], metric[0])
     scene = _scene(target, own, metric[1], tables, rules)
-    seen = written[num_fields:]
-    with_layer = len(seen[-1]) > 0
     engine = eager_engine(target.device)
-    _, *found = engine.compose(scene, Placement(*drawn), with_layer=with_layer, in_place=True)
-    for room, values in zip(seen, _cut(found, with_layer), strict=True):
-        room.copy_(values)
+    _, *rest = engine.compose(scene, Placement(*drawn), with_layer=with_layer, in_place=True)
+    return cast(Findings, tuple(_own(_cut(rest, with_layer), written, others, own, drawn, tables)))
+
+
+@_compose_in_place.register_fake
+def _(
+    written: Tensors,
+    names: str,
+    others: Optionals,
+    own: Optionals,
+    metric: list[bool],
+    drawn: Tensors,
+    tables: Optionals,
+    rules: list[int],
+    with_layer: bool,
+) -> Findings:
+    mine = dict(zip(names.split(","), written, strict=True))
+    target = _batch([mine.get(name, other) for name, other in zip(_NAMES, others, strict=True)])
+    return cast(Findings, tuple(_empty_findings(target, drawn, with_layer)))

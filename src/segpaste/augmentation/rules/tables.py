@@ -35,7 +35,12 @@ class DeviceCopies:
     """Copies of tables on other devices, made at the first use there and kept.
 
     A copy whose table was written or replaced since is refreshed in its own memory, so that a captured CUDA graph reads
-    the new values. Copies are not pickled, and a copy of the module makes its own.
+    the new values. Compiled code reads copies that were made when it was traced, and copies nothing itself: there only
+    `refresh` brings them up to date.
+
+    The first values are there when `of` returns, for every stream. Later ones are written on the current stream, as
+    every operation is: a step on another stream has to wait for it. Copies are not pickled, and a copy of the module
+    makes its own.
     """
 
     def __init__(self) -> None:
@@ -50,19 +55,24 @@ class DeviceCopies:
         """
         if all(table.device == device for table in tables):
             return tables
-        if torch.compiler.is_compiling():
+        if torch.compiler.is_exporting():  # a program of its own, traced on tensors without values
             return [table.to(device) for table in tables]
-        held = self._held.get(device)
-        if held is None:
-            held = self._held[device] = [_Copy(table, device) for table in tables]
-        for copy, table in zip(held, tables, strict=True):
+        self.hold_copies(device, *tables)
+        return [copy.values for copy in self._held[device]]
+
+    @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # runs when code is traced, not in it
+    def hold_copies(self, device: torch.device, *tables: Tensor) -> bool:
+        """Make the copies of the tables on a device, or bring them up to date; True, for compiled code."""
+        if device not in self._held:
+            self._held[device] = [_Copy(table, device) for table in tables]
+        for copy, table in zip(self._held[device], tables, strict=True):
             copy.follow(table)
-        return [copy.values for copy in held]
+        return True
 
     def refresh(self, tables: Sequence[Tensor]) -> None:
         """Bring all copies up to date at once, for graphs that are replayed without another call of `of`."""
         for device in self._held:
-            self.of(tables, device)
+            self.hold_copies(device, *tables)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return DeviceCopies, ()
@@ -78,9 +88,12 @@ class _Copy:
         self.version = -1
 
     def follow(self, table: Tensor) -> None:
-        """Copy the table, unless it is unchanged; tensors of inference mode do not tell, and are always copied."""
+        """Copy the table, unless it is unchanged; tensors of inference mode do not tell, and are always copied.
+
+        The host waits for the first copy only.
+        """
         version = -1 if table.is_inference() else table._version
         if table is self.table and version == self.version >= 0:
             return
-        self.values.copy_(table, non_blocking=True)
+        self.values.copy_(table, non_blocking=self.table is not None)
         self.table, self.version = table, version

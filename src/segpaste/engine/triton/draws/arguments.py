@@ -10,6 +10,7 @@ from torch import Tensor
 
 from segpaste.engine.records import DrawRules, PlacementCounts
 from segpaste.engine.triton.launching import plain
+from segpaste.seeding import random_u32
 
 REGISTERS = 128
 """Largest number of registers of a thread. Without a limit the assembler aims at fewer, and spills some."""
@@ -142,9 +143,15 @@ def rule_arguments(rules: DrawRules) -> RuleArguments:
     return RuleArguments(**{**values, **{name: tl.constexpr(bool(values[name])) for name in FLAGS}})
 
 
-def empty_counts(b: int, device: torch.device) -> PlacementCounts:
-    """Allocate the counts of ``b`` targets."""
-    return PlacementCounts(*(torch.empty(b, dtype=torch.int64, device=device) for _ in CountArguments._fields))
+def empty_counts(seeds: Tensor, limits: Tensor, num_layers: int) -> PlacementCounts:
+    """Allocate the counts of the targets of ``seeds``, for the kernels, which have a program for each layer.
+
+    Without layers no program runs, and the counts are filled in here: a paste that is drawn has no source.
+    """
+    if num_layers:
+        return PlacementCounts(*(torch.empty_like(seeds) for _ in CountArguments._fields))
+    tries = (random_u32(seeds, "paste") < limits[0]).to(torch.int64)
+    return PlacementCounts(tries, tries.clone(), *(torch.zeros_like(tries) for _ in CountArguments._fields[2:]))
 
 
 def count_arguments(counts: PlacementCounts) -> CountArguments:

@@ -65,7 +65,8 @@ def draw_classes(
     hflip, carried, classes = (torch.empty(shape, dtype=torch.bool, device=device) for shape in flags)
     orders = [torch.empty(b, num_layers, n, dtype=torch.int64, device=device) for n in (num_classes, k)]
     is_done = torch.empty(b, num_layers, dtype=torch.int32, device=device)
-    counts = empty_counts(b, device)
+    seeds, limits = not_none(batch.sample_seeds), plain(tables.limits.to(device))
+    counts = empty_counts(seeds, limits, num_layers)
     mixed = MixedArguments._make(
         [scale_num, scale_den, translate, plain(hflip), plain(carried), plain(classes), *orders, is_done]
     )
@@ -77,8 +78,8 @@ def draw_classes(
         count_arguments(counts),
         source_idx,
         layer_valid,
-        *(plain(t) for t in (not_none(batch.sample_seeds), present, found.eligible, batch.labels)),
-        plain(tables.limits.to(device)),
+        *(plain(t) for t in (seeds, present, found.eligible, batch.labels)),
+        limits,
         *(num_layers, k, num_classes),
         LAYERS=power_of_two(num_layers),
         BLOCK=min(power_of_two(max(num_classes, k)), BLOCK),

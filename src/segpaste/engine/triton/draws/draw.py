@@ -81,8 +81,9 @@ def draw(targets: Targets, sources: Sources, tables: DrawTables, rules: DrawRule
     how = _rows.GIVEN.value if isinstance(pick, LayerRows) else PICKS[pick]
     pairs = [_integers(b, num_layers, 2, device=device) for _ in range(3)]
     hflip, carried = _flags(b, num_layers, device=device), _flags(b, num_layers, k_s, device=device)
-    counts, written = empty_counts(b, device), LayerRows(*(plain(t) for t in rows))
     tables = DrawTables(*(plain(t.to(device)) for t in tables))
+    counts = empty_counts(targets.seeds, tables.limits, num_layers)
+    written = LayerRows(*(plain(t) for t in rows))
     targets, sources = plain_arguments(targets), plain_arguments(sources)
     alone = [_integers(b, num_layers, device=device) if rules.one_each else None for _ in range(2)]
     priorities = PriorityArguments(_integers(b, num_layers, k_s, device=device), *alone)
