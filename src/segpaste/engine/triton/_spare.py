@@ -20,12 +20,6 @@ _OWN_BITS = tl.constexpr(8 - spare.SPARE_BITS)
 _SIGN = tl.constexpr(-(1 << 31))
 
 
-@triton.constexpr_function
-def num_digits(dtype):
-    """Return the number of digits of a colour."""
-    return (dtype.primitive_bitwidth + _BITS - 1) // _BITS
-
-
 @triton.jit
 def holds(byte):
     """Return whether bytes of a mask are an instance's, whatever their spare bits keep."""
@@ -46,6 +40,47 @@ def put(at, size, value, wanted, num):
         tl.store(at, (byte | ((value & _DIGIT) << _OWN_BITS)).to(tl.uint8), mask=wanted)
         value = value >> _BITS
         at += size
+
+
+@triton.jit
+def put_three(at, size, one, two, three, wanted, wanted_too, num):
+    """Keep three integers at once, of which only the first is ``wanted``, in slots that follow each other.
+
+    Bytes of all three are read before any is written, so that one read need not wait for the write before it.
+
+    Arguments of its own:
+        wanted_too: pixels that have the second and the third integer, two blocks.
+    """
+    step = num * tl.cast(size, tl.int64)
+    for _ in range(num):
+        byte = tl.load(at, mask=wanted, other=0).to(tl.int32) & _OWN
+        byte_2 = tl.load(at + step, mask=wanted_too[0], other=0).to(tl.int32) & _OWN
+        byte_3 = tl.load(at + 2 * step, mask=wanted_too[1], other=0).to(tl.int32) & _OWN
+        tl.store(at, (byte | ((one & _DIGIT) << _OWN_BITS)).to(tl.uint8), mask=wanted)
+        tl.store(at + step, (byte_2 | ((two & _DIGIT) << _OWN_BITS)).to(tl.uint8), mask=wanted_too[0])
+        tl.store(at + 2 * step, (byte_3 | ((three & _DIGIT) << _OWN_BITS)).to(tl.uint8), mask=wanted_too[1])
+        one, two, three = one >> _BITS, two >> _BITS, three >> _BITS
+        at += size
+
+
+@triton.jit
+def take_three(at, size, wanted, wanted_too, num):
+    """Return three integers that `put_three` kept, int32, and set their bits to zero."""
+    step = num * tl.cast(size, tl.int64)
+    one = tl.zeros(wanted.shape, tl.int32)
+    two, three = one, one
+    for i in range(num):
+        byte = tl.load(at, mask=wanted, other=0).to(tl.int32)
+        byte_2 = tl.load(at + step, mask=wanted_too[0], other=0).to(tl.int32)
+        byte_3 = tl.load(at + 2 * step, mask=wanted_too[1], other=0).to(tl.int32)
+        tl.store(at, (byte & _OWN).to(tl.uint8), mask=wanted)
+        tl.store(at + step, (byte_2 & _OWN).to(tl.uint8), mask=wanted_too[0])
+        tl.store(at + 2 * step, (byte_3 & _OWN).to(tl.uint8), mask=wanted_too[1])
+        one |= (byte >> _OWN_BITS) << (i * _BITS)
+        two |= (byte_2 >> _OWN_BITS) << (i * _BITS)
+        three |= (byte_3 >> _OWN_BITS) << (i * _BITS)
+        at += size
+    return one, two, three
 
 
 @triton.jit

@@ -58,6 +58,8 @@ class HeldArguments(NamedTuple):
     normals: int
     depth: int
     semantic: int
+    colour_digits: int
+    word_digits: int
 
 
 def num_digits(*num_bits: int) -> int:
@@ -97,7 +99,9 @@ def held_arguments(target: PaddedBatchedDenseSample, num_slots: int) -> tuple[He
     if target.semantic_maps is not None and target.panoptic_maps is None:
         num_bits["semantic_maps"] = [WORD] * 2
     places = places_of(num_bits, num_slots)
-    return HeldArguments(*(places.get(name, 0) for name in HELD)), [name for name in num_bits if name not in places]
+    return HeldArguments(
+        *(places.get(name, 0) for name in HELD), num_digits(num_bits["images"][0]), num_digits(WORD)
+    ), [name for name in num_bits if name not in places]
 
 
 def places_of(num_bits: Mapping[str, Sequence[int]], num_slots: int) -> dict[str, int]:

@@ -58,12 +58,10 @@ def paste_colours(out, target, source, plan, held, b, at, row, rows, cols, shown
         dtype: tl.constexpr = target.images.dtype.element_ty
         first, second, third = _finished(first, dtype), _finished(second, dtype), _finished(third, dtype)
         if out.images is None:
-            num: tl.constexpr = _spare.num_digits(dtype)
-            to = _spare.slot_at(target, b, held.images + c * num, pixel_offsets(rows, cols, target.width))
-            step = num * tl.cast(target.size, tl.int64)
-            _spare.put(to, target.size, _spare.as_bits(first), shown, num)
-            _spare.put(to + step, target.size, _spare.as_bits(second), shown & (more > 0), num)
-            _spare.put(to + 2 * step, target.size, _spare.as_bits(third), shown & (more > 1), num)
+            slot, also = held.images + c * held.colour_digits, (shown & (more > 0), shown & (more > 1))
+            to = _spare.slot_at(target, b, slot, pixel_offsets(rows, cols, target.width))
+            first, second, third = _spare.as_bits(first), _spare.as_bits(second), _spare.as_bits(third)
+            _spare.put_three(to, target.size, first, second, third, shown, also, held.colour_digits)
         else:
             to = colours_at(out, b, rows, cols) + tl.cast(c, tl.int64) * out.channel_stride
             tl.store(to, first, mask=shown)

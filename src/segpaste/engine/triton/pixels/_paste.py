@@ -97,7 +97,7 @@ def _paste_labels(out, target, source, plan, slots, held, b, at, row, rows, cols
             tl.store(out.semantic + here, label, mask=shown)
         else:
             to = _spare.slot_at(target, b, held.semantic, pixel_offsets(rows, cols, target.width))
-            num: tl.constexpr = _spare.num_digits(tl.int32)
+            num = held.word_digits
             _spare.put(to, target.size, label.to(tl.int32), shown, num)
             to += num * tl.cast(target.size, tl.int64)
             _spare.put(to, target.size, (label >> 32).to(tl.int32), shown, num)
@@ -110,7 +110,7 @@ def _paste_surfaces(out, target, source, plan, held, b, at, row, rows, cols, sho
     """Write depth, which is valid where the target's is too, and normals; zeros where the source has none."""
     place = pixel_offsets(rows, cols, target.width)
     here = b * target.size + place
-    num: tl.constexpr = _spare.num_digits(tl.float32)
+    num = held.word_digits
     if target.depth is not None:
         depth, ok = tl.zeros(shown.shape, tl.float32), shown & False
         if source.depth is not None:
@@ -139,10 +139,9 @@ def _paste_surfaces(out, target, source, plan, held, b, at, row, rows, cols, sho
             tl.store(to + target.size, y, mask=shown)
             tl.store(to + target.size + target.size, z, mask=shown)
         else:
-            to, step = _spare.slot_at(target, b, held.normals, place), num * tl.cast(target.size, tl.int64)
-            _spare.put(to, target.size, _spare.as_bits(x), shown, num)
-            _spare.put(to + step, target.size, _spare.as_bits(y), shown, num)
-            _spare.put(to + 2 * step, target.size, _spare.as_bits(z), shown, num)
+            x, y, z = _spare.as_bits(x), _spare.as_bits(y), _spare.as_bits(z)
+            to = _spare.slot_at(target, b, held.normals, place)
+            _spare.put_three(to, target.size, x, y, z, shown, (shown, shown), num)
 
 
 @triton.jit

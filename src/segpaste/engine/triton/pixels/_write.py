@@ -132,7 +132,7 @@ def _write_labels(target, held, plan, slots, first, b, place, seen, whose, shown
         if held.semantic is not None:
             label = tl.load(held.semantic + here, mask=shown, other=0)
         else:
-            num: tl.constexpr = _spare.num_digits(tl.int32)
+            num = first.word_digits
             at = _spare.slot_at(target, b, first.semantic, place)
             low = _spare.take(at, target.size, shown, num)
             high = _spare.take(at + num * tl.cast(target.size, tl.int64), target.size, shown, num)
@@ -144,35 +144,45 @@ def _write_labels(target, held, plan, slots, first, b, place, seen, whose, shown
 def _write_colours(target, held, first, b, rows, cols, place, shown):
     to = colours_at(target, b, rows, cols)
     dtype: tl.constexpr = target.images.dtype.element_ty
-    num: tl.constexpr = _spare.num_digits(dtype)
-    for c in range(target.num_channels):
-        if held.images is not None:
-            source = colours_at(held, b, rows, cols) + tl.cast(c, tl.int64) * held.channel_stride
-            colour = tl.load(source, mask=shown, other=0)
-        else:
-            at = _spare.slot_at(target, b, first.images + c * num, place)
-            colour = _spare.from_bits(_spare.take(at, target.size, shown, num), dtype)
-        tl.store(to + tl.cast(c, tl.int64) * target.channel_stride, colour, mask=shown)
+    if held.images is not None:
+        source = colours_at(held, b, rows, cols)
+        for c in range(target.num_channels):
+            step = tl.cast(c, tl.int64)
+            colour = tl.load(source + step * held.channel_stride, mask=shown, other=0)
+            tl.store(to + step * target.channel_stride, colour, mask=shown)
+    else:
+        for c in range(0, target.num_channels, 3):
+            more = tl.full(shown.shape, target.num_channels - 1 - c, tl.int32)
+            also = shown & (more > 0), shown & (more > 1)
+            at = _spare.slot_at(target, b, first.images + c * first.colour_digits, place)
+            one, two, three = _spare.take_three(at, target.size, shown, also, first.colour_digits)
+            step = to + tl.cast(c, tl.int64) * target.channel_stride
+            tl.store(step, _spare.from_bits(one, dtype), mask=shown)
+            tl.store(step + target.channel_stride, _spare.from_bits(two, dtype), mask=also[0])
+            tl.store(step + 2 * target.channel_stride, _spare.from_bits(three, dtype), mask=also[1])
 
 
 @triton.jit
 def _write_surfaces(target, held, first, b, place, shown):
     here = b * target.size + place
-    num: tl.constexpr = _spare.num_digits(tl.float32)
     if target.depth is not None:
         if held.depth is not None:
             bits = tl.load(held.depth + here, mask=shown, other=0.0).to(tl.int32, bitcast=True)
         else:
-            bits = _spare.take(_spare.slot_at(target, b, first.depth, place), target.size, shown, num)
+            bits = _spare.take(_spare.slot_at(target, b, first.depth, place), target.size, shown, first.word_digits)
         depth, is_valid = _spare.unsigned(bits)
         tl.store(target.depth + here, depth, mask=shown)
         tl.store(target.depth_valid + here, is_valid.to(tl.uint8), mask=shown)
     if target.normals is not None:
-        for i in tl.static_range(3):
-            at = here + (2 * b + i) * target.size
-            if held.normals is not None:
-                value = tl.load(held.normals + at, mask=shown, other=0.0)
-            else:
-                digits = _spare.slot_at(target, b, first.normals + i * num, place)
-                value = _spare.from_bits(_spare.take(digits, target.size, shown, num), tl.float32)
-            tl.store(target.normals + at, value, mask=shown)
+        at = here + 2 * b * target.size
+        size = tl.cast(target.size, tl.int64)
+        if held.normals is not None:
+            for i in tl.static_range(3):
+                value = tl.load(held.normals + at + i * size, mask=shown, other=0.0)
+                tl.store(target.normals + at + i * size, value, mask=shown)
+        else:
+            digits = _spare.slot_at(target, b, first.normals, place)
+            x, y, z = _spare.take_three(digits, target.size, shown, (shown, shown), first.word_digits)
+            tl.store(target.normals + at, _spare.from_bits(x, tl.float32), mask=shown)
+            tl.store(target.normals + at + size, _spare.from_bits(y, tl.float32), mask=shown)
+            tl.store(target.normals + at + 2 * size, _spare.from_bits(z, tl.float32), mask=shown)

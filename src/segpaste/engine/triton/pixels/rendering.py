@@ -227,4 +227,4 @@ def _held(scene: Scene, given: _Arguments) -> tuple[PlaneArguments, HeldArgument
     return PlaneArguments(**{**held, **absent}), first
 
 
-_NOT_HELD = HeldArguments(0, 0, 0, 0)
+_NOT_HELD = HeldArguments(0, 0, 0, 0, 0, 0)
