@@ -109,7 +109,7 @@ def count(case: Case) -> tuple[Operations, Operations]:
     """Count the first forward of a module, and the one after it."""
     paste = BatchCopyPaste(case.config, inplace=case.inplace)
     found = []
-    with fake_device(), _without_a_card(), warnings.catch_warnings():
+    with fake_device(), without_a_card(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for _ in range(2):
             batch, staged = fake_batch(case), fake_crops(case)
@@ -121,7 +121,7 @@ def count(case: Case) -> tuple[Operations, Operations]:
 
 
 @contextlib.contextmanager
-def _without_a_card() -> Iterator[None]:
+def without_a_card() -> Iterator[None]:
     """Answer what only a card can, and leave out the checks of addresses, which fake tensors do not have."""
     with (
         mock.patch.object(torch.cuda, "is_current_stream_capturing", return_value=False),
@@ -131,9 +131,11 @@ def _without_a_card() -> Iterator[None]:
         yield
 
 
-def fake_batch(case: Case) -> PaddedBatchedDenseSample:
-    """Make a batch of float32 images on the fake device, with seeds."""
-    b, k, (height, width) = BATCH_SIZE, SLOTS, SIZE
+def fake_batch(
+    case: Case, sizes: tuple[int, int, tuple[int, int]] = (BATCH_SIZE, SLOTS, SIZE)
+) -> PaddedBatchedDenseSample:
+    """Make a batch of float32 images on the fake device, with seeds; ``sizes`` are B, K and (H, W)."""
+    b, k, (height, width) = sizes
 
     def empty(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
         return torch.empty(b, *shape, dtype=dtype, device="cuda")

@@ -200,6 +200,21 @@ def launches(found: Found) -> str:
     return f"{counted}\n\n{note}\n\n{table(['slots', 'planes', 'pasted', 'out of place, ×', 'in place, ×'], moved)}"
 
 
+def allocations(found: Found) -> str:
+    """Return the table of memory on a CUDA device."""
+    body: dict[tuple[str, str], list[str]] = {}
+    for row in found["rows"]:
+        extra = (row["peak_bytes"] - row["new_bytes"]) / row["batch_bytes"]
+        cells = body.setdefault((row["planes"], str(row["slots"])), [f"{row['batch_bytes'] / 2**20:,.0f}"])
+        cells.append(f"{extra:.2%}".replace("%", " %"))
+    head = ["planes", "slots", "batch, MiB", "out of place", "in place", "in place, with a report"]
+    note = (
+        f"Peak memory beyond the batch and the new tensors that are returned, over the batch, {found['batch']}, "
+        "float32; counted on fake tensors, without a card."
+    )
+    return f"## Memory on a CUDA device\n\n{note}\n\n{table(head, [[*key, *cells] for key, cells in body.items()])}"
+
+
 def _number(value: int | Mapping[str, int]) -> int:
     return value if isinstance(value, int) else sum(value.values())
 
@@ -211,6 +226,7 @@ def _largest(numbers: Sequence[int]) -> str:
 
 SECTIONS: dict[str, Callable[[Found], str]] = {
     "launches": launches,
+    "allocations": allocations,
     "bandwidth": bandwidth,
     "device_steps": device_steps,
     "profiles": profiles,

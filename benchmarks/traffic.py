@@ -10,7 +10,8 @@ enough for that, and for nothing else. In particular:
 
 Not counted are the tables of the axes, a few KiB of a layer that stay in the caches, and what finds out which layer is
 seen. A paste in place moves bytes for each pasted pixel and each pixel of a dropped mask, and for each pixel of the
-batch only two layers, flags, and depth, which is looked at for values that are no numbers.
+batch only two layers, flags, and depth, which is looked at for values that are no numbers. A value that waits in the
+masks takes a byte for every `segpaste.engine.triton.spare.SPARE_BITS` of its bits, which is read and written twice.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, NamedTuple
 
+from segpaste.engine.triton import spare
 from segpaste.engine.triton.pixels import rendering
 
 _LABEL, _DEPTH, _NORMAL, _VALID, _LAYER, _BOX = 8, 4, 12, 1, 2, 32
@@ -53,6 +55,7 @@ class Shape:
         depth: the batch has depth, and its sources too.
         normals: the batch has normals, and its sources too.
         num_classes: classes that may become ignore; 0 for none.
+        num_layers: L.
     """
 
     batch_size: int
@@ -66,6 +69,7 @@ class Shape:
     depth: bool = False
     normals: bool = False
     num_classes: int = 0
+    num_layers: int = 1
 
     @property
     def num_pixels(self) -> int:
@@ -121,14 +125,41 @@ def out_of_place(shape: Shape, change: Change) -> dict[str, Moved]:
     return {"fill_masks": _fill_masks(shape, change), "keep": _keep(shape, change), "paste": _paste(shape, change)}
 
 
-def in_place(shape: Shape, change: Change, *, own_source: bool = True) -> dict[str, Moved]:
-    """Return the bytes of each kernel of a paste in place; ``own_source`` is False where sources are other memory."""
-    paste, tiles = _paste(shape, change), _num_tiles(shape, _paste_tile(shape))
-    slots = tiles * shape.num_slots * 8 + change.mask_pixels * (_LAYER if shape.panoptic else 1) + change.mask_pixels
+def in_place(shape: Shape, change: Change, *, own_source: bool = True, reports: bool = False) -> dict[str, Moved]:
+    """Return the bytes of each kernel of a paste in place.
+
+    Args:
+        shape: of the batch.
+        change: by the paste.
+        own_source: False where sources are other memory, so that no pixel waits.
+        reports: the visibility buffer is returned, and not kept in spare bits of the masks.
+    """
+    waiting = _waiting(shape, reports)
     return {
-        "paste": Moved(paste.read + slots, paste.written + change.mask_pixels),
-        "write": _write(shape, change, own_source),
+        "paste": _paste_in_place(shape, change, waiting, own_source),
+        "write": _write(shape, change, waiting, own_source),
     }
+
+
+class Waiting(NamedTuple):
+    """Bytes of a pixel: of masks in which values wait, of other planes, and of masks that keep what is seen or 0."""
+
+    digits: int
+    plane_bytes: int
+    seen: int
+
+
+def _waiting(shape: Shape, reports: bool) -> Waiting:
+    seen = spare.num_visible_digits(shape.num_layers, shape.num_slots, has_owner=shape.panoptic)
+    seen = 0 if reports or seen > shape.num_slots else seen
+    bits = {"images": [8 * shape.pixel_bytes] * shape.num_channels}
+    bits |= {"normals": [spare.WORD] * 3} if shape.normals else {}
+    bits |= {"depth": [spare.WORD]} if shape.depth else {}
+    bits |= {"semantic": [spare.WORD] * 2} if shape.semantic and not shape.panoptic else {}
+    places = spare.places_of(bits, shape.num_slots - seen)
+    plane_bytes = sum(sum(each) // 8 for name, each in bits.items() if name not in places)
+    digits = sum(spare.num_digits(*bits[name]) for name in places)
+    return Waiting(digits, plane_bytes + _LABEL * (shape.semantic and shape.panoptic), seen)
 
 
 def total(kernels: Mapping[str, Moved]) -> int:
@@ -173,20 +204,44 @@ def _keep(shape: Shape, change: Change) -> Moved:
 
 def _paste(shape: Shape, change: Change) -> Moved:
     owner = change.pasted * (_LAYER + _LABEL) if shape.panoptic else 0
-    validity = change.pasted * (_DEPTH + _VALID) * shape.depth
-    of_source = shape.plane_bytes - _LABEL * shape.panoptic
-    read = shape.num_pixels * _LAYER + owner + validity + change.source * of_source
+    read = shape.num_pixels * _LAYER + owner + _of_source(shape, change)
     return Moved(read, change.pasted * shape.plane_bytes)
 
 
-def _write(shape: Shape, change: Change, own_source: bool) -> Moved:
+def _of_source(shape: Shape, change: Change) -> int:
+    """Bytes of the source that are pasted, and of the target's validity."""
+    of_source = shape.plane_bytes - _LABEL * shape.panoptic
+    return change.pasted * (_DEPTH + _VALID) * shape.depth + change.source * of_source
+
+
+def _seen(shape: Shape, change: Change, waiting: Waiting) -> int:
+    """Bytes that tell what is seen: at each pixel the layer, at pasted ones the owner."""
+    if waiting.seen:
+        return shape.num_pixels * waiting.seen
+    return shape.num_pixels * _LAYER + change.pasted * _LAYER * shape.panoptic
+
+
+def _paste_in_place(shape: Shape, change: Change, waiting: Waiting, own_source: bool) -> Moved:
+    tiles, ids = _num_tiles(shape, _paste_tile(shape)), change.pasted * _LABEL * shape.panoptic
+    slots = tiles * shape.num_slots * 8 + change.mask_pixels * (1 if shape.panoptic else 2)
+    digits = change.pasted * waiting.digits
+    read = _seen(shape, change, waiting) + _of_source(shape, change) + slots + (digits if own_source else ids)
+    pasted = digits + change.pasted * waiting.plane_bytes if own_source else change.pasted * shape.plane_bytes
+    return Moved(read, pasted + change.mask_pixels)
+
+
+def _write(shape: Shape, change: Change, waiting: Waiting, own_source: bool) -> Moved:
     tiles, plane = _num_tiles(shape, rendering.TILE), shape.height * shape.width
     flags = tiles * (2 * shape.num_slots + shape.num_classes)
-    waiting = change.pasted * shape.plane_bytes * own_source
     looked_at = change.dropped * plane + shape.num_pixels * _DEPTH * shape.depth + change.marked * _LABEL
+    cleared = change.pasted * (waiting.seen + waiting.digits * own_source)
+    read = _seen(shape, change, waiting) + flags + looked_at + cleared
     lost = _LABEL * (change.orphans * (shape.semantic + shape.panoptic) + change.ignored)
-    written = waiting + change.hidden + change.dropped_pixels + lost
-    return Moved(shape.num_pixels * _LAYER + flags + waiting + looked_at, written)
+    written = cleared + change.hidden + change.dropped_pixels + lost
+    if own_source:
+        read += change.pasted * (waiting.plane_bytes + _LABEL * shape.panoptic)
+        written += change.pasted * shape.plane_bytes
+    return Moved(read, written)
 
 
 def _paste_tile(shape: Shape) -> tuple[int, int]:

@@ -23,6 +23,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +85,7 @@ class Compiled:
 
 
 def every_launch() -> Iterator[tuple[Any, Any]]:
-    """Yield the launches of the tests, then all dtypes in all layouts, and crops of a bank on all dtypes."""
+    """Yield the launches of the tests, then all dtypes in all layouts, in place, and with crops of a bank."""
     yield from _FROM_TESTS()
     for modalities in (set(OPTIONAL), {Modality.INSTANCE}):
         for dtype in DTYPES:
@@ -92,6 +93,9 @@ def every_launch() -> Iterator[tuple[Any, Any]]:
                 batch = make_batch(2, size=(16, 32), max_instances=8, modalities=modalities, image_dtype=dtype)
                 yield cuda_compiles.module(2), layout(batch)
     for dtype in DTYPES:
+        for slots, modalities in product((8, 64), (set(OPTIONAL), set(OPTIONAL) - {Modality.PANOPTIC})):
+            batch = make_batch(2, size=(16, 32), max_instances=slots, modalities=modalities, image_dtype=dtype)
+            yield cuda_compiles.in_place(cuda_compiles.module(2)), batch
         for modalities in (set(OPTIONAL), {Modality.INSTANCE}):
             yield of_a_bank(), make_batch(2, max_instances=8, modalities=modalities, image_dtype=dtype)
 

@@ -24,7 +24,8 @@ from segpaste.engine import Scene
 from segpaste.engine.planes import ROWS
 from segpaste.engine.reference import _slots, geometry, stages
 from segpaste.engine.reference import pixels as plain_pixels
-from segpaste.engine.triton import looks
+from segpaste.engine.reference.plan import LayerPlan, Visible
+from segpaste.engine.triton import looks, spare
 from segpaste.engine.triton.looks import settling
 from segpaste.engine.triton.pixels import rendering
 from segpaste.types import Modality, PaddedBatchedDenseSample
@@ -113,11 +114,26 @@ def settled_by_reference(scene: Scene, placement: Placement) -> tuple[Tensor, ..
     return flattened(settled.plan, settled.visible, slots, [rows[name] for name in ROWS], settled.num_gone)
 
 
-def settled_by_kernels(scene: Scene, placement: Placement) -> tuple[Tensor, ...]:
-    """The plan, the visibility buffer, the slots and the rows: every tensor that the looks write."""
+def settled_by_kernels(scene: Scene, placement: Placement, *, hides: bool = False) -> tuple[Tensor, ...]:
+    """The plan, the visibility buffer, the slots and the rows: every tensor that the looks write.
+
+    If it ``hides``, the buffer comes out of the target's masks, which are as before then.
+    """
     rows = {name: torch.empty_like(getattr(scene.target, name)) for name in ROWS}
-    settled = looks.settle(scene, placement, rows)
-    return flattened(settled.plan, settled.visible, settled.slots, [rows[name] for name in ROWS], settled.num_gone)
+    settled = looks.settle(scene, placement, rows, hides)
+    visible = hidden_visible(scene, settled.plan, settled.visible) if hides else settled.visible
+    return flattened(settled.plan, visible, settled.slots, [rows[name] for name in ROWS], settled.num_gone)
+
+
+def hidden_visible(scene: Scene, plan: LayerPlan, visible: Visible) -> Visible:
+    """Take layer and owner out of the spare bits of the target's masks."""
+    places = spare.visible_arguments(scene, plan, visible)
+    masks = scene.target.instance_masks.view(torch.uint8)
+    digits = masks[:, places.first : places.end].int() >> 2
+    masks &= 1
+    code = sum(digits[:, i] << (i * spare.SPARE_BITS) for i in range(digits.shape[1]))
+    layer = (code & ((1 << places.shift) - 1)) - 1
+    return Visible(layer.short(), torch.where(layer >= 0, code >> places.shift, -1).short())
 
 
 def flattened(*records: Any) -> tuple[Tensor, ...]:

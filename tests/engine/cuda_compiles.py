@@ -80,6 +80,9 @@ def launches() -> Iterator[tuple[BatchCopyPaste, PaddedBatchedDenseSample]]:
     yield in_place(module(2)), full
     yield in_place(module(1, stuff_policy="ignore")), channels_last(odd)
     yield in_place(module(1, FromBatch(bare))), wide
+    roomy = {"size": (16, 32), "max_instances": 64}  # slots in whose masks everything waits
+    yield in_place(module(2)), make_batch(2, image_dtype=torch.float32, **roomy)
+    yield in_place(module(1)), channels_last(make_batch(2, modalities=no_panoptic, image_dtype=torch.bfloat16, **roomy))
 
 
 def draws() -> Iterator[tuple[PaddedBatchedDenseSample, Classes, Case]]:

@@ -26,11 +26,13 @@ from triton.runtime import interpreter
 
 from samples import OPTIONAL, assert_backends_agree, with_overlaps
 from segpaste.augmentation import BatchCopyPaste
-from segpaste.engine import use_backend
+from segpaste.engine import Scene, planes, use_backend
 from segpaste.engine.planes import PLANES
+from segpaste.engine.reference import plan as plan_records
 from segpaste.engine.reference._layer_view import Region, in_boxes
 from segpaste.engine.reference.plan import LayerPlan, SlotPlan, Visible
 from segpaste.engine.triton import pixels
+from segpaste.engine.triton.looks import settling
 from segpaste.engine.triton.pixels import rendering
 from segpaste.types import Modality, PaddedBatchedDenseSample
 
@@ -40,8 +42,11 @@ def losing_rows(**options: Any) -> BatchCopyPaste:
     return BatchCopyPaste(module(**options).config.model_copy(update={"min_residual_area_frac": 1.0}))
 
 
-def agreed_in_place(batch: PaddedBatchedDenseSample, paste: BatchCopyPaste) -> Any:
-    """The report of a paste in place, which agrees with the reference's out of place; something was pasted."""
+def agreed_in_place(batch: PaddedBatchedDenseSample, paste: BatchCopyPaste, *, reports: bool = True) -> Any:
+    """The report of a paste in place, which agrees with the reference's out of place; something was pasted.
+
+    Without a report, the visibility buffer need not be returned.
+    """
     own = batch.map_tensors(lambda t: t.detach().clone(memory_format=torch.preserve_format))
     source = paste.source
     with use_backend("reference"):
@@ -49,11 +54,13 @@ def agreed_in_place(batch: PaddedBatchedDenseSample, paste: BatchCopyPaste) -> A
     if isinstance(source, Elsewhere) and source.other.images.data_ptr() == batch.images.data_ptr():
         source = Elsewhere(own.map_tensors(lambda t: t[:1]))
     with use_backend("triton"):
-        out, report = BatchCopyPaste(paste.config, source, inplace=True)(own, return_report=True)
+        found = BatchCopyPaste(paste.config, source, inplace=True)(own, return_report=reports)
     assert int(expected[1].num_placed.sum()) > 0
+    out, report = found if reports else (found, None)
     for name in PLANES:
         assert getattr(out, name) is None or getattr(out, name).data_ptr() == getattr(own, name).data_ptr()
-    assert_backends_agree((out, report), expected)
+    assert int(out.instance_masks.view(torch.uint8).max()) == 1
+    assert_backends_agree(found if reports else (out, expected[1]), expected)
     return report
 
 
@@ -110,31 +117,105 @@ class TestEqualsOutOfPlace:
         assert not out.instance_masks[~out.instance_valid].any()
 
 
+class TestSpareBits:
+    """Where masks have enough slots, layers and values wait in their bytes, and the planes that are made are few."""
+
+    @pytest.fixture(autouse=True)
+    def made(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+        """Planes that were made, by name."""
+        names: list[str] = []
+
+        def empty_plane(name: str, like: Tensor) -> Tensor:
+            names.append(name)
+            return planes.empty_plane(name, like)
+
+        def empty_visible(scene: Scene) -> Visible:
+            names.append("visible")
+            return plan_records.empty_visible(scene)
+
+        monkeypatch.setattr(rendering, "empty_plane", empty_plane)
+        monkeypatch.setattr(settling, "empty_visible", empty_visible)
+        return names
+
+    @pytest.mark.parametrize(
+        ("modalities", "dtype", "slots", "expected"),
+        [
+            (set(OPTIONAL), torch.float32, 64, []),
+            (set(OPTIONAL), torch.float32, 40, ["depth"]),
+            (MAPLESS, torch.bfloat16, 64, []),
+            (MAPLESS, torch.bfloat16, 40, ["semantic_maps"]),
+            ({Modality.INSTANCE}, torch.uint8, 8, []),
+            ({Modality.INSTANCE}, torch.float16, 8, ["images"]),
+            ({Modality.INSTANCE}, torch.float32, 19, []),
+        ],
+        ids=lambda v: str(v) if isinstance(v, (torch.dtype, int)) else "",
+    )
+    def test_enough_slots_need_no_planes(
+        self, modalities: set[Modality], dtype: torch.dtype, slots: int, expected: list[str], made: list[str]
+    ) -> None:
+        batch = bare_batch(modalities=modalities, image_dtype=dtype, max_instances=slots, seed=3)
+        if Modality.PANOPTIC not in modalities:
+            batch = with_overlaps(batch)
+        if batch.semantic_maps is not None:
+            wide = torch.where(batch.semantic_maps == 255, 255, batch.semantic_maps - (1 << 40))
+            batch = replace(batch, semantic_maps=wide) if Modality.PANOPTIC not in modalities else batch
+        made.clear()
+        agreed_in_place(batch, losing_rows(scale_range=(0.8, 1.3)), reports=False)
+        assert made == expected
+
+    @pytest.mark.usefixtures("small_tiles")
+    def test_borders_of_tiles(self, made: list[str]) -> None:
+        batch = bare_batch(image_dtype=torch.float16, max_instances=48, padding=(2, 1))
+        batch = replace(batch, images=batch.images.contiguous(memory_format=torch.channels_last))
+        agreed_in_place(batch, losing_rows(scale_range=(0.8, 1.3)), reports=False)
+        assert not made
+
+    def test_looks_after_guards_and_removals(self, made: list[str]) -> None:
+        """Later looks write over what the earlier ones kept."""
+        options = {"contact_priority": {1: 2, 2: -3, 12: 1}, "tau_stuff_px": 40}
+        paste = module(layers=3, scale_range=(0.8, 1.5), panoptic=options)
+        paste = BatchCopyPaste(paste.config.model_copy(update={"max_hidden_frac": 0.3}))
+        for seed in (1, 2):
+            agreed_in_place(bare_batch(max_instances=64, seed=seed), paste, reports=False)
+        assert not made
+
+    def test_another_batch_is_pasted_at_once(self, made: list[str]) -> None:
+        batch, other = bare_batch(max_instances=8), small_batch(seed=5)
+        agreed_in_place(batch, module(Elsewhere(other)), reports=False)
+        assert not made
+
+
+def bare_batch(**options: Any) -> PaddedBatchedDenseSample:
+    """A batch without keypoints and crowd, which would need the visibility buffer as a plane."""
+    return small_batch(keypoints=False, crowd=False, **options)
+
+
 @pytest.mark.skipif(DEVICE.type != "cpu", reason="the interpreter counts")
 class TestBytes:
-    @pytest.mark.parametrize("in_place", [False, True])
+    @pytest.mark.parametrize(("in_place", "slots"), [(False, 6), (True, 6), (True, 64)])
     @pytest.mark.parametrize("modalities", [set(OPTIONAL), {Modality.INSTANCE}], ids=["all", "instances"])
     def test_kernels_write_what_the_traffic_model_says(
-        self, modalities: set[Modality], in_place: bool, monkeypatch: pytest.MonkeyPatch
+        self, modalities: set[Modality], slots: int, in_place: bool, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        batch = small_batch(modalities=modalities, max_instances=6, seed=3)
+        batch = bare_batch(modalities=modalities, max_instances=slots, seed=3, image_dtype=torch.float32)
         counted, given = counted_stores(monkeypatch), []
 
         def render(*arguments: Any) -> dict[str, Tensor]:
-            before = batch.instance_masks.clone()
             counted.clear()
             planes = rendering.render(*arguments)
-            given.extend([*arguments[1:4], before, planes["instance_masks"]])
+            given.append([*arguments[1:4], batch.instance_masks, planes["instance_masks"]])
             return planes
 
         monkeypatch.setattr(pixels, "render", render)
         paste = (losing_rows if Modality.PANOPTIC in modalities else module)(scale_range=(0.8, 1.3))
         with use_backend("triton"):
-            BatchCopyPaste(paste.config, inplace=in_place)(batch)
+            paste(batch)
+            if in_place:
+                BatchCopyPaste(paste.config, inplace=True)(batch.clone())
         height, width = batch.canvas_size
         maps = {name: getattr(batch, field) is not None for name, field in _FIELDS.items()}
-        shape = traffic.Shape(batch.batch_size, batch.max_instances, height, width, 1, **maps)
-        what = change(*given)
+        shape = traffic.Shape(batch.batch_size, slots, height, width, 4, num_layers=2, **maps)
+        what = change(*given[0])
         assert what.dropped if Modality.PANOPTIC in modalities else what.hidden
         kernels = (traffic.in_place if in_place else traffic.out_of_place)(shape, what)
         assert {name: moved.written for name, moved in kernels.items()} == counted

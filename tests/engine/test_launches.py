@@ -16,8 +16,8 @@ from segpaste.presets import list_presets
 
 pytest.importorskip("triton", reason="torch brings Triton along where it has it")
 PROGRAMS = bench.load_programs()
-device_operations, launches = (
-    importlib.import_module(f"{PROGRAMS}.{name}") for name in ("device_operations", "launches")
+allocations, device_operations, launches = (
+    importlib.import_module(f"{PROGRAMS}.{name}") for name in ("allocations", "device_operations", "launches")
 )
 
 MOST_LAUNCHES, MOST_WAITS, MOST_HOST_TENSORS = 12, 0, 0
@@ -50,6 +50,34 @@ class TestForward:
         for found in launches.count(case):
             assert found.num_launches == 3
             assert not found.waits
+
+
+class TestMemory:
+    @pytest.mark.parametrize("modalities", allocations.PLANES.values(), ids=allocations.PLANES)
+    def test_in_place_goal(self, modalities: Any) -> None:
+        case = launches.Case("documents", frozenset(modalities), inplace=True)
+        found = allocations.peak(case, (8, 64, (2048, 2048)))
+        assert found["new_bytes"] <= found["peak_bytes"] < 0.001 * found["batch_bytes"]
+
+    def test_few_slots_need_planes(self) -> None:
+        """Images of float32, next to which the rest is small."""
+        case = launches.Case("documents", frozenset(allocations.PLANES["panoptic"]), inplace=True)
+        found = allocations.peak(case, (8, 10, (512, 512)))
+        assert found["peak_bytes"] == pytest.approx(8 * 3 * 4 * 512**2, rel=0.02)
+
+    def test_out_of_place_the_outputs_count(self) -> None:
+        case = launches.Case("documents", frozenset(allocations.PLANES["image and masks"]))
+        found = allocations.peak(case, (8, 64, (512, 512)))
+        assert found["batch_bytes"] < found["new_bytes"] + 1000 < found["peak_bytes"] < 1.05 * found["batch_bytes"]
+
+    def test_freed_memory_does_not_count(self) -> None:
+        with device_operations.fake_device(), allocations.allocating() as mode:
+            given = torch.empty(1000, device="cuda")
+            for _ in range(3):
+                given = given + 1
+            view = given[:10]
+        assert mode.peak == 8000
+        assert view.numel() == 10
 
 
 class TestCases:

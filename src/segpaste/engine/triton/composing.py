@@ -9,16 +9,18 @@ from segpaste.engine.planes import ROWS, write_back
 from segpaste.engine.records import Outcome, Placement, Scene
 from segpaste.engine.triton import pixels
 from segpaste.engine.triton.looks import settle
+from segpaste.engine.triton.spare import has_room_for_visible
 from segpaste.types import PaddedBatchedDenseSample
 
 
 def compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: bool) -> Outcome:
     """See `segpaste.engine.reference.stages.compose`."""
     target = scene.target
-    rows = _room_for_rows(target, in_place)
-    settled = settle(scene, placement, rows)
+    rows, writes = _room_for_rows(target, in_place), in_place and pixels.can_write(scene)
+    hides = writes and not with_layer and has_room_for_visible(scene, *placement.carried.shape[1:])
+    settled = settle(scene, placement, rows, hides)
     plan, slots, visible = settled.plan, settled.slots, settled.visible
-    out = target.derived(**pixels.render(scene, plan, visible, slots, in_place), **rows)
+    out = target.derived(**pixels.render(scene, plan, visible, slots, writes), **rows)
     written = write_back(target, out) if in_place else out
     return Outcome(written, plan.carried, settled.num_gone, slots.paste_layer, slots.paste_slot, visible.layer)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -47,8 +48,12 @@ def _check_device(device: torch.device, is_compiled: bool) -> None:
 
 
 def _device_of(arguments: tuple[Any, ...]) -> torch.device:
-    first = arguments[0]
-    while isinstance(first, tuple):
-        first = first[0]
-    device: torch.device = first.device
-    return device
+    return next(_tensors(arguments)).device
+
+
+def _tensors(arguments: tuple[Any, ...]) -> Iterator[Tensor]:
+    for argument in arguments:
+        if isinstance(argument, tuple):
+            yield from _tensors(argument)
+        elif isinstance(argument, Tensor):
+            yield argument

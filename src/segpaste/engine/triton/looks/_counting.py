@@ -8,6 +8,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from segpaste.engine.triton._spare import holds
 from segpaste.engine.triton._tiles import in_box, nearest_source, next_of, on_canvas, pixel_offsets, touching
 from segpaste.engine.triton.looks._seeing import covers
 from segpaste.types.check import MAX_FED_BACK_ID
@@ -51,7 +52,7 @@ def count_tile(
     while k < target.num_slots:
         pixels = target.masks + (first + k) * target.size + pixel_offsets(rows, cols, target.width)
         inside = there & in_box(plan.target_box, first + k, rows, cols)
-        mask = tl.load(pixels, mask=inside, other=0) != 0
+        mask = holds(tl.load(pixels, mask=inside, other=0))
         if stage == 0:
             tl.atomic_add(words + work.before + k, tl.sum(mask.to(tl.int32)), sem="relaxed")
         _add(look + k, work.kept_size, mask & (seen < 0), rows, cols, target)

@@ -17,6 +17,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from segpaste.engine.triton import _spare
 from segpaste.engine.triton._tiles import on_canvas, pixel_offsets, tile_at
 from segpaste.engine.triton.looks._counting import count_tile
 from segpaste.engine.triton.looks._deciding import decide, finish, remove
@@ -49,7 +50,7 @@ def look(
     """Look at one tile of a row, if the row needs look ``stage``.
 
     Arguments of its own:
-        visible: `segpaste.engine.triton.looks.arguments.VisibleArguments`.
+        visible: `segpaste.engine.triton.spare.VisibleArguments`.
         stage: 0 without guards, 1 with guards, 2 after a removal.
         CLASSES, OBJECTS: whether classes or instances may be guarded.
         EXCLUSIVE: no pixel belongs to two instances.
@@ -230,7 +231,7 @@ def _look_at(
         SLOTS,
         LAYERS,
     )
-    _write(visible, b, top, left, seen, whose, target, ROWS, COLS)
+    _write(visible, b, top, left, stage, seen, whose, target, ROWS, COLS)
     count_tile(
         b,
         top,
@@ -253,13 +254,19 @@ def _look_at(
 
 
 @triton.jit
-def _write(visible, b, top, left, seen, whose, target, ROWS: tl.constexpr, COLS: tl.constexpr):
+def _write(visible, b, top, left, stage, seen, whose, target, ROWS: tl.constexpr, COLS: tl.constexpr):
     rows, cols = top + tl.arange(0, ROWS), left + tl.arange(0, COLS)
-    here = b * target.size + pixel_offsets(rows, cols, target.width)
+    place = pixel_offsets(rows, cols, target.width)
     there = on_canvas(rows, cols, target.height, target.width)
-    tl.store(visible.layer + here, seen.to(tl.int16), mask=there)
-    if visible.owner is not None:
-        tl.store(visible.owner + here, whose.to(tl.int16), mask=there)
+    if visible.layer is None:
+        if stage == 0:  # all spare bits are zero
+            there &= seen >= 0
+        _spare.put_visible(visible, target, b, place, seen, whose, there)
+    else:
+        here = b * target.size + place
+        tl.store(visible.layer + here, seen.to(tl.int16), mask=there)
+        if visible.owner is not None:
+            tl.store(visible.owner + here, whose.to(tl.int16), mask=there)
 
 
 @triton.jit

@@ -9,6 +9,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from segpaste.engine.triton._spare import holds
 from segpaste.engine.triton._surfaces import is_number, read_depth
 from segpaste.engine.triton._tiles import in_box, nearest_source, next_of, on_canvas, pixel_offsets, touches, touching
 
@@ -120,7 +121,7 @@ def _closed(b, closed, target, plan, asked, top, left, ROWS: tl.constexpr, COLS:
     while k < target.num_slots:
         mask = target.masks + (first + k) * target.size + pixel_offsets(rows, cols, target.width)
         inside = asked & in_box(plan.target_box, first + k, rows, cols)
-        found |= tl.load(mask, mask=inside, other=0) != 0
+        found |= holds(tl.load(mask, mask=inside, other=0))
         k = next_of(slots, k, target.num_slots)
     return found
 
@@ -147,7 +148,8 @@ def covers(
 ):
     """Return the asked pixels that slot ``k`` of a layer covers: those of its mask, or of the fragment of ClassMix."""
     if mix.classes is None:
-        covered = tl.load(source.masks + (row * source.num_slots + k) * source.size + nearest, mask=asked, other=0) != 0
+        mask = source.masks + (row * source.num_slots + k) * source.size
+        covered = holds(tl.load(mask + nearest, mask=asked, other=0))
     else:
         covered = asked
         if k == source.num_slots:
@@ -167,11 +169,11 @@ def covers(
                 while i < source.num_slots:
                     inside = covered & in_box(plan.paste_box, first + i, rows, cols)
                     mask = source.masks + (row * source.num_slots + i) * source.size
-                    covered &= tl.load(mask + nearest, mask=inside, other=0) == 0
+                    covered &= ~holds(tl.load(mask + nearest, mask=inside, other=0))
                     i = next_of(slots, i, source.num_slots)
         else:
             plane = source.masks + (row * source.num_slots + k) * source.size
-            covered = tl.load(plane + nearest, mask=asked, other=0) != 0
+            covered = holds(tl.load(plane + nearest, mask=asked, other=0))
     return covered
 
 

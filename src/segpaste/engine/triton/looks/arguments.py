@@ -36,13 +36,6 @@ class BatchArguments(NamedTuple):
     size: int
 
 
-class VisibleArguments(NamedTuple):
-    """`segpaste.engine.reference.plan.Visible`, written; ``owner`` is None if no plane needs it."""
-
-    layer: Tensor
-    owner: Tensor | None
-
-
 class AxisArguments(NamedTuple):
     """Table of one axis, written; ``linear_idx`` and ``linear_weight`` are None where nothing is interpolated."""
 

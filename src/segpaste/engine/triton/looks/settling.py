@@ -15,6 +15,7 @@ from segpaste.engine.triton.launching import launch, plain, power_of_two
 from segpaste.engine.triton.looks import arguments as args
 from segpaste.engine.triton.looks._look import look, look_until_settled
 from segpaste.engine.triton.looks._tables import tables
+from segpaste.engine.triton.spare import visible_arguments
 
 TILE = (8, 128)
 """Rows and columns of a tile: a row of bytes fills a cache line, and each of 512 threads has 2 pixels."""
@@ -59,15 +60,16 @@ class Settled(NamedTuple):
     num_gone: Tensor
 
 
-def settle(scene: Scene, placement: Placement, rows: dict[str, Tensor]) -> Settled:
+def settle(scene: Scene, placement: Placement, rows: dict[str, Tensor], hides: bool = False) -> Settled:
     """Paste layers, up to the pixels, in at most four launches.
 
     Args:
         scene: target, source and rules.
         placement: rows of the source, and their maps.
         rows: row-major tensors for the merged instances, written; they may be those of the target.
+        hides: keep the visibility buffer in spare bits of the target's masks; its planes have no rows then.
     """
-    settled = _empty(scene, placement, rows)
+    settled = _empty(scene, placement, rows, hides)
     plan, slots = settled.plan, settled.slots
     work = args.work_arguments(scene, placement)
     target = args.batch_arguments(scene.target)
@@ -85,7 +87,7 @@ def settle(scene: Scene, placement: Placement, rows: dict[str, Tensor]) -> Settl
         maxnreg=MAX_REGISTERS,
     )
     written = (*slots[:5], slots.ignored_class, *(rows[name] for name in ROWS), settled.num_gone)
-    seen = args.VisibleArguments(settled.visible.layer, settled.visible.owner if scene.needs_owner else None)
+    seen = visible_arguments(scene, plan, settled.visible)
     out = args.OutArguments(*map(plain, written))
     _look(scene, (seen, target, source, flat, maps, mix, labels, work, out, scene.rules))
     return settled
@@ -138,7 +140,7 @@ def _num_removals(scene: Scene, num_layers: int) -> int:
     return (num_layers + 1) // 2 if has_depth and scene.rank is not None else 1
 
 
-def _empty(scene: Scene, placement: Placement, rows: dict[str, Tensor]) -> Settled:
+def _empty(scene: Scene, placement: Placement, rows: dict[str, Tensor], hides: bool) -> Settled:
     """Allocate what the kernels write."""
     target, device = scene.target, scene.target.device
     (b, num_layers, num_slots), num_kept = placement.carried.shape, target.max_instances
@@ -172,4 +174,5 @@ def _empty(scene: Scene, placement: Placement, rows: dict[str, Tensor]) -> Settl
         paste_class=empty(b, num_layers, num_slots),
         ignored_class=empty(b, num_classes, dtype=torch.bool),
     )
-    return Settled(plan, empty_visible(scene), slots, rows, empty(b, 3))
+    none = empty(0, height, width, dtype=torch.int16)
+    return Settled(plan, Visible(none, none) if hides else empty_visible(scene), slots, rows, empty(b, 3))

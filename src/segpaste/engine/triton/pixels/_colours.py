@@ -5,6 +5,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from segpaste.engine.triton import _spare
+from segpaste.engine.triton._tiles import pixel_offsets
 from segpaste.types import sampling
 
 _BITS = tl.constexpr(2 * sampling.WEIGHT_BITS)
@@ -21,15 +23,18 @@ def colours_at(planes, b, rows, cols):
 
 
 @triton.jit
-def paste_colours(out, source, plan, b, at, row, rows, cols, shown, TAPS: tl.constexpr):
-    """Write filtered source pixels, summed down the columns first; a weight of 0 adds nothing, not even a NaN."""
+def paste_colours(out, target, source, plan, held, b, at, row, rows, cols, shown, TAPS: tl.constexpr):
+    """Write filtered source pixels, summed down the columns first; a weight of 0 adds nothing, not even a NaN.
+
+    Where ``out`` has no images, they go into spare bits of the target's masks, from slot ``held.images`` on.
+    """
     y_first, x_first = at * plan.num_taps * out.height + rows, at * plan.num_taps * out.width + cols
     on_row, on_col = rows < out.height, cols < out.width
     num_down = _num_used(plan.y_filter_weight, y_first, on_row, out.height, plan.num_taps, TAPS)
     num_across = _num_used(plan.x_filter_weight, x_first, on_col, out.width, plan.num_taps, TAPS)
     for c in range(0, out.num_channels, 3):
         more = tl.full(shown.shape, out.num_channels - 1 - c, tl.int32)  # a block, as Triton's interpreter needs it
-        none = _no_colour(out.images, shown)
+        none = _no_colour(target.images, shown)
         first, second, third = none, none, none
         for j in range(num_across):
             x = tl.load(plan.x_filter_idx + x_first + j * out.width, mask=on_col, other=0)
@@ -50,11 +55,18 @@ def paste_colours(out, source, plan, b, at, row, rows, cols, shown, TAPS: tl.con
             first += column * weight
             second += column_2 * weight
             third += column_3 * weight
-        to = colours_at(out, b, rows, cols) + tl.cast(c, tl.int64) * out.channel_stride
-        dtype: tl.constexpr = out.images.dtype.element_ty
-        tl.store(to, _finished(first, dtype), mask=shown)
-        tl.store(to + out.channel_stride, _finished(second, dtype), mask=shown & (more > 0))
-        tl.store(to + 2 * out.channel_stride, _finished(third, dtype), mask=shown & (more > 1))
+        dtype: tl.constexpr = target.images.dtype.element_ty
+        first, second, third = _finished(first, dtype), _finished(second, dtype), _finished(third, dtype)
+        if out.images is None:
+            slot, also = held.images + c * held.colour_digits, (shown & (more > 0), shown & (more > 1))
+            to = _spare.slot_at(target, b, slot, pixel_offsets(rows, cols, target.width))
+            first, second, third = _spare.as_bits(first), _spare.as_bits(second), _spare.as_bits(third)
+            _spare.put_three(to, target.size, first, second, third, shown, also, held.colour_digits)
+        else:
+            to = colours_at(out, b, rows, cols) + tl.cast(c, tl.int64) * out.channel_stride
+            tl.store(to, first, mask=shown)
+            tl.store(to + out.channel_stride, second, mask=shown & (more > 0))
+            tl.store(to + 2 * out.channel_stride, third, mask=shown & (more > 1))
 
 
 @triton.jit

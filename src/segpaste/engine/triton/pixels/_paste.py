@@ -8,6 +8,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from segpaste.engine.triton import _spare
 from segpaste.engine.triton._surfaces import is_number, read_depth, read_normals
 from segpaste.engine.triton._tiles import (
     in_box,
@@ -28,18 +29,24 @@ def paste(
     source,
     plan,
     slots,
-    layer,
-    owner,
+    visible,
+    held,
     num_listed,
     ROWS: tl.constexpr,
     COLS: tl.constexpr,
     TAPS: tl.constexpr,
     SLOTS: tl.constexpr,
     IS_EXCLUSIVE: tl.constexpr,
+    WAITS: tl.constexpr,
 ):
     """Write the pasted pixels of one tile into every plane but the masks.
 
+    Where they wait, nothing changes that a paste reads. Values wait in the planes that ``out`` has, else in spare bits
+    of the target's masks; classes wait in the panoptic map if there is one, for no paste reads it. Depth waits with its
+    validity in the sign, for no depth is negative.
+
     Arguments of its own:
+        held: `segpaste.engine.triton.spare.HeldArguments`.
         num_listed: slots of an image in ``slots.paste_layer``, at least those of the masks.
         TAPS: a power of two, at least the taps of the image filter.
         SLOTS: 0, or in place a power of two, at least the slots of the target: the masks of pastes are written into
@@ -47,67 +54,94 @@ def paste(
             row the second bit is the paste's, the first one is as it was, for other tiles may read it. A slot that
             held nothing is nobody's source, and is written as it will be.
         IS_EXCLUSIVE: True if a pixel belongs to the mask of its owner only.
+        WAITS: True if the pixels wait for `segpaste.engine.triton.pixels._write`.
     """
-    height, width = out.height, out.width
+    height, width = target.height, target.width
     b, top, left = tile_at(tl.program_id(0), height, width, ROWS, COLS)
     b, rows, cols = b.to(tl.int64), top + tl.arange(0, ROWS), left + tl.arange(0, COLS)
-    here = b * out.size + pixel_offsets(rows, cols, width)
-    seen = tl.load(layer + here, mask=on_canvas(rows, cols, height, width), other=-1).to(tl.int32)
+    place, there = pixel_offsets(rows, cols, width), on_canvas(rows, cols, height, width)
+    seen, whose = _spare.load_visible(visible, target, b, place, there)
     j = next_of(seen, -1, plan.num_layers)
     if SLOTS > 0:
         is_pasted = j < plan.num_layers
         if is_pasted:
             _paste_masks(
-                target, source, plan, slots, owner, num_listed, b, top, left, seen, ROWS, COLS, SLOTS, IS_EXCLUSIVE
+                target, source, plan, slots, num_listed, b, top, left, seen, whose, ROWS, COLS, SLOTS, IS_EXCLUSIVE
             )
+            if WAITS:
+                tl.debug_barrier()  # the same bytes take digits
     while j < plan.num_layers:
         at = b * plan.num_layers + j
         row = tl.load(plan.source_idx + at)
         shown = seen == j
         # Labels before colours: Triton 3.6 does not compile the other order for channels_last images.
-        _paste_labels(out, source, plan, slots, at, row, rows, cols, here, owner, shown)
-        paste_colours(out, source, plan, b, at, row, rows, cols, shown, TAPS)
-        _paste_surfaces(out, target, source, plan, b, at, row, rows, cols, here, shown)
+        _paste_labels(out, target, source, plan, slots, held, b, at, row, rows, cols, whose, shown, WAITS)
+        paste_colours(out, target, source, plan, held, b, at, row, rows, cols, shown, TAPS)
+        _paste_surfaces(out, target, source, plan, held, b, at, row, rows, cols, shown, WAITS)
         j = next_of(seen, j, plan.num_layers)
 
 
 @triton.jit
-def _paste_labels(out, source, plan, slots, at, row, rows, cols, here, owner, shown):
-    if owner is not None:
-        held = at * plan.num_slots + tl.load(owner + here, mask=shown, other=0)
-    if out.semantic is not None:
+def _paste_labels(out, target, source, plan, slots, held, b, at, row, rows, cols, whose, shown, WAITS: tl.constexpr):
+    """Write classes and ids; ids that wait are not written, for they follow from layer and owner."""
+    here, index = b * target.size + pixel_offsets(rows, cols, target.width), at * plan.num_slots + whose
+    if target.semantic is not None:
         if source.semantic is not None:
-            nearest, _ = nearest_source(plan, at, source, rows, cols, out.height, out.width)
+            nearest, _ = nearest_source(plan, at, source, rows, cols, target.height, target.width)
             label = tl.load(source.semantic + row * source.size + nearest, mask=shown, other=0)
         else:
-            label = tl.load(slots.paste_class + held, mask=shown, other=0)
-        tl.store(out.semantic + here, label, mask=shown)
-    if out.panoptic is not None:
-        tl.store(out.panoptic + here, tl.load(slots.fresh_id + held, mask=shown, other=0), mask=shown)
+            label = tl.load(slots.paste_class + index, mask=shown, other=0)
+        if WAITS and target.panoptic is not None:
+            tl.store(target.panoptic + here, label, mask=shown)
+        elif out.semantic is not None:
+            tl.store(out.semantic + here, label, mask=shown)
+        else:
+            to = _spare.slot_at(target, b, held.semantic, pixel_offsets(rows, cols, target.width))
+            num = held.word_digits
+            _spare.put(to, target.size, label.to(tl.int32), shown, num)
+            to += num * tl.cast(target.size, tl.int64)
+            _spare.put(to, target.size, (label >> 32).to(tl.int32), shown, num)
+    if not WAITS and target.panoptic is not None:
+        tl.store(out.panoptic + here, tl.load(slots.fresh_id + index, mask=shown, other=0), mask=shown)
 
 
 @triton.jit
-def _paste_surfaces(out, target, source, plan, b, at, row, rows, cols, here, shown):
+def _paste_surfaces(out, target, source, plan, held, b, at, row, rows, cols, shown, WAITS: tl.constexpr):
     """Write depth, which is valid where the target's is too, and normals; zeros where the source has none."""
-    if out.depth is not None:
+    place = pixel_offsets(rows, cols, target.width)
+    here = b * target.size + place
+    num = held.word_digits
+    if target.depth is not None:
         depth, ok = tl.zeros(shown.shape, tl.float32), shown & False
         if source.depth is not None:
-            nearest, _ = nearest_source(plan, at, source, rows, cols, out.height, out.width)
-            depth, ok = read_depth(plan, at, row, source, rows, cols, out.height, out.width, nearest, shown)
+            nearest, _ = nearest_source(plan, at, source, rows, cols, target.height, target.width)
+            depth, ok = read_depth(plan, at, row, source, rows, cols, target.height, target.width, nearest, shown)
         ok &= tl.load(target.depth_valid + here, mask=shown, other=0) != 0
         ok &= is_number(tl.load(target.depth + here, mask=shown, other=0.0))
-        tl.store(out.depth + here, depth, mask=shown)
-        tl.store(out.depth_valid + here, ok.to(tl.uint8), mask=shown)
-    if out.normals is not None:
-        to = out.normals + 2 * b * out.size + here
+        if not WAITS:
+            tl.store(out.depth + here, depth, mask=shown)
+            tl.store(out.depth_valid + here, ok.to(tl.uint8), mask=shown)
+        else:
+            bits = _spare.signed(depth, ok)
+            if out.depth is not None:
+                tl.store(out.depth + here, bits.to(tl.float32, bitcast=True), mask=shown)
+            else:
+                _spare.put(_spare.slot_at(target, b, held.depth, place), target.size, bits, shown, num)
+    if target.normals is not None:
         x = tl.zeros(shown.shape, tl.float32)
         y, z = x, x
         if source.normals is not None:
-            nearest, _ = nearest_source(plan, at, source, rows, cols, out.height, out.width)
-            x, y, z = read_normals(plan, at, row, source, rows, cols, out.height, out.width, nearest, shown)
-        tl.store(to, x, mask=shown)
-        tl.store(to + out.size, y, mask=shown)
-        tl.store(to + out.size + out.size, z, mask=shown)
+            nearest, _ = nearest_source(plan, at, source, rows, cols, target.height, target.width)
+            x, y, z = read_normals(plan, at, row, source, rows, cols, target.height, target.width, nearest, shown)
+        if out.normals is not None:
+            to = out.normals + 2 * b * target.size + here
+            tl.store(to, x, mask=shown)
+            tl.store(to + target.size, y, mask=shown)
+            tl.store(to + target.size + target.size, z, mask=shown)
+        else:
+            x, y, z = _spare.as_bits(x), _spare.as_bits(y), _spare.as_bits(z)
+            to = _spare.slot_at(target, b, held.normals, place)
+            _spare.put_three(to, target.size, x, y, z, shown, (shown, shown), num)
 
 
 @triton.jit
@@ -116,12 +150,12 @@ def _paste_masks(
     source,
     plan,
     slots,
-    owner,
     num_listed,
     b,
     top,
     left,
     seen,
+    whose,
     ROWS: tl.constexpr,
     COLS: tl.constexpr,
     SLOTS: tl.constexpr,
@@ -141,14 +175,14 @@ def _paste_masks(
         at = b * plan.num_layers + j
         inside = (seen == j) & in_box(plan.paste_box, at * plan.num_slots + pasted_slot, rows, cols)
         if IS_EXCLUSIVE:
-            inside &= tl.load(owner + b * target.size + place, mask=inside, other=-1) == pasted_slot
+            inside &= whose == pasted_slot
         else:
             nearest, reached = nearest_source(plan, at, source, rows, cols, target.height, target.width)
             mask = source.masks + (tl.load(plan.source_idx + at) * source.num_slots + pasted_slot) * source.size
-            inside &= (tl.load(mask + nearest, mask=inside & reached, other=0) & 1) != 0
+            inside &= _spare.holds(tl.load(mask + nearest, mask=inside & reached, other=0))
         slot = b * target.num_slots + k
         to = target.masks + slot * target.size + place
         before = tl.load(to, mask=inside, other=0)
         had = tl.load(slots.dropped + slot) != 0
-        tl.store(to, tl.where(had, before | 2, 1).to(tl.uint8), mask=inside)
+        tl.store(to, (before | tl.where(had, 2, 1)).to(tl.uint8), mask=inside)
         k = next_of(number, k, target.num_slots)

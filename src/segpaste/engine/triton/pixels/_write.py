@@ -8,6 +8,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from segpaste.engine.triton import _spare
 from segpaste.engine.triton._surfaces import is_number
 from segpaste.engine.triton._tiles import in_box, next_of, on_canvas, pixel_offsets, tile_at, touching
 from segpaste.engine.triton.pixels._colours import colours_at
@@ -20,7 +21,8 @@ def write(
     held,
     plan,
     slots,
-    layer,
+    visible,
+    first,
     num_classes,
     ignore_index,
     ROWS: tl.constexpr,
@@ -32,25 +34,34 @@ def write(
     """Write the pixels of one tile of the target that change, and no other pixel.
 
     Arguments of its own:
-        held: planes whose pasted pixels are written if they wait there; else `paste` has written the target.
+        held: planes in which pasted pixels wait; unless they do, `paste` has written the target.
+        first: `segpaste.engine.triton.spare.HeldArguments`, for the planes that ``held`` lacks.
         num_classes: size of the table of ignored classes.
         ignore_index: semantic class of pixels that lose their label.
         SLOTS: a power of two, at least the slots of the target.
         CLASSES: a power of two, at least ``num_classes``; 0 where no class may be ignored.
-        WAITS: True if pixels wait in ``held``.
+        WAITS: True if pixels wait.
     """
     height, width = target.height, target.width
     b, top, left = tile_at(tl.program_id(0), height, width, ROWS, COLS)
     b, rows, cols = b.to(tl.int64), top + tl.arange(0, ROWS), left + tl.arange(0, COLS)
     there = on_canvas(rows, cols, height, width)
-    here = b * target.size + pixel_offsets(rows, cols, width)
-    seen = tl.load(layer + here, mask=there, other=-1)
+    place = pixel_offsets(rows, cols, width)
+    here = b * target.size + place
+    seen, whose = _spare.load_visible(visible, target, b, place, there)
     shown, kept = seen >= 0, there & (seen < 0)
-    orphan = kept & _clear_dropped(target, plan, slots, b, rows, cols, there, SLOTS)
-    if tl.max(shown.to(tl.int32)) != 0:
-        _clear_survivors(target, plan, slots, b, top, left, shown, ROWS, COLS, SLOTS)
+    any_shown = tl.max(shown.to(tl.int32)) != 0
+    if any_shown:
         if WAITS:
-            _write_held(target, held, b, rows, cols, here, shown)
+            _write_labels(target, held, plan, slots, first, b, place, seen, whose, shown)
+            _write_colours(target, held, first, b, rows, cols, place, shown)
+            _write_surfaces(target, held, first, b, place, shown)
+        if visible.layer is None:
+            _spare.clear_visible(visible, target, b, place, shown)
+        tl.debug_barrier()  # no digits are left in the masks
+    orphan = kept & _clear_dropped(target, plan, slots, b, rows, cols, there, SLOTS)
+    if any_shown:
+        _clear_survivors(target, plan, slots, b, top, left, shown, ROWS, COLS, SLOTS)
     if target.semantic is not None:
         lost = orphan
         if target.panoptic is not None:
@@ -108,19 +119,70 @@ def _clear_survivors(
 
 
 @triton.jit
-def _write_held(target, held, b, rows, cols, here, shown):
-    to, source = colours_at(target, b, rows, cols), colours_at(held, b, rows, cols)
-    for c in range(target.num_channels):
-        step = tl.cast(c, tl.int64) * target.channel_stride
-        tl.store(to + step, tl.load(source + step, mask=shown, other=0), mask=shown)
-    if target.semantic is not None:
-        tl.store(target.semantic + here, tl.load(held.semantic + here, mask=shown, other=0), mask=shown)
+def _write_labels(target, held, plan, slots, first, b, place, seen, whose, shown):
+    """Write classes and ids; where there is a panoptic map, the classes wait in it."""
+    here = b * target.size + place
     if target.panoptic is not None:
-        tl.store(target.panoptic + here, tl.load(held.panoptic + here, mask=shown, other=0), mask=shown)
+        label = tl.load(target.panoptic + here, mask=shown, other=0)
+        tl.debug_barrier()  # all classes are read
+        at = (b * plan.num_layers + seen) * plan.num_slots + whose
+        tl.store(target.panoptic + here, tl.load(slots.fresh_id + at, mask=shown, other=0), mask=shown)
+        tl.store(target.semantic + here, label, mask=shown)
+    elif target.semantic is not None:
+        if held.semantic is not None:
+            label = tl.load(held.semantic + here, mask=shown, other=0)
+        else:
+            num = first.word_digits
+            at = _spare.slot_at(target, b, first.semantic, place)
+            low = _spare.take(at, target.size, shown, num)
+            high = _spare.take(at + num * tl.cast(target.size, tl.int64), target.size, shown, num)
+            label = (high.to(tl.int64) << 32) | low.to(tl.uint32, bitcast=True).to(tl.int64)
+        tl.store(target.semantic + here, label, mask=shown)
+
+
+@triton.jit
+def _write_colours(target, held, first, b, rows, cols, place, shown):
+    to = colours_at(target, b, rows, cols)
+    dtype: tl.constexpr = target.images.dtype.element_ty
+    if held.images is not None:
+        source = colours_at(held, b, rows, cols)
+        for c in range(target.num_channels):
+            step = tl.cast(c, tl.int64)
+            colour = tl.load(source + step * held.channel_stride, mask=shown, other=0)
+            tl.store(to + step * target.channel_stride, colour, mask=shown)
+    else:
+        for c in range(0, target.num_channels, 3):
+            more = tl.full(shown.shape, target.num_channels - 1 - c, tl.int32)
+            also = shown & (more > 0), shown & (more > 1)
+            at = _spare.slot_at(target, b, first.images + c * first.colour_digits, place)
+            one, two, three = _spare.take_three(at, target.size, shown, also, first.colour_digits)
+            step = to + tl.cast(c, tl.int64) * target.channel_stride
+            tl.store(step, _spare.from_bits(one, dtype), mask=shown)
+            tl.store(step + target.channel_stride, _spare.from_bits(two, dtype), mask=also[0])
+            tl.store(step + 2 * target.channel_stride, _spare.from_bits(three, dtype), mask=also[1])
+
+
+@triton.jit
+def _write_surfaces(target, held, first, b, place, shown):
+    here = b * target.size + place
     if target.depth is not None:
-        tl.store(target.depth + here, tl.load(held.depth + here, mask=shown, other=0.0), mask=shown)
-        tl.store(target.depth_valid + here, tl.load(held.depth_valid + here, mask=shown, other=0), mask=shown)
+        if held.depth is not None:
+            bits = tl.load(held.depth + here, mask=shown, other=0.0).to(tl.int32, bitcast=True)
+        else:
+            bits = _spare.take(_spare.slot_at(target, b, first.depth, place), target.size, shown, first.word_digits)
+        depth, is_valid = _spare.unsigned(bits)
+        tl.store(target.depth + here, depth, mask=shown)
+        tl.store(target.depth_valid + here, is_valid.to(tl.uint8), mask=shown)
     if target.normals is not None:
-        for i in tl.static_range(3):
-            at = here + (2 * b + i) * target.size
-            tl.store(target.normals + at, tl.load(held.normals + at, mask=shown, other=0.0), mask=shown)
+        at = here + 2 * b * target.size
+        size = tl.cast(target.size, tl.int64)
+        if held.normals is not None:
+            for i in tl.static_range(3):
+                value = tl.load(held.normals + at + i * size, mask=shown, other=0.0)
+                tl.store(target.normals + at + i * size, value, mask=shown)
+        else:
+            digits = _spare.slot_at(target, b, first.normals, place)
+            x, y, z = _spare.take_three(digits, target.size, shown, (shown, shown), first.word_digits)
+            tl.store(target.normals + at, _spare.from_bits(x, tl.float32), mask=shown)
+            tl.store(target.normals + at + size, _spare.from_bits(y, tl.float32), mask=shown)
+            tl.store(target.normals + at + 2 * size, _spare.from_bits(z, tl.float32), mask=shown)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -13,6 +11,7 @@ from segpaste.engine.reference.plan import LayerPlan, SlotPlan, Visible
 from segpaste.engine.triton.arguments import PlaneArguments, plan_arguments, plane_arguments
 from segpaste.engine.triton.launching import launch, plain, power_of_two
 from segpaste.engine.triton.pixels import _keep, _masks, _paste, _write
+from segpaste.engine.triton.spare import HELD, HeldArguments, held_arguments, visible_arguments
 from segpaste.types.check import not_none
 
 TILE = (8, 64)
@@ -46,9 +45,9 @@ DEPTH_CHUNK = 1 << 12
 def render(
     scene: Scene, plan: LayerPlan, visible: Visible, slots: SlotPlan, in_place: bool = False
 ) -> dict[str, Tensor]:
-    """See `segpaste.engine.reference.pixels.render`; in place the planes are those of the target where it can be."""
+    """See `segpaste.engine.reference.pixels.render`; in place if `can_write` allows it, in the target's planes."""
     arguments = _Arguments(scene, plan, visible, slots)
-    if in_place and can_be_written(scene.target) and (scene.source is scene.target or not _shares(scene)):
+    if in_place:
         _render_in_place(scene, arguments)
         torch.autograd.graph.increment_version([*present_planes(scene.target).values()])
         return present_planes(scene.target)
@@ -57,8 +56,13 @@ def render(
     out = plane_arguments(target.derived(**planes, padding_mask=None))
     _fill_masks(arguments, out)
     _keep_pixels(scene, arguments, out)
-    _paste_pixels(arguments, out, num_slots=0)
+    _paste_pixels(arguments, out)
     return planes
+
+
+def can_write(scene: Scene) -> bool:
+    """Return whether the target's planes can be written in place; planes that have other strides are copied."""
+    return can_be_written(scene.target) and (scene.source is scene.target or not _shares(scene))
 
 
 class _Arguments:
@@ -69,9 +73,8 @@ class _Arguments:
         self.source = self.target if scene.source is scene.target else plane_arguments(scene.source)
         self.plan = plan_arguments(plan)
         self.slots = SlotPlan(*(plain(t) for t in slots))
-        self.layer = plain(visible.layer)
-        self.owner = plain(visible.owner) if scene.needs_owner else None
-        self.mask_owner = self.owner if scene.is_panoptic else None
+        self.visible = visible_arguments(scene, plan, visible)
+        self.is_exclusive = scene.is_panoptic
         self.num_listed = slots.paste_layer.shape[1]
         self.num_rows, self.ignore_index = scene.target.batch_size, scene.rules.ignore_index
         self.num_classes = slots.ignored_class.shape[1]
@@ -105,8 +108,8 @@ def _fill_masks(given: _Arguments, out: PlaneArguments) -> None:
         given.source,
         given.plan,
         given.slots,
-        given.layer,
-        given.mask_owner,
+        given.visible.layer,
+        given.visible.owner if given.is_exclusive else None,
         given.num_listed,
         num_bytes,
         CHUNK=MASK_CHUNK,
@@ -153,9 +156,11 @@ def _is_dense(images: Tensor) -> bool:
     return images.is_contiguous() or images.is_contiguous(memory_format=torch.channels_last)
 
 
-def _paste_pixels(given: _Arguments, out: PlaneArguments, num_slots: int) -> None:
-    """Write pasted pixels into ``out``; with a number of slots, also the masks of the target."""
-    has_surfaces = out.depth is not None or out.normals is not None
+def _paste_pixels(
+    given: _Arguments, out: PlaneArguments, held: HeldArguments | None = None, num_slots: int = 0
+) -> None:
+    """Write pasted pixels into ``out``, or into spare bits; with a number of slots, also the masks of the target."""
+    has_surfaces = given.target.depth is not None or given.target.normals is not None
     rows, cols = tile = SURFACE_TILE if has_surfaces else TILE
     launch(
         _paste.paste,
@@ -165,14 +170,15 @@ def _paste_pixels(given: _Arguments, out: PlaneArguments, num_slots: int) -> Non
         given.source,
         given.plan,
         given.slots,
-        given.layer,
-        given.owner,
+        given.visible,
+        held or _NOT_HELD,
         given.num_listed,
         ROWS=rows,
         COLS=cols,
         TAPS=power_of_two(given.plan.num_taps),
         SLOTS=power_of_two(num_slots) if num_slots else 0,
-        IS_EXCLUSIVE=given.mask_owner is not None,
+        IS_EXCLUSIVE=given.is_exclusive,
+        WAITS=held is not None,
         num_warps=8,
         maxnreg=MAX_REGISTERS,
     )
@@ -181,16 +187,14 @@ def _paste_pixels(given: _Arguments, out: PlaneArguments, num_slots: int) -> Non
 def _render_in_place(scene: Scene, given: _Arguments) -> None:
     """Gather what is pasted, then write it.
 
-    Where the source is the target, a paste may read what another one overwrites, so the pixels wait in planes of their
-    own. How many there are is known on the device only. The host knows that no pixel is pasted twice: the planes are as
-    large as those of the target, without the masks, and are touched only where something is pasted. Masks wait in a bit
-    of their own. Without panoptic maps a pixel may belong to several of them.
+    Where the source is the target, a paste may read what another one overwrites, so the pixels wait. How many there are
+    is known on the device only. What the host knows is how many bits of a pixel its masks leave free, and that no pixel
+    is pasted twice: what finds no room there waits in planes as large as those of the target, which are touched only
+    where something is pasted. Masks wait in a bit of their own. Without panoptic maps a pixel may belong to several.
     """
-    target, out, waits = scene.target, given.target, scene.source is scene.target
-    if waits:
-        waiting: dict[str, Any] = {n: empty_plane(n, p) for n, p in present_planes(target).items() if n != _MASKS}
-        out = plane_arguments(target.derived(**waiting, padding_mask=None))
-    _paste_pixels(given, out, given.target.num_slots)
+    waits = scene.source is scene.target
+    out, first = _held(scene, given) if waits else (given.target, _NOT_HELD)
+    _paste_pixels(given, out, first if waits else None, given.target.num_slots)
     rows, cols = TILE
     launch(
         _write.write,
@@ -199,7 +203,8 @@ def _render_in_place(scene: Scene, given: _Arguments) -> None:
         out,
         given.plan,
         given.slots,
-        given.layer,
+        given.visible,
+        first,
         given.num_classes,
         given.ignore_index,
         ROWS=rows,
@@ -212,4 +217,14 @@ def _render_in_place(scene: Scene, given: _Arguments) -> None:
     )
 
 
-_MASKS = "instance_masks"
+def _held(scene: Scene, given: _Arguments) -> tuple[PlaneArguments, HeldArguments]:
+    """Return planes in which pasted values wait, None where they wait in spare bits, and the first slots of these."""
+    target, planes = scene.target, present_planes(scene.target)
+    first, others = held_arguments(target, given.visible.first)
+    waiting = {name: empty_plane(name, planes[name]) for name in others}
+    held = plane_arguments(target.derived(**waiting))._asdict()
+    absent = {short: None for name, short in HELD.items() if name not in waiting}
+    return PlaneArguments(**{**held, **absent}), first
+
+
+_NOT_HELD = HeldArguments(0, 0, 0, 0, 0, 0)

@@ -1,0 +1,113 @@
+"""Room for a paste in place: the bits of the target's masks that hold nothing until the paste is done.
+
+A mask needs one bit of each byte. While a paste in place runs, a byte has three parts:
+
+- bit 0 is the instance's, as it was; other pixels may read it;
+- bit 1 takes a paste, see `segpaste.engine.triton.pixels._paste`;
+- the other `SPARE_BITS` keep a digit of an integer that belongs to the pixel: which layer is seen there, and the values
+  that are pasted.
+
+The digits of an integer lie in the bytes of consecutive slots, the lowest first. So many slots are enough for all that
+waits, and what finds no room waits in planes. How much room there is follows from shapes and types alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from torch import Tensor
+
+from segpaste.engine.records import Scene
+from segpaste.engine.reference.plan import LayerPlan, Visible
+from segpaste.types import PaddedBatchedDenseSample
+
+SPARE_BITS = 6
+"""Bits of a byte of a mask that keep a digit."""
+
+WORD = 32
+"""Bits of float32, and of half a class."""
+
+
+class VisibleArguments(NamedTuple):
+    """`segpaste.engine.reference.plan.Visible`, in planes or in spare bits.
+
+    Attributes:
+        layer: plane, or None if spare bits hold the layer.
+        owner: plane, or None if no field needs it or spare bits hold it.
+        first: slot whose spare bits hold the lowest digit.
+        end: slot after the one of the highest digit.
+        shift: bits of the layer, plus 1; those of the owner follow.
+    """
+
+    layer: Tensor | None
+    owner: Tensor | None
+    first: int
+    end: int
+    shift: int
+
+
+HELD = {"images": "images", "normals": "normals", "depth": "depth", "semantic_maps": "semantic"}
+"""Planes whose pasted values wait, in the order in which they find room, and their names as arguments."""
+
+
+class HeldArguments(NamedTuple):
+    """First slot in whose spare bits the values of pasted pixels wait; no digit is there where they have a plane."""
+
+    images: int
+    normals: int
+    depth: int
+    semantic: int
+    colour_digits: int
+    word_digits: int
+
+
+def num_digits(*num_bits: int) -> int:
+    """Return the number of slots that integers of so many bits take."""
+    return sum(-(-bits // SPARE_BITS) for bits in num_bits)
+
+
+def num_visible_digits(num_layers: int, num_slots: int, *, has_owner: bool) -> int:
+    """Return the number of slots that layer and owner take; ``num_slots`` are those of a layer."""
+    return num_digits(num_layers.bit_length() + ((num_slots - 1).bit_length() if has_owner else 0))
+
+
+def has_room_for_visible(scene: Scene, num_layers: int, num_slots: int) -> bool:
+    """Return whether the target has enough slots to keep layer and owner; ``num_slots`` are those of a layer."""
+    return num_visible_digits(num_layers, num_slots, has_owner=scene.needs_owner) <= scene.target.max_instances
+
+
+def visible_arguments(scene: Scene, plan: LayerPlan, visible: Visible) -> VisibleArguments:
+    """Return where layer and owner are; in spare bits of the last slots if their planes have no rows."""
+    end, (num_layers, num_slots) = scene.target.max_instances, plan.carried.shape[1:]
+    if len(visible.layer) == scene.target.batch_size:
+        return VisibleArguments(visible.layer, visible.owner if scene.needs_owner else None, end, end, 0)
+    num = num_visible_digits(num_layers, num_slots, has_owner=scene.needs_owner)
+    return VisibleArguments(None, None, end - num, end, num_layers.bit_length())
+
+
+def held_arguments(target: PaddedBatchedDenseSample, num_slots: int) -> tuple[HeldArguments, list[str]]:
+    """Return the first slots of the values that find room in ``num_slots``, and the names of the planes of the others.
+
+    With a panoptic map classes need no room: they wait in the map, see `segpaste.engine.triton.pixels._paste`.
+    """
+    num_bits = {"images": [8 * target.images.element_size()] * target.images.shape[1]}
+    if target.normals is not None:
+        num_bits["normals"] = [WORD] * 3
+    if target.depth is not None:
+        num_bits["depth"] = [WORD]
+    if target.semantic_maps is not None and target.panoptic_maps is None:
+        num_bits["semantic_maps"] = [WORD] * 2
+    places = places_of(num_bits, num_slots)
+    return HeldArguments(
+        *(places.get(name, 0) for name in HELD), num_digits(num_bits["images"][0]), num_digits(WORD)
+    ), [name for name in num_bits if name not in places]
+
+
+def places_of(num_bits: Mapping[str, Sequence[int]], num_slots: int) -> dict[str, int]:
+    """Return the first slot of the values of each name, of so many bits each; names that find no room are left out."""
+    places, first = {}, 0
+    for name, bits in num_bits.items():
+        if first + num_digits(*bits) <= num_slots:
+            places[name], first = first, first + num_digits(*bits)
+    return places
