@@ -27,13 +27,13 @@ class SourceConfig(StrictConfig):
         kind: ``intra_batch`` takes objects from the other rows of the batch, ``same_image`` from the target's own row,
             ``bank`` from the crops of an instance bank that are staged for each call.
         whole_only: paste no object where a cut by the border of its own image would show. An object is cut if its box
-            touches that border, without padding to the right and below. With ``placement.position`` ``random`` such
-            objects are never pasted; with ``keep`` they are where the cut lies on the border of the target, too. Of a
-            dataset that is a pool they are left out. Crops of a bank on disk do not tell, so all are pasted.
+            touches that border; padding to the right and below does not count. With ``placement.position`` ``random``
+            such objects are never pasted; with ``keep`` they are pasted if the cut also lies on the border of the
+            target. A dataset as a pool leaves them out. Crops of a bank on disk do not record it, so all are pasted.
         mask_from: masks of a batch that has boxes and no masks: ``boxes``, filled rectangles; ``ellipse``, the pixels
-            that the ellipse in each box touches; or a function of one's own, given as itself or by its name
-            ``package.module:name``, see `segpaste.augmentation.config.mask_function.MaskFunction`. All its boxes are
-            rounded outwards to whole pixels. With None nothing is pasted into such a batch.
+            that the ellipse in each box touches; or a custom function, given as an object or by its name
+            ``package.module:name``, see `segpaste.augmentation.config.mask_function.MaskFunction`. All boxes of such a
+            batch are rounded outwards to whole pixels. With None nothing is pasted into it.
         crops_per_target: with a bank, number of staged crops that are layers of a target, each with its own map.
         value_range: with a bank, the value of white in float images, 1 or 255, since crops are uint8. Without it only
             uint8 images are accepted. From 1e-6 to 1e9; it must also fit the dtype of the images.
@@ -117,13 +117,13 @@ class PanopticConfig(StrictConfig):
     Attributes:
         taxonomy: things and stuff; any `PanopticSchema` is accepted and copied.
         stuff_policy: with ``revert``, a stuff class that falls below a threshold gets its pixels back; with
-            ``ignore``, what is left of it becomes ignore.
+            ``ignore``, its remaining pixels become ignore.
         tau_stuff_frac: threshold as a fraction of the class's area before the paste.
         tau_stuff_px: threshold in pixels.
         contact_priority: class id to priority, -1000 to 1000; 0 for a class that is not named, or outside of the
-            taxonomy. A paste is seen only over classes of at most its own priority, of other pastes and of the target,
-            in addition to all other conditions. It is used only if the output has a panoptic map, so that each pixel
-            has one owner.
+            taxonomy. A paste is visible only over classes of at most its own priority, in the target and among other
+            pastes; all other conditions hold as well. Priorities are used only if the output has a panoptic map, so
+            that each pixel has one owner.
     """
 
     taxonomy: PanopticTaxonomy
@@ -142,7 +142,7 @@ class PanopticConfig(StrictConfig):
     @field_validator("contact_priority", mode="after")
     @classmethod
     def _check_classes(cls, value: Mapping[int, int], info: ValidationInfo) -> Mapping[int, int]:
-        taxonomy: PanopticTaxonomy | None = info.data.get("taxonomy")  # None where it was refused
+        taxonomy: PanopticTaxonomy | None = info.data.get("taxonomy")  # None if it was rejected
         if taxonomy is not None and not value.keys() <= taxonomy.classes.keys():
             unknown = sorted(value.keys() - taxonomy.classes.keys())
             raise ValueError(f"expected class ids that the taxonomy names, got {unknown} among them")
@@ -156,30 +156,30 @@ class PanopticConfig(StrictConfig):
 class BatchCopyPasteConfig(SavedConfig):
     """Config of `BatchCopyPaste`.
 
-    A gate ``emit_x`` says whether the output has a modality: None, if the batch does; True, the batch must have it;
-    False, it is left out. Depth and panoptic maps that are left out do not affect the paste, instance masks do.
+    A gate ``emit_x`` decides whether the output has a modality. None: if the batch has it. True: always, and the batch
+    must have it. False: never. Depth and panoptic maps that are left out do not affect the paste; instance masks do.
 
     Attributes:
         emit_instance: instance masks and ids.
         emit_panoptic: the panoptic map; with it each pixel belongs to at most one instance.
-        emit_depth: depth and its validity; with it the nearer surface is seen.
+        emit_depth: depth and its validity; with it the nearer surface is visible.
         emit_classmix: paste classes instead of objects: half of the semantic classes of each source, rounded up, with
             their instances, at the same position. Batches must have semantic maps. Of ``placement`` only
             ``paste_prob``, ``fixed_share``, ``layers``, ``fade_last``, ``fade_curve`` and ``pad_to_multiple`` are used.
             Without a taxonomy classes below 1024 are mixed.
         blend_mode: how the image is composed; ``alpha`` is a hard mask.
-        max_instances: output slots K; fewer than the input has are rejected (None: as many as it has). Pastes need
+        max_instances: number of output slots K, at least that of the input; None: the same as the input. Pastes need
             free slots.
         tile_size: side in pixels of the tiles that the reference works on; bounds memory, changes no bit.
         antialias: filter the image where a layer shrinks its source.
         perspective_depth: an object drawn larger is nearer: its depth is divided by its scale.
-        min_area_px: an instance with fewer visible pixels has no row.
-        min_residual_area_frac: an instance of the target with less than this of its area left has no row.
-        min_residual_area_px: nor has one that was hidden in part and has fewer pixels left.
-        max_box_shift_px: an instance that the last two would drop keeps its row if no edge of its box moved by more
-            than this, pixels; None keeps none.
-        max_hidden_frac: an instance of the target that would lose more than this fraction of its pixels to pastes is
-            not hidden at all: it stays in front of them.
+        min_area_px: an instance with fewer visible pixels is dropped.
+        min_residual_area_frac: an instance of the target with less than this fraction of its area left is dropped.
+        min_residual_area_px: a partly hidden instance of the target with fewer pixels left is dropped.
+        max_box_shift_px: an instance that the last two would drop is kept if no edge of its box moved by more than
+            this, in pixels; None keeps none.
+        max_hidden_frac: an instance of the target that would lose more than this fraction of its pixels to pastes
+            stays in front of them and loses none.
         placement, source, harmonize, panoptic: see the classes of these configs.
     """
 

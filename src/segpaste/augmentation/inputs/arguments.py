@@ -1,4 +1,4 @@
-"""Checks of the arguments of `BatchCopyPaste`; errors say what to write instead."""
+"""Checks of the arguments of `BatchCopyPaste`, whose errors say what to write instead."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def check_loader(loader: object, max_instances: object, device: object, source_p
 
 
 def check_balance(owner: str, balance: object, source_pool: object) -> None:
-    """Check that classes are balanced only where objects are drawn from a pool."""
+    """Check that ``balance`` is given only where objects are drawn from a pool."""
     if balance is not None and source_pool is None:
         raise ValueError(
             f"{owner}: expected source_pool with balance={balance!r}, a bank or a dataset to draw objects from, got "
@@ -133,7 +133,7 @@ def check_forward(
 ) -> None:
     """Check the classes of the arguments of a forward pass, and that no field requires grad.
 
-    ``takes_crops`` says that the module's source may read staged crops.
+    ``takes_crops`` is True if the module's source may read staged crops.
     """
     if not isinstance(target, PaddedBatchedDenseSample):
         raise TypeError(
@@ -163,7 +163,7 @@ def check_forward(
 
 
 def check_region(region: object, target: PaddedBatchedDenseSample, *, takes_region: bool) -> None:
-    """Check the mask of where objects may be pasted; ``takes_region`` is False with ClassMix."""
+    """Check the mask of the pixels that may be pasted on; ``takes_region`` is False with ClassMix."""
     if region is None:
         return
     if not takes_region:
@@ -189,7 +189,7 @@ def check_region(region: object, target: PaddedBatchedDenseSample, *, takes_regi
 
 
 def check_no_grad(side: str, batch: PaddedBatchedDenseSample | StagedCrops) -> None:
-    """Check that no field requires grad while grad is enabled, since a paste is not differentiated.
+    """Check that no field requires grad while grad is enabled, since a paste is not differentiable.
 
     ``requires_grad`` is static while code is traced, so compiled code checks it when it is compiled.
     """

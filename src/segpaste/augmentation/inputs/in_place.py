@@ -11,7 +11,7 @@ from segpaste.types import PaddedBatchedDenseSample
 
 
 def check_writable(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) -> None:
-    """Check that every tensor that a paste in place would write can be written, before any of them is.
+    """Check that every tensor that a paste in place would write can be written. No tensor is written here.
 
     Compiled code checks sizes and strides only.
     """
@@ -45,7 +45,7 @@ def check_writable(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig
 
 
 def _check_apart(batch: PaddedBatchedDenseSample, written: dict[str, Tensor]) -> None:
-    """Check that no written field shares memory with another one; fields with interleaved values count as sharing."""
+    """Check that no written field shares memory with another field; fields with interleaved values count as sharing."""
     read = ((name, getattr(batch, name)) for name in ("padding_mask", "camera_intrinsics", "sample_seeds"))
     spans = [(*memory_span(t), name) for name, t in [*written.items(), *read] if t is not None and t.numel()]
     last_end, last = 0, ""

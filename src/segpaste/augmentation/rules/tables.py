@@ -1,4 +1,4 @@
-"""Tables of a module: they move with it, and to the devices of its batches if it was not moved there."""
+"""Tables of a module: they move with it, and are copied to the devices of its batches if it was not moved there."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 
 class TableModule(nn.Module):
-    """Module with tables that move with it and are no buffers.
+    """Module with tables that move with it and are not buffers.
 
-    Buffers of a model are broadcast by DistributedDataParallel before every step; tables are alike on all ranks anyway.
+    DistributedDataParallel broadcasts the buffers of a model before every step; tables are equal on all ranks anyway.
 
     Attributes:
         table_names: attributes that hold the tables.
@@ -34,19 +34,19 @@ class TableModule(nn.Module):
 class DeviceCopies:
     """Copies of tables on other devices, made at the first use there and kept.
 
-    A copy whose table was written or replaced since is refreshed in its own memory, so that a captured CUDA graph reads
-    the new values. Copies are not pickled, and a copy of the module makes its own.
+    If a table was written or replaced since, its copy is refreshed in its own memory, so that a captured CUDA graph
+    reads the new values. Copies are not pickled, and a copy of the module makes its own.
     """
 
     def __init__(self) -> None:
         self._held: dict[torch.device, list[_Copy]] = {}
 
     def of(self, tables: Sequence[Tensor], device: torch.device) -> Sequence[Tensor]:
-        """Return the tables on a device: themselves if they are there.
+        """Return the tables on a device; tables that are there already are returned themselves.
 
         Args:
             tables: the same tables in the same order at each call, or tensors that replace them.
-            device: the batch's.
+            device: device of the batch.
         """
         if all(table.device == device for table in tables):
             return tables
@@ -60,7 +60,7 @@ class DeviceCopies:
         return [copy.values for copy in held]
 
     def refresh(self, tables: Sequence[Tensor]) -> None:
-        """Bring all copies up to date at once, for graphs that are replayed without another call of `of`."""
+        """Update all copies at once, for graphs that are replayed without another call of `of`."""
         for device in self._held:
             self.of(tables, device)
 
@@ -78,7 +78,7 @@ class _Copy:
         self.version = -1
 
     def follow(self, table: Tensor) -> None:
-        """Copy the table, unless it is unchanged; tensors of inference mode do not tell, and are always copied."""
+        """Copy the table, unless it is unchanged; tensors of inference mode have no version, and are always copied."""
         version = -1 if table.is_inference() else table._version
         if table is self.table and version == self.version >= 0:
             return
