@@ -142,7 +142,7 @@ class AugmentedLoader(LoaderWrapper):
     def _count_dropped(self, num: int) -> None:
         if num and not self.num_dropped_instances:
             warnings.warn(
-                f"from_dataloader: {num} instances of a batch found no slot among max_instances={self.max_instances}; "
+                f"from_dataloader: {num} instances of a batch do not fit in max_instances={self.max_instances} slots; "
                 "the largest are kept, num_dropped_instances counts the others",
                 stacklevel=4,
             )

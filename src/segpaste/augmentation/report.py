@@ -44,7 +44,7 @@ _ADVICE = {
     "source.whole_only=False) and, if a taxonomy is given, of things",
     "no_free_slot": "pad to more slots, or set max_instances",
     "does_not_fit": "lower placement.scale_range or k_range, or raise placement.max_attempts or layers",
-    "hidden": "the targets are nearer, or of higher priority, everywhere; are depth and masks aligned?",
+    "hidden": "the targets are nearer or of higher priority everywhere; check that depth and masks are aligned",
     "reverted": "lower panoptic.tau_stuff_frac or tau_stuff_px, or raise max_hidden_frac",
     "too_small": "raise placement.scale_range, or lower min_area_px",
     "outside_region": "raise placement.max_attempts or layers, or lower placement.region_frac or scale_range",
@@ -53,7 +53,7 @@ _ADVICE = {
 
 
 _NOTHING_TO_MIX = (
-    "batch at least two images whose semantic maps hold classes that the taxonomy knows, or from 0 to 1023 without one"
+    "batch at least two images whose semantic maps hold classes of the taxonomy, or without one classes from 0 to 1023"
 )
 
 _NOTHING_IN_IT = (
@@ -62,8 +62,8 @@ _NOTHING_IN_IT = (
 )
 
 _NOTHING_STAGED = (
-    "stage crops with an object in them, of thing classes if a taxonomy is given (class_map says which class of the "
-    "dataset each class of the bank is), and with depth if source.without_depth='skip'"
+    "stage crops that contain an object, of thing classes if a taxonomy is given (class_map gives the class in the "
+    "dataset of each class of the bank), and with depth if source.without_depth='skip'"
 )
 
 

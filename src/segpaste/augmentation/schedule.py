@@ -103,7 +103,7 @@ class Schedule(TableModule):
         """
         if not self._chooses_objects and (k_range, class_temperature) != (None, None):
             raise ValueError(
-                "Schedule: expected only paste_prob with emit_classmix, which pastes classes and no objects, got "
+                "Schedule: expected only paste_prob with emit_classmix, which pastes classes instead of objects, got "
                 f"k_range={k_range}, class_temperature={class_temperature}"
             )
         if paste_prob is not None:

@@ -46,7 +46,7 @@ def checked_mask_from(value: object) -> object:
     if callable(value):
         name = f"{getattr(value, '__module__', None)}:{getattr(value, '__qualname__', value)}"
         if _found(name) is not value:
-            raise ValueError(f"expected a function at the top of a module, which can be imported by name, got {name}")
+            raise ValueError(f"expected a function at the top level of a module, to import it by name, got {name}")
         value = name
     if not isinstance(value, str) or ":" not in value:
         raise ValueError(f"expected one of {', '.join(MASKS_OF_BOXES)}, or package.module:function, got {value!r:.60}")

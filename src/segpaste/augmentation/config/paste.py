@@ -61,8 +61,8 @@ class SourceConfig(StrictConfig):
     def _check_value_range(cls, value: float | None) -> float | None:
         if value is not None and not 1e-6 <= value <= 1e9:
             raise ValueError(
-                f"expected the value of white from 1e-6 to 1e9, so that float32 holds 256 steps up to it, and sums of "
-                f"pixels, got {value}; it is 1 or 255 as a rule"
+                f"expected a value of white from 1e-6 to 1e9, so that float32 holds 256 steps up to it and sums of "
+                f"pixels, got {value}; it is usually 1 or 255"
             )
         return value
 
@@ -94,7 +94,7 @@ class PanopticTaxonomy(StrictConfig):
         if not value or min(value) < 0:
             raise ValueError(f"expected at least one class, all ids >= 0, got {dict(value)}")
         if IGNORE_INDEX in value:
-            raise ValueError(f"expected class ids other than {IGNORE_INDEX}, which means ignored, got it among them")
+            raise ValueError(f"expected class ids without {IGNORE_INDEX}, which means ignored, got {[*value]}")
         return FrozenMapping(dict(sorted(value.items())))
 
     @field_validator("ignore_index")
@@ -215,24 +215,24 @@ class BatchCopyPasteConfig(SavedConfig):
         others = [n for n in names if getattr(self.placement, n) != getattr(usual, n)]
         if self.emit_classmix and others:
             raise ValueError(
-                f"emit_classmix: expected of placement only {', '.join(heeded)}, for classes are pasted where they "
-                f"stand, got {', '.join(others)}"
+                f"emit_classmix: expected no options of placement but {', '.join(heeded)}, since classes keep their "
+                f"position, got {', '.join(others)}"
             )
         if self.emit_classmix and self.panoptic is not None and any(self.panoptic.contact_priority.values()):
             raise ValueError(
-                "emit_classmix: expected no panoptic.contact_priority, which is for objects, got "
+                "emit_classmix: expected no panoptic.contact_priority, which applies to objects only, got "
                 f"{dict(self.panoptic.contact_priority)}"
             )
         if self.emit_classmix and self.perspective_depth:
-            raise ValueError("emit_classmix: expected perspective_depth=False, for nothing is scaled, got True")
+            raise ValueError("emit_classmix: expected perspective_depth=False, since nothing is scaled, got True")
         return self
 
     @model_validator(mode="after")
     def _check_residual(self) -> Self:
         if self.max_box_shift_px is not None and not (self.min_residual_area_frac or self.min_residual_area_px):
             raise ValueError(
-                "max_box_shift_px: expected min_residual_area_frac or min_residual_area_px above 0, whose exception it "
-                f"is, got 0 for both and {self.max_box_shift_px}"
+                "max_box_shift_px: expected min_residual_area_frac or min_residual_area_px above 0, to which it is an "
+                f"exception, got 0 for both and {self.max_box_shift_px}"
             )
         return self
 
@@ -240,8 +240,8 @@ class BatchCopyPasteConfig(SavedConfig):
     def _check_same_image(self) -> Self:
         if self.emit_classmix and self.source.kind == "same_image":
             raise ValueError(
-                "emit_classmix: expected source.kind='intra_batch', for an image mixed with itself stays as it is, got "
-                "'same_image'"
+                "emit_classmix: expected source.kind='intra_batch', since an image mixed with itself does not change, "
+                "got 'same_image'"
             )
         return self
 
@@ -251,19 +251,19 @@ class BatchCopyPasteConfig(SavedConfig):
             return self
         if self.placement.position != "random":
             raise ValueError(
-                "source.kind='bank': expected placement.position='random', for a crop has no place in an image, got "
+                "source.kind='bank': expected placement.position='random', since a crop has no place in an image, got "
                 f"{self.placement.position!r}"
             )
         if self.emit_classmix:
-            raise ValueError("source.kind='bank': expected emit_classmix=False, for crops are objects, got True")
+            raise ValueError("source.kind='bank': expected emit_classmix=False, since crops are objects, got True")
         if self.placement.layers != 1:
             raise ValueError(
-                "source.kind='bank': expected placement.layers=1, for source.crops_per_target says how many layers "
-                f"there are, got {self.placement.layers}"
+                "source.kind='bank': expected placement.layers=1, since source.crops_per_target sets the number of "
+                f"layers, got {self.placement.layers}"
             )
         if self.placement.class_temperature != 0:
             raise ValueError(
-                "source.kind='bank': expected placement.class_temperature=0, for the sampler of the bank balances "
+                "source.kind='bank': expected placement.class_temperature=0, since the sampler of the bank balances "
                 f"classes, got {self.placement.class_temperature}"
             )
         is_fixed = self.placement.size_range is not None or (
@@ -271,8 +271,8 @@ class BatchCopyPasteConfig(SavedConfig):
         )
         if self.source.relative_to == "photo" and is_fixed:
             raise ValueError(
-                "source.relative_to='photo': expected neither placement.size_range nor align='canvas', which draw "
-                "sizes of their own, got one of them"
+                "source.relative_to='photo': expected neither placement.size_range nor align='canvas', which set the "
+                "scale themselves, got one of them"
             )
         return self
 

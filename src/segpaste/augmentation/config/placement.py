@@ -153,7 +153,7 @@ class PlacementConfig(StrictConfig):
         for label, classes in value.items():
             if not classes or IGNORE_INDEX in classes:
                 raise ValueError(
-                    f"expected at least one semantic class to paste class {label} on, and not {IGNORE_INDEX}, which is "
+                    f"expected at least one semantic class to paste class {label} on, without {IGNORE_INDEX}, which is "
                     f"never pasted over, got {list(classes)}"
                 )
         return FrozenMapping({label: tuple(sorted(set(value[label]))) for label in sorted(value)})
@@ -170,7 +170,7 @@ class PlacementConfig(StrictConfig):
     def _check_combinations(self) -> Self:
         if self.fade_curve != "step" and self.fade_last == 0:
             raise ValueError(
-                f"fade_curve: expected fade_last above 0, the part that fades, got 0 and {self.fade_curve!r}"
+                f"fade_curve: expected fade_last above 0, the fading part of training, got 0 and {self.fade_curve!r}"
             )
         if self.draws_sizes and self.grouping != "instance":
             raise ValueError(
@@ -187,17 +187,17 @@ class PlacementConfig(StrictConfig):
             )
         if self.partial == "drop" and self.min_visible_frac != PlacementConfig.model_fields["min_visible_frac"].default:
             raise ValueError(
-                "min_visible_frac: expected partial='clip', for without it a slot of which anything would leave the "
-                f"picture is not pasted, got partial='drop' and {self.min_visible_frac}"
+                "min_visible_frac: expected partial='clip', since without it a slot that extends beyond the image is "
+                f"not pasted, got partial='drop' and {self.min_visible_frac}"
             )
         if self.position == "keep" and (self.max_attempts != 1 or self.patch_aligned_paste):
             raise ValueError(
-                "position='keep': expected max_attempts=1 and patch_aligned_paste=False, for no place is drawn, got "
+                "position='keep': expected max_attempts=1 and patch_aligned_paste=False, since no place is drawn, got "
                 f"max_attempts={self.max_attempts}, patch_aligned_paste={self.patch_aligned_paste}"
             )
         if self.align == "canvas" and self.patch_aligned_paste and self.draws_sizes:
             raise ValueError(
-                "size_range and class_sizes: expected align='instance' where pastes are aligned, got 'canvas'"
+                "size_range and class_sizes: expected align='instance' with patch_aligned_paste=True, got 'canvas'"
             )
         return self
 

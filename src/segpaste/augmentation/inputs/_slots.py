@@ -76,8 +76,8 @@ def _checked(drawn: object, masks: Tensor, name: str) -> Tensor:
     if not isinstance(drawn, Tensor) or drawn.dtype != torch.bool or drawn.shape != masks.shape:
         got = f"{drawn.dtype} {list(drawn.shape)}" if isinstance(drawn, Tensor) else type(drawn).__name__
         raise ValueError(
-            f"BatchCopyPaste: expected masks {list(masks.shape)} bool of source.mask_from={name!r}, got {got}; return "
-            "those"
+            f"BatchCopyPaste: expected masks {list(masks.shape)} bool from source.mask_from={name!r}, got {got}; "
+            "return a mask for each slot"
         )
     return drawn
 
@@ -89,7 +89,7 @@ def with_empty_masks(batch: PaddedBatchedDenseSample) -> PaddedBatchedDenseSampl
     """
     if not torch.compiler.is_compiling() and batch.device.type == "cpu" and bool(batch.instance_valid.any()):
         raise ValueError(
-            "BatchCopyPaste: expected instance masks beside the boxes because emit_classmix=True, got boxes alone; set "
+            "BatchCopyPaste: expected instance masks with the boxes because emit_classmix=True, got boxes only; set "
             "source.mask_from='boxes', or leave the boxes out"
         )
     shape = *batch.boxes.shape[:2], *batch.canvas_size

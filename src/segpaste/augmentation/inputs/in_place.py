@@ -30,8 +30,8 @@ def check_writable(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig
     for name, tensor in written.items():
         if not _has_own_places(tensor):
             raise ValueError(
-                f"BatchCopyPaste: expected a place in memory for every value because inplace=True, got {name} expanded "
-                "from fewer; make it contiguous, or leave inplace out"
+                f"BatchCopyPaste: expected own memory for every value because inplace=True, got {name} expanded from "
+                "fewer values; make it contiguous, or leave inplace out"
             )
     if torch.compiler.is_compiling():
         return
@@ -52,8 +52,8 @@ def _check_apart(batch: PaddedBatchedDenseSample, written: dict[str, Tensor]) ->
     for start, end, name in sorted(spans):
         if start < last_end and not {name, last}.isdisjoint(written):
             raise ValueError(
-                f"BatchCopyPaste: expected fields that share no memory because inplace=True, got {name} within that of "
-                f"{last}; clone one of them, or leave inplace out"
+                f"BatchCopyPaste: expected fields that share no memory because inplace=True, got {name} in the memory "
+                f"of {last}; clone one of them, or leave inplace out"
             )
         last_end, last = max((last_end, last), (end, name))
 

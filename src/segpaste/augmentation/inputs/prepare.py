@@ -108,8 +108,8 @@ def with_masks(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) ->
         return batch
     if batch.panoptic_maps is not None:
         raise ValueError(
-            "BatchCopyPaste: expected instance masks beside the panoptic maps, got none; boxes overlap and cannot "
-            "say which pixel is whose: give the masks, or leave the panoptic maps out with emit_panoptic=False"
+            "BatchCopyPaste: expected instance masks with the panoptic maps, got none; boxes overlap, so they do not "
+            "assign pixels to instances: give the masks, or leave the panoptic maps out with emit_panoptic=False"
         )
     return _slots.with_box_masks(batch, config.source.mask_from)
 
@@ -151,7 +151,7 @@ def check_source(target: PaddedBatchedDenseSample, source: PaddedBatchedDenseSam
     if kinds[0] != kinds[1]:
         (channels, dtype), (source_channels, source_dtype) = kinds
         raise ValueError(
-            f"BatchCopyPaste: expected source images of {channels} channels, {dtype}, as the target's, got "
+            f"BatchCopyPaste: expected source images of {channels} channels, {dtype}, like the target's, got "
             f"{source_channels} channels, {source_dtype}; convert them (mind the range of their values)"
         )
     check_depths(target, source)
@@ -159,8 +159,8 @@ def check_source(target: PaddedBatchedDenseSample, source: PaddedBatchedDenseSam
     if own is not None and source.keypoints is not None and not own.fits(other):
         raise ValueError(
             f"BatchCopyPaste: expected the keypoints of the target, {', '.join(own.names)}, in the source, got "
-            f"{'no keypoint_schema' if other is None else ', '.join(other.names)}; bring the points of one into the "
-            "order of the other, with the same flip_pairs"
+            f"{'no keypoint_schema' if other is None else ', '.join(other.names)}; put the points of both in one "
+            "order, with the same flip_pairs"
         )
 
 
@@ -207,5 +207,5 @@ def check_depths(target: PaddedBatchedDenseSample, source: PaddedBatchedDenseSam
         if target.metric_depth and batch.camera_intrinsics is None:
             raise ValueError(
                 f"BatchCopyPaste: expected camera_intrinsics in the {side} because metric_depth=True, got None; crops "
-                "of a bank have them where its groups name intrinsics"
+                "of a bank have them if its groups name intrinsics"
             )

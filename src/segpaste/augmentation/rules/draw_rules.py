@@ -95,7 +95,7 @@ def canvas_grid(config: PlacementConfig, canvas_size: tuple[int, int]) -> tuple[
         height, width = canvas_size
         raise RuntimeError(
             f"BatchCopyPaste: expected a multiple of {patch}/{edge} in scale_range={config.scale_range}, got none: on "
-            f"{height} x {width} pixels only such scales keep the edges of a canvas on patches of {patch}; widen "
+            f"{height} x {width} pixels only these scales keep the edges of a canvas on patches of {patch}; widen "
             "placement.scale_range, make canvases whose sides share a larger divisor, or set align='instance'"
         )
     return first, last, edge

@@ -50,7 +50,7 @@ class BankSource:
         if target.semantic_maps is not None and request.classes is None:
             raise ValueError(
                 "BatchCopyPaste: expected config.panoptic because source.kind='bank' and the batch has semantic maps, "
-                "got None; give PanopticConfig(taxonomy=...), which says of which classes the crops' pixels become"
+                "got None; give PanopticConfig(taxonomy=...), which gives the semantic class of the crops' pixels"
             )
         needs_depth = target.depth is not None and self.config.without_depth == "skip"
         classes = Classes() if request.classes is None else request.classes.tables_on(target.device)
@@ -88,8 +88,8 @@ class BankSource:
             return None
         if staged.scales is None:
             raise ValueError(
-                "BatchCopyPaste: expected a bank that keeps provenance because source.relative_to='photo', got crops "
-                "without their scale; build one with it"
+                "BatchCopyPaste: expected a bank with provenance because source.relative_to='photo', got crops without "
+                "their scale; build the bank with provenance"
             )
         return (staged.scales * SCALE_DEN).round().to(torch.int64).clamp(min=1).flatten()
 
@@ -125,13 +125,13 @@ def crop_rows(
     if dtype != torch.uint8:
         if white is None:
             raise ValueError(
-                f"BatchCopyPaste: expected source.value_range, the value of white in {dtype} images, for the crops of "
-                "a bank are uint8, got None; set it to 1 or 255"
+                f"BatchCopyPaste: expected source.value_range, the value of white in {dtype} images, since the crops "
+                "of a bank are uint8, got None; set it to 1 or 255"
             )
         fits = torch.finfo(dtype)
         if not fits.tiny <= white <= fits.max:
             raise ValueError(
-                f"BatchCopyPaste: expected source.value_range from {fits.tiny:.4g} to {fits.max:.4g}, for the images "
+                f"BatchCopyPaste: expected source.value_range from {fits.tiny:.4g} to {fits.max:.4g}, since the images "
                 f"are {dtype}, got {white:.4g}; set it to 1 or 255, or give float32 images"
             )
     depth_valid = staged.depth_valid if needs_depth else None

@@ -30,7 +30,7 @@ Report = DrawReport
 DEFAULT: Balance = "repeat_factor"
 
 _REASON = (
-    "BatchCopyPaste: no bank is read in compiled code; with fullgraph=True call it as augment(batch, staged=crops), "
+    "BatchCopyPaste: a bank is not read in compiled code; with fullgraph=True call it as augment(batch, staged=crops), "
     "with crops of a loader or of augment.crops.staged(batch.sample_seeds)"
 )
 
@@ -190,7 +190,7 @@ class SeededCrops:
         if not isinstance(bank, InstanceBank):
             raise TypeError(
                 f"BatchCopyPaste: expected source_pool to be a bank or a dataset, got {type(bank).__name__}; "
-                "open_bank(path) opens a bank; a loader of staged crops goes to "
+                "open_bank(path) opens a bank; give a loader of staged crops to "
                 "BatchCopyPaste.from_dataloader(..., source_pool=loader)"
             )
         self._sampler = sampler = BankSampler(bank, mode=balance or DEFAULT, rank=0, num_replicas=1)

@@ -169,8 +169,8 @@ def _check_sources(request: PlacementRequest, sources: LayerSources) -> None:
     device = request.seeds.device
     canvas_size, shrunk = sources.canvas_size, sources.shrunk
     given = _SOURCES if shrunk is None else {**_SOURCES, "shrunk": (("B", "L"), torch.int64)}
-    check_declared("PlacementRequest", request, _REQUEST, sizes, device, "as the seeds")
-    check_declared("LayerSources", sources, given, sizes, device, "as the seeds")
+    check_declared("PlacementRequest", request, _REQUEST, sizes, device, "the seeds' device")
+    check_declared("LayerSources", sources, given, sizes, device, "the seeds' device")
     if canvas_size is not None:
         if not isinstance(canvas_size, tuple) or len(canvas_size) != 2:
             raise TypeError(f"LayerSources.canvas_size: expected (H, W), got {canvas_size!r:.80}")

@@ -68,7 +68,7 @@ def checked_sample(
     if sizes["L"] == 0 or source.max_instances == 0:
         raise ValueError(
             f"{name}.sample: expected at least one layer, and a source batch with an instance slot, got {sizes['L']} "
-            f"and {source.max_instances}; for nothing to paste, carry nothing"
+            f"and {source.max_instances}; to paste nothing, leave carried False"
         )
     if target.device.type == "cpu" and not torch.compiler.is_compiling():
         _check_values(name, source, placement, counts, request)
@@ -133,7 +133,7 @@ def _check_values(
         )
     carried = placement.carried
     empty = carried & ~source.instance_valid[placement.source_idx]
-    _refuse_first(empty, f"{label}.carried: expected slots that hold an instance of their source")
+    _refuse_first(empty, f"{label}.carried: expected only slots that hold an instance of their source")
     _refuse_first(carried & ~placement.layer_valid[..., None], f"{label}.carried: expected slots of valid layers only")
     num_carried = carried.sum((1, 2))
     if bool((num_carried > request.num_free).any()):
