@@ -1,4 +1,4 @@
-"""`segpaste demo`: synthetic scenes, pasted, as pictures; needs no data and no download."""
+"""`segpaste demo`: paste synthetic scenes and draw them, without data or downloads."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def add_to(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Make the scenes, paste, draw, print."""
+    """Make the scenes, paste, draw and print."""
     start = time.perf_counter()
     from segpaste.cli import _inputs, _pasting, _settings, _show, _tally
 
