@@ -251,7 +251,7 @@ class TestRefused:
 
     def test_no_scale(self) -> None:
         staged = replace(make_staged(2, 1), scales=None)
-        with pytest.raises(ValueError, match="expected a bank that keeps provenance"):
+        with pytest.raises(ValueError, match="expected a bank with provenance"):
             BatchCopyPaste(bank_config(relative_to="photo"))(make_batch(2), staged=staged)
 
     def test_metric_depth_that_differs(self) -> None:
@@ -309,5 +309,5 @@ class TestWarning:
     def test_nothing_that_can_be_pasted(self) -> None:
         staged = make_staged(2, 1)
         staged = replace(staged, alphas=torch.zeros_like(staged.alphas), boxes=torch.zeros_like(staged.boxes))
-        with pytest.warns(UserWarning, match="no_source 2; stage crops with an object in them"):
+        with pytest.warns(UserWarning, match="no_source 2; stage crops that contain an object"):
             BatchCopyPaste(bank_config())(make_batch(2), staged=staged)

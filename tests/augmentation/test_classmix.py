@@ -242,7 +242,7 @@ class TestInstances:
 
     def test_boxes_for_masks(self, kernels: str) -> None:
         batch = make_batch(3, size=(13, 11), num_instances=2, max_instances=6, modalities=("semantic",))
-        with pytest.raises(ValueError, match="expected instance masks beside the boxes because emit_classmix=True"):
+        with pytest.raises(ValueError, match="expected instance masks with the boxes because emit_classmix=True"):
             mixed(kernels, batch)
         boxes = BatchCopyPasteConfig(emit_classmix=True, source=SourceConfig(mask_from="boxes"))
         out, report = mixed(kernels, batch, boxes)
@@ -281,7 +281,7 @@ class TestErrors:
     @pytest.mark.parametrize("option", [{"scale_range": (1, 2)}, {"grouping": "instance"}, {"k_range": (1, 2)}])
     def test_placement_that_plays_no_part(self, option: dict[str, Any]) -> None:
         with pytest.raises(
-            ValidationError, match=f"emit_classmix: expected of placement only .* got {next(iter(option))}"
+            ValidationError, match=f"emit_classmix: expected no options of placement but .* got {next(iter(option))}"
         ):
             BatchCopyPasteConfig(emit_classmix=True, placement=PlacementConfig(**option))
 

@@ -94,7 +94,7 @@ def test_a_function_is_cut_to_its_boxes() -> None:
     assert not (masks & ~boxes).any()
     assert torch.equal(masks[:, 1], boxes[:, 1]), "an object without a pixel gets its box"
     assert 0 < masks[:, 0].sum() < boxes[:, 0].sum()
-    message = r"expected masks \[2, 3, 17, 11\] bool of source.mask_from='test_mask_from:not"
+    message = r"expected masks \[2, 3, 17, 11\] bool from source.mask_from='test_mask_from:not"
     with pytest.raises(ValueError, match=message):
         with_box_masks(batch, "test_mask_from:not_masks")
 
@@ -111,7 +111,7 @@ def test_functions_are_kept_by_name() -> None:
         ("thin_air", "expected one of boxes, ellipse, or package.module:function, got 'thin_air'"),
         ("no_such_module:f", "expected the name package.module:function of a function, found none at 'no_such_"),
         ("math:pi", "found none at 'math:pi'"),
-        (lambda images, boxes, valid: boxes, "expected a function at the top of a module"),
+        (lambda images, boxes, valid: boxes, "expected a function at the top level of a module"),
         (3, "got 3"),
     ],
 )

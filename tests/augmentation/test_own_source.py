@@ -92,7 +92,7 @@ MISTAKES: dict[str, tuple[Callable[[Sampled], Any], type[Exception], str]] = {
     "an empty slot": (
         changed("carried", set_to(True)),
         ValueError,
-        "carried: expected slots that hold an instance .*got slot 2 in layer 0 of target 0",
+        "carried: expected only slots that hold an instance .*got slot 2 in layer 0 of target 0",
     ),
     "a layer that is off": (
         changed("layer_valid", set_to(False)),

@@ -174,7 +174,7 @@ class TestBoxesWithoutMasks:
     def test_boxes_cannot_own_panoptic_pixels(self) -> None:
         batch = replace(make_batch(), instance_masks=None, instance_ids=None)
         boxes = SourceConfig(mask_from="boxes", whole_only=False)
-        with pytest.raises(ValueError, match="expected instance masks beside the panoptic maps"):
+        with pytest.raises(ValueError, match="expected instance masks with the panoptic maps"):
             paste_with(batch, source=boxes)
         out, report = paste_with(batch, source=boxes, emit_panoptic=False)
         assert out.panoptic_maps is None

@@ -110,7 +110,7 @@ class TestDataset:
             warnings.simplefilter("error")
             assert_same(torch.compile(augment, backend=backend)(batch), augment(batch))
         torch.compiler.reset()
-        with pytest.raises(Exception, match=r"no bank is read in compiled code; with fullgraph=True call it as"):
+        with pytest.raises(Exception, match=r"a bank is not read in compiled code; with fullgraph=True call it as"):
             torch.compile(augment, backend=backend, fullgraph=True)(batch)
 
     def test_resumes(self) -> None:

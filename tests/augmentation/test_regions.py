@@ -132,7 +132,7 @@ class TestMask:
     @pytest.mark.parametrize(
         ("region", "error", "message"),
         [
-            (torch.ones(6, *SIZE), TypeError, "torch.bool, True where pastes may go, got torch.float32"),
+            (torch.ones(6, *SIZE), TypeError, "torch.bool, True where pastes are allowed, got torch.float32"),
             ("all", TypeError, "got str 'all'"),
             (torch.ones(6, 60, 40, dtype=torch.bool), ValueError, r"shape \[6, 40, 60\].*got \[6, 60, 40\]"),
         ],

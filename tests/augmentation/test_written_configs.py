@@ -68,7 +68,7 @@ class TestWhatTheDocumentsWrite:
 
     def test_compiled_code_reads_no_bank(self, bank: Any) -> None:
         step = torch.compile(BatchCopyPaste(source_pool=bank), fullgraph=True, backend="eager")
-        with pytest.raises(RuntimeError, match=r"no bank is read in compiled code.*augment\.crops\.staged"):
+        with pytest.raises(RuntimeError, match=r"a bank is not read in compiled code.*augment\.crops\.staged"):
             step(make_batch(modalities={Modality.INSTANCE}))
 
     def test_a_bank_in_the_place_of_something_else(self, bank: Any) -> None:
@@ -155,9 +155,7 @@ class TestConfigValues:
 
     @pytest.mark.parametrize("value", [1e39, 3.4e38, 2e9, 1e-50, 9e-7])
     def test_a_white_that_float32_does_not_hold(self, value: float) -> None:
-        with pytest.raises(
-            ValidationError, match=r"value_range\n.*expected the value of white from 1e-6 to 1e9, .*got"
-        ):
+        with pytest.raises(ValidationError, match=r"value_range\n.*expected a value of white from 1e-6 to 1e9, .*got"):
             SourceConfig(kind="bank", value_range=value)
 
     @pytest.mark.parametrize("white", [1e-6, 1.0, 65535.0, 1e9])
@@ -170,7 +168,7 @@ class TestConfigValues:
         batch, staged = make_batch(image_dtype=dtype, modalities=["instance"]), make_staged(3, 1)
         if dtype == torch.float16 and not 1e-4 < white < 65504:
             message = (
-                r"expected source\.value_range from 6\.104e-05 to 6\.55e\+04, for the images are torch\.float16, got"
+                r"expected source\.value_range from 6\.104e-05 to 6\.55e\+04, since the images are torch\.float16, got"
             )
             with pytest.raises(ValueError, match=message):
                 module(batch, staged=staged)

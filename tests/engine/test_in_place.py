@@ -268,11 +268,11 @@ class TestContract:
             (lambda b: {"images": overlapping(b.images)}, "images expanded"),
             (
                 lambda b: {"panoptic_maps": b.semantic_maps},
-                "semantic_maps within that of panoptic_maps|panoptic_maps w",
+                "semantic_maps in the memory of panoptic_maps|panoptic_maps in",
             ),
             (
                 lambda b: {"normals": (n := torch.cat([b.normals] * 2, 1))[:, :3], "depth": n[:, 2:3]},
-                "depth within that",
+                "depth in the memory",
             ),
             (lambda b: {"padding_mask": b.depth_valid}, "share no memory"),
         ],

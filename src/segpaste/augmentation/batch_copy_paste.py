@@ -1,4 +1,4 @@
-"""Module that pastes objects between the images of a batch, on its device, also inside a compiled step."""
+"""The augmentation module: it pastes objects between the images of a batch, on its device, also in a compiled step."""
 
 from __future__ import annotations
 
@@ -54,27 +54,27 @@ class BatchCopyPaste(nn.Module):
 
     Args:
         config: options of the paste.
-        source: source of the objects; by default as ``config.source`` says.
+        source: source of the objects; by default the one that ``config.source`` names.
         source_pool: an instance bank (`segpaste.open_bank`), or a dataset, whose objects are cut out when they are
             drawn (`segpaste.bank.DatasetBank`). A call without staged crops then draws and reads crops of it for each
             target, by the target's seed alone; a compiled module has a graph break there. It needs ``config.source`` of
             ``kind="bank"``, which is then the default.
         balance: how the classes of ``source_pool`` are drawn, see `segpaste.BankSampler`; by default by its repeat
-            factors. `expected_pastes` says what that gives.
-        inplace: paste into the batch's own tensors. On the CPU and on CUDA devices only what changes is touched then;
-            on other devices, and if tensors are neither row-major nor channels-last images, new tensors are made and
-            copied.
+            factors. `expected_pastes` returns the resulting counts.
+        inplace: paste into the batch's own tensors. On the CPU and on CUDA devices only values that change are written
+            then; on other devices, and if tensors are neither row-major nor channels-last images, new tensors are made
+            and copied into them.
 
     Attributes:
         read_modalities: modalities that every batch must carry; all others that it carries are composed too. The class
             attribute holds for any config.
         write_modalities: modalities that the output may carry.
-        crops: draws from ``source_pool``, a `segpaste.augmentation.sources.crop_pool.SeededCrops`, or None. For a
-            record of a call, ``crops.staged(out.sample_seeds)`` are the crops that it drew.
+        crops: draws from ``source_pool``, a `segpaste.augmentation.sources.crop_pool.SeededCrops`, or None. To record a
+            call, ``crops.staged(out.sample_seeds)`` returns the crops that it drew.
 
     Raises:
         TypeError: an argument is of another class, such as a dict as the config.
-        ValueError: the config asks for panoptic output and has no taxonomy, or for ClassMix with a source that does not
+        ValueError: the config asks for panoptic output without a taxonomy, or for ClassMix with a source that does not
             name rows of the batch; or source and config are of different kinds.
 
     After Ghiasi et al., "Simple Copy-Paste is a Strong Data Augmentation Method for Instance Segmentation",
@@ -165,22 +165,22 @@ class BatchCopyPaste(nn.Module):
             generator: draws the B seeds, instead of ``target.sample_seeds``. Outside of compiled code only.
             staged: crops of an instance bank for each target, on its device, for ``source.kind="bank"``; they take
                 precedence over ``source_pool``.
-            region: [B, H, W] or [B, 1, H, W] bool, pixels of each image that pastes may go to; with it
+            region: [B, H, W] or [B, 1, H, W] bool, pixels of each image that may be pasted on; at least
                 ``placement.region_frac`` of the box of every paste lies there.
             return_report: return a `PasteReport`, too.
 
         Returns:
-            The augmented batch, with the seeds that were used; and the report if asked for. In place, its tensors are
-            those of ``target``, and ``target`` is the same augmented batch (except for fields that the config leaves
-            out, which then no longer fit the others).
+            The augmented batch, with the seeds that were used; and the report if ``return_report``. In place, its
+            tensors are those of ``target``, so ``target`` holds the same augmented batch (except for fields that the
+            config leaves out, which then no longer fit the others).
 
         Raises:
             TypeError: an argument is of another class.
             ValueError: a modality that the config requires is missing, or a count or flag does not fit the config; in
                 place, the config asks for more instance slots than the batch has, or tensors share memory.
-            RuntimeError: a field requires grad while grad is enabled: a paste is not differentiated, detach it; in
-                place, a tensor is one of inference mode. Nothing has been written then. With ``fullgraph=True`` the
-                compiler's own RuntimeError quotes it.
+            RuntimeError: a field requires grad while grad is enabled (a paste is not differentiable; detach the field);
+                in place, a tensor was made in inference mode. Nothing has been written then. With ``fullgraph=True``
+                the compiler's own RuntimeError quotes it.
         """
         takes_crops = not self.config.emit_classmix and not isinstance(self.source, IntraBatchSource)
         arguments.check_forward(target, generator, staged, return_report, takes_crops=takes_crops)
@@ -213,15 +213,15 @@ class BatchCopyPaste(nn.Module):
 
         Args:
             loader: yields padded batches, ragged batches, or lists of samples of one size.
-            max_instances: K, the slots of the output; of samples and ragged batches with more instances the largest are
-                kept; padded batches must have this many slots.
+            max_instances: K, the slots of the output. Samples and ragged batches with more instances keep the largest
+                ones; padded batches must have this many slots.
             config: options of the paste.
-            source_pool: a bank or a dataset, of which crops are drawn and read in this process, or a loader of staged
+            source_pool: a bank or a dataset, from which crops are drawn and read in this process, or a loader of staged
                 crops; it needs ``config.source`` of ``kind="bank"``, which is then the default.
-            balance: how the classes of a bank or dataset are drawn, see `segpaste.BankSampler`. What an epoch is
-                expected to draw is then printed before the first batch.
+            balance: how the classes of a bank or dataset are drawn, see `segpaste.BankSampler`. The expected draws of
+                an epoch are then printed before the first batch.
             device: device to paste on; by default that of the batch.
-            inplace: paste into the batches that the loader yields, where they are padded and on ``device`` already.
+            inplace: paste into the batches that the loader yields, if they are padded and on ``device`` already.
 
         Raises:
             TypeError: an argument is of another class.
@@ -244,20 +244,20 @@ class BatchCopyPaste(nn.Module):
 
     @property
     def pastes_per_image(self) -> float:
-        """Expected number of objects drawn for an image, by the current schedule; some may not fit."""
+        """Expected number of objects drawn for an image under the current schedule; some may not fit."""
         low, high = self.schedule.k_range
         most = self.config.num_layers
         if self.config.placement.k_to_available:
             low, high = min(low, most), min(high, most)
         num = high - low + 1
-        counted = range(low, min(high, most) + 1)  # the others are cut to ``most``
+        counted = range(low, min(high, most) + 1)  # larger ones are limited to ``most``
         expected = self.schedule.paste_prob * (sum(counted) + most * (num - len(counted))) / num
         return expected * self.config.placement.candidate_frac
 
     def expected_pastes(self, num_images: int) -> Report | None:
-        """Return how often each class of ``source_pool`` is expected to be pasted into so many images.
+        """Return the expected number of pastes of each class of ``source_pool`` into ``num_images`` images.
 
-        Objects that do not fit are included. Without ``source_pool`` it is None.
+        Objects that do not fit are included. Returns None without ``source_pool``.
         """
         return None if self.crops is None else self.crops.report(round(num_images * self.pastes_per_image))
 
@@ -271,7 +271,7 @@ class BatchCopyPaste(nn.Module):
     def _prepared(
         self, target: PaddedBatchedDenseSample, generator: torch.Generator | None
     ) -> PaddedBatchedDenseSample:
-        """Prepare the batch: seeds, slots and masks, without closed modalities; in place, check that it is writable."""
+        """Add seeds, slots and masks to the batch and remove closed modalities; in place, check that it is writable."""
         batch = prepare.prepared(target, self.config, generator)
         if self.inplace:
             in_place.check_writable(target, self.config)
@@ -292,7 +292,7 @@ class BatchCopyPaste(nn.Module):
         return (out, unchanged_report(batch, self.config.num_layers)) if return_report else out
 
     def _surveyed(self, engine: Engine, batch: PaddedBatchedDenseSample) -> Survey:
-        """Find the instances that may be pasted; with ClassMix, the classes that may be mixed, too."""
+        """Find the instances that may be pasted; with ClassMix, also the classes that may be mixed."""
         if self.config.emit_classmix:
             return engine.survey(batch, self._tables_on(batch.device), self.config.ignore_index)
         return engine.survey(batch, self._tables_on(batch.device), whole_only=self._needs_whole)
@@ -337,7 +337,7 @@ class BatchCopyPaste(nn.Module):
         return Scene(batch, batch, self._tables_on(batch.device), self._rules, mixture), (placement, counts)
 
     def _composed(self, engine: Engine, scene: Scene, placement: Placement, *, with_layer: bool) -> Outcome:
-        """Compose the paste, and harmonise it if the config says so."""
+        """Compose the paste, and harmonise it if the config asks for it."""
         target, harmonizes = scene.target, self.config.harmonize.is_active
         assert target.sample_seeds is not None
         before = target.images.clone() if self.inplace and harmonizes else target.images

@@ -1,4 +1,4 @@
-"""Iterable of augmented batches around a loader of plain ones."""
+"""Loader that augments the batches of another loader."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ Batch = PaddedBatchedDenseSample | BatchedDenseSample | Sequence[DenseSample]
 
 
 class AugmentedLoader(LoaderWrapper):
-    """Pads, moves and augments the batches of another loader; `len`, ``sampler`` and ``dataset`` are the loader's.
+    """Loader that pads, moves and augments the batches of another loader.
 
-    The crops follow the epoch of the loader. Batches without ``sample_seeds`` get seeds of torch's initial seed, the
-    epoch, the rank and the row's position in the epoch, so a resumed run draws what an uninterrupted one draws.
+    `len`, ``sampler`` and ``dataset`` are those of the other loader. The crops follow its epoch. Batches without
+    ``sample_seeds`` get seeds made from torch's initial seed, the epoch, the rank and the row's position in the epoch,
+    so a resumed run has the same draws as an uninterrupted one.
 
     Args:
         loader, max_instances, device: see `BatchCopyPaste.from_dataloader`.
@@ -31,7 +32,7 @@ class AugmentedLoader(LoaderWrapper):
         crops: staged crops to paste, if objects do not come from the batch; a loader of crops restarts with every pass.
 
     Attributes:
-        num_dropped_instances: number of instances so far that found no slot; the first ones cause a warning.
+        num_dropped_instances: number of instances so far that had no slot; the first ones cause a warning.
     """
 
     owner = "from_dataloader"
@@ -58,12 +59,12 @@ class AugmentedLoader(LoaderWrapper):
 
     @cached_property
     def base_seed(self) -> int:
-        """Torch's initial seed when it was first asked for, or that of a state."""
+        """Torch's initial seed at the first use, or the seed of a loaded state."""
         return torch.initial_seed() % (1 << 64)
 
     @property
     def num_rows(self) -> int:
-        """Rows of the epoch that are done."""
+        """Number of rows of the epoch that have been yielded."""
         return self._num_rows if self.progress.num_done else 0
 
     @num_rows.setter
@@ -95,7 +96,7 @@ class AugmentedLoader(LoaderWrapper):
             self.crops.begin(this)
 
     def _print_expected(self, batch_size: int, this: EpochPass) -> None:
-        """Print once, before the first paste, how often each class is expected, if its balance was asked for."""
+        """Print the expected pastes of each class once, before the first paste, if ``balance`` was given."""
         if self.crops is None or self.crops.balance is None or self._has_printed or this.replica.rank:
             return
         self._has_printed = True
@@ -121,7 +122,7 @@ class AugmentedLoader(LoaderWrapper):
         return {**facts, **_flat("config", config.model_dump(mode="json"))} if isinstance(config, BaseModel) else facts
 
     def state_parts(self) -> dict[str, Any]:
-        """The loader, the crops, and the schedule of the augmentation."""
+        """Return the loader, the crops, and the schedule of the augmentation."""
         augment = self.augment if isinstance(self.augment, nn.Module) else None
         return {**super().state_parts(), "crops": self.crops, "augment": augment}
 
@@ -141,7 +142,7 @@ class AugmentedLoader(LoaderWrapper):
     def _count_dropped(self, num: int) -> None:
         if num and not self.num_dropped_instances:
             warnings.warn(
-                f"from_dataloader: {num} instances of a batch found no slot among max_instances={self.max_instances}; "
+                f"from_dataloader: {num} instances of a batch do not fit in max_instances={self.max_instances} slots; "
                 "the largest are kept, num_dropped_instances counts the others",
                 stacklevel=4,
             )

@@ -1,6 +1,6 @@
-"""Report of a forward pass: tensors that account for every try. Reports are summed over loaders and machines.
+"""Report of a forward pass: tensors that account for every try. Reports can be summed over loaders and machines.
 
-Neither waits for the device.
+Neither making nor summing reports waits for the device.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ DROP_REASONS = (
 )
 """Reasons why a tried paste is not in the output, in the order of `PasteReport.num_dropped`.
 
-``no_source``: no row that objects are taken from has an eligible instance, or no staged crop can be pasted (one try per
-image is counted). ``no_free_slot``: the target's slots were full. ``does_not_fit``: its box would extend too far beyond
-the image, or a cut by the border of its own image would show. ``hidden``: no pixel of it is seen. ``reverted``: it gave
-its pixels back to a stuff class, or to an object that was hidden too much. ``too_small``: fewer than ``min_area_px``
-pixels of it are seen. ``outside_region``: it fits, and too much of its box lies outside of the region of its class.
-``covers_too_much``: it fits there, and its box would cover too much of the box of an instance of the target.
+``no_source``: no source row has an eligible instance, or no staged crop can be pasted (counted as one try per image).
+``no_free_slot``: the target's slots were full. ``does_not_fit``: its box would extend too far beyond the image, or a
+cut by the border of its own image would show. ``hidden``: none of its pixels is visible. ``reverted``: it gave its
+pixels back to a stuff class, or to an object that was hidden too much. ``too_small``: fewer than ``min_area_px`` of its
+pixels are visible. ``outside_region``: it fits, but too much of its box lies outside of the region of its class.
+``covers_too_much``: it fits there, but its box would cover too much of the box of an instance of the target.
 """
 
 
@@ -44,7 +44,7 @@ _ADVICE = {
     "source.whole_only=False) and, if a taxonomy is given, of things",
     "no_free_slot": "pad to more slots, or set max_instances",
     "does_not_fit": "lower placement.scale_range or k_range, or raise placement.max_attempts or layers",
-    "hidden": "the targets are nearer, or of higher priority, everywhere; are depth and masks aligned?",
+    "hidden": "the targets are nearer or of higher priority everywhere; check that depth and masks are aligned",
     "reverted": "lower panoptic.tau_stuff_frac or tau_stuff_px, or raise max_hidden_frac",
     "too_small": "raise placement.scale_range, or lower min_area_px",
     "outside_region": "raise placement.max_attempts or layers, or lower placement.region_frac or scale_range",
@@ -53,7 +53,7 @@ _ADVICE = {
 
 
 _NOTHING_TO_MIX = (
-    "batch at least two images whose semantic maps hold classes that the taxonomy knows, or from 0 to 1023 without one"
+    "batch at least two images whose semantic maps hold classes of the taxonomy, or without one classes from 0 to 1023"
 )
 
 _NOTHING_IN_IT = (
@@ -62,8 +62,8 @@ _NOTHING_IN_IT = (
 )
 
 _NOTHING_STAGED = (
-    "stage crops with an object in them, of thing classes if a taxonomy is given (class_map says which class of the "
-    "dataset each class of the bank is), and with depth if source.without_depth='skip'"
+    "stage crops that contain an object, of thing classes if a taxonomy is given (class_map gives the class in the "
+    "dataset of each class of the bank), and with depth if source.without_depth='skip'"
 )
 
 
@@ -75,12 +75,12 @@ class PasteReport(Movable):
         num_tried: [B] int64, pastes that were drawn.
         num_placed: [B] int64, pastes that are in the output.
         num_dropped: [B, len(DROP_REASONS)] int64, pastes that were dropped, by reason.
-        visible_layer: [B, H, W] int16, the layer seen at each pixel, -1 for the target.
+        visible_layer: [B, H, W] int16, the visible layer at each pixel, -1 for the target.
         placement: the maps, with ``carried`` holding the pastes that are in the output.
         slot_layer: [B, K] int64, the layer of the paste in each output slot, -1 if it holds none.
         slot_source: [B, K] int64, the source slot of the paste in each output slot, -1 if it holds none.
-        drawn: [B, L, K_s] bool, the pastes that were placed, before any of them was removed; together with the maps of
-            ``placement`` and the sources, this is all that a replay needs.
+        drawn: [B, L, K_s] bool, the pastes that were placed, before any of them was removed; a replay needs only this,
+            the maps of ``placement`` and the sources.
 
     With ClassMix, ``drawn`` and ``placement.carried`` have one more slot, the last, for pasted pixels that belong to no
     instance. It counts as a paste.
@@ -97,7 +97,7 @@ class PasteReport(Movable):
 
     @property
     def num_intended(self) -> Tensor:
-        """Pastes of an object that was drawn, [B] int64: the tries, but for images without a source."""
+        """Pastes of an object that was drawn, [B] int64: the tries without those that had no source."""
         return self.num_tried - self.num_dropped[:, DROP_REASONS.index("no_source")]
 
     def __repr__(self) -> str:
@@ -106,7 +106,7 @@ class PasteReport(Movable):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class PasteSummary(Movable):
-    """Numbers of pastes over many images; summaries add up, without waiting for their device.
+    """Numbers of pastes over many images; summaries can be added without waiting for their device.
 
     Attributes:
         counts: [3 + len(DROP_REASONS)] int64: images, pastes tried, placed, and dropped by reason.
@@ -136,7 +136,7 @@ class PasteSummary(Movable):
     def to_dict(self) -> dict[str, int]:
         """Return the counts by name, which waits for the device.
 
-        ``num_intended`` counts pastes of an object that was drawn: the tries, but for images without a source.
+        ``num_intended`` counts pastes of an object that was drawn: the tries without those that had no source.
         """
         names = ("num_images", "num_tried", "num_placed", *DROP_REASONS)
         found = dict(zip(names, self.counts.tolist(), strict=True))
@@ -177,7 +177,7 @@ def report_of(placement: Placement, counts: PlacementCounts, outcome: Outcome) -
 
 
 def unchanged_report(batch: PaddedBatchedDenseSample, num_layers: int) -> PasteReport:
-    """Return the report of a batch that has no instance to paste: one try per image, without a source."""
+    """Return the report of a batch that has no instance to paste: one try without a source per image."""
     labels = batch.labels
     b, k = labels.shape
     num_dropped = labels.new_zeros(b, len(DROP_REASONS))
@@ -206,7 +206,7 @@ def unchanged_report(batch: PaddedBatchedDenseSample, num_layers: int) -> PasteR
 
 
 def num_mixed_tokens(visible_layer: Tensor, patch_size: int) -> Tensor:
-    """Count the patches of each image with pixels of more than one layer, or of a layer and the target, [B] int64.
+    """Count the patches of each image that mix pixels of several layers, or of a layer and the target, [B] int64.
 
     Args:
         visible_layer: [B, H, W], from a report; its last row and column are repeated up to whole patches.
@@ -226,7 +226,7 @@ def num_mixed_tokens(visible_layer: Tensor, patch_size: int) -> Tensor:
 
 
 def nothing_pasted_warning(report: PasteReport, config: BatchCopyPasteConfig) -> str | None:
-    """Return a message that says why nothing was pasted into a batch; None if something was, or nothing was tried.
+    """Return a message that says why nothing was pasted into a batch; None if there is a paste, or nothing was tried.
 
     Args:
         report: report of the batch; it is read once, which waits for its device.
@@ -247,7 +247,7 @@ def nothing_there_warning(num_images: int, config: BatchCopyPasteConfig) -> str 
 
 
 def _nothing_pasted(tried: int, dropped: Sequence[int], config: BatchCopyPasteConfig) -> str | None:
-    """Return a message for a batch whose tries were all dropped; None if there were none."""
+    """Return a message for a batch whose tries were all dropped, else None."""
     if tried == 0:
         return None
     why = ", ".join(_dropped_in_words(dropped))

@@ -1,4 +1,4 @@
-"""Parameters that may change between steps without a recompilation: numbers in tensors."""
+"""Parameters that may change between steps without a recompilation, as numbers in tensors."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Schedule(TableModule):
     """Current probability of a paste, number of slots, and balance of classes.
 
     The numbers are integers in tensors: they move with the module, and a compiled step reads their values when it runs.
-    They are no buffers, so DistributedDataParallel broadcasts none of them. ``state_dict`` holds the values given by
-    `set` and `at`, as one entry of plain values; a state without that entry, such as the weights of a model that had no
-    augmentation, changes nothing.
+    They are not buffers, so DistributedDataParallel does not broadcast them. ``state_dict`` holds the values given by
+    `set` and `at`, as one entry of plain values; loading a state without that entry, such as the weights of a model
+    without augmentation, changes nothing.
 
     Args:
         config: the initial values.
@@ -51,7 +51,7 @@ class Schedule(TableModule):
 
     @property
     def paste_prob(self) -> float:
-        """Current probability that an image is pasted into."""
+        """Current probability of pasting anything into an image."""
         return int(self.limits[0]) / _ONE
 
     @property
@@ -76,8 +76,8 @@ class Schedule(TableModule):
     def tables_for(self, seeds: Tensor) -> DrawTables:
         """Return the parameters for a batch of these seeds, [B] int64, on its device.
 
-        With ``fixed_share`` the probability of a paste becomes the threshold that as many images of the batch pass as
-        it says: those with the smallest draws.
+        With ``fixed_share`` the probability of a paste becomes a threshold that exactly this share of the batch passes:
+        the images with the smallest draws.
         """
         tables = self.tables_on(seeds.device)
         if not self._fixed_share or not len(seeds):
@@ -98,12 +98,12 @@ class Schedule(TableModule):
 
         Raises:
             ValueError: a probability or temperature outside of [0, 1], or a range that is not
-                0 <= low <= high with high from 1 to 2**31 - 1; anything but ``paste_prob`` with
-                ClassMix. Nothing is changed then.
+                0 <= low <= high with high from 1 to 2**31 - 1; or another parameter than ``paste_prob``
+                with ClassMix. Nothing is changed then.
         """
         if not self._chooses_objects and (k_range, class_temperature) != (None, None):
             raise ValueError(
-                "Schedule: expected only paste_prob with emit_classmix, which pastes classes and no objects, got "
+                "Schedule: expected only paste_prob with emit_classmix, which pastes classes instead of objects, got "
                 f"k_range={k_range}, class_temperature={class_temperature}"
             )
         if paste_prob is not None:
@@ -149,7 +149,7 @@ class Schedule(TableModule):
         self._put()
 
     def get_extra_state(self) -> dict[str, object]:
-        """Return what ``state_dict`` saves: plain values, so that ``torch.load(weights_only=True)`` reads them."""
+        """Return the state for ``state_dict`` as plain values, so that ``torch.load(weights_only=True)`` reads them."""
         return {
             "paste_prob": self._paste_prob,
             "k_range": list(self.k_range),
@@ -158,7 +158,7 @@ class Schedule(TableModule):
         }
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Set the values that ``load_state_dict`` reads.
+        """Set the values of a state, for ``load_state_dict``.
 
         Raises:
             ValueError: a value is out of its range.

@@ -1,9 +1,9 @@
-"""The command line, a module for each command.
+"""The command line, with a module for each command.
 
-A command is a module with two functions. `add_to` adds its parser; `run` does the work and raises a ValueError, such as
-CommandError or an error of the library, or an OSError where it cannot: `_errors.reported` makes one line of it.
+A command is a module with two functions. `add_to` adds its parser; `run` does the work. If it fails, it raises a
+ValueError, such as CommandError or an error of the library, or an OSError; `_errors.reported` prints it as one line.
 
-Torch and all that needs it is imported when a command runs, so `--help` and a mistyped option answer at once. From
+Torch and modules that need it are imported when a command runs, so `--help` and a mistyped option answer at once. From
 Python call the library instead; the commands are thin.
 """
 
@@ -53,11 +53,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command.
 
     Args:
-        argv: the words after ``segpaste``; by default those that the process was started with.
+        argv: the arguments after ``segpaste``; by default those of the process.
 
     Returns:
-        The exit code: 0; 1 if what was checked is wrong; 2 after one line on stderr for bad input; 130 for an
-        interrupt (SIGINT, SIGTERM).
+        The exit code: 0; 1 if a check failed; 2 after one line on stderr for bad input; 130 for an interrupt (SIGINT,
+        SIGTERM).
     """
     words = list(sys.argv[1:] if argv is None else argv)
     command = next((word for word in words if not word.startswith("-")), "")
@@ -68,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
-    """The words as a namespace: ``run``, the command's function, ``overrides``, and the command's own options.
+    """Parse arguments to a namespace: ``run``, the command's function, ``overrides``, and the command's own options.
 
     Raises:
         CommandError: an unknown command or option, a missing one, or a bad value.

@@ -1,4 +1,4 @@
-"""Settings that help where something was not pasted, for the configuration of a run."""
+"""Advice on settings for objects that were not pasted, given the configuration of a run."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _WHOLE_ONLY = "objects cut by the border of their photo are left out: source.who
 
 
 def advice_of(config: BatchCopyPasteConfig, *, has_jitter: bool = False) -> Mapping[str, str]:
-    """Return what helps, by the reasons of `segpaste.augmentation.DROP_REASONS`; nothing where nothing does.
+    """Return advice for each reason of `segpaste.augmentation.DROP_REASONS` that has any.
 
     Args:
-        config: of the run.
-        has_jitter: photos are jittered to one size.
+        config: config of the run.
+        has_jitter: True if images are jittered to one size.
     """
     keeps = config.placement.position == "keep"
     scale = "" if keeps else ", or lower placement.scale_range"
@@ -33,7 +33,7 @@ def advice_of(config: BatchCopyPasteConfig, *, has_jitter: bool = False) -> Mapp
 
 
 def nothing_drawn(config: BatchCopyPasteConfig) -> str:
-    """Return why an image of which nothing was dropped has no paste, with the settings that it may be due to."""
+    """Return the reason why no paste was drawn for an image, with the settings that may cause it."""
     place = config.placement
     settings = ["placement.paste_prob"] if place.paste_prob < 1 else []
     if not config.emit_classmix:

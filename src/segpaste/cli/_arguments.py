@@ -1,4 +1,4 @@
-"""Options that the commands share: a parser whose errors are one line, number types, options of several commands."""
+"""Shared parts of the parsers: a parser with one-line errors, number types, options of several commands."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from segpaste.cli._errors import CommandError
 
 MAX_SEED = (1 << 64) - 1
 
-# Those of `segpaste.bank`, whose import takes seconds.
-_TASKS = ("detect", "segment", "pose")  # of `segpaste.datasets`, likewise
+# The same as in `segpaste.bank`, whose import takes seconds.
+_TASKS = ("detect", "segment", "pose")  # the same as in `segpaste.datasets`
 WRITTEN_TASKS = (*_TASKS, "obb")
 LAYOUTS = ("coco", "coco-panoptic", "lvis", "roboflow", "yolo", "voc", "label-maps")
 BANK_FORMATS = ("memmap", "lmdb", "webdataset")
@@ -38,7 +38,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def integer(low: int, high: int | None = None) -> Callable[[str], int]:
-    """The type of an option that is an integer from ``low`` to ``high``, both included."""
+    """Return the type of an option that is an integer from ``low`` to ``high``, both included."""
     wanted = f"an integer of at least {low}" if high is None else f"an integer from {low} to {high}"
 
     def convert(text: str) -> int:
@@ -50,7 +50,7 @@ def integer(low: int, high: int | None = None) -> Callable[[str], int]:
 
 
 def number(high: float, *, above_zero: bool = False) -> Callable[[str], float]:
-    """The type of an option that is a number from 0, or above it, up to ``high``."""
+    """Return the type of an option that is a number from 0, with ``above_zero`` above 0, up to ``high``."""
     wanted = f"a number above 0, up to {high}" if above_zero else f"a number from 0 to {high}"
 
     def convert(text: str) -> float:
@@ -73,7 +73,7 @@ def shard(text: str) -> tuple[int, int]:
 
 
 def sides(low: int, high: int) -> Callable[[str], tuple[int, int] | Literal["own"]]:
-    """The type of an option that is a size: ``WxH``, the side of a square, or ``own``; it becomes (H, W) or ``own``."""
+    """Return the type of an option that is a size: ``WxH``, the side of a square, or ``own``; as (H, W) or ``own``."""
     wanted = f"WxH or PX, each an integer from {low} to {high}, or own"
 
     def convert(text: str) -> tuple[int, int] | Literal["own"]:
@@ -89,7 +89,7 @@ def sides(low: int, high: int) -> Callable[[str], tuple[int, int] | Literal["own
 
 
 def add_photos(parser: argparse.ArgumentParser, tasks: Sequence[str] = _TASKS) -> None:
-    """Add the options that name the files of a dataset beside its annotations."""
+    """Add the options that name the files of a dataset other than its annotations."""
     add_files(parser)
     add_split(parser, tasks)
 
@@ -108,7 +108,7 @@ def add_backgrounds(parser: argparse.ArgumentParser) -> None:
 
 
 def add_split(parser: argparse.ArgumentParser, tasks: Sequence[str] = _TASKS) -> None:
-    """Add the options that say which part of a dataset in a folder is meant."""
+    """Add the options that select a part of a dataset in a folder."""
     text = "of a folder or data YAML, such as valid; default: the one to train on"
     parser.add_argument("--split", metavar="NAME", help=text)
     parser.add_argument("--task", choices=tasks, help="of the labels, default: what they are")
@@ -122,7 +122,7 @@ def add_from(parser: argparse.ArgumentParser) -> None:
 
 
 def add_balance(parser: argparse.ArgumentParser, what: str) -> None:
-    """Add ``--balance``, ``--threshold`` and ``--temperature``; each is None where it is not given."""
+    """Add ``--balance``, ``--threshold`` and ``--temperature``, which are None by default."""
     add = parser.add_argument
     add("--balance", choices=_MODES, help=f"{what}, default: {_BALANCE['mode']}")
     text = "of the repeat factors, default: the mean frequency of the classes"
@@ -132,10 +132,10 @@ def add_balance(parser: argparse.ArgumentParser, what: str) -> None:
 
 
 def balance_of(args: argparse.Namespace) -> dict[str, Any]:
-    """The arguments ``mode``, ``threshold`` and ``temperature`` of `segpaste.bank.BankSampler`.
+    """Return the arguments ``mode``, ``threshold`` and ``temperature`` of `segpaste.bank.BankSampler`.
 
     Raises:
-        CommandError: a parameter is given that the mode does not have.
+        CommandError: the mode does not have a given parameter.
     """
     given = {"mode": args.balance, "threshold": args.threshold, "temperature": args.temperature}
     options = {name: _BALANCE[name] if value is None else value for name, value in given.items()}
@@ -149,15 +149,15 @@ def balance_of(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def is_override(word: str | None) -> bool:
-    """Whether a word where a dataset may stand is ``KEY=VALUE``, and no file."""
+    """Return whether an argument in the place of a dataset is ``KEY=VALUE`` and not a file."""
     return word is not None and _OVERRIDE.fullmatch(word) is not None and not Path(word).exists()
 
 
 def overrides(words: Sequence[str]) -> dict[str, str]:
-    """The words ``KEY=VALUE`` as a mapping.
+    """Return arguments ``KEY=VALUE`` as a mapping.
 
     Raises:
-        CommandError: a word has another form, or a key comes twice: as itself, or inside a table that is given too.
+        CommandError: an argument has another form, or a key is given twice, directly or inside a table.
     """
     found: dict[str, str] = {}
     for word in words:

@@ -1,4 +1,4 @@
-"""The tables, records, report and gallery of an augmented dataset, from what its steps found."""
+"""Assembly of an augmented dataset: its tables, records, report and gallery, from the notes of its steps."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from segpaste.workspace import write_whole
 
 
 def assemble(maker: StepMaker, made: Mapping[str, Any], gallery: int) -> Tally:
-    """Write what belongs to all images, and return their summary.
+    """Write the files that cover all images, and return their summary.
 
     Args:
-        maker: all its steps are finished.
-        made: ``segpaste`` of the tables' info: what made this dataset.
-        gallery: images to draw.
+        maker: the step maker, whose steps are all finished.
+        made: entry ``segpaste`` of the tables' info: how this dataset was made.
+        gallery: number of images to draw.
     """
     paster, files = maker.paster, maker.files
     tally = Tally(paster.config, paster.reader.jitter is not None)
@@ -46,7 +46,7 @@ def assemble(maker: StepMaker, made: Mapping[str, Any], gallery: int) -> Tally:
 
 
 def _remove_surplus(maker: StepMaker) -> None:
-    """Remove the files of images that are no longer wanted, which a run with a larger number has left."""
+    """Remove the files of surplus images that an earlier run with a larger number left."""
     for folder in (*maker.layout.folders, *LAYOUT):
         for path in (maker.files / folder).glob("*"):
             if path.stem.isdigit() and int(path.stem) > maker.num:

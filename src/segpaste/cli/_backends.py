@@ -1,4 +1,4 @@
-"""Backends of this machine: which one runs and why, and the same paste by each of them, compared."""
+"""Backends of this machine: the one that runs and the reason, and a comparison of pastes by all of them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ Problems = list[dict[str, str]]
 
 
 def variables(problems: Problems) -> dict[str, str]:
-    """Return the environment variables that change what runs; an unknown name of segpaste's is a remark."""
+    """Return the environment variables that change what runs; an unknown SEGPASTE name is a remark."""
     found = {name: value for name, value in sorted(os.environ.items()) if name.startswith("SEGPASTE_")}
     for name in sorted(found.keys() - VARIABLES):
         near = difflib.get_close_matches(name, VARIABLES, 1)
@@ -56,7 +56,7 @@ def variables(problems: Problems) -> dict[str, str]:
 
 
 def backends(problems: Problems) -> dict[str, Any]:
-    """Return the state of the native library, of CUDA and of Triton, and which backend runs on each device."""
+    """Return the state of the native library, CUDA and Triton, and the backend that runs on each device."""
     native = _native(problems)
     cuda = _cuda(problems)
     chosen = {"cpu": _chosen(torch.device("cpu"), problems)}
@@ -113,9 +113,9 @@ def _chosen(device: torch.device, problems: Problems) -> str | None:
     """Return the name of the backend that eager code runs on a device."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the reason is a problem of its own
+            warnings.simplefilter("ignore")  # the reason is reported as a problem
             engine: Any = eager_engine(device)
-    except (ImportError, ValueError) as error:  # the one that SEGPASTE_BACKEND names
+    except (ImportError, ValueError) as error:  # of the backend that SEGPASTE_BACKEND names
         problems.append({"severity": "error", "message": str(error)})
         return None
     return str(engine.__name__).rpartition(".")[2]
@@ -148,7 +148,7 @@ def self_test(problems: Problems) -> list[dict[str, Any]]:
         except ImportError as error:
             row |= {"state": "cannot run", "reason": str(error)}
             continue
-        except Exception as error:  # whatever it is, the report must name it
+        except Exception as error:  # the report names any error
             row |= {"state": "failed", "reason": f"{type(error).__name__}: {error}"}
         else:
             row["seconds"] = round(time.perf_counter() - start, 4)
@@ -160,7 +160,7 @@ def self_test(problems: Problems) -> list[dict[str, Any]]:
 
 
 def _results(name: str, batch: PaddedBatchedDenseSample) -> dict[str, PaddedBatchedDenseSample]:
-    """Return what a backend makes of the batch, by configuration."""
+    """Return the outputs of a backend for the batch, by configuration."""
     with use_backend(name):
         return {
             label: BatchCopyPaste(BatchCopyPasteConfig.model_validate(options)).to(batch.images.device)(batch).to("cpu")

@@ -1,4 +1,4 @@
-"""`segpaste bank build`: a dataset's objects into a bank."""
+"""`segpaste bank build`: build a bank of a dataset's objects."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from segpaste.cli._printed import class_lines
 
 
 def run(args: argparse.Namespace) -> None:
-    """Build the bank, print what became of the annotations."""
+    """Build the bank, and print what became of the annotations."""
     start = time.perf_counter()
     of_scenes = {"--num": args.num, "--size": args.size, "--seed": args.seed}
     if "scenes" not in args.datasets and (given := [name for name, value in of_scenes.items() if value is not None]):
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def lines(summary: BuildSummary, class_names: list[str]) -> Iterator[str]:
-    """Yield the lines that are printed about a build."""
+    """Yield the printed lines about a build."""
     yield f"bank     {summary.where}"
     yield f"kept     {summary.num_crops:,} crops from {summary.num_photos:,} photos"
     if not summary.num_crops:

@@ -1,4 +1,4 @@
-"""`segpaste bank embed` and `segpaste bank dedupe`: a new bank with embeddings, and one without near-duplicates."""
+"""`segpaste bank embed` and `segpaste bank dedupe`: write a bank with embeddings, or without near-duplicates."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def add_to(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Write a bank with embeddings, or with ``--codes`` one with codes in their place."""
+    """Write a bank with embeddings; with ``--codes``, one with codes instead of embeddings."""
     given = {"--embedder": args.embedder, "--weights": args.weights, "--device": args.device}
     not_used = [name for name, value in given.items() if value is not None]
     if args.codes is not None and not_used:
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def run_dedupe(args: argparse.Namespace) -> None:
-    """Write a bank without near-duplicates, print how many each class had."""
+    """Write a bank without near-duplicates, and print how many each class had."""
     import numpy as np
 
     from segpaste.bank import copy_crops, near_duplicates, open_bank

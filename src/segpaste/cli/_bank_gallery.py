@@ -1,4 +1,4 @@
-"""Some crops of every class of a bank on one page: `segpaste bank gallery`."""
+"""`segpaste bank gallery`: draw some crops of every class of a bank on one page."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def gallery(args: argparse.Namespace) -> None:
 
 
 def _classes(bank: StoredBank, per_class: int) -> Iterator[tuple[str, int, list[Tile]]]:
-    """Name, number of crops, and some of them, spread evenly, of every class that has any."""
+    """Yield name, number of crops, and evenly spread sample crops of every class that has any."""
     of_crop = bank.crop_class_ids()
     order = np.argsort(of_crop, kind="stable")
     ends = np.cumsum(bank.class_frequencies)
@@ -53,7 +53,7 @@ def _classes(bank: StoredBank, per_class: int) -> Iterator[tuple[str, int, list[
 
 
 def _picture(bank: StoredBank, index: int) -> NDArray[np.uint8]:
-    """The object on a checkerboard [h, w, 3], cut to the content of its crop."""
+    """Return the object on a checkerboard [h, w, 3], cut to the content of its crop."""
     columns = bank.read([index], ["image", "alpha", "content_box"])
     image, alpha = columns["image"][0].transpose(1, 2, 0), columns["alpha"][0, 0]
     rows, cols = (np.arange(n) // _SQUARE_PX for n in alpha.shape)
@@ -69,7 +69,7 @@ def _wrapped(tiles: list[Tile]) -> Iterator[list[Tile]]:
 
 
 def _page(bank: StoredBank, per_class: int) -> Iterator[str]:
-    """The pieces of a page that loads nothing; pictures are inside."""
+    """Yield the pieces of an HTML page with embedded pictures, which loads no other file."""
     title = f"{Path(bank.where).name}: {len(bank):,} crops"
     yield (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" '

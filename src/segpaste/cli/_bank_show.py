@@ -1,4 +1,4 @@
-"""What a bank is: `segpaste bank info`, `segpaste bank verify`. Neither needs torch."""
+"""`segpaste bank info` and `segpaste bank verify`: describe and check a bank, without torch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from segpaste.bank.schema.meta import META
 
 
 def info(args: argparse.Namespace) -> None:
-    """Print what a bank holds."""
+    """Print the contents of a bank."""
     with open_bank(args.bank) as bank:
         facts = facts_of(bank)
     if args.json:
@@ -33,7 +33,7 @@ def info(args: argparse.Namespace) -> None:
 
 
 def facts_of(bank: StoredBank) -> dict[str, Any]:
-    """What is printed about a bank, as JSON."""
+    """Return the printed facts about a bank, as JSON."""
     meta = bank.meta
     files = {name: entry.size for name, entry in meta.files.items()}
     files[META] = bank.folder.size(META) or 0
@@ -59,7 +59,7 @@ def facts_of(bank: StoredBank) -> dict[str, Any]:
 
 
 def verify(args: argparse.Namespace) -> None:
-    """Compare every file with what the bank says of it."""
+    """Compare every file with its size and digest in the bank's meta."""
     with open_bank(args.bank) as bank:
         bank.verify()
         num_bytes = sum(entry.size for entry in bank.meta.files.values())

@@ -1,4 +1,4 @@
-"""Datasets and cut-outs that `segpaste bank build` is given, opened and joined."""
+"""Datasets and cut-outs of `segpaste bank build`, opened and joined."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class BankSources:
     """Datasets and cut-outs that a bank is built from.
 
     Attributes:
-        joined: all of it as one dataset.
-        said: about its parts, for the bank's meta; empty for one dataset.
-        folders: where the files lie, absolute, by option.
+        joined: all of them as one dataset.
+        said: facts about the parts, for the bank's meta; empty for one dataset.
+        folders: absolute folders of the files, by option.
     """
 
     joined: Inputs
@@ -35,10 +35,10 @@ class BankSources:
 
 
 def open_sources(args: argparse.Namespace) -> BankSources:
-    """Open all that is named; one dataset without a class map stays as it is.
+    """Open all named datasets and cut-outs and join them; one dataset without a class map is not wrapped.
 
     Raises:
-        CommandError: options do not fit together, or a dataset has boxes alone.
+        CommandError: options do not fit together, or a dataset has boxes only.
         DatasetError: a dataset is missing or broken, or the class map names no class.
     """
     of_cutouts = ("alpha_threshold", "size_prior", "sizes_from", "image_size")
@@ -46,7 +46,7 @@ def open_sources(args: argparse.Namespace) -> BankSources:
         raise CommandError(f"--{given[0].replace('_', '-')}: expected it with --cutouts; leave it out")
     if not args.datasets and args.cutouts is None:
         raise CommandError("expected a dataset, or --cutouts FOLDER, got neither; see segpaste bank build --help")
-    if len(args.datasets) == 1:  # an option that is given again replaces the first
+    if len(args.datasets) == 1:  # the last of a repeated option counts
         args = argparse.Namespace(**{**vars(args), **{n: (getattr(args, n) or [])[-1:] for n in _FOLDERS}})
     opened = [_open_one(args, one) for one in _each(args)]
     parts = opened if args.cutouts is None else [*opened, _open_cutouts(args)]
@@ -78,14 +78,14 @@ def open_sources(args: argparse.Namespace) -> BankSources:
 
 
 def _absolute(paths: Sequence[str | Path] | None) -> Any:
-    """Return the absolute path of one, the list of several, None of none."""
+    """Return the absolute path of one path, a list for several, None for none."""
     found = [os.path.abspath(path) for path in paths or ()]
     return found[0] if len(found) == 1 else found or None
 
 
 def _each(args: argparse.Namespace) -> Iterator[argparse.Namespace]:
-    """Yield the arguments of each dataset: its own folders, or the one that is for all."""
-    is_only = len(args.datasets) == 1  # then what does not fit it is told where it is opened
+    """Yield the arguments of each dataset: its own folders, or the folder for all."""
+    is_only = len(args.datasets) == 1  # its wrong options are reported when it is opened
     files = [dataset for dataset in args.datasets if is_only or _takes_images(args, dataset)]
     own: dict[str, Iterator[Path]] = {}
     for name in _FOLDERS:
@@ -106,7 +106,7 @@ def _each(args: argparse.Namespace) -> Iterator[argparse.Namespace]:
 
 
 def _takes_images(args: argparse.Namespace, dataset: str) -> bool:
-    """Tell whether a dataset is a file beside a folder of photos; or it is unknown, as `open_dataset` tells."""
+    """Return whether a dataset takes ``--images``; True for an unknown format, which `open_dataset` reports."""
     found = None if dataset == "scenes" else found_at(Path(dataset), args.from_)
     return dataset != "scenes" and (found is None or "images_dir" in found.format.takes)
 

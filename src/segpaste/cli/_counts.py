@@ -1,4 +1,4 @@
-"""Counts of each class, in annotations, scenes and banks."""
+"""Counts of each class in annotations, scenes and banks."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from segpaste.samplers.classes import SamplesOfClasses
 from segpaste.types import Modality
 
 SCENE_SIZE_PX = 256
-"""Side of the scenes, as `segpaste augment` makes them."""
+"""Side of the scenes, the same as in `segpaste augment`."""
 
 
 @dataclass(frozen=True)
 class ClassCounts:
-    """Objects of a dataset or bank by class; what is not known is None.
+    """Objects of a dataset or bank by class; unknown counts are None.
 
     Attributes:
         kind: ``dataset``, ``augmented dataset`` or ``bank``.
-        names: of each class.
-        num_objects: of each class.
-        num_showing: photos that show each class.
-        num_pasted: those among the objects that were pasted.
-        num_photos: photos that show any, 0 where not known.
+        names: name of each class.
+        num_objects: number of objects of each class.
+        num_showing: number of images that show each class.
+        num_pasted: number of pasted objects of each class.
+        num_photos: number of images that show any object, 0 if not known.
     """
 
     kind: str
@@ -44,13 +44,13 @@ class ClassCounts:
     num_photos: int = 0
 
     def photo_fracs(self) -> list[float]:
-        """Return the fraction that shows each class, of the photos that show any object."""
+        """Return the fraction of the images with any object that show each class."""
         assert self.num_showing is not None
         return [num / max(self.num_photos, 1) for num in self.num_showing]
 
 
 def of_annotations(path: Path) -> ClassCounts:
-    """Those of a JSON file of COCO instances or panoptic segments, or LVIS."""
+    """Count the classes of a JSON file of COCO instances or panoptic segments, or LVIS."""
     tables = AnnotationFile(path).tables("images", "annotations", "categories")
     tables.check_lists("images", "annotations", "categories")
     by_id = class_indices(path, tables.rows("categories", {"id": int, "name": str}))
@@ -71,7 +71,7 @@ def of_annotations(path: Path) -> ClassCounts:
 
 
 def _segments(path: Path, annotation: JsonRow) -> list[JsonRow]:
-    """Return the segments of a panoptic annotation; any other one is its own only segment."""
+    """Return the segments of a panoptic annotation; another annotation is its own only segment."""
     segments = annotation.get("segments_info", [annotation])
     if not isinstance(segments, list) or not all(isinstance(row, dict) for row in segments):
         raise DatasetError(
@@ -85,10 +85,10 @@ class MapCounts:
     """Pixels of semantic maps without objects, by class.
 
     Attributes:
-        names: of each class.
-        num_pixels: of each class.
-        num_showing: photos that show each class.
-        num_photos: all of them.
+        names: name of each class.
+        num_pixels: number of pixels of each class.
+        num_showing: number of images that show each class.
+        num_photos: number of images.
     """
 
     names: tuple[str, ...]
@@ -109,7 +109,7 @@ def _of_maps(photos: AnnotatedPhotos, names: Sequence[str]) -> MapCounts:
 
 
 def of_folder(path: Path, split: str | None, task: Task | None, format: str | None) -> ClassCounts | MapCounts:
-    """Those of a split of a dataset in a folder, or of a data YAML; of semantic maps alone their pixels."""
+    """Count the classes of a split of a dataset in a folder or a data YAML; without objects, the pixels of its maps."""
     photos = find_dataset(path, format).open(split, ReadOptions(task=task))
     if isinstance(photos, CocoDetectionV2 | CocoPanoptic):
         return of_annotations(photos.annotations_file)
@@ -120,7 +120,7 @@ def of_folder(path: Path, split: str | None, task: Task | None, format: str | No
 
 
 def of_scenes(num: int, seed: int) -> ClassCounts:
-    """Those of synthetic scenes."""
+    """Count the classes of synthetic scenes."""
     config = SceneConfig(height=SCENE_SIZE_PX, width=SCENE_SIZE_PX)
     scenes = SceneDataset(num, config, seed, modalities=(Modality.INSTANCE,))
     found = [(label, i, False) for i in range(num) for label in scenes[i].labels.tolist()]
@@ -128,7 +128,7 @@ def of_scenes(num: int, seed: int) -> ClassCounts:
 
 
 def of_bank(path: Path | str, photos: bool) -> ClassCounts:
-    """Count the classes of a bank in a folder or at a URL; on request its photos, too, which takes longer."""
+    """Count the classes of a bank in a folder or at a URL; with ``photos`` also its images, which takes longer."""
     if isinstance(path, Path) and not (path / "meta.json").is_file():
         raise CommandError(
             f"{path}: expected a dataset with annotations.json or a bank with meta.json, found neither; check the path"
@@ -142,7 +142,7 @@ def of_bank(path: Path | str, photos: bool) -> ClassCounts:
 
 
 def _counted(names: Sequence[str], found: Iterable[tuple[int, Any, bool]], is_augmented: bool) -> ClassCounts:
-    """Counts of (class, photo, pasted)."""
+    """Count objects, given as (class, image, pasted)."""
     num_objects, num_pasted = [0] * len(names), [0] * len(names)
     showing: list[set[Any]] = [set() for _ in names]
     for label, photo, pasted in found:

@@ -1,4 +1,4 @@
-"""The crops that `segpaste augment --bank` pastes: an endless, seeded sequence of them, balanced over classes."""
+"""The crops that `segpaste augment --bank` pastes: an endless, seeded sequence, balanced over classes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from segpaste.types import StagedCrops
 
 @dataclass(frozen=True, slots=True)
 class CropSequence:
-    """Target i of the sequence gets the draws ``i * n`` to ``(i + 1) * n - 1``, n for each target.
+    """Endless sequence of crops: target i gets the draws ``i * n`` to ``(i + 1) * n - 1``, n for each target.
 
     Attributes:
-        bank: what they are drawn from.
-        sampler: how.
+        bank: bank that crops are drawn from.
+        sampler: sampler of the draws.
         class_map: the class in the dataset of each class of the bank.
     """
 
@@ -27,18 +27,18 @@ class CropSequence:
     class_map: tuple[int, ...]
 
     def staged(self, first: int, num: int, crops_per_target: int) -> StagedCrops:
-        """The crops of ``num`` targets."""
+        """Return the crops of ``num`` targets."""
         drawn = self.sampler.draws(first * crops_per_target, num * crops_per_target).crops
         return stage_bank_batch(self.bank, drawn.reshape(num, crops_per_target), self.class_map)
 
     def expected(self, num_pastes: float) -> DrawReport:
-        """Return what so many pastes are expected to be of."""
+        """Return the expected classes of ``num_pastes`` pastes."""
         return report_draws(
             self.bank.class_names, self.sampler.crops.counts, self.sampler.probabilities, round(num_pastes)
         )
 
     def ids(self, crop: int) -> tuple[int | None, int | None]:
-        """The photo and the annotation that a crop is of, where the bank keeps them."""
+        """Return the ids of the image and the annotation of a crop, None if the bank does not keep them."""
         if "provenance" not in self.bank.layout.groups:
             return None, None
         columns = self.bank.read([crop], ["image_id", "annotation_id"])
@@ -46,10 +46,10 @@ class CropSequence:
 
 
 def open_sequence(path: str, class_names: Sequence[str], seed: int, **options: Any) -> CropSequence:
-    """The crops of the bank at a path, for a dataset of these classes; the options are `BankSampler`'s.
+    """Open the crops of the bank at a path, for a dataset of these classes; the options are those of `BankSampler`.
 
     Raises:
-        CommandError: it is empty, or its classes are not clearly those of the dataset.
+        CommandError: the bank is empty, or its classes do not match those of the dataset unambiguously.
     """
     bank = open_bank(path)
     if not len(bank):
@@ -59,12 +59,12 @@ def open_sequence(path: str, class_names: Sequence[str], seed: int, **options: A
 
 
 def match_classes(bank: StoredBank, class_names: Sequence[str]) -> tuple[int, ...]:
-    """The class in the dataset of each class of a bank, by its name; of those without crops 0 where there is none.
+    """Return the class in the dataset of each class of a bank, by name; 0 for unknown classes without crops.
 
-    Where both have the same names in the same order, each class is itself, and names may occur twice.
+    If both have the same names in the same order, classes keep their numbers, and names may occur twice.
 
     Raises:
-        CommandError: a class with crops is none of the dataset, or its name is that of several, here or there.
+        CommandError: a class with crops is not in the dataset, or its name is not unique in the bank or the dataset.
     """
     if tuple(bank.class_names) == tuple(class_names):
         return tuple(range(len(class_names)))

@@ -1,4 +1,4 @@
-"""What becomes of an error: one line on stderr and an exit code, or with ``--debug`` the traceback too."""
+"""Report of errors: one line on stderr and an exit code; with ``--debug`` also the traceback."""
 
 from __future__ import annotations
 
@@ -25,40 +25,40 @@ _DISK_IS_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 class CommandError(ValueError):
-    """What the user asked for cannot be done; the message says why and what to do."""
+    """A request that cannot be fulfilled; the message says why and what to do."""
 
 
 @dataclass
 class CommandEnd:
-    """How a command ended, as the exit code of the process."""
+    """End of a command, with the exit code of the process."""
 
     exit_code: int = 0
 
 
 @contextlib.contextmanager
 def reported(debug: bool, is_first: bool = True) -> Iterator[CommandEnd]:
-    """Run a command so that whatever it raises for a reason ends as one line on stderr.
+    """Run a command, and report an expected error as one line on stderr.
 
-    ValueError, OSError, missing packages and lack of memory are such reasons; anything else is a defect and is raised.
+    Expected errors are ValueError, OSError, missing packages and lack of memory; any other is a defect and is raised.
 
     Args:
-        debug: print the traceback too.
-        is_first: of the processes of this machine that run the command together. The others print only the errors
-            that no other process knows of, and no warnings.
+        debug: print the traceback, too.
+        is_first: True for the first of the processes of this machine that run the command together. The others print
+            only errors that no other process has, and no warnings.
     """
     outcome = CommandEnd()
     try:
         with _plain_warnings(is_first), _sigterm_interrupts():
             yield outcome
-    except SystemExit as stop:  # --help, --version, and a check that found differences
+    except SystemExit as stop:  # --help, --version, and failed checks
         outcome.exit_code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
         if isinstance(stop.code, str) and is_first:
             _print_line("segpaste: error", stop.code)
     except KeyboardInterrupt as interrupt:
         outcome.exit_code = INTERRUPTED
-        if is_first and not is_own(interrupt):  # of processes on several machines only the first one says so
+        if is_first and not is_own(interrupt):  # only the first process prints it
             _print_line("segpaste: interrupted", interrupt)
-    except BrokenPipeError:  # the reader of our output, such as head, has seen enough
+    except BrokenPipeError:  # the reader of our output, such as head, has closed it
         outcome.exit_code = 1
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except Exception as error:
@@ -73,7 +73,7 @@ def reported(debug: bool, is_first: bool = True) -> Iterator[CommandEnd]:
 
 
 def _reason(error: Exception) -> str | None:
-    """The line that tells the user what went wrong, or None for a defect."""
+    """Return the line that describes an expected error, or None for a defect."""
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
         hint = "; free some space and run the same command again" if error.errno in _DISK_IS_FULL else ""
@@ -90,7 +90,7 @@ def _print_line(start: str, reason: object) -> None:
 
 @contextlib.contextmanager
 def _sigterm_interrupts() -> Iterator[None]:
-    """SIGTERM ends a command as Ctrl-C does."""
+    """Let SIGTERM end a command as Ctrl-C does."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -108,14 +108,14 @@ def _sigterm_interrupts() -> Iterator[None]:
 
 
 def expect_no_sigterm() -> None:
-    """Raise the KeyboardInterrupt of a SIGTERM again that other code has swallowed, as some does that is imported."""
+    """Raise the KeyboardInterrupt of a SIGTERM again if other code swallowed it, as some imported modules do."""
     if _TERMINATED.is_set():
         raise KeyboardInterrupt
 
 
 @contextlib.contextmanager
 def _plain_warnings(is_first: bool) -> Iterator[None]:
-    """Warnings of the library as lines of the command's own kind."""
+    """Print warnings of the library as single lines, like errors."""
 
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
         if is_first and issubclass(category, UserWarning):

@@ -1,4 +1,4 @@
-"""Finished datasets of `segpaste augment`, which are recognised by a digest of all that their images depend on."""
+"""Recognition of finished datasets of `segpaste augment`, by a digest of everything that their images depend on."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ def run_digest(made: Mapping[str, Any], num: int) -> str:
 
 
 def is_finished(args: argparse.Namespace, out: Path, layout: WrittenLayout, made: Mapping[str, Any]) -> bool:
-    """Tell whether a folder holds the finished dataset of a command.
+    """Return whether a folder holds the finished dataset of a command.
 
     Args:
-        args: of the command.
+        args: arguments of the command.
         out: the folder.
-        layout: of the dataset.
-        made: all that an image depends on.
+        layout: layout of the dataset.
+        made: everything that an image depends on.
 
     Raises:
-        CommandError: it has another number of images, or lacks some.
+        CommandError: the dataset has another number of images, or some are missing.
     """
     if (num := _finished_num(out, layout, made)) is None:
         return False
@@ -52,12 +52,12 @@ def is_finished(args: argparse.Namespace, out: Path, layout: WrittenLayout, made
 
 
 def _finished_num(out: Path, layout: WrittenLayout, made: Mapping[str, Any]) -> int | None:
-    """Return how many images a folder was finished with; None if it is no dataset of this command."""
+    """Return the number of images of the finished dataset in a folder; None if it is not a dataset of this command."""
     path = out / layout.tables
     if not path.is_file():
         return None
     with path.open(encoding="utf-8") as file, suppress(ValueError, KeyError, TypeError, AttributeError):
-        written = json.loads(file.readline().rstrip(",\n") + "}")["info"]["segpaste"]  # where `write_tables` puts it
+        written = json.loads(file.readline().rstrip(",\n") + "}")["info"]["segpaste"]  # as `write_tables` does
         found = re.search(r" --num (\d+)\b", written["command"])
         if found is not None and written.get("run") == run_digest(made, int(found[1])):
             return int(found[1])

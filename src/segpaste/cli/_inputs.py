@@ -1,4 +1,4 @@
-"""The dataset that a command works on, of any format that is read, or synthetic scenes, seen the same way."""
+"""The input of a command behind one interface: a dataset in any format that can be read, or synthetic scenes."""
 
 from __future__ import annotations
 
@@ -31,55 +31,55 @@ from segpaste.datasets.formats.records import Crowd, JsonRow
 from segpaste.types import KeypointSchema, PanopticSchema
 
 NUM_SCENES = 100_000
-"""Distinct scenes of one seed; more output images than this show some of them again, with other pastes."""
+"""Number of distinct scenes of one seed; more output images than this repeat scenes, with other pastes."""
 
 
 class ReadPhotos(Photos, KeepsRows, Protocol):
-    """A map-style dataset whose samples know where they come from, and what else was in their photos."""
+    """A map-style dataset that knows the origin of its samples and the other annotations of their images."""
 
     @property
     def has_masks(self) -> bool:
-        """True if samples have instance masks, and not only boxes."""
+        """True if samples have instance masks, False if they have boxes only."""
         ...
 
     @property
     def keypoint_schema(self) -> KeypointSchema | None:
-        """Names of the keypoints, if there are any."""
+        """Names of the keypoints, None without keypoints."""
         ...
 
     def file_name(self, index: int) -> str:
-        """Return the name of the photo."""
+        """Return the file name of the image."""
         ...
 
     def annotation_ids(self, index: int) -> Sequence[int]:
-        """The dataset's id of each instance; instance id i + 1 is at position i."""
+        """Return the dataset's id of each instance; instance id i + 1 is at position i."""
         ...
 
     def left_out(self, index: int) -> Mapping[str, int]:
-        """Count the annotations of a photo, once read, that are no instances, by reason."""
+        """Count the annotations of an image that are not instances, by reason; the image must have been read."""
         ...
 
     def crowds(self, index: int) -> Sequence[Crowd]:
-        """The crowd and ignored regions of a photo that samples carry as their crowd mask."""
+        """Return the crowd and ignored regions of an image, which samples carry as their crowd mask."""
         ...
 
     def federated(self, index: int) -> FederatedLabels | None:
-        """Return the classes that were looked for in the photo; None where the dataset does not say."""
+        """Return the classes that were annotated in the image; None if the dataset does not list them."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """A dataset, opened.
+    """An open dataset.
 
     Attributes:
-        photos: the samples, those of backgrounds last.
-        categories: the table of that name, in file order.
-        schema: things and stuff, where the dataset is panoptic.
-        name: what the dataset is called, without folders.
-        digest: of the annotations; two datasets with the same digest have the same labels.
-        found: what it was recognised as; None for scenes.
-        split: of the folder.
+        photos: the samples, backgrounds last.
+        categories: the table of categories, in file order.
+        schema: things and stuff, if the dataset is panoptic.
+        name: name of the dataset, without folders.
+        digest: digest of the annotations; two datasets with the same digest have the same labels.
+        found: the recognised format and files; None for scenes.
+        split: split of the folder.
     """
 
     photos: ReadPhotos
@@ -92,7 +92,7 @@ class Inputs:
 
     @property
     def annotated(self) -> ReadPhotos:
-        """The samples of the dataset alone, without backgrounds."""
+        """The samples of the dataset, without backgrounds."""
         photos: ReadPhotos = self.photos.datasets[0] if isinstance(self.photos, JoinedPhotos) else self.photos
         return photos
 
@@ -108,7 +108,7 @@ class Inputs:
 
 
 class Scenes(SceneDataset):
-    """Synthetic scenes with ids, as `ReadPhotos`."""
+    """Synthetic scenes with ids, which implement `ReadPhotos`."""
 
     has_masks = True
     keypoint_schema: KeypointSchema | None = None
@@ -133,15 +133,15 @@ class Scenes(SceneDataset):
 
 
 def open_dataset(args: argparse.Namespace, seed: int, size_px: int, num: int = NUM_SCENES) -> Inputs:
-    """Open the dataset that ``dataset`` and the options of its files name; the numbers are of scenes.
+    """Open the dataset that ``dataset`` and the options of its files name; the numbers are for scenes.
 
-    The images of ``backgrounds``, if any, are joined to it. Without a dataset they are all there is, and the classes
-    are those of the ``bank``; so are they of a dataset without classes. With a bank a dataset without objects has
-    masks, of no instance.
+    The images of ``backgrounds``, if any, are joined to it, or are the only images without a dataset. Without a
+    dataset, or with one without classes, the classes are those of the ``bank``. With a bank, samples of a dataset
+    without objects have empty masks.
 
     Raises:
-        DatasetError, CommandError: as `open_annotated`; or there are no backgrounds, or they are no targets of the
-            dataset, or neither a dataset nor a bank has objects.
+        DatasetError, CommandError: as `open_annotated`; or there are no backgrounds, or they do not fit the dataset as
+            targets, or neither a dataset nor a bank has objects.
     """
     folder = getattr(args, "backgrounds", None)
     if args.dataset is not None:
@@ -155,7 +155,7 @@ def open_dataset(args: argparse.Namespace, seed: int, size_px: int, num: int = N
 
 
 def _for_bank(inputs: Inputs, bank: str | None) -> Inputs:
-    """Return a dataset without objects as what the objects of a bank are pasted into."""
+    """Return a dataset without objects as targets for the objects of a bank."""
     has_maps = bool(getattr(inputs.photos, "has_semantic_maps", False))
     if bank is None or inputs.photos.has_masks or has_maps or has_objects(inputs.photos):
         return inputs
@@ -168,7 +168,7 @@ def _for_bank(inputs: Inputs, bank: str | None) -> Inputs:
 
 
 def has_objects(photos: ReadPhotos) -> bool:
-    """Tell whether a dataset has an annotation of an object; one that does not list its labels counts as having one."""
+    """Return whether a dataset has annotated objects; True if it does not list its labels."""
     labels_of = getattr(photos, "instance_labels", None)
     return labels_of is None or any(labels_of(index) for index in range(len(photos)))
 
@@ -199,9 +199,9 @@ def open_annotated(args: argparse.Namespace, seed: int, size_px: int, num: int =
     """Open the dataset without backgrounds; see `open_dataset`.
 
     Raises:
-        DatasetError: it is unknown or broken, has no such split, or without a name none to train on, or has no use for
-            an option.
-        CommandError: it has no photo.
+        DatasetError: it is unknown or broken, has no such split, or no split to train on if none is named, or an option
+            does not apply to it.
+        CommandError: it has no image.
     """
     given = {"--images": args.images, "--panoptic-dir": args.panoptic_dir, "--split": args.split, "--from": args.from_}
     if args.dataset == "scenes":
@@ -221,7 +221,7 @@ def open_annotated(args: argparse.Namespace, seed: int, size_px: int, num: int =
 
 
 def open_scenes(seed: int, size_px: int, num: int = NUM_SCENES) -> Inputs:
-    """Square scenes with all modalities."""
+    """Open square scenes with all modalities."""
     config = SceneConfig(height=size_px, width=size_px)
     scenes = Scenes(num, config, seed)
     categories = [

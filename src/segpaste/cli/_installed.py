@@ -1,4 +1,4 @@
-"""Packages that segpaste needs or can use: which are installed, in which version, and how to get the others."""
+"""Packages that segpaste needs or can use: their versions, and how to install missing ones."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _FRAMEWORKS = {name: name for name in ("transformers", "ultralytics", "rfdetr", 
 def packages(problems: list[dict[str, str]]) -> list[dict[str, Any]]:
     """Return name, version, requirement, role and state of each package.
 
-    Roles are ``required``, ``kernels`` (Triton), ``extra`` and ``framework``; frameworks only where installed. The
-    state is ``ok``, ``missing``, ``too old`` or ``broken``. Required packages are imported, others only looked up.
+    Roles are ``required``, ``kernels`` (Triton), ``extra`` and ``framework``; frameworks are listed only if installed.
+    The state is ``ok``, ``missing``, ``too old`` or ``broken``. Required packages are imported, others only looked up.
 
     Args:
         problems: gets an entry for each required package that is not ok, and each installed one that is too old.
@@ -61,7 +61,7 @@ def _rows(role: str, requirement_of: dict[str, str], problems: list[dict[str, st
 
 
 def _split(requirement: str) -> tuple[str, str]:
-    """Return the package of a requirement and its least version, empty without one."""
+    """Return the package of a requirement and its lowest version, empty without one."""
     name, _, least = requirement.partition(">=")
     return name.partition("[")[0], least
 

@@ -1,4 +1,4 @@
-"""Layout of the output of `segpaste augment`: the input's, with the splits that are copied, or one that is named."""
+"""Layout of the output of `segpaste augment`: the named one, or that of the input, whose other splits are copied."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ _FILES_AT_ONCE = 64
 
 @dataclass(frozen=True, slots=True)
 class OtherSplits:
-    """The splits of the input that are copied as they are.
+    """The splits of the input that are copied unchanged.
 
     Attributes:
-        copies: what each file of the output is a copy of.
-        names: of the splits.
+        copies: source of each copied file of the output.
+        names: names of the splits.
     """
 
     copies: dict[PurePosixPath, Path]
     names: tuple[str, ...]
 
     def write(self, folder: Path) -> None:
-        """Copy what is not there yet; files that are there are whole."""
+        """Copy the files that do not exist yet; existing files are complete."""
         missing = [
             (folder / target, source) for target, source in self.copies.items() if not (folder / target).exists()
         ]
@@ -49,7 +49,7 @@ class OtherSplits:
 
 
 def expect_region(inputs: Inputs, config: BatchCopyPasteConfig) -> None:
-    """Raise `CommandError` if the configuration names regions of semantic maps, and the dataset has none."""
+    """Raise `CommandError` if the configuration names regions of semantic maps and the dataset has no such maps."""
     if config.placement.region and not has_semantic_maps(inputs):
         raise CommandError(
             f"placement.region: expected semantic maps in {inputs.name}, whose classes it names, got none; leave it "
@@ -58,11 +58,11 @@ def expect_region(inputs: Inputs, config: BatchCopyPasteConfig) -> None:
 
 
 def expect_masks(inputs: Inputs, config: BatchCopyPasteConfig) -> None:
-    """Refuse boxes or semantic maps without masks, unless the configuration says how they are pasted.
+    """Reject boxes or semantic maps without masks, unless the configuration says how they are pasted.
 
     Raises:
         CommandError: nothing would be pasted.
-        SystemExit: there are no objects at all; the code of the process is 1.
+        SystemExit: there are no objects at all; the exit code is 1.
     """
     if not inputs.photos.has_masks and config.source.mask_from is None and not config.emit_classmix:
         if has_semantic_maps(inputs):
@@ -89,10 +89,10 @@ def expect_masks(inputs: Inputs, config: BatchCopyPasteConfig) -> None:
 
 
 def layout_of(args: argparse.Namespace, inputs: Inputs) -> WrittenLayout:
-    """The layout that is asked for, or the input's.
+    """Return the layout that was asked for, or that of the input.
 
     Raises:
-        CommandError: it does not hold what the input has.
+        CommandError: the layout cannot hold the input.
     """
     own = "coco" if inputs.found is None else inputs.found.format.name
     photos = inputs.photos
@@ -116,7 +116,7 @@ def layout_of(args: argparse.Namespace, inputs: Inputs) -> WrittenLayout:
 
 
 def other_splits(inputs: Inputs, layout: WrittenLayout) -> OtherSplits:
-    """The files of the splits that are not augmented; none where the output lies in another way than the input.
+    """Return the files of the splits that are not augmented; none if the output has another layout than the input.
 
     Raises:
         CommandError: two of them would have the same name.
@@ -162,7 +162,7 @@ def other_splits(inputs: Inputs, layout: WrittenLayout) -> OtherSplits:
 
 
 def write_data_yaml(folder: Path, inputs: Inputs, layout: WrittenLayout, others: OtherSplits) -> None:
-    """Write the files that follow once all samples are written, such as the data YAML of a YOLO dataset."""
+    """Write the files that follow the samples, such as the data YAML of a YOLO dataset."""
     if layout.name == "yolo":
         folders = yaml_splits([layout.split, *others.names], trained=layout.split)
         schema = inputs.photos.keypoint_schema if layout.task == "pose" else None

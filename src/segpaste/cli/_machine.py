@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 _SMALL_SHM = 1 << 30
-_NO_LIMIT = 1 << 60  # control groups of version 1 say so by a huge number
+_NO_LIMIT = 1 << 60  # control groups of version 1 use a huge number for no limit
 
 
 def machine(problems: list[dict[str, str]], root: Path = Path("/")) -> dict[str, Any]:
@@ -18,7 +18,7 @@ def machine(problems: list[dict[str, str]], root: Path = Path("/")) -> dict[str,
 
     Args:
         problems: gets a remark for a small shared memory.
-        root: of the file system.
+        root: root of the file system.
     """
     shm = root / "dev" / "shm"
     shm_bytes = shutil.disk_usage(shm).total if shm.is_dir() else None
@@ -52,7 +52,7 @@ def cgroup_memory(root: Path = Path("/")) -> int | None:
 
 
 def cgroup_cores(root: Path = Path("/")) -> float | None:
-    """Return the smallest number of cores that control groups let this process use; None without a limit."""
+    """Return the lowest limit of cores of this process's control groups; None without a limit."""
     limits = []
     for folder in _group_folders(root, "cpu"):
         words = _text(folder / "cpu.max").split() or [
@@ -64,7 +64,7 @@ def cgroup_cores(root: Path = Path("/")) -> float | None:
 
 
 def _group_folders(root: Path, controller: str) -> Iterator[Path]:
-    """Yield the folders of this process's groups and their parents: version 2 has one tree, version 1 one for each."""
+    """Yield the folders of this process's groups and their parents, in the tree of version 2 or those of version 1."""
     for line in _text(root / "proc" / "self" / "cgroup").splitlines():
         number, _, rest = line.partition(":")
         names, _, group = rest.partition(":")
@@ -101,10 +101,10 @@ def _open_files() -> int | None:
 
 
 def cache(problems: list[dict[str, str]]) -> dict[str, Any]:
-    """Return place, bound, size and free space of the cache of remote banks.
+    """Return folder, limit, size and free space of the cache of remote banks.
 
     Args:
-        problems: gets an error for a bound that is none, and a remark for a folder that cannot be written to.
+        problems: gets an error for an invalid limit, and a remark for a folder that cannot be written to.
     """
     from segpaste.bank import BankError
     from segpaste.bank.storage.block_cache import BlockCache

@@ -1,4 +1,4 @@
-"""Makes the images of `segpaste augment` in steps: each writes its files, then notes what it found.
+"""Steps of `segpaste augment`: each makes some images, writes their files, then a note about them.
 
 A step is a pure function of the run's fingerprint, so it does not matter which process makes it, or when.
 """
@@ -24,23 +24,23 @@ IMAGES_PER_STEP = 8
 Item = dict[str, Any]
 """Entry of one image in the note of its step.
 
-``rows`` of the tables, ``shown`` for the report, ``record``, ``files`` relative to the dataset, and why photos turned
-out to be ``unreadable``, by their index.
+``rows`` of the tables, ``shown`` for the report, ``record``, ``files`` relative to the dataset, and ``unreadable``: the
+reasons why images could not be read, by index.
 """
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepMaker:
-    """All that making a step takes; it travels to workers.
+    """Maker of steps; it is pickled for workers.
 
     Attributes:
         paster: makes the images.
-        layout: of the written dataset.
-        image_format: of the images.
-        num: images that are wanted in all.
-        files: the folder that the images go to.
-        notes: of the finished steps.
-        size: images of a step.
+        layout: layout of the written dataset.
+        image_format: format of the image files.
+        num: total number of images.
+        files: folder of the images.
+        notes: notes of the finished steps.
+        size: number of images of a step.
     """
 
     paster: Paster
@@ -61,7 +61,7 @@ class StepMaker:
         return range(step * self.size, min(self.num, (step + 1) * self.size))
 
     def is_done(self, step: int) -> bool:
-        """Tell whether a step is finished; the last one may have been, for fewer images."""
+        """Return whether a step is finished; the last one may be finished for fewer images only."""
         return self.notes.has(step) and len(self.notes.read(step)) >= len(self.positions(step))
 
     def missing(self, steps: range | None = None) -> list[int]:
@@ -72,7 +72,7 @@ class StepMaker:
         """Make a step: write the files of its images, then its note.
 
         Raises:
-            ValueError: a photo cannot be read, or lacks what the configuration asks for.
+            ValueError: an image cannot be read, or lacks a modality that the configuration needs.
             OSError: a file cannot be written.
         """
         with WholeFiles() as files:
@@ -80,12 +80,12 @@ class StepMaker:
         self.notes.write(part, found)
 
     def items(self) -> Iterator[Item]:
-        """Yield what all images left, in order."""
+        """Yield the entries of all images in order."""
         for step in range(self.num_steps):
             yield from self.notes.read(step)[: len(self.positions(step))]
 
     def written(self, augmented: Augmented, write: Write) -> Item:
-        """Write one image and all that belongs to it; return what the tables and the report need of it."""
+        """Write the files of one image; return its entry for the tables and the report."""
         paster, pick = self.paster, augmented.pick
         photos = paster.inputs.photos
         name, image_id = photos.file_name(pick.index), photos.image_id(pick.index)
@@ -136,12 +136,12 @@ class StepMaker:
 
 
 def _carried(photos: KeepsRows, indices: Iterable[int]) -> dict[tuple[int | None, int | None], JsonRow]:
-    """The keys that objects bring along from the entries of their photos, by photo and annotation."""
+    """Return the keys that objects keep from the entries of their images, by image and annotation."""
     return {(i, row_id): keys for i in indices for row_id, keys in carried_annotations(photos, i).items() if keys}
 
 
 def _federated(inputs: Inputs, augmented: Augmented) -> dict[str, Any]:
-    """The lists of LVIS, true of the augmented image; nothing for a dataset without them."""
+    """Return the lists of LVIS that hold for the augmented image; empty for a dataset without them."""
     lists = inputs.photos.federated(augmented.pick.index)
     if lists is None:
         return {}
@@ -153,7 +153,7 @@ def _federated(inputs: Inputs, augmented: Augmented) -> dict[str, Any]:
         pasted.add(label)
         along |= origin.over
         if origin.index is not None and (theirs := inputs.photos.federated(origin.index)) is not None:
-            along |= set(theirs.not_exhaustive) - {label}  # unmarked ones may lie on it too
+            along |= set(theirs.not_exhaustive) - {label}  # unmarked objects may be in it, too
     lists = lists.with_pasted(pasted, along)
     ids = [row["id"] for row in inputs.by_label]
     return {
@@ -163,7 +163,7 @@ def _federated(inputs: Inputs, augmented: Augmented) -> dict[str, Any]:
 
 
 def _provenance(origin: Origin, seed: int) -> dict[str, Any]:
-    """Where an object comes from."""
+    """Return the provenance of an object as a row."""
     row: dict[str, Any] = {
         "pasted": origin.paste is not None,
         "source_image_id": origin.image_id,

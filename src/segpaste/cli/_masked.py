@@ -1,4 +1,4 @@
-"""Datasets whose samples have no masks of their own, seen with masks."""
+"""Wrapper that adds masks to the samples of a dataset without masks."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from segpaste.types import DenseSample, InstanceMask
 
 
 class MaskedPhotos:
-    """A dataset of boxes whose samples have filled boxes as masks, as ``source.mask_from=boxes`` takes them.
+    """A dataset of boxes whose samples have filled boxes as masks, the same as with ``source.mask_from=boxes``.
 
-    Of a dataset without objects the masks are empty.
+    For a dataset without objects the masks are empty.
     """
 
     has_masks = True
@@ -27,7 +27,7 @@ class MaskedPhotos:
         return len(self.photos)
 
     def __getattr__(self, name: str) -> Any:
-        if name == "photos":  # before it is set, when a pickle is read
+        if name == "photos":  # not set yet while a pickle is read
             raise AttributeError(name)
         return getattr(self.photos, name)
 

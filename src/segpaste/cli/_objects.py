@@ -1,4 +1,4 @@
-"""Objects of the whole dataset for each position of a sequence, drawn one by one and cut out of their photos."""
+"""Draws of single objects from the whole dataset for each position of a sequence, cut out of their images."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from segpaste.cli._sequence import PhotoPick
 from segpaste.types.sampling import Size
 
 _DRAWS_FOR_ONE = 4
-"""Objects that are drawn for each that is staged, since those of the target itself are passed over."""
+"""Objects that are drawn for each that is staged, since those of the target itself are skipped."""
 _MOST_TURNS = 16
-"""Times that more are drawn until there are enough."""
+"""Largest number of further draws until there are enough objects."""
 _FURTHER = 1 << 40
-"""Where in the sampler's sequence they stand."""
+"""Offset of the further draws in the sampler's sequence."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,15 +31,15 @@ class ObjectSequence:
     """Objects of the whole dataset for each position of a sequence.
 
     Attributes:
-        bank: all of them.
-        sampler: how often each class is drawn.
+        bank: bank of all objects.
+        sampler: sampler that balances classes.
     """
 
     bank: DatasetBank
     sampler: BankSampler
 
     def drawn(self, target: PhotoPick, num: int, skipped: Sequence[int] = ()) -> list[int]:
-        """Return the objects of other photos for a target; `NO_CROP` where too few are found."""
+        """Return objects of other images for a target, filled up with `NO_CROP` if too few are found."""
         size = num * _DRAWS_FOR_ONE
         turns = (_FURTHER + (target.position * _MOST_TURNS + turn) * size for turn in range(_MOST_TURNS))
         found: list[int] = []
@@ -55,10 +55,10 @@ class ObjectSequence:
 def open_objects(
     inputs: Inputs, config: BatchCopyPasteConfig, seed: int, *, skips_unreadable: bool = False, **options: Any
 ) -> ObjectSequence:
-    """Open the objects of a dataset; the options are `BankSampler`'s.
+    """Open the objects of a dataset; the options are those of `BankSampler`.
 
     Raises:
-        CommandError: there are none.
+        CommandError: the dataset has no objects.
     """
     return sequence_of(objects_of(inputs, config, skips_unreadable=skips_unreadable), seed, **options)
 
@@ -87,11 +87,12 @@ def objects_of(inputs: Inputs, config: BatchCopyPasteConfig, *, skips_unreadable
 
 
 def draws_objects(inputs: Inputs, config: BatchCopyPasteConfig) -> bool:
-    """Tell whether each layer is one object that is drawn from the whole dataset.
+    """Return whether each layer is one object that is drawn from the whole dataset.
 
-    A dataset that does not list its labels, such as one of scenes, would have to be read as a whole first, and cut-outs
-    have no semantic maps, which without a schema may be of other classes than objects: of these photos are drawn. With
-    ``source.kind=same_image`` nothing is drawn from the dataset.
+    Otherwise whole images are drawn. This is so for a dataset that does not list its labels, such as scenes, since it
+    would have to be read completely first; and for one with semantic maps without a schema, since cut-outs have no
+    semantic maps, whose classes may differ from those of objects. With ``source.kind=same_image`` nothing is drawn from
+    the dataset.
     """
     has_maps = bool(getattr(inputs.photos, "has_semantic_maps", False)) and inputs.schema is None
     if has_maps or not hasattr(inputs.photos, "instance_labels"):
@@ -103,15 +104,15 @@ def draws_objects(inputs: Inputs, config: BatchCopyPasteConfig) -> bool:
 
 
 def default_balance(config: BatchCopyPasteConfig) -> dict[str, Any]:
-    """Return how objects are drawn where nothing else is said: uniformly, or as ``class_temperature`` says."""
+    """Return the default balance of the draws: uniform over objects, or the one of ``class_temperature``."""
     temperature = config.placement.class_temperature
     return {"mode": "tempered", "temperature": temperature} if temperature else {"mode": "natural"}
 
 
 def object_config(config: BatchCopyPasteConfig) -> BatchCopyPasteConfig:
-    """Return the configuration that pastes staged objects as ``config`` pastes those of other images.
+    """Return a configuration that pastes staged objects as ``config`` pastes those of other images.
 
-    Scales are relative to the photo. Classes are balanced where objects are drawn, not where they are placed.
+    Scales are relative to the image. Classes are balanced when objects are drawn, not when they are placed.
     """
     place = config.placement
     source = {"kind": "bank", "crops_per_target": place.layers, "mask_from": config.source.mask_from}
@@ -124,6 +125,6 @@ def object_config(config: BatchCopyPasteConfig) -> BatchCopyPasteConfig:
 
 
 def crop_limit(config: BatchCopyPasteConfig, target_size: Size) -> Size:
-    """Return the largest crop (h, w) that fits the target at the lowest scale; larger ones are never seen whole."""
+    """Return the largest crop (h, w) that fits the target at the lowest scale; larger ones are never wholly visible."""
     low = config.placement.scale_range[0]
     return int(target_size[0] / low) + 1, int(target_size[1] / low) + 1

@@ -1,7 +1,7 @@
-"""One augmented image after the other: its photo, and what is pasted into it from the whole dataset or a bank.
+"""Augmented images of a sequence: each is an image of the dataset with objects of the whole dataset or of a bank.
 
-Image i depends on the dataset, the seed, i and the configuration only: not on how many images are wanted, nor on who
-makes them, nor in which order. Memory follows one photo and its pastes.
+Image i depends on the dataset, the seed, i and the configuration only: not on the number of images, the process that
+makes them, or their order. Memory depends on one image and its pastes.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ class Origin:
     """Origin of one instance of an output.
 
     Attributes:
-        index: of its photo in the dataset; None for a crop of a bank.
-        name: what the photo is called, or the crop.
-        image_id: of the photo, where it is known.
-        annotation_id: its id in the photo's dataset, where it is known.
-        paste: the layer that carries it; None for a survivor.
-        over: classes of the other instances of its photo that share pixels with it.
-        window: (top, left, height, width) of the photo that ``paste`` is relative to; None for all of it.
-        crop_window: (x, y, width, height) of the photo that the crop shows that ``paste`` is relative to; None where it
-            is no crop of a photo of the dataset.
-        crop_scale: pixels of that crop for one of the photo.
+        index: index of its image in the dataset; None for a crop of a bank.
+        name: name of the image or the crop.
+        image_id: id of the image, if known.
+        annotation_id: its id in the image's dataset, if known.
+        paste: the layer that carries it; None for an instance of the target.
+        over: classes of the other instances of its image that share pixels with it.
+        window: (top, left, height, width) in the image that ``paste`` is relative to; None for the whole image.
+        crop_window: (x, y, width, height) in the image of the crop that ``paste`` is relative to; None if it is not a
+            crop of an image of the dataset.
+        crop_scale: pixels of that crop for one pixel of the image.
     """
 
     index: int | None
@@ -61,19 +61,19 @@ class Origin:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Augmented:
-    """One output.
+    """An augmented image.
 
     Attributes:
-        pick: what stood at its position.
-        labels_before: class of each instance of the photo as it came.
-        after: the augmented photo, of the same size.
-        origins: one for each instance of ``after``.
-        num_tried: pastes that were drawn.
-        dropped: reason to number of pastes that are not in it, those that are not zero.
-        pasted_frac: part of its pixels that were pasted.
-        record: makes ``after`` again; see `segpaste.cli._remaking.Remaker`.
-        pixels_before: of the photo, by semantic class, where classes are mixed.
-        pixels_after: the same of ``after``.
+        pick: the image at its position of the sequence.
+        labels_before: class of each instance before the paste.
+        after: the augmented image, of the same size.
+        origins: origin of each instance of ``after``.
+        num_tried: number of pastes that were drawn.
+        dropped: reason to number of dropped pastes, without zeros.
+        pasted_frac: fraction of its pixels that were pasted.
+        record: record to remake ``after``, see `segpaste.cli._remaking.Remaker`.
+        pixels_before: pixels of each semantic class before the paste, if classes are mixed.
+        pixels_after: the same for ``after``.
     """
 
     pick: PhotoPick
@@ -89,24 +89,24 @@ class Augmented:
 
 
 class Paster:
-    """Makes the images of a sequence, any of them at any time.
+    """Maker of the images of a sequence, in any order.
 
     Args:
         inputs: the dataset.
-        config: what a paste may do.
-        seed: of the sequence.
-        crops: what is pasted, if the configuration takes objects from a bank.
-        objects: objects of the dataset, if each layer is one of them; else photos are drawn.
-        jitter: of every photo; None keeps its size.
-        skipped: indices of photos that are never read.
-        skips_unreadable: pass over photos that turn out to be unreadable, too.
-        eligible: indices of the photos with something to paste, ascending; by default they are looked for.
+        config: config of the paste.
+        seed: seed of the sequence.
+        crops: crops to paste, if the configuration takes objects from a bank.
+        objects: objects of the dataset, if each layer is one of them; else whole images are drawn.
+        jitter: jitter of every image; None keeps its size.
+        skipped: indices of images that are never read.
+        skips_unreadable: also skip images that cannot be read.
+        eligible: indices of the images that have something to paste, ascending; found by default.
 
     Attributes:
         inputs, config, crops, objects: as given.
-        reader: reads photos, and knows which could not be read.
-        seconds: spent in the augmentation itself so far.
-        num_pasted_into: images that it was spent on.
+        reader: reads images, and records those that could not be read.
+        seconds: time spent in the augmentation itself so far.
+        num_pasted_into: number of images augmented in that time.
     """
 
     def __init__(
@@ -131,16 +131,16 @@ class Paster:
 
     @property
     def module(self) -> BatchCopyPaste:
-        """Return the module that pastes."""
+        """The module that pastes."""
         return self.draws.module
 
     @property
     def unreadable(self) -> dict[int, str]:
-        """Return why photos could not be read so far, by their index, without those that are skipped from the start."""
+        """Reasons why images could not be read so far, by index, without those that are skipped from the start."""
         return {**self.reader.unreadable, **({} if self.objects is None else self.objects.bank.unreadable)}
 
     def target(self, position: int) -> Photo:
-        """Read the photo that is pasted into at a position.
+        """Read the target of a position.
 
         Raises:
             DatasetError: it cannot be read.
@@ -148,11 +148,11 @@ class Paster:
         return self.reader.first_readable(self.sequence.picks(position), self.skips_unreadable)
 
     def image(self, position: int) -> Augmented:
-        """Make the image of a position.
+        """Make the augmented image of a position.
 
         Raises:
-            DatasetError: a photo cannot be read.
-            ValueError: the dataset lacks what the configuration asks for.
+            DatasetError: an image cannot be read.
+            ValueError: the dataset lacks a modality that the configuration needs.
         """
         target = self.target(position)
         labels_before = tuple(target.sample.labels.tolist())
@@ -161,11 +161,11 @@ class Paster:
         before = class_pixels(target.sample) if is_mixed else {}
         staged = self.draws.staged(target)
         start = time.perf_counter()
-        with warnings.catch_warnings():  # that nothing was pasted into one image, the summary tells
+        with warnings.catch_warnings():  # the summary reports images without a paste
             warnings.filterwarnings("ignore", "BatchCopyPaste could paste nothing", UserWarning)
             try:
                 out, report = self.module(staged.batch, staged=staged.crops, return_report=True)
-            except ValueError as error:  # in the words of the library
+            except ValueError as error:  # raised by the library
                 name = self.inputs.photos.file_name(target.pick.index)
                 raise CommandError(f"{name}: {str(error).removeprefix('BatchCopyPaste: ')}") from error
         self.seconds += time.perf_counter() - start
@@ -241,7 +241,7 @@ class Paster:
 
 
 def open_paster(inputs: Inputs, config: BatchCopyPasteConfig, seed: int, **options: Any) -> Paster:
-    """Make a `Paster` that draws objects of the dataset as the configuration says; the options are `Paster`'s."""
+    """Make a `Paster` that draws objects of the dataset if the configuration asks for it; options are `Paster`'s."""
     balance = options.pop("balance", None) or default_balance(config)
     draws = draws_objects(inputs, config) and len(photos_with_objects(inputs, config)) > 0
     skips = bool(options.get("skips_unreadable"))

@@ -1,4 +1,4 @@
-"""Looks before `segpaste augment` makes anything: whether photos can be read, and what would be pasted."""
+"""Checks before `segpaste augment` makes images: that images can be read, and an estimate of the pastes."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 _NUM_SHOWN = 20
 _NUM_LOOKED_AT = 8
 _NUM_TRIED = 16
-"""Images that are made for an estimate."""
+"""Number of images that are made for an estimate."""
 
 
 def unreadable_photos(inputs: Inputs, skips: bool) -> list[PhotoProblem]:
-    """Look at the heads of all photos and return those that cannot be read; say which are rotated.
+    """Read the headers of all images, return those that cannot be read, and print a line about rotated ones.
 
     Raises:
-        CommandError: there are some and they are not to be skipped, or there is no other photo.
+        CommandError: some cannot be read and ``skips`` is False, or none can be read.
     """
     scan = scan_photos(inputs.photos)
     if (line := scan.orientation_line()) is not None:
@@ -59,18 +59,18 @@ def unreadable_photos(inputs: Inputs, skips: bool) -> list[PhotoProblem]:
 def expect_modalities(
     inputs: Inputs, config: BatchCopyPasteConfig, asked: Mapping[str, str], skipped: Collection[int], skips: bool
 ) -> None:
-    """Refuse a configuration that needs what the dataset does not have, by one of its photos.
+    """Reject a configuration that needs modalities that the dataset does not have, judged by one of its images.
 
     Args:
         inputs: the dataset.
-        config: what a paste may do.
-        asked: what asked for each key of the configuration, such as ``--preset``.
-        skipped: indices of photos that are not read.
-        skips: pass over others that cannot be read, too.
+        config: config of the paste.
+        asked: origin of each key of the configuration, such as ``--preset``.
+        skipped: indices of images that are not read.
+        skips: also skip images that cannot be read.
 
     Raises:
-        CommandError: something is missing.
-        ValueError, OSError: a photo cannot be read.
+        CommandError: a modality is missing.
+        ValueError, OSError: an image cannot be read.
     """
     others = np.setdiff1d(np.arange(len(inputs.photos)), list(skipped))
     sample = first_readable(inputs.photos, others, {} if skips else None)
@@ -86,10 +86,10 @@ def expect_modalities(
 
 
 def expect_sources(paster: Paster) -> None:
-    """Exit with 1 where the dataset has nothing to paste.
+    """Exit with 1 if the dataset has nothing to paste.
 
     Raises:
-        SystemExit: the code of the process is 1.
+        SystemExit: there is nothing to paste; the exit code is 1.
     """
     name, why = paster.inputs.name, ""
     if paster.draws.has_any:
@@ -110,7 +110,7 @@ def expect_sources(paster: Paster) -> None:
 
 
 def _expect_another_photo(paster: Paster) -> None:
-    """Exit with 1 where all that could be pasted is of the only photo, from which nothing is pasted into itself."""
+    """Exit with 1 if all objects are of one image, since an image is not pasted into itself."""
     num_photos = len(paster.inputs.photos) - len(paster.sequence.skipped)
     if num_photos > 1 or paster.config.source.kind == "same_image":
         return
@@ -122,7 +122,7 @@ def _expect_another_photo(paster: Paster) -> None:
 
 
 def estimate(maker: StepMaker) -> Iterator[str]:
-    """Make the first images in memory and say what all of them would be, line by line."""
+    """Make the first images in memory, and yield an estimate for all images, line by line."""
     tally = Tally(maker.paster.config, maker.paster.reader.jitter is not None)
     num, sizes, num_bytes = min(maker.num, _NUM_TRIED), Counter[str](), 0
 

@@ -1,4 +1,4 @@
-"""What several commands print: a progress bar, and how often each class occurs."""
+"""Output of several commands: a progress bar, and counts of classes."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _MAX_CLASSES = 12
 
 
 def progress(total: int, unit: str = "image", **options: Any) -> Any:
-    """A progress bar on stderr, for a ``with``; nothing where stderr is no terminal."""
+    """Return a progress bar on stderr, as a context manager; it prints nothing if stderr is not a terminal."""
     from tqdm import tqdm
 
     return tqdm(total=total, unit=unit, dynamic_ncols=True, **{"disable": None, **options})
 
 
 def class_lines(counts: Iterable[tuple[str, int]], name_width: int, num_width: int) -> Iterator[str]:
-    """A line for each of the most frequent classes, and one for all the others."""
+    """Yield a line for each of the most frequent classes, and one for all others."""
     ranked = sorted(counts, key=lambda pair: (-pair[1], pair[0]))
     for name, num in ranked[:_MAX_CLASSES]:
         yield f"  {printable(name):<{name_width}} {num:>{num_width},}"

@@ -1,4 +1,4 @@
-"""The photos of a dataset as they are pasted into and from: in their own size, or jittered to one size."""
+"""Reader of the images of a dataset, as targets and sources, in their own size or jittered to one size."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ Window = tuple[int, int, int, int]
 """(top, left, height, width), pixels."""
 
 _LARGE_BYTES = 192 << 20
-"""A source whose image and masks take more is seen through a window."""
+"""Largest size of a source's image and masks; of a larger source only a window is used."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Photo:
-    """A photo that was read.
+    """An image that was read, with its objects.
 
     Attributes:
-        pick: which one it is.
+        pick: its position in the sequence and the dataset.
         sample: its pixels and objects.
         annotation_ids: the dataset's id of each instance of ``sample``.
-        window: what was cut out of it; None for all of it.
+        window: the window that was cut out of it; None for the whole image.
     """
 
     pick: PhotoPick
@@ -42,25 +42,25 @@ class Photo:
     window: Window | None = None
 
     def over(self, slot: int) -> frozenset[int]:
-        """Return the classes of the other instances that share pixels with one; boxes do not tell."""
+        """Return the classes of the other instances that share pixels with one; empty without masks."""
         return over_classes(self.sample.labels, self.sample.instance_masks, slot)
 
     @property
     def recorded(self) -> RecordedPhoto:
-        """The photo in a replay record."""
+        """The image as an entry of a replay record."""
         return RecordedPhoto(index=self.pick.index, window=self.window)
 
 
 class PhotoReader:
-    """Reads the photos of a dataset.
+    """Reader of the images of a dataset.
 
     Args:
         photos: the dataset.
-        jitter: of every photo, by the seed of its key; None keeps its size.
+        jitter: jitter of every image, seeded by its key; None keeps its size.
 
     Attributes:
         photos, jitter: as given.
-        unreadable: why photos could not be read, by index.
+        unreadable: reasons why images could not be read, by index.
     """
 
     def __init__(self, photos: ReadPhotos, jitter: RecordedJitter | None = None) -> None:
@@ -71,7 +71,7 @@ class PhotoReader:
             self._jitter = make_large_scale_jittering(jitter.size, jitter.scale_range, hflip_prob=jitter.hflip_prob)
 
     def read(self, pick: PhotoPick, window: Window | None = None) -> Photo:
-        """Read a photo, and cut a window out of it if one is given.
+        """Read an image, and cut a window out of it if one is given.
 
         Raises:
             DatasetError: it cannot be read.
@@ -87,10 +87,10 @@ class PhotoReader:
         return in_window(Photo(pick, sample, _own_ids(ids, sample)), window)
 
     def first_readable(self, picks: Iterator[PhotoPick], skips_unreadable: bool) -> Photo:
-        """Read the first of some photos that can be read; the others are noted in ``unreadable``.
+        """Read the first of some images that can be read; the others are noted in ``unreadable``.
 
         Raises:
-            DatasetError: a photo cannot be read, and none is skipped; or none of them can be read.
+            DatasetError: an image cannot be read and ``skips_unreadable`` is False, or none of them can be read.
         """
         last: Exception | None = None
         for pick in picks:
@@ -103,7 +103,7 @@ class PhotoReader:
         raise last or ValueError("expected a photo that can be read, got none; repair the dataset")
 
     def crowds(self, pick: PhotoPick) -> Sequence[Crowd]:
-        """Return the crowd and ignored regions of a photo, as `read` shows it."""
+        """Return the crowd and ignored regions of an image, in the coordinates of `read`."""
         crowds = self.photos.crowds(pick.index)
         if self._jitter is None or not crowds:
             return crowds
@@ -118,15 +118,15 @@ class PhotoReader:
 
 
 def window_for(photo: Photo, target_size: tuple[int, int], lowest_scale: float) -> Window | None:
-    """Return the part of a large source that matters for its target; None for all of it.
+    """Return a window of a large source that is enough for its target; None for the whole source.
 
-    At the lowest scale, a window of the target's size over that scale fills the target: what is farther apart is never
-    pasted together. The window lies at random about an object that is drawn uniformly.
+    At the lowest scale, a window of the target's size divided by that scale fills the target: objects farther apart are
+    never pasted together. The window has a random position around an object that is drawn uniformly.
 
     Args:
         photo: the source.
         target_size: (H, W) of the target.
-        lowest_scale: of a paste.
+        lowest_scale: lowest scale of a paste.
     """
     canvas, num = photo.sample.canvas_size, photo.sample.num_instances
     if canvas[0] * canvas[1] * (num + 3) < _LARGE_BYTES:
@@ -147,7 +147,7 @@ def window_for(photo: Photo, target_size: tuple[int, int], lowest_scale: float) 
 
 
 def in_window(photo: Photo, window: Window | None) -> Photo:
-    """Return what a window shows of a photo: only the objects that lie wholly within it."""
+    """Cut a window out of an image, with the objects that lie wholly within it."""
     if window is None:
         return photo
     top, left, height, width = window
@@ -161,7 +161,7 @@ def in_window(photo: Photo, window: Window | None) -> Photo:
 
 
 def has_whole_object(sample: DenseSample) -> bool:
-    """Tell whether the box of an object does not touch the border of its photo, padding right and below left aside."""
+    """Return whether any object's box does not touch the border of its image; padding does not count as image."""
     boxes, (height, width) = sample.boxes.as_subclass(Tensor), sample.canvas_size
     if sample.padding_mask is not None:
         shown = ~sample.padding_mask.as_subclass(Tensor)[0]
@@ -171,12 +171,12 @@ def has_whole_object(sample: DenseSample) -> bool:
 
 
 def _own_ids(ids: list[int], sample: DenseSample) -> list[int]:
-    """The dataset's id of each instance of a sample, some of which the jitter has left out."""
+    """Return the dataset's id of each instance of a sample after the jitter, which may remove some."""
     return ids if sample.instance_ids is None else [ids[number - 1] for number in sample.instance_ids.tolist()]
 
 
 def stacked(samples: Sequence[DenseSample]) -> list[DenseSample]:
-    """Return samples in the corners of canvases of one size, with padding masks where the sizes differ."""
+    """Return samples in the top left corners of canvases of one size, with padding masks if the sizes differ."""
     size = max(s.canvas_size[0] for s in samples), max(s.canvas_size[1] for s in samples)
     if all(sample.canvas_size == size for sample in samples):
         return list(samples)
@@ -184,7 +184,7 @@ def stacked(samples: Sequence[DenseSample]) -> list[DenseSample]:
 
 
 def class_pixels(sample: DenseSample) -> dict[int, int]:
-    """Count the pixels of each class of a semantic map; nothing where there is none."""
+    """Count the pixels of each class of a semantic map; empty without a map."""
     if sample.semantic_map is None:
         return {}
     counts = torch.bincount(sample.semantic_map.as_subclass(Tensor).flatten()).tolist()

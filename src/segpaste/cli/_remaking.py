@@ -1,4 +1,4 @@
-"""Images of an augmented dataset made again from their records, and compared with what is written."""
+"""Replay of an augmented dataset: images are remade from their records and compared with the written ones."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ JsonRow = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Remaker:
-    """Makes images of one augmented dataset again.
+    """Remaker of images of one augmented dataset.
 
     Attributes:
         inputs: the dataset that was augmented.
-        sequence: its photos, by the seed of the records.
-        bank: the one that was pasted from, if any.
-        layout: of what is written.
+        sequence: sequence of its images for the seed of the records.
+        bank: the bank of the pasted crops, if any.
+        layout: layout of the written files.
     """
 
     inputs: Inputs
@@ -53,7 +53,7 @@ class Remaker:
     layout: WrittenLayout = WrittenLayout()  # noqa: RUF009 (frozen)
 
     def write(self, folder: Path, record: ReplayRecord, write: Write) -> SampleRows:
-        """Write the image of a record as `segpaste augment` did: the same names, and rows but for their provenance.
+        """Write the image of a record as `segpaste augment` did, with the same names, and rows without provenance.
 
         Raises:
             ReplayError: the dataset does not give the recorded sample, or has fewer classes.
@@ -69,7 +69,7 @@ class Remaker:
         )
 
     def remade(self, record: ReplayRecord) -> DenseSample:
-        """The augmented photo of a record; see `write`."""
+        """Return the augmented image of a record; see `write`."""
         num_classes = len(self.inputs.by_label)
         labels = [layer.label for layer in record.layers if layer.label is not None]
         if labels and max(labels) >= num_classes:
@@ -94,7 +94,7 @@ class Remaker:
         return PhotoReader(self.inputs.photos, record.jitter)
 
     def _picks(self, record: ReplayRecord) -> list[PhotoPick]:
-        """The photos of a record's samples; records that do not name them follow from the sequence."""
+        """Return the images of a record's samples; if the record does not name them, those of the sequence."""
         if record.photos is None:
             picks = [self.sequence.pick(key.sample_idx) for key in record.sample_keys]
             for pick, key in zip(picks, record.sample_keys, strict=True):
@@ -114,7 +114,7 @@ class Remaker:
 
 
 def write_dataset(space: Workspace, dataset: str, records: Sequence[ReplayRecord], remaker: Remaker) -> None:
-    """Write a dataset of the images; a run resumes where it was interrupted with the same records and ``dataset``."""
+    """Write a dataset of the images; an interrupted run with the same records and ``dataset`` resumes."""
     text = "".join(f"{record.to_json()}\n" for record in records).encode()
     fingerprint = {"replay": hashlib.sha256(text).hexdigest(), "dataset": os.path.abspath(dataset)}
     fingerprint |= {key: str(value) for key, value in remaker.layout.note().items()}
@@ -146,13 +146,13 @@ def write_dataset(space: Workspace, dataset: str, records: Sequence[ReplayRecord
 def differences(
     folder: Path, records: Sequence[ReplayRecord], remaker: Remaker, *, is_all: bool
 ) -> dict[str, list[str]]:
-    """Yield for each image what of it in a folder is not what its record gives, in words.
+    """Yield the differences between each image in a folder and the image that its record gives, in words.
 
     Args:
         folder: the augmented dataset.
-        records: of some of its images.
-        remaker: makes them again.
-        is_all: the records are of all images that should be there.
+        records: records of some of its images.
+        remaker: remakes them.
+        is_all: True if the records are those of all images.
     """
     written = _Written(folder, remaker.layout)
     found: dict[str, list[str]] = {}
@@ -164,14 +164,14 @@ def differences(
 
 
 def _write_for_now(path: Path, content: Content) -> Path:
-    """Write a file that is read at once and removed: it needs no flush."""
+    """Write a temporary file, without a flush to the disk."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content if isinstance(content, bytes | bytearray | memoryview) else b"".join(content))
     return path
 
 
 class _Written:
-    """An augmented dataset on disk, of which single images are compared."""
+    """An augmented dataset on disk, whose images can be compared one by one."""
 
     def __init__(self, folder: Path, layout: WrittenLayout) -> None:
         self.folder, self.layout = folder, layout
@@ -186,7 +186,7 @@ class _Written:
             self._segments = {row["image_id"]: row for row in rows}
 
     def differences(self, record: ReplayRecord, remaker: Remaker) -> list[str]:
-        """Return what of an image is not what its record gives, in words; nothing where all is equal."""
+        """Return the differences between an image and its record, in words; empty if all is equal."""
         if record.name is None or record.name not in self.images:
             return [f"is not in {self.layout.tables}"]
         with tempfile.TemporaryDirectory() as scratch:
@@ -197,7 +197,7 @@ class _Written:
             return [*self._other_files(Path(scratch), Path(record.name).stem), *self._other_rows(rows)]
 
     def _other_files(self, scratch: Path, stem: str) -> Iterator[str]:
-        """Pixel files that are missing, too many, or of other values; how they are compressed does not matter."""
+        """Yield pixel files that are missing, unexpected, or of other values; their compression does not matter."""
         ours, theirs = (
             {
                 str(p.relative_to(root))
@@ -215,7 +215,7 @@ class _Written:
                 yield f"{name} differs"
 
     def _other_rows(self, rows: SampleRows) -> Iterator[str]:
-        """Rows of the tables that are others; ids of annotations and provenance are left aside."""
+        """Yield rows of the tables that differ; ids of annotations and provenance are not compared."""
         image, image_id = _plain(rows.image), rows.image["id"]
         there = self.images[rows.image["file_name"]]
         if any(there.get(key) != value for key, value in image.items()):
@@ -228,7 +228,7 @@ class _Written:
 
 
 def _array(path: Path) -> NDArray[Any]:
-    """The values of a pixel file."""
+    """Return the values of a pixel file."""
     try:
         if path.suffix == ".npy":
             return cast(NDArray[Any], np.load(path, allow_pickle=False))
@@ -241,7 +241,7 @@ def _array(path: Path) -> NDArray[Any]:
 
 
 def _equal(one: Path, other: Path) -> bool:
-    """The values of two pixel files are the same, or the text of two label files."""
+    """Return whether two pixel files have the same values, or two label files the same text."""
     if one.suffix in (".txt", ".xml"):
         return one.read_bytes() == other.read_bytes()
     ours, theirs = _array(one), _array(other)
@@ -252,14 +252,14 @@ def _equal(one: Path, other: Path) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as it is after a way through JSON."""
+    """Return a value after a round trip through JSON."""
     return json.loads(json.dumps(value))
 
 
 def _are_same(
     ours: list[JsonRow] | None, theirs: list[JsonRow] | None, without: Collection[str] = ("id", "segpaste")
 ) -> bool:
-    """Tell whether rows agree; those on disk may have keys that were carried along from the dataset."""
+    """Return whether rows agree; those on disk may have further keys from the dataset."""
     if ours is None or theirs is None or len(ours) != len(theirs):
         return ours is theirs is None
     keys = REGION_KEYS | POINT_KEYS

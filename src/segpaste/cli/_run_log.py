@@ -1,4 +1,4 @@
-"""The log of a long run: lines with the time, beside its output, for whoever looks at it the next morning."""
+"""Log file of a long run, in its output folder: lines with the time."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from segpaste._printable import printable
 
 
 class RunLog:
-    """A log that runs of one output append to. A run that finishes nothing leaves no line.
+    """A log that all runs of one output append to. A run that finishes nothing leaves no line.
 
     Args:
-        path: the file; its folder is there when the first line is written.
+        path: the file; its folder must exist when the first line is written.
     """
 
     def __init__(self, path: Path) -> None:
@@ -23,14 +23,14 @@ class RunLog:
         self._is_open = False
 
     def say(self, text: str) -> None:
-        """Add a line, once something is finished."""
+        """Add a line; it is written once something is finished."""
         stamp = time.strftime("%Y-%m-%d %H:%M:%S")
         self._waiting += [f"{stamp} {printable(line)}\n" for line in text.splitlines()]
         if self._is_open:
             self.open()
 
     def open(self) -> None:
-        """Write the lines so far, and from now on each at once: something is finished."""
+        """Write the lines so far, and from now on each line at once; called when something is finished."""
         self._is_open = True
         if self._waiting:
             with self.path.open("a", encoding="utf-8") as file:
@@ -39,7 +39,7 @@ class RunLog:
 
     @contextmanager
     def ending(self) -> Iterator[None]:
-        """Say how the block ended, if it did not end well."""
+        """Add a line if the block ends with an error or an interrupt."""
         try:
             yield
         except BaseException as error:

@@ -1,4 +1,4 @@
-"""A run of `segpaste augment`: makes what is missing, alone or as a shard of several, and publishes the whole."""
+"""Run of `segpaste augment`: it makes missing images, alone or as one of several shards, and publishes the dataset."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from segpaste.workspace import Workspace, naming
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """What changes no byte of an image.
+    """Options that change no byte of an image.
 
     Attributes:
-        workers: processes that make images.
-        engine: what runs them.
-        gallery: images to draw.
-        shard: which part is made; None for all.
+        workers: number of processes that make images.
+        engine: engine that runs them.
+        gallery: number of images to draw.
+        shard: part of the images to make; None for all.
     """
 
     workers: int
@@ -40,12 +40,12 @@ class Job:
     """A run.
 
     Attributes:
-        space: where the dataset is made.
+        space: workspace of the dataset.
         maker: makes its images.
-        fingerprint: all that they depend on.
+        fingerprint: everything that the images depend on.
         others: splits that are copied.
-        log: of the run.
-        options: who makes what.
+        log: log of the run.
+        options: options that change no image.
     """
 
     space: Workspace
@@ -56,10 +56,10 @@ class Job:
     options: RunOptions
 
     def run(self, made: Mapping[str, Any]) -> Tally | None:
-        """Make the dataset and publish it; return its summary, or None where other shards are still missing.
+        """Make the dataset and publish it; return its summary, or None if other shards are missing.
 
         Args:
-            made: ``segpaste`` of the tables' info.
+            made: entry ``segpaste`` of the tables' info.
         """
         space, maker, inputs = self.space, self.maker, self.maker.paster.inputs
         with contextlib.ExitStack() as stack:
@@ -88,7 +88,7 @@ class Job:
             self._make(_shards.maker_of(self.maker, run), missing, num)
 
     def _left_to_others(self, shard: Shard, stack: contextlib.ExitStack) -> str | None:
-        """Say who puts the shards together, if this process does not."""
+        """Return a message about who assembles the shards, or None if this process does."""
         out = self.space.out
         if left := _shards.missing_shards(out, shard.total, self.maker, self.fingerprint):
             return f"missing: {', '.join(map(str, left))}"

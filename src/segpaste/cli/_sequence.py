@@ -1,7 +1,7 @@
-"""An endless, seeded sequence of the photos of a dataset, and of the photos that are pasted into each.
+"""An endless, seeded sequence of the images of a dataset as targets, and of the sources of each.
 
-Position i depends on the dataset and the seed only: the dataset is gone through in one random order after another. What
-is pasted at a position is drawn from the whole dataset.
+Position i depends on the dataset and the seed only: the dataset is traversed in a new random order in each epoch. The
+sources of a position are drawn from the whole dataset.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from segpaste.seeding import SampleKey, random_bits_numpy
 from segpaste.types import DenseSample
 
 RECORDS = "replay.jsonl"
-"""The file of an augmented dataset that has a replay record of every image, one per line."""
+"""File of an augmented dataset with a replay record of every image, one per line."""
 
 MOST_TRIES = 16
-"""Photos that are tried at one place before it is given up."""
+"""Largest number of images that are tried at one position."""
 
 _order_of = lru_cache(maxsize=2)(shuffled_order)
 
 
 @dataclass(frozen=True, slots=True)
 class PhotoPick:
-    """Photo at one position of the sequence.
+    """An image at one position of the sequence.
 
     Attributes:
-        key: names the sample; its index is the position, from 0, its epoch how many times the dataset was gone through
-            before. Its rank is 0 for the photo that is pasted into, and counts its sources from 1.
-        index: of the photo in the dataset.
+        key: key of the sample; its index is the position, from 0, its epoch the number of complete passes over the
+            dataset before. Its rank is 0 for the target, and counts the sources from 1.
+        index: index of the image in the dataset.
     """
 
     key: SampleKey
@@ -43,7 +43,7 @@ class PhotoPick:
 
     @property
     def position(self) -> int:
-        """From 0."""
+        """Position in the sequence, from 0."""
         return self.key.sample_idx
 
 
@@ -53,8 +53,8 @@ class PhotoSequence:
 
     Attributes:
         photos: the dataset, not empty.
-        seed: of the sequence.
-        skipped: indices of photos that never stand in it.
+        seed: seed of the sequence.
+        skipped: indices of images that are left out.
     """
 
     photos: ReadPhotos
@@ -62,7 +62,7 @@ class PhotoSequence:
     skipped: Collection[int] = ()
 
     def pick(self, position: int) -> PhotoPick:
-        """Return what stands at this position, if it is not skipped."""
+        """Return the first choice for this position, which may be a skipped image."""
         epoch, place = divmod(position, len(self.photos))
         index = int(_order_of(len(self.photos), self.seed, epoch)[place])
         return PhotoPick(SampleKey(self.seed, epoch, 0, 0, position), index)
@@ -72,7 +72,7 @@ class PhotoSequence:
         return int(np.flatnonzero(_order_of(len(self.photos), self.seed, 0) == index)[0])
 
     def picks(self, position: int) -> Iterator[PhotoPick]:
-        """Yield what stands at this position, then what stands there if that cannot be read."""
+        """Yield the image at this position, then its replacements for the case that it cannot be read."""
         pick = self.pick(position)
         if pick.index not in self.skipped:
             yield pick
@@ -83,14 +83,14 @@ class PhotoSequence:
                 yield PhotoPick(pick.key, int(others[place]))
 
     def sources(self, target: PhotoPick, number: int, eligible: NDArray[np.int64]) -> Iterator[PhotoPick]:
-        """Yield the photo that a source is taken from, then those that are tried if nothing in it can be pasted.
+        """Yield a source image, then its replacements for the case that nothing in it can be pasted.
 
-        Each is uniform over the eligible photos other than the target; where there is no other, there is none.
+        Each is uniform over the eligible images other than the target; nothing is yielded if there is no other.
 
         Args:
-            target: what is pasted into.
-            number: of the source among those of the target, from 0.
-            eligible: [N] indices of photos with something to paste, ascending.
+            target: the target.
+            number: number of the source among those of the target, from 0.
+            eligible: [N] indices of images with something to paste, ascending.
         """
         place = int(np.searchsorted(eligible, target.index))
         is_among = place < len(eligible) and eligible[place] == target.index
@@ -106,11 +106,11 @@ class PhotoSequence:
 
 
 def cornered(sample: DenseSample, size: tuple[int, int]) -> DenseSample:
-    """A sample in the top left corner of a canvas (H, W), with a padding mask."""
+    """Return a sample in the top left corner of a canvas (H, W), with a padding mask."""
     return FixedSizeCrop(size).transform(sample, (0, 0))
 
 
 def cut_to(sample: DenseSample, size: tuple[int, int]) -> DenseSample:
-    """The top left (H, W) of a sample, without a padding mask."""
+    """Return the top left (H, W) of a sample, without a padding mask."""
     cut = sample if sample.canvas_size == size else cornered(sample, size)
     return cut if cut.padding_mask is None else replace(cut, padding_mask=None)

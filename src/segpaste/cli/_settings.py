@@ -1,4 +1,4 @@
-"""The paste configuration of a command: a file, then ``KEY=VALUE`` words over it, then what the dataset knows."""
+"""Paste configuration of a command: a file, ``KEY=VALUE`` arguments that override it, and facts of the dataset."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ def load_config(
     Args:
         path: a YAML or JSON file, or None for the defaults.
         overrides: dotted keys such as ``placement.scale_range`` to values in YAML, such as ``[0.5, 1.5]``.
-        preset: the name of one, or a file that one was saved in, under all that is given.
-        schema: the dataset's things and stuff; used where the configuration does not say which they are.
-        of_bank: objects are taken from a bank that was given.
-        class_names: of the dataset; ``placement.region`` may name classes by them.
+        preset: name of a preset, or a file of a saved one; the file and the arguments override it.
+        schema: the dataset's things and stuff, used if the configuration has no taxonomy.
+        of_bank: True if objects are taken from a bank.
+        class_names: names of the dataset's classes, which ``placement.region`` may use.
 
     Raises:
-        CommandError: a file that does not parse, an unknown key (naming the nearest known one) or a bad value;
-            a source of another kind than ``of_bank`` says; or masks are closed out, which every command shows or
-            writes.
+        CommandError: a file does not parse, a key is unknown (the error names the nearest known key), a value is
+            invalid, the kind of the source does not match ``of_bank``, or ``emit_instance`` is False, though every
+            command shows or writes masks.
     """
     values: dict[str, Any] = {"source": {"kind": "bank"}} if of_bank else {}
     if schema is not None:
@@ -68,7 +68,7 @@ def load_config(
 
 
 def _by_label(region: Mapping[Any, Any], class_names: Sequence[str]) -> dict[Any, Any]:
-    """Return a region whose names are labels; what is no name is left to the configuration's checks."""
+    """Return a region with names replaced by labels; other values are left to the configuration's checks."""
 
     def label(name: Any) -> Any:
         if not isinstance(name, str) or name.isdecimal():
@@ -85,7 +85,7 @@ def _by_label(region: Mapping[Any, Any], class_names: Sequence[str]) -> dict[Any
 
 
 def loader_of(name: str | None) -> LoaderOptions | None:
-    """Return what a preset says of the jitter of photos; None if there is no preset, or it says nothing."""
+    """Return the loader options of a preset, such as the jitter of images; None without a preset or options."""
     if name is None:
         return None
     preset = _preset(name)
@@ -93,7 +93,7 @@ def loader_of(name: str | None) -> LoaderOptions | None:
 
 
 def jitter_of(dataset: str | None, size: tuple[int, int] | str | None, preset: str | None) -> RecordedJitter | None:
-    """Return the jitter of every photo; None where each keeps its own size.
+    """Return the jitter of every image; None if images keep their size.
 
     Args:
         dataset: as given; scenes are made in the size.
@@ -111,12 +111,12 @@ def jitter_of(dataset: str | None, size: tuple[int, int] | str | None, preset: s
 
 
 def _of_preset(name: str) -> dict[str, Any]:
-    """Return what a preset says of the paste."""
+    """Return the values of a preset for the paste configuration."""
     return _preset(name).config.model_dump(exclude_defaults=True)
 
 
 def _preset(name: str) -> Preset:
-    """The preset that is known by its name, or saved in a file."""
+    """Return the preset of a name or a file."""
     if Path(name).suffix in (".yaml", ".yml", ".json"):
         return _saved_preset(Path(name))
     try:
@@ -126,7 +126,7 @@ def _preset(name: str) -> Preset:
 
 
 def _saved_preset(path: Path) -> Preset:
-    """Read what `Preset.save` wrote."""
+    """Read a preset that `Preset.save` wrote."""
     values, names = read_file(path), Preset.model_fields
     if not {"name", "config"} <= values.keys() <= names.keys():
         raise CommandError(

@@ -1,8 +1,8 @@
-"""Shards of `segpaste augment`: each makes every n-th step in a folder of its own, which the last one puts together.
+"""Shards of `segpaste augment`: each makes every n-th step in a folder of its own; the last one assembles them.
 
     OUT.shards/002-of-004/run.json, parts/, files/    a `segpaste.workspace.Run` each
 
-Shards may run at once, on any machines that see the folder; folders that were made elsewhere may be copied there.
+Shards may run at the same time, on any machines that share the folder; folders made elsewhere may be copied there.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class Shard(NamedTuple):
     """One of several parts of a run.
 
     Attributes:
-        number: from 1.
-        total: how many there are.
+        number: number of the shard, from 1.
+        total: number of shards.
     """
 
     number: int
@@ -36,7 +36,7 @@ class Shard(NamedTuple):
 
 
 def folder_of(out: Path) -> Path:
-    """Return where the shards of an output lie."""
+    """Return the folder of the shards of an output."""
     return out.with_name(out.name + ".shards")
 
 
@@ -46,7 +46,7 @@ def run_of(out: Path, shard: Shard) -> Run:
 
 
 def maker_of(maker: StepMaker, run: Run) -> StepMaker:
-    """Return what makes the steps of a shard."""
+    """Return the maker of the steps of a shard."""
     return replace(maker, files=run.folder / "files", notes=run.notes)
 
 
@@ -69,7 +69,7 @@ def missing_shards(out: Path, total: int, maker: StepMaker, fingerprint: Mapping
 
 @contextmanager
 def assembling(out: Path) -> Iterator[bool]:
-    """Claim the shards of an output for being put together; False if another process does that already."""
+    """Claim the shards of an output for assembly; False if another process assembles them already."""
     lock = lock_folder(folder_of(out))
     try:
         yield lock is not None
@@ -79,7 +79,7 @@ def assembling(out: Path) -> Iterator[bool]:
 
 
 def adopt(out: Path, maker: StepMaker, fingerprint: Mapping[str, Any]) -> int:
-    """Take over the finished steps of all shards of an output; return how many.
+    """Take over the finished steps of all shards of an output; return their number.
 
     Raises:
         CommandError: a shard is of another run, or is being made.
@@ -102,7 +102,7 @@ def adopt(out: Path, maker: StepMaker, fingerprint: Mapping[str, Any]) -> int:
 
 
 def remove(out: Path) -> None:
-    """Remove the shards of an output that is whole."""
+    """Remove the shards of a finished output."""
     for folder in folder_of(out).glob("*-of-*"):
         Run(folder, CommandError, owned=("files", "parts")).remove()
     with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Views of a command's work: a gallery, sheets of all modalities, the HTML report, the printed summary."""
+"""Views of augmented images: a gallery, sheets of all modalities, the HTML report."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from segpaste.viz.comparison import reduced
 _PAIRS_PER_ROW = 3
 _NUM_SHEETS = 3
 _DRAWN_PX = 1280
-"""The longer side of what is drawn, at least, where a photo has that; pages show half of it."""
+"""Smallest longer side of a drawn image, unless the image itself is smaller; pages show it at half size."""
 
 
 def describe(augmented: Augmented, inputs: Inputs, name: str) -> dict[str, Any]:
-    """One image, called ``name``, for report and summary; all of it is JSON."""
+    """Describe one image, called ``name``, for report and summary, as JSON."""
     sample, names = augmented.after, inputs.class_names
     if sample.instance_masks is None or sample.instance_ids is None:
         sides = sample.boxes[:, 2:] - sample.boxes[:, :2]
@@ -58,36 +58,36 @@ def describe(augmented: Augmented, inputs: Inputs, name: str) -> dict[str, Any]:
 
 
 def _by_name(counts: Mapping[int, int], names: Sequence[str]) -> dict[str, int]:
-    """Return counts by the names of classes; values of semantic maps that are no class have their number."""
+    """Return counts by class name; values of semantic maps that are not a class are named by their number."""
     return {names[label] if label < len(names) else str(label): num for label, num in counts.items()}
 
 
 def _mean_scale(paste: RecordedLayer) -> float:
-    """The size over the size in the source: the geometric mean of both axes."""
+    """Return the size relative to the size in the source: the geometric mean of both axes."""
     (x_num, y_num), (x_den, y_den) = paste.scale_num, paste.scale_den
     return math.sqrt(x_num / x_den * y_num / y_den)
 
 
 def draw(augmented: Augmented, paster: Paster) -> list[Comparison]:
-    """Draw an image before and after, for every modality; the photo is read once more. Large ones are drawn smaller."""
+    """Draw an image before and after, for every modality; the target is read again. Large images are drawn smaller."""
     pasted = torch.tensor([origin.paste is not None for origin in augmented.origins], dtype=torch.bool)
     size, position = augmented.after.canvas_size, augmented.pick.position
     factor = max(1, max(size) // _DRAWN_PX)
     after = reduced(augmented.after, factor)
-    del augmented  # before another large photo is read
+    del augmented  # before another large image is read
     before = reduced(cut_to(paster.target(position).sample, size), factor)
     return compare_samples(before, after, pasted, paster.inputs.class_names)
 
 
 def report_item(item: Mapping[str, Any], pictures: Sequence[Comparison] = ()) -> ReportItem:
-    """One image of the report, from what `describe` gave."""
+    """Make an item of the report from the result of `describe`."""
     things = [PastedObject(**thing) for thing in item["pasted"]]
     counts = (item[side] or item.get(f"pixels_{side}", {}) for side in ("before", "after"))
     return ReportItem(item["name"], pictures, things, item["dropped"], *counts)
 
 
 def write_pages(folder: Path, items: Iterable[ReportItem], tally: Tally, title: str) -> list[Path]:
-    """Write ``report.html``, and ``gallery.png`` and ``modalities.png`` of the images with pictures; the paths."""
+    """Write ``report.html``, and ``gallery.png`` and ``modalities.png`` of images with pictures; return the paths."""
     drawn: list[ReportItem] = []
 
     def watched() -> Iterator[ReportItem]:
@@ -108,7 +108,7 @@ def write_pages(folder: Path, items: Iterable[ReportItem], tally: Tally, title: 
 
 
 def _write_gallery(path: Path, items: Sequence[ReportItem]) -> Path:
-    """Instances before and after, some pairs per row."""
+    """Write a sheet of instances before and after, some pairs per row."""
     pairs = []
     for item in items:
         views = {picture.title: picture for picture in item.pictures}
@@ -121,7 +121,7 @@ def _write_gallery(path: Path, items: Sequence[ReportItem]) -> Path:
 
 
 def _write_sheets(path: Path, items: Sequence[ReportItem]) -> Path:
-    """A row before and a row after for each image, a column for each modality."""
+    """Write a sheet with a row before and a row after for each image, and a column for each modality."""
     rows = [[getattr(picture, side) for picture in item.pictures] for item in items for side in ("before", "after")]
     columns = [picture.title for picture in items[0].pictures]
     names = ("before", "after") * len(items)

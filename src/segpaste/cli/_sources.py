@@ -1,8 +1,8 @@
-"""Sources of the pasted objects of an image: a bank, or the whole dataset, object by object or photo by photo.
+"""Sources of the pasted objects of an image: a bank, or the whole dataset, by objects or by images.
 
-Which of them, the configuration says. Where a layer is one object, objects are drawn from all annotations and cut out
-at the size of their photos. Where a layer is a whole image, or classes are mixed, a photo is drawn for each layer. With
-``source.kind=same_image`` the photo itself is the source of every layer.
+The configuration selects one of them. If a layer is one object, objects are drawn from all annotations and cut out at
+the size of their images. If a layer is a whole image, or classes are mixed, an image is drawn for each layer. With
+``source.kind=same_image`` the target itself is the source of every layer.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from segpaste.types import (
 )
 
 _MOST_PHOTOS = 4
-"""Photos that single objects of one target are taken from, where photos are drawn."""
+"""Number of images that single objects of one target are taken from, if images are drawn."""
 
 _MOST_JITTERS = 4
-"""Sources that are read for a layer until one has an object."""
+"""Largest number of sources that are read for a layer until one has an object."""
 
 
 @dataclass(slots=True, eq=False)
@@ -44,10 +44,10 @@ class Staged:
     """Objects that are staged for one target.
 
     Attributes:
-        batch: the target as the first row.
-        crops: staged for the module, if it pastes crops.
-        objects: which objects of the dataset these are.
-        photos: the photos whose objects are pasted.
+        batch: batch with the target as its first row.
+        crops: staged crops for the module, if it pastes crops.
+        objects: indices of these objects of the dataset.
+        photos: the images whose objects are pasted.
     """
 
     batch: PaddedBatchedDenseSample
@@ -58,17 +58,17 @@ class Staged:
 
 @dataclass(slots=True, eq=False)
 class SourceDraws:
-    """Draws and stages what is pasted into one target after the other.
+    """Draws and staging of the objects that are pasted into each target.
 
     Attributes:
         inputs: the dataset.
-        config: what a paste may do.
+        config: config of the paste.
         sequence: the targets.
-        reader: reads photos.
-        crops: of a bank, if it is one that is pasted from.
-        objects: of the dataset, where each layer is one object.
-        skips_unreadable: pass over photos that cannot be read.
-        known_eligible: `eligible`, where it is known already.
+        reader: reads images.
+        crops: crops of a bank, if objects are taken from a bank.
+        objects: objects of the dataset, if each layer is one object.
+        skips_unreadable: skip images that cannot be read.
+        known_eligible: `eligible`, if it is known already.
     """
 
     inputs: Inputs
@@ -83,7 +83,7 @@ class SourceDraws:
 
     def __post_init__(self) -> None:
         config = self.config if self.objects is None else object_config(self.config)
-        config = config.model_copy(update={"max_instances": None})  # a fuller image only gets no paste
+        config = config.model_copy(update={"max_instances": None})  # an image with more instances gets no paste
         is_mixed, in_place = config.emit_classmix, config.placement.pad_to_multiple is None
         is_bank = config.source.kind == "bank"
         is_given = not (is_mixed or is_bank or self._is_own)
@@ -91,7 +91,7 @@ class SourceDraws:
         self.module = BatchCopyPaste(config, source, inplace=in_place and not is_mixed)
 
     def staged(self, target: Photo) -> Staged:
-        """Draw what is pasted into a target."""
+        """Draw and stage the objects to paste into a target."""
         pick, config, sample = target.pick, self.module.config, target.sample
         if self.crops is not None:
             num = config.source.crops_per_target
@@ -101,7 +101,7 @@ class SourceDraws:
             drawn = self.objects.drawn(pick, config.num_layers, list(self.sequence.skipped))
             with_over = self.inputs.photos.federated(pick.index) is not None
             crops, shown = stage_own_size(self.objects.bank, drawn, limit, with_over=with_over)
-            self.objects.bank.close()  # the photo that was read last may be large
+            self.objects.bank.close()  # frees the image read last, which may be large
             return Staged(self._row(sample, config.num_layers, pick), crops, shown)
         if self._is_own:
             return Staged(self._row(sample, config.num_layers * self._per_layer(sample.num_instances), pick))
@@ -109,7 +109,7 @@ class SourceDraws:
         return self._mixed(target, photos) if config.emit_classmix else self._apart(target, photos)
 
     def _mixed(self, target: Photo, photos: list[Photo]) -> Staged:
-        """Sources as rows of the target's batch: classes stay where they are, so its canvas shows all of them."""
+        """Return sources as rows of the target's batch, whose canvas holds all classes, since they keep their position."""
         samples = [cornered(photo.sample, target.sample.canvas_size) for photo in (target, *photos)]
         most = max(sample.num_instances for sample in samples)
         batch = BatchedDenseSample.from_samples(samples).to_padded(
@@ -119,7 +119,7 @@ class SourceDraws:
         return Staged(batch, photos=photos)
 
     def _apart(self, target: Photo, photos: list[Photo]) -> Staged:
-        """Sources on canvases of their own."""
+        """Return sources on canvases of their own."""
         assert isinstance(self.module.source, GivenRows)
         most = max((photo.sample.num_instances for photo in photos), default=0)
         batch = self._row(target.sample, self.config.num_layers * self._per_layer(most), target.pick)
@@ -130,22 +130,22 @@ class SourceDraws:
         return Staged(batch, photos=photos)
 
     def _per_layer(self, num: int) -> int:
-        """Return the most instances that a layer brings from a photo of ``num``."""
+        """Return the largest number of instances that a layer takes from an image of ``num``."""
         return num if self.config.placement.grouping == "image" else 1
 
     @property
     def _is_own(self) -> bool:
-        """Tell whether each image is its own source."""
+        """True if each image is its own source."""
         return self.config.source.kind == "same_image"
 
     @property
     def _num_photos(self) -> int:
-        """Photos that are read for one target: one for each layer of a whole image, and a few for single objects."""
+        """Number of images read for one target: one for each layer of a whole image, a few for single objects."""
         is_image = self.config.emit_classmix or self.config.placement.grouping == "image"
         return self.config.placement.layers if is_image else min(self.config.placement.layers, _MOST_PHOTOS)
 
     def _source(self, target: Photo, number: int) -> Photo | None:
-        """Read a photo with something to paste; its jitter may have cut that off, then another one is tried."""
+        """Read an image with something to paste; if its jitter cut that off, try another image."""
         found, num_tries = None, 0
         for pick in self.sequence.sources(target.pick, number, self.eligible):
             try:
@@ -166,29 +166,29 @@ class SourceDraws:
 
     @property
     def _needs_whole(self) -> bool:
-        """Tell whether objects at the border of their photo are no sources; at a kept place the engine decides."""
+        """True if objects at the border of their image are left out; at a kept place the engine decides."""
         is_random = self.config.placement.position == "random"
         return self.config.source.whole_only and is_random and not self.config.emit_classmix
 
     @property
     def has_any(self) -> bool:
-        """Tell whether the dataset has something to paste."""
+        """True if the dataset has something to paste."""
         return self.crops is not None or len(self.eligible) > 0
 
     @property
     def eligible(self) -> NDArray[np.int64]:
-        """Indices of the photos with something to paste, ascending."""
+        """Indices of the images with something to paste, ascending."""
         if self.known_eligible is None:
             found = photos_with_objects(self.inputs, self.config)
             self.known_eligible = np.setdiff1d(found, list(self.sequence.skipped)) if self.sequence.skipped else found
         return self.known_eligible
 
     def _row(self, sample: DenseSample, room: int, pick: PhotoPick) -> PaddedBatchedDenseSample:
-        """The target as a batch of one, with slots for all that the layers can bring."""
+        """Return the target as a batch of one, with slots for all instances that the layers can add."""
         return one_row(sample, self._num_slots(sample.num_instances, room), pick.key)
 
     def _num_slots(self, num: int, room: int) -> int:
-        """Slots for ``num`` instances and as many as can be pasted, unless the configuration says less."""
+        """Return the number of slots for ``num`` instances and all possible pastes, limited by the configuration."""
         if self.config.max_instances is not None:
             return max(num, self.config.max_instances)
         room = max(1, min(room, self.config.placement.k_range[1]))
@@ -198,7 +198,7 @@ class SourceDraws:
 
 
 def photos_with_objects(inputs: Inputs, config: BatchCopyPasteConfig) -> NDArray[np.int64]:
-    """Return the indices of the photos with something to paste, ascending."""
+    """Return the indices of the images with something to paste, ascending."""
     labels_of = getattr(inputs.photos, "instance_labels", None)
     if labels_of is None or config.emit_classmix:
         return np.arange(len(inputs.photos))
@@ -212,5 +212,5 @@ def photos_with_objects(inputs: Inputs, config: BatchCopyPasteConfig) -> NDArray
 
 
 def _nothing_like(sample: DenseSample) -> DenseSample:
-    """A sample of one pixel with the fields of another one, and without an instance."""
+    """Return a sample of one pixel with the fields of another sample, without an instance."""
     return select_instances(cornered(sample, (1, 1)), torch.zeros(0, dtype=torch.int64))

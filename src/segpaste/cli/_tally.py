@@ -1,4 +1,4 @@
-"""Tally of what was pasted and what was not, over all images: the printed summary, and the headline of the report."""
+"""Counts of pasted and dropped objects over all images, for the printed summary and the headline of the report."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ class Tally:
     """Counts over all images.
 
     Attributes:
-        config: of the pastes.
-        has_jitter: photos are jittered to one size.
-        num_images: images.
-        num_pasted_into: those with a paste.
-        num_instances: instances in the outputs.
-        num_tried: pastes that were drawn.
-        before: class name to number of instances of the photos as they came.
-        pasted: class name to number of pastes that are in the outputs.
-        after: class name to number of instances of the outputs.
-        dropped: reason to number of pastes that are not in them.
-        pasted_fracs: of each image that was pasted into without an object, such as by ClassMix, the part of its pixels.
-        pixels_before, pixels_after: class name to pixels of semantic maps, where classes are mixed.
+        config: config of the pastes.
+        has_jitter: True if images are jittered to one size.
+        num_images: number of images.
+        num_pasted_into: number of images with a paste.
+        num_instances: number of instances in the outputs.
+        num_tried: number of pastes that were drawn.
+        before: class name to number of instances before the pastes.
+        pasted: class name to number of pastes in the outputs.
+        after: class name to number of instances in the outputs.
+        dropped: reason to number of dropped pastes.
+        pasted_fracs: pasted fraction of the pixels of each image with a paste but no pasted object, as with ClassMix.
+        pixels_before, pixels_after: class name to pixels of semantic maps, if classes are mixed.
         without: main reason to number of images without a paste.
-        unreadable: why photos could not be read, by their index.
+        unreadable: reasons why images could not be read, by index.
     """
 
     config: BatchCopyPasteConfig = field(default_factory=BatchCopyPasteConfig)
@@ -52,7 +52,7 @@ class Tally:
     unreadable: dict[str, str] = field(default_factory=dict)
 
     def add(self, item: Mapping[str, Any]) -> None:
-        """Count one image, as `segpaste.cli._show.describe` gives it."""
+        """Count one image, given as the result of `segpaste.cli._show.describe`."""
         self.num_images += 1
         self.num_instances += item["num_instances"]
         self.num_tried += item["num_tried"]
@@ -72,11 +72,11 @@ class Tally:
 
     @property
     def has_pastes(self) -> bool:
-        """Tell whether anything was pasted."""
+        """True if anything was pasted."""
         return bool(self.pasted.total() or self.pasted_fracs)
 
     def headline(self) -> dict[str, object]:
-        """The headline numbers of the report."""
+        """Return the headline numbers of the report."""
         return {
             "images": self.num_images,
             "pasted into": self.num_pasted_into,
@@ -87,7 +87,7 @@ class Tally:
         }
 
     def lines(self) -> Iterator[str]:
-        """The printed summary."""
+        """Yield the lines of the printed summary."""
         if self.pasted or not self.pasted_fracs:
             yield (
                 f"pasted   {self.pasted.total():,} of {self.num_tried:,} intended, into {self.num_pasted_into:,} of "
@@ -113,7 +113,7 @@ class Tally:
             yield f"skipped  {len(self.unreadable):,} photos that cannot be read"
 
     def _class_lines(self) -> Iterator[str]:
-        """Yield how many instances each class had, was pasted, and has."""
+        """Yield the numbers of instances of each class before, pasted, and after."""
         if not (self.before or self.pasted or self.after):
             return
         names = sorted({*self.before, *self.pasted, *self.after}, key=lambda name: (-self.pasted[name], name))
@@ -126,7 +126,7 @@ class Tally:
             yield f"  {f'{len(rest)} more classes':<24} " + " ".join(f"{total:>8,}" for total in sums)
 
     def _pixel_lines(self) -> Iterator[str]:
-        """Yield which part of the pixels each class had, and has."""
+        """Yield the shares of the pixels of each class before and after."""
         before, after = self.pixels_before, self.pixels_after
         if not before and not after:
             return
@@ -145,12 +145,12 @@ def _ranked(counts: Counter[str]) -> list[tuple[str, int]]:
 
 
 def print_summary(tally: Tally, seconds: float, pasting: tuple[int, float] | None = None) -> None:
-    """Print what was pasted, and how long it took.
+    """Print the summary and the run time.
 
     Args:
-        tally: of all images.
-        seconds: the whole run.
-        pasting: images and the seconds that were spent in the augmentation itself, where this process made any.
+        tally: counts over all images.
+        seconds: time of the whole run.
+        pasting: number of images and seconds spent in the augmentation itself, if this process made any.
     """
     print("\n".join(tally.lines()))
     if pasting is not None and pasting[1]:

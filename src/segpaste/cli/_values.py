@@ -1,4 +1,4 @@
-"""Values for a configuration: those of a file, then ``KEY=VALUE`` words over them; and what is wrong with them."""
+"""Values of a configuration: those of a file, ``KEY=VALUE`` arguments that override them, and their errors."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class _KeyTwice(ValueError):
 
 
 class _Loader(yaml.SafeLoader):
-    """A `yaml.SafeLoader` that refuses a table with a key twice."""
+    """A `yaml.SafeLoader` that rejects a table with a key twice."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-        """Make the dictionary of a table."""
+        """Return the dictionary of a table."""
         seen = set()
         for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
             if isinstance(key, yaml.ScalarNode):
@@ -38,10 +38,11 @@ class _Loader(yaml.SafeLoader):
 
 
 def load_model(model: type[_Model], path: str | None, overrides: Mapping[str, str]) -> _Model:
-    """The configuration of a YAML or JSON file, or the defaults, with values in YAML over it by their dotted keys.
+    """Load the configuration of a YAML or JSON file, or the defaults; YAML values with dotted keys override it.
 
     Raises:
-        CommandError: a file that does not parse, an unknown key (naming the nearest known one) or a bad value.
+        CommandError: the file does not parse, a key is unknown (the error names the nearest known key), or a value is
+            invalid.
     """
     values = {} if path is None else read_file(Path(path))
     override(values, overrides, {key for key, kind in known_fields(model) if kind is str})
@@ -49,7 +50,7 @@ def load_model(model: type[_Model], path: str | None, overrides: Mapping[str, st
 
 
 def validated(model: type[_Model], values: Mapping[str, Any]) -> _Model:
-    """The configuration of these values; a CommandError tells all that is wrong with them."""
+    """Return the configuration of these values; a CommandError lists all that is wrong with them."""
     try:
         return model.model_validate(values)
     except ValidationError as error:
@@ -57,7 +58,7 @@ def validated(model: type[_Model], values: Mapping[str, Any]) -> _Model:
 
 
 def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested values by their dotted keys."""
+    """Return nested values by their dotted keys."""
     found: dict[str, Any] = {}
     for key, value in values.items():
         found |= flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
@@ -65,10 +66,10 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def read_file(path: Path) -> dict[str, Any]:
-    """The keys and values of a YAML or JSON file.
+    """Read the keys and values of a YAML or JSON file.
 
     Raises:
-        CommandError: it does not parse, holds something else, or has a key twice.
+        CommandError: it does not parse, is not a table, or has a key twice.
         OSError: it cannot be read.
     """
     try:
@@ -88,15 +89,15 @@ def read_file(path: Path) -> dict[str, Any]:
 
 
 def override(values: dict[str, Any], overrides: Mapping[str, str], texts: Collection[str] = ()) -> None:
-    """Put values, in YAML, by their dotted keys into nested ones; a table goes over a table key by key.
+    """Override nested values by YAML values with dotted keys; a table overrides a table key by key.
 
     Args:
-        values: what they go into.
+        values: the nested values, changed in place.
         overrides: dotted keys to values.
-        texts: keys of text, whose values are taken as they are unless they are quoted: YAML has other ideas of ``no``.
+        texts: keys of text, whose unquoted values are not parsed, since YAML reads ``no`` as False.
 
     Raises:
-        CommandError: one does not parse, or what is there is no table of such keys.
+        CommandError: a value does not parse, or a part of the key is not a table.
     """
     for key, text in overrides.items():
         *groups, last = key.split(".")
@@ -110,7 +111,7 @@ def override(values: dict[str, Any], overrides: Mapping[str, str], texts: Collec
 
 
 def explained(item: Any, model: type[BaseModel]) -> str:
-    """One of pydantic's errors in one line."""
+    """Return one of pydantic's errors as one line."""
     key = ".".join(str(part) for part in item["loc"])
     if item["type"] == "extra_forbidden":
         return f"expected a key of the configuration, got {key!r}; the nearest is {nearest_key(model, key)[0]!r}"
@@ -121,7 +122,7 @@ def explained(item: Any, model: type[BaseModel]) -> str:
     if item["type"] == "missing":
         return f"{key}: {message}; give it, or leave {item['loc'][0]} out"
     got = "" if ", got " in message else f", got {item['input']!r:.80}"
-    prefix = f"{key}: " if key else ""  # checks of several keys at once name them themselves
+    prefix = f"{key}: " if key else ""  # messages of checks of several keys name them already
     return f"{prefix}{message[:1].lower()}{message[1:]}{got}"
 
 
@@ -132,12 +133,12 @@ def _parsed(key: str, text: str, is_text: bool) -> Any:
         return yaml.load(text, _Loader)
     except _KeyTwice as error:
         raise CommandError(f"{key}: {error}") from error
-    except (yaml.YAMLError, ValueError) as error:  # of a date that there is not
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: an invalid date
         raise CommandError(f"{key}: expected a value such as 3, true, boxes or [0.5, 1.5], got {text!r}") from error
 
 
 def _table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The dictionary of a JSON object."""
+    """Return the dictionary of a JSON object."""
     values = dict(pairs)
     if len(values) != len(pairs):
         keys = [key for key, _ in pairs]

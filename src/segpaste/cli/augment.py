@@ -1,4 +1,4 @@
-"""`segpaste augment`: a dataset in, a new dataset in the same form out, with the provenance of every object."""
+"""`segpaste augment`: make an augmented dataset in the format of the input, with the provenance of every object."""
 
 from __future__ import annotations
 
@@ -70,9 +70,9 @@ _NAMED = (
     *("seed", "size", "format", "preset", "balance", "threshold", "temperature"),
     *("split", "task", "layout"),
 )
-"""The options besides paths that every image depends on."""
+"""Options other than paths that every image depends on."""
 _NEEDING = ("emit_depth", "emit_panoptic", "emit_classmix")
-"""Keys of the configuration that not every dataset can serve."""
+"""Keys of the configuration that need modalities of the dataset."""
 
 
 def add_to(commands: Any) -> None:
@@ -121,7 +121,7 @@ def add_to(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Make the dataset; exits with 1 where nothing is pasted."""
+    """Make the dataset; exit with 1 if nothing is pasted."""
     start = time.perf_counter()
     space = Workspace(Path(os.path.abspath(args.out)), CommandError)
     from segpaste.cli import _finished, _layouts, _planning, _run_log, _running, _shards
@@ -177,7 +177,7 @@ def _finish(
     seconds: float,
     paster: Paster,
 ) -> None:
-    """Print and log the summary; exits with 1 where nothing was pasted."""
+    """Print and log the summary; exit with 1 if nothing was pasted."""
     from segpaste.cli import _tally
 
     log.say("\n".join(["complete", *tally.lines()]))
@@ -191,7 +191,7 @@ def _finish(
 
 
 def _opened(args: argparse.Namespace) -> tuple[Inputs, Paster, list[PhotoProblem]]:
-    """The dataset, what pastes into it, and the photos that are skipped."""
+    """Open the dataset; return it, its paster, and the images that are skipped."""
     from segpaste.cli import _inputs, _layouts, _planning, _settings
     from segpaste.datasets.formats.records import expect_outside
 
@@ -242,7 +242,7 @@ def _paster(args: argparse.Namespace, inputs: Inputs, config: BatchCopyPasteConf
 
 
 def _fingerprint(args: argparse.Namespace, inputs: Inputs, paster: Paster) -> dict[str, dict[str, Any]]:
-    """All that an image depends on, but for the bytes of the photos; paths, which may change, by themselves."""
+    """Return everything that an image depends on but the bytes of the inputs; paths, which may change, are separate."""
     from segpaste.cli._values import flat
 
     folders = {"--images": args.images, "--panoptic-dir": args.panoptic_dir, "--backgrounds": args.backgrounds}
@@ -269,7 +269,7 @@ def _maker(args: argparse.Namespace, space: Workspace, paster: Paster, layout: W
 
 
 def _made(args: argparse.Namespace, paster: Paster, digest: str) -> dict[str, Any]:
-    """Return what made this dataset. No time and no path, so that equal runs give equal bytes."""
+    """Return how this dataset was made, without times and paths, so that equal runs give equal bytes."""
     words = ["segpaste augment", paster.inputs.name, f"--num {args.num}"]
     named = ((name, getattr(args, name)) for name in _NAMED)
     words += [f"--{name.replace('_', '-')} {_word(value)}" for name, value in named if value is not None]
@@ -287,5 +287,5 @@ def _made(args: argparse.Namespace, paster: Paster, digest: str) -> dict[str, An
 
 
 def _word(value: Any) -> str:
-    """The value of an option as it is written."""
+    """Return the value of an option as written on the command line."""
     return f"{value[1]}x{value[0]}" if isinstance(value, tuple) else str(value)

@@ -1,4 +1,4 @@
-"""`segpaste bank`: build a bank of objects, say what one holds, check it, look at it, embed its crops."""
+"""`segpaste bank`: build, describe, check and draw a bank of objects, and embed its crops."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ examples:
 
 
 def add_to(commands: Any) -> None:
-    """Add the command and its own commands to the parser."""
+    """Add the command and its subcommands to the parser."""
     text = "Objects on disk, to be pasted: build a bank, say what it holds, check it, look at it."
     parser = commands.add_parser("bank", help="objects on disk", description=text, example=_EXAMPLE)
     own = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, dest="bank_command")
@@ -71,7 +71,7 @@ def add_to(commands: Any) -> None:
 
 
 def _add(commands: Any, name: str, short: str, text: str, example: str) -> Any:
-    """A command about a bank that is there."""
+    """Add a subcommand that takes an existing bank."""
     parser = commands.add_parser(name, help=short, description=text, example=example)
     parser.add_argument("bank", metavar="BANK", help="a bank's folder or URL")
     parser.set_defaults(run=_run("_bank_gallery" if name == "gallery" else "_bank_show", name))
@@ -137,7 +137,7 @@ def _add_cutouts(parser: Any) -> None:
 
 
 def _run(module: str, function: str) -> Callable[[argparse.Namespace], None]:
-    """The function of a module that is imported when the command runs."""
+    """Return a function that imports a module and calls its function when the command runs."""
 
     def run(args: argparse.Namespace) -> None:
         from importlib import import_module

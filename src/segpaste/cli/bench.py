@@ -1,4 +1,4 @@
-"""`segpaste bench`: what a step costs here, next to a copy of its batch and to what one would pick instead."""
+"""`segpaste bench`: time a step on this machine, and compare it with a copy of its batch and with other libraries."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def add_to(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Measure and print; the process starts itself again with an allocator that keeps freed memory."""
+    """Measure and print; the process restarts itself with an allocator that keeps freed memory."""
     if args.out is not None:
         expect_free(args.out, CommandError, "--out to be new or an empty folder")
     programs = load_programs()
@@ -60,10 +60,10 @@ def run(args: argparse.Namespace) -> None:
 
 
 def load_programs(source: Path = Path(__file__).parents[2]) -> str:
-    """The name of the package that measures: part of an installed segpaste, or beside the sources of a checkout.
+    """Return the name of the package of benchmarks: part of an installed segpaste, or next to a checkout's sources.
 
     Args:
-        source: the folder that the package ``segpaste`` is in.
+        source: the folder that contains the package ``segpaste``.
 
     Raises:
         CommandError: it is in neither place.
@@ -86,7 +86,7 @@ def load_programs(source: Path = Path(__file__).parents[2]) -> str:
 
 @contextlib.contextmanager
 def _staged(out: Path | None) -> Iterator[Path | None]:
-    """Make a new folder that gets the name ``out`` when all went well, and is removed when not."""
+    """Make a temporary folder, which is renamed to ``out`` on success and removed otherwise."""
     if out is None:
         yield None
         return
@@ -101,7 +101,7 @@ def _staged(out: Path | None) -> Iterator[Path | None]:
 
 @contextlib.contextmanager
 def _progress(total: int) -> Iterator[Any]:
-    """A function to call with the name of what is measured next; a progress bar shows it."""
+    """Yield a function that shows the name of the next measurement in a progress bar."""
     with progress(total, "part") as bar:
         started: list[str] = []
 

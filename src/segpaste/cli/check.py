@@ -1,4 +1,4 @@
-"""`segpaste check`: the health of a dataset; exit code 1 where something is wrong."""
+"""`segpaste check`: check the health of a dataset; the exit code is 1 if something is wrong."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def add_to(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Check and print."""
+    """Check the dataset and print the report."""
     if args.dataset == "scenes":
         raise CommandError("scenes: expected a dataset of files, got synthetic scenes; name a dataset")
     report = _check(args)
@@ -67,7 +67,7 @@ def _check(args: argparse.Namespace) -> HealthReport:
 
     options: dict[str, Any] = {"decode": args.decode, "num_threads": max(1, args.workers)}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # findings say the same, and name each
+        warnings.simplefilter("ignore", UserWarning)  # findings contain them in detail
         try:
             inputs = _inputs.open_dataset(args, 0, 0)
         except DatasetError as error:
@@ -78,7 +78,7 @@ def _check(args: argparse.Namespace) -> HealthReport:
 
 
 def lines(name: str, report: HealthReport, num_shown: int) -> Iterator[str]:
-    """Yield what is printed about a report."""
+    """Yield the printed lines of a report."""
     num = f"{report.num_objects:,} objects of " if report.has_annotations else ""
     yield f"{printable(name)}: {report.num_photos:,} photos, {num}{len(report.classes):,} classes"
     yield from _findings(report, "error", num_shown)

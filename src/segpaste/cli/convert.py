@@ -1,4 +1,4 @@
-"""`segpaste convert`: a dataset in another format, with all that the format can hold."""
+"""`segpaste convert`: convert a dataset to another format, with everything that the format can hold."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def lines(summary: ConversionSummary) -> Iterator[str]:
-    """Yield what is printed about a conversion."""
+    """Yield the printed lines about a conversion."""
     yield f"dataset  {summary.out}, {summary.format}"
     for name, num in summary.num_photos.items():
         yield f"  {printable(name or 'all'):<32} {num:>10,} photos {summary.num_objects.get(name, 0):>10,} objects"

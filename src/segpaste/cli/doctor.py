@@ -1,4 +1,4 @@
-"""`segpaste doctor`: what is installed, which backend runs here and why; all that a bug report needs."""
+"""`segpaste doctor`: report installed packages, and the backend that runs here and why, for bug reports."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def add_to(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Look and print; exits with 1 where something is broken."""
+    """Examine and print; exit with 1 if something is broken."""
     document = examine()
     text = json.dumps(document, indent=2) if args.json else "\n".join(lines(document))
     print(text.replace(str(Path.home()), "~") if str(Path.home()) != "/" else text)
@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def examine() -> dict[str, Any]:
-    """Return all facts; ``problems`` lists what is broken (``error``) or may be better (``remark``)."""
+    """Return all facts; ``problems`` lists defects (``error``) and advice (``remark``)."""
     from segpaste.cli import _installed, _machine
 
     problems: list[dict[str, str]] = []
@@ -57,7 +57,7 @@ def examine() -> dict[str, Any]:
         "machine": _machine.machine(problems),
         "packages": _installed.packages(problems),
     }
-    if not any(problem["severity"] == "error" for problem in problems):  # the next ones import them
+    if not any(problem["severity"] == "error" for problem in problems):  # the next checks import them
         from segpaste.cli import _backends
 
         found["variables"] = _backends.variables(problems)
@@ -68,7 +68,7 @@ def examine() -> dict[str, Any]:
 
 
 def lines(found: dict[str, Any]) -> Iterator[str]:
-    """Yield what is printed about the facts."""
+    """Yield the printed lines about the facts."""
     python, package = found["python"], found["segpaste"]
     yield f"segpaste {package['version']} in {package['folder']}"
     yield f"Python {python['version']}, {python['executable']}"

@@ -1,4 +1,4 @@
-"""`segpaste replay`: images of an augmented dataset made again from their records, or compared with what is written."""
+"""`segpaste replay`: remake images of an augmented dataset from their records, or compare them with the files."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def add_to(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Make the images again and write or compare them; exits with 1 where one is not the same."""
+    """Remake the images and write or compare them; exit with 1 if one differs."""
     space = None if args.out is None else Workspace(Path(os.path.abspath(args.out)), CommandError)
     if space is not None:
         space.expect_free()
@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _chosen(args: argparse.Namespace, path: Path, records: list[ReplayRecord]) -> list[ReplayRecord]:
-    """The records that were asked for, each of them with what this command needs."""
+    """Return the records that were asked for, and check that they can be remade."""
     if not records:
         raise CommandError(f"{path}: expected at least one replay record, got none; is this the right file?")
     if args.index is not None and args.index >= len(records):
@@ -107,7 +107,7 @@ def _chosen(args: argparse.Namespace, path: Path, records: list[ReplayRecord]) -
 
 
 def _open(args: argparse.Namespace, path: Path, records: Sequence[ReplayRecord]) -> Inputs:
-    """The dataset of all the records."""
+    """Open the dataset of the records."""
     from segpaste.cli import _inputs
 
     first = records[0]
@@ -123,7 +123,7 @@ def _open(args: argparse.Namespace, path: Path, records: Sequence[ReplayRecord])
 
 
 def _own_objects(args: argparse.Namespace, path: Path, record: ReplayRecord, inputs: Inputs) -> InstanceBank:
-    """The objects of the dataset itself, as a bank."""
+    """Return the objects of the dataset itself as a bank."""
     from segpaste.cli import _objects
 
     if args.bank is not None:
@@ -140,7 +140,7 @@ def _own_objects(args: argparse.Namespace, path: Path, record: ReplayRecord, inp
 def _bank_of(
     args: argparse.Namespace, path: Path, records: Sequence[ReplayRecord], inputs: Inputs
 ) -> InstanceBank | None:
-    """The bank of all the records, if they are of one."""
+    """Return the bank of the records, None if they have none."""
     from segpaste.bank import open_bank
 
     own = {record.crop_size is not None for record in records if record.bank is not None}

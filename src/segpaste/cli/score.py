@@ -1,4 +1,4 @@
-"""`segpaste score`: likelihood ratios of pairs of samples, by the codes of an encoder."""
+"""`segpaste score`: compute likelihood ratios of pairs of samples from the codes of an encoder."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def add_to(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Score, write, and print how good the ratios are."""
+    """Score pairs, write the ratios, and print their quality."""
     _expect_other_file(args)
     import torch
 
@@ -90,14 +90,14 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _expect_other_file(args: argparse.Namespace) -> None:
-    """The output is none of the inputs."""
+    """Check that the output is not an input."""
     for given in (args.pairs, Path(args.vectors)):
         if args.out.exists() and given.exists() and os.path.samefile(args.out, given):
             raise CommandError(f"--out: expected another file than {given}, which is read; choose another name")
 
 
 def _expect_vectors(where: str, found: NamedVectors, trained: TrainedEncoder) -> None:
-    """The vectors are of the kind that the encoder was trained on."""
+    """Check that the vectors are of the kind that the encoder was trained on."""
     if found.vectors.shape[1] != trained.encoder.num_inputs:
         raise CommandError(
             f"{where}: expected vectors of {trained.encoder.num_inputs} numbers, as the encoder was trained on, got "

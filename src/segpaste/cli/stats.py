@@ -1,4 +1,4 @@
-"""`segpaste stats`: how classes are distributed in a dataset or bank, and in what a sampler would draw of it."""
+"""`segpaste stats`: count the classes of a dataset or bank, and the expected draws of a sampler."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _map_lines(target: str, counts: MapCounts) -> str:
-    """Return which part of the pixels each class has; no sampler draws by them."""
+    """Return lines with the share of pixels of each class, without draws, since samplers do not use pixels."""
     names, total = [printable(name) for name in counts.names], max(1, sum(counts.num_pixels))
     width = max([len(name) for name in names] + [5])
     lines = [f"dataset {target}: semantic maps alone, of {len(names)} classes in {counts.num_photos:,} photos\n"]
@@ -126,7 +126,7 @@ def _count(args: argparse.Namespace, has_photos: bool) -> ClassCounts | MapCount
 
 
 def _before_and_after(counts: ClassCounts) -> str:
-    """Objects of the photos themselves and pasted ones."""
+    """Return lines with the numbers of original and pasted objects."""
     assert counts.num_pasted is not None
     names = [printable(name) for name in counts.names]
     width = max([len(name) for name in names] + [5])

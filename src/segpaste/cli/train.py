@@ -1,4 +1,4 @@
-"""`segpaste train`: a binary attribute encoder of embeddings, on class-structured batches."""
+"""`segpaste train`: train a binary attribute encoder of embeddings on class-structured batches."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ def add_to(commands: Any) -> None:
 
 
 def is_first() -> bool:
-    """Whether this is the first of the processes that torchrun started on this machine, or the only one."""
+    """Return whether this is the first of the processes that torchrun started on this machine, or the only one."""
     return os.environ.get("LOCAL_RANK", "0") == "0"
 
 
 def run(args: argparse.Namespace) -> None:
-    """Train, or go on where a run was interrupted; print what it starts from and what it found."""
-    if os.getcwd() not in sys.path:  # for a sampler in a file of the user's, as python -m has it
+    """Train, or resume an interrupted run; print its start and its results."""
+    if os.getcwd() not in sys.path:  # like python -m, for a sampler in a file of the user
         sys.path.append(os.getcwd())
     from segpaste.cli import _values
     from segpaste.encoder import TrainConfig, open_training, read_vectors
@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _steps(training: Training) -> str:
-    """How many steps an epoch has; where those are few, a sampler that makes more."""
+    """Return a line with the number of steps; if there are few, it names a sampler that makes more."""
     num = training.sampler.num_batches
     line = f"steps              {num:,} in an epoch, {num * training.config.trainer.epochs:,} in all"
     if num < _FEW_STEPS and not training.sampler.exhaustive:
@@ -98,7 +98,7 @@ def _steps(training: Training) -> str:
 
 
 def _follow(training: Training, num_epochs: int) -> None:
-    """Show a bar on stderr where that is a terminal, else now and then a line."""
+    """Train, with a progress bar on stderr if that is a terminal, else with a line from time to time."""
     is_first, said = training.processes.is_first, time.monotonic()
     with progress(num_epochs, "epoch", initial=len(training.history), disable=None if is_first else True) as bar:
         expect_no_sigterm()
@@ -114,7 +114,7 @@ def _follow(training: Training, num_epochs: int) -> None:
 
 
 def _figures(training: Training, found: Assessment, num_validation: int) -> Iterator[str]:
-    """The best epoch, line by line."""
+    """Yield lines about the best epoch."""
     best, num_bits = training.result().best, training.config.model.num_attributes
     chosen = f"by the mAP of codes on {num_validation:,} validation vectors"
     yield f"best               epoch {best['epoch']} of {len(training.history)}, {chosen}"
@@ -133,7 +133,7 @@ def _figures(training: Training, found: Assessment, num_validation: int) -> Iter
 
 
 def ratio_lines(found: RatioFigures | None) -> Iterator[str]:
-    """How good likelihood ratios are, and plainly where they are worse than none."""
+    """Yield lines about the quality of likelihood ratios, with a clear warning if they are worse than none."""
     if found is None:
         yield "likelihood ratios  no figures: they take pairs of one class and pairs of two"
         return

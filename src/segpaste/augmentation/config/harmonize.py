@@ -29,7 +29,7 @@ class HarmonizeConfig(StrictConfig):
         feather_px: in every image, drawn or not, pasted colours fade into the target over this many pixels inside of
             the edge of what is pasted. 0 leaves the edge hard.
         blur_px: in every image, drawn or not, the weight of pasted colours is the mask of all pastes smoothed by a
-            Gaussian of this standard deviation in pixels. The target beside them stays as it is. 0 leaves the edge
+            Gaussian of this standard deviation in pixels. The target around them does not change. 0 leaves the edge
             hard.
     """
 

@@ -27,13 +27,13 @@ class SourceConfig(StrictConfig):
         kind: ``intra_batch`` takes objects from the other rows of the batch, ``same_image`` from the target's own row,
             ``bank`` from the crops of an instance bank that are staged for each call.
         whole_only: paste no object where a cut by the border of its own image would show. An object is cut if its box
-            touches that border, without padding to the right and below. With ``placement.position`` ``random`` such
-            objects are never pasted; with ``keep`` they are where the cut lies on the border of the target, too. Of a
-            dataset that is a pool they are left out. Crops of a bank on disk do not tell, so all are pasted.
+            touches that border; padding to the right and below does not count. With ``placement.position`` ``random``
+            such objects are never pasted; with ``keep`` they are pasted if the cut also lies on the border of the
+            target. A dataset as a pool leaves them out. Crops of a bank on disk do not record it, so all are pasted.
         mask_from: masks of a batch that has boxes and no masks: ``boxes``, filled rectangles; ``ellipse``, the pixels
-            that the ellipse in each box touches; or a function of one's own, given as itself or by its name
-            ``package.module:name``, see `segpaste.augmentation.config.mask_function.MaskFunction`. All its boxes are
-            rounded outwards to whole pixels. With None nothing is pasted into such a batch.
+            that the ellipse in each box touches; or a custom function, given as an object or by its name
+            ``package.module:name``, see `segpaste.augmentation.config.mask_function.MaskFunction`. All boxes of such a
+            batch are rounded outwards to whole pixels. With None nothing is pasted into it.
         crops_per_target: with a bank, number of staged crops that are layers of a target, each with its own map.
         value_range: with a bank, the value of white in float images, 1 or 255, since crops are uint8. Without it only
             uint8 images are accepted. From 1e-6 to 1e9; it must also fit the dtype of the images.
@@ -61,8 +61,8 @@ class SourceConfig(StrictConfig):
     def _check_value_range(cls, value: float | None) -> float | None:
         if value is not None and not 1e-6 <= value <= 1e9:
             raise ValueError(
-                f"expected the value of white from 1e-6 to 1e9, so that float32 holds 256 steps up to it, and sums of "
-                f"pixels, got {value}; it is 1 or 255 as a rule"
+                f"expected a value of white from 1e-6 to 1e9, so that float32 holds 256 steps up to it and sums of "
+                f"pixels, got {value}; it is usually 1 or 255"
             )
         return value
 
@@ -94,7 +94,7 @@ class PanopticTaxonomy(StrictConfig):
         if not value or min(value) < 0:
             raise ValueError(f"expected at least one class, all ids >= 0, got {dict(value)}")
         if IGNORE_INDEX in value:
-            raise ValueError(f"expected class ids other than {IGNORE_INDEX}, which means ignored, got it among them")
+            raise ValueError(f"expected class ids without {IGNORE_INDEX}, which means ignored, got {[*value]}")
         return FrozenMapping(dict(sorted(value.items())))
 
     @field_validator("ignore_index")
@@ -117,13 +117,13 @@ class PanopticConfig(StrictConfig):
     Attributes:
         taxonomy: things and stuff; any `PanopticSchema` is accepted and copied.
         stuff_policy: with ``revert``, a stuff class that falls below a threshold gets its pixels back; with
-            ``ignore``, what is left of it becomes ignore.
+            ``ignore``, its remaining pixels become ignore.
         tau_stuff_frac: threshold as a fraction of the class's area before the paste.
         tau_stuff_px: threshold in pixels.
         contact_priority: class id to priority, -1000 to 1000; 0 for a class that is not named, or outside of the
-            taxonomy. A paste is seen only over classes of at most its own priority, of other pastes and of the target,
-            in addition to all other conditions. It is used only if the output has a panoptic map, so that each pixel
-            has one owner.
+            taxonomy. A paste is visible only over classes of at most its own priority, in the target and among other
+            pastes; all other conditions hold as well. Priorities are used only if the output has a panoptic map, so
+            that each pixel has one owner.
     """
 
     taxonomy: PanopticTaxonomy
@@ -142,7 +142,7 @@ class PanopticConfig(StrictConfig):
     @field_validator("contact_priority", mode="after")
     @classmethod
     def _check_classes(cls, value: Mapping[int, int], info: ValidationInfo) -> Mapping[int, int]:
-        taxonomy: PanopticTaxonomy | None = info.data.get("taxonomy")  # None where it was refused
+        taxonomy: PanopticTaxonomy | None = info.data.get("taxonomy")  # None if it was rejected
         if taxonomy is not None and not value.keys() <= taxonomy.classes.keys():
             unknown = sorted(value.keys() - taxonomy.classes.keys())
             raise ValueError(f"expected class ids that the taxonomy names, got {unknown} among them")
@@ -156,30 +156,30 @@ class PanopticConfig(StrictConfig):
 class BatchCopyPasteConfig(SavedConfig):
     """Config of `BatchCopyPaste`.
 
-    A gate ``emit_x`` says whether the output has a modality: None, if the batch does; True, the batch must have it;
-    False, it is left out. Depth and panoptic maps that are left out do not affect the paste, instance masks do.
+    A gate ``emit_x`` decides whether the output has a modality. None: if the batch has it. True: always, and the batch
+    must have it. False: never. Depth and panoptic maps that are left out do not affect the paste; instance masks do.
 
     Attributes:
         emit_instance: instance masks and ids.
         emit_panoptic: the panoptic map; with it each pixel belongs to at most one instance.
-        emit_depth: depth and its validity; with it the nearer surface is seen.
+        emit_depth: depth and its validity; with it the nearer surface is visible.
         emit_classmix: paste classes instead of objects: half of the semantic classes of each source, rounded up, with
             their instances, at the same position. Batches must have semantic maps. Of ``placement`` only
             ``paste_prob``, ``fixed_share``, ``layers``, ``fade_last``, ``fade_curve`` and ``pad_to_multiple`` are used.
             Without a taxonomy classes below 1024 are mixed.
         blend_mode: how the image is composed; ``alpha`` is a hard mask.
-        max_instances: output slots K; fewer than the input has are rejected (None: as many as it has). Pastes need
+        max_instances: number of output slots K, at least that of the input; None: the same as the input. Pastes need
             free slots.
         tile_size: side in pixels of the tiles that the reference works on; bounds memory, changes no bit.
         antialias: filter the image where a layer shrinks its source.
         perspective_depth: an object drawn larger is nearer: its depth is divided by its scale.
-        min_area_px: an instance with fewer visible pixels has no row.
-        min_residual_area_frac: an instance of the target with less than this of its area left has no row.
-        min_residual_area_px: nor has one that was hidden in part and has fewer pixels left.
-        max_box_shift_px: an instance that the last two would drop keeps its row if no edge of its box moved by more
-            than this, pixels; None keeps none.
-        max_hidden_frac: an instance of the target that would lose more than this fraction of its pixels to pastes is
-            not hidden at all: it stays in front of them.
+        min_area_px: an instance with fewer visible pixels is dropped.
+        min_residual_area_frac: an instance of the target with less than this fraction of its area left is dropped.
+        min_residual_area_px: a partly hidden instance of the target with fewer pixels left is dropped.
+        max_box_shift_px: an instance that the last two would drop is kept if no edge of its box moved by more than
+            this, in pixels; None keeps none.
+        max_hidden_frac: an instance of the target that would lose more than this fraction of its pixels to pastes
+            stays in front of them and loses none.
         placement, source, harmonize, panoptic: see the classes of these configs.
     """
 
@@ -215,24 +215,24 @@ class BatchCopyPasteConfig(SavedConfig):
         others = [n for n in names if getattr(self.placement, n) != getattr(usual, n)]
         if self.emit_classmix and others:
             raise ValueError(
-                f"emit_classmix: expected of placement only {', '.join(heeded)}, for classes are pasted where they "
-                f"stand, got {', '.join(others)}"
+                f"emit_classmix: expected no options of placement but {', '.join(heeded)}, since classes keep their "
+                f"position, got {', '.join(others)}"
             )
         if self.emit_classmix and self.panoptic is not None and any(self.panoptic.contact_priority.values()):
             raise ValueError(
-                "emit_classmix: expected no panoptic.contact_priority, which is for objects, got "
+                "emit_classmix: expected no panoptic.contact_priority, which applies to objects only, got "
                 f"{dict(self.panoptic.contact_priority)}"
             )
         if self.emit_classmix and self.perspective_depth:
-            raise ValueError("emit_classmix: expected perspective_depth=False, for nothing is scaled, got True")
+            raise ValueError("emit_classmix: expected perspective_depth=False, since nothing is scaled, got True")
         return self
 
     @model_validator(mode="after")
     def _check_residual(self) -> Self:
         if self.max_box_shift_px is not None and not (self.min_residual_area_frac or self.min_residual_area_px):
             raise ValueError(
-                "max_box_shift_px: expected min_residual_area_frac or min_residual_area_px above 0, whose exception it "
-                f"is, got 0 for both and {self.max_box_shift_px}"
+                "max_box_shift_px: expected min_residual_area_frac or min_residual_area_px above 0, to which it is an "
+                f"exception, got 0 for both and {self.max_box_shift_px}"
             )
         return self
 
@@ -240,8 +240,8 @@ class BatchCopyPasteConfig(SavedConfig):
     def _check_same_image(self) -> Self:
         if self.emit_classmix and self.source.kind == "same_image":
             raise ValueError(
-                "emit_classmix: expected source.kind='intra_batch', for an image mixed with itself stays as it is, got "
-                "'same_image'"
+                "emit_classmix: expected source.kind='intra_batch', since an image mixed with itself does not change, "
+                "got 'same_image'"
             )
         return self
 
@@ -251,19 +251,19 @@ class BatchCopyPasteConfig(SavedConfig):
             return self
         if self.placement.position != "random":
             raise ValueError(
-                "source.kind='bank': expected placement.position='random', for a crop has no place in an image, got "
+                "source.kind='bank': expected placement.position='random', since a crop has no place in an image, got "
                 f"{self.placement.position!r}"
             )
         if self.emit_classmix:
-            raise ValueError("source.kind='bank': expected emit_classmix=False, for crops are objects, got True")
+            raise ValueError("source.kind='bank': expected emit_classmix=False, since crops are objects, got True")
         if self.placement.layers != 1:
             raise ValueError(
-                "source.kind='bank': expected placement.layers=1, for source.crops_per_target says how many layers "
-                f"there are, got {self.placement.layers}"
+                "source.kind='bank': expected placement.layers=1, since source.crops_per_target sets the number of "
+                f"layers, got {self.placement.layers}"
             )
         if self.placement.class_temperature != 0:
             raise ValueError(
-                "source.kind='bank': expected placement.class_temperature=0, for the sampler of the bank balances "
+                "source.kind='bank': expected placement.class_temperature=0, since the sampler of the bank balances "
                 f"classes, got {self.placement.class_temperature}"
             )
         is_fixed = self.placement.size_range is not None or (
@@ -271,8 +271,8 @@ class BatchCopyPasteConfig(SavedConfig):
         )
         if self.source.relative_to == "photo" and is_fixed:
             raise ValueError(
-                "source.relative_to='photo': expected neither placement.size_range nor align='canvas', which draw "
-                "sizes of their own, got one of them"
+                "source.relative_to='photo': expected neither placement.size_range nor align='canvas', which set the "
+                "scale themselves, got one of them"
             )
         return self
 

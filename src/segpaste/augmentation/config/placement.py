@@ -39,29 +39,29 @@ class PlacementConfig(StrictConfig):
     Attributes:
         scale_range: range of the scale of a layer relative to its source, drawn uniformly.
         scale_to_fit: draw from the part of ``scale_range`` at which the rectangle around the objects of a layer fits
-            into the image; if there is none, take the smallest scale. A size in pixels is limited likewise. Without it
-            an object that is drawn too large is not pasted. It has no effect where canvases are aligned to patches.
+            into the image; if there is none, take the smallest scale. A size in pixels is limited likewise. If False,
+            an object that is drawn too large is not pasted. It has no effect if canvases are aligned to patches.
         size_range: range of the longer side of an object's box in pixels of the target, drawn instead of a relative
             scale. The resulting scale stays within ``scale_range``.
-        class_sizes: the same for objects of these classes; others are drawn from ``size_range`` if it is given, else
-            relative.
+        class_sizes: class id to the ``size_range`` of its objects; other classes use ``size_range`` if it is given,
+            else a relative scale.
         hflip_probability: probability of flipping a layer horizontally.
         paste_prob: probability of pasting anything into an image.
         fixed_share: paste into the same share of every batch, ``paste_prob`` of its images, instead of into each image
-            by itself with that probability. If that is no whole number, it is drawn for each batch which of the two
-            nearest it is. The output of an image then depends on the other images of its batch.
+            independently with that probability. A number that is not whole is rounded up or down at random for each
+            batch. The output of an image then depends on the other images of its batch.
         fade_last: last part of training, as a fraction, in which less or nothing is pasted; `Schedule.at` of
             ``BatchCopyPaste.schedule`` sets the progress of training.
         fade_curve: with ``step``, nothing is pasted in that part; with ``linear``, the probability falls from
             ``paste_prob`` at its start to 0 at the end of training.
         k_range: range of the number of slots pasted into an image, a random subset of the eligible ones.
-        k_to_available: draw that number from the part of ``k_range`` that the sources of an image have: up to all their
-            eligible slots. Without it a number that is drawn too large means all of them.
+        k_to_available: limit ``k_range`` to the number of eligible slots that the sources of an image have before the
+            number is drawn. If False, a number above it means all of them.
         class_temperature: balance of that subset over classes. At 0 all objects of a source are equally likely, so that
             common classes are pasted most; at 1 all its classes are, whatever their number of objects. Slots are drawn
             one after another without replacement, in proportion to n ** -class_temperature, where n is the number of
-            eligible slots of their class in the source (at most 256). With ``grouping`` instance this is the order in
-            which the layers of a source carry them; if fewer slots are wanted, the layers to leave out are uniform.
+            eligible slots of their class in the source (at most 256). With ``grouping`` instance the layers of a source
+            carry them in this order; if fewer slots are wanted, the layers to leave out are drawn uniformly.
         layers: L, the number of source rows that one image draws from, each with its own map.
         grouping: with ``image`` all slots of a layer share its map; with ``instance`` each layer carries one object,
             with its own scale, place and flip. Then at most ``layers`` objects are pasted.
@@ -71,21 +71,21 @@ class PlacementConfig(StrictConfig):
         region: class of an object to the semantic classes of the target that it may be pasted on; objects of other
             classes may be pasted anywhere. Batches must have semantic maps. A mask that is given to `BatchCopyPaste`
             as ``region`` limits all classes in addition.
-        region_frac: at least this fraction of an object's box, as far as it is inside of the image, lies in its region,
-            or the object is not pasted. Raise ``max_attempts`` where regions are small.
+        region_frac: an object is pasted only if at least this fraction of its box, clipped to the image, lies in its
+            region. Raise ``max_attempts`` if regions are small.
         max_cover_frac: an object is not pasted where its box covers this fraction or more of the box of an instance of
-            the target. With None it may cover any.
-        candidate_frac: fraction of the objects that may be pasted at their places that are pasted, rounded half to
-            even: those whose boxes cover the least of any instance's box, equal ones in the order of layers and slots.
+            the target. None sets no limit.
+        candidate_frac: fraction of the placed objects that are pasted; their number is rounded half to even. Objects
+            whose boxes cover the least of any instance's box come first, equal ones in the order of layers and slots.
         max_attempts: number of places tried at once per layer; the one that keeps the most slots inside the image, then
             overlaps existing boxes least, is taken. With 1 an object is uniform over the places where it fits.
         partial: treatment of a slot whose box extends beyond the image: it is not pasted (``drop``), or clipped
-            (``clip``) if at least ``min_visible_frac`` of its box stays.
+            (``clip``) if at least ``min_visible_frac`` of its box remains.
         min_visible_frac: see ``partial``.
         pad_to_multiple: pad the canvas to the right and below to multiples of this, pixels: the patch size of a ViT.
-        patch_aligned_paste: edges lie on multiples of ``pad_to_multiple``: see ``align``.
-        align: edges to align. With ``canvas`` those of the source's canvas; with ``instance``, for ``grouping``
-            instance, those of the pasted object's box, each axis scaled to whole patches.
+        patch_aligned_paste: put edges on multiples of ``pad_to_multiple``, see ``align``.
+        align: edges to align. ``canvas``: those of the source's canvas; ``instance``, which needs ``grouping``
+            instance: those of the pasted object's box, each axis scaled to whole patches.
     """
 
     scale_range: tuple[float, float] = (0.5, 2.0)
@@ -153,7 +153,7 @@ class PlacementConfig(StrictConfig):
         for label, classes in value.items():
             if not classes or IGNORE_INDEX in classes:
                 raise ValueError(
-                    f"expected at least one semantic class to paste class {label} on, and not {IGNORE_INDEX}, which is "
+                    f"expected at least one semantic class to paste class {label} on, without {IGNORE_INDEX}, which is "
                     f"never pasted over, got {list(classes)}"
                 )
         return FrozenMapping({label: tuple(sorted(set(value[label]))) for label in sorted(value)})
@@ -170,7 +170,7 @@ class PlacementConfig(StrictConfig):
     def _check_combinations(self) -> Self:
         if self.fade_curve != "step" and self.fade_last == 0:
             raise ValueError(
-                f"fade_curve: expected fade_last above 0, the part that fades, got 0 and {self.fade_curve!r}"
+                f"fade_curve: expected fade_last above 0, the fading part of training, got 0 and {self.fade_curve!r}"
             )
         if self.draws_sizes and self.grouping != "instance":
             raise ValueError(
@@ -187,17 +187,17 @@ class PlacementConfig(StrictConfig):
             )
         if self.partial == "drop" and self.min_visible_frac != PlacementConfig.model_fields["min_visible_frac"].default:
             raise ValueError(
-                "min_visible_frac: expected partial='clip', for without it a slot of which anything would leave the "
-                f"picture is not pasted, got partial='drop' and {self.min_visible_frac}"
+                "min_visible_frac: expected partial='clip', since without it a slot that extends beyond the image is "
+                f"not pasted, got partial='drop' and {self.min_visible_frac}"
             )
         if self.position == "keep" and (self.max_attempts != 1 or self.patch_aligned_paste):
             raise ValueError(
-                "position='keep': expected max_attempts=1 and patch_aligned_paste=False, for no place is drawn, got "
+                "position='keep': expected max_attempts=1 and patch_aligned_paste=False, since no place is drawn, got "
                 f"max_attempts={self.max_attempts}, patch_aligned_paste={self.patch_aligned_paste}"
             )
         if self.align == "canvas" and self.patch_aligned_paste and self.draws_sizes:
             raise ValueError(
-                "size_range and class_sizes: expected align='instance' where pastes are aligned, got 'canvas'"
+                "size_range and class_sizes: expected align='instance' with patch_aligned_paste=True, got 'canvas'"
             )
         return self
 

@@ -115,8 +115,7 @@ class SavedConfig(StrictConfig):
         """Read a ``.yaml``, ``.yml`` or ``.json`` file.
 
         Raises:
-            ValueError: another suffix, a file that does not parse, or (pydantic) an unknown key or value, which is
-                named.
+            ValueError: the suffix is another, the file does not parse, or (pydantic) a key or value is not valid.
         """
         import yaml
 
@@ -148,7 +147,7 @@ def _check_suffix(path: Path) -> None:
 
 
 def merged(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge ``changes`` over ``values``, level by level; of a model, only values that were set in it."""
+    """Merge ``changes`` over ``values``, level by level; a model contributes only the values that were set in it."""
     result = dict(values)
     for key, given in changes.items():
         old, new = result.get(key), given

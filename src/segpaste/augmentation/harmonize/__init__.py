@@ -1,1 +1,1 @@
-"""Harmonisation: fits pasted colours to the image around them."""
+"""Harmonisation: fit pasted colours to the image around them."""

@@ -20,7 +20,7 @@ _NUM_SIGMAS = 3
 def blurred_weight(inside: Tensor, outside: Tensor, sigma_px: float) -> Tensor:
     """Return the mask smoothed by a Gaussian, as the weight of the paste at each of its pixels.
 
-    Padding and what lies beyond the canvas do not count: the sum over ``inside`` is divided by that over both.
+    Padding and pixels beyond the canvas do not count: the sum over ``inside`` is divided by the sum over both masks.
 
     Args:
         inside: [B, 1, H, W] bool, pasted pixels.

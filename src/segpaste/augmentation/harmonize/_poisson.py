@@ -1,10 +1,10 @@
-"""Seamless cloning: keeps the gradients of the paste, and takes the colours of the target at its edge.
+"""Seamless cloning: keep the gradients of the paste, and take the colours of the target at its edge.
 
 After Pérez, Gangnet, Blake, "Poisson Image Editing", ACM Transactions on Graphics 22(3), 2003. The unknown is the
-change that is added to the paste. Between two pasted pixels its gradient should be 0; across the edge of the paste it
+change that is added to the paste. Between two pasted pixels its gradient should be 0. Across the edge of the paste it
 should bring the pasted colour to that of the target's pixel next to it, since the source's colours beyond its mask are
-not known and give no gradient. At the edge of the image, and at padding, there is no such link and no condition. This
-is the Laplacian of a graph, solved by a fixed number of conjugate gradient steps, each with a multigrid cycle whose
+not known and give no gradient. At the edge of the image and at padding there is no link, and no condition. This is the
+Laplacian of a graph, solved by a fixed number of conjugate gradient steps, each with a multigrid cycle whose
 coarse grids join blocks of 2 x 2 pixels, which allows masks of any shape (Briggs, Henson, McCormick, "A Multigrid
 Tutorial", 2nd ed., SIAM 2000). After the six steps of the default the largest error is below 1e-3 of the largest
 change, on the masks of the tests.
@@ -128,7 +128,7 @@ def _smoothed(grid: _Grid, change: Tensor | None, pull: Tensor) -> Tensor:
 
 
 def _applied(grid: _Grid, change: Tensor) -> Tensor:
-    """Apply the Laplacian: sum, over the links of each pixel, weight times the pixel's value less its neighbour's."""
+    """Apply the Laplacian: over the links of each pixel, sum weight times (the pixel's value - its neighbour's)."""
     out = grid.total * change
     out[..., :, :-1] -= grid.right[..., :, :-1] * change[..., :, 1:]
     out[..., :, 1:] -= grid.right[..., :, :-1] * change[..., :, :-1]

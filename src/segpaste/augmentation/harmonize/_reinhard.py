@@ -1,9 +1,9 @@
 """Colour transfer by mean and spread, channel by channel.
 
 After Reinhard, Ashikhmin, Gooch, Shirley, "Color Transfer between Images", IEEE Computer Graphics and Applications
-21(5), 2001. The paper works in the decorrelated space l-alpha-beta; here the image's own channels are taken as they
-are, because a batch may hold any number of channels in any range of values. All pasted pixels of an image are fitted
-together, to the target's pixels around them. Pastes that hide the whole image are left as they are.
+21(5), 2001. The paper works in the decorrelated space l-alpha-beta. Here the image's own channels are used, because a
+batch may hold any number of channels in any range of values. All pasted pixels of an image are fitted together, to the
+target's pixels around them. Pastes that hide the whole image do not change.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from segpaste.augmentation.harmonize._sums import total
 def reinhard(composed: Tensor, target: Tensor, inside: Tensor, outside: Tensor, config: HarmonizeConfig) -> Tensor:
     """Match mean and standard deviation of each channel to those of the target within ``surround_px`` of the paste.
 
-    No deviation is scaled by more than ``max_gain``.
+    Each deviation is scaled by at most ``max_gain``, up or down.
     """
     around = outside & is_near(inside, config.surround_px)
     mean, spread = _moments(composed, inside)

@@ -1,8 +1,8 @@
-"""Harmonisation: fits pasted colours to the image around them. Labels, depth and normals do not change.
+"""Harmonisation: fit pasted colours to the image around them. Labels, depth and normals do not change.
 
 It is one custom operator made of torch operations that round each value once: additions, products, quotients and roots
-in a fixed order, and no sums or filters of a library, whose order depends on the device and the size of the batch.
-Eager and compiled code, any device and any batch therefore give the same bits.
+in a fixed order. It uses no sums or filters of a library, whose order depends on the device and the batch size. The
+result therefore has the same bits in eager and compiled code, on any device and in any batch.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from segpaste.augmentation.harmonize._reinhard import reinhard
 from segpaste.engine import empty_plane
 
 HarmonizeMode = Callable[[Tensor, Tensor, Tensor, Tensor, HarmonizeConfig], Tensor]
-"""Fits colours, image by image.
+"""Function that fits colours, image by image.
 
 Args:
     composed: [B, C, H, W] float32.
@@ -51,16 +51,15 @@ def harmonized(
     Args:
         composed: [B, C, H, W] uint8, float16, bfloat16 or float32 of any range, the target with pastes.
         target: as ``composed``, before the paste.
-        visible: [B, H, W] bool, M_eff: pixels where a paste is seen.
+        visible: [B, H, W] bool, M_eff: pixels where a paste is visible.
         seeds: [B] int64, seeds of the images, which decide the images to harmonise.
         config: options.
-        padding_mask: [B, 1, H, W] bool, True for padding; as at the edge of the canvas, a paste has no surroundings
-            there.
+        padding_mask: [B, 1, H, W] bool, True for padding, which is treated like the outside of the canvas.
 
     Returns:
         A new tensor of the shape, dtype and memory format of ``composed``. Outside of ``visible``, and in images that
-        are not drawn and whose edges stay hard, it is ``composed`` bit for bit. uint8 is rounded, half to even; floats
-        stay in the range that ``composed`` and ``target`` of that image span.
+        are not drawn and whose edges stay hard, it is ``composed`` bit for bit. uint8 is rounded half to even; floats
+        stay in the range of the values of ``composed`` and ``target`` of that image.
     """
     options = [getattr(config, name) for name in _OPTIONS]
     out: Tensor = _harmonize(composed, target, visible, seeds, padding_mask, *options)
@@ -95,7 +94,7 @@ def _(composed: Tensor, *others: object) -> Tensor:
 
 
 def _parts(visible: Tensor, drawn: Tensor, config: HarmonizeConfig) -> list[slice]:
-    """Return the rows to work on together: on the CPU one by one, which fits its caches, and only those that change."""
+    """Return the rows to process together: all; on the CPU one by one, to fit its caches, and only rows that change."""
     if visible.device.type != "cpu":
         return [slice(None)]
     changes = visible.flatten(1).any(1)

@@ -1,4 +1,4 @@
-"""Additions to a batch that a paste needs: more instance slots, and masks if it has boxes or nothing."""
+"""Additions to a batch that a paste needs: more instance slots, and masks if the batch has none."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from segpaste.engine.reference.geometry import pixel_boxes
 from segpaste.types import FIELDS, PaddedBatchedDenseSample
 
 _FARTHEST_PX = 1 << 14
-"""Edges are cut here for ellipses, beyond which products of four sides leave 64 bits."""
+"""Largest coordinate of an edge of an ellipse's box; beyond it products of four sides would exceed 64 bits."""
 
 
 def with_slots(batch: PaddedBatchedDenseSample, num_slots: int) -> PaddedBatchedDenseSample:
@@ -37,10 +37,10 @@ def with_slots(batch: PaddedBatchedDenseSample, num_slots: int) -> PaddedBatched
 
 
 def with_box_masks(batch: PaddedBatchedDenseSample, mask_from: str) -> PaddedBatchedDenseSample:
-    """Add masks that are made of boxes, and ids by slot, to a batch without masks.
+    """Add masks made from boxes, and ids by slot, to a batch without masks.
 
     Raises:
-        ValueError: a function returned something else than masks.
+        ValueError: a custom function did not return masks.
     """
     height, width = batch.canvas_size
     x1, y1, x2, y2 = pixel_boxes(batch.boxes).unsqueeze(-1).unbind(-2)
@@ -60,10 +60,10 @@ def with_box_masks(batch: PaddedBatchedDenseSample, mask_from: str) -> PaddedBat
 
 
 def _ellipses(boxes: Tensor, rows: Tensor, cols: Tensor) -> Tensor:
-    """Return the pixels [B, K, H, W] that touch the ellipse in each box; what is outside of the box has no meaning.
+    """Return the pixels [B, K, H, W] that touch the ellipse in each box; values outside of the box have no meaning.
 
-    In units of half pixels, and in integers, so that all devices agree: a pixel touches the ellipse if the point of it
-    that is nearest to the centre is inside. So the box of the ellipse is the box.
+    A pixel touches the ellipse if its point nearest to the centre is inside, so the bounding box of the mask is the
+    given box. Coordinates are integers in half pixels, so that all devices agree.
     """
     x1, y1, x2, y2 = pixel_boxes(boxes).clamp(-_FARTHEST_PX, _FARTHEST_PX).unsqueeze(-1).unbind(-2)
     width, height = x2 - x1, y2 - y1
@@ -76,8 +76,8 @@ def _checked(drawn: object, masks: Tensor, name: str) -> Tensor:
     if not isinstance(drawn, Tensor) or drawn.dtype != torch.bool or drawn.shape != masks.shape:
         got = f"{drawn.dtype} {list(drawn.shape)}" if isinstance(drawn, Tensor) else type(drawn).__name__
         raise ValueError(
-            f"BatchCopyPaste: expected masks {list(masks.shape)} bool of source.mask_from={name!r}, got {got}; return "
-            "those"
+            f"BatchCopyPaste: expected masks {list(masks.shape)} bool from source.mask_from={name!r}, got {got}; "
+            "return a mask for each slot"
         )
     return drawn
 
@@ -85,11 +85,11 @@ def _checked(drawn: object, masks: Tensor, name: str) -> Tensor:
 def with_empty_masks(batch: PaddedBatchedDenseSample) -> PaddedBatchedDenseSample:
     """Add empty masks to a batch that has neither instances nor masks.
 
-    Instances are an error on the CPU outside of compiled code; elsewhere they are left out.
+    Instances raise an error on the CPU outside of compiled code; elsewhere they are left out.
     """
     if not torch.compiler.is_compiling() and batch.device.type == "cpu" and bool(batch.instance_valid.any()):
         raise ValueError(
-            "BatchCopyPaste: expected instance masks beside the boxes because emit_classmix=True, got boxes alone; set "
+            "BatchCopyPaste: expected instance masks with the boxes because emit_classmix=True, got boxes only; set "
             "source.mask_from='boxes', or leave the boxes out"
         )
     shape = *batch.boxes.shape[:2], *batch.canvas_size

@@ -1,4 +1,4 @@
-"""Checks of the arguments of `BatchCopyPaste`; errors say what to write instead."""
+"""Checks of the arguments of `BatchCopyPaste`, whose errors say what to write instead."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _instead_of_config(given: object) -> str:
     if isinstance(given, Mapping):
         return "; make one with BatchCopyPasteConfig.model_validate(values)"
     if isinstance(given, str | PathLike):
-        return "; read a file with BatchCopyPasteConfig.load(path), take a preset's with get_preset(name).config"
+        return "; read a file with BatchCopyPasteConfig.load(path), or use the config of a preset, get_preset(name)"
     if isinstance(getattr(given, "config", None), BatchCopyPasteConfig):
         return "; give its config attribute"
     if is_bank(given):
@@ -81,13 +81,13 @@ def check_sources(source: object, source_pool: object, config: BatchCopyPasteCon
         )
     if isinstance(source, BankSource) and source.config != config.source:
         raise ValueError(
-            f"BatchCopyPaste: expected the BankSource to have the config's source, got {source.config!r} in the one "
-            f"and {config.source!r} in the other; give BatchCopyPasteConfig(source=...) and leave source out"
+            f"BatchCopyPaste: expected the BankSource to have the config's source, got {source.config!r} in the source "
+            f"and {config.source!r} in the config; give BatchCopyPasteConfig(source=...) and leave source out"
         )
     if isinstance(source, IntraBatchSource) and config.source.kind != source.kind:
         raise ValueError(
-            f"BatchCopyPaste: expected source.kind={source.kind!r} in the config of an IntraBatchSource of that kind, "
-            f"got {config.source.kind!r}; leave source out, the config names it"
+            f"BatchCopyPaste: expected source.kind={source.kind!r} in the config, as in the IntraBatchSource, got "
+            f"{config.source.kind!r}; leave source out, the config names it"
         )
 
 
@@ -109,12 +109,12 @@ def check_loader(loader: object, max_instances: object, device: object, source_p
     if not is_pool and not isinstance(source_pool, str | PathLike | None):  # `CropPool` says how to open a path
         raise TypeError(
             f"from_dataloader: expected source_pool to be a bank, a dataset or a loader of staged crops, got "
-            f"{_shown(source_pool)}; open_bank(path) opens one, create_bank_dataloader(bank, ...) makes the other"
+            f"{_shown(source_pool)}; open_bank(path) opens a bank, create_bank_dataloader(bank, ...) makes a loader"
         )
 
 
 def check_balance(owner: str, balance: object, source_pool: object) -> None:
-    """Check that classes are balanced only where objects are drawn from a pool."""
+    """Check that ``balance`` is given only where objects are drawn from a pool."""
     if balance is not None and source_pool is None:
         raise ValueError(
             f"{owner}: expected source_pool with balance={balance!r}, a bank or a dataset to draw objects from, got "
@@ -133,7 +133,7 @@ def check_forward(
 ) -> None:
     """Check the classes of the arguments of a forward pass, and that no field requires grad.
 
-    ``takes_crops`` says that the module's source may read staged crops.
+    ``takes_crops`` is True if the module's source may read staged crops.
     """
     if not isinstance(target, PaddedBatchedDenseSample):
         raise TypeError(
@@ -163,19 +163,19 @@ def check_forward(
 
 
 def check_region(region: object, target: PaddedBatchedDenseSample, *, takes_region: bool) -> None:
-    """Check the mask of where objects may be pasted; ``takes_region`` is False with ClassMix."""
+    """Check the mask of the pixels that may be pasted on; ``takes_region`` is False with ClassMix."""
     if region is None:
         return
     if not takes_region:
         raise ValueError(
-            "BatchCopyPaste: expected region=None with emit_classmix, which pastes classes where they stand, got a "
+            "BatchCopyPaste: expected region=None with emit_classmix, which keeps the position of classes, got a "
             f"{type(region).__name__}; leave it out"
         )
     size = target.batch_size, *target.canvas_size
     if not isinstance(region, Tensor) or region.dtype != torch.bool:
         found = str(region.dtype) if isinstance(region, Tensor) else _shown(region)
         raise TypeError(
-            f"BatchCopyPaste: expected region to be a tensor of torch.bool, True where pastes may go, got {found}"
+            f"BatchCopyPaste: expected region to be a tensor of torch.bool, True where pastes are allowed, got {found}"
         )
     if tuple(region.shape) not in (size, (size[0], 1, *size[1:])):
         raise ValueError(
@@ -189,7 +189,7 @@ def check_region(region: object, target: PaddedBatchedDenseSample, *, takes_regi
 
 
 def check_no_grad(side: str, batch: PaddedBatchedDenseSample | StagedCrops) -> None:
-    """Check that no field requires grad while grad is enabled, since a paste is not differentiated.
+    """Check that no field requires grad while grad is enabled, since a paste is not differentiable.
 
     ``requires_grad`` is static while code is traced, so compiled code checks it when it is compiled.
     """
@@ -200,8 +200,8 @@ def check_no_grad(side: str, batch: PaddedBatchedDenseSample | StagedCrops) -> N
         value: Tensor | None = getattr(batch, name)
         if value is not None and value.requires_grad:
             raise RuntimeError(
-                f"BatchCopyPaste: expected no field that requires grad, for a paste is not differentiated, got {name} "
-                f"of the {side}; give {name}.detach(), or call it under torch.no_grad()"
+                f"BatchCopyPaste: expected no field that requires grad, since a paste is not differentiable, got "
+                f"{name} of the {side}; give {name}.detach(), or call it under torch.no_grad()"
             )
 
 

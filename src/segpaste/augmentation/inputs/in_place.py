@@ -11,7 +11,7 @@ from segpaste.types import PaddedBatchedDenseSample
 
 
 def check_writable(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) -> None:
-    """Check that every tensor that a paste in place would write can be written, before any of them is.
+    """Check that every tensor that a paste in place would write can be written. No tensor is written here.
 
     Compiled code checks sizes and strides only.
     """
@@ -30,8 +30,8 @@ def check_writable(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig
     for name, tensor in written.items():
         if not _has_own_places(tensor):
             raise ValueError(
-                f"BatchCopyPaste: expected a place in memory for every value because inplace=True, got {name} expanded "
-                "from fewer; make it contiguous, or leave inplace out"
+                f"BatchCopyPaste: expected own memory for every value because inplace=True, got {name} expanded from "
+                "fewer values; make it contiguous, or leave inplace out"
             )
     if torch.compiler.is_compiling():
         return
@@ -45,15 +45,15 @@ def check_writable(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig
 
 
 def _check_apart(batch: PaddedBatchedDenseSample, written: dict[str, Tensor]) -> None:
-    """Check that no written field shares memory with another one; fields with interleaved values count as sharing."""
+    """Check that no written field shares memory with another field; fields with interleaved values count as sharing."""
     read = ((name, getattr(batch, name)) for name in ("padding_mask", "camera_intrinsics", "sample_seeds"))
     spans = [(*memory_span(t), name) for name, t in [*written.items(), *read] if t is not None and t.numel()]
     last_end, last = 0, ""
     for start, end, name in sorted(spans):
         if start < last_end and not {name, last}.isdisjoint(written):
             raise ValueError(
-                f"BatchCopyPaste: expected fields that share no memory because inplace=True, got {name} within that of "
-                f"{last}; clone one of them, or leave inplace out"
+                f"BatchCopyPaste: expected fields that share no memory because inplace=True, got {name} in the memory "
+                f"of {last}; clone one of them, or leave inplace out"
             )
         last_end, last = max((last_end, last), (end, name))
 

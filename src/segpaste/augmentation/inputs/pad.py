@@ -1,4 +1,4 @@
-"""Padding of a batch to the right and below, up to whole patches."""
+"""Padding of a batch on the right and at the bottom, up to whole patches."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def padded_to_multiple(batch: PaddedBatchedDenseSample, multiple: int) -> Padded
     """Pad the batch to a canvas whose sides are multiples of ``multiple`` pixels; return it as is if they are already.
 
     Image pixels are reflected into the padding, so that a patch across the border contains no hard edge. All other
-    fields hold their padding values there, and the padding mask marks it.
+    fields hold their padding values there, and the padding mask is True there.
     """
     height, width = batch.canvas_size
     bottom, right = -height % multiple, -width % multiple
@@ -32,7 +32,7 @@ def padded_to_multiple(batch: PaddedBatchedDenseSample, multiple: int) -> Padded
         if field.resample == "filter":
             values[field.batched_name] = _mirrored(value, bottom, right)
         else:
-            fill = 0.0 if math.isnan(field.pad_value) else field.pad_value  # depth that is not there is 0 in a batch
+            fill = 0.0 if math.isnan(field.pad_value) else field.pad_value  # missing depth is 0 in a batch
             values[field.batched_name] = F.pad(value, [0, right, 0, bottom], value=fill)
     return batch.derived(**values)
 

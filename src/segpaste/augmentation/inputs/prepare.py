@@ -36,7 +36,7 @@ def modalities_of(config: BatchCopyPasteConfig) -> tuple[frozenset[Modality], fr
 
 
 def check_modalities(target: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) -> None:
-    """Check that every modality that the config requires is there, and that the slots fit the taxonomy."""
+    """Check that the batch has every modality that the config requires, and that the slots fit the taxonomy."""
     for modality, gate in GATES.items():
         if getattr(config, gate) and modality not in target.modalities:
             raise ValueError(
@@ -71,7 +71,7 @@ def without_closed_gates(batch: PaddedBatchedDenseSample, config: BatchCopyPaste
 
 
 def seeded(batch: PaddedBatchedDenseSample, generator: torch.Generator | None) -> PaddedBatchedDenseSample:
-    """Return the batch with a seed per image: drawn from ``generator`` if given, else its own, else drawn by torch."""
+    """Return the batch with a seed per image, drawn from ``generator`` if given, else its own, else drawn by torch."""
     if generator is None and batch.sample_seeds is not None:
         return batch
     device = batch.device if generator is None else generator.device
@@ -85,7 +85,7 @@ def prepared(
     config: BatchCopyPasteConfig,
     generator: torch.Generator | None,
 ) -> PaddedBatchedDenseSample:
-    """Prepare a batch for the stages: checked, gated, with output slots, seeds and, if possible, instance masks."""
+    """Check a batch, remove its closed modalities, and add output slots, seeds and, if possible, instance masks."""
     check_modalities(target, config)
     batch = seeded(without_closed_gates(target, config), generator)
     if config.placement.pad_to_multiple is not None:
@@ -99,7 +99,7 @@ def prepared(
 
 
 def with_masks(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) -> PaddedBatchedDenseSample:
-    """Give a batch that has boxes alone the masks that ``source.mask_from`` names.
+    """Add the masks that ``source.mask_from`` names to a batch that has boxes only.
 
     Raises:
         ValueError: the batch has panoptic maps.
@@ -108,18 +108,18 @@ def with_masks(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) ->
         return batch
     if batch.panoptic_maps is not None:
         raise ValueError(
-            "BatchCopyPaste: expected instance masks beside the panoptic maps, got none; boxes overlap and cannot "
-            "say which pixel is whose: give the masks, or leave the panoptic maps out with emit_panoptic=False"
+            "BatchCopyPaste: expected instance masks with the panoptic maps, got none; boxes overlap, so they do not "
+            "assign pixels to instances: give the masks, or leave the panoptic maps out with emit_panoptic=False"
         )
     return _slots.with_box_masks(batch, config.source.mask_from)
 
 
 def prepared_sources(rows: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) -> PaddedBatchedDenseSample:
-    """Prepare sources that are no rows of the target's batch as if they were: gated, with masks, padded.
+    """Prepare sources from outside of the target's batch like its rows: gated, with masks, padded.
 
     Args:
         rows: S sources with K_s slots.
-        config: that of the paste.
+        config: config of the paste.
     """
     rows = with_masks(without_closed_gates(rows, config), config)
     multiple = config.placement.pad_to_multiple
@@ -129,11 +129,11 @@ def prepared_sources(rows: PaddedBatchedDenseSample, config: BatchCopyPasteConfi
 def regions_of(
     batch: PaddedBatchedDenseSample, region: Tensor | None, class_sets: Sequence[Sequence[int]]
 ) -> Tensor | None:
-    """Return where objects may be pasted, see `segpaste.engine.regions.region_sums`.
+    """Return the regions that may be pasted on, see `segpaste.engine.regions.region_sums`.
 
     Args:
         batch: prepared batch.
-        region: [B, H, W] or [B, 1, H, W] bool, on the canvas before it was padded; None for everywhere.
+        region: [B, H, W] or [B, 1, H, W] bool, on the canvas before padding; None for all pixels.
         class_sets: semantic classes of each region.
     """
     if region is not None:
@@ -151,7 +151,7 @@ def check_source(target: PaddedBatchedDenseSample, source: PaddedBatchedDenseSam
     if kinds[0] != kinds[1]:
         (channels, dtype), (source_channels, source_dtype) = kinds
         raise ValueError(
-            f"BatchCopyPaste: expected source images of {channels} channels, {dtype}, as the target's, got "
+            f"BatchCopyPaste: expected source images of {channels} channels, {dtype}, like the target's, got "
             f"{source_channels} channels, {source_dtype}; convert them (mind the range of their values)"
         )
     check_depths(target, source)
@@ -159,8 +159,8 @@ def check_source(target: PaddedBatchedDenseSample, source: PaddedBatchedDenseSam
     if own is not None and source.keypoints is not None and not own.fits(other):
         raise ValueError(
             f"BatchCopyPaste: expected the keypoints of the target, {', '.join(own.names)}, in the source, got "
-            f"{'no keypoint_schema' if other is None else ', '.join(other.names)}; bring the points of one into the "
-            "order of the other, with the same flip_pairs"
+            f"{'no keypoint_schema' if other is None else ', '.join(other.names)}; put the points of both in one "
+            "order, with the same flip_pairs"
         )
 
 
@@ -187,7 +187,7 @@ def emitted(
 
 
 def unpasted(target: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) -> PaddedBatchedDenseSample:
-    """Return a batch as a paste with this config gives it if it pastes nothing; the slots stay."""
+    """Return the output of a paste with this config that pastes nothing; the slots stay."""
     batch = without_closed_gates(target, config)
     if config.placement.pad_to_multiple is not None:
         batch = padded_to_multiple(batch, config.placement.pad_to_multiple)
@@ -195,7 +195,7 @@ def unpasted(target: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) -> 
 
 
 def check_depths(target: PaddedBatchedDenseSample, source: PaddedBatchedDenseSample) -> None:
-    """Check that the source's depth can be put on the target's scale."""
+    """Check that the source's depth can be converted to the target's scale."""
     if target.depth is None or source.depth is None:
         return
     if target.metric_depth != source.metric_depth:
@@ -207,5 +207,5 @@ def check_depths(target: PaddedBatchedDenseSample, source: PaddedBatchedDenseSam
         if target.metric_depth and batch.camera_intrinsics is None:
             raise ValueError(
                 f"BatchCopyPaste: expected camera_intrinsics in the {side} because metric_depth=True, got None; crops "
-                "of a bank have them where its groups name intrinsics"
+                "of a bank have them if its groups name intrinsics"
             )

@@ -1,9 +1,10 @@
 """Tables for draws of slots that are balanced over classes, to a degree set by a temperature.
 
-Slots are drawn one after another without replacement, in proportion to their weights n ** -temperature, where n is the
-number of objects of the slot's class: Efraimidis and Spirakis, "Weighted random sampling with a reservoir" (Information
-Processing Letters, 2006). Their largest u ** (1 / w) are the smallest -log2(u) / w, the shortest waiting times. All
-arithmetic is in integers, from tables made in decimal arithmetic, and gives the same bits on every machine and device.
+Slots are drawn one after another without replacement, in proportion to their weights w = n ** -temperature, where n is
+the number of objects of the slot's class: Efraimidis and Spirakis, "Weighted random sampling with a reservoir"
+(Information Processing Letters, 2006). The largest keys u ** (1 / w) of the paper are the smallest -log2(u) / w, the
+shortest waiting times. All arithmetic is in integers, from tables made in decimal arithmetic, so every machine and
+device gives the same bits.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ TEMPERATURE_ONE = 1 << 32
 """Temperature 1 in units of 2**-32."""
 
 MOST_ALIKE = 256
-"""Largest number of objects of a class that counts; more count as this."""
+"""Largest number of objects of a class that is distinguished; larger numbers count as this."""
 
 _WEIGHT_ONE = 1 << 16
 _LOG_ONE = 1 << 32
@@ -27,7 +28,7 @@ _DIGITS = Context(prec=20, rounding=ROUND_HALF_EVEN)  # its logarithms and power
 
 
 def inverse_weights(temperature: int) -> Tensor:
-    """Return n ** temperature, the waiting time of a slot relative to one that is alone in its class.
+    """Return n ** temperature, the waiting time of a slot relative to that of the only slot of a class.
 
     Args:
         temperature: in units of 2**-32, from 0 to `TEMPERATURE_ONE`.

@@ -14,10 +14,10 @@ from segpaste.engine import DrawRules
 from segpaste.engine.records import SCALE_DEN, SIZE_DEN
 
 ANY_COVER = Fraction(2)
-"""Limit above every fraction of a box that another one covers."""
+"""Limit that no covered fraction of a box reaches."""
 
 FEW_SCALES = 4
-"""Smallest number of scales of the canvas grid in the range that causes no warning."""
+"""Smallest number of scales of the canvas grid within the range that gives no warning."""
 
 
 def fixed_rules(config: PlacementConfig, *, whole_only: bool = False) -> DrawRules:
@@ -59,7 +59,7 @@ def fixed_rules(config: PlacementConfig, *, whole_only: bool = False) -> DrawRul
 
 
 def on_canvas(fixed: DrawRules, config: PlacementConfig, canvas_size: tuple[int, int]) -> DrawRules:
-    """Return the parameters of the draws for sources of this canvas (H, W), whose edges may have to stay on patches."""
+    """Return the parameters of the draws for sources of this canvas (H, W), whose edges may be aligned to patches."""
     if not fixed.on_grid:
         return fixed
     low, high, den = canvas_grid(config, canvas_size)
@@ -72,7 +72,7 @@ def scale_limits(config: PlacementConfig) -> tuple[int, int]:
 
 
 def smallest_scale(config: PlacementConfig) -> float:
-    """Return a lower bound on the scale of an axis: almost 2.5 patches may be drawn as 1 if there is no room for 2."""
+    """Return a lower bound on the scale of an axis: almost 2.5 patches may become 1 patch if 2 do not fit."""
     return config.scale_range[0] * (2 / 5 if config.align == "instance" else 1)
 
 
@@ -95,7 +95,7 @@ def canvas_grid(config: PlacementConfig, canvas_size: tuple[int, int]) -> tuple[
         height, width = canvas_size
         raise RuntimeError(
             f"BatchCopyPaste: expected a multiple of {patch}/{edge} in scale_range={config.scale_range}, got none: on "
-            f"{height} x {width} pixels only such scales keep the edges of a canvas on patches of {patch}; widen "
+            f"{height} x {width} pixels only these scales keep the edges of a canvas on patches of {patch}; widen "
             "placement.scale_range, make canvases whose sides share a larger divisor, or set align='instance'"
         )
     return first, last, edge
@@ -121,7 +121,7 @@ def few_scales_warning(config: PlacementConfig, canvas_size: tuple[int, int]) ->
 
 
 def size_table(config: PlacementConfig) -> Tensor:
-    """Return size ranges in 1 / `SIZE_DEN` pixels, [C + 1, 2] int64, the last for other classes; 0 where relative."""
+    """Return size ranges in 1 / `SIZE_DEN` pixels, [C + 1, 2] int64, the last for other classes; 0 for relative."""
     others = (0, 0) if config.size_range is None else _steps(config.size_range.low, config.size_range.high, SIZE_DEN)
     table = torch.tensor([others]).repeat(max(config.class_sizes, default=-1) + 2, 1)
     for label, size in config.class_sizes.items():
@@ -137,7 +137,7 @@ def region_classes(config: PlacementConfig) -> tuple[tuple[int, ...], ...]:
 def region_table(config: PlacementConfig) -> Tensor:
     """Return the index of each class's region among `region_classes`, [C + 1] int64, the last for other classes.
 
-    Other classes have the index behind these regions: that of a mask for all classes, if there is one.
+    Other classes have the index after these regions: that of a mask for all classes, if there is one.
     """
     sets = region_classes(config)
     table = torch.full((max(config.region, default=-1) + 2,), len(sets))
@@ -147,6 +147,6 @@ def region_table(config: PlacementConfig) -> Tensor:
 
 
 def _steps(low: float, high: float, den: int) -> tuple[int, int]:
-    """Return the first and the last multiple of 1 / ``den`` in a range; at least one, above 0."""
+    """Return the first and the last multiple of 1 / ``den`` in a range, as numerators; at least one, above 0."""
     first = max(1, math.ceil(low * den))
     return first, max(first, math.floor(high * den))

@@ -1,4 +1,4 @@
-"""Tables of a module: they move with it, and to the devices of its batches if it was not moved there."""
+"""Tables of a module: they move with it, and are copied to the devices of its batches if it was not moved there."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 
 class TableModule(nn.Module):
-    """Module with tables that move with it and are no buffers.
+    """Module with tables that move with it and are not buffers.
 
-    Buffers of a model are broadcast by DistributedDataParallel before every step; tables are alike on all ranks anyway.
+    DistributedDataParallel broadcasts the buffers of a model before every step; tables are equal on all ranks anyway.
 
     Attributes:
         table_names: attributes that hold the tables.
@@ -47,11 +47,11 @@ class DeviceCopies:
         self._held: dict[torch.device, list[_Copy]] = {}
 
     def of(self, tables: Sequence[Tensor], device: torch.device) -> Sequence[Tensor]:
-        """Return the tables on a device: themselves if they are there.
+        """Return the tables on a device; tables that are there already are returned themselves.
 
         Args:
             tables: the same tables in the same order at each call, or tensors that replace them.
-            device: the batch's.
+            device: device of the batch.
         """
         if all(table.device == device for table in tables):
             return tables
@@ -70,7 +70,7 @@ class DeviceCopies:
         return True
 
     def refresh(self, tables: Sequence[Tensor]) -> None:
-        """Bring all copies up to date at once, for graphs that are replayed without another call of `of`."""
+        """Update all copies at once, for graphs that are replayed without another call of `of`."""
         for device in self._held:
             self.hold_copies(device, *tables)
 

@@ -1,1 +1,1 @@
-"""Sources of pasted objects: the batch itself, a bank, or the user's own."""
+"""Sources of pasted objects: the batch itself, a bank, or a custom source."""

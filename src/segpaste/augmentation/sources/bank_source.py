@@ -1,4 +1,4 @@
-"""Source of objects from an instance bank: each layer is one of the crops that are staged for its target."""
+"""Source that takes objects from an instance bank: each layer is one of the crops that are staged for its target."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class BankSource:
         config: config with ``kind="bank"``.
 
     Raises:
-        TypeError: ``config`` is not a `SourceConfig`; a bank goes to ``BatchCopyPaste(source_pool=bank)``.
+        TypeError: ``config`` is not a `SourceConfig`. A bank is given as ``BatchCopyPaste(source_pool=bank)``.
         ValueError: it is of another kind.
 
     After Zhao et al., "X-Paste: Revisiting Scalable Copy-Paste for Instance Segmentation using CLIP and
@@ -50,7 +50,7 @@ class BankSource:
         if target.semantic_maps is not None and request.classes is None:
             raise ValueError(
                 "BatchCopyPaste: expected config.panoptic because source.kind='bank' and the batch has semantic maps, "
-                "got None; give PanopticConfig(taxonomy=...), which says of which classes the crops' pixels become"
+                "got None; give PanopticConfig(taxonomy=...), which gives the semantic class of the crops' pixels"
             )
         needs_depth = target.depth is not None and self.config.without_depth == "skip"
         classes = Classes() if request.classes is None else request.classes.tables_on(target.device)
@@ -63,7 +63,7 @@ class BankSource:
         return _batch_of(rows, staged, target), *drawn
 
     def _checked(self, staged: StagedCrops | None, target: PaddedBatchedDenseSample) -> StagedCrops:
-        """Return the staged crops if they fit the target."""
+        """Check that staged crops are given and fit the target, and return them."""
         if staged is None:
             raise ValueError(
                 "BatchCopyPaste: expected staged crops because source.kind='bank', got none; call it as "
@@ -88,8 +88,8 @@ class BankSource:
             return None
         if staged.scales is None:
             raise ValueError(
-                "BatchCopyPaste: expected a bank that keeps provenance because source.relative_to='photo', got crops "
-                "without their scale; build one with it"
+                "BatchCopyPaste: expected a bank with provenance because source.relative_to='photo', got crops without "
+                "their scale; build the bank with provenance"
             )
         return (staged.scales * SCALE_DEN).round().to(torch.int64).clamp(min=1).flatten()
 
@@ -114,9 +114,9 @@ def crop_rows(
     Args:
         staged: B x K crops.
         target: batch that they are pasted into.
-        config: with the value of white in images of floats.
+        config: source config, whose ``value_range`` is the value of white in float images.
         classes: the taxonomy.
-        needs_depth: leave out crops without depth, where the crops have any.
+        needs_depth: leave out crops without depth, if any of the crops has depth.
 
     Raises:
         ValueError: ``config.value_range`` is missing, or does not fit the dtype of the images.
@@ -125,13 +125,13 @@ def crop_rows(
     if dtype != torch.uint8:
         if white is None:
             raise ValueError(
-                f"BatchCopyPaste: expected source.value_range, the value of white in {dtype} images, for the crops of "
-                "a bank are uint8, got None; set it to 1 or 255"
+                f"BatchCopyPaste: expected source.value_range, the value of white in {dtype} images, since the crops "
+                "of a bank are uint8, got None; set it to 1 or 255"
             )
         fits = torch.finfo(dtype)
         if not fits.tiny <= white <= fits.max:
             raise ValueError(
-                f"BatchCopyPaste: expected source.value_range from {fits.tiny:.4g} to {fits.max:.4g}, for the images "
+                f"BatchCopyPaste: expected source.value_range from {fits.tiny:.4g} to {fits.max:.4g}, since the images "
                 f"are {dtype}, got {white:.4g}; set it to 1 or 255, or give float32 images"
             )
     depth_valid = staged.depth_valid if needs_depth else None
@@ -142,7 +142,7 @@ def crop_rows(
 
 
 def _batch_of(rows: CropRows, staged: StagedCrops, target: PaddedBatchedDenseSample) -> PaddedBatchedDenseSample:
-    """Return rows of crops as a batch, with what the crops have of the target's other fields."""
+    """Return rows of crops as a batch, with those other fields of the target that the crops have."""
     others = {f.batched_name: _carried(f, staged, target) for f in FIELDS}
     own = {
         "images": rows.images,
@@ -158,7 +158,7 @@ def _batch_of(rows: CropRows, staged: StagedCrops, target: PaddedBatchedDenseSam
 
 
 def _carried(field: Field, staged: StagedCrops, target: PaddedBatchedDenseSample) -> Tensor | None:
-    """Return what staged crops have of a field, as rows of a batch with one slot; None where the target has none."""
+    """Return a field of staged crops as rows of a batch with one slot; None if the target does not have the field."""
     value: Tensor | None = getattr(staged, field.batched_name, None)
     if value is None or (field.layout != "image" and getattr(target, field.batched_name) is None):
         return None

@@ -1,4 +1,4 @@
-"""Sources of staged crops for one batch after another: a bank, from which they are drawn, or a loader of crops."""
+"""Sources of staged crops for consecutive batches: a bank, from which they are drawn, or a loader of crops."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from segpaste.seeding import from_int64
 from segpaste.types import DenseSample, StagedCrops
 
 Balance = DrawMode
-"""How often classes are drawn, see `segpaste.bank.read.class_draws`."""
+"""Balance of classes in the draws, see `segpaste.bank.read.class_draws`."""
 
 Report = DrawReport
-"""Table of what is expected of each class."""
+"""Table of the expected draws of each class."""
 
 DEFAULT: Balance = "repeat_factor"
 
 _REASON = (
-    "BatchCopyPaste: no bank is read in compiled code; with fullgraph=True call it as augment(batch, staged=crops), "
+    "BatchCopyPaste: a bank is not read in compiled code; with fullgraph=True call it as augment(batch, staged=crops), "
     "with crops of a loader or of augment.crops.staged(batch.sample_seeds)"
 )
 
 BankPool = InstanceBank | Samples
-"""Bank from which crops are drawn in the process that pastes them; a dataset is one by `segpaste.bank.DatasetBank`."""
+"""Bank whose crops are drawn in the process that pastes them, or a dataset, see `segpaste.bank.DatasetBank`."""
 
 SourcePool = BankPool | Iterable[StagedCrops]
 """Source of staged crops: a bank, a dataset, or a loader of staged crops."""
@@ -47,7 +47,7 @@ def is_bank(value: object) -> bool:
 
 
 def is_dataset(value: object) -> bool:
-    """Return whether a value is a map-style dataset, whose objects can be a pool; a list of samples is one."""
+    """Return whether a value is a map-style dataset, whose objects can be a pool; a list of samples counts as one."""
     if isinstance(value, list | tuple) and value:
         return isinstance(value[0], DenseSample)
     is_map = hasattr(value, "__getitem__") and hasattr(value, "__len__")
@@ -63,13 +63,13 @@ def as_pool(pool: SourcePool, whole_only: bool) -> InstanceBank | Iterable[Stage
 
 
 def as_pool(pool: SourcePool, whole_only: bool) -> InstanceBank | Iterable[StagedCrops]:
-    """Return the bank of a dataset's objects, or only of those that are whole; a bank or a loader as it is."""
+    """Return the bank of a dataset's objects, with ``whole_only`` of those that are whole; keep a bank or a loader."""
     selection = objects_to_paste(whole_only=whole_only)
     return DatasetBank(cast(Samples, pool), selection=selection) if is_dataset(pool) else cast(Any, pool)
 
 
 class CropPool(Stateful):
-    """Staged crops for one batch after another.
+    """Staged crops for consecutive batches.
 
     Args:
         pool: a bank or a dataset, whose crops are drawn by a `segpaste.BankSampler` and read when they are asked for,
@@ -77,14 +77,14 @@ class CropPool(Stateful):
             there are batches.
         crops_per_target: number of crops to draw from a bank for each target.
         balance: how a bank's classes are drawn, see `segpaste.BankSampler`; by default by its repeat factors.
-        whole_only: of a dataset, leave out objects that touch the border of their image.
+        whole_only: leave out objects of a dataset that touch the border of their image.
 
     Attributes:
         num_steps: steps of the loader that were taken in this epoch.
 
     Raises:
         TypeError: ``pool`` is a path.
-        ValueError: ``balance`` is given with a loader, which has drawn its crops.
+        ValueError: ``balance`` is given with a loader, whose crops are drawn already.
     """
 
     owner = "source_pool"
@@ -111,17 +111,17 @@ class CropPool(Stateful):
 
     @property
     def loader(self) -> Iterable[StagedCrops] | None:
-        """The loader of crops; None where they are drawn of a bank."""
+        """The loader of crops; None if they are drawn from a bank."""
         return None if isinstance(self.pool, InstanceBank) else self.pool
 
     def report(self, num_draws: int) -> DrawReport | None:
-        """Return what so many draws of a bank are expected to be of; None where a loader decides it."""
+        """Return the expected classes of ``num_draws`` draws of a bank; None for a loader, which decides them."""
         if self._sampler is None or not isinstance(self.pool, InstanceBank):
             return None
         return expected_draws(self.pool, self._sampler, num_draws)
 
     def begin(self, this: EpochPass) -> None:
-        """Begin a pass: let the crops follow the pass over the targets."""
+        """Begin a pass: align the crops with the pass over the targets."""
         self._paired = None
         if not this.start:
             self.num_steps = 0
@@ -131,11 +131,11 @@ class CropPool(Stateful):
         return {} if self._sampler is not None else {"state": self.pool if has_state(self.pool) else None}
 
     def state_values(self, num_drawn: int | None) -> dict[str, Any]:
-        """The facts of the bank that crops are drawn of."""
+        """Return the facts of the bank that crops are drawn from."""
         return {} if self._sampler is None else {"state": self._sampler.identity()}
 
     def expect_values(self, state: Any) -> None:
-        """Refuse a state of other crops."""
+        """Reject a state of other crops."""
         if not isinstance(state, Mapping) or set(state) != {"num_steps", "state"}:
             raise ValueError(f"{self.owner}: expected a state made by its state_dict, got {type(state).__name__}")
         if self._sampler is not None:
@@ -173,10 +173,10 @@ class SeededCrops:
         bank: bank or dataset to draw from.
         crops_per_target: K, number of crops for each target.
         balance: how classes are drawn, see `segpaste.BankSampler`; by default by its repeat factors.
-        whole_only: of a dataset, leave out objects that touch the border of their image.
+        whole_only: leave out objects of a dataset that touch the border of their image.
 
     Attributes:
-        balance: as given; None if it was not asked for.
+        balance: as given, or None.
 
     Raises:
         TypeError: ``bank`` is neither a bank nor a dataset.
@@ -190,7 +190,7 @@ class SeededCrops:
         if not isinstance(bank, InstanceBank):
             raise TypeError(
                 f"BatchCopyPaste: expected source_pool to be a bank or a dataset, got {type(bank).__name__}; "
-                "open_bank(path) opens a bank; a loader of staged crops goes to "
+                "open_bank(path) opens a bank; give a loader of staged crops to "
                 "BatchCopyPaste.from_dataloader(..., source_pool=loader)"
             )
         self._sampler = sampler = BankSampler(bank, mode=balance or DEFAULT, rank=0, num_replicas=1)
@@ -198,7 +198,7 @@ class SeededCrops:
         self._crops, self._table = sampler.crops, ClassTable(sampler.probabilities)
 
     def report(self, num_draws: int) -> DrawReport:
-        """Return what so many draws are expected to be of."""
+        """Return the expected classes of ``num_draws`` draws."""
         return expected_draws(self.bank, self._sampler, num_draws)
 
     @torch.compiler.disable(reason=_REASON)  # type: ignore[untyped-decorator, no-untyped-call]
@@ -227,5 +227,5 @@ class SeededCrops:
 
 
 def expected_draws(bank: InstanceBank, sampler: BankSampler, num_draws: int) -> DrawReport:
-    """Return what so many draws of a sampler are expected to be of."""
+    """Return the expected classes of ``num_draws`` draws of a sampler."""
     return report_draws(bank.class_names, sampler.crops.counts, sampler.probabilities, num_draws)

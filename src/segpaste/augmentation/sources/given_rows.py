@@ -1,4 +1,4 @@
-"""Source that takes objects from rows that are given beside the target, each on a canvas of its own size."""
+"""Source that takes objects from rows given separately from the target, each on a canvas of its own size."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from segpaste.types import PaddedBatchedDenseSample
 class GivenRows:
     """Source whose layer j takes row j of a batch of sources, modulo the number of rows.
 
-    The sources are no rows of the target's batch, so neither is padded to the size of the other: memory follows one
-    target and what is pasted into it. Not for training, where `segpaste.IntraBatchSource` or a bank have their sources
-    on the device already.
+    The sources are not rows of the target's batch, so neither is padded to the size of the other: memory depends on one
+    target and the objects pasted into it only. Not for training, where `segpaste.IntraBatchSource` or a bank have their
+    sources on the device already.
 
     Args:
         whole_only: leave out objects whose box touches the border of their row.

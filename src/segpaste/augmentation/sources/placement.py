@@ -1,4 +1,4 @@
-"""Requests to a source, and the draw of a placement for its objects."""
+"""The request to a source, and the draw of a placement for its objects."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class PlacementRequest:
         num_free: [B] int64, number of instance slots that pastes may take.
         canvas_size: (H, W) of the target.
         config: the ranges and probabilities, with ``layers`` and ``grouping`` as the source uses them.
-        schedule: those of them that may change between steps, as tensors.
+        schedule: the parameters that may change between steps, as tensors.
         classes: tables of things and stuff, if the config has a taxonomy.
         staged: crops of a bank, for a source that uses them.
-        fixed: ``config`` as integers, if they are known already.
-        regions: where objects may be pasted, see `segpaste.engine.Targets`.
+        fixed: ``config`` as integers, if it was converted before.
+        regions: regions that may be pasted on, see `segpaste.engine.Targets`.
     """
 
     seeds: Tensor
@@ -156,7 +156,7 @@ _SOURCES: Declared = {
 def check_declared(
     label: str, record: object, declared: Declared, sizes: dict[str, int], device: torch.device, whose: str
 ) -> None:
-    """Check dtype, shape and device of the tensors of a record; see `check_tensor`. Errors say whose the device is."""
+    """Check dtype, shape and device of the tensors of a record, see `check_tensor`; errors name the device's owner."""
     for name, (shape, dtype) in declared.items():
         value = check_tensor(f"{label}.{name}", getattr(record, name), shape, (dtype,), sizes)
         if value.device != device:
@@ -169,8 +169,8 @@ def _check_sources(request: PlacementRequest, sources: LayerSources) -> None:
     device = request.seeds.device
     canvas_size, shrunk = sources.canvas_size, sources.shrunk
     given = _SOURCES if shrunk is None else {**_SOURCES, "shrunk": (("B", "L"), torch.int64)}
-    check_declared("PlacementRequest", request, _REQUEST, sizes, device, "as the seeds")
-    check_declared("LayerSources", sources, given, sizes, device, "as the seeds")
+    check_declared("PlacementRequest", request, _REQUEST, sizes, device, "the seeds' device")
+    check_declared("LayerSources", sources, given, sizes, device, "the seeds' device")
     if canvas_size is not None:
         if not isinstance(canvas_size, tuple) or len(canvas_size) != 2:
             raise TypeError(f"LayerSources.canvas_size: expected (H, W), got {canvas_size!r:.80}")

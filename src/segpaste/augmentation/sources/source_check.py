@@ -35,13 +35,13 @@ _LATER_COUNTS = ("outside_region", "covers_too_much")
 """Counts that a source may leave out."""
 
 _LARGEST_TERM = 1 << 30
-"""The largest numerator and denominator of a scale, so that products of coordinates stay within 64 bits."""
+"""Largest numerator and denominator of a scale, so that products of coordinates stay within 64 bits."""
 
 
 def checked_sample(
     strategy: SourceStrategy, sampled: Sampled, target: PaddedBatchedDenseSample, request: PlacementRequest
 ) -> Sampled:
-    """Return the result of ``SourceStrategy.sample`` if it can be pasted; sources of this package are not checked."""
+    """Check the result of ``SourceStrategy.sample`` and return it; sources of this package are not checked."""
     if type(strategy) in _TRUSTED:
         return sampled
     name = type(strategy).__name__
@@ -68,7 +68,7 @@ def checked_sample(
     if sizes["L"] == 0 or source.max_instances == 0:
         raise ValueError(
             f"{name}.sample: expected at least one layer, and a source batch with an instance slot, got {sizes['L']} "
-            f"and {source.max_instances}; for nothing to paste, carry nothing"
+            f"and {source.max_instances}; to paste nothing, leave carried False"
         )
     if target.device.type == "cpu" and not torch.compiler.is_compiling():
         _check_values(name, source, placement, counts, request)
@@ -90,7 +90,7 @@ def _apart(placement: Placement, target: PaddedBatchedDenseSample) -> Placement:
 def checked_rows(
     strategy: RowStrategy, rows: LayerRows, target: PaddedBatchedDenseSample, num_layers: int
 ) -> LayerRows:
-    """Return the result of ``RowStrategy.rows`` if it names rows of the batch; see `checked_sample`."""
+    """Check that the result of ``RowStrategy.rows`` names rows of the batch and return it; see `checked_sample`."""
     if type(strategy) in _TRUSTED:
         return rows
     name = type(strategy).__name__
@@ -133,7 +133,7 @@ def _check_values(
         )
     carried = placement.carried
     empty = carried & ~source.instance_valid[placement.source_idx]
-    _refuse_first(empty, f"{label}.carried: expected slots that hold an instance of their source")
+    _refuse_first(empty, f"{label}.carried: expected only slots that hold an instance of their source")
     _refuse_first(carried & ~placement.layer_valid[..., None], f"{label}.carried: expected slots of valid layers only")
     num_carried = carried.sum((1, 2))
     if bool((num_carried > request.num_free).any()):

@@ -1,4 +1,4 @@
-"""Sources of pasted objects: their protocols, and the source that takes objects from the batch itself."""
+"""Protocols of sources of pasted objects, and the source that takes objects from the batch itself."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from segpaste.types import PaddedBatchedDenseSample
 
 @runtime_checkable
 class SourceStrategy(Protocol):
-    """Names, for each target, the layers that are pasted over it."""
+    """Source that names the layers that are pasted over each target."""
 
     def sample(self, target: PaddedBatchedDenseSample, eligible: Tensor, request: PlacementRequest) -> Sampled:
         """Choose sources and draw their placement; traces without a graph break.
@@ -33,7 +33,7 @@ class SourceStrategy(Protocol):
 
 @runtime_checkable
 class RowStrategy(Protocol):
-    """Names, for each target, the rows of its batch that ClassMix mixes into it."""
+    """Source that names the rows of a batch that ClassMix mixes into each target."""
 
     def rows(self, target: PaddedBatchedDenseSample, candidates: Tensor, request: PlacementRequest) -> LayerRows:
         """Choose a row for each layer; traces without a graph break.
@@ -59,7 +59,7 @@ class IntraBatchSource:
         kind: ``intra_batch`` takes them from the other rows, ``same_image`` from the target's own row.
 
     Raises:
-        ValueError: ``kind`` is another.
+        ValueError: ``kind`` is another value.
     """
 
     def __init__(self, kind: Literal["intra_batch", "same_image"] = "intra_batch") -> None:

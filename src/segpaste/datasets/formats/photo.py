@@ -98,7 +98,7 @@ def _reduction(size: tuple[int, int], at_least: tuple[int, int]) -> int:
 def _decode(
     path: Path, size: tuple[int, int] | None, factor: int, drawn_upright: bool
 ) -> tuple[Image.Image, tuple[int, int], int]:
-    """The image, turned upright unless it is of this size as stored; its stored (W, H), and its reduction."""
+    """Return the image, turned upright unless it is of this size as stored; its stored (W, H), and its reduction."""
     expect_file(path)
     try:
         with Image.open(path) as photo:
