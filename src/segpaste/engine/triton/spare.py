@@ -99,9 +99,9 @@ def held_arguments(target: PaddedBatchedDenseSample, num_slots: int) -> tuple[He
     if target.semantic_maps is not None and target.panoptic_maps is None:
         num_bits["semantic_maps"] = [WORD] * 2
     places = places_of(num_bits, num_slots)
-    return HeldArguments(
-        *(places.get(name, 0) for name in HELD), num_digits(num_bits["images"][0]), num_digits(WORD)
-    ), [name for name in num_bits if name not in places]
+    firsts = {argument: places.get(name, 0) for name, argument in HELD.items()}
+    digits = {"colour_digits": num_digits(num_bits["images"][0]), "word_digits": num_digits(WORD)}
+    return HeldArguments(**firsts, **digits), [name for name in num_bits if name not in places]
 
 
 def places_of(num_bits: Mapping[str, Sequence[int]], num_slots: int) -> dict[str, int]:
