@@ -206,7 +206,7 @@ def test_refuses(scenes: Any, options: dict[str, Any], message: str) -> None:
 def test_refuses_streams_and_maps_of_one_channel(scenes: Any) -> None:
     with pytest.raises(TypeError, match="with random access, got IterableDataset; load it without streaming"):
         HubSamples(scenes.to_iterable_dataset(), instance_map="things")
-    with pytest.raises(ValueError, match="a channel of classes and one of objects"):
+    with pytest.raises(ValueError, match="a channel of classes and a channel of objects"):
         HubSamples(scenes, instance_map="classes")[0]
 
 

@@ -43,7 +43,7 @@ class FirstBatch:
             show(batch, path=path, **options)
         except Exception as error:
             warnings.warn(
-                f"{os.fspath(path)}: the picture of the first batch is missing, and training goes on. "
+                f"{os.fspath(path)}: the picture of the first batch could not be saved; training continues. "
                 f"{type(error).__name__}: {error}",
                 stacklevel=2,
             )

@@ -52,7 +52,7 @@ def from_framework(ids: Tensor, label_map: LabelMap) -> Tensor:
     inverse = {class_id: label for label, class_id in table.items()}
     if len(inverse) < len(table):
         raise ValueError(
-            "label_map: expected another class id for each label, got one twice; labels cannot be told apart"
+            "label_map: expected a different class id for each label, got one twice, which cannot be inverted"
         )
     return _looked_up(ids, inverse, "label_map: expected a label for every class id")
 

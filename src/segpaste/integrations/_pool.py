@@ -127,9 +127,9 @@ def expect_crops(owner: str, augment: Any, balance: str) -> Any:
     """
     source = getattr(getattr(augment, "config", None), "source", None)
     if source is None or source.kind != "bank" or getattr(augment, "crops", None) is not None:
-        came = f"a {type(augment).__name__} without such a config" if source is None else f"kind={source.kind!r}"
+        came = f"a {type(augment).__name__} without a config" if source is None else f"kind={source.kind!r}"
         if getattr(augment, "crops", None) is not None:
-            came = "one with a source_pool of its own, which has a balance of its own"
+            came = "one with its own source_pool, which has its own balance"
         raise ValueError(
             f"{owner}: expected an augmentation with source.kind='bank' because balance={balance!r} is given, got "
             f"{came}; give BatchCopyPaste(BatchCopyPasteConfig(source=SourceConfig(kind='bank', crops_per_target=4)))"

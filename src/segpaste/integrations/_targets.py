@@ -140,9 +140,7 @@ def normalized(
     if len(mean) != len(std):
         raise ValueError(f"mean, std: expected as many numbers in each, got {len(mean)} and {len(std)}")
     if len(mean) != num_channels:
-        raise ValueError(
-            f"images: expected {len(mean)} channels, for which mean and std have numbers, got {channels(num_channels)}"
-        )
+        raise ValueError(f"images: expected {len(mean)} channels, as in mean and std, got {channels(num_channels)}")
     if min([*std, scale]) <= 0:
         raise ValueError(f"std, scale: expected numbers > 0, got {list(std)} and {scale}")
     expect_colours("images", [batch.images], scale, "scale")

@@ -46,7 +46,7 @@ def expect_colours(
     if any(math.isnan(bound) for bound in bounds):
         raise ValueError(f"{expected}, got NaN; find the transform that makes it")
     if low < -min(slack, 0.1):
-        todo = remedy or "paste first and normalise after it, or clamp what a resize has left"
+        todo = remedy or "paste first and normalise afterwards, or clamp values that a resize made"
         raise ValueError(f"{expected}, got {low:.3g}..{high:.3g}; {todo}")
     if high > white + slack:
         raise ValueError(f"{expected}, got {low:.3g}..{high:.4g}; {remedy or _of_other_white(255, option)}")

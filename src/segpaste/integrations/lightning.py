@@ -115,8 +115,8 @@ class CopyPasteCallback(framework.Callback):
         """Check that the progress is known, and agree on a seed."""
         if self.progress and fades(self.augment) and not has_limit(trainer):
             raise ValueError(
-                "CopyPasteCallback: expected max_epochs or max_steps in the Trainer, for the augmentation fades out at "
-                "the end of training, got neither; give one, or progress=False and call augment.schedule.at"
+                "CopyPasteCallback: expected max_epochs or max_steps in the Trainer, since the augmentation fades out "
+                "at the end of training, got neither; give one, or progress=False and call augment.schedule.at"
             )
         if isinstance(trainer.train_dataloader, AugmentedLoader):
             raise ValueError(
@@ -138,8 +138,8 @@ class CopyPasteCallback(framework.Callback):
         """
         if not self._has_run:
             raise RuntimeError(
-                f"CopyPasteCallback: expected Lightning to call {HOOK} with every training batch, got one that it was "
-                "not called with; a training_step that takes dataloader_iter must paste by itself"
+                f"CopyPasteCallback: expected Lightning to call {HOOK} with every training batch, got a batch without "
+                "a call; a training_step that takes dataloader_iter must paste by itself"
             )
         self._has_run = False
 
@@ -174,8 +174,8 @@ class CopyPasteCallback(framework.Callback):
         options = {} if staged is None else {"staged": staged}
         if options and getattr(module_of(self.augment), "crops", None) is not None:
             raise ValueError(
-                "CopyPasteCallback: expected an augmentation without source_pool, for the batch comes with crops to "
-                "paste, got one with; leave source_pool out, or balance= of the CopyPasteDataModule"
+                "CopyPasteCallback: expected an augmentation without source_pool, since the batch has crops to paste, "
+                "got one with source_pool; leave it out, or balance= of the CopyPasteDataModule"
             )
         with torch.no_grad():
             pasted = self.augment(self._seeded(target, trainer), **options)
@@ -216,7 +216,7 @@ class CopyPasteCallback(framework.Callback):
 
 def _warn_of_crops(num_crops: int, num_pasted: int) -> None:
     warnings.warn(
-        f"CopyPasteCallback: expected {num_pasted} crops for each image, for the augmentation pastes no more, got "
+        f"CopyPasteCallback: expected {num_pasted} crops for each image, since the augmentation pastes no more, got "
         f"{num_crops}; set crops_per_target={num_pasted} in the CopyPasteDataModule or the loader of the crops, or "
         f"crops_per_target={num_crops} in the SourceConfig",
         stacklevel=2,
@@ -242,7 +242,7 @@ def _parts_of(batch: Any) -> tuple[PaddedBatchedDenseSample, StagedCrops | None]
     if not isinstance(target, PaddedBatchedDenseSample) or not isinstance(staged, StagedCrops | None):
         raise TypeError(
             "CopyPasteCallback: expected PaddedBatchedDenseSample, or a pair of it and StagedCrops, got "
-            f"{type(batch).__name__}; take CopyPasteDataModule or EpochDataLoader, or make it one in "
+            f"{type(batch).__name__}; use CopyPasteDataModule or EpochDataLoader, or convert it in "
             "on_before_batch_transfer"
         )
     return target, staged

@@ -112,8 +112,8 @@ def _setup_to_fit(datamodule: Any, setup: Callable[[str], None]) -> None:
     model_config = datamodule.model_config
     if model_config.use_grouppose_keypoints:
         raise ValueError(
-            "with_copy_paste: expected a model for detection or segmentation, got one for keypoints; its batches have "
-            "no masks to paste by"
+            "with_copy_paste: expected a model for detection or segmentation, got one for keypoints, whose batches "
+            "have no masks to paste by"
         )
     if model_config.segmentation_head or datamodule._built_to_paste:
         setup("fit")

@@ -96,7 +96,7 @@ def from_detection(
     with_masks = any("masks" in target for target in targets)
     for i, (image, target) in enumerate(zip(images, targets, strict=True)):
         if "keypoints" in target:
-            raise ValueError(f"targets[{i}]: expected no keypoints, for their names are not known here; remove them")
+            raise ValueError(f"targets[{i}]: expected no keypoints, since their names are not known; remove them")
         boxes, ids, is_crowd = _rows(f"targets[{i}]", target, image)
         if with_masks and "masks" not in target and len(boxes):
             raise ValueError(f"targets[{i}]: expected masks, as other targets have, got boxes only")
@@ -136,7 +136,7 @@ def _rows(name: str, target: Mapping[str, Any], image: Tensor) -> tuple[Tensor, 
     for entry, default in (("labels", [] if not len(boxes) else None), ("iscrowd", [0] * len(boxes))):
         values = target.get(entry, default)
         if values is None:
-            raise ValueError(f"{name}: expected labels beside {len(boxes)} boxes, got none")
+            raise ValueError(f"{name}: expected labels for {len(boxes)} boxes, got none")
         row = torch.as_tensor(values, device=boxes.device).as_subclass(Tensor)
         if row.shape != (len(boxes),):
             raise ValueError(f"{name}: expected {entry} for {len(boxes)} boxes, got the shape {list(row.shape)}")

@@ -132,7 +132,7 @@ def _check_colours(bgr: float, num_channels: int) -> None:
     """Reject images whose colours are in another order than those of crops."""
     if bgr or num_channels != 3:
         raise ValueError(
-            "with_copy_paste: expected colour images and bgr=0 with balance, for crops are RGB, got "
+            "with_copy_paste: expected colour images and bgr=0 with balance, since crops are RGB, got "
             f"bgr={bgr} and {num_channels} channels; leave balance out"
         )
 
@@ -203,7 +203,7 @@ def _crops_of(trainer: Any, augment: Any, balance: DrawMode, schema: KeypointSch
     from_boxes = augment.config.source.mask_from == "boxes"
     if not from_boxes and not _has_polygons(dataset.labels):
         raise ValueError(
-            f"with_copy_paste: expected polygons, for balance={balance!r} cuts objects out by them, got boxes; set "
+            f"with_copy_paste: expected polygons, since balance={balance!r} cuts out objects by them, got boxes; set "
             "source.mask_from='boxes' to cut out rectangles"
         )
     objects = YoloObjects(
@@ -236,7 +236,7 @@ def _pasted(
     """Return a batch of the loader with pastes; it must be on the device of the paste."""
     if "texts" in batch:
         raise ValueError(
-            "with_copy_paste: expected class ids that all images share, got texts of each image; pasted objects would "
+            "with_copy_paste: expected class ids that all images share, got texts for each image; pasted objects would "
             "have the id of another text"
         )
     if isinstance(augment, nn.Module):

@@ -68,7 +68,7 @@ class CopyPasteCollator:
         self.augment = augment
         if fades(augment):
             warnings.warn(
-                "CopyPasteCollator: expected placement.fade_last=0, for a collator does not hear of the progress of "
+                "CopyPasteCollator: expected placement.fade_last=0, since a collator does not know the progress of "
                 "training, got more; nothing fades unless a callback calls augment.schedule.at, with 0 workers",
                 stacklevel=2,
             )

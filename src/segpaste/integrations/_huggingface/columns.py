@@ -36,8 +36,8 @@ def photo_of(value: object, place: str) -> NDArray[np.uint8]:
         raise ValueError(f"{place}: expected an image, got {came}; {todo}")
     if picture.mode not in EIGHT_BIT_MODES:
         raise ValueError(
-            f"{place}: expected an image of 8 bits per channel, got mode {picture.mode}; convert it to 8, with the "
-            "values of black and white that its depth has"
+            f"{place}: expected an image of 8 bits per channel, got mode {picture.mode}; convert it, with the "
+            "values of black and white of its bit depth"
         )
     return np.array(picture.convert("RGB"))
 

@@ -141,7 +141,7 @@ class HubSamples:
         """Return the masks [N, H, W] and labels [N] of an instance map."""
         if values.ndim != 3 or values.shape[2] < 2:
             raise ValueError(
-                f"HubSamples: expected {self.instance_map} with a channel of classes and one of objects, got "
+                f"HubSamples: expected {self.instance_map} with a channel of classes and a channel of objects, got "
                 f"{list(values.shape)}"
             )
         classes = self._classes(values, photo)

@@ -61,7 +61,7 @@ def from_nested(samples: Any, targets: Sequence[Target], max_instances: int, for
     """
     colours = _as_fractions(samples.tensors, form)
     kind = f"normalised by mean {MEAN} and std {STD}" if form.normalized else "in 0..1"
-    remedy = "give the loader's images as they are, and the Form that they have"
+    remedy = "give the loader's images unchanged, and their Form"
     expect_colours(f"samples, read as images {kind}", [colours], 1.0, remedy=remedy)
     images, sizes = _to_uint8(colours), _sizes(samples)
     objects, crowds = zip(
