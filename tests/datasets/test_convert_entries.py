@@ -275,7 +275,7 @@ def test_real_sets_come_back(tmp_path: Path, name: str) -> None:
             labels = Path(str(path).replace("/images/", "/labels/")).with_suffix(".txt")
             text = labels.read_text() if labels.exists() else ""
             assert (tmp_path / "out/labels/train2017" / labels.name).read_text() == text
-    assert dict(summary.losses) == ({"label files without a photo": 1} if name == "coco128_seg" else {})
+    assert dict(summary.losses) == ({"label files without an image": 1} if name == "coco128_seg" else {})
 
 
 class TestRuns:

@@ -181,7 +181,7 @@ def test_they_are_pasted_in_a_collator_and_as_a_pool(scenes: Any, num_workers: i
 
 def test_a_pool_without_names_says_what_gives_them(scenes: Any) -> None:
     config = BatchCopyPasteConfig(source=SourceConfig(kind="bank"))
-    with pytest.raises(BankError, match=r"for a HubSamples names none; give HubSamples\(\.\.\., class_names=\["):
+    with pytest.raises(BankError, match=r"since a HubSamples has none; give HubSamples\(\.\.\., class_names=\["):
         BatchCopyPaste(config, source_pool=HubSamples(scenes, instance_map="things"))
 
 

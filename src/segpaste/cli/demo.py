@@ -12,7 +12,7 @@ from segpaste.cli._printed import progress
 from segpaste.workspace import naming
 
 _EXAMPLE = """\
-KEY=VALUE words go over the configuration: placement.scale_range=[0.5,1.5], placement.layers=2.
+KEY=VALUE overrides the configuration: placement.scale_range=[0.5,1.5], placement.layers=2.
 
 examples:
   segpaste demo --out demo_out --num 24 --seed 0
@@ -23,10 +23,10 @@ examples:
 def add_to(commands: Any) -> None:
     """Add the command to the parser."""
     text = "Paste objects between synthetic scenes and write a gallery and an HTML report."
-    parser = commands.add_parser("demo", help="see it work on synthetic scenes", description=text, example=_EXAMPLE)
+    parser = commands.add_parser("demo", help="paste synthetic scenes", description=text, example=_EXAMPLE)
     parser.usage = "segpaste demo [options] [KEY=VALUE ...]"
     parser.add_argument("--out", metavar="DIR", type=Path, default=Path("demo_out"), help="default: demo_out")
-    parser.add_argument("--num", metavar="N", type=integer(1), default=24, help="images, default: 24")
+    parser.add_argument("--num", metavar="N", type=integer(1), default=24, help="number of images, default: 24")
     parser.add_argument("--seed", metavar="S", type=integer(0, MAX_SEED), default=0, help="default: 0")
     parser.add_argument("--size", metavar="PX", type=integer(32, 1024), default=256, help="image side, default: 256")
     parser.add_argument("--config", metavar="FILE", help="paste configuration in YAML or JSON")

@@ -92,7 +92,7 @@ class Conversion:
         opened = [self._open(None if name == NO_SPLIT else name) for name in names]
         opened = [photos if self.adapt is None else self.adapt(photos) for photos in opened]
         if not sum(map(len, opened)):
-            raise DatasetError(f"{self.found.path}: expected at least one photo, got none")
+            raise DatasetError(f"{self.found.path}: expected at least one image, got none")
         classes = ClassList(opened) if self._form.one_class_list else None
         labels = self._label_form(opened, classes)
         taken: dict[str, set[str]] = {}
@@ -178,8 +178,8 @@ class Conversion:
             )
         if self.to == "yolo" and task in ("segment", "obb") and not has_masks:
             raise DatasetError(
-                f"{self.found.path}: expected masks for the task {task}, got boxes alone; write the task detect, or "
-                "fill masks in first (--masks-from)"
+                f"{self.found.path}: expected masks for the task {task}, got boxes only; write the task detect, or add "
+                "masks first (--masks-from)"
             )
         shape = of_yolo[0].data.keypoint_shape if of_yolo else None
         yaml = of_yolo[0].data.file if of_yolo else None
@@ -244,9 +244,9 @@ class Conversion:
 def _left_out(photos: AnnotatedPhotos) -> Losses:
     """Count what a reader leaves out of all photos."""
     if isinstance(photos, CocoPanoptic):
-        return Counter({"photos without an annotation": photos.num_unannotated_images})
+        return Counter({"images without an annotation": photos.num_unannotated_images})
     if isinstance(photos, YoloDataset):
-        return Counter({"label files without a photo": len(photos.stray_labels)})
+        return Counter({"label files without an image": len(photos.stray_labels)})
     return Counter()
 
 

@@ -84,7 +84,7 @@ def image_entry(photos: AnnotatedPhotos, index: int, name: str, size: tuple[int,
 def count_semantic(sample: DenseSample, losses: Losses) -> None:
     """Count a semantic map that a format does not keep."""
     if sample.semantic_map is not None:
-        losses["semantic maps" if sample.panoptic_map is None else "segments of stuff, in photos"] += 1
+        losses["semantic maps" if sample.panoptic_map is None else "segments of stuff, in images"] += 1
 
 
 def _completed(photos: AnnotatedPhotos, row: JsonRow, size: tuple[int, int]) -> JsonRow:

@@ -63,8 +63,8 @@ class ClassList:
         for photos, names in zip(splits, lists, strict=True):
             if not same and len(set(names)) < len(names):
                 raise DatasetError(
-                    f"{photos.annotations_file}: expected one class of each name, for splits with different classes "
-                    f"are joined by name, got {len(names)} classes with {len(set(names))} names; rename some"
+                    f"{photos.annotations_file}: expected a unique name for each class, since splits with different "
+                    f"classes are joined by name, got {len(names)} classes with {len(set(names))} names; rename some"
                 )
         label_of = {name: label for label, name in enumerate(self.names)}
         self._maps = [list(range(len(names))) if same else [label_of[name] for name in names] for names in lists]

@@ -109,7 +109,7 @@ class SplitConverter:
         if (camera := sample.camera_intrinsics) is not None:
             image["camera_intrinsics"] = {"fx": camera.fx, "fy": camera.fy, "cx": camera.cx, "cy": camera.cy}
         if sample.depth is not None and self.depth_format == "png":
-            losses["depth below a millimetre, in photos"] += 1
+            losses["depth below a millimetre, in images"] += 1
         if not self.to.keeps_semantic_maps:
             count_semantic(sample, losses)
         return self._geometry_files(index, sample)
