@@ -223,7 +223,7 @@ class TestYolo:
         path.write_text(json.dumps(document))
         with warnings.catch_warnings(action="ignore"):
             summary = convert_dataset(path, tmp_path / "out", "yolo", images_dir=images_dir)
-        assert summary.losses["key 'license' of photos"] == 1
+        assert summary.losses["key 'license' of images"] == 1
         names = sorted(p.name for p in (tmp_path / "out/images/train").rglob("*.*"))
         assert names == ["one.png", "two.png", "two_2.bmp"]
 

@@ -56,7 +56,7 @@ class TestVoc:
         texts = [root.findtext(key) for key in ("filename", "folder", "license", "source/database", "size/depth")]
         assert texts == ["a_one.png", "VOC", "4", "mine", "3"]
         assert dict(summary.losses) == {
-            "key 'a key' of photos": 1,
+            "key 'a key' of images": 1,
             "key 'parts' of annotations": 1,
             "objects partly covered by another": 1,
             "table 'info'": 1,
