@@ -95,9 +95,9 @@ class TestDataset:
         named = DatasetBank(samples, class_names=INSTANCES.class_names)
         loader = [batch_of(INSTANCES, 0)]
         for pool in (samples, tuple(samples)):
-            with pytest.raises(BankError, match=r"expected class_names, for a (list|tuple) names none; give Dataset"):
+            with pytest.raises(BankError, match=r"expected class_names, since a (list|tuple) has none; give Dataset"):
                 BatchCopyPaste(source_pool=pool)
-            with pytest.raises(BankError, match=r"expected class_names, for a (list|tuple) names none; give Dataset"):
+            with pytest.raises(BankError, match=r"expected class_names, since a (list|tuple) has none; give Dataset"):
                 BatchCopyPaste.from_dataloader(loader, K, source_pool=pool)
         assert len(named) == sum(len(sample.labels) for sample in samples)
 

@@ -228,7 +228,7 @@ class TestSteps:
                 {"rank": 0, "num_replicas": 2},
                 "expected rank 0 of 2, .* got rank 1 of 2",
             ),
-            (BankSampler(bank), {"steps": 3}, "expected nothing beside it"),
+            (BankSampler(bank), {"steps": 3}, "expected no other draw options"),
         ):
             with pytest.raises(ValueError, match=f"sampler: {words}"):
                 create_bank_dataloader(bank, batch_size=4, sampler=sampler, **options)

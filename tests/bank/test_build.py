@@ -240,7 +240,7 @@ class TestRefused:
             ({"margin_frac": -1.0}, "margin_frac from 0 to 10"),
             ({"crop_size": (0, 4)}, "expected crop_size"),
             ({"groups": ["colour"]}, "expected groups of columns among"),
-            ({"groups": ["depth"]}, "image 0: crop: expected depth, for the bank keeps depth, got None"),
+            ({"groups": ["depth"]}, "image 0: crop: expected depth, since the bank keeps depth, got None"),
             ({"class_names": []}, "image 0: expected labels from 0 to -1, got 0 to 0"),
         ],
     )
@@ -331,7 +331,7 @@ class TestRefused:
         assert tree(tmp_path) == before
 
     def test_no_photos_and_ids_that_come_twice(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        with pytest.raises(BankError, match="expected at least one photo"):
+        with pytest.raises(BankError, match="expected at least one image"):
             build(Listed(0), tmp_path / "bank")
         monkeypatch.setattr(Listed, "image_id", lambda self, index: index // 2)
         with pytest.raises(BankError, match="expected unique image ids, got 0 twice"):

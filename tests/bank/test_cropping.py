@@ -251,5 +251,5 @@ class TestRefused:
         padded = DenseSample.from_masks(
             image, ~mask, torch.tensor([0]), padding_mask=torch.ones(1, 4, 4, dtype=torch.bool)
         )
-        with pytest.raises(BankError, match="expected a photo without padding"):
+        with pytest.raises(BankError, match="expected an image without padding"):
             crop_object(padded, 0, (4, 4))

@@ -244,7 +244,7 @@ class TestVersion:
 
 class TestRefuses:
     def test_no_names(self) -> None:
-        with pytest.raises(BankError, match="expected class_names, for a Listed names none"):
+        with pytest.raises(BankError, match="expected class_names, since a Listed has none"):
             of_all(Listed(3))
         assert of_all(Listed(3), class_names=NAMES).class_frequencies[0] == 3
 
@@ -255,7 +255,7 @@ class TestRefuses:
             of_all(Squares())
 
     def test_labels_beyond_the_names(self) -> None:
-        with pytest.raises(BankError, match="expected labels from 0 to 2, for there are 3 class names, got 0 to 3"):
+        with pytest.raises(BankError, match="expected labels from 0 to 2, since there are 3 class names, got 0 to 3"):
             of_all(Squares(([4, 4], [0, 3])))
 
     def test_samples_that_nothing_is_cut_out_of(self) -> None:

@@ -227,7 +227,7 @@ class TestModels:
             ("timm:", None, "got 'timm:'"),
             ("timm:hf_hub:someone/model", b"", "got 'timm:hf_hub:someone/model'"),
             ("statistics", b"", "expected no weights"),
-            ("timm:test_vit", None, "expected a file of weights, for nothing is downloaded"),
+            ("timm:test_vit", None, "expected a file of weights, since nothing is downloaded"),
             ("timm:test_vit", b"no weights", "expected weights saved by torch.save or safetensors"),
             ("timm:test_vit", [1], "expected a state_dict, names and tensors"),
             ("timm:test_vit", {"norm.weight": torch.zeros(3)}, "weights of timm:test_vit, they differ in"),
@@ -248,9 +248,9 @@ class TestModels:
     @pytest.mark.parametrize("device", ["nowhere", "cuda:99", "meta:x"])
     def test_a_device_that_is_not_here(self, device: str, tmp_path: Path) -> None:
         torch.save({}, tmp_path / "weights.pt")
-        with pytest.raises(ValueError, match=f"device: expected one that is here, .* got '{device}'"):
+        with pytest.raises(ValueError, match=f"device: expected an available device, .* got '{device}'"):
             make_embedder("torchvision:resnet18", tmp_path / "weights.pt", device)
-        with pytest.raises(ValueError, match="statistics: expected no device, for it runs on the CPU"):
+        with pytest.raises(ValueError, match="statistics: expected no device, since it runs on the CPU"):
             make_embedder("statistics", device=device)
 
     def test_a_file_that_is_not_there(self, tmp_path: Path) -> None:

@@ -253,7 +253,7 @@ class TestForged:
     def test_classes_that_are_not_counted_so(self, kind: str, tmp_path: Path) -> None:
         folder = write(kind, tmp_path / "bank")
         forge(folder, class_frequencies=[9, 7, 7])
-        with pytest.raises(BankError, match=r"expected classes as counted in meta\.json"):
+        with pytest.raises(BankError, match=r"expected the class counts of meta\.json"):
             open_bank(folder).crop_class_ids()
 
 

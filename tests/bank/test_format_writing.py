@@ -101,7 +101,7 @@ class TestWrite:
         [
             ({"image": np.zeros((3, 5, 8), np.uint8)}, r"expected image uint8 \[3, 5, 7\], got uint8 \[3, 5, 8\]"),
             ({"image": np.zeros((3, 5, 7), np.float32)}, "got float32"),
-            ({"alpha": None}, "expected alpha, for the bank keeps core, got None"),
+            ({"alpha": None}, "expected alpha, since the bank keeps core, got None"),
             ({"class_id": 3}, "expected class_id from 0 to 2, got 3"),
             ({"class_id": -1}, "got -1"),
             ({"scale": np.nan}, "crop 0: expected a scale from 9.53674e-07 to 1, got nan; correct it"),

@@ -224,10 +224,10 @@ class TestStore:
         assert len(proxy.asked("HEAD", "bank/meta.json")) == 1
 
     def test_no_bucket(self, s3: Any, proxy: Proxy) -> None:
-        with pytest.raises(BankError, match=r"^s3://other/bank/meta\.json: cannot be read: .*; make the bucket, or"):
+        with pytest.raises(BankError, match=r"^s3://other/bank/meta\.json: cannot be read: .*; create the bucket, or"):
             open_bank("s3://other/bank")
         assert len(proxy.requests) == 2
-        with pytest.raises(BankError, match=r"^s3://other/bank: cannot be listed: .*; make the bucket, or"):
+        with pytest.raises(BankError, match=r"^s3://other/bank: cannot be listed: .*; create the bucket, or"):
             write("webdataset", "s3://other/bank")  # type: ignore[arg-type]
 
     def test_no_credentials(self, s3: Any, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -121,9 +121,9 @@ class TestProbabilities:
     @pytest.mark.parametrize(
         ("counts", "mode", "options", "words"),
         [
-            ([], "class_uniform", {}, "some are above 0"),
-            ([0, 0], "class_uniform", {}, "some are above 0"),
-            ([3, -1], "class_uniform", {}, "some are above 0"),
+            ([], "class_uniform", {}, "some of them above 0"),
+            ([0, 0], "class_uniform", {}, "some of them above 0"),
+            ([3, -1], "class_uniform", {}, "some of them above 0"),
             ([3], "balanced", {}, "or class_uniform, got 'balanced'"),
             ([3], "repeat_factor", {"threshold": 0}, "0 < threshold <= 1, got 0"),
             ([3], "tempered", {"temperature": 1.5}, "temperature <= 1, got 1.5"),
@@ -206,7 +206,7 @@ class TestDistribution:
 
     def test_report_says_where_nothing_is_balanced(self, tmp_path: Path) -> None:
         bank = write_bank(tmp_path / "bank", ids_of((900, 90, 10)).tolist(), size=(1, 1))
-        line = "no class is drawn noticeably more often than it occurs: raise threshold, or take class_uniform"
+        line = "no class is drawn noticeably more often than it occurs: raise threshold, or use class_uniform"
         assert str(BankSampler(bank, threshold=1e-3).report()).splitlines()[-1] == line
         for options in ({}, {"threshold": 0.1}, {"mode": "class_uniform"}, {"mode": "tempered"}):
             assert line not in str(BankSampler(bank, **options).report())  # type: ignore[arg-type]

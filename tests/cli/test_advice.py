@@ -49,4 +49,4 @@ def test_the_summary_takes_it() -> None:
     tally.add({**shown, "dropped": {"does_not_fit": 2}})
     text = "\n".join(tally.lines())
     assert "nothing was to be pasted (placement.k_range)" in text
-    assert "their place lies beyond the image" in text
+    assert "their place is outside of the image" in text

@@ -146,7 +146,7 @@ class TestSources:
     def test_a_bank_is_not_asked_for(self, world: Path, by_object: Path, capsys: pytest.CaptureFixture[str]) -> None:
         start = ["replay", str(by_object), "--dataset", str(world / "labels.json"), "--images", str(world / "photos")]
         assert main([*start, "--check", str(by_object), "--bank", "bank"]) == 2
-        assert "expected no --bank, for the records are of the dataset's own objects" in capsys.readouterr().err
+        assert "expected no --bank, since the records are of the dataset's own objects" in capsys.readouterr().err
 
 
 class TestLargePhotos:
@@ -213,7 +213,7 @@ class TestSize:
 
     def test_scenes_are_square(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["augment", "scenes", "--out", str(tmp_path / "out"), "--num", "1", "--size", "64x32"]) == 2
-        assert "--size: expected one side, for scenes are square" in capsys.readouterr().err
+        assert "--size: expected one side, since scenes are square" in capsys.readouterr().err
 
 
 class TestWhoMakesThem:
@@ -331,7 +331,7 @@ class TestResuming:
         assert augment(world, out, "--workers", "0", num=3) == 0
         assert augment(world, out, num=3) == 0
         assert augment(world, out, num=4) == 2
-        assert "--num: expected 3, with which" in capsys.readouterr().err
+        assert "--num: expected 3, the number of images" in capsys.readouterr().err
         (out / "images" / "000002.png").unlink()
         assert augment(world, out, num=3) == 2
         assert "1 are missing, such as images/000002.png; remove the folder" in capsys.readouterr().err
@@ -365,8 +365,8 @@ class TestUnreadable:
         assert augment(broken, tmp_path / "out") == 2
         lines = capsys.readouterr().err.splitlines()
         assert lines[0].endswith("p1.png: expected an image, found no such file; check the folder and the name")
-        assert lines[1].endswith("p3.png: expected an image, got a file that is none; replace it")
-        assert "2 of 5 photos cannot be read; --skip-unreadable goes on without them" in lines[2]
+        assert lines[1].endswith("p3.png: expected an image, got another file; replace it")
+        assert "2 of 5 images cannot be read; --skip-unreadable leaves them out" in lines[2]
         assert len(lines) == 3
         assert not list(tmp_path.glob("out*"))
 
@@ -375,7 +375,7 @@ class TestUnreadable:
         self, broken: Path, tmp_path: Path, words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
     ) -> None:
         assert augment(broken, tmp_path / "out", *words, "--skip-unreadable", num=14) == 0
-        assert "skipped  2 photos that cannot be read" in capsys.readouterr().out
+        assert "skipped  2 images that cannot be read" in capsys.readouterr().out
         tables = read_json(tmp_path / "out" / "annotations.json")
         assert len(tables["images"]) == 14
         shown = {row["segpaste"]["source_image_id"] for row in tables["images"] + tables["annotations"]}
@@ -418,7 +418,7 @@ class TestUnreadable:
         for path in (broken / "photos").iterdir():
             path.write_text("")
         assert augment(broken, tmp_path / "out", "--skip-unreadable") == 2
-        assert "(none of 5 photos can be read)" in capsys.readouterr().err
+        assert "(none of 5 images can be read)" in capsys.readouterr().err
 
 
 class TestTold:
@@ -462,7 +462,7 @@ class TestTold:
         assert list(tmp_path.iterdir()) == []
         rows = check_instances(out)
         pasted = Counter(row["category_id"] for row in rows if row["segpaste"]["pasted"])
-        assert "would make 9 images of labels.json; nothing is written. Estimated by the first 9:" in text
+        assert "would make 9 images of labels.json; nothing is written. Estimate from the first 9:" in text
         assert f"pastes   about {pasted.total()} of " in text
         assert re.search(rf"  car +{pasted[3]}\n", text)
         size = sum(path.stat().st_size for path in (out / "images").iterdir())
@@ -507,7 +507,7 @@ class TestTold:
         tables["annotations"] = [{**row, "segmentation": [], "iscrowd": 0} for row in tables["annotations"]]
         (tmp_path / "labels.json").write_text(json.dumps(tables))
         assert augment(tmp_path, tmp_path / "out") == 2
-        assert "expected masks, got boxes alone, into which nothing is pasted" in capsys.readouterr().err
+        assert "expected masks, got boxes only, so nothing can be pasted" in capsys.readouterr().err
         assert not (tmp_path / "out").exists()
 
 

@@ -62,7 +62,7 @@ BAD: dict[str, tuple[Callable[[Path], Any], list[str], str]] = {
     "no annotations": (drop("annotations"), [], "expected a list under the key 'annotations'"),
     "no images": (drop("images"), [], "expected a list under the key 'images'"),
     "missing folder": (nothing, ["--images", "nowhere"], "nowhere: expected a folder of images"),
-    "folder without --images": (nothing, ["--images", ""], "expected the folder of the photos"),
+    "folder without --images": (nothing, ["--images", ""], "expected the folder of the images"),
     "instances with --panoptic-dir": (nothing, ["--panoptic-dir", "photos"], "expected panoptic segments"),
     "no output wanted": (nothing, ["--num", "0"], "--num: expected an integer of at least 1, got '0'"),
     "half an image wanted": (nothing, ["--num", "1.5"], "--num: expected an integer of at least 1, got '1.5'"),

@@ -132,7 +132,7 @@ class TestReplay:
 
     def test_without_its_bank(self, world: Path, out: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert self.replay(world, "--check", str(out)) == 2
-        assert "expected --bank, for the records are of a bank" in capsys.readouterr().err
+        assert "expected --bank, since the records are of a bank" in capsys.readouterr().err
 
     @pytest.mark.parametrize("words", [["--check", "changed"], ["--out", "again"]], ids=lambda words: words[0])
     def test_a_class_that_is_not_there(
@@ -153,7 +153,7 @@ class TestReplay:
     ) -> None:
         write_bank(tmp_path / "bank", ("cup", "car", "zebra", "other"))
         assert self.replay(world, "--check", str(out), "--bank", str(tmp_path / "bank")) == 2
-        assert "that was pasted from" in capsys.readouterr().err
+        assert "of the bank, as in the records" in capsys.readouterr().err
 
 
 class TestRefused:
@@ -162,7 +162,7 @@ class TestRefused:
         [
             (["source.kind=bank"], "source.kind=bank: expected --bank, whose objects are pasted, got none; give it"),
             (["--preset", "xpaste"], "--preset xpaste: expected --bank, whose objects are pasted, got none; give it"),
-            (["--bank", "BANK", "source.kind=intra_batch"], "source.kind: expected bank, for --bank is given"),
+            (["--bank", "BANK", "source.kind=intra_batch"], "source.kind: expected bank, since --bank is given"),
             (["--balance", "tempered"], "expected --bank, or placement.grouping=instance"),
             (["--bank", "BANK", "--threshold", "2"], "expected a number above 0, up to 1, got '2'"),
             (["--temperature", "0.5"], "expected --bank, or placement.grouping=instance"),
@@ -198,8 +198,8 @@ class TestClasses:
     @pytest.mark.parametrize(
         ("names", "classes", "words"),
         [
-            (("cup", "cup", "zebra", "unused"), ("zebra", "cup"), "the bank: expected one class of each name"),
-            (("cup", "car", "zebra", "unused"), ("car", "cup", "zebra", "cup"), "the dataset: expected one class"),
+            (("cup", "cup", "zebra", "unused"), ("zebra", "cup"), "the bank: expected a unique name for each class"),
+            (("cup", "car", "zebra", "unused"), ("car", "cup", "zebra", "cup"), "the dataset: expected a unique name"),
         ],
         ids=["bank", "dataset"],
     )
@@ -207,7 +207,7 @@ class TestClasses:
         self, tmp_path: Path, names: tuple[str, ...], classes: tuple[str, ...], words: str
     ) -> None:
         bank = write_bank(tmp_path / "bank", names)
-        with pytest.raises(CommandError, match=f"{words}.*got several of cup;"):
+        with pytest.raises(CommandError, match=f"{words}.*got cup several times;"):
             _crops.match_classes(bank, classes)
 
     def test_names_that_nothing_has_do_not_matter(self, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def test_a_healthy_dataset(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert main(["check", str(path), "--images", str(photos), "--decode", "--show", "1"]) == 0
     captured = capsys.readouterr()
     assert captured.err == ""
-    assert f"{path}: 5 photos, 8 objects of 3 classes" in captured.out
+    assert f"{path}: 5 images, 8 objects of 3 classes" in captured.out
     assert "errors: none" in captured.out
     assert re.search(r"box_disagrees +8  box of the file .*\n +annotation 1000 of .*\n +and 7 more\n", captured.out)
     assert "others     1 crowds" in captured.out
@@ -59,7 +59,7 @@ def test_names_are_printed_safely(tmp_path: Path, capsys: pytest.CaptureFixture[
 def test_panoptic_and_yolo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, photos, maps = write_panoptic(tmp_path)
     assert main(["check", str(path), "--images", str(photos), "--panoptic-dir", str(maps), "--decode"]) == 0
-    assert "3 photos, 6 objects of 4 classes" in capsys.readouterr().out
+    assert "3 images, 6 objects of 4 classes" in capsys.readouterr().out
     (maps / "q0.png").unlink()
     assert main(["check", str(path), "--images", str(photos), "--panoptic-dir", str(maps)]) == 1
     assert "q0.png: expected an image, found no such file" in capsys.readouterr().out

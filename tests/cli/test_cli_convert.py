@@ -26,7 +26,7 @@ class TestPrinted:
         assert convert(data, tmp_path / "out", "coco", "--strict") == 0
         out, err = capsys.readouterr()
         assert out.splitlines()[0] == f"dataset  {tmp_path / 'out'}, coco"
-        assert "train                                     5 photos          4 objects" in out
+        assert "train                                     5 images          4 objects" in out
         assert out.splitlines()[-1] == "kept     everything"
         assert err == ""
 
@@ -39,7 +39,7 @@ class TestPrinted:
         assert [" ".join(line.split()) for line in lost] == ["crowd regions 1", "key 'supercategory' of categories 3"]
         assert "data.yaml: expected a split to validate on, got none" in err
         assert convert(path, tmp_path / "again", "yolo", *words) == 2
-        assert "expected no split (--split), for this dataset has none, got 'train'" in capsys.readouterr().err
+        assert "expected no split (--split), since the dataset has none, got 'train'" in capsys.readouterr().err
 
     @pytest.mark.parametrize(
         ("words", "message"),
@@ -132,7 +132,7 @@ class TestBoxesOfCoco:
         words = ["--images", str(images_dir), "--num", "4", "--seed", "1", "--gallery", "1"]
         assert main(["augment", str(path), "--out", str(tmp_path / "no"), *words]) == 2
         err = capsys.readouterr().err
-        assert "expected masks, got boxes alone, into which nothing is pasted; give source.mask_from=boxes" in err
+        assert "expected masks, got boxes only, so nothing can be pasted; give source.mask_from=boxes" in err
         assert len(err.splitlines()) == 1
         assert main(["augment", str(path), "--out", str(tmp_path / "out"), *words, "source.mask_from=ellipse"]) == 0
         rows = read_json(tmp_path / "out/annotations.json")["annotations"]

@@ -77,12 +77,18 @@ class TestCutouts:
     @pytest.mark.parametrize(
         ("words", "expected"),
         [
-            (["@/a/labels.json", "--sizes-from", "x.json"], "--sizes-from: expected it with --cutouts; leave it out"),
-            (["--cutouts", "@/cutouts", "--image-size", "9"], "--image-size: expected it with --size-prior or"),
+            (
+                ["@/a/labels.json", "--sizes-from", "x.json"],
+                "--sizes-from: expected this option with --cutouts only; leave it out",
+            ),
+            (
+                ["--cutouts", "@/cutouts", "--image-size", "9"],
+                "--image-size: expected this option with --size-prior or",
+            ),
             (["--cutouts", "@/cutouts", "--size-prior", "a", "--sizes-from", "b"], "expected one of them, got both"),
             (["--cutouts", "@/cutouts", "--alpha-threshold", "0"], "expected a number above 0, up to 1, got '0'"),
             (["--cutouts", "@/none"], "none: expected a folder of images, found none"),
-            (["--cutouts", "@/cutouts", "--num", "3"], "--num: expected it with scenes only"),
+            (["--cutouts", "@/cutouts", "--num", "3"], "--num: expected this option with scenes only"),
             ([], "expected a dataset, or --cutouts FOLDER, got neither"),
         ],
     )
@@ -215,4 +221,4 @@ class TestBackgrounds:
         labels, photos, maps = map(str, write_panoptic(tmp_path))
         words = [labels, "--images", photos, "--panoptic-dir", maps, "--backgrounds", "@/rooms"]
         assert augment(world, tmp_path / "out", *words, "--num", "2")[0] == 2
-        assert ".json with them: an image without one is ignored as a whole" in capsys.readouterr().err
+        assert ".json with them: all pixels of an image without a map are ignored" in capsys.readouterr().err

@@ -53,7 +53,7 @@ def test_boxes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "source.mask_from=boxes",
     ]
     assert main(words[:-1]) == 2
-    assert "in: expected masks, got boxes alone, into which nothing is pasted" in capsys.readouterr().err
+    assert "in: expected masks, got boxes only, so nothing can be pasted" in capsys.readouterr().err
     assert main([*words, "--layout", "yolo"]) == 0
     lines = (tmp_path / "out" / "labels" / "train" / "000001.txt").read_text().splitlines()
     assert lines

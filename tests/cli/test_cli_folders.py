@@ -215,7 +215,7 @@ class TestOtherCommands:
             assert main(["bank", "build", str(path), "--out", str(tmp_path / "bank")]) == 2
             err = capsys.readouterr().err
             assert "expected a split to train on, got " in err
-            assert "name the one that is meant (split=..., --split)" in err
+            assert "name the split (split=..., --split)" in err
         assert not (tmp_path / "bank").exists()
 
     def test_pasting_from_a_bank(self, yolo: Path, tmp_path: Path) -> None:
@@ -254,6 +254,6 @@ class TestOtherCommands:
     def test_stats_of_something_else(self, yolo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         path, _ = write_instances(tmp_path)
         assert main(["stats", str(path), "--split", "train"]) == 2
-        assert "--split: expected it with a dataset, got" in capsys.readouterr().err
+        assert "--split: expected this option with a dataset, got" in capsys.readouterr().err
         assert main(["stats", str(yolo / "in"), "--split", "valid"]) == 2
         assert "expected one of the splits train, val, got 'valid'" in capsys.readouterr().err

@@ -64,7 +64,7 @@ def test_the_commands(tmp_path: Path, write: Any, capsys: pytest.CaptureFixture[
     counted = json.loads(capsys.readouterr().out)
     assert sum(row["objects"] for row in counted["classes"]) == num
     assert main(["bank", "build", str(dataset), "--out", str(tmp_path / "bank"), "--min-area", "1"]) == 0
-    assert f"kept     {num} crops from {NUM} photos" in capsys.readouterr().out
+    assert f"kept     {num} crops from {NUM} images" in capsys.readouterr().out
     words = ["--num", "6", "--gallery", "1", "min_area_px=4", "placement.scale_range=[0.5,0.7]"]
     assert main(["augment", str(dataset), "--out", str(tmp_path / "out"), *words]) == 0
     tables = json.loads((tmp_path / "out" / "annotations.json").read_text())
@@ -84,7 +84,7 @@ def test_an_undeclared_folder_is_one_error(tmp_path: Path, capsys: pytest.Captur
     root = masks(tmp_path)
     (root / "segpaste.yaml").unlink()
     assert main(["augment", str(root), "--out", str(tmp_path / "out"), "--num", "2"]) == 2
-    assert "expected segpaste.yaml beside folders of maps" in capsys.readouterr().err
+    assert "expected segpaste.yaml with folders of maps" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 

@@ -79,5 +79,5 @@ def test_a_single_photo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     write_instances(tmp_path, SIZES[:1])
     for words in ((), BY_OBJECT):
         assert augment(tmp_path, tmp_path / "out", *words) == 1
-        assert "got one (give source.kind=same_image, --bank, or a dataset of more)" in capsys.readouterr().err
+        assert "got one (give source.kind=same_image, --bank, or a larger dataset)" in capsys.readouterr().err
     assert augment(tmp_path, tmp_path / "out", "source.kind=same_image") == 0

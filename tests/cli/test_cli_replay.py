@@ -329,7 +329,7 @@ class TestBadInput:
         for words, message in (
             (["--dataset", "scenes"], "expected records of scenes"),
             (["--dataset", "scenes", "--images", "x"], "scenes: expected no --images"),
-            (["--dataset", str(world / "labels.json")], "expected the folder of the photos"),
+            (["--dataset", str(world / "labels.json")], "expected the folder of the images"),
         ):
             assert main(["replay", records, *words, "--check", records]) == 2
             assert message in capsys.readouterr().err

@@ -36,8 +36,8 @@ def semantic(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["bank", "build"], "expected masks, got semantic maps alone, from which no object can be cut"),
-        (["augment", "--num", "1"], "expected objects with masks, got semantic maps alone; give emit_classmix=true"),
+        (["bank", "build"], "expected masks, got semantic maps only, from which no object can be cut"),
+        (["augment", "--num", "1"], "expected objects with masks, got semantic maps only; give emit_classmix=true"),
     ],
 )
 def test_maps_alone_have_no_objects(

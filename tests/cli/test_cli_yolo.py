@@ -119,7 +119,7 @@ class TestYolo:
         data = write_yaml(tmp_path / "in", val="some.txt", test="../test/images")
         assert augment(data, tmp_path / "out") == 0
         err = capsys.readouterr().err
-        assert "test/images: expected the photos of 'test', found none; the split is left out" in err
+        assert "test/images: expected the images of 'test', found none; the split is left out" in err
         assert sorted(tree(tmp_path / "out/images/val")) == ["more/a.png", "more/x/b.png"]
         assert sorted(tree(tmp_path / "out/labels/val")) == ["more/a.txt"]
         facts = yaml.safe_load((tmp_path / "out/data.yaml").read_text())
@@ -142,7 +142,7 @@ class TestYolo:
         for split in ("train", "val", "extra"):
             write_split(tmp_path / "in", split, {"a": SQUARE, "b": SQUARE})
         assert augment(tmp_path / "in", tmp_path / "out") == 0
-        assert "data.yaml: 'extra' was copied, and is in none of train, val, test" in capsys.readouterr().err
+        assert "data.yaml: 'extra' was copied, but is not in train, val, test" in capsys.readouterr().err
         facts = yaml.safe_load((tmp_path / "out/data.yaml").read_text())
         assert (facts["train"], facts["val"], "test" in facts) == ("images/train", "images/val", False)
 
@@ -152,7 +152,7 @@ class TestYolo:
         write_split(tmp_path / "in", "train2017", {"a": SQUARE, "b": SQUARE})
         write_split(tmp_path / "in", "train2014", {"a": SQUARE})
         assert augment(tmp_path / "in", tmp_path / "none") == 2
-        assert "expected a split to train on, got train2014, train2017; name the one" in capsys.readouterr().err
+        assert "expected a split to train on, got train2014, train2017; name the split" in capsys.readouterr().err
         assert augment(tmp_path / "in", tmp_path / "out", "--split", "train2017") == 0
         assert "data.yaml: expected a split to validate on, got none; add the key val to it" in capsys.readouterr().err
         facts = yaml.safe_load((tmp_path / "out/data.yaml").read_text())
@@ -174,9 +174,7 @@ class TestBoxes:
     ) -> None:
         data = write_yolo(tmp_path / "in", {"a": text, "b": f"{text}\n2{text[1:]}", "c": None}, **facts)
         assert augment(data, tmp_path / "out") == 2
-        message = (
-            "data.yaml/train: expected masks, got boxes alone, into which nothing is pasted; give source.mask_from"
-        )
+        message = "data.yaml/train: expected masks, got boxes only, so nothing can be pasted; give source.mask_from"
         assert message in capsys.readouterr().err
         assert augment(data, tmp_path / "out", OF_BOXES) == 0
         assert check(data, tmp_path / "out") == 0
@@ -212,7 +210,7 @@ class TestBoxes:
     def test_what_needs_masks_says_so(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         data = write_yolo(tmp_path / "in", {"a": BOX, "b": BOX})
         assert main(["bank", "build", str(data), "--out", str(tmp_path / "bank")]) == 2
-        assert "expected masks, got boxes alone, from which no object can be cut" in capsys.readouterr().err
+        assert "expected masks, got boxes only, from which no object can be cut" in capsys.readouterr().err
         assert augment(data, tmp_path / "out", OF_BOXES, "--layout", "label-maps") == 2
         assert "--layout label-maps: expected masks in data.yaml/train, got boxes alone" in capsys.readouterr().err
         assert augment(data, tmp_path / "out", OF_BOXES, "--task", "obb") == 2

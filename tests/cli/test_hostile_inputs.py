@@ -361,12 +361,12 @@ CASES: dict[str, tuple[Prepare, list[str], str | None]] = {
     "a crowd of text": (row(iscrowd="0"), WORDS, "expected 'iscrowd' of annotation 21 as 0 or 1, got '0'"),
     # photos
     "photo missing": (photo(Path.unlink), WORDS, "expected an image, found no such file"),
-    "photo empty": (photo(lambda path: path.write_bytes(b"")), WORDS, "expected an image, got a file that is none"),
+    "photo empty": (photo(lambda path: path.write_bytes(b"")), WORDS, "expected an image, got another file"),
     "photo truncated": (photo(cut), WORDS, "expected an image, could not"),
     "photo of text": (
         photo(lambda path: path.write_text("<html>not found</html>")),
         WORDS,
-        "expected an image, got a file that is none",
+        "expected an image, got another file",
     ),
     "photo of another size": (of_pixels(noise((5, 5))), WORDS, "expected 23 x 19 pixels as in the annotation file"),
     "photo is a folder": (
@@ -428,11 +428,11 @@ CASES: dict[str, tuple[Prepare, list[str], str | None]] = {
     "YOLO: no such split": (yolo(NAMES), ["yolo", "--split", "nowhere"], "expected one of the splits train"),
     "YOLO: only val": (yolo("val: images/train\nnames: [cup]\n"), YOLO, "expected a split to train on"),
     "YOLO: YAML of a list": (yolo("- 1\n"), ["yolo/data.yaml"], "expected keys such as train"),
-    "YOLO: YAML that is none": (yolo("a: [1"), ["yolo/data.yaml"], "expected YAML, got text that is none"),
+    "YOLO: YAML that is none": (yolo("a: [1"), ["yolo/data.yaml"], "expected YAML, got text that does not parse"),
     "YOLO: YAML with a tag": (
         yolo("train: !!python/object/apply:os.system ['true']\n"),
         ["yolo/data.yaml"],
-        "expected YAML, got text that is none",
+        "expected YAML, got text that does not parse",
     ),
     "YOLO: YAML of bombs": (
         yolo("a: &a [x, x]\n" + "".join(f"k{i}: &k{i} [*a, *a]\n" for i in range(9)) + NAMES),

@@ -56,7 +56,7 @@ def test_a_photo_that_is_not_there(made: tuple[Remaker, list[ReplayRecord], list
     remaker, found, _ = made
     num = len(found[0].sample_keys)
     values = {**found[0].model_dump(mode="json"), "photos": [{"index": 99}] * num}
-    with pytest.raises(ReplayError, match="expected photos below 5, those of labels"):
+    with pytest.raises(ReplayError, match="expected indices of images below 5, as in labels"):
         remaker.remade(ReplayRecord.model_validate_json(json.dumps(values)))
     values["photos"] = []
     with pytest.raises(ReplayError, match="photos: expected one for each of"):

@@ -79,7 +79,7 @@ def test_depth_in_other_files_is_named(rgbd: Path, tmp_path: Path) -> None:
     [
         ("depth/000002.npy", None, "depth/000002.npy: expected a map, found no such file"),
         ("depth_valid/000002.png", None, "depth_valid/000002.png: expected a map, found no such file"),
-        ("depth/000002.npy", np.ones((7, 5), np.float32), r"expected \[7, 5\] pixels as depth has, got \[40, 40\]"),
+        ("depth/000002.npy", np.ones((7, 5), np.float32), r"expected \[7, 5\] pixels like depth, got \[40, 40\]"),
         ("normals/000002.npy", np.ones((7, 5, 3), np.float32), "000002.png: depth, normals or camera beside it"),
         ("normals/000002.npy", np.ones((40, 40), np.float32), "normals/000002.npy: convert_normals: expected floats"),
     ],

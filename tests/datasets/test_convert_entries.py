@@ -223,7 +223,7 @@ class TestYolo:
         path.write_text(json.dumps(document))
         with warnings.catch_warnings(action="ignore"):
             summary = convert_dataset(path, tmp_path / "out", "yolo", images_dir=images_dir)
-        assert summary.losses["key 'license' of photos"] == 1
+        assert summary.losses["key 'license' of images"] == 1
         names = sorted(p.name for p in (tmp_path / "out/images/train").rglob("*.*"))
         assert names == ["one.png", "two.png", "two_2.bmp"]
 
@@ -275,7 +275,7 @@ def test_real_sets_come_back(tmp_path: Path, name: str) -> None:
             labels = Path(str(path).replace("/images/", "/labels/")).with_suffix(".txt")
             text = labels.read_text() if labels.exists() else ""
             assert (tmp_path / "out/labels/train2017" / labels.name).read_text() == text
-    assert dict(summary.losses) == ({"label files without a photo": 1} if name == "coco128_seg" else {})
+    assert dict(summary.losses) == ({"label files without an image": 1} if name == "coco128_seg" else {})
 
 
 class TestRuns:

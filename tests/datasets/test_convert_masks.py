@@ -80,7 +80,7 @@ def test_boxes_of_yolo_into_polygons(tmp_path: Path) -> None:
 
 def test_masks_are_not_replaced(tmp_path: Path) -> None:
     data = write_yolo(tmp_path / "in", {"a": SQUARE, "b": ""})
-    with pytest.raises(DatasetError, match="expected boxes alone for masks by a model, got masks; leave it out"):
+    with pytest.raises(DatasetError, match="expected boxes only for masks by a model, got masks; leave it out"):
         convert(find_dataset(data), "coco", tmp_path / "out")
 
 
@@ -89,7 +89,7 @@ def test_without_a_model_boxes_stay_boxes(tmp_path: Path) -> None:
     Conversion(find_dataset(path), "coco", options=ReadOptions(images_dir=images_dir)).run(tmp_path / "out")
     (row,) = read_json(tmp_path / "out/annotations.json")["annotations"]
     assert row == {**json.loads(path.read_text())["annotations"][0], "area": 1}
-    with pytest.raises(DatasetError, match="expected masks for the task segment, got boxes alone; write"):
+    with pytest.raises(DatasetError, match="expected masks for the task segment, got boxes only; write"):
         Conversion(find_dataset(path), "yolo", options=ReadOptions(images_dir=images_dir), task="segment")
 
 
@@ -121,4 +121,4 @@ def test_depth_comes_along_beside_entries(tmp_path: Path, depth_format: DepthFor
         assert not summary.losses
     else:
         assert (read_map(depth) == 1500).all()
-        assert dict(summary.losses) == {"depth below a millimetre, in photos": 2}
+        assert dict(summary.losses) == {"depth below a millimetre, in images": 2}

@@ -56,7 +56,7 @@ class TestVoc:
         texts = [root.findtext(key) for key in ("filename", "folder", "license", "source/database", "size/depth")]
         assert texts == ["a_one.png", "VOC", "4", "mine", "3"]
         assert dict(summary.losses) == {
-            "key 'a key' of photos": 1,
+            "key 'a key' of images": 1,
             "key 'parts' of annotations": 1,
             "objects partly covered by another": 1,
             "table 'info'": 1,
@@ -134,7 +134,7 @@ class TestVoc:
         convert_dataset(data, tmp_path / "out", "voc", splits=["train"])
         assert [item["box"] for item in voc_objects(tmp_path / "out/Annotations/a.xml")] == [[5, 5, 12, 12]]
         assert not (tmp_path / "out/SegmentationClass").exists()
-        with pytest.raises(DatasetError, match=r"a\.png: expected masks for label maps, got boxes alone; fill"):
+        with pytest.raises(DatasetError, match=r"a\.png: expected masks for label maps, got boxes only; add"):
             convert_dataset(data, tmp_path / "maps", "label-maps")
 
     @on_data
@@ -250,7 +250,7 @@ class TestSegments:
         path = folder / "split/panoptic_examples_142238.json"
         dirs = {"images_dir": folder / "input_images", "panoptic_dir": folder / "panoptic_examples"}
         summary = convert_dataset(path, tmp_path / "out", "coco", **dirs)
-        assert dict(summary.losses) == {"segments of stuff, in photos": 1}
+        assert dict(summary.losses) == {"segments of stuff, in images": 1}
         written = read_json(tmp_path / "out/annotations.json")
         theirs = read_json(folder / "split/panoptic_coco_detection_format_142238.json")["annotations"]
         assert len(written["annotations"]) == 15
@@ -277,7 +277,9 @@ def test_classes_of_splits_are_joined_by_name(tmp_path: Path) -> None:
     assert found == [[], ["cup"], ["cup", "spoon"]]
     document["categories"] = [{"id": 1, "name": "cup"}, {"id": 2, "name": "cup"}]
     path.write_text(json.dumps(document))
-    with pytest.raises(DatasetError, match="expected one class of each name, for splits with different classes"):
+    with pytest.raises(
+        DatasetError, match="expected a unique name for each class, since splits with different classes"
+    ):
         convert_dataset(tmp_path / "in", tmp_path / "two", "yolo")
 
 

@@ -138,11 +138,11 @@ class TestFiles:
             ("cup/x.png", lambda p: write(p, PICTURE[..., :3]), r"cup/x.png has no transparency \(mode RGB\)"),
             ("cup/x.jpg", lambda p: write(p, PICTURE[..., :3]), r"cup/x.jpg has no transparency \(mode RGB\)"),
             ("cup/x.png", lambda p: write(p, PICTURE[..., 0]), r"cup/x.png has no transparency \(mode L\)"),
-            ("cup/x.png", lambda p: p.write_text("no"), "cup/x.png is no picture, or is broken"),
-            ("cup/x", lambda p: p.write_bytes(b""), "cup/x is no picture, or is broken"),
-            ("cup/x.png", lambda p: p.symlink_to(p.with_name("gone.png")), "cup/x.png is a link to nothing"),
-            ("x.png", lambda p: write(p, PICTURE), "x.png lies in no class folder"),
-            ("cup/x.png", lambda p: cut_off(p), "cup/x.png: expected a picture, could not decode it"),
+            ("cup/x.png", lambda p: p.write_text("no"), "cup/x.png is not an image, or is broken"),
+            ("cup/x", lambda p: p.write_bytes(b""), "cup/x is not an image, or is broken"),
+            ("cup/x.png", lambda p: p.symlink_to(p.with_name("gone.png")), "cup/x.png is a broken link"),
+            ("x.png", lambda p: write(p, PICTURE), "x.png is not in a class folder"),
+            ("cup/x.png", lambda p: cut_off(p), "cup/x.png: expected an image, could not decode it"),
             ("cup/x.png", lambda p: write(p, PICTURE | np.uint8(255)), "cup/x.png: .*got an opaque picture"),
             (
                 "cup/x.png",
@@ -171,7 +171,7 @@ class TestFiles:
         with pytest.raises(DatasetError, match="expected a folder of images, found none"):
             CutOuts(tmp_path / "none")
         (tmp_path / "cup").mkdir()
-        with pytest.raises(DatasetError, match=r"expected pictures in folders by class, CLASS/NAME\.png, got none"):
+        with pytest.raises(DatasetError, match=r"expected images in folders by class, CLASS/NAME\.png, got none"):
             CutOuts(tmp_path)
 
 

@@ -144,7 +144,7 @@ class TestFiles:
                 "<image name='a.png' width='x' height='2'/>",
                 "image 'a.png': expected 'width', a number of pixels, got 'x'",
             ),
-            ("<image name='a.png' width='3' height='0'/>", "expected the size of the photo in pixels, got 3 x 0"),
+            ("<image name='a.png' width='3' height='0'/>", "expected the size of the image in pixels, got 3 x 0"),
             ("<polygon points='1,2;3,4;5,6'/>", "shape 1 <polygon>: expected a label, got none"),
             ("<polygon label='cup' points='1,2;3'/>", "shape 1 <polygon>: expected points 'x,y;x,y;...'"),
             ("<polygon label='cup' points='1,2;3,nan;4,5'/>", "expected points"),
@@ -169,7 +169,5 @@ class TestFiles:
     def test_broken_text(self, tmp_path: Path) -> None:
         path = WRITERS["cvat"](tmp_path) / "annotations.xml"
         path.write_text(path.read_text()[:-30])
-        with pytest.raises(
-            DatasetError, match=r"annotations\.xml: expected XML, got text that breaks off or is malformed"
-        ):
+        with pytest.raises(DatasetError, match=r"annotations\.xml: expected XML, got truncated or malformed text"):
             open_dataset(tmp_path)

@@ -64,7 +64,9 @@ class TestFinding:
         assert (dataset[2].instance_masks, dataset.annotation_ids(2)) == (None, (1, 2))
         tables["annotations"][0]["bbox"] = None
         path.write_text(json.dumps(tables))
-        with pytest.raises(DatasetError, match=r"coco\.json: annotation 0: expected a 'bbox' of four numbers, for it"):
+        with pytest.raises(
+            DatasetError, match=r"coco\.json: annotation 0: expected a 'bbox' of four numbers, since it"
+        ):
             open_dataset(tmp_path)[1]
         path.write_text(json.dumps(tables | {"annotations": []}))
         assert [sample.num_instances for sample in open_dataset(tmp_path)] == [0, 0, 0]
@@ -72,7 +74,7 @@ class TestFinding:
     def test_one_split_of_roboflow(self, tmp_path: Path) -> None:
         write_roboflow(tmp_path)
         assert len(open_dataset(tmp_path / "train")) == 3
-        with pytest.raises(DatasetError, match="valid: expected a split to train on, got valid; name the one that"):
+        with pytest.raises(DatasetError, match="valid: expected a split to train on, got valid; name the split that"):
             open_dataset(tmp_path / "valid")
         assert open_dataset(tmp_path / "valid", "valid").file_name(0) == "p0_png.rf.10ab.png"
 
@@ -117,7 +119,7 @@ class TestSplits:
         if chosen is not None:
             assert found.chosen_split() == chosen
         else:
-            message = f"expected a split to train on, got {', '.join(sorted(names))}; name the one that is meant"
+            message = f"expected a split to train on, got {', '.join(sorted(names))}; name the split"
             with pytest.raises(DatasetError, match=message):
                 found.chosen_split()
         assert {found.chosen_split(name) for name in names} == {*names}
@@ -145,9 +147,9 @@ class TestRefused:
             (
                 file,
                 {"images_dir": images, "split": "train"},
-                "expected no split (--split), for this dataset has none, got 'train'; leave it out",
+                "expected no split (--split), since the dataset has none, got 'train'; leave it out",
             ),
-            (file, {}, "expected the folder of the photos beside an annotation file, got none; give it"),
+            (file, {}, "expected the folder of the images of an annotation file, got none; give it"),
             (
                 write_roboflow(tmp_path / "r"),
                 {"task": "detect"},

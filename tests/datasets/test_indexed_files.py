@@ -268,7 +268,7 @@ class TestContent:
         rows = document[table] if table != "licenses" else [document[table]]
         rows[-1]["broken"] = "HERE"
         path.write_text(json.dumps(document).replace('"HERE"', "nonsense"))
-        with pytest.raises(DatasetError, match=r"annotations\.json: expected JSON, got text that") as caught:
+        with pytest.raises(DatasetError, match=r"annotations\.json: expected JSON, got truncated") as caught:
             CocoDetectionV2(images_dir, path)
         assert "\n" not in str(caught.value)
         if table in ("images", "annotations"):

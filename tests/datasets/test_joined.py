@@ -213,7 +213,7 @@ class TestIds:
             JoinedPhotos([two[0], Subset(two[1], [0])])
         twice = Listed(make_samples(1))
         twice.class_names = ("car", "cup", "car")
-        with pytest.raises(DatasetError, match="Listed: expected one class of each name, got several of car"):
+        with pytest.raises(DatasetError, match="Listed: expected a unique name for each class, got car repeatedly"):
             JoinedPhotos([twice])
 
 
@@ -287,7 +287,7 @@ class TestBackgrounds:
         before = backgrounds.digest
         (folder / "3.png").write_bytes(b"")
         assert BackgroundImages(folder).digest != before
-        with pytest.raises(DatasetError, match=r"3\.png: expected an image, got a file that is none"):
+        with pytest.raises(DatasetError, match=r"3\.png: expected an image, got another file"):
             BackgroundImages(folder)[3]
 
     def test_none(self, tmp_path: Path) -> None:
@@ -335,7 +335,7 @@ class TestClassMapFiles:
     @pytest.mark.parametrize(
         ("text", "words"),
         [
-            ("car", "expected class names and the names that they get, got 'car'"),
+            ("car", "expected class names and their new names, got 'car'"),
             ("- car", "expected class names"),
             ("car: 3", "expected a name, or null to drop the class, for each class name, got 'car': 3"),
             ("no: car", "got False: 'car'; put numbers and words such as 'no' in quotes"),

@@ -165,18 +165,18 @@ class TestTasks:
                 [{"image": "a.png", "annotator": 1}],
                 "task 1: expected the keys 'data' and 'annotations', got image, annotator",
             ),
-            ([{"annotations": [], "data": {"text": 3}}], "expected the address of a photo in 'data'"),
+            ([{"annotations": [], "data": {"text": 3}}], "expected the address of an image in 'data'"),
             ([task(1, "a.png", [], annotations=[3])], "task 1: expected the keys 'data' and 'annotations'"),
             ([task(4, "a.png", 3)], "task 4: expected results with a 'type', got 3"),
             ([task(4, "a.png", [3])], "task 4: expected results with a 'type', got 3"),
-            ([task(4, "a.png", [{**CUP, "original_width": "40"}])], "region 'c': expected the size of the photo"),
+            ([task(4, "a.png", [{**CUP, "original_width": "40"}])], "region 'c': expected the size of the image"),
             ([task(4, "a.png", [{**CUP, "image_rotation": 90}])], r"not rotated \(image_rotation\), got 90"),
-            ([task(4, "a.png", [CUP, {**CUP, "id": "d", "original_width": 9}])], "regions on photos of several sizes"),
+            ([task(4, "a.png", [CUP, {**CUP, "id": "d", "original_width": 9}])], "regions on images of several sizes"),
             ([task(4, "a.png", [region("v", "vectorlabels", "cup", value={"vertices": []})])], "got 'vectorlabels'"),
             ([task(4, "a.png", [region("p", "polygonlabels", "cup", value={"points": [[1]]})])], "points of a polygon"),
             (
                 [task(4, "a.png", [region("b", "brushlabels", "cup", value={"rle": [1, 2]})])],
-                "region 'b': expected packed brush strokes, got ones that break off",
+                "region 'b': expected packed brush strokes, got truncated ones",
             ),
             (
                 [

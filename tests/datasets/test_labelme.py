@@ -130,9 +130,9 @@ class TestFiles:
     @pytest.mark.parametrize(
         ("facts", "message"),
         [
-            ({"imagePath": 3}, "expected the photo's file as 'imagePath', got 3"),
-            ({"imageHeight": "20"}, "expected the size of the photo in pixels, got 40 x '20'"),
-            ({"imageHeight": 10**9}, "expected the size of the photo in pixels, got 40 x 1000000000"),
+            ({"imagePath": 3}, "expected the image's file as 'imagePath', got 3"),
+            ({"imageHeight": "20"}, "expected the size of the image in pixels, got 40 x '20'"),
+            ({"imageHeight": 10**9}, "expected the size of the image in pixels, got 40 x 1000000000"),
             (
                 {"shapes": [labelme_shape("cup", ELL_POINTS, group_id=[])]},
                 r"shape 1: expected a number as 'group_id', got \[\]",
@@ -160,7 +160,7 @@ class TestFiles:
         folder = write_labelme(tmp_path)
         path = folder / "b.json"
         path.write_text(path.read_text()[:-20])
-        with pytest.raises(DatasetError, match=r"b\.json: expected JSON of labelme, got text that is none"):
+        with pytest.raises(DatasetError, match=r"b\.json: expected JSON of labelme, got text that does not parse"):
             open_dataset(folder)
 
 

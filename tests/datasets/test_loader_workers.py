@@ -152,7 +152,9 @@ class TestOptions:
         with pytest.raises(ValueError, match="expected rank 1 of 2, as the loader has, got rank 0 of 2"):
             EpochDataLoader(Numbered(3), batch_size=1, sampler=of_rank_0, rank=1, num_replicas=2)
         for batches in (BatchSampler(range(3), 1, False), of_rank_0.batch_sampler()):
-            with pytest.raises(ValueError, match=f"expected one of indices, got {type(batches).__name__}, of lists"):
+            with pytest.raises(
+                ValueError, match=f"expected a sampler of indices, got {type(batches).__name__}, of lists"
+            ):
                 EpochDataLoader(Numbered(3), batch_size=2, sampler=batches)
 
     def test_samplers_that_draw_another_number_than_there_are_samples(self) -> None:

@@ -132,11 +132,11 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
         open_dataset(tmp_path)
     write_yaml(tmp_path, PHOTOS + SEMANTIC + "splits: {train: train.txt}")
     (tmp_path / "train.txt").write_text("x\ny\n")
-    with pytest.raises(DatasetError, match="found no photo of 1 of them, such as 'y'; correct the list"):
+    with pytest.raises(DatasetError, match="found no image of 1 of them, such as 'y'; correct the list"):
         open_dataset(tmp_path)
     write_yaml(tmp_path, SEMANTIC + "photos: images/{name}.*")
     save_photo(tmp_path / "images" / "x.jpg", scene(0))
-    with pytest.raises(DatasetError, match=r"expected one photo of this name, got images/x\.jpg, too"):
+    with pytest.raises(DatasetError, match=r"expected one image of this name, got images/x\.jpg, too"):
         open_dataset(tmp_path)
 
 
@@ -147,7 +147,7 @@ def test_files_that_break_off(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match=r"maps/x\.png: expected a map, could not decode it"):
         photos[0]
     path.write_text("no picture")
-    with pytest.raises(DatasetError, match=r"maps/x\.png: expected a picture that Pillow reads, got another file"):
+    with pytest.raises(DatasetError, match=r"maps/x\.png: expected an image that Pillow reads, got another file"):
         photos[0]
 
 
@@ -211,7 +211,7 @@ def test_undeclared_folders_show_what_to_write(tmp_path: Path, files: dict[str, 
     """The lines that are shown make a declaration that opens the folder."""
     for name in files:
         save(tmp_path / name, np.zeros((H, W, 3), np.uint8) if "/a.png" in name else ZEROS)
-    with pytest.raises(DatasetError, match=r"expected segpaste\.yaml beside folders of maps") as caught:
+    with pytest.raises(DatasetError, match=r"expected segpaste\.yaml with folders of maps") as caught:
         find_dataset(tmp_path)
     text = str(caught.value)
     assert [line for line in lines if line not in text] == []

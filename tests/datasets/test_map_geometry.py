@@ -169,7 +169,7 @@ def test_a_camera_of_another_size_is_scaled_and_its_pixels_counted_as_declared(t
     frames = open_depth(tmp_path, depth, f"camera: {{{numbers}, pixel_center: 0.5}}")
     assert frames[0].camera_intrinsics == CameraIntrinsics(80, 82, 40, 30)
     frames = open_depth(tmp_path, depth, f"camera: {{{numbers}, size: [{2 * W}, {3 * H}]}}")
-    with pytest.raises(DatasetError, match="photos of the shape 43 x 29, got one for 86 x 87"):
+    with pytest.raises(DatasetError, match="images of the shape 43 x 29, got one for 86 x 87"):
         frames[0]
 
 

@@ -60,7 +60,7 @@ REASONS = {
     "swapped.png": "expected 11 x 7 pixels as in the annotation file, got 7 x 11",
     "small.png": "expected 11 x 7 pixels as in the annotation file, got 3 x 3",
     "deep.png": "expected an image of 8 bits per channel, got mode I;16",
-    "text.png": "expected an image, got a file that is none",
+    "text.png": "expected an image, got another file",
     "cut.png": "expected an image, ",
     "folder.png": "expected an image, got a folder",
     "none.png": "expected an image, found no such file",
@@ -132,7 +132,7 @@ def test_orientations_are_counted(folder: Path, size: Any, upright: bool, follow
     photos.drawn_upright = upright
     scan = scan_photos(photos)
     assert (scan.problems, (scan.num_rotated, scan.num_as_stored)) == ([], followed)
-    assert f"{followed[0]} photos are rotated as their orientation says, {followed[1]}" in str(scan.orientation_line())
+    assert f"{followed[0]} images are rotated by their orientation, {followed[1]}" in str(scan.orientation_line())
 
 
 def test_upright_photos_are_no_news(folder: Path) -> None:

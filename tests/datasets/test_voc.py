@@ -65,7 +65,7 @@ class TestBoxes:
                 "<annotation><object><name>cup</name><bndbox/></object></annotation>",
                 "object 1: expected 'bndbox/xmin', a number",
             ),
-            ("<annotation><object><name>cup</name>", "expected XML, got text that breaks off"),
+            ("<annotation><object><name>cup</name>", "expected XML, got truncated"),
             ("<annotation><size><width>a</width></size></annotation>", "expected 'size/width', a number"),
         ],
     )
@@ -192,7 +192,7 @@ class TestMaps:
             open_dataset(folder)[0]
         Image.new("P", (3, 2)).save(first)
         with pytest.raises(
-            DatasetError, match=r"SegmentationClass/a\.png: expected 40 x 20 pixels as the photo, got 3 x 2"
+            DatasetError, match=r"SegmentationClass/a\.png: expected 40 x 20 pixels like the image, got 3 x 2"
         ):
             open_dataset(folder)[0]
         whole = (folder / "SegmentationObject" / "b.png").read_bytes()

@@ -172,7 +172,7 @@ class TestPose:
         np.testing.assert_allclose(plain(dataset[0].keypoints), [[[0, 0, 0], [40, 0, 2]]])
 
     def test_a_mirror_without_pairs_is_warned_of(self, tmp_path: Path) -> None:
-        with pytest.warns(UserWarning, match=r"expected 'flip_idx' beside 'kpt_shape', got none: no points swap"):
+        with pytest.warns(UserWarning, match=r"expected 'flip_idx' with 'kpt_shape', got none: no points swap"):
             single(tmp_path, f"{BOX} 0.1 0.2 2", kpt_shape=[1, 3])
 
 
@@ -197,7 +197,7 @@ class TestInTheHouse:
         assert batches[0].instance_valid.sum() == 4
 
     def test_real_photos(self, test_data: Path) -> None:
-        with pytest.warns(UserWarning, match=r"000000000656\.txt: expected a photo of this name"):
+        with pytest.warns(UserWarning, match=r"000000000656\.txt: expected an image of this name"):
             dataset = YoloDataset(test_data / "coco128_seg", "train2017")
         with warnings.catch_warnings():
             warnings.simplefilter("error")

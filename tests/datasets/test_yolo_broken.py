@@ -29,14 +29,14 @@ LINES: dict[str, tuple[str, dict[str, Any], str]] = {
     "pixels": (
         "0 10 20 30 20 30 60",
         {},
-        "line 1: expected coordinates from 0 to 1, fractions of the photo's width and height, got 60; divide pixels by "
+        "line 1: expected coordinates from 0 to 1, fractions of the image's width and height, got 60; divide pixels by "
         "the photo's size",
     ),
     "far outside": ("0 -0.9 0.2 0.3 0.2 0.3 0.6", {}, "line 1: expected coordinates from 0 to 1, fractions of"),
     "not finite": (
         "0 nan 0.2 0.3 0.2 0.3 0.6",
         {},
-        "line 1: expected coordinates from 0 to 1, fractions of the photo's",
+        "line 1: expected coordinates from 0 to 1, fractions of the image's",
     ),
     "a negative width": ("0 0.2 0.2 -0.005 0.2", {}, "line 1: expected a width and a height of at least 0, got -0.005"),
     "a box for masks": (
@@ -47,7 +47,7 @@ LINES: dict[str, tuple[str, dict[str, Any], str]] = {
     "a box for points": (
         BOX,
         {"kpt_shape": [2, 3]},
-        "line 1: expected a class, a box of 4 numbers and 2 keypoints of 3, 11 numbers in all, got 5 numbers; correct",
+        "line 1: expected a class, a box of 4 numbers and 2 keypoints of 3, 11 numbers in total, got 5 numbers",
     ),
     "points of another number": (f"{BOX} 0.1 0.2 2", {"kpt_shape": [2, 3]}, "line 1: expected a class, a box of 4"),
     "a visibility": (
@@ -63,7 +63,7 @@ YAMLS: dict[str, tuple[dict[str, Any], str]] = {
     "no split": ({"train": None, "val": None}, "expected at least one of the keys train, val, test, got none; add it"),
     "a split that is a number": (
         {"train": 3},
-        "expected a folder, a list of photos in a text file, or several of",
+        "expected a folder, a list of images in a text file, or several of",
     ),
     "no names": ({"names": None}, "expected the key 'names', or 'nc', the number of classes, got neither; add one"),
     "names with gaps": (
@@ -84,12 +84,12 @@ YAMLS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "no shape": (
         {"kpt_shape": [17]},
-        "expected 'kpt_shape: [P, 2]' or '[P, 3]', P points of x, y and maybe v, got [1",
+        "expected 'kpt_shape: [P, 2]' or '[P, 3]', P points of x, y and optionally v, got [1",
     ),
     "a shape of four": ({"kpt_shape": [17, 4]}, "expected 'kpt_shape: [P, 2]' or '[P, 3]'"),
     "too few to flip": (
         {"kpt_shape": [2, 3], "flip_idx": [0]},
-        "expected 'flip_idx', for each of 2 points the one th",
+        "expected 'flip_idx', for each of 2 points the point th",
     ),
     "a turn and no flip": ({"kpt_shape": [3, 3], "flip_idx": [1, 2, 0]}, "expected 'flip_idx', for each of 3 points"),
     "names of points": (
@@ -120,7 +120,7 @@ class TestBroken:
         ("text", "message"),
         [
             ("[1, 2]", "expected keys such as train, val and names, got a list; is this a data YAML?"),
-            ("a: [", "expected YAML, got text that is none"),
+            ("a: [", "expected YAML, got text that does not parse"),
         ],
     )
     def test_text_that_is_no_data_yaml(self, tmp_path: Path, text: str, message: str) -> None:
@@ -148,13 +148,13 @@ class TestBroken:
     def test_folders_lists_and_photos_that_are_missing(self, tmp_path: Path) -> None:
         write_yolo(tmp_path)
         missing = write_yaml(tmp_path, train="images/gone")
-        with pytest.raises(DatasetError, match=r"images/gone: expected a folder or a list of photos, found neither"):
+        with pytest.raises(DatasetError, match=r"images/gone: expected a folder or a list of images, found neither"):
             YoloDataset(missing)
         (tmp_path / "images/empty").mkdir()
-        with pytest.raises(DatasetError, match=r"images/empty: expected at least one photo of 'train', got none"):
+        with pytest.raises(DatasetError, match=r"images/empty: expected at least one image of 'train', got none"):
             YoloDataset(write_yaml(tmp_path, train="images/empty"))
         (tmp_path / "list.txt").write_text("images/train/a.png\nimages/train/gone.png\n")
-        message = r"list\.txt: line 2: expected the path of a photo, from the folder of this file, got 'images/train/g"
+        message = r"list\.txt: line 2: expected the path of an image, from the folder of this file, got 'images/train/g"
         with pytest.raises(DatasetError, match=message):
             YoloDataset(write_yaml(tmp_path, train="list.txt"))
 
@@ -172,9 +172,9 @@ class TestBroken:
         path = write_yolo(tmp_path, {"a": SQUARE, "b": SQUARE})
         (tmp_path / "images/train/a.png").write_text("no photo")
         dataset = YoloDataset(path)
-        with pytest.raises(DatasetError, match=r"a\.png: expected an image, got a file that is none; replace it"):
+        with pytest.raises(DatasetError, match=r"a\.png: expected an image, got another file; replace it"):
             dataset[0]
-        with pytest.raises(DatasetError, match=r"a\.png: expected an image, got a file that is none"):
+        with pytest.raises(DatasetError, match=r"a\.png: expected an image, got another file"):
             dataset.annotation_ids(0)
         (tmp_path / "labels/train/b.txt").write_bytes(b"\xff\xfe\x00")
         with pytest.raises(DatasetError, match=r"b\.txt: expected a label file in UTF-8, could not read it"):

@@ -51,7 +51,7 @@ class TestPlaces:
         for name in ("y", "z"):
             (tmp_path / f"labels/train/{name}.txt").write_text(SQUARE)
         (tmp_path / "labels/train/classes.txt").write_text("car\n")
-        with pytest.warns(UserWarning, match=r"y\.txt: expected a photo of this name, found none; 2 label files have"):
+        with pytest.warns(UserWarning, match=r"y\.txt: expected an image of this name, found none; 2 label files have"):
             dataset = YoloDataset(path)
         assert [stray.name for stray in dataset.stray_labels] == ["y.txt", "z.txt"]
 

@@ -79,7 +79,7 @@ class TestRoundTrip:
 
     def test_real_photos(self, test_data: Path, tmp_path: Path) -> None:
         """The first two dozen photos: every mask is the same pixel for pixel."""
-        with pytest.warns(UserWarning, match="expected a photo of this name"):
+        with pytest.warns(UserWarning, match="expected an image of this name"):
             dataset = YoloDataset(test_data / "coco128_seg", "train2017")
         for i in range(24):
             sample = dataset[i]

@@ -111,7 +111,7 @@ class TestRunning:
         monkeypatch.setattr(cli.train, "_SECONDS_BETWEEN_LINES", -1)
         assert main([*given, "trainer.epochs=3"]) == 0
         lines = capsys.readouterr().out.splitlines()
-        assert "goes on            after epoch 1 of 3" in lines
+        assert "resumes            after epoch 1 of 3" in lines
         said = [line for line in lines if line.startswith("epoch ")]
         assert [line.partition(",")[0] for line in said] == [f"epoch              {i} of 3" for i in (2, 3)]
         assert all("loss " in line and "mAP " in line for line in said)
@@ -200,7 +200,7 @@ class TestFigures:
         assert main([*words, "trainer.losses=[mse,triplet]", "trainer.epochs=3"]) == 0
         out = capsys.readouterr().out
         assert re.search(r"\nbest +epoch \d of 3, by the mAP of codes on 30 validation vectors\n", out)
-        assert "\nmeasured on        the same vectors; they chose the epoch, so the figures are too good: give" in out
+        assert "\nmeasured on        the same vectors, which chose the epoch, so the figures are too good: give" in out
         assert "test vectors" not in out
 
     def test_with_three_files(self, words: list[str], tmp_path: Path, capsys: Any) -> None:
@@ -269,7 +269,7 @@ class TestFigures:
         write_numbers(tmp_path / "test.csv", data)
         assert main([*words, "trainer.losses=[mse]", "trainer.epochs=1"]) == 0
         assert (
-            "\nlikelihood ratios  no figures: they take pairs of one class and pairs of two\n"
+            "\nlikelihood ratios  no figures: they need pairs of one class and pairs of two classes\n"
             in capsys.readouterr().out
         )
         assert load_encoder(tmp_path / "run").evidence is None

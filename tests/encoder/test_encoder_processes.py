@@ -127,7 +127,7 @@ def test_killed_and_gone_on(tmp_path: Path) -> None:
     assert len(read_checkpoint(tmp_path / "run" / "last.pt")["history"]) == WAIT_AT
 
     again = finished(start(tmp_path, tmp_path / "run"))
-    goes_on = f"goes on            after epoch {WAIT_AT} of {NUM_EPOCHS}\n"
+    goes_on = f"resumes            after epoch {WAIT_AT} of {NUM_EPOCHS}\n"
     assert again.count(goes_on) == 1
     assert again.replace(goes_on, "") == whole.replace(f"{tmp_path / 'whole'}/", f"{tmp_path / 'run'}/")
     for name in ("last.pt", "best.pt"):

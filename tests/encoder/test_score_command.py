@@ -96,7 +96,7 @@ class TestScores:
             assert float(row["score"]) == pytest.approx(trained.evidence.explain(one, other).sum(), abs=1e-6)
             ratio = trained.evidence.calibration.scale * float(row["score"]) + trained.evidence.calibration.shift
             assert float(row["llr"]) == pytest.approx(ratio, abs=1e-6)
-        assert "pairs              5, of 12 vectors\nsame vector        1 pairs are of a vector with itself" in out
+        assert "pairs              5, of 12 vectors\nsame vector        1 pairs of a vector with itself" in out
         assert "2 target and 2 nontarget pairs" in out
         assert os.listdir(folder).count("scores.csv") == 1
         assert not list(folder.glob(".*.partial"))
@@ -151,7 +151,7 @@ class TestSpeakers:
         assert [row["key"] for row in rows] == ["target"] * 9 + ["nontarget"] * 9
         out = capsys.readouterr().out
         assert "pairs              18, of 27 vectors\nsame vector        9 pairs" in out
-        assert "no figures: they take pairs of one class and pairs of two" in out
+        assert "no figures: they need pairs of one class and pairs of two classes" in out
 
     def test_all_pairs(self, lists: Path, run: Path, tmp_path: Path, capsys: Any) -> None:
         """The figures are those of the written ratios, and the key is that of the speakers."""

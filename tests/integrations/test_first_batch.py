@@ -76,7 +76,7 @@ class TestFirstBatch:
         batch, name = ("no batch", "batch.png") if cause == "batch" else (make_batch(1), "file/batch.png")
         first = FirstBatch()
         with pytest.warns(
-            UserWarning, match=rf"{name}: the picture of the first batch is missing, and training goes on"
+            UserWarning, match=rf"{name}: the picture of the first batch could not be saved; training continues"
         ):
             first.draw(batch, tmp_path / name)
         with warnings.catch_warnings():

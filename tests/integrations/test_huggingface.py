@@ -235,7 +235,7 @@ def test_ranks_that_are_seeded_alike_paste_otherwise(monkeypatch: pytest.MonkeyP
 
 def test_the_collator_says_that_nothing_fades() -> None:
     augment = BatchCopyPaste(BatchCopyPasteConfig(placement=PlacementConfig(fade_last=0.5)))
-    with pytest.warns(UserWarning, match=r"expected placement\.fade_last=0, for a collator does not hear"):
+    with pytest.warns(UserWarning, match=r"expected placement\.fade_last=0, since a collator does not know"):
         CopyPasteCollator(torch.compile(augment), 4, partial(to_detr, **COLOURS))
 
 

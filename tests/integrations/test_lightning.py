@@ -196,7 +196,7 @@ class TestBalance:
             trainer(tmp_path, callbacks, max_steps=3).fit(Training(), datamodule=self.data(crops_per_target=8))
         messages = [str(warning.message) for warning in found if "CopyPasteCallback: " in str(warning.message)]
         assert messages == [
-            "CopyPasteCallback: expected 2 crops for each image, for the augmentation pastes no more, got 8; set "
+            "CopyPasteCallback: expected 2 crops for each image, since the augmentation pastes no more, got 8; set "
             "crops_per_target=2 in the CopyPasteDataModule or the loader of the crops, or crops_per_target=8 in the "
             "SourceConfig"
         ]
@@ -208,7 +208,7 @@ class TestBalance:
 
     def test_two_sources_of_crops(self, tmp_path: Path) -> None:
         callback = CopyPasteCallback(BatchCopyPaste(self.CONFIG, source_pool=scenes()))
-        with pytest.raises(ValueError, match="expected an augmentation without source_pool, for the batch comes with"):
+        with pytest.raises(ValueError, match="expected an augmentation without source_pool, since the batch has crops"):
             trainer(tmp_path, [callback], max_steps=1).fit(Training(), datamodule=self.data())
 
     def test_fewer_crops_than_the_augmentation_pastes(self, tmp_path: Path) -> None:

@@ -48,7 +48,11 @@ def test_label_maps_and_back(label_map: Any, expected: list[int]) -> None:
         ),
         (lambda: _labels.from_framework(LABELS, 1), ValueError, "class ids from 1, got 0; is 0 the background"),
         (lambda: _labels.from_framework(LABELS, [0, 1]), ValueError, "label for every class id, got none for 2"),
-        (lambda: _labels.from_framework(LABELS, [3, 3]), ValueError, "another class id for each label, got one twice"),
+        (
+            lambda: _labels.from_framework(LABELS, [3, 3]),
+            ValueError,
+            "a different class id for each label, got one twice",
+        ),
     ],
 )
 def test_wrong_label_maps(call: Any, error: type[Exception], message: str) -> None:
@@ -111,7 +115,7 @@ def test_images_are_normalised_and_padding_is_zero() -> None:
 @pytest.mark.parametrize(
     ("mean", "std", "message"),
     [
-        ([0.5], [0.5], r"images: expected 1 channels, for which mean and std have numbers, got 3; keep"),
+        ([0.5], [0.5], r"images: expected 1 channels, as in mean and std, got 3; keep"),
         ([0.5] * 3, [0.5], "expected as many numbers in each, got 3 and 1"),
         ([0.5] * 3, [0.5, 0.0, 1.0], "expected numbers > 0"),
     ],

@@ -135,7 +135,7 @@ class Nested:
 def test_nested_tensors_out_of_range_are_refused(images: Tensor, normalized: bool, message: str) -> None:
     with pytest.raises(
         ValueError,
-        match=f"samples, read as images {message}.*; give the loader's images as they are"
+        match=f"samples, read as images {message}.*; give the loader's images unchanged"
         if "NaN" not in message
         else message,
     ):
@@ -149,7 +149,7 @@ def test_channels_are_named(num: int, came: str) -> None:
     images = torch.zeros(2, num, 17, 11)
     batch = make_batch(2, modalities=["instance"]).derived(images=images)
     for name in ("to_mask_labels", "to_oneformer", "to_detr"):
-        with pytest.raises(ValueError, match=f"^images: expected 3 channels, for which mean and std have .*got {came}"):
+        with pytest.raises(ValueError, match=f"^images: expected 3 channels, as in mean and std.*got {came}"):
             ADAPTERS[name](batch)
     with pytest.raises(ValueError, match=f"^samples: expected images of 3 channels, got {came}"):
         from_nested(Nested(images), NO_TARGETS, 4, Form())

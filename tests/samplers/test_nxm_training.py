@@ -107,11 +107,11 @@ class TestImages:
         assert loader.state_dict()["num_drawn"] == 0
 
     def test_a_sampler_of_another_dataset_is_refused(self) -> None:
-        with pytest.raises(ValueError, match="expected one of the 48 samples of the dataset, got one of 10"):
+        with pytest.raises(ValueError, match="expected one of the dataset's 48 samples, got one of 10"):
             EpochDataLoader(Images(LABELS), batch_size=4, sampler=ExhaustiveNxMSampler([0, 1] * 5, 2, 2))
 
     def test_another_batch_size_is_refused(self) -> None:
-        with pytest.raises(ValueError, match="batch_size: expected 6, as the sampler has, got 8"):
+        with pytest.raises(ValueError, match="batch_size: expected 6, as in the sampler, got 8"):
             EpochDataLoader(Images(LABELS), batch_size=8, sampler=ExhaustiveNxMSampler(LABELS, 3, 2))
 
     def test_the_rarest_class_of_an_image(self) -> None:
@@ -219,11 +219,11 @@ class TestCrops:
         ("options", "message"),
         [
             ({"batch_size": 3}, r"expected N \* M = batch_size \* crops_per_target = 3, got 4"),
-            ({"batch_size": 4, "steps": 3}, "expected nothing beside it of how to draw"),
-            ({"batch_size": 4, "mode": "class_uniform"}, "expected nothing beside it of how to draw"),
-            ({"batch_size": 4, "threshold": 0.5}, "expected nothing beside it of how to draw"),
-            ({"batch_size": 4, "replicas": "disjoint"}, "expected nothing beside it of how to draw"),
-            ({"batch_size": 4, "base_seed": 3}, "expected nothing beside it of how to draw"),
+            ({"batch_size": 4, "steps": 3}, "expected no other draw options with `sampler`"),
+            ({"batch_size": 4, "mode": "class_uniform"}, "expected no other draw options with `sampler`"),
+            ({"batch_size": 4, "threshold": 0.5}, "expected no other draw options with `sampler`"),
+            ({"batch_size": 4, "replicas": "disjoint"}, "expected no other draw options with `sampler`"),
+            ({"batch_size": 4, "base_seed": 3}, "expected no other draw options with `sampler`"),
             (
                 {"batch_size": 4, "rank": 1, "num_replicas": 2},
                 "expected rank 1 of 2, as the loader has, got the rank of torch.distributed",
@@ -249,7 +249,7 @@ class TestCrops:
             create_bank_dataloader(bank, batch_size=4, sampler=sampler, rank=0, num_replicas=2)
 
     def test_a_sampler_of_something_else(self, bank: MemmapBank) -> None:
-        with pytest.raises(ValueError, match="expected one of the bank's 48 crops, got one of 5 samples"):
+        with pytest.raises(ValueError, match="expected a sampler of the bank's 48 crops, got one of 5 samples"):
             create_bank_dataloader(bank, batch_size=4, sampler=ExhaustiveNxMSampler([0, 1, 2, 3, 3], 2, 2))
 
     def test_a_place_loaded_into_the_sampler_is_the_loaders(self, bank: MemmapBank) -> None:

@@ -181,7 +181,7 @@ def test_they_are_pasted_in_a_collator_and_as_a_pool(scenes: Any, num_workers: i
 
 def test_a_pool_without_names_says_what_gives_them(scenes: Any) -> None:
     config = BatchCopyPasteConfig(source=SourceConfig(kind="bank"))
-    with pytest.raises(BankError, match=r"for a HubSamples names none; give HubSamples\(\.\.\., class_names=\["):
+    with pytest.raises(BankError, match=r"since a HubSamples has none; give HubSamples\(\.\.\., class_names=\["):
         BatchCopyPaste(config, source_pool=HubSamples(scenes, instance_map="things"))
 
 
@@ -206,7 +206,7 @@ def test_refuses(scenes: Any, options: dict[str, Any], message: str) -> None:
 def test_refuses_streams_and_maps_of_one_channel(scenes: Any) -> None:
     with pytest.raises(TypeError, match="with random access, got IterableDataset; load it without streaming"):
         HubSamples(scenes.to_iterable_dataset(), instance_map="things")
-    with pytest.raises(ValueError, match="a channel of classes and one of objects"):
+    with pytest.raises(ValueError, match="a channel of classes and a channel of objects"):
         HubSamples(scenes, instance_map="classes")[0]
 
 

@@ -347,7 +347,7 @@ def test_balance_needs_colours_and_outlines(folder: Path, tmp_path: Path) -> Non
     pasting = with_copy_paste(PoseTrainer, BatchCopyPaste(config(kind="bank")), 8, "natural")
     with pytest.raises(ValueError, match="expected colour images and bgr=0 with balance"):
         pasting(overrides=options | {"bgr": 0.5})
-    with pytest.raises(ValueError, match="expected polygons, for balance='natural' cuts objects out by them"):
+    with pytest.raises(ValueError, match="expected polygons, since balance='natural' cuts out objects by them"):
         pasting(overrides=options).train()
 
 

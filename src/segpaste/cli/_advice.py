@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from segpaste.augmentation import BatchCopyPasteConfig
 
-_WHOLE_ONLY = "objects cut by the border of their photo are left out: source.whole_only=false"
+_WHOLE_ONLY = "objects cut by the border of their image are left out: source.whole_only=false"
 
 
 def advice_of(config: BatchCopyPasteConfig, *, has_jitter: bool = False) -> Mapping[str, str]:
@@ -20,9 +20,9 @@ def advice_of(config: BatchCopyPasteConfig, *, has_jitter: bool = False) -> Mapp
     scale = "" if keeps else ", or lower placement.scale_range"
     return {
         "no_source": _no_source(config, has_jitter),
-        "no_free_slot": "max_instances, or of a panoptic dataset the most instances of an image, is too small",
+        "no_free_slot": "raise max_instances, or max_instances_per_image of the taxonomy of a panoptic dataset",
         "does_not_fit": _does_not_fit(config),
-        "hidden": "nearer objects, or those of a higher panoptic.contact_priority, lie over them",
+        "hidden": "nearer objects, or objects of a higher panoptic.contact_priority, hide them",
         "reverted": "lower panoptic.tau_stuff_frac or panoptic.tau_stuff_px, or raise max_hidden_frac",
         "outside_region": "lower placement.region_frac"
         if keeps
@@ -46,11 +46,11 @@ def nothing_drawn(config: BatchCopyPasteConfig) -> str:
 def _no_source(config: BatchCopyPasteConfig, has_jitter: bool) -> str:
     kind = config.source.kind
     if config.emit_classmix:
-        return "no other photo has a class that can be pasted"
+        return "no other image has a class that can be pasted"
     if kind == "bank":
         without = config.source.without_depth == "skip"
         return "give a bank with depth, or source.without_depth=invalid" if without else "crops without a pixel"
-    where = "the image itself shows" if kind == "same_image" else "the images drawn to paste from show"
+    where = "the image itself shows" if kind == "same_image" else "the drawn source images show"
     hints = ["a smaller jitter keeps more: --size own"] if has_jitter else []
     hints += [_WHOLE_ONLY] if config.source.whole_only and config.placement.position == "random" else []
     return "; ".join([f"{where} no object that may be pasted", *hints])
@@ -66,4 +66,4 @@ def _does_not_fit(config: BatchCopyPasteConfig) -> str:
         hints += ["lower placement.min_visible_frac"]
     if place.position == "keep" and config.source.whole_only:
         hints += [_WHOLE_ONLY]
-    return ", or ".join(hints) or "their place lies beyond the image"
+    return ", or ".join(hints) or "their place is outside of the image"

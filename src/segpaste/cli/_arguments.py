@@ -30,7 +30,7 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, prog: str, *, example: str = "", **options: Any) -> None:
         layout = argparse.RawDescriptionHelpFormatter
         super().__init__(prog, epilog=example, formatter_class=layout, allow_abbrev=False, **options)
-        self.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help="show where an error arose")
+        self.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help="print tracebacks")
 
     def error(self, message: str) -> NoReturn:
         """Raise instead of printing the usage and exiting."""
@@ -96,28 +96,28 @@ def add_photos(parser: argparse.ArgumentParser, tasks: Sequence[str] = _TASKS) -
 
 def add_files(parser: argparse.ArgumentParser) -> None:
     """Add the options that name the folders of an annotation file."""
-    parser.add_argument("--images", metavar="DIR", type=Path, help="the folder of the photos")
-    text = "of the panoptic PNG files, default: named as the JSON"
+    parser.add_argument("--images", metavar="DIR", type=Path, help="folder of the images")
+    text = "folder of the panoptic PNG files, default: named like the JSON"
     parser.add_argument("--panoptic-dir", metavar="DIR", type=Path, help=text)
 
 
 def add_backgrounds(parser: argparse.ArgumentParser) -> None:
     """Add the option that names a folder of images without objects."""
-    text = "images without objects, targets like the photos; with --bank also instead of a dataset"
+    text = "folder of images without objects, as further targets; with --bank also instead of a dataset"
     parser.add_argument("--backgrounds", metavar="FOLDER", type=Path, help=text)
 
 
 def add_split(parser: argparse.ArgumentParser, tasks: Sequence[str] = _TASKS) -> None:
     """Add the options that select a part of a dataset in a folder."""
-    text = "of a folder or data YAML, such as valid; default: the one to train on"
+    text = "split of a folder or data YAML, such as valid; default: the one to train on"
     parser.add_argument("--split", metavar="NAME", help=text)
-    parser.add_argument("--task", choices=tasks, help="of the labels, default: what they are")
+    parser.add_argument("--task", choices=tasks, help="task of the labels, default: recognised from them")
     add_from(parser)
 
 
 def add_from(parser: argparse.ArgumentParser) -> None:
     """Add ``--from``."""
-    text = "of the dataset, default: recognised from its files; the formats are listed in the documentation"
+    text = "format of the dataset, default: recognised from its files; the documentation lists the formats"
     parser.add_argument("--from", dest="from_", metavar="FORMAT", help=text)
 
 
@@ -125,9 +125,9 @@ def add_balance(parser: argparse.ArgumentParser, what: str) -> None:
     """Add ``--balance``, ``--threshold`` and ``--temperature``, which are None by default."""
     add = parser.add_argument
     add("--balance", choices=_MODES, help=f"{what}, default: {_BALANCE['mode']}")
-    text = "of the repeat factors, default: the mean frequency of the classes"
+    text = "threshold of the repeat factors, default: the mean frequency of the classes"
     add("--threshold", metavar="T", type=number(1, above_zero=True), help=text)
-    text = "of tempered, from 0, as frequent as the objects are, to 1, all classes alike; default: "
+    text = "for tempered, from 0 (objects are equally likely) to 1 (classes are equally likely); default: "
     add("--temperature", metavar="T", type=number(1), help=f"{text}{_BALANCE['temperature']:g}")
 
 

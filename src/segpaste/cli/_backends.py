@@ -81,7 +81,7 @@ def _native(problems: Problems) -> dict[str, Any]:
     except ImportError as error:
         found["error"] = str(error)
         is_broken = bool(named) or path.exists()
-        text = f"the native library cannot be used, the slow reference runs: {error}"
+        text = f"the native library cannot be used, so the slow reference runs: {error}"
         problems.append({"severity": "error" if is_broken else "remark", "message": text})
         return found
     names = {number: name for name, number in library._LEVELS.items()}

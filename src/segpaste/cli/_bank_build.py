@@ -19,7 +19,7 @@ def run(args: argparse.Namespace) -> None:
     start = time.perf_counter()
     of_scenes = {"--num": args.num, "--size": args.size, "--seed": args.seed}
     if "scenes" not in args.datasets and (given := [name for name, value in of_scenes.items() if value is not None]):
-        raise CommandError(f"{given[0]}: expected it with scenes only; leave it out")
+        raise CommandError(f"{given[0]}: expected this option with scenes only; leave it out")
     sources = open_sources(args)
     inputs = sources.joined
     min_part = {} if args.min_part is None else {"min_part_frac": args.min_part}
@@ -46,9 +46,9 @@ def run(args: argparse.Namespace) -> None:
 def lines(summary: BuildSummary, class_names: list[str]) -> Iterator[str]:
     """Yield the printed lines about a build."""
     yield f"bank     {summary.where}"
-    yield f"kept     {summary.num_crops:,} crops from {summary.num_photos:,} photos"
+    yield f"kept     {summary.num_crops:,} crops from {summary.num_photos:,} images"
     if not summary.num_crops:
-        yield "         nothing can be drawn from this bank; see below why objects were skipped"
+        yield "         nothing can be drawn from this bank; the reasons for skipping objects are below"
     kept = [(name, num) for name, num in zip(class_names, summary.kept, strict=True) if num]
     yield from class_lines(kept, 32, 10)
     if num_none := len(class_names) - len(kept):

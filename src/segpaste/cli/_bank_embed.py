@@ -14,10 +14,10 @@ from segpaste.workspace import naming
 
 _EMBED_EXAMPLE = """\
 EMBEDDER is statistics (colours, edges and outline; needs no weights), torchvision:NAME, timm:NAME or open_clip:NAME.
-Nothing is downloaded: --weights is a file of torch.save or safetensors. timm and open_clip are packages of
-their own: pip install 'timm>=1' 'open_clip_torch>=2.24'
-With --codes the embeddings there are become codes of -1 and 1, by an encoder that segpaste train made: the similarity
-of two is 1 - 2 d / K where d of K attributes differ.
+Nothing is downloaded: --weights is a file of torch.save or safetensors. timm and open_clip are installed separately:
+pip install 'timm>=1' 'open_clip_torch>=2.24'
+With --codes an encoder of segpaste train converts the bank's embeddings to codes of -1 and 1. The similarity of two
+codes of K attributes, d of which differ, is 1 - 2 d / K.
 
 examples:
   segpaste bank embed objects --out embedded
@@ -25,7 +25,7 @@ examples:
   segpaste bank embed embedded --out coded --codes runs/encoder
 """
 _DEDUPE_EXAMPLE = """\
-Of crops of one class that are at least that similar, the first one is kept. The bank needs embeddings.
+Only the first of several crops of one class is kept if they are at least this similar. The bank must have embeddings.
 
 example:
   segpaste bank dedupe embedded --out unique --threshold 0.99
@@ -38,12 +38,12 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser("embed", help="add embeddings", description=text, example=_EMBED_EXAMPLE)
     _add_paths(parser)
     parser.add_argument("--embedder", metavar="EMBEDDER", help="default: statistics")
-    parser.add_argument("--weights", metavar="FILE", type=Path, help="of a model's parameters")
-    parser.add_argument("--batch-size", metavar="B", type=integer(1), default=64, help="crops at once, default: 64")
-    parser.add_argument("--device", metavar="DEVICE", help="of a model, default: cpu")
+    parser.add_argument("--weights", metavar="FILE", type=Path, help="file of a model's parameters")
+    parser.add_argument("--batch-size", metavar="B", type=integer(1), default=64, help="crops per batch, default: 64")
+    parser.add_argument("--device", metavar="DEVICE", help="device of a model, default: cpu")
     parser.add_argument("--codes", metavar="RUN", type=Path, help="a folder of segpaste train, or a checkpoint in it")
     parser.set_defaults(run=run)
-    text = "Write a bank without the crops that are nearly the same as another one of their class."
+    text = "Write a bank without near-duplicates, crops that are very similar to another one of their class."
     parser = commands.add_parser("dedupe", help="leave out near-duplicates", description=text, example=_DEDUPE_EXAMPLE)
     _add_paths(parser)
     similarity = number(1, above_zero=True)
@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> None:
     given = {"--embedder": args.embedder, "--weights": args.weights, "--device": args.device}
     not_used = [name for name, value in given.items() if value is not None]
     if args.codes is not None and not_used:
-        raise CommandError(f"{not_used[0]}: expected it without --codes, which goes by the embeddings there are")
+        raise CommandError(f"{not_used[0]}: expected it without --codes, which uses the bank's own embeddings")
     from segpaste.bank import embed_bank, open_bank
     from segpaste.encoder import encode_bank, load_encoder
 
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> None:
         options: dict[str, Any] = {"batch_size": args.batch_size, "format": args.format, "announce": bar.update}
         if trained is not None:
             encode_bank(bank, args.out, trained.encoder, embedder=trained.embedder, **options)
-            made = f"codes of {trained.encoder.num_attributes} attributes, of {args.codes}"
+            made = f"codes of {trained.encoder.num_attributes} attributes, by {args.codes}"
         else:
             embedder = args.embedder or "statistics"
             embed_bank(bank, args.out, embedder, weights=args.weights, device=args.device or "cpu", **options)
@@ -95,4 +95,4 @@ def _add_paths(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("bank", metavar="BANK", help="a bank's folder or URL")
     text = "the new bank's folder, or a URL for --format webdataset"
     parser.add_argument("--out", metavar="NEW", required=True, help=text)
-    parser.add_argument("--format", choices=BANK_FORMATS, help="of the new bank, default: as the old one's")
+    parser.add_argument("--format", choices=BANK_FORMATS, help="format of the new bank, default: the same")

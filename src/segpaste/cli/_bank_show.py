@@ -22,7 +22,7 @@ def info(args: argparse.Namespace) -> None:
     print(f"bank     {facts['where']}")
     print(f"format   {facts['format']}, version {facts['format_version']}, by segpaste {facts['segpaste_version']}")
     print(f"version  {facts['version']}")
-    print(f"crops    {facts['num_crops']:,} of {h} x {w} pixels, {facts['num_bytes']:,} bytes in all")
+    print(f"crops    {facts['num_crops']:,} of {h} x {w} pixels, {facts['num_bytes']:,} bytes in total")
     print(f"columns  {', '.join(facts['columns'])}" + (", depth in metres" if facts["metric_depth"] else ""))
     for name, size in facts["files"].items():
         print(f"  {name:<32} {size:>14,} bytes")
@@ -64,6 +64,6 @@ def verify(args: argparse.Namespace) -> None:
         bank.verify()
         num_bytes = sum(entry.size for entry in bank.meta.files.values())
         print(
-            f"sound    {bank.where}: {META} has the hash that it states; size and SHA-256 of "
-            f"{len(bank.meta.files)} files, {num_bytes:,} bytes, {len(bank):,} crops, are as it says"
+            f"sound    {bank.where}: {META} matches its hash, and {len(bank.meta.files)} files, {num_bytes:,} bytes, "
+            f"{len(bank):,} crops, match their size and SHA-256"
         )

@@ -43,7 +43,7 @@ def open_sources(args: argparse.Namespace) -> BankSources:
     """
     of_cutouts = ("alpha_threshold", "size_prior", "sizes_from", "image_size")
     if args.cutouts is None and (given := [name for name in of_cutouts if getattr(args, name)]):
-        raise CommandError(f"--{given[0].replace('_', '-')}: expected it with --cutouts; leave it out")
+        raise CommandError(f"--{given[0].replace('_', '-')}: expected this option with --cutouts only; leave it out")
     if not args.datasets and args.cutouts is None:
         raise CommandError("expected a dataset, or --cutouts FOLDER, got neither; see segpaste bank build --help")
     if len(args.datasets) == 1:  # the last of a repeated option counts
@@ -92,8 +92,8 @@ def _each(args: argparse.Namespace) -> Iterator[argparse.Namespace]:
         paths = getattr(args, name) or []
         if len(paths) > 1 and len(paths) != len(files):
             raise CommandError(
-                f"--{name.replace('_', '-')}: expected it once, or once for each of {len(files)} annotation files, got "
-                f"it {len(paths)} times"
+                f"--{name.replace('_', '-')}: expected this option once, or once for each of {len(files)} annotation "
+                f"files, got it {len(paths)} times"
             )
         own[name] = iter(paths * len(files) if len(paths) == 1 else paths)
     for dataset in args.datasets:
@@ -117,7 +117,7 @@ def _open_one(args: argparse.Namespace, one: argparse.Namespace) -> Inputs:
         found = "semantic maps" if has_semantic_maps(inputs) else "boxes"
         if found == "boxes" and not has_objects(inputs.photos):
             raise CommandError(f"{inputs.name}: expected objects with masks, got a dataset without any object")
-        raise CommandError(f"{inputs.name}: expected masks, got {found} alone, from which no object can be cut")
+        raise CommandError(f"{inputs.name}: expected masks, got {found} only, from which no object can be cut out")
     unreadable_photos(inputs, args.skip_unreadable)
     return inputs
 
@@ -126,7 +126,7 @@ def _open_cutouts(args: argparse.Namespace) -> Inputs:
     if args.size_prior is not None and args.sizes_from is not None:
         raise CommandError("--size-prior, --sizes-from: expected one of them, got both; leave one out")
     if args.image_size is not None and args.size_prior is None and args.sizes_from is None:
-        raise CommandError("--image-size: expected it with --size-prior or --sizes-from; leave it out")
+        raise CommandError("--image-size: expected this option with --size-prior or --sizes-from; leave it out")
     options: dict[str, Any] = {}
     if args.size_prior is not None:
         options = {"sizes": read_size_prior(args.size_prior)}

@@ -73,8 +73,8 @@ def match_classes(bank: StoredBank, class_names: Sequence[str]) -> tuple[int, ..
     for owner, names in (("bank", used), ("dataset", class_names)):
         if repeated := [name for name in dict.fromkeys(used) if names.count(name) > 1]:
             raise CommandError(
-                f"{bank.where}: the {owner}: expected one class of each name, for classes are matched by name, got "
-                f"several of {', '.join(repeated):.200}; rename them, or build the bank from the dataset itself"
+                f"{bank.where}: the {owner}: expected a unique name for each class, since classes are matched by name, "
+                f"got {', '.join(repeated):.200} several times; rename them, or build the bank from the dataset itself"
             )
     unknown = [name for name in used if name not in index]
     if unknown:

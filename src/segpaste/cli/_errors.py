@@ -79,7 +79,7 @@ def _reason(error: Exception) -> str | None:
         hint = "; free some space and run the same command again" if error.errno in _DISK_IS_FULL else ""
         return f"{where}{error.strerror}{hint}"
     if isinstance(error, MemoryError) or any(text in str(error) for text in _NO_MEMORY):
-        return "expected enough memory for a batch, got too little; make batches, or what is in them, smaller"
+        return "expected enough memory for a batch, got too little; make batches or their images smaller"
     return str(error) if isinstance(error, ValueError | OSError | MissingPackageError) else None
 
 

@@ -37,8 +37,8 @@ def is_finished(args: argparse.Namespace, out: Path, layout: WrittenLayout, made
         return False
     if num != args.num:
         raise CommandError(
-            f"--num: expected {num}, with which {args.out} is finished, got {args.num}; only an unfinished run goes on "
-            "with another --num: remove the folder, or give another --out"
+            f"--num: expected {num}, the number of images of the finished {args.out}, got {args.num}; only an "
+            "unfinished run resumes with another --num: remove the folder, or give another --out"
         )
     folder = out / layout.images
     there = {entry.name for entry in os.scandir(folder)} if folder.is_dir() else set()

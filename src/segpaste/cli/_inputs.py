@@ -182,13 +182,13 @@ def _with_backgrounds(inputs: Inputs, folder: Path) -> Inputs:
     backgrounds = BackgroundImages(folder)
     if inputs.schema is not None or getattr(inputs.photos, "has_semantic_maps", False):
         raise CommandError(
-            f"--backgrounds: expected a dataset without semantic maps, got {inputs.name} with them: an image without "
-            "one is ignored as a whole, and nothing is pasted over ignored pixels; leave it out"
+            f"--backgrounds: expected a dataset without semantic maps, got {inputs.name} with them: all pixels of an "
+            "image without a map are ignored, and nothing is pasted over ignored pixels; leave it out"
         )
     if first_readable(inputs.photos, np.arange(min(MOST_TRIES, len(inputs.photos))), {}).metric_depth:
         raise CommandError(
-            f"--backgrounds: expected a dataset without cameras, got {inputs.name} with metric depth, which images "
-            "of an unknown camera cannot have; leave it out, or leave camera out of the declaration"
+            f"--backgrounds: expected a dataset without cameras, got {inputs.name} with metric depth, which needs the "
+            "camera of every image; leave it out, or leave camera out of the declaration"
         )
     photos = JoinedPhotos([inputs.photos, backgrounds], names=[inputs.name, folder.resolve().name])
     digest = hashlib.sha256(f"{inputs.digest} {backgrounds.digest}".encode()).hexdigest()

@@ -68,12 +68,12 @@ def expect_masks(inputs: Inputs, config: BatchCopyPasteConfig) -> None:
         if has_semantic_maps(inputs):
             if config.source.kind == "bank":
                 raise CommandError(
-                    f"{inputs.name}: expected objects with masks beside the semantic maps, got the maps alone, into "
+                    f"{inputs.name}: expected objects with masks in addition to the semantic maps, got maps only, into "
                     "which a bank's objects cannot be pasted; leave --bank out and give emit_classmix=true to paste "
                     "classes of other images"
                 )
             raise CommandError(
-                f"{inputs.name}: expected objects with masks, got semantic maps alone; give emit_classmix=true to "
+                f"{inputs.name}: expected objects with masks, got semantic maps only; give emit_classmix=true to "
                 "paste classes of other images"
             )
         if not has_objects(inputs.photos):
@@ -82,9 +82,8 @@ def expect_masks(inputs: Inputs, config: BatchCopyPasteConfig) -> None:
                 "another dataset)"
             )
         raise CommandError(
-            f"{inputs.name}: expected masks, got boxes alone, into which nothing is pasted; give "
-            "source.mask_from=boxes, or =ellipse, to take the boxes as masks, or make masks with segpaste convert "
-            "--masks-from"
+            f"{inputs.name}: expected masks, got boxes only, so nothing can be pasted; give source.mask_from=boxes or "
+            "source.mask_from=ellipse to make masks of boxes, or make masks with segpaste convert --masks-from"
         )
 
 
@@ -104,9 +103,9 @@ def layout_of(args: argparse.Namespace, inputs: Inputs) -> WrittenLayout:
     else:
         task = args.task or ("segment" if photos.has_masks else of_boxes)
     if not photos.has_masks and task in ("segment", "obb"):
-        raise CommandError(f"--task {task}: expected masks in {inputs.name}, got boxes alone; leave it out")
+        raise CommandError(f"--task {task}: expected masks in {inputs.name}, got boxes only; leave it out")
     if name in ("label-maps", "coco-panoptic") and not photos.has_masks and not has_maps:
-        raise CommandError(f"--layout {name}: expected masks in {inputs.name}, got boxes alone; leave --layout out")
+        raise CommandError(f"--layout {name}: expected masks in {inputs.name}, got boxes only; leave --layout out")
     if name != "yolo" and photos.has_masks:
         task = "segment"
     if name == "yolo" and task == "pose" and inputs.photos.keypoint_schema is None:
@@ -156,7 +155,7 @@ def other_splits(inputs: Inputs, layout: WrittenLayout) -> OtherSplits:
         num_before = len(copies)
         for target, source in found.format.copies(found.path, name):
             if (same := copies.setdefault(target, source)) != source:
-                raise CommandError(f"{source}: expected a name of its own in '{name}', got that of {same}; rename it")
+                raise CommandError(f"{source}: expected a unique file name in '{name}', got that of {same}; rename it")
         there += [name] if len(copies) > num_before else []
     return OtherSplits(copies, tuple(there))
 

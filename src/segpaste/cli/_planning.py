@@ -46,13 +46,13 @@ def unreadable_photos(inputs: Inputs, skips: bool) -> list[PhotoProblem]:
     if not problems:
         return []
     if num == num_photos:
-        raise CommandError(f"{problems[0]} (none of {num_photos:,} photos can be read)")
+        raise CommandError(f"{problems[0]} (none of {num_photos:,} images can be read)")
     if not skips:
-        hint = f"({num:,} of {num_photos:,} photos cannot be read; --skip-unreadable goes on without them)"
+        hint = f"({num:,} of {num_photos:,} images cannot be read; --skip-unreadable leaves them out)"
         if num == 1:
             raise CommandError(f"{problems[0]} {hint}")
         print(*problem_lines(problems, _NUM_SHOWN), sep="\n", file=sys.stderr)
-        raise CommandError(f"{inputs.name}: expected photos that can be read {hint}")
+        raise CommandError(f"{inputs.name}: expected images that can be read {hint}")
     return problems
 
 
@@ -102,9 +102,9 @@ def expect_sources(paster: Paster) -> None:
         picks = (PhotoPick(paster.sequence.pick(0).key, index) for index in looked_at)
         if paster.skips_unreadable or any(paster.reader.read(pick).sample.num_instances for pick in picks):
             return
-        why = f"; the annotations of the first {len(looked_at)} photos have no mask: are they boxes alone?"
+        why = f"; the annotations of the first {len(looked_at)} images have no mask: are they boxes only?"
     raise SystemExit(
-        f"{name}: nothing to paste: expected objects with a mask, of thing classes and no crowds, got none{why} "
+        f"{name}: nothing to paste: expected objects with a mask, of thing classes, not crowds, got none{why} "
         "(give --bank, or another dataset)"
     )
 
@@ -116,8 +116,8 @@ def _expect_another_photo(paster: Paster) -> None:
         return
     helps = "" if paster.config.emit_classmix else "source.kind=same_image, --bank, or "
     raise SystemExit(
-        f"{paster.inputs.name}: nothing to paste: expected more than one photo, for none is pasted into itself, got "
-        f"one (give {helps}a dataset of more)"
+        f"{paster.inputs.name}: nothing to paste: expected more than one image, since an image is not pasted into "
+        f"itself, got one (give {helps}a larger dataset)"
     )
 
 
@@ -137,7 +137,7 @@ def estimate(maker: StepMaker) -> Iterator[str]:
         row = item["rows"]["image"]
         sizes[f"{row['width']} x {row['height']}"] += 1
     inputs, times = maker.paster.inputs, maker.num / num
-    yield f"would make {maker.num:,} images of {inputs.name}; nothing is written. Estimated by the first {num}:"
+    yield f"would make {maker.num:,} images of {inputs.name}; nothing is written. Estimate from the first {num}:"
     most = ", ".join(f"{size} ({count} of {num})" for size, count in sizes.most_common(3))
     yield f"sizes    {most}{', and others' if len(sizes) > 3 else ''}"
     yield f"sources  {_sources(maker)}"
@@ -161,5 +161,5 @@ def _sources(maker: StepMaker) -> str:
     if paster.objects is not None:
         return f"{len(paster.objects.bank):,} objects of the dataset, drawn one by one"
     if paster.config.source.kind == "same_image":
-        return f"each image itself, {len(paster.draws.eligible):,} photos with objects"
-    return f"{len(paster.draws.eligible):,} photos with objects, one drawn for each image and layer"
+        return f"each image itself, {len(paster.draws.eligible):,} images with objects"
+    return f"{len(paster.draws.eligible):,} images with objects, one drawn for each target and layer"

@@ -100,7 +100,7 @@ class PhotoReader:
                 if not skips_unreadable:
                     raise
                 self.unreadable[pick.index], last = str(error), error
-        raise last or ValueError("expected a photo that can be read, got none; repair the dataset")
+        raise last or ValueError("expected an image that can be read, got none; repair the dataset")
 
     def crowds(self, pick: PhotoPick) -> Sequence[Crowd]:
         """Return the crowd and ignored regions of an image, in the coordinates of `read`."""

@@ -75,7 +75,7 @@ class Remaker:
         if labels and max(labels) >= num_classes:
             raise ReplayError(
                 f"{record.name}: expected labels below {num_classes}, the number of classes of {self.inputs.name}, got "
-                f"{max(labels)}; is the record changed?"
+                f"{max(labels)}; was the record changed?"
             )
         sizes: list[tuple[int, int]] = []
         reader, picks = self._reader(record), {pick.key: pick for pick in self._picks(record)}
@@ -107,8 +107,8 @@ class Remaker:
         picks = [PhotoPick(key, p.index) for key, p in zip(record.sample_keys, record.photos, strict=True)]
         if (last := max(pick.index for pick in picks)) >= num_photos:
             raise ReplayError(
-                f"{record.name}: expected photos below {num_photos}, those of {self.inputs.name}, got {last}; is the "
-                "record changed?"
+                f"{record.name}: expected indices of images below {num_photos}, as in {self.inputs.name}, got {last}; "
+                "was the record changed?"
             )
         return picks
 

@@ -93,7 +93,7 @@ class Job:
         if left := _shards.missing_shards(out, shard.total, self.maker, self.fingerprint):
             return f"missing: {', '.join(map(str, left))}"
         if not stack.enter_context(_shards.assembling(out)):
-            return "another process puts them together"
+            return "another process assembles them"
         return None
 
     def _make(self, maker: StepMaker, missing: Sequence[int], num: int) -> None:

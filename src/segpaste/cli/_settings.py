@@ -61,7 +61,7 @@ def load_config(
             asked = f"--preset {preset}" if of_preset else f"source.kind={kind}"
             raise CommandError(f"{asked}: expected --bank, whose objects are pasted, got none; give it")
         asked = f"--preset {preset}: source.kind" if of_preset else "source.kind"
-        raise CommandError(f"{asked}: expected bank, for --bank is given, got {kind}; leave one of them out")
+        raise CommandError(f"{asked}: expected bank, since --bank is given, got {kind}; leave one of them out")
     if config.emit_instance is False:
         raise CommandError("emit_instance: expected masks in the output, got false; leave it out")
     return config

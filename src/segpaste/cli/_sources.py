@@ -109,7 +109,7 @@ class SourceDraws:
         return self._mixed(target, photos) if config.emit_classmix else self._apart(target, photos)
 
     def _mixed(self, target: Photo, photos: list[Photo]) -> Staged:
-        """Return sources as rows of the target's batch, whose canvas holds all classes at their positions."""
+        """Return sources as rows of the target's batch; its canvas holds all classes, which keep their position."""
         samples = [cornered(photo.sample, target.sample.canvas_size) for photo in (target, *photos)]
         most = max(sample.num_instances for sample in samples)
         batch = BatchedDenseSample.from_samples(samples).to_padded(

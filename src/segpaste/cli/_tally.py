@@ -110,7 +110,7 @@ class Tally:
             for reason, count in _ranked(self.dropped):
                 yield f"  {reason.replace('_', ' '):<24} {count:>8,}  {advice.get(reason, '')}".rstrip()
         if self.unreadable:
-            yield f"skipped  {len(self.unreadable):,} photos that cannot be read"
+            yield f"skipped  {len(self.unreadable):,} images that cannot be read"
 
     def _class_lines(self) -> Iterator[str]:
         """Yield the numbers of instances of each class before, pasted, and after."""
@@ -155,4 +155,4 @@ def print_summary(tally: Tally, seconds: float, pasting: tuple[int, float] | Non
     print("\n".join(tally.lines()))
     if pasting is not None and pasting[1]:
         print(f"speed    {pasting[0] / pasting[1]:,.1f} images/s in the augmentation itself, on the CPU")
-    print(f"time     {seconds:.1f} s in all")
+    print(f"time     {seconds:.1f} s in total")

@@ -36,19 +36,18 @@ if TYPE_CHECKING:
     from segpaste.datasets.formats.photo_scan import PhotoProblem
 
 _EXAMPLE = """\
-KEY=VALUE words go over the configuration: placement.scale_range=[0.5,1.5], placement.k_range=[1,5].
+KEY=VALUE overrides the configuration: placement.scale_range=[0.5,1.5], placement.k_range=[1,5].
 
-What is pasted comes from the whole dataset: where placement.grouping is image, the default, from another photo that is
-drawn for each image; where it is instance, object by object, from all annotations. With source.kind=same_image it is
-the image itself.
+Pasted objects come from the whole dataset. With placement.grouping=image, the default, another image is drawn for each
+target; with placement.grouping=instance, single objects are drawn from all annotations. With source.kind=same_image the
+source is the target itself.
 
-The result is built in DIR.partial and gets its name when it is whole. An interrupted run resumes when the same command
-is given again, also with other --workers or a larger --num; the same seed gives the same bytes. DIR.log tells what
-happened. DIR/replay.jsonl has a
-record of every image, by which segpaste replay makes it again.
+The result is built in DIR.partial, which is renamed to DIR at the end. The same command resumes an interrupted run,
+also with other --workers or a larger --num; the same seed gives the same bytes. DIR.log is the log of the run.
+DIR/replay.jsonl has a record of every image, from which segpaste replay remakes it.
 
-A folder or data YAML of a YOLO dataset, and a folder of Roboflow's COCO export, come out in their own layout: the split
-to train on is augmented, the others are copied as they are.
+A folder or data YAML of a YOLO dataset, and a folder of Roboflow's COCO export, keep their layout: the split to train
+on is augmented, the others are copied unchanged.
 
 examples:
   segpaste augment data.yaml --out augmented --num 1000
@@ -77,7 +76,7 @@ _NEEDING = ("emit_depth", "emit_panoptic", "emit_classmix")
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser."""
-    text = "Write a new dataset of augmented images, in the form of the one that is given."
+    text = "Write a new dataset of augmented images, in the format of the given one."
     parser = commands.add_parser("augment", help="write an augmented dataset", description=text, example=_EXAMPLE)
     parser.usage = (
         "segpaste augment ANNOTATIONS.json|FOLDER|DATA.yaml|scenes --out DIR --num N [options] [KEY=VALUE ...]"
@@ -95,13 +94,13 @@ def add_to(commands: Any) -> None:
     add("--num", metavar="N", type=integer(1), required=True, help="images to make; image i does not depend on N")
     add("--seed", metavar="S", type=integer(0, MAX_SEED), default=0, help="default: 0")
     text = (
-        "jitter every photo to this size, or own: its own size; default: as the preset says, else own. Side of scenes"
+        "jitter every image to this size, or own: its own size; default: that of the preset, else own. Side of scenes"
     )
     add("--size", metavar="WxH|PX|own", type=sides(32, 4096), help=f"{text}, default: {_DEFAULT_SIZE_PX}")
-    add("--format", choices=("png", "jpg"), default="png", help="of the images, default: png")
-    add("--layout", choices=LAYOUTS, help="of the new dataset, default: that of the one that is given, else coco")
+    add("--format", choices=("png", "jpg"), default="png", help="format of the images, default: png")
+    add("--layout", choices=LAYOUTS, help="layout of the new dataset, default: that of the given one, else coco")
     add("--gallery", metavar="G", type=integer(0), default=12, help="images to draw, default: 12")
-    add("--preset", metavar="NAME|FILE", help="a recipe of pasting, such as vit_patch, or one saved in YAML or JSON")
+    add("--preset", metavar="NAME|FILE", help="name of a preset, such as vit_patch, or a preset saved in YAML or JSON")
     add("--config", metavar="FILE", help="paste configuration in YAML or JSON")
     add("--bank", metavar="BANK", help="paste objects of this instance bank, instead of the dataset's own")
     add_balance(parser, "how the classes of pasted objects are drawn")
@@ -110,13 +109,13 @@ def add_to(commands: Any) -> None:
         metavar="W",
         type=integer(0, 1024),
         default=1,
-        help="processes; 0 and 1: this one alone; the bytes stay the same, default: 1",
+        help="number of processes; 0 and 1: this one only; the bytes are the same, default: 1",
     )
-    add("--engine", choices=("local", "ray"), default="local", help="what runs the workers, default: local")
-    text = "make only every N-th part; the shard that finishes last, or the command without --shard, puts them together"
+    add("--engine", choices=("local", "ray"), default="local", help="engine of the workers, default: local")
+    text = "make only every N-th part; the shard that finishes last, or the command without --shard, assembles them"
     add("--shard", metavar="I/N", type=shard, help=text)
-    add("--skip-unreadable", action="store_true", help="go on without photos that cannot be read, and count them")
-    add("--dry-run", action="store_true", help="estimate what would be pasted, and write nothing")
+    add("--skip-unreadable", action="store_true", help="leave out images that cannot be read, and count them")
+    add("--dry-run", action="store_true", help="estimate the pastes, and write nothing")
     parser.set_defaults(run=run, takes_overrides=True)
 
 
@@ -144,7 +143,7 @@ def run(args: argparse.Namespace) -> None:
     others = _layouts.other_splits(inputs, layout)
     if paster.crops is not None:
         pastes = args.num * paster.config.source.crops_per_target * paster.config.placement.paste_prob
-        print(f"expected of {args.bank}, before fitting:\n{paster.crops.expected(pastes)}", flush=True)
+        print(f"expected draws from {args.bank}:\n{paster.crops.expected(pastes)}", flush=True)
     log = _run_log.RunLog(space.out.with_name(space.out.name + ".log"))
     log.say(f"segpaste {__version__}: {_made(args, paster, digest)['command']} --out {space.out}")
     for problem in problems:
@@ -184,10 +183,10 @@ def _finish(
     log.open()
     _tally.print_summary(tally, seconds, (paster.num_pasted_into, paster.seconds))
     if others.names:
-        print(f"copied   {', '.join(others.names)}: {len(others.copies):,} files, as they are")
+        print(f"copied   {', '.join(others.names)}: {len(others.copies):,} files, unchanged")
     print(f"files    {args.out}/: " + ", ".join(sorted(path.name for path in space.out.iterdir())))
     if not tally.has_pastes:
-        raise SystemExit("nothing was pasted into any image: see above why, and what helps")
+        raise SystemExit("nothing was pasted into any image; the reasons and advice are above")
 
 
 def _opened(args: argparse.Namespace) -> tuple[Inputs, Paster, list[PhotoProblem]]:
@@ -196,7 +195,7 @@ def _opened(args: argparse.Namespace) -> tuple[Inputs, Paster, list[PhotoProblem
     from segpaste.datasets.formats.records import expect_outside
 
     if args.dataset == "scenes" and isinstance(args.size, tuple) and args.size[0] != args.size[1]:
-        raise CommandError("--size: expected one side, for scenes are square, got two; write --size PX")
+        raise CommandError("--size: expected one side, since scenes are square, got two; write --size PX")
     side = args.size[0] if isinstance(args.size, tuple) else _DEFAULT_SIZE_PX
     inputs = _inputs.open_dataset(args, args.seed, side)
     expect_outside(inputs.photos, args.out)

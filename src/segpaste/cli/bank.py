@@ -21,13 +21,13 @@ examples:
   segpaste bank dedupe embedded --out unique
 """
 _BUILD_EXAMPLE = """\
-Objects are cut out with a margin, shrunk to the crop where they are larger, and stored by ascending image and
-annotation id. The same dataset and options give the same bytes, with any number of workers and on either engine. An
-interrupted build goes on when the same command is given again; until then what is finished lies in BANK.parts. Of a
-folder with splits the one to train on is taken; validation and test photos only with --split.
+Objects are cut out with a margin, shrunk if they are larger than the crop, and stored by ascending image and annotation
+id. The same dataset and options give the same bytes, with any number of workers and on either engine. The same command
+resumes an interrupted build, whose finished parts are in BANK.parts. If a folder has splits, the one to train on is
+used; other splits are selected with --split.
 
-Several datasets and a folder of cut-outs are joined: classes by their names after --class-map, crops in the order in
-which the datasets are given.
+Several datasets and a folder of cut-outs are joined: classes by their names after --class-map, crops in the order of
+the given datasets.
 
 examples:
   segpaste bank build instances.json --images photos --out objects --workers 8
@@ -56,14 +56,14 @@ examples:
 
 def add_to(commands: Any) -> None:
     """Add the command and its subcommands to the parser."""
-    text = "Objects on disk, to be pasted: build a bank, say what it holds, check it, look at it."
-    parser = commands.add_parser("bank", help="objects on disk", description=text, example=_EXAMPLE)
+    text = "Build, describe, check and draw a bank, a file format of objects to paste."
+    parser = commands.add_parser("bank", help="banks of objects on disk", description=text, example=_EXAMPLE)
     own = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, dest="bank_command")
     _add_build(own)
-    info = _add(own, "info", "say what a bank holds", "Say what a bank holds, class by class.", _INFO_EXAMPLE)
-    info.add_argument("--json", action="store_true", help="all of it as JSON")
+    info = _add(own, "info", "describe a bank", "Print the contents of a bank by class.", _INFO_EXAMPLE)
+    info.add_argument("--json", action="store_true", help="print JSON")
     _add(own, "verify", "check a bank", "Read every byte of a bank and compare its digests.", _VERIFY_EXAMPLE)
-    gallery = _add(own, "gallery", "look at a bank", "Draw some crops of every class on one page.", _GALLERY_EXAMPLE)
+    gallery = _add(own, "gallery", "draw a bank", "Draw some crops of every class on one page.", _GALLERY_EXAMPLE)
     text = "FILE.html, FILE.png, or a folder for gallery.html"
     gallery.add_argument("--out", metavar="FILE", type=Path, required=True, help=text)
     gallery.add_argument("--per-class", metavar="N", type=integer(1, 1000), default=8, help="default: 8")
@@ -79,7 +79,7 @@ def _add(commands: Any, name: str, short: str, text: str, example: str) -> Any:
 
 
 def _add_build(commands: Any) -> None:
-    text = "Cut every object of a dataset out and write them as a bank."
+    text = "Cut out all objects of a dataset and write them as a bank."
     parser = commands.add_parser("build", help="build a bank", description=text, example=_BUILD_EXAMPLE)
     parser.usage = "segpaste bank build [ANNOTATIONS.json|FOLDER|DATA.yaml|scenes ...] --out BANK [options]"
     add = parser.add_argument
@@ -89,9 +89,9 @@ def _add_build(commands: Any) -> None:
         nargs="*",
         help="COCO, LVIS, COCO panoptic, a YOLO or Roboflow folder, a data YAML, or scenes",
     )
-    text = "the folder of the photos; once for each annotation file, or once for all"
+    text = "folder of the images; once for each annotation file, or once for all"
     add("--images", metavar="DIR", type=Path, action="append", help=text)
-    text = "of the panoptic PNG files, likewise, default: named as the JSON"
+    text = "folder of the panoptic PNG files, likewise, default: named like the JSON"
     add("--panoptic-dir", metavar="DIR", type=Path, action="append", help=text)
     add_split(parser)
     add("--class-map", metavar="FILE", type=Path, help="YAML or JSON, NAME: NEW NAME, or NAME: null to drop a class")
@@ -100,10 +100,10 @@ def _add_build(commands: Any) -> None:
     add("--format", choices=BANK_FORMATS, default="memmap", help="default: memmap")
     add("--crop-size", metavar="PX|HxW", type=_crop_size, default=(256, 256), help="default: 256")
     add("--margin", metavar="F", type=number(10), help="of an object's longer side, on each side, default: 0.0625")
-    add("--min-area", metavar="PX", type=integer(1), default=64, help="pixels of the mask in the photo, default: 64")
-    add("--min-fill", metavar="F", type=number(1), default=0.0, help="mask over box area at least, default: 0")
-    add("--min-part", metavar="F", type=number(1), help="of a mask's pixels in a stray part, default: 0.02")
-    add("--whole-only", action="store_true", help="leave out what touches the photo's edge")
+    add("--min-area", metavar="PX", type=integer(1), default=64, help="smallest mask in pixels, default: 64")
+    add("--min-fill", metavar="F", type=number(1), default=0.0, help="lowest ratio of mask to box area, default: 0")
+    add("--min-part", metavar="F", type=number(1), help="smallest part of a mask, as a fraction, default: 0.02")
+    add("--whole-only", action="store_true", help="leave out objects that touch the border of their image")
     add(
         "--workers",
         metavar="N",
@@ -111,28 +111,28 @@ def _add_build(commands: Any) -> None:
         default=1,
         help="processes that cut crops; 0 and 1: this one, default: 1",
     )
-    add("--engine", choices=("local", "ray"), default="local", help="who runs them, default: local")
-    add("--work-dir", metavar="DIR", help="of unfinished parts, default: BANK.parts")
-    add("--num", metavar="N", type=integer(1), help="scenes, default: 100")
+    add("--engine", choices=("local", "ray"), default="local", help="engine of the workers, default: local")
+    add("--work-dir", metavar="DIR", help="folder of unfinished parts, default: BANK.parts")
+    add("--num", metavar="N", type=integer(1), help="number of scenes, default: 100")
     add("--size", metavar="PX", type=integer(32, 4096), help="side of scenes, default: 256")
-    add("--seed", metavar="S", type=integer(0, MAX_SEED), help="of scenes, default: 0")
+    add("--seed", metavar="S", type=integer(0, MAX_SEED), help="seed of scenes, default: 0")
     parser.set_defaults(run=_run("_bank_build", "run"))
 
 
 def _add_cutouts(parser: Any) -> None:
     add = parser.add_argument
-    add("--cutouts", metavar="FOLDER", type=Path, help="pictures with transparency, FOLDER/CLASS/NAME.png")
-    text = "alpha of the object, at least, default: 0.5"
+    add("--cutouts", metavar="FOLDER", type=Path, help="images with transparency, FOLDER/CLASS/NAME.png")
+    text = "lowest alpha of the object, default: 0.5"
     add("--alpha-threshold", metavar="A", type=number(1, above_zero=True), help=text)
     text = "YAML or JSON, CLASS: SIZE or [LOW, HIGH], as a fraction of the image's side"
     add("--size-prior", metavar="FILE", type=Path, help=text)
-    add("--sizes-from", metavar="FILE", type=Path, help="COCO or LVIS JSON whose objects say how large a class is")
-    text = "of the images that sizes are relative to, default: 640, or the median of --sizes-from"
+    add("--sizes-from", metavar="FILE", type=Path, help="COCO or LVIS JSON whose objects give the sizes of classes")
+    text = "side of the images that sizes are relative to, default: 640, or the median of --sizes-from"
     add("--image-size", metavar="PX|HxW", type=_crop_size, help=text)
     add(
         "--skip-unreadable",
         action="store_true",
-        help="go on without photos and cut-outs that cannot be read, and count them",
+        help="leave out images and cut-outs that cannot be read, and count them",
     )
 
 

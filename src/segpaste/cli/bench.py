@@ -18,8 +18,8 @@ from segpaste.cli._printed import progress
 from segpaste.workspace import NewFolder, expect_free, naming
 
 _EXAMPLE = """\
-Every figure is a ratio to a clone of the same batch, measured in turns in one run. Other libraries are measured
-where they are installed: pip install 'albumentationsx>=2.5' 'kornia>=0.8' 'ultralytics>=8.4'.
+Every figure is a ratio to a clone of the same batch, measured in turns in one run. Other libraries are measured if they
+are installed: pip install 'albumentationsx>=2.5' 'kornia>=0.8' 'ultralytics>=8.4'.
 
 examples:
   segpaste bench --quick
@@ -29,13 +29,13 @@ examples:
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser."""
-    text = "Measure a step, its growth and memory, and the loader; print Markdown. Takes ten minutes, or --quick one."
-    parser = commands.add_parser("bench", help="measure it here", description=text, example=_EXAMPLE)
+    text = "Measure steps, their memory, and the loader; print Markdown. Takes ten minutes, with --quick one minute."
+    parser = commands.add_parser("bench", help="measure on this machine", description=text, example=_EXAMPLE)
     parser.usage = "segpaste bench [options]"
     sizes = parser.add_mutually_exclusive_group()
     sizes.add_argument("--quick", dest="size", action="store_const", const="quick", help="fewer and smaller batches")
     sizes.add_argument("--tiny", dest="size", action="store_const", const="tiny", help=argparse.SUPPRESS)  # for tests
-    parser.add_argument("--threads", metavar="N", type=integer(1, 1024), default=1, help="of torch, default: 1")
+    parser.add_argument("--threads", metavar="N", type=integer(1, 1024), default=1, help="threads of torch, default: 1")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="default: cpu")
     parser.add_argument("--out", metavar="DIR", type=Path, help="write report.md, results.json and plots there")
     parser.set_defaults(run=run, size="full")

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from segpaste.datasets.health.report import HealthReport, Severity, Spread
 
 _EXAMPLE = """\
-An error is what segpaste augment or a training run would stop at; a remark is read all the same, and may be a mistake.
-The exit code is 1 where there is an error, else 0. Heads of photos are read, all of their pixels only with --decode.
+An error would stop segpaste augment or a training run; a remark can be read, but may be a mistake. The exit code is 1
+if there is an error, else 0. Only headers of images are read, with --decode also their pixels.
 
 examples:
   segpaste check instances.json --images photos
@@ -30,16 +30,16 @@ examples:
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser."""
-    text = "Look at all photos and annotations of a dataset, and list all that is wrong with them."
-    parser = commands.add_parser("check", help="the health of a dataset", description=text, example=_EXAMPLE)
+    text = "Check all images and annotations of a dataset, and list their faults."
+    parser = commands.add_parser("check", help="check a dataset", description=text, example=_EXAMPLE)
     parser.usage = "segpaste check ANNOTATIONS.json|FOLDER|DATA.yaml [options]"
     add = parser.add_argument
     add("dataset", metavar="DATASET", help="any dataset that segpaste augment reads")
     add_photos(parser)
-    add("--decode", action="store_true", help="read the pixels of all photos and maps, too")
-    add("--workers", metavar="N", type=integer(0, 256), default=8, help="photos read at once; 0 as 1, default: 8")
+    add("--decode", action="store_true", help="also read the pixels of all images and maps")
+    add("--workers", metavar="N", type=integer(0, 256), default=8, help="images read at once; 0 as 1, default: 8")
     add("--show", metavar="N", type=integer(0), default=5, help="findings of each kind to print, default: 5")
-    add("--json", action="store_true", help="print all of it as JSON")
+    add("--json", action="store_true", help="print the report as JSON")
     parser.set_defaults(run=run)
 
 
@@ -80,16 +80,16 @@ def _check(args: argparse.Namespace) -> HealthReport:
 def lines(name: str, report: HealthReport, num_shown: int) -> Iterator[str]:
     """Yield the printed lines of a report."""
     num = f"{report.num_objects:,} objects of " if report.has_annotations else ""
-    yield f"{printable(name)}: {report.num_photos:,} photos, {num}{len(report.classes):,} classes"
+    yield f"{printable(name)}: {report.num_photos:,} images, {num}{len(report.classes):,} classes"
     yield from _findings(report, "error", num_shown)
     yield from _findings(report, "remark", num_shown)
     modes = "".join(f", {num:,} {mode}" for mode, num in report.photo_modes.items())
-    yield f"\nphotos     width {_spread(report.photo_width_px)}, height {_spread(report.photo_height_px)}{modes}"
+    yield f"\nimages     width {_spread(report.photo_width_px)}, height {_spread(report.photo_height_px)}{modes}"
     if not report.has_annotations:
-        yield "objects    unknown: they are in the pixels of maps, which --decode reads"
+        yield "objects    unknown: they are in the maps, whose pixels --decode reads"
         yield _verdict(report)
         return
-    yield f"objects    {_spread(report.objects_per_photo)} in a photo; each {_percent(report)} of it"
+    yield f"objects    {_spread(report.objects_per_photo)} in an image; each {_percent(report)} of it"
     sizes = ", ".join(f"{num:,} {size}" for size, num in report.object_sizes.items())
     yield f"sizes      {sizes} (COCO's: below 32², below 96², larger)"
     yield f"others     {report.num_crowds:,} crowds, {report.num_stuff:,} segments of stuff"
@@ -129,7 +129,7 @@ def _percent(report: HealthReport) -> str:
 
 def _verdict(report: HealthReport) -> str:
     num_errors, num_remarks = (sum(report.counts(severity).values()) for severity in ("error", "remark"))
-    heads = "" if report.was_decoded else "; only heads of photos were read, --decode reads their pixels"
+    heads = "" if report.was_decoded else "; only headers of images were read, --decode reads their pixels"
     return (
         f"\n{'healthy' if report.is_healthy else 'not healthy'}: {num_errors:,} errors, {num_remarks:,} remarks{heads}"
     )

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from segpaste.datasets.conversion.convert import ConversionSummary
 
 _EXAMPLE = """\
-Photos are copied byte by byte. Licences, photo fields, attributes and unknown keys come along where the format can hold
-them; what it cannot hold is listed. The result is built in DIR.partial and gets its name when it is whole; the same
-command resumes an interrupted run.
+Images are copied byte by byte. Licences, image fields, attributes and unknown keys are kept if the format can hold
+them, and listed otherwise. The result is built in DIR.partial, which is renamed to DIR at the end; the same command
+resumes an interrupted run.
 
 examples:
   segpaste convert instances.json --images photos --to yolo --out yolo
@@ -42,8 +42,8 @@ def add_to(commands: Any) -> None:
     add("--out", metavar="DIR", type=Path, required=True, help="the new dataset's folder")
     add_files(parser)
     add_from(parser)
-    add("--split", metavar="NAME", nargs="+", help="those to convert, default: all")
-    add("--task", choices=WRITTEN_TASKS, help="of YOLO labels that are written, default: what the dataset has")
+    add("--split", metavar="NAME", nargs="+", help="splits to convert, default: all")
+    add("--task", choices=WRITTEN_TASKS, help="task of written YOLO labels, default: that of the dataset")
     add(
         "--depth",
         dest="depth_format",
@@ -51,9 +51,9 @@ def add_to(commands: Any) -> None:
         default="npy",
         help="npy: metres, png: 16 bits of millimetres; default: npy",
     )
-    text = "for boxes alone: a segment-anything model that makes masks, a folder or a name on the Hugging Face hub"
+    text = "for boxes only: a segment-anything model that makes masks, a folder or a name on the Hugging Face hub"
     add("--masks-from", metavar="MODEL", help=text)
-    add("--device", metavar="DEVICE", help="of that model, default: cpu")
+    add("--device", metavar="DEVICE", help="device of that model, default: cpu")
     add("--strict", action="store_true", help="exit code 1 if anything cannot be kept")
     parser.set_defaults(run=run)
 
@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> None:
     from segpaste.datasets.formats.registry import find_dataset
 
     if args.device is not None and args.masks_from is None:
-        raise CommandError("--device: expected --masks-from, whose model runs there; give it")
+        raise CommandError("--device: expected --masks-from, whose model runs on it; give it")
     found = find_dataset(args.dataset, args.from_)
     options = ReadOptions(images_dir=args.images, panoptic_dir=args.panoptic_dir)
     adapt = None
@@ -87,7 +87,7 @@ def lines(summary: ConversionSummary) -> Iterator[str]:
     """Yield the printed lines about a conversion."""
     yield f"dataset  {summary.out}, {summary.format}"
     for name, num in summary.num_photos.items():
-        yield f"  {printable(name or 'all'):<32} {num:>10,} photos {summary.num_objects.get(name, 0):>10,} objects"
+        yield f"  {printable(name or 'all'):<32} {num:>10,} images {summary.num_objects.get(name, 0):>10,} objects"
     if not summary.losses:
         yield "kept     everything"
         return

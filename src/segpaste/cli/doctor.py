@@ -16,8 +16,8 @@ from segpaste._version import __version__
 SCHEMA_VERSION = 1
 
 _EXAMPLE = """\
-The exit code is 1 where something is broken, else 0. Nothing is sent or downloaded. Paste the whole output into a bug
-report: your home folder is shown as ~.
+The exit code is 1 if something is broken, else 0. Nothing is sent or downloaded. Paste the whole output into a bug
+report; your home folder is shown as ~.
 
 examples:
   segpaste doctor
@@ -27,8 +27,8 @@ examples:
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser."""
-    text = "Say what is installed and which backend runs here and why, and compare the backends on a small paste."
-    parser = commands.add_parser("doctor", help="look at this installation", description=text, example=_EXAMPLE)
+    text = "Report installed packages and the backend that runs here and why, and compare backends on a small paste."
+    parser = commands.add_parser("doctor", help="check this installation", description=text, example=_EXAMPLE)
     parser.usage = "segpaste doctor [options]"
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=run)

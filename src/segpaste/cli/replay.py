@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from segpaste.replay import ReplayRecord
 
 _EXAMPLE = """\
-RECORDS is the replay.jsonl that segpaste augment writes, or the folder it is in, whose layout the images get. The
-dataset is the one that was augmented; the configuration is in the records. With --check nothing is written: the exit
-code is 0 where every image, its annotations, depth and normals are equal to the last bit, else 1.
+RECORDS is the replay.jsonl of segpaste augment, or its folder, whose layout is used for the images. The dataset is the
+one that was augmented; the configuration is in the records. With --check nothing is written: the exit code is 0 if
+every image, its annotations, depth and normals are bit for bit equal, else 1.
 
 examples:
   segpaste replay augmented --dataset instances.json --images photos --check augmented
@@ -33,18 +33,18 @@ _NUM_SHOWN = 10
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser."""
-    text = "Make augmented images again from their records, or check that they come out the same."
-    parser = commands.add_parser("replay", help="make augmented images again", description=text, example=_EXAMPLE)
+    text = "Remake augmented images from their records, or check that they are the same."
+    parser = commands.add_parser("replay", help="remake augmented images", description=text, example=_EXAMPLE)
     parser.usage = "segpaste replay RECORDS --dataset DATASET (--out DIR | --check DIR) [options]"
     add = parser.add_argument
     add("records", metavar="RECORDS", type=Path, help="replay.jsonl, or the folder of the augmented dataset")
     add("--dataset", metavar="DATASET", help="the dataset that was augmented")
     add_photos(parser)
     add_backgrounds(parser)
-    add("--bank", metavar="BANK", help="the instance bank that was pasted from, if any")
+    add("--bank", metavar="BANK", help="the instance bank of the pasted crops, if any")
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--index", metavar="I", type=integer(0), help="only the record at this place, from 0")
-    which.add_argument("--image", metavar="NAME", help="only the image of this name, such as 000007.png")
+    which.add_argument("--index", metavar="I", type=integer(0), help="only the record at this index, from 0")
+    which.add_argument("--image", metavar="NAME", help="only the image with this name, such as 000007.png")
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--out", metavar="DIR", type=Path, help="write the images and annotations there")
     what.add_argument("--check", metavar="DIR", type=Path, help="compare with this augmented dataset instead")
@@ -127,7 +127,7 @@ def _own_objects(args: argparse.Namespace, path: Path, record: ReplayRecord, inp
     from segpaste.cli import _objects
 
     if args.bank is not None:
-        raise CommandError("expected no --bank, for the records are of the dataset's own objects; leave it out")
+        raise CommandError("expected no --bank, since the records are of the dataset's own objects; leave it out")
     bank = _objects.open_objects(inputs, record.config, record.target[0], skips_unreadable=True, mode="natural").bank
     if bank.version != record.bank:
         raise CommandError(
@@ -153,12 +153,12 @@ def _bank_of(
     if args.bank is None and version is None:
         return None
     if args.bank is None:
-        raise CommandError("expected --bank, for the records are of a bank; give it")
+        raise CommandError("expected --bank, since the records are of a bank; give it")
     if version is None:
-        raise CommandError("expected no --bank, for the records are of none; leave it out")
+        raise CommandError("expected no --bank, since the records are of no bank; leave it out")
     bank = open_bank(args.bank)
     if bank.version != version:
         raise CommandError(
-            f"{args.bank}: expected the bank of version {version:.12} that was pasted from, got {bank.version:.12}"
+            f"{args.bank}: expected version {version:.12} of the bank, as in the records, got {bank.version:.12}"
         )
     return bank

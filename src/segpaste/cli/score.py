@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from segpaste.encoder.data.vectors import NamedVectors
 
 _EXAMPLE = """\
-PAIRS.csv has the columns enrollment and test, ids of vectors, separated by commas or tabs. With a column key, target or
-nontarget in each line, EER and Cllr are printed; without one, the labels of VECTORS.csv are taken if it has them.
+PAIRS.csv has the columns enrollment and test with ids of vectors, separated by commas or tabs. With a column key,
+target or nontarget in each line, EER and Cllr are printed; without it the labels of VECTORS.csv are used if it has any.
 
-VECTORS.csv has a column of ids, and the vectors in the columns that the encoder was trained on: of .npy files, or of
-numbers. A bank with embeddings may stand for it; its crops have the ids 0, 1 and so on.
+VECTORS.csv has a column of ids, and the vectors in the columns that the encoder was trained on: paths of .npy files, or
+numbers. A bank with embeddings can be used instead; its crops have the ids 0, 1 and so on.
 
-The output has a line for each pair: enrollment, test, score, llr, and the key where it is known. llr is the calibrated
-log-likelihood ratio, a natural logarithm, above 0 where the pair is rather of one class. The score is the sum before
-calibration, which is no likelihood ratio.
+The output has a line for each pair: enrollment, test, score, llr, and the key if it is known. llr is the calibrated
+log-likelihood ratio, a natural logarithm, above 0 if the pair is more likely of one class. The score is the sum before
+calibration, which is not a likelihood ratio.
 
 examples:
   segpaste score trials.csv vectors.csv --model runs/encoder --out scores.csv
@@ -33,16 +33,16 @@ examples:
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser."""
-    text = "Write the likelihood ratio of each pair of samples: of one class, against two."
+    text = "Write the likelihood ratio of each pair of samples: of one class against two classes."
     parser = commands.add_parser("score", help="likelihood ratios of pairs", description=text, example=_EXAMPLE)
     parser.usage = "segpaste score PAIRS.csv VECTORS.csv|BANK --out SCORES.csv [options]"
     add = parser.add_argument
     add("pairs", metavar="PAIRS.csv", type=Path, help="pairs of ids")
     add("vectors", metavar="VECTORS.csv|BANK", help="the vector of each id")
-    add("--out", metavar="SCORES.csv", type=Path, required=True, help="is replaced if it is there")
+    add("--out", metavar="SCORES.csv", type=Path, required=True, help="output file, replaced if it exists")
     model = Path("runs/encoder")
-    add("--model", metavar="RUN", type=Path, default=model, help=f"of segpaste train, default: {model}")
-    add("--id-column", metavar="NAME", default="id", help="of VECTORS.csv, default: id")
+    add("--model", metavar="RUN", type=Path, default=model, help=f"run of segpaste train, default: {model}")
+    add("--id-column", metavar="NAME", default="id", help="column of VECTORS.csv, default: id")
     add("--label-column", metavar="NAME", help="default: as in training; may be missing")
     add("--path-column", metavar="NAME", help="default: as in training")
     add("--embedding-prefix", metavar="TEXT", help="default: as in training")
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> None:
     ratios, num_same = scored.log_likelihood_ratios, int((~trials.is_counted).sum())
     print(f"pairs              {len(ratios):,}, of {len(found.vectors):,} vectors")
     if num_same:
-        print(f"same vector        {num_same:,} pairs are of a vector with itself; they are not in the figures")
+        print(f"same vector        {num_same:,} pairs of a vector with itself; they are not in the figures")
     print(f"log ratios         {ratios.min():.3f} to {ratios.max():.3f}, natural logarithms")
     if trials.is_target is None:
         print("likelihood ratios  no figures: neither a key in the pairs nor labels of the vectors")
@@ -93,7 +93,7 @@ def _expect_other_file(args: argparse.Namespace) -> None:
     """Check that the output is not an input."""
     for given in (args.pairs, Path(args.vectors)):
         if args.out.exists() and given.exists() and os.path.samefile(args.out, given):
-            raise CommandError(f"--out: expected another file than {given}, which is read; choose another name")
+            raise CommandError(f"--out: expected another file than {given}, which is an input; choose another name")
 
 
 def _expect_vectors(where: str, found: NamedVectors, trained: TrainedEncoder) -> None:

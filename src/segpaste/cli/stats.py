@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from segpaste.cli._counts import ClassCounts, MapCounts
 
 _EXAMPLE = """\
-Objects are counted as the sources of pastes are: without crowds and ignored ones, of panoptic datasets the things.
-The draws are those of a sampler of a bank with these objects. Of a dataset that segpaste augment wrote, objects of
-the photo itself and pasted ones are told apart. Of semantic maps alone the pixels of each class are counted.
+The same objects are counted that can be pasted: no crowds or ignored objects, and only things of panoptic datasets.
+The draws are those of a sampler of a bank with these objects. For a dataset of segpaste augment, original and pasted
+objects are counted separately. For semantic maps without objects the pixels of each class are counted.
 
 examples:
   segpaste stats instances.json
@@ -31,16 +31,16 @@ examples:
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser."""
-    text = "Show how often each class occurs, and how often a sampler would draw it."
+    text = "Count the objects of each class, and the expected draws of a sampler."
     parser = commands.add_parser("stats", help="count classes", description=text, example=_EXAMPLE)
     parser.usage = "segpaste stats ANNOTATIONS.json|FOLDER|DATA.yaml|scenes|BANK [options]"
     add = parser.add_argument
-    add("target", metavar="TARGET", help="a dataset, in a folder too, or a bank's folder or URL")
+    add("target", metavar="TARGET", help="a dataset file or folder, or a bank's folder or URL")
     add_split(parser)
     add_balance(parser, "how the sampler balances classes")
-    add("--draws", metavar="N", type=integer(1), help="of an epoch, default: as many as there are objects")
+    add("--draws", metavar="N", type=integer(1), help="draws of an epoch, default: the number of objects")
     add("--num", metavar="N", type=integer(1, 100_000), help="scenes to count, default: 50")
-    add("--seed", metavar="S", type=integer(0), help="of scenes, default: 0")
+    add("--seed", metavar="S", type=integer(0), help="seed of scenes, default: 0")
     add("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=run)
 
@@ -48,7 +48,7 @@ def add_to(commands: Any) -> None:
 def run(args: argparse.Namespace) -> None:
     """Count and print."""
     if args.target != "scenes" and (args.num is not None or args.seed is not None):
-        raise CommandError("--num, --seed: expected them with scenes only; leave them out")
+        raise CommandError("--num, --seed: expected these options with scenes only; leave them out")
     options = balance_of(args)
     mode = options["mode"]
     from segpaste.bank.read.class_draws import class_probabilities
@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> None:
         print(json.dumps(_document(options, counts, report), indent=2))
         return
     print(f"{counts.kind} {args.target}: {sum(counts.num_objects):,} objects of {len(counts.names)} classes", end="")
-    print(f" in {counts.num_photos:,} photos" if counts.num_photos else "")
+    print(f" in {counts.num_photos:,} images" if counts.num_photos else "")
     if counts.num_pasted is not None:
         print(f"\n{_before_and_after(counts)}")
     given = options["threshold"]
@@ -85,11 +85,11 @@ def _map_lines(target: str, counts: MapCounts) -> str:
     """Return lines with the share of pixels of each class, without draws, since samplers do not use pixels."""
     names, total = [printable(name) for name in counts.names], max(1, sum(counts.num_pixels))
     width = max([len(name) for name in names] + [5])
-    lines = [f"dataset {target}: semantic maps alone, of {len(names)} classes in {counts.num_photos:,} photos\n"]
-    lines += [f"{'class':{width}}  {'photos':>10}  {'of all pixels':>13}"]
+    lines = [f"dataset {target}: semantic maps only, of {len(names)} classes in {counts.num_photos:,} images\n"]
+    lines += [f"{'class':{width}}  {'images':>10}  {'of all pixels':>13}"]
     for name, showing, num in zip(names, counts.num_showing, counts.num_pixels, strict=True):
         lines.append(f"{name:{width}}  {showing:10d}  {num / total:13.2%}")
-    return "\n".join([*lines, "\nClassMix (emit_classmix=true) draws half of the classes of a photo uniformly"])
+    return "\n".join([*lines, "\nClassMix (emit_classmix=true) draws half of the classes of an image uniformly"])
 
 
 def _map_document(counts: MapCounts) -> dict[str, Any]:
@@ -121,7 +121,7 @@ def _count(args: argparse.Namespace, has_photos: bool) -> ClassCounts | MapCount
     if not (path / "meta.json").is_file() and not is_table and found_at(path, args.from_) is not None:
         return _counts.of_folder(path, args.split, args.task, args.from_)
     if given:
-        raise CommandError(f"--{given[0]}: expected it with a dataset, got {path}; leave it out")
+        raise CommandError(f"--{given[0]}: expected this option with a dataset, got {path}; leave it out")
     return _counts.of_bank(path, has_photos) if path.is_dir() else _counts.of_annotations(path)
 
 

@@ -21,8 +21,8 @@ _SECONDS_BETWEEN_LINES = 30
 _FEW_STEPS = 10
 _EXAMPLE = """\
 A CSV has a column label, and either a column path of .npy files, each with a vector, or columns embedding_0,
-embedding_1 and so on. A bank with embeddings may stand for it. KEY=VALUE words set what --config may have, with values
-in YAML; the keys are those of segpaste.encoder.TrainConfig:
+embedding_1 and so on. A bank with embeddings can be used instead. KEY=VALUE overrides the configuration, with values in
+YAML; the keys are those of segpaste.encoder.TrainConfig:
 
   data.sampler=segpaste.samplers.RandomNxMSampler  data.N_classes_per_batch=8  data.M_samples_per_class=4
   data.shuffle=true  data.drop_last=true  data.label_column=label  data.path_column=path
@@ -33,7 +33,7 @@ in YAML; the keys are those of segpaste.encoder.TrainConfig:
   trainer.loss_weights.angular_margin=1  trainer.epochs=100  trainer.learning_rate=0.001  trainer.weight_decay=0
   trainer.seed=0  trainer.device=auto|cpu|cuda  trainer.backend=auto|gloo|nccl  trainer.log=csv|tensorboard|both
 
-An interrupted run goes on when the same command is given again. Under torchrun several processes train together.
+The same command resumes an interrupted run. Under torchrun several processes train together.
 pip install 'pytorch-metric-learning>=2.5' 'tensorboard>=2.14'
 
 examples:
@@ -45,13 +45,13 @@ examples:
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser."""
-    text = "Train a binary attribute encoder: embeddings into bits."
+    text = "Train a binary attribute encoder, which converts embeddings to bits."
     parser = commands.add_parser("train", help="train an attribute encoder", description=text, example=_EXAMPLE)
     parser.usage = "segpaste train TRAIN.csv|BANK VALIDATION.csv|BANK [options] [KEY=VALUE ...]"
     add = parser.add_argument
-    add("train", metavar="TRAIN.csv|BANK", help="what it is trained on")
-    add("validation", metavar="VALIDATION.csv|BANK", help="what chooses the best epoch, and calibrates its evidence")
-    add("--test", metavar="TEST.csv|BANK", help="what the best epoch is measured on at the end")
+    add("train", metavar="TRAIN.csv|BANK", help="training vectors")
+    add("validation", metavar="VALIDATION.csv|BANK", help="vectors that choose the best epoch and calibrate it")
+    add("--test", metavar="TEST.csv|BANK", help="vectors on which the best epoch is measured at the end")
     add("--out", metavar="DIR", type=Path, default=Path("runs/encoder"), help="default: runs/encoder")
     add("--config", metavar="FILE", help="configuration in YAML or JSON")
     parser.set_defaults(run=run, takes_overrides=True)
@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> None:
             sizes = f"{len(train_set):,} vectors of {len(train_set.label_names):,} classes"
             print(f"train              {sizes}\n{training.report()}\n{_steps(training)}", flush=True)
             if num_finished := len(training.history):
-                print(f"goes on            after epoch {num_finished} of {config.trainer.epochs}", flush=True)
+                print(f"resumes            after epoch {num_finished} of {config.trainer.epochs}", flush=True)
         _follow(training, config.trainer.epochs)
         assessment = training.assess()
         if training.processes.is_first:
@@ -91,7 +91,7 @@ def run(args: argparse.Namespace) -> None:
 def _steps(training: Training) -> str:
     """Return a line with the number of steps; if there are few, it names a sampler that makes more."""
     num = training.sampler.num_batches
-    line = f"steps              {num:,} in an epoch, {num * training.config.trainer.epochs:,} in all"
+    line = f"steps              {num:,} in an epoch, {num * training.config.trainer.epochs:,} in total"
     if num < _FEW_STEPS and not training.sampler.exhaustive:
         line += "; few: data.sampler=segpaste.samplers.ExhaustiveNxMSampler takes all samples in an epoch"
     return line
@@ -121,7 +121,7 @@ def _figures(training: Training, found: Assessment, num_validation: int) -> Iter
     if found.is_final:
         yield f"measured on        {found.num_vectors:,} test vectors"
     else:
-        yield "measured on        the same vectors; they chose the epoch, so the figures are too good: give --test"
+        yield "measured on        the same vectors, which chose the epoch, so the figures are too good: give --test"
     yield f"retrieval mAP      {found.map_codes:.4f} by codes, {found.map_vectors:.4f} by the vectors themselves"
     random = f"{found.map_random:.4f} by {num_bits} random projections"
     yield f"without training   {found.map_untrained:.4f} by the codes of the first parameters, {random}"
@@ -135,14 +135,12 @@ def _figures(training: Training, found: Assessment, num_validation: int) -> Iter
 def ratio_lines(found: RatioFigures | None) -> Iterator[str]:
     """Yield lines about the quality of likelihood ratios, with a clear warning if they are worse than none."""
     if found is None:
-        yield "likelihood ratios  no figures: they take pairs of one class and pairs of two"
+        yield "likelihood ratios  no figures: they need pairs of one class and pairs of two classes"
         return
     costs = f"Cllr {found.cllr:.3f} (at best {found.min_cllr:.3f})"
     pairs = f"{found.num_target:,} target and {found.num_nontarget:,} nontarget pairs"
     yield f"likelihood ratios  EER {found.eer:.2%}, {costs}, of {pairs}"
     if found.cllr >= 1:
         yield "                   Cllr is 1 or more: THESE RATIOS ARE NO BETTER THAN NO EVIDENCE; do not use them"
-    worse = (
-        "; 1 or more: worse than no evidence, calibrated ratios only are of use" if found.cllr_of_scores >= 1 else ""
-    )
+    worse = "; 1 or more: worse than no evidence, use calibrated ratios only" if found.cllr_of_scores >= 1 else ""
     yield f"uncalibrated       Cllr {found.cllr_of_scores:.3f}{worse}"

@@ -26,10 +26,10 @@ def class_names_of(dataset: Any, name: str) -> tuple[str, ...]:
     names = getattr(dataset, "class_names", None)
     if names is None:
         raise DatasetError(
-            f"{name}: expected a dataset with class_names, by which classes are joined, got a {type(dataset).__name__}"
+            f"{name}: expected a dataset with class_names, to join classes by name, got a {type(dataset).__name__}"
         )
     if repeated := [one for one in dict.fromkeys(names) if tuple(names).count(one) > 1]:
-        raise DatasetError(f"{name}: expected one class of each name, got several of {', '.join(repeated):.200}")
+        raise DatasetError(f"{name}: expected a unique name for each class, got {', '.join(repeated):.200} repeatedly")
     return tuple(names)
 
 
@@ -60,7 +60,7 @@ def read_class_map(path: str | PathLike[str]) -> ClassMap | list[ClassMap | None
 
 def _checked(path: str | PathLike[str], document: object) -> ClassMap:
     if not isinstance(document, Mapping):
-        raise DatasetError(f"{path}: expected class names and the names that they get, got {document!r:.60}")
+        raise DatasetError(f"{path}: expected class names and their new names, got {document!r:.60}")
     for name, new in document.items():
         if not isinstance(name, str) or not (new is None or (isinstance(new, str) and new)):
             raise DatasetError(

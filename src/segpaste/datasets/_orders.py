@@ -89,7 +89,7 @@ class SamplerOrder(EpochSampler[int]):
             warnings.warn(
                 f"{self.progress.owner}: expected the sampler to give the same {this.start} indices of epoch "
                 f"{this.epoch} as before the interruption, got others; samples may be repeated or left out in this "
-                "epoch: give a sampler that depends on its seed and epoch alone",
+                "epoch: give a sampler that depends on its seed and epoch only",
                 stacklevel=2,
             )
 

@@ -212,7 +212,7 @@ def _num_samples(dataset: object) -> int:
     if isinstance(dataset, str | PathLike) or not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")):
         raise TypeError(
             f"dataset: expected a map-style dataset, with __len__ and __getitem__, got {type(dataset).__name__}; "
-            "create_coco_dataloader(images_dir, annotations_file) makes one of paths"
+            "create_coco_dataloader(images_dir, annotations_file) opens one from paths"
         )
     return len(dataset)
 
@@ -236,9 +236,9 @@ def _check_sampler(sampler: object, batch_size: int) -> None:
             f"sampler: expected a sampler of indices, or None, got {type(sampler).__name__} {sampler!r:.80}"
         )
     if isinstance(sampler, BatchSampler | NxMBatches):
-        raise ValueError(f"sampler: expected one of indices, got {type(sampler).__name__}, of lists of them")
+        raise ValueError(f"sampler: expected a sampler of indices, got {type(sampler).__name__}, which yields lists")
     if (wanted := getattr(sampler, "batch_size", batch_size)) != batch_size:
-        raise ValueError(f"batch_size: expected {wanted}, as the sampler has, got {batch_size}")
+        raise ValueError(f"batch_size: expected {wanted}, as in the sampler, got {batch_size}")
 
 
 def _order_of(sampler: Sampler[int], num: int, replicas: ReplicaFinder) -> EpochSampler[int]:
@@ -246,7 +246,7 @@ def _order_of(sampler: Sampler[int], num: int, replicas: ReplicaFinder) -> Epoch
     if not isinstance(sampler, NxMSampler):
         return SamplerOrder(sampler, EpochProgress("EpochDataLoader", replicas=replicas, leads=(sampler,)))
     if sampler.num_samples != num:
-        raise ValueError(f"sampler: expected one of the {num} samples of the dataset, got one of {sampler.num_samples}")
+        raise ValueError(f"sampler: expected one of the dataset's {num} samples, got one of {sampler.num_samples}")
     sampler.progress.replicas.expect_same(replicas)
     return sampler
 

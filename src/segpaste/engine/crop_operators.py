@@ -20,7 +20,7 @@ def stage_crops(crops: Crops, classes: Classes, dtype: torch.dtype, scale: float
 def _stage_crops(
     crops: list[Tensor | None], classes: list[Tensor | None], dtype: torch.dtype, scale: float
 ) -> list[Tensor]:
-    """Return the rows; of uint8 images, which stay as they are, all but the images."""
+    """Return the rows, without the images if they are uint8, since they do not change."""
     given = Crops(*crops)  # type: ignore[arg-type]
     rows = eager_engine(given.labels.device).stage_crops(given, Classes(*classes), dtype, scale)
     return list(rows[1:] if dtype == torch.uint8 else rows)

@@ -1,4 +1,4 @@
-"""Crops of a bank as an engine takes them, and the rows of a source batch that it makes of them."""
+"""Crops of a bank as input of an engine, and the rows of a source batch that it makes from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fields that no backend writes: they follow from what any of them has found, in a few small tensor operations.
+"""Fields that no backend writes: they are computed from the outcome of any backend, in a few small tensor operations.
 
 `RULES` has one function for each field that the field table calls ``derived``. They run after `Engine.compose`, on any
 device, in eager and in compiled code, and give the same bits everywhere.
@@ -23,17 +23,17 @@ DERIVED = tuple(field.batched_name for field in FIELDS if field.paste == "derive
 
 
 def needs_layer(batch: PaddedBatchedDenseSample) -> bool:
-    """Tell whether a batch has a field that follows from ``Outcome.visible_layer``."""
+    """Return whether a batch has a field that is computed from ``Outcome.visible_layer``."""
     return any(getattr(batch, name) is not None for name in DERIVED)
 
 
 def with_derived(scene: Scene, placement: Placement, outcome: Outcome, in_place: bool) -> Outcome:
-    """Return an outcome whose derived fields are those of its pastes.
+    """Return an outcome with updated derived fields.
 
     Args:
-        scene: what was composed; in place its derived fields are still those of the target.
+        scene: the composed scene; in place its derived fields are still those of the target.
         placement: the maps of its layers.
-        outcome: with ``visible_layer``.
+        outcome: outcome with ``visible_layer``.
         in_place: write into the tensors of the target.
     """
     present = [name for name in DERIVED if getattr(scene.target, name) is not None]
@@ -51,8 +51,9 @@ def crowd_mask(scene: Scene, placement: Placement, outcome: Outcome) -> Tensor:
 def keypoints(scene: Scene, placement: Placement, outcome: Outcome) -> Tensor:
     """Return the keypoints of survivors and pastes, [B, K, P, 3] float32.
 
-    Those of pastes move with their layer. Visible ones become labelled and not visible where a survivor's pixel is
-    pasted over, or a paste does not own its pixel; those of pastes outside of the picture become unlabelled.
+    Keypoints of pastes move with their layer. A visible keypoint becomes labelled and not visible if its survivor's
+    pixel is pasted over, or its paste does not own the pixel; keypoints of pastes outside of the image become
+    unlabelled.
     """
     target, out, is_paste = scene.target, outcome.batch, outcome.slot_layer >= 0
     extent = geometry.valid_extent(target)
@@ -70,7 +71,7 @@ def keypoints(scene: Scene, placement: Placement, outcome: Outcome) -> Tensor:
 
 
 def _pasted_keypoints(scene: Scene, placement: Placement, outcome: Outcome, extent: Tensor) -> Tensor:
-    """Return the keypoints of the paste in each output slot, [B, K, P, 3]; of no meaning where there is none.
+    """Return the keypoints of the paste in each output slot, [B, K, P, 3]; meaningless in slots without a paste.
 
     An edge X of the source is at ``X * num / den + translate``, in float64. A division stands between product and sum,
     so no compiler fuses them, and every device gives the same bits. ``extent`` [B, 2] is (width, height) of the targets

@@ -101,8 +101,8 @@ class DrawRules(NamedTuple):
         seen_num: a clipped object keeps at least ``seen_num / seen_den`` of its box.
         seen_den: see ``seen_num``.
         keeps_place: 1 if objects stay where they are in their image, 0 if places are drawn.
-        hides_cuts: 1 if an object that ends at the border of its image is pasted only where it ends at that border of
-            the target, too; else 0.
+        hides_cuts: 1 if an object that touches a border of its image is pasted only where it touches that border of the
+            target, too; else 0.
         fits_scale: 1 if scales are limited to those at which the objects of a layer fit into the image, else 0.
         region_num: at least ``region_num / region_den`` of an object's box lies in its region.
         region_den: see ``region_num``.
@@ -277,12 +277,13 @@ class PasteRules(NamedTuple):
         min_area_px: a paste or an instance with fewer visible pixels is removed.
         residual_num: an instance with less than ``residual_num / residual_den`` of its area left is removed.
         residual_den: see ``residual_num``.
-        residual_px: nor has an instance a row that is hidden in part and has fewer pixels left.
-        box_shift_px: unless no edge of its box moved by more than this, pixels; -1 if that does not count.
+        residual_px: a partly hidden instance with fewer pixels left is removed, too.
+        box_shift_px: an exception to the last two: the instance stays if no edge of its box moved by more than this, in
+            pixels; -1 for no exception.
         stuff_num: a stuff class with less than ``stuff_num / stuff_den`` of its area left counts as wiped out.
         stuff_den: see ``stuff_num``.
         stuff_px: a stuff class with fewer pixels left counts as wiped out, too.
-        reverts_stuff: 1 if such a class gets its pixels back, 0 if what is left of it becomes ignore.
+        reverts_stuff: 1 if such a class gets its pixels back, 0 if its remaining pixels become ignore.
         hidden_num: an instance that loses more than ``hidden_num / hidden_den`` of its pixels gets them back.
         hidden_den: see ``hidden_num``; equal to it if instances may be hidden.
         ignore_index: semantic class that is neither pasted nor pasted over.
@@ -312,8 +313,8 @@ class Scene:
     """Target, source, and the rules by which the source is pasted over the target.
 
     Attributes:
-        target: B images that are pasted into, with instance masks and ids.
-        source: S images that are pasted from; may be the target.
+        target: B images to paste into, with instance masks and ids.
+        source: S images to paste from; may be the target.
         classes: taxonomy.
         rules: fixed parameters of the composition.
         mixture: classes that ClassMix pastes; None without ClassMix.
@@ -356,7 +357,7 @@ class Outcome(NamedTuple):
         num_gone: [B, 3] int64, pastes that were placed and then removed: hidden, reverted, too small.
         slot_layer: [B, K] int64, layer of the paste in each output slot, -1 if none.
         slot_source: [B, K] int64, source slot of the paste in each output slot, -1 if none.
-        visible_layer: [B, H, W] int16, the layer seen at each pixel, -1 for the target; may be [0, H, W] if not
+        visible_layer: [B, H, W] int16, the visible layer of each pixel, -1 for the target; may be [0, H, W] if not
             requested.
     """
 

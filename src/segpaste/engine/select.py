@@ -125,5 +125,5 @@ def _available(name: str, otherwise: str) -> Engine:
     try:
         return _loaded(name)
     except ImportError as error:
-        warnings.warn(f"segpaste runs its slow reference backend, for {otherwise}: {error}", stacklevel=2)
+        warnings.warn(f"segpaste runs its slow reference backend, since {otherwise}: {error}", stacklevel=2)
         return _loaded("reference")

@@ -1,6 +1,6 @@
-"""Adapters between batches and the trainers that people already run: one module per framework, imported by its name.
+"""Adapters between batches and the trainers of other frameworks: one module per framework, imported by its name.
 
-Nothing of a framework is imported before its module is, so `segpaste` needs none of them:
+A framework is imported only by its own module, so `segpaste` needs none of them:
 
 - `segpaste.integrations.torchvision`: the lists that torchvision's detection models train on.
 - `segpaste.integrations.huggingface`: the labels of DETR-like and mask-classification models of transformers.

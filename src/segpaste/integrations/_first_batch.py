@@ -1,4 +1,4 @@
-"""The picture of the first batch of a run, which every adapter saves where its trainer keeps its own pictures."""
+"""Picture of the first batch of a run, which every adapter saves in the folder of its trainer's pictures."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ PICTURE = "copy_paste_batch.jpg"
 
 
 class FirstBatch:
-    """Draws a picture of the first batch that it is given, and ignores those that follow.
+    """Function object that draws a picture of the first batch that it is given, and ignores later ones.
 
-    Of several processes only the first one saves: rank 0, and in its loader worker 0. Make it in the process that
-    starts the workers. Their copies share its memory, so the workers of the next epoch save nothing again.
+    Only the first process saves: rank 0, and in its loader worker 0. Make it in the process that starts the workers.
+    Their copies share its memory, so workers of the next epoch do not save a picture again.
     """
 
     def __init__(self) -> None:
@@ -29,12 +29,12 @@ class FirstBatch:
     def draw(self, batch: object, path: str | os.PathLike[str] | None, **options: Any) -> None:
         """Save a picture of the batch if it is the first.
 
-        A picture that cannot be drawn or written becomes a warning: training does not depend on it.
+        Failure to draw or write the picture is a warning only, since training does not depend on it.
 
         Args:
-            batch: in any structure that `segpaste.viz.show` draws.
+            batch: batch in any structure that `segpaste.viz.show` draws.
             path: the file, ``.png`` or ``.jpg``; None saves nothing.
-            options: to `segpaste.viz.show`, such as ``class_names``, ``mean`` and ``std``.
+            options: options of `segpaste.viz.show`, such as ``class_names``, ``mean`` and ``std``.
         """
         if path is None or self._saved or not is_first_process():
             return
@@ -43,13 +43,13 @@ class FirstBatch:
             show(batch, path=path, **options)
         except Exception as error:
             warnings.warn(
-                f"{os.fspath(path)}: the picture of the first batch is missing, and training goes on. "
+                f"{os.fspath(path)}: the picture of the first batch could not be saved; training continues. "
                 f"{type(error).__name__}: {error}",
                 stacklevel=2,
             )
 
 
 def is_first_process() -> bool:
-    """Tell whether this is rank 0, and in its loader worker 0 or no worker."""
+    """Return whether this is rank 0, and in its loader worker 0 or no worker."""
     worker = get_worker_info()
     return (worker is None or worker.id == 0) and this_process().rank == 0

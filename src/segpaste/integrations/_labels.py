@@ -1,7 +1,4 @@
-"""Label maps: class ids of a framework for our labels, and back.
-
-Not for names of classes.
-"""
+"""Label maps: conversion between the class ids of a framework and our labels. They do not map names of classes."""
 
 from __future__ import annotations
 
@@ -41,7 +38,7 @@ def from_framework(ids: Tensor, label_map: LabelMap) -> Tensor:
 
     Raises:
         TypeError: ``label_map`` is of another class.
-        ValueError: it gives two labels one id, is a negative number, or none has this id.
+        ValueError: it gives two labels the same id, is a negative number, or has no label for an id.
     """
     table = _table(label_map)
     if isinstance(table, int):
@@ -55,13 +52,13 @@ def from_framework(ids: Tensor, label_map: LabelMap) -> Tensor:
     inverse = {class_id: label for label, class_id in table.items()}
     if len(inverse) < len(table):
         raise ValueError(
-            "label_map: expected another class id for each label, got one twice; labels cannot be told apart"
+            "label_map: expected a different class id for each label, got one twice, which cannot be inverted"
         )
     return _looked_up(ids, inverse, "label_map: expected a label for every class id")
 
 
 def _table(label_map: Any) -> int | dict[int, int]:
-    """Return the number to add, or the class id of each label."""
+    """Return a label map as a number to add, or as the class id of each label."""
     if isinstance(label_map, Tensor | np.ndarray | np.generic):
         label_map = label_map.tolist()
     if isinstance(label_map, Mapping):
@@ -74,7 +71,7 @@ def _table(label_map: Any) -> int | dict[int, int]:
 
 
 def _integer(value: Any) -> int:
-    """Return an entry of a label map."""
+    """Return an entry of a label map as an integer."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, Integral):
         raise TypeError(
             "label_map: expected an integer to add, a list of class ids, a dict from labels to class ids, or an array "

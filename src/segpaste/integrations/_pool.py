@@ -1,4 +1,4 @@
-"""Crops of the trainer's own dataset for one batch after another: what ``balance=`` of the adapters draws from."""
+"""Crops of the trainer's own dataset for consecutive batches, for ``balance=`` of the adapters."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from segpaste.integrations._first_batch import is_first_process
 from segpaste.types import StagedCrops
 
 MOST_WORKERS = 2
-"""Processes that an adapter starts to cut crops, beside those of the trainer."""
+"""Largest number of processes that an adapter starts to cut crops, in addition to those of the trainer."""
 
 
 class DatasetCrops:
     """Objects of a whole dataset, drawn with balanced classes and cut out by workers, ahead of the training steps.
 
-    What is drawn depends on the seed, the epoch, the rank and the number of the step. The first process prints what to
-    expect of an epoch.
+    The draws depend on the seed, the epoch, the rank and the number of the step. The first process prints the expected
+    pastes of an epoch.
 
     Args:
-        owner: named by the errors and in what is printed.
-        augment: the augmentation, with ``config.source.kind="bank"``, which says how many crops an image receives.
+        owner: name for errors and printed lines.
+        augment: the augmentation, with ``config.source.kind="bank"``, which sets the number of crops for an image.
         dataset: samples of the dataset, or a bank.
         balance: how classes are drawn, see `segpaste.BankSampler`.
-        batch_size: images of a batch, at most.
-        num_steps: batches of an epoch.
-        seed: of everything drawn.
+        batch_size: largest number of images of a batch.
+        num_steps: number of batches of an epoch.
+        seed: seed of all draws.
         num_workers: processes that cut crops; 0 cuts them in this one.
 
     Raises:
-        ValueError: ``augment`` does not paste crops of a bank, or ``balance`` is no mode.
+        ValueError: ``augment`` does not paste crops of a bank, or ``balance`` is not a mode.
         BankError: the dataset has no objects that can be cut out.
     """
 
@@ -80,7 +80,7 @@ class DatasetCrops:
         if epoch != self._epoch:
             self._epoch, self._round, self._steps = epoch, -1, iter(())
         staged = next(self._steps, None)
-        if staged is None:  # a new epoch, or more steps than the trainer had said: draws that no epoch has
+        if staged is None:  # a new epoch, or more steps than expected: draws that no epoch has
             self._round += 1
             self.loader.set_epoch(epoch + (self._round << 32))
             self._steps = iter(self.loader)
@@ -94,14 +94,14 @@ class DatasetCrops:
 
 
 def print_epoch(owner: str, per_image: float, loader: BankDataLoader, balance: str, num_images: int) -> None:
-    """Print, on the first rank only, how often each class is expected to be pasted in an epoch of all ranks.
+    """Print, on the first rank only, the expected pastes of each class in an epoch of all ranks.
 
     Args:
-        owner: named in what is printed.
-        per_image: pastes that an image is expected to receive.
-        loader: of the crops, with a `BankSampler`.
-        balance: how it draws classes.
-        num_images: images of an epoch on each rank.
+        owner: name at the start of the line.
+        per_image: expected number of pastes into an image.
+        loader: loader of the crops, with a `BankSampler`.
+        balance: mode of the draws of classes.
+        num_images: number of images of an epoch on each rank.
     """
     replica, sampler = loader.sampler.replica, loader.draws
     if replica.rank:
@@ -113,23 +113,23 @@ def print_epoch(owner: str, per_image: float, loader: BankDataLoader, balance: s
 
 
 def print_expected(owner: str, augment: Any) -> None:
-    """Print what 1000 images are expected to receive, if an augmentation has a pool whose balance was asked for."""
+    """Print the expected pastes into 1000 images, if an augmentation has a pool and ``balance`` was given."""
     crops = getattr(augment, "crops", None)
     if crops is not None and crops.balance is not None and is_first_process():
         print(f"{owner}: pastes expected in 1000 images\n{augment.expected_pastes(1000)}", flush=True)
 
 
 def expect_crops(owner: str, augment: Any, balance: str) -> Any:
-    """Return the ``config.source`` of an augmentation that pastes crops which are given to it.
+    """Return the ``config.source`` of an augmentation that pastes staged crops.
 
     Raises:
         ValueError: it pastes other objects.
     """
     source = getattr(getattr(augment, "config", None), "source", None)
     if source is None or source.kind != "bank" or getattr(augment, "crops", None) is not None:
-        came = f"a {type(augment).__name__} without such a config" if source is None else f"kind={source.kind!r}"
+        came = f"a {type(augment).__name__} without a config" if source is None else f"kind={source.kind!r}"
         if getattr(augment, "crops", None) is not None:
-            came = "one with a source_pool of its own, which has a balance of its own"
+            came = "one with its own source_pool, which has its own balance"
         raise ValueError(
             f"{owner}: expected an augmentation with source.kind='bank' because balance={balance!r} is given, got "
             f"{came}; give BatchCopyPaste(BatchCopyPasteConfig(source=SourceConfig(kind='bank', crops_per_target=4)))"

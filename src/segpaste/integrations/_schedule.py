@@ -22,7 +22,7 @@ def schedule_of(augment: Any) -> Schedule | None:
 
 
 def fades(augment: Any) -> bool:
-    """Tell whether an augmentation pastes less at the end of training."""
+    """Return whether an augmentation pastes less at the end of training."""
     config = getattr(module_of(augment), "config", None)
     return schedule_of(augment) is not None and config is not None and config.placement.fade_last > 0
 
@@ -35,17 +35,17 @@ def follow(augment: Any, progress: float) -> None:
 
 
 def has_limit(trainer: Any) -> bool:
-    """Tell whether a trainer of Lightning has a last epoch or a last step."""
+    """Return whether a trainer of Lightning has a last epoch or a last step."""
     return trainer.max_epochs not in (None, -1) or trainer.max_steps != -1
 
 
 def num_batches_done(trainer: Any) -> int:
-    """Return the number of batches of the epoch that come before the one that Lightning moves to the device."""
+    """Return the number of batches of the epoch before the one that Lightning moves to the device."""
     return int(trainer.fit_loop.batch_idx) + 1
 
 
 def progress_of(trainer: Any) -> float:
-    """Return the part of a training by Lightning that is done, 0 to 1, by the limit that comes first."""
+    """Return the progress of a training by Lightning, 0 to 1, towards the limit that is reached first."""
     done = 0.0
     if trainer.max_epochs not in (None, -1):
         of_epoch = num_batches_done(trainer) / trainer.num_training_batches

@@ -1,7 +1,7 @@
-"""Conversions that all adapters share: batches into one target per image, and targets into batches.
+"""Conversions that all adapters share: batches to one target per image, and targets to batches.
 
-Frameworks differ in names, box formats, class numbers and scales, not in what a target is. Each adapter puts these
-pieces together; none converts pixels or boxes itself.
+Frameworks differ in names, box formats, class numbers and scales, but their targets have the same contents. Each
+adapter combines these functions; none converts pixels or boxes itself.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Objects(NamedTuple):
         boxes: [N, 4] float32 xyxy, continuous pixel edges.
         labels: [N] int64.
         masks: [N, H, W] bool; None in a batch without instance masks.
-        slots: [N] int64, their rows in the batch.
+        slots: [N] int64, their slots in the batch.
     """
 
     boxes: Tensor
@@ -40,7 +40,7 @@ class Objects(NamedTuple):
 
 
 def has_object(batch: PaddedBatchedDenseSample) -> Tensor:
-    """Return which slots hold an object with a pixel, [B, K] bool: frameworks refuse empty boxes."""
+    """Return which slots hold an object with a pixel, [B, K] bool, since frameworks reject empty boxes."""
     return batch.instance_valid & (batch.boxes[..., 2:] > batch.boxes[..., :2]).all(-1)
 
 
@@ -59,11 +59,11 @@ def objects_of(batch: PaddedBatchedDenseSample) -> list[Objects]:
 def slots_of(
     image_idx: Tensor, areas: Tensor, batch_size: int, max_instances: int, *, warns: bool = True
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Give each object of a flat list a slot of its image.
+    """Assign each object of a flat list a slot of its image.
 
     Args:
-        image_idx: [N] int64, ascending: the image of each object.
-        areas: [N], by which an image with more objects than slots keeps its largest.
+        image_idx: [N] int64, the image of each object, ascending.
+        areas: [N], area of each object; an image with more objects than slots keeps its largest.
         batch_size: B.
         max_instances: K.
         warns: warn of an image with more objects.
@@ -86,7 +86,7 @@ def slots_of(
 
 
 def warn_of_overflow(max_instances: int) -> None:
-    """Warn that some objects found no slot; Python shows the same warning once."""
+    """Warn that some objects have no slot; Python shows the same warning once."""
     warnings.warn(
         f"an image has more objects than max_instances={max_instances} slots: its largest are kept, the others become "
         "background, in this and in later batches; give more slots",
@@ -128,21 +128,19 @@ def normalized(
     Float images are read to check their range, which waits for their device; see `expect_colours`.
 
     Args:
-        batch: its images hold 0..``scale``.
-        mean: of each channel of images in 0..1.
-        std: likewise.
+        batch: batch whose images hold 0..``scale``.
+        mean: mean of each channel of images in 0..1.
+        std: standard deviation of each channel of images in 0..1.
         scale: the value of white.
 
     Raises:
-        ValueError: colours in another range, another number of channels, or a ``std`` or ``scale`` that is not > 0.
+        ValueError: colours are in another range, the number of channels is another, or ``std`` or ``scale`` is not > 0.
     """
     num_channels = batch.images.shape[1]
     if len(mean) != len(std):
         raise ValueError(f"mean, std: expected as many numbers in each, got {len(mean)} and {len(std)}")
     if len(mean) != num_channels:
-        raise ValueError(
-            f"images: expected {len(mean)} channels, for which mean and std have numbers, got {channels(num_channels)}"
-        )
+        raise ValueError(f"images: expected {len(mean)} channels, as in mean and std, got {channels(num_channels)}")
     if min([*std, scale]) <= 0:
         raise ValueError(f"std, scale: expected numbers > 0, got {list(std)} and {scale}")
     expect_colours("images", [batch.images], scale, "scale")
@@ -157,8 +155,8 @@ def corners(name: str, boxes: Any) -> Tensor:
     """Return boxes as plain xyxy in pixels, [N, 4] float32.
 
     Args:
-        name: named by the error.
-        boxes: `torchvision.tv_tensors.BoundingBoxes` of a format without an angle, or anything else as xyxy; [0] where
+        name: name for the error.
+        boxes: `torchvision.tv_tensors.BoundingBoxes` of a format without an angle, or other values as xyxy; [0] if
             there are none.
 
     Raises:
@@ -184,11 +182,11 @@ def cxcywh(boxes: Tensor, size: tuple[int, int]) -> Tensor:
 
 
 def crowd_region(boxes: Tensor, masks: Tensor | None, size: Sequence[int]) -> Tensor | None:
-    """Return the pixels [H, W] bool of crowds, by their masks [N, H, W] or their boxes; None where there is no crowd.
+    """Return the pixels [H, W] bool of crowds, from their masks or their boxes; None if there is no crowd.
 
     Args:
         boxes: [N, 4] xyxy in pixels.
-        masks: None where there are boxes only.
+        masks: [N, H, W], or None if there are boxes only.
         size: [2], H and W.
     """
     if not len(boxes):
@@ -204,7 +202,7 @@ def crowd_region(boxes: Tensor, masks: Tensor | None, size: Sequence[int]) -> Te
 def batch_of(
     images: Sequence[Tensor], objects: Sequence[Objects], crowds: Sequence[Tensor | None], max_instances: int
 ) -> PaddedBatchedDenseSample:
-    """Return a padded batch of images of any sizes: padded to the right and below, with K slots.
+    """Return a padded batch of images of any sizes, padded to the right and below, with K slots.
 
     Args:
         images: B images [C, H, W], uint8 or float32.
@@ -213,7 +211,7 @@ def batch_of(
         max_instances: K; an image with more keeps its largest.
 
     Raises:
-        TypeError, ValueError: as `DenseSample` raises them, and mixed numbers of channels or dtypes.
+        TypeError, ValueError: see `DenseSample`; or images have different numbers of channels or dtypes.
     """
     check_count("max_instances", max_instances)
     if not images:

@@ -1,6 +1,6 @@
-"""Checks of the values that frameworks hand over: colours in the range that is meant, masks of two values.
+"""Checks of values from frameworks: colours are in the expected range, masks have two values.
 
-Each check reads its tensors once and waits for their device once. Not for shapes and dtypes, which containers check.
+Each check reads its tensors once and waits for their device once. Shapes and dtypes are checked by the containers.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ def expect_colours(
 ) -> None:
     """Check that images are colours between black, 0, and white.
 
-    The least and the greatest value of float images are read, all at once, which waits for their device. uint8 images
-    are not read. Images that are black everywhere are right in every range.
+    The minimum and maximum of float images are read, all at once, which waits for their device. uint8 images are not
+    read. Images that are black everywhere pass in every range.
 
     Args:
-        name: named by the error.
-        images: of any shape.
+        name: name for the error.
+        images: images of any shape.
         white: the value of white, 1 or 255.
-        option: what says it, such as ``scale``; None if it is fixed.
-        remedy: what to do, instead of what the error says by default.
+        option: option that sets it, such as ``scale``; None if it is fixed.
+        remedy: advice for the error, instead of the default one.
 
     Raises:
-        ValueError: a value is negative, above ``white`` or NaN by more than rounding; white is 255 and the greatest
-            value is above 1/2 and at most 1, with fractions among them, as in images of 0..1; or the images are uint8
-            and white is not 255. An image that is darker than that may be either, and is taken as it is.
+        ValueError: a value is NaN, or by more than rounding negative or above ``white``; white is 255 and the maximum
+            is above 1/2 and at most 1, with fractions among the values, as in images of 0..1; or the images are uint8
+            and white is not 255. A darker image may be of either range, and passes.
     """
     expected, slack = f"{name}: expected colours in 0..{white:g}", white / 255
     read = [image for image in images if image.dtype != torch.uint8 and image.numel()]
@@ -46,7 +46,7 @@ def expect_colours(
     if any(math.isnan(bound) for bound in bounds):
         raise ValueError(f"{expected}, got NaN; find the transform that makes it")
     if low < -min(slack, 0.1):
-        todo = remedy or "paste first and normalise after it, or clamp what a resize has left"
+        todo = remedy or "paste first and normalise afterwards, or clamp values that a resize made"
         raise ValueError(f"{expected}, got {low:.3g}..{high:.3g}; {todo}")
     if high > white + slack:
         raise ValueError(f"{expected}, got {low:.3g}..{high:.4g}; {remedy or _of_other_white(255, option)}")
@@ -55,7 +55,7 @@ def expect_colours(
 
 
 def _of_other_white(white: int, option: str | None) -> str:
-    """Return what to do about images whose white is another, 1 or 255."""
+    """Return the advice for images whose value of white is another, 1 or 255."""
     change = "divide the images by 255" if white == 255 else "multiply the images by 255"
     return change if option is None else f"{change}, or give {option}={white}"
 
@@ -64,14 +64,14 @@ def expect_rgb(name: str, num_channels: int) -> None:
     """Check that images have three channels.
 
     Raises:
-        ValueError: saying what to do with grey images and those with transparency.
+        ValueError: they have another number; the message says what to do with grey images and those with transparency.
     """
     if num_channels != RGB:
         raise ValueError(f"{name}: expected images of {RGB} channels, got {channels(num_channels)}")
 
 
 def channels(num: int) -> str:
-    """Return a number of channels as an error says it: what such images are, and how to make colours of them."""
+    """Return a number of channels for an error, with the kind of such images and how to convert them to RGB."""
     remedies = {
         1: "1 (grey); repeat it three times, as torchvision's v2.RGB() does",
         4: "4 (with transparency?); keep the first three, as torchvision's v2.RGB() does",
@@ -80,20 +80,20 @@ def channels(num: int) -> str:
 
 
 def set_value(name: str, masks: Tensor) -> int | None:
-    """Return the value that marks an object in masks, 1 or 255; None where no pixel is set.
+    """Return the value that marks an object in masks, 1 or 255; None if no pixel is set.
 
     Args:
-        name: named by the error.
-        masks: of any shape and dtype.
+        name: name for the error.
+        masks: masks of any shape and dtype.
 
     Raises:
-        ValueError: they have other values than 0 and one of these, such as probabilities or numbers of objects.
+        ValueError: they have values other than 0 and one of these, such as probabilities or numbers of objects.
     """
     if not masks.numel():
         return None
     if masks.dtype == torch.bool:
         return 1 if bool(masks.any()) else None
-    if masks.dtype in (torch.uint16, torch.uint32):  # of which torch has no maximum
+    if masks.dtype in (torch.uint16, torch.uint32):  # torch has no maximum for them
         masks = masks.to(torch.int64)
     most = masks.amax()
     facts = torch.stack([most.double(), (masks != 0).sum().double(), (masks == most).sum().double()])

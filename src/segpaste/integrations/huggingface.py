@@ -1,12 +1,12 @@
-"""Hugging Face transformers: batches as the inputs of DETR-like and of mask-classification models.
+"""Adapter for Hugging Face transformers: batches as the inputs of DETR-like and of mask-classification models.
 
     model(**to_mask_labels(batch, mean=processor.image_mean, std=processor.image_std))
 
-Paste first and normalise after it: harmonising, value checks and uint8 banks expect colours, not normalised ones. That
-is why these functions take the processor's mean and standard deviation, and the processor itself is not called.
+Paste first and normalise afterwards: harmonisation, value checks and uint8 banks expect colours before normalisation.
+These functions therefore take the processor's mean and standard deviation, and the processor itself is not called.
 
-Float images are checked: values that are negative, above ``scale``, NaN, or fractions of at most 1 where ``scale`` is
-255 are a ValueError. Their least and greatest value are read for it, which waits for their device; uint8 images are not
+Float images are checked: values that are negative, above ``scale``, NaN, or fractions of at most 1 with a ``scale`` of
+255 raise a ValueError. Their minimum and maximum are read for it, which waits for their device; uint8 images are not
 read.
 
 ``pixel_mask`` is 1 where a pixel belongs to the image: the inverse of our ``padding_mask``.
@@ -46,11 +46,11 @@ def to_mask_labels(
 
     Args:
         batch: B images in 0..``scale``.
-        mean: of each channel of images in 0..1, as ``image_mean`` of an image processor.
-        std: likewise.
+        mean: mean of each channel of images in 0..1, as ``image_mean`` of an image processor.
+        std: standard deviation, likewise.
         label_map: class ids of the model, see `segpaste.integrations._labels.LabelMap`.
         scale: the value of white.
-        with_pixel_mask: give ``pixel_mask``; EoMT takes none.
+        with_pixel_mask: return ``pixel_mask``; EoMT takes none.
 
     Returns:
         ``pixel_values`` [B, C, H, W] float32, 0 in padding; ``pixel_mask`` [B, H, W] int64, 1 in the image;
@@ -87,7 +87,7 @@ def to_oneformer(
     label_map: LabelMap = 0,
     scale: float = 255.0,
 ) -> Inputs:
-    """Return the inputs of OneFormer: segments of one task per image, and the texts that name them after the paste.
+    """Return the inputs of OneFormer: segments of one task per image, and the texts that name them.
 
     The texts are those of "OneFormer: One Transformer to Rule Universal Image Segmentation" (Jain et al., CVPR 2023):
     "a photo with a CLASS" for each segment, filled up with "a TASK photo". The model reads them if ``is_training=True``
@@ -95,25 +95,25 @@ def to_oneformer(
 
     Args:
         batch: B images in 0..``scale``.
-        mean: of each channel of images in 0..1, as ``image_mean`` of the processor's image processor.
-        std: likewise.
+        mean: mean of each channel of images in 0..1, as ``image_mean`` of the processor's image processor.
+        std: standard deviation, likewise.
         class_names: the name of each label of the batch.
-        tokenizer: that of the processor.
-        num_text: texts of an image, 1 at least: ``config.num_queries - config.text_encoder_n_ctx``. Further segments
-            get none.
-        tasks: each image draws one from torch's generator: ``instance`` needs instance masks, ``semantic`` semantic
-            maps, ``panoptic`` panoptic maps.
-        max_length: tokens of a text, ``config.task_seq_len`` and ``config.text_encoder_context_length``.
+        tokenizer: tokenizer of the processor.
+        num_text: number of texts of an image, at least 1: ``config.num_queries - config.text_encoder_n_ctx``. Further
+            segments get no text.
+        tasks: tasks, one of which is drawn for each image with torch's generator: ``instance`` needs instance masks,
+            ``semantic`` semantic maps, ``panoptic`` panoptic maps.
+        max_length: number of tokens of a text, ``config.task_seq_len`` and ``config.text_encoder_context_length``.
         label_map: class ids of the model, see `segpaste.integrations._labels.LabelMap`.
         scale: the value of white.
 
     Returns:
-        Those of `to_mask_labels`, with segments of the task; ``task_inputs`` [B, ``max_length``] int64 and
+        The entries of `to_mask_labels`, with segments of the task; ``task_inputs`` [B, ``max_length``] int64 and
         ``text_inputs`` [B, ``num_text``, ``max_length``] int64, tokens, 0 after the end.
 
     Raises:
-        TypeError, ValueError: ``label_map`` has no id for a label, ``class_names`` no name, a task is unknown, the
-            batch lacks what it needs, or its colours are not in 0..``scale``.
+        TypeError, ValueError: ``label_map`` has no id for a label, ``class_names`` has no name for one, a task is
+            unknown, the batch lacks labels that it needs, or its colours are not in 0..``scale``.
     """
     _check_tasks(batch, tasks)
     check_count("num_text", num_text, least=1)
@@ -163,9 +163,9 @@ def to_detr(
 
     Args:
         batch: B images in 0..``scale``.
-        mean: of each channel of images in 0..1, as ``image_mean`` of an image processor; 0 for RT-DETR.
-        std: likewise; 1 for RT-DETR.
-        masks: give ``masks``, for DETR's segmentation head; the batch must have instance masks then.
+        mean: mean of each channel of images in 0..1, as ``image_mean`` of an image processor; 0 for RT-DETR.
+        std: standard deviation, likewise; 1 for RT-DETR.
+        masks: return ``masks``, for DETR's segmentation head; the batch must have instance masks.
         label_map: class ids of the model, see `segpaste.integrations._labels.LabelMap`.
         scale: the value of white.
 
@@ -176,7 +176,7 @@ def to_detr(
         uint8, ``size`` [2] int64, the padded (H, W), and ``orig_size`` [2] int64, that of the image without padding.
 
     Raises:
-        TypeError, ValueError: ``label_map`` has no id for a label, ``masks`` is asked of a batch without any, or its
+        TypeError, ValueError: ``label_map`` has no id for a label, ``masks`` is True for a batch without masks, or its
             colours are not in 0..``scale``.
     """
     if masks and batch.instance_masks is None:

@@ -1,4 +1,4 @@
-"""Lightning: a callback that pastes into every training batch, and a DataModule of photos, made to resume.
+"""Adapter for Lightning: a callback that pastes into every training batch, and a DataModule of images that can resume.
 
     from segpaste import BatchCopyPaste
     from segpaste.integrations.lightning import CopyPasteCallback, CopyPasteDataModule
@@ -6,12 +6,12 @@
     data = CopyPasteDataModule("data.yaml", batch_size=8, size=640)
     Trainer(max_epochs=50, callbacks=[CopyPasteCallback(BatchCopyPaste())]).fit(model, datamodule=data)
 
-The batch is pasted on the trainer's device: after the transfer, and before ``on_after_batch_transfer`` of the model or
-of the DataModule, where colours are often normalised. Validation is not touched. Not for a ``training_step`` that takes
-``dataloader_iter``: Lightning does not move its batches.
+The batch is pasted on the trainer's device, after the transfer, and before ``on_after_batch_transfer`` of the model or
+of the DataModule, where colours are often normalised. Validation does not change. Not for a ``training_step`` that
+takes ``dataloader_iter``: Lightning does not move its batches.
 
-The classes are Lightning's under the name that is in use, ``lightning.pytorch`` or ``pytorch_lightning``. Where both
-are installed, import yours before this module.
+The classes are based on the package that is in use, ``lightning.pytorch`` or ``pytorch_lightning``. If both are
+installed, import yours before this module.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ class CopyPasteCallback(framework.Callback):
     """A callback that pastes into every training batch, once it is on the device.
 
     A batch is a `segpaste.PaddedBatchedDenseSample`, or a pair of one and of staged crops, as
-    `segpaste.bank.zip_loaders` gives; the training step gets the padded batch. Batches without ``sample_seeds`` get
-    seeds of torch's initial seed on the first rank, the epoch, the rank and the place in the epoch.
+    `segpaste.bank.zip_loaders` yields it; the training step gets the padded batch. Batches without ``sample_seeds`` get
+    seeds made from torch's initial seed on the first rank, the epoch, the rank and the position in the epoch.
 
-    With balanced classes of a `CopyPasteDataModule`, the first process prints how often each class is expected to be
-    pasted in an epoch.
+    With balanced classes of a `CopyPasteDataModule`, the first process prints the expected pastes of each class in an
+    epoch.
 
-    Checkpoints hold the schedule of the augmentation and that seed. Lightning keeps the places of the loaders in them.
+    Checkpoints hold the schedule of the augmentation and the initial seed. Lightning adds the positions of the loaders.
 
     Args:
         augment: the augmentation, such as `segpaste.BatchCopyPaste`, compiled or not; a module is moved to the device.
@@ -63,7 +63,7 @@ class CopyPasteCallback(framework.Callback):
             any value is above 2, else in 0..1.
 
     Raises:
-        TypeError: ``augment`` cannot be called, or ``progress`` or ``first_batch`` is no bool.
+        TypeError: ``augment`` is not callable, or ``progress`` or ``first_batch`` is not a bool.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class CopyPasteCallback(framework.Callback):
         self._unwrap: Callable[[], None] | None = None
 
     def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
-        """Let batches pass through the augmentation, from now until `teardown`."""
+        """Wrap the hook of batches, so that they pass through the augmentation until `teardown`."""
         self._end()
         self._base_seed = None  # another training may be seeded differently
         if stage == "fit":
@@ -93,11 +93,11 @@ class CopyPasteCallback(framework.Callback):
             self._unwrap = wrap(owner, partial(self._after_transfer, trainer))
 
     def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
-        """Put back the hook that `setup` replaced."""
+        """Restore the hook that `setup` wrapped."""
         self._end()
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
-        """Put back the hook, because Lightning calls no `teardown` after an exception."""
+        """Restore the hook, because Lightning does not call `teardown` after an exception."""
         self._end()
 
     def _end(self) -> None:
@@ -112,11 +112,11 @@ class CopyPasteCallback(framework.Callback):
             self.augment.to(pl_module.device)
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        """Check that progress can be known, and agree on a seed."""
+        """Check that the progress is known, and agree on a seed."""
         if self.progress and fades(self.augment) and not has_limit(trainer):
             raise ValueError(
-                "CopyPasteCallback: expected max_epochs or max_steps in the Trainer, for the augmentation fades out at "
-                "the end of training, got neither; give one, or progress=False and call augment.schedule.at"
+                "CopyPasteCallback: expected max_epochs or max_steps in the Trainer, since the augmentation fades out "
+                "at the end of training, got neither; give one, or progress=False and call augment.schedule.at"
             )
         if isinstance(trainer.train_dataloader, AugmentedLoader):
             raise ValueError(
@@ -127,46 +127,46 @@ class CopyPasteCallback(framework.Callback):
         self._is_training, self._has_run, self._has_begun = True, False, False
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
-        """Paste no more."""
+        """Stop pasting."""
         self._is_training = False
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
         """Check that the batch was pasted.
 
         Raises:
-            RuntimeError: Lightning has not called the hook with it.
+            RuntimeError: Lightning did not call the hook with it.
         """
         if not self._has_run:
             raise RuntimeError(
-                f"CopyPasteCallback: expected Lightning to call {HOOK} with every training batch, got one that it was "
-                "not called with; a training_step that takes dataloader_iter must paste by itself"
+                f"CopyPasteCallback: expected Lightning to call {HOOK} with every training batch, got a batch without "
+                "a call; a training_step that takes dataloader_iter must paste by itself"
             )
         self._has_run = False
 
     @property
     def pastes_per_image(self) -> float | None:
-        """Expected number of objects drawn for an image; None if the augmentation does not say."""
+        """Expected number of objects drawn for an image; None if the augmentation does not have it."""
         return getattr(module_of(self.augment), "pastes_per_image", None)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state of the augmentation, which is that of its schedule, and the seed."""
+        """Return the state of the augmentation, that is of its schedule, and the seed."""
         module = module_of(self.augment)
         return {"augment": None if module is None else dict(module.state_dict()), "base_seed": self._base_seed}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Take a state from a checkpoint."""
+        """Load a state from a checkpoint."""
         module = module_of(self.augment)
         if module is not None and state_dict["augment"] is not None:
             module.load_state_dict(state_dict["augment"])
         self._base_seed = state_dict["base_seed"]
 
     def _after_transfer(self, trainer: Any, batch: Any) -> Any:
-        """Return a batch that was moved to the device, with pastes if it is one to train on."""
+        """Return a batch that was moved to the device, with pastes if it is a training batch."""
         if not trainer.training or not (self._is_training or _can_be_pasted(batch)):
             return batch
         self._has_run = True
         target, staged = _parts_of(batch)
-        if not self._is_training:  # a tuner trains without its callbacks, as Tuner.lr_find does
+        if not self._is_training:  # a tuner such as Tuner.lr_find trains without callbacks
             self._agree_on_seed(trainer)
             self.on_fit_start(trainer, trainer.lightning_module)
         elif self.progress:
@@ -174,8 +174,8 @@ class CopyPasteCallback(framework.Callback):
         options = {} if staged is None else {"staged": staged}
         if options and getattr(module_of(self.augment), "crops", None) is not None:
             raise ValueError(
-                "CopyPasteCallback: expected an augmentation without source_pool, for the batch comes with crops to "
-                "paste, got one with; leave source_pool out, or balance= of the CopyPasteDataModule"
+                "CopyPasteCallback: expected an augmentation without source_pool, since the batch has crops to paste, "
+                "got one with source_pool; leave it out, or balance= of the CopyPasteDataModule"
             )
         with torch.no_grad():
             pasted = self.augment(self._seeded(target, trainer), **options)
@@ -189,7 +189,7 @@ class CopyPasteCallback(framework.Callback):
             self._base_seed = int(trainer.strategy.broadcast(torch.initial_seed() % (1 << 64)))
 
     def _tell(self, trainer: Any, pasted: PaddedBatchedDenseSample, staged: StagedCrops | None) -> None:
-        """Say what to expect of an epoch, and show its first batch."""
+        """Print the expected pastes of an epoch, and draw its first batch."""
         data, source = trainer.datamodule, getattr(getattr(module_of(self.augment), "config", None), "source", None)
         data = data if isinstance(data, CopyPasteDataModule) else None
         if staged is not None and trainer.is_global_zero:
@@ -200,7 +200,7 @@ class CopyPasteCallback(framework.Callback):
         if self.first_batch is not None and trainer.loggers:
             names = None if data is None else getattr(data.train_data, "class_names", None)
             white = _white_of(pasted.images, getattr(source, "value_range", None))
-            folder = trainer.log_dir  # None of fast_dev_run, and of loggers that keep no files here
+            folder = trainer.log_dir  # None for fast_dev_run, and for loggers without local files
             path = None if folder is None else Path(folder) / PICTURE
             self.first_batch.draw(pasted, path, class_names=names, value_range=(0.0, white))
 
@@ -216,7 +216,7 @@ class CopyPasteCallback(framework.Callback):
 
 def _warn_of_crops(num_crops: int, num_pasted: int) -> None:
     warnings.warn(
-        f"CopyPasteCallback: expected {num_pasted} crops for each image, for the augmentation pastes no more, got "
+        f"CopyPasteCallback: expected {num_pasted} crops for each image, since the augmentation pastes no more, got "
         f"{num_crops}; set crops_per_target={num_pasted} in the CopyPasteDataModule or the loader of the crops, or "
         f"crops_per_target={num_crops} in the SourceConfig",
         stacklevel=2,
@@ -224,14 +224,14 @@ def _warn_of_crops(num_crops: int, num_pasted: int) -> None:
 
 
 def _white_of(images: Tensor, white: float | None) -> float:
-    """Return the value of white: as given, or 255 for floats that `segpaste.viz.show` does not take for 0..1."""
+    """Return the value of white: as given, or 255 for floats that `segpaste.viz.show` does not treat as 0..1."""
     if white is not None:
         return white
     return 255.0 if images.is_floating_point() and bool((images > 2).any()) else 1.0
 
 
 def _can_be_pasted(batch: Any) -> bool:
-    """Tell whether `_parts_of` takes a batch; the example input of a model is none."""
+    """Return whether `_parts_of` takes a batch; it does not take the example input of a model."""
     is_pair = isinstance(batch, tuple | list) and len(batch) == 2 and isinstance(batch[1], StagedCrops)
     return isinstance(batch[0] if is_pair else batch, PaddedBatchedDenseSample)
 
@@ -242,7 +242,7 @@ def _parts_of(batch: Any) -> tuple[PaddedBatchedDenseSample, StagedCrops | None]
     if not isinstance(target, PaddedBatchedDenseSample) or not isinstance(staged, StagedCrops | None):
         raise TypeError(
             "CopyPasteCallback: expected PaddedBatchedDenseSample, or a pair of it and StagedCrops, got "
-            f"{type(batch).__name__}; take CopyPasteDataModule or EpochDataLoader, or make it one in "
+            f"{type(batch).__name__}; use CopyPasteDataModule or EpochDataLoader, or convert it in "
             "on_before_batch_transfer"
         )
     return target, staged

@@ -1,4 +1,4 @@
-"""RF-DETR: its data module for detection and segmentation, with copy-paste in every training batch.
+"""Adapter for RF-DETR: its data module for detection and segmentation, with copy-paste in every training batch.
 
     import rfdetr.training
     from segpaste import BatchCopyPaste
@@ -9,8 +9,9 @@
     rfdetr.RFDETRSegNano().train(dataset_dir="folder")
 
 The batch is pasted after its transfer to the device, and before the module's own augmentations there. Images come
-normalised from the loader, or as 0..1 if the module normalises them on the device: what is pasted are 0..255 colours,
-and a pixel that no paste changes keeps its value bit for bit. Validation is not touched. Not for keypoint models.
+normalised from the loader, or as 0..1 if the module normalises them on the device. They are converted to 0..255 for the
+paste, and a pixel that no paste changes keeps its value bit for bit. Validation does not change. Keypoint models are
+not supported.
 """
 
 from __future__ import annotations
@@ -44,23 +45,24 @@ def with_copy_paste(
 ) -> Module:
     """Return a data module that pastes into every training batch.
 
-    For detection its training dataset is built with masks if its objects have polygons: they are pasted by their
-    outline, and the model gets boxes as before. ``augment`` sees the labels that segpaste's readers give to the same
+    For detection its training dataset is built with masks if its objects have polygons: objects are pasted by their
+    outline, and the model gets boxes as before. ``augment`` gets the labels that segpaste's readers give to the same
     dataset, so a bank that was built from it fits.
 
     Args:
         datamodule: a data module of RF-DETR, or its class. Boxes without polygons are pasted only if ``augment`` has
             ``source.mask_from="boxes"``.
         augment: the augmentation, such as `segpaste.BatchCopyPaste`; a module is moved to the batch's device.
-        max_instances: K, the objects of an image after the paste; an image with more keeps its largest.
-        balance: draw the objects from the whole training set, classes by this mode of `segpaste.BankSampler`, instead
-            of from the other images of the batch. ``augment`` then has ``source.kind="bank"``. Objects of COCO
-            files without a segmentation are not drawn. Each image is read at the resolution of the model.
+        max_instances: K, largest number of objects of an image after the paste; an image with more keeps its largest.
+        balance: draw the objects from the whole training set, with classes balanced by this mode of
+            `segpaste.BankSampler`, instead of from the other images of the batch. ``augment`` must have
+            ``source.kind="bank"``. Objects of COCO files without a segmentation are not drawn. Each image is read at
+            the resolution of the model.
 
     The first batch is drawn to ``copy_paste_batch.jpg`` in the ``output_dir`` of the training.
 
     Returns:
-        A subclass for a class; an instance becomes one of the subclass of its class, and is returned.
+        A subclass of a given class; a given instance is changed to an instance of such a subclass, and returned.
 
     Raises:
         TypeError: ``datamodule`` is neither.
@@ -80,7 +82,7 @@ def with_copy_paste(
         _crops: DatasetCrops | None = None
 
         def setup(self, stage: str) -> None:
-            """Build the datasets of a stage; that of training has masks if it can."""
+            """Build the datasets of a stage; that of training has masks if possible."""
             if stage == "fit":
                 self._first_batch, self._crops = FirstBatch(), None
                 _setup_to_fit(self, super().setup)
@@ -90,7 +92,7 @@ def with_copy_paste(
                 super().setup(stage)
 
         def on_after_batch_transfer(self, batch: tuple[Any, Any], dataloader_idx: int) -> tuple[Any, Any]:
-            """Paste into a training batch, then do what the data module does."""
+            """Paste into a training batch, then call the method of the data module."""
             if self.trainer is not None and self.trainer.training:
                 if balance is not None and self._crops is None:
                     self._crops = _crops_of(self, augment, balance, len(batch[1]))
@@ -106,12 +108,12 @@ def with_copy_paste(
 
 
 def _setup_to_fit(datamodule: Any, setup: Callable[[str], None]) -> None:
-    """Build the datasets to fit on; that of training has masks if the model needs them or the objects have polygons."""
+    """Build the datasets for training; with masks if the model needs them or the objects have polygons."""
     model_config = datamodule.model_config
     if model_config.use_grouppose_keypoints:
         raise ValueError(
-            "with_copy_paste: expected a model for detection or segmentation, got one for keypoints; its batches have "
-            "no masks to paste by"
+            "with_copy_paste: expected a model for detection or segmentation, got one for keypoints, whose batches "
+            "have no masks to paste by"
         )
     if model_config.segmentation_head or datamodule._built_to_paste:
         setup("fit")
@@ -128,7 +130,7 @@ def _setup_to_fit(datamodule: Any, setup: Callable[[str], None]) -> None:
 
 @contextlib.contextmanager
 def _masks_loaded(model_config: Any) -> Iterator[None]:
-    """Let datasets be built with masks."""
+    """Build datasets with masks within the context."""
     model_config.segmentation_head = True
     try:
         yield
@@ -137,10 +139,10 @@ def _masks_loaded(model_config: Any) -> Iterator[None]:
 
 
 def _has_polygons(dataset: Any) -> bool:
-    """Tell whether the objects of a dataset that was built with masks have outlines.
+    """Return whether the objects of a dataset that was built with masks have outlines.
 
-    In a COCO file every object must have one, for others have an empty mask. In YOLO labels a box stands for its own
-    outline, so one other outline is enough.
+    In a COCO file every object must have one, since an object without it has an empty mask. In YOLO labels a box is its
+    own outline, so one other outline is enough.
     """
     if hasattr(dataset, "sv_dataset"):
         images = (dataset.sv_dataset.get_image_info(i) for i in range(len(dataset)))
@@ -152,7 +154,7 @@ def _has_polygons(dataset: Any) -> bool:
 
 
 def _is_outline(polygon: Any) -> bool:
-    """Tell whether a polygon [P, 2] is another than the four corners of a box."""
+    """Return whether a polygon [P, 2] differs from the four corners of a box."""
     return len(polygon) != 4 or any(len(set(axis.tolist())) != 2 for axis in polygon.T)
 
 
@@ -167,7 +169,7 @@ def _form_of(datamodule: Any) -> Form:
 def label_map_of(dataset: Any) -> LabelMap:
     """Return the labels that a dataset of RF-DETR gives to our classes.
 
-    Our readers number the categories of a COCO file by ascending id. RF-DETR takes ids as they are for
+    Our readers number the categories of a COCO file by ascending id. RF-DETR uses the ids themselves for
     ``dataset_file="coco"``; for Roboflow's folders it numbers them, too, but leaves out groups without objects.
     """
     categories = getattr(getattr(dataset, "coco", None), "cats", None)
@@ -179,7 +181,7 @@ def label_map_of(dataset: Any) -> LabelMap:
 
 
 def class_names_of(dataset: Any) -> tuple[str, ...] | None:
-    """Return the names of our classes in a dataset of RF-DETR, as `label_map_of` numbers them; None if it has none."""
+    """Return the names of our classes in a dataset of RF-DETR, in the order of `label_map_of`; None if it has none."""
     categories = getattr(getattr(dataset, "coco", None), "cats", None)
     names = getattr(dataset, "classes", None)
     if categories is not None:
@@ -188,7 +190,7 @@ def class_names_of(dataset: Any) -> tuple[str, ...] | None:
 
 
 def _expect_outlines(dataset: Any, balance: DrawMode) -> None:
-    """Refuse a dataset without any object that can be cut out."""
+    """Reject a dataset without any object that can be cut out."""
     has_any = _has_polygons(dataset) if hasattr(dataset, "sv_dataset") else _rows_with_outline(dataset)
     if not has_any:
         raise ValueError(
@@ -198,13 +200,13 @@ def _expect_outlines(dataset: Any, balance: DrawMode) -> None:
 
 
 def _rows_with_outline(dataset: Any) -> bool:
-    """Tell whether any object of a COCO file has an outline."""
+    """Return whether any object of a COCO file has an outline."""
     rows = dataset.coco.anns.values() if hasattr(dataset, "coco") else []
     return any(row.get("segmentation") and not row.get("iscrowd") for row in rows)
 
 
 def _crops_of(datamodule: Any, augment: Augment, balance: DrawMode, batch_size: int) -> DatasetCrops:
-    """Return crops of all objects of the dataset that a data module trains on."""
+    """Return crops of all objects of the training dataset of a data module."""
     dataset, config = datamodule._dataset_train, datamodule.train_config
     kind = YoloFolderObjects if hasattr(dataset, "sv_dataset") else CocoObjects
     objects = kind(dataset, datamodule.model_config.resolution)
@@ -221,7 +223,7 @@ def _crops_of(datamodule: Any, augment: Augment, balance: DrawMode, batch_size: 
 
 
 def _pasted(datamodule: Any, batch: tuple[Any, Any], augment: Augment, max_instances: int) -> tuple[Any, list[Target]]:
-    """Return a batch of the loader, on the device to paste on, with pastes."""
+    """Return a batch of the loader with pastes; it must be on the device of the paste."""
     samples, targets = batch
     form = _form_of(datamodule)
     follow(augment, progress_of(datamodule.trainer))

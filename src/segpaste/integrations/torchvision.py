@@ -1,10 +1,10 @@
-"""torchvision's detection models: batches as lists of images and targets, and lists as batches.
+"""Adapter for torchvision's detection models: batches as lists of images and targets, and back.
 
     for batch in BatchCopyPaste.from_dataloader(loader, max_instances=64):
         losses = model(*to_detection(batch, label_map=1))
 
-The models want images of their own sizes in 0..1 and class ids from 1, for 0 is the background; they resize the images
-themselves (``min_size``, 800 pixels by default), so a small canvas is not a small step. Normalisation is theirs, too.
+The models expect images of any sizes in 0..1 and class ids from 1, since 0 is the background. They resize the images
+themselves (``min_size``, 800 pixels by default), so a small canvas does not make a step small. They also normalise.
 See https://docs.pytorch.org/vision/stable/models.html#object-detection-instance-segmentation-and-person-keypoint-detection
 """
 
@@ -30,8 +30,8 @@ def to_detection(
 ) -> tuple[list[Tensor], list[dict[str, Tensor]]]:
     """Return the images and targets that a detection model of torchvision trains on.
 
-    Padding is cut off. Crowd regions are not objects, so they are in no target, as torchvision's own training reference
-    drops them; an image without objects has tensors of length 0, which the models accept. Float images are read to
+    Padding is cut off. Crowd regions are not objects, so they are in no target; torchvision's own training reference
+    drops them, too. An image without objects has tensors of length 0, which the models accept. Float images are read to
     check their range, which waits for their device.
 
     Args:
@@ -73,16 +73,16 @@ def from_detection(
     max_instances: int,
     scale: float = 255.0,
 ) -> PaddedBatchedDenseSample:
-    """Return a batch of the lists that torchvision's detection datasets and models use: the inverse of `to_detection`.
+    """Return a batch from the lists of torchvision's detection datasets and models: the inverse of `to_detection`.
 
     Not for targets with keypoints. Float images and masks are read to check their values, which waits for their device.
 
     Args:
         images: B images [C, h, w]: uint8, or floats in 0..1; they are padded to the right and below to one size.
         targets: ``boxes`` [N, 4], xyxy unless they are `torchvision.tv_tensors.BoundingBoxes` of another format, and
-            ``labels`` [N] integers; ``masks`` [N, h, w] of all images or of none, of 0 and 1 or of 0 and 255, whose
-            boxes are then refitted; where ``iscrowd``, a tensor or a list, is not 0 the mask, or the box, becomes part
-            of the crowd mask. An image without objects may lack them all.
+            ``labels`` [N] integers; ``masks`` [N, h, w] for all images or for none, of 0 and 1 or of 0 and 255, to
+            which boxes are then refitted; the mask or the box of an object whose ``iscrowd``, a tensor or a list, is
+            not 0 becomes part of the crowd mask. An image without objects may lack them all.
         label_map: class ids of the targets, as in `to_detection`.
         max_instances: K; an image with more objects keeps its largest.
         scale: the value of white in the batch; floats are multiplied by it, uint8 images stay.
@@ -96,7 +96,7 @@ def from_detection(
     with_masks = any("masks" in target for target in targets)
     for i, (image, target) in enumerate(zip(images, targets, strict=True)):
         if "keypoints" in target:
-            raise ValueError(f"targets[{i}]: expected no keypoints, for their names are not known here; remove them")
+            raise ValueError(f"targets[{i}]: expected no keypoints, since their names are not known; remove them")
         boxes, ids, is_crowd = _rows(f"targets[{i}]", target, image)
         if with_masks and "masks" not in target and len(boxes):
             raise ValueError(f"targets[{i}]: expected masks, as other targets have, got boxes only")
@@ -105,13 +105,13 @@ def from_detection(
         size = image.shape[-2:]
         crowds.append(crowd_region(boxes[is_crowd], None if masks is None else masks[is_crowd], size))
         keep = ~is_crowd
-        labels = from_framework(ids[keep], label_map)  # a crowd may be of a category that is not trained
+        labels = from_framework(ids[keep], label_map)  # a crowd may have a category without a label
         objects.append(Objects(boxes[keep], labels, None if masks is None else masks[keep], keep.nonzero()[:, 0]))
     return batch_of(pictures, objects, crowds, max_instances)
 
 
 def _expect_images(images: Sequence[Tensor]) -> None:
-    """Check the classes, dtypes and shapes of images, and the range of those that are floats."""
+    """Check the classes, dtypes and shapes of images, and the range of float images."""
     for i, image in enumerate(images):
         expected = f"images[{i}]: expected a tensor of uint8, or of floats in 0..1"
         if not isinstance(image, Tensor):
@@ -130,13 +130,13 @@ def _expect_images(images: Sequence[Tensor]) -> None:
 
 
 def _rows(name: str, target: Mapping[str, Any], image: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return boxes [N, 4] xyxy, class ids [N] and which objects are crowds, [N] bool; nothing of an empty target."""
+    """Return boxes [N, 4] xyxy, class ids [N] and which objects are crowds, [N] bool; N = 0 for an empty target."""
     boxes = corners(name, target.get("boxes", image.new_zeros(0)))
     found = []
     for entry, default in (("labels", [] if not len(boxes) else None), ("iscrowd", [0] * len(boxes))):
         values = target.get(entry, default)
         if values is None:
-            raise ValueError(f"{name}: expected labels beside {len(boxes)} boxes, got none")
+            raise ValueError(f"{name}: expected labels for {len(boxes)} boxes, got none")
         row = torch.as_tensor(values, device=boxes.device).as_subclass(Tensor)
         if row.shape != (len(boxes),):
             raise ValueError(f"{name}: expected {entry} for {len(boxes)} boxes, got the shape {list(row.shape)}")
@@ -147,7 +147,7 @@ def _rows(name: str, target: Mapping[str, Any], image: Tensor) -> tuple[Tensor, 
 
 
 def _masks(name: str, target: Mapping[str, Tensor], image: Tensor, num: int) -> Tensor:
-    """Return the masks of a target, [N, h, w] bool; none where it has no entry, or an empty one."""
+    """Return the masks of a target, [N, h, w] bool; N = 0 if it has no entry, or an empty one."""
     masks = torch.as_tensor(target.get("masks", image.new_zeros(0))).as_subclass(Tensor)
     if not num and not len(masks):
         return image.new_zeros(0, *image.shape[-2:], dtype=torch.bool)

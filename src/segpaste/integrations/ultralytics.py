@@ -1,4 +1,4 @@
-"""Ultralytics YOLO: any trainer of segmentation, detection or pose models, with copy-paste in its training step.
+"""Adapter for Ultralytics YOLO: trainers of segmentation, detection or pose models with copy-paste in every batch.
 
     from segpaste import BatchCopyPaste
     from segpaste.integrations.ultralytics import with_copy_paste
@@ -7,10 +7,10 @@
     trainer = with_copy_paste(SegmentationTrainer, BatchCopyPaste(), max_instances=64)
     YOLO("yolo26n-seg.pt").train(trainer=trainer, data="data.yaml")
 
-The batch is pasted on the trainer's device, after the loader and before the trainer normalises it. Validation is not
-touched. Not for oriented boxes: their angle would not follow a paste.
+The batch is pasted on the trainer's device, after the loader and before the trainer normalises it. Validation does not
+change. Not for oriented boxes: their angle would not follow a paste.
 
-Ultralytics is under the AGPL-3.0; this module imports it and holds none of it.
+Ultralytics is under the AGPL-3.0; this module imports it and contains none of its code.
 """
 
 from __future__ import annotations
@@ -44,27 +44,27 @@ def with_copy_paste(
 ) -> type[Any]:
     """Return a trainer that pastes into every training batch.
 
-    Its loader gives masks at full resolution, whatever ``mask_ratio`` says, for a mask at a quarter of the image cannot
-    say which pixels to paste; after the paste they are reduced to ``mask_ratio`` as the loader would have. Its own
-    copy-paste is switched off. Detection on polygons loads one mask per object, whatever ``overlap_mask`` says.
+    Its loader yields masks at full resolution for any ``mask_ratio``, since smaller masks do not show which pixels to
+    paste; after the paste they are reduced to ``mask_ratio``, equal to the loader's. Its own copy-paste is switched
+    off. Detection on polygons loads one mask per object for any ``overlap_mask``.
 
     The first batch is drawn to ``copy_paste_batch.jpg`` in the trainer's ``save_dir``, unless ``plots=False``.
 
     Args:
         trainer_cls: a trainer class of Ultralytics for segmentation, detection or pose. The latter two have boxes
-            without masks, except for detection on polygons: ``augment`` pastes then only with
-            ``source.mask_from="boxes"``.
+            without masks, except for detection on polygons; ``augment`` then needs ``source.mask_from="boxes"``.
         augment: the augmentation, such as `segpaste.BatchCopyPaste`; a module is moved to the trainer's device.
-        max_instances: K, the objects of an image after the paste; an image with more keeps its largest.
-        balance: draw the objects from the whole training set, classes by this mode of `segpaste.BankSampler`, instead
-            of from the other images of the batch. ``augment`` then has ``source.kind="bank"``. Objects are cut out of
-            the images as the trainer loads them, before mosaic and the like, by up to two workers.
+        max_instances: K, largest number of objects of an image after the paste; an image with more keeps its largest.
+        balance: draw the objects from the whole training set, with classes balanced by this mode of
+            `segpaste.BankSampler`, instead of from the other images of the batch. ``augment`` must have
+            ``source.kind="bank"``. Objects are cut out of the images as the trainer loads them, before augmentations
+            such as mosaic, by up to two workers.
 
     Returns:
         A subclass of ``trainer_cls``.
 
     Raises:
-        TypeError: ``trainer_cls`` is no trainer class.
+        TypeError: ``trainer_cls`` is not a trainer class.
         ValueError: ``max_instances`` is negative, or ``augment`` does not paste what ``balance`` draws.
     """
     check_count("max_instances", max_instances)
@@ -87,7 +87,7 @@ def with_copy_paste(
             self.has_mosaic = _joins_images(self.args)
 
         def build_dataset(self, img_path: str, mode: str = "train", batch: int | None = None) -> Any:
-            """Build a dataset; that of training gives masks at full resolution."""
+            """Build a dataset; that of training yields masks at full resolution."""
             if mode != "train":
                 return super().build_dataset(img_path, mode, batch)
             self.has_mosaic = _joins_images(self.args)
@@ -95,12 +95,12 @@ def with_copy_paste(
                 return _with_masks(super().build_dataset(img_path, mode, batch), self.args)
 
         def _close_dataloader_mosaic(self) -> None:
-            with _whole_masks(self.args):  # the dataset builds its transforms anew
+            with _whole_masks(self.args):  # the dataset rebuilds its transforms
                 super()._close_dataloader_mosaic()
             self.has_mosaic = False
 
         def preprocess_batch(self, batch: Batch) -> Batch:
-            """Paste into the batch, then do what the trainer does."""
+            """Paste into the batch, then call the method of the trainer."""
             moved = {
                 name: value.to(self.device, non_blocking=True) if isinstance(value, Tensor) else value
                 for name, value in batch.items()
@@ -129,21 +129,21 @@ def _check_task(task: str) -> None:
 
 
 def _check_colours(bgr: float, num_channels: int) -> None:
-    """Refuse images whose colours are in another order than those of crops."""
+    """Reject images whose colours are in another order than those of crops."""
     if bgr or num_channels != 3:
         raise ValueError(
-            "with_copy_paste: expected colour images and bgr=0 with balance, for crops are RGB, got "
+            "with_copy_paste: expected colour images and bgr=0 with balance, since crops are RGB, got "
             f"bgr={bgr} and {num_channels} channels; leave balance out"
         )
 
 
 def _joins_images(args: Any) -> bool:
-    """Tell whether an image of the loader can hold more than one image."""
+    """Return whether the loader may combine several images into one."""
     return any(getattr(args, name, 0.0) > 0 for name in ("mosaic", "mixup", "cutmix"))
 
 
 def moves_of(args: Any) -> Moves | None:
-    """Return how a loader with these arguments, without mosaic, moves images; None if it turns or bends them, too."""
+    """Return how a loader with these arguments, without mosaic, moves images; None if it rotates or warps them, too."""
     if any(getattr(args, name, 0.0) for name in ("degrees", "shear", "perspective")):
         return None
     scale = args.scale[0] if isinstance(args.scale, tuple | list) else 1 - args.scale
@@ -151,14 +151,14 @@ def moves_of(args: Any) -> Moves | None:
 
 
 class PlaceInTraining:
-    """The batches that were pasted in an epoch, which a trainer of Ultralytics does not count."""
+    """Counter of the pasted batches of an epoch, which a trainer of Ultralytics does not count."""
 
     def __init__(self) -> None:
         self._epoch, self._num_done = -1, 0
 
     def next(self, trainer: Any) -> float:
-        """Return the part of training that is done, 0 to 1, and count a batch."""
-        if not hasattr(trainer, "epoch"):  # batches that are looked at before training
+        """Return the progress of training, 0 to 1, and count a batch."""
+        if not hasattr(trainer, "epoch"):  # a batch that is used before training
             return 0.0
         if trainer.epoch != self._epoch:
             self._epoch, self._num_done = trainer.epoch, 0
@@ -168,13 +168,13 @@ class PlaceInTraining:
 
 
 def _is_map(args: Any) -> bool:
-    """Tell whether masks are one map per image. Detection has one mask per object, for a map hides parts of them."""
+    """Return whether masks are one map per image; not for detection, since a map hides parts of objects."""
     return bool(args.overlap_mask) and args.task != "detect"
 
 
 @contextlib.contextmanager
 def _whole_masks(args: Any) -> Iterator[None]:
-    """Let datasets be built for masks at full resolution, and without copy-paste of their own."""
+    """Build datasets with masks at full resolution and without their own copy-paste within the context."""
     before = args.mask_ratio, args.copy_paste, args.overlap_mask
     args.mask_ratio, args.copy_paste, args.overlap_mask = 1, 0.0, _is_map(args)
     try:
@@ -184,7 +184,7 @@ def _whole_masks(args: Any) -> Iterator[None]:
 
 
 def _with_masks(dataset: Any, args: Any) -> Any:
-    """Return the dataset; for detection on polygons it now gives the masks that objects are pasted by."""
+    """Return the dataset; for detection on polygons, make it yield masks."""
     if args.task == "detect" and _has_polygons(dataset.labels):
         dataset.use_segments = True
         dataset.transforms = dataset.build_transforms(args)
@@ -192,18 +192,18 @@ def _with_masks(dataset: Any, args: Any) -> Any:
 
 
 def _has_polygons(labels: Sequence[Batch]) -> bool:
-    """Tell whether every object of a dataset has a polygon; images without objects need none."""
+    """Return whether every object of a dataset has a polygon; images without objects need none."""
     counts = [(len(label["cls"]), len(label["segments"])) for label in labels]
     return any(num for _, num in counts) and all(num == num_objects for num_objects, num in counts)
 
 
 def _crops_of(trainer: Any, augment: Any, balance: DrawMode, schema: KeypointSchema | None) -> DatasetCrops:
-    """Return crops of all objects of the dataset that a trainer trains on."""
+    """Return crops of all objects of the training dataset of a trainer."""
     dataset, names = trainer.train_loader.dataset, trainer.data["names"]
     from_boxes = augment.config.source.mask_from == "boxes"
     if not from_boxes and not _has_polygons(dataset.labels):
         raise ValueError(
-            f"with_copy_paste: expected polygons, for balance={balance!r} cuts objects out by them, got boxes; set "
+            f"with_copy_paste: expected polygons, since balance={balance!r} cuts out objects by them, got boxes; set "
             "source.mask_from='boxes' to cut out rectangles"
         )
     objects = YoloObjects(
@@ -233,10 +233,10 @@ def _pasted(
     staged: StagedCrops | None,
     moves: Moves | None,
 ) -> Batch:
-    """Return a batch of the loader, on the device to paste on, with pastes."""
+    """Return a batch of the loader with pastes; it must be on the device of the paste."""
     if "texts" in batch:
         raise ValueError(
-            "with_copy_paste: expected class ids that all images share, got texts of each image; pasted objects would "
+            "with_copy_paste: expected class ids that all images share, got texts for each image; pasted objects would "
             "have the id of another text"
         )
     if isinstance(augment, nn.Module):

@@ -31,8 +31,8 @@ def work_folder(out: str | Path, given: str | os.PathLike[str] | None) -> Path:
     inner, outer = work.resolve(), out.resolve()
     if outer.is_relative_to(inner) or inner.is_relative_to(outer) or inner.is_relative_to(partial_of(outer)):
         raise BankError(
-            f"{work}: expected a work folder that is neither in {out}, where the bank goes, nor around it; choose "
-            "another one"
+            f"{work}: expected a work folder that is neither inside nor a parent of {out}, the folder of the "
+            "bank; choose another one"
         )
     return work
 

@@ -182,7 +182,7 @@ def _check(
         raise BankError(f"expected workers >= 1 and margin_frac from 0 to 10, got {workers} and {margin_frac}")
     Layout(crop_size)
     if not len(photos):
-        raise BankError("expected at least one photo, got none")
+        raise BankError("expected at least one image, got none")
     for module in (*_NEEDS.get(format, ()), *_NEEDS.get(engine, ())):
         require(module)
 
@@ -197,7 +197,7 @@ def _in_order(photos: Photos) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     image_ids, datasets = image_ids[order], datasets[order]
     twice = np.flatnonzero((np.diff(image_ids) == 0) & (np.diff(datasets) == 0))
     if len(twice):
-        raise BankError(f"expected unique image ids, got {image_ids[twice[0]]} twice; give each photo its own")
+        raise BankError(f"expected unique image ids, got {image_ids[twice[0]]} twice; give each image its own")
     return order, image_ids if dataset_idx is None else np.stack([datasets, image_ids], 1)
 
 

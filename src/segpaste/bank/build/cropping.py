@@ -339,7 +339,7 @@ def _checked_mask(sample: DenseSample, position: int) -> Tensor:
     if sample.instance_masks is None:
         raise BankError("crop: expected a sample with instance_masks, got none; objects are cut out by their masks")
     if sample.padding_mask is not None and bool(sample.padding_mask.any()):
-        raise BankError("crop: expected a photo without padding, got some; build from the dataset without transforms")
+        raise BankError("crop: expected an image without padding, got some; build from the dataset without transforms")
     mask: Tensor = sample.instance_masks[position].as_subclass(Tensor)
     if not bool(mask.any()):
         raise BankError(f"crop: expected a mask with pixels for instance {position}, got an empty one")

@@ -35,9 +35,9 @@ def checked_names(dataset: Samples, class_names: Sequence[str] | Mapping[int, st
         kind = type(dataset)
         takes_names = "class_names" in inspect.signature(kind.__init__).parameters
         raise BankError(
-            f"DatasetBank: expected class_names, for a {kind.__name__} names none; give "
+            f"DatasetBank: expected class_names, since a {kind.__name__} has none; give "
             + (f"{kind.__name__}(..., class_names=[...])" if takes_names else "DatasetBank(dataset, class_names=[...])")
-            + " in its place"
+            + " instead"
         )
     if isinstance(names, Mapping):
         if sorted(names) != list(range(len(names))):
@@ -114,7 +114,7 @@ def objects_of(dataset: Samples, num_classes: int) -> tuple[NDArray[np.int64], N
         raise BankError("DatasetBank: expected a dataset with objects, got none")
     if not 0 <= min(labels) <= max(labels) < num_classes:
         raise BankError(
-            f"DatasetBank: expected labels from 0 to {num_classes - 1}, for there are {num_classes} class names, got "
+            f"DatasetBank: expected labels from 0 to {num_classes - 1}, since there are {num_classes} class names, got "
             f"{min(labels)} to {max(labels)}"
         )
     return np.array(images, np.int64), np.array(ordinals, np.int64), np.array(labels, np.int64)

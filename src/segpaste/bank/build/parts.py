@@ -34,11 +34,11 @@ REASONS = {
     "crowd": "crowd or ignored regions",
     "empty": "masks without a pixel",
     "small": "smaller than the minimum area",
-    "cut_off": "cut off by the photo's edge",
+    "cut_off": "cut off by the border of the image",
     "sparse": "too little of their box visible",
-    "vanished": "no pixel left once shrunk",
+    "vanished": "no pixel left after shrinking",
     "unmapped": "of classes that the class map drops",
-    "unreadable": "unreadable pictures",
+    "unreadable": "unreadable images",
 }
 """Reasons why an annotation has no crop."""
 
@@ -187,7 +187,7 @@ class PartMaker:
             digest.update(record)
         if digest.hexdigest() != self.found(part)["sha256"]:
             self.notes.path(part).unlink()
-            raise BankError(f"{path}: expected what was written there, it was changed; build again, to make it anew")
+            raise BankError(f"{path}: expected an unchanged file, it was changed since; build again to rewrite it")
 
     def _rows(self, index: int, tally: dict[str, Any]) -> Iterator[Array]:
         """Yield the records of one image, and count its annotations, see `found`."""
@@ -234,7 +234,7 @@ class PartMaker:
             raise BankError("expected instance_masks, got none; objects are cut out by their masks")
         for name, value in flags_of(sample).items():
             if value != self.flags[name]:
-                raise BankError(f"expected {name}={self.flags[name]} as in the first photo, got {value}")
+                raise BankError(f"expected {name}={self.flags[name]} as in the first image, got {value}")
         labels = sample.labels.tolist()
         if labels and not 0 <= min(labels) <= max(labels) < self.num_classes:
             raise BankError(f"expected labels from 0 to {self.num_classes - 1}, got {min(labels)} to {max(labels)}")

@@ -52,14 +52,14 @@ def make_embedder(name: str, weights: str | os.PathLike[str] | None = None, devi
     library, _, model = name.partition(":")
     if name == "statistics":
         if weights is not None:
-            raise ValueError("embedder statistics: expected no weights, for it has none; leave them out")
+            raise ValueError("embedder statistics: expected no weights, since it has none; leave them out")
         if device != "cpu":
-            raise ValueError(f"embedder statistics: expected no device, for it runs on the CPU, got {device!r}")
+            raise ValueError(f"embedder statistics: expected no device, since it runs on the CPU, got {device!r}")
         return statistics_embedding
     if library not in _MAKERS or not model or ":" in model:
         raise ValueError(f"embedder: expected statistics, torchvision:NAME, timm:NAME or open_clip:NAME, got {name!r}")
     if weights is None:
-        raise ValueError(f"embedder {name}: expected a file of weights, for nothing is downloaded; give its path")
+        raise ValueError(f"embedder {name}: expected a file of weights, since nothing is downloaded; give its path")
     return _MAKERS[library](model, Path(weights), _device(device))
 
 
@@ -71,7 +71,7 @@ def _device(name: str) -> torch.device:
     except (RuntimeError, AssertionError) as error:
         reason = " ".join(str(error).split())
         raise ValueError(
-            f"device: expected one that is here, such as cpu or cuda:0, got {name!r} ({reason:.80})"
+            f"device: expected an available device, such as cpu or cuda:0, got {name!r} ({reason:.80})"
         ) from error
     return device
 
@@ -205,5 +205,5 @@ def _load(network: nn.Module, found: dict[str, Tensor], name: str, path: Path, w
     wrong = sorted(set(kept) ^ set(own) | {key for key in set(kept) & set(own) if kept[key].shape != own[key].shape})
     if wrong:
         more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
-        raise ValueError(f"{path}: expected the weights of {name}, they differ in {wrong[0]}{more}; take those of it")
+        raise ValueError(f"{path}: expected the weights of {name}, they differ in {wrong[0]}{more}; give its own")
     network.load_state_dict(kept)

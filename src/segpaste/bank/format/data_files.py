@@ -100,8 +100,8 @@ class DataFiles:
             return
         if read_meta(self.folder).sha256 != self.version:
             raise BankError(
-                f"{self.where}: expected the bank of version {self.version:.12}, as it was when it was opened, got "
-                "another one; open it again"
+                f"{self.where}: expected the bank of version {self.version:.12}, which was opened, got another one; "
+                "open it again"
             )
         self._meta_seen = seen
 
@@ -120,7 +120,7 @@ class DataFiles:
             if block_digest(data) != digest:
                 raise BankError(
                     f"{self.where}/{name}: expected the bytes that {META} says, got others at {start}; the file was "
-                    "changed, or is that of another bank; copy or build the bank again"
+                    "changed, or belongs to another bank; copy or build the bank again"
                 )
 
 

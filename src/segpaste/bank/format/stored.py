@@ -50,7 +50,7 @@ class StoredBank(ABC):
         if meta.format != self.format:
             raise BankError(
                 f"{self.where}: expected a bank of format {self.format!r}, got {meta.format!r}; "
-                "segpaste.open_bank finds out which it is"
+                "segpaste.open_bank detects the format"
             )
         if isinstance(self.folder, RemoteFolder) and not self.in_object_store:
             raise BankError(
@@ -120,7 +120,7 @@ class StoredBank(ABC):
         is_known = len(ids) == len(self) and (not len(ids) or (ids.min() >= 0 and ids.max() < num))
         if not is_known or tuple(np.bincount(ids, minlength=num).tolist()) != self.class_frequencies:
             raise BankError(
-                f"{self.where}: expected classes as counted in {META}, got others; run segpaste bank verify, copy or "
+                f"{self.where}: expected the class counts of {META}, got others; run segpaste bank verify, copy or "
                 "build the bank again"
             )
         return ids
@@ -151,7 +151,7 @@ class StoredBank(ABC):
         if self.version != state["version"]:
             raise BankError(
                 f"{self.where}: expected the bank of version {state['version'][:12]}, which was pickled, got "
-                f"{self.version[:12]}; it was replaced meanwhile"
+                f"{self.version[:12]}; it has been replaced since"
             )
 
     def _opened(self) -> Any:

@@ -64,8 +64,8 @@ class FolderWriter(ABC):
     ) -> None:
         if is_url(path) and not self.in_object_store:
             raise BankError(
-                f"{path}: expected format 'webdataset' for an object store, got {self.format!r}; write shards, or to "
-                "a local disk"
+                f"{path}: expected format 'webdataset' for an object store, got {self.format!r}; write shards, or "
+                "write to a local disk"
             )
         self.layout = layout
         self.class_names = tuple(class_names)

@@ -38,8 +38,8 @@ def given_draws(
         return NxMDraws(bank, sampler)
     if (of_bank := sampler.identity()["bank"]) != bank.version:
         raise ValueError(
-            f"sampler: expected one of the bank of version {bank.version[:12]}, got one of version {of_bank[:12]}; "
-            "make it of this bank"
+            f"sampler: expected a sampler of the bank of version {bank.version[:12]}, got one of version "
+            f"{of_bank[:12]}; make it from this bank"
         )
     if len(sampler) < num_crops:
         raise ValueError(
@@ -66,8 +66,8 @@ class NxMDraws:
     def __init__(self, bank: InstanceBank, sampler: NxMSampler) -> None:
         if sampler.num_samples != len(bank):
             raise ValueError(
-                f"sampler: expected one of the bank's {len(bank)} crops, got one of {sampler.num_samples} samples; "
-                "make it of this bank"
+                f"sampler: expected a sampler of the bank's {len(bank)} crops, got one of {sampler.num_samples} "
+                "samples; make it from this bank"
             )
         self.sampler, self._class_ids = sampler, bank.crop_class_ids()
         self.crops = SamplesOfClasses(self._class_ids, len(bank.class_names))

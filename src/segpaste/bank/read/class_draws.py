@@ -51,7 +51,7 @@ def class_probabilities(
     """
     num = np.asarray(counts, np.float64)
     if num.ndim != 1 or not (num > 0).any() or (num < 0).any():
-        raise ValueError(f"expected counts [C] of which some are above 0, got {np.asarray(counts)!r}")
+        raise ValueError(f"expected counts [C], some of them above 0, got {np.asarray(counts)!r}")
     has_crops = num > 0
     frac = np.where(has_crops, num / num.sum(), 1.0)
     if mode == "class_uniform":
@@ -121,7 +121,7 @@ def count_photos(bank: InstanceBank, crops: SamplesOfClasses) -> tuple[NDArray[n
         BankError: the bank does not keep the image of a crop.
     """
     if "provenance" not in bank.layout.groups:
-        raise BankError("instance_aware: expected a bank that keeps provenance, for it counts photos; build one")
+        raise BankError("instance_aware: expected a bank that keeps provenance, since it counts images; build one")
     photos = np.empty(len(bank), np.int64)
     for first in range(0, len(bank), _CHUNK):
         chunk = photos[first : first + _CHUNK]
@@ -143,7 +143,7 @@ def uniforms(seed: int, name: str, *indices: NDArray[np.int64]) -> NDArray[np.fl
 
 def _checked_fracs(photo_fracs: ArrayLike | None, has_crops: NDArray[np.bool_]) -> NDArray[np.float64]:
     if photo_fracs is None:
-        raise ValueError("instance_aware: expected photo_fracs, the fraction of photos with each class, got None")
+        raise ValueError("instance_aware: expected photo_fracs, the fraction of images with each class, got None")
     fracs = np.asarray(photo_fracs, np.float64)
     if fracs.shape != has_crops.shape or not ((fracs > 0) & (fracs <= 1) | ~has_crops).all():
         raise ValueError(f"instance_aware: expected photo_fracs [{len(has_crops)}] in (0, 1], got {photo_fracs!r}")

@@ -61,8 +61,8 @@ class CropChooser:
         predicate = self.predicate
         if isinstance(predicate, type) or not (isinstance(predicate, CropPredicate) or callable(predicate)):
             raise TypeError(
-                f"predicate: expected a CropPredicate, or a function that is called with each Crop, got "
-                f"{predicate!r:.80}; a class needs to be called first"
+                f"predicate: expected a CropPredicate, or a function of a Crop, got {predicate!r:.80}; of a class give "
+                "an instance"
             )
         kept = [column.name for column in self.bank.layout.columns]
         if isinstance(predicate, CropPredicate) and (missing := set(predicate.reads) - set(kept)):

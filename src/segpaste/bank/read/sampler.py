@@ -72,7 +72,7 @@ class DrawReport:
         is_balanced = max(present, default=0) <= 1.05 * min(present, default=0)
         if len(present) > 1 and not is_balanced and max(self.factors) < 1.05:
             lines.append(
-                "no class is drawn noticeably more often than it occurs: raise threshold, or take class_uniform"
+                "no class is drawn noticeably more often than it occurs: raise threshold, or use class_uniform"
             )
         return "\n".join(lines)
 

@@ -46,8 +46,8 @@ def stage_bank_batch(bank: InstanceBank, crop_idx: ArrayLike, class_map: ArrayLi
     labels = None if class_map is None else _integers("class_map", class_map)
     if labels is not None and labels.shape != (len(bank.class_names),):
         raise ValueError(
-            f"stage_bank_batch: expected class_map [{len(bank.class_names)}], a class for each of the bank, got shape "
-            f"{list(labels.shape)}"
+            f"stage_bank_batch: expected class_map [{len(bank.class_names)}], a class for each class of the bank, got "
+            f"shape {list(labels.shape)}"
         )
     kept = {column.name: column for column in bank.layout.columns}
     columns = {name: kept[column] for name in SHAPES if (column := _COLUMNS.get(name, name)) in kept}

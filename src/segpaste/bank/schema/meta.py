@@ -124,14 +124,10 @@ def parse_meta(text: bytes, where: str) -> BankMeta:
     except (ValueError, RecursionError) as error:
         raise BankError(f"{where}: expected JSON, got {error}; build the bank again") from error
     if not isinstance(values, dict) or "format" not in values or "sha256" not in values:
-        raise BankError(
-            f"{where}: expected the fields of a bank, 'format' and 'sha256' among them; is it another file?"
-        )
+        raise BankError(f"{where}: expected the fields of a bank, including 'format' and 'sha256'; is it another file?")
     version = values.get("format_version")
     if version != FORMAT_VERSION or type(version) is not int:
-        raise BankError(
-            f"{where}: expected format_version {FORMAT_VERSION}, got {version!r}; a newer segpaste may read it"
-        )
+        raise BankError(f"{where}: expected format_version {FORMAT_VERSION}, got {version!r}; use a newer segpaste")
     if (digest := _digest(values)) != values["sha256"]:
         raise BankError(
             f"{where}: expected the hash {digest} of its own fields, got {values['sha256']!r}; it was changed"

@@ -133,7 +133,7 @@ class Layout:
         if min(crop_size) < 1:
             raise BankError(f"expected crop_size (h, w) of at least 1 pixel, got {crop_size}")
         if "keypoints" in wanted and keypoint_schema is None:
-            raise BankError("expected a keypoint_schema beside the group keypoints, got None; give that of the samples")
+            raise BankError("expected a keypoint_schema with the group keypoints, got None; give that of the samples")
         self.crop_size = crop_size
         self.keypoint_schema = keypoint_schema if "keypoints" in wanted else None
         self.groups = tuple(group for group in GROUPS if group in wanted)
@@ -166,7 +166,7 @@ class Layout:
         for column in self.columns:
             value, shape = getattr(crop, column.name), self.shape(column)
             if value is None:
-                raise BankError(f"crop: expected {column.name}, for the bank keeps {column.group}, got None")
+                raise BankError(f"crop: expected {column.name}, since the bank keeps {column.group}, got None")
             array = np.asarray(value)
             if array.shape != shape or (shape and array.dtype != np.dtype(column.dtype)):
                 raise BankError(

@@ -136,7 +136,7 @@ class ObjectStore:
                 if attempt == NUM_ATTEMPTS:
                     raise BankError(
                         f"{where}: cannot be {action}: {_reason(error)}; tried {attempt} times in "
-                        f"{time.monotonic() - begin:.0f} s; once network and store are well, start again"
+                        f"{time.monotonic() - begin:.0f} s; check network and store, then start again"
                     ) from error
             # The state of the generator of `random` belongs to the training.
             time.sleep(FIRST_PAUSE_S * 2 ** (attempt - 1) * random.SystemRandom().uniform(0.5, 1.5))
@@ -189,13 +189,13 @@ def _advice(error: Exception) -> str | None:
     names = {kind.__name__ for kind in type(error).__mro__}
     status = getattr(error, "status", None)
     if _no_bucket(error):
-        return "make the bucket, or correct the URL or its endpoint"
+        return "create the bucket, or correct the URL or its endpoint"
     if isinstance(error, FileNotFoundError):
         return None
     if names & {"NoCredentialsError", "PartialCredentialsError", "ProfileNotFound", "DefaultCredentialsError"}:
         return "give credentials in the environment, in the store's own configuration, or as storage_options"
     if isinstance(error, PermissionError) or status in (401, 403):
-        return "check the credentials and what they allow"
+        return "check the credentials and their permissions"
     if "FileExpired" in names:
         return "it was replaced since the bank was opened; open the bank again"
     refused = isinstance(error, OSError) and error.errno in _REFUSALS

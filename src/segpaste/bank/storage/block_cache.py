@@ -101,7 +101,7 @@ class BlockCache:
                 raise
         except OSError as error:
             warnings.warn(
-                f"{self.folder}: blocks of the bank cannot be kept, they are read from the store each time: "
+                f"{self.folder}: blocks of the bank cannot be cached, they are read from the store each time: "
                 f"{error.strerror or error}; make room, or set SEGPASTE_CACHE to another folder",
                 RuntimeWarning,
                 stacklevel=2,

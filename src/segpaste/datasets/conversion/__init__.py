@@ -1,1 +1,1 @@
-"""Conversion of a dataset from any format that is read into any that is written."""
+"""Conversion of a dataset from any format that can be read to any that can be written."""

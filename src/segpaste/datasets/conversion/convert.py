@@ -1,7 +1,7 @@
-"""Convert a dataset of any format that is read into one of any format that is written.
+"""Conversion of a dataset from any format that can be read to any that can be written.
 
-Photos are copied byte by byte. Entries, keys and tables come along where the format can hold them; what it cannot hold
-is counted. For new photos with pasted objects use `segpaste augment`.
+Images are copied byte by byte. Entries, keys and tables are kept if the format can hold them, and counted otherwise. To
+make new images with pasted objects use `segpaste augment`.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ Adapt = Callable[[AnnotatedPhotos], AnnotatedPhotos]
 
 @dataclass(frozen=True, slots=True)
 class ConversionSummary:
-    """Counts of a conversion, and what it has left out.
+    """Counts of a conversion, and its losses.
 
     Attributes:
         out: the folder of the written dataset.
-        format: its name.
-        num_photos: photos of each split.
-        num_objects: objects of each split, crowds included.
-        losses: what the format cannot keep, in words, with its number.
+        format: name of its format.
+        num_photos: number of images of each split.
+        num_objects: number of objects of each split, including crowds.
+        losses: number of each kind of entry that the format cannot keep, by its description.
     """
 
     out: Path
@@ -59,17 +59,18 @@ class ConversionSummary:
 
 @dataclass(slots=True)
 class Conversion:
-    """A conversion that is ready to run: the dataset is opened, and can be written in the format.
+    """A conversion that is ready to run: the dataset is open, and can be written in the format.
 
     Args:
         found: the dataset.
         to: the name of the written format, see `segpaste.datasets.formats.written.registry.WRITTEN`.
         splits: the names of the splits; by default all.
-        options: what the dataset needs besides its path.
-        task: of YOLO labels that are written; by default what the dataset has.
-        depth_format: of depth files.
-        adapt: called with each split, returns the dataset to convert instead, such as one with masks from a model.
-        adapted_by: names what ``adapt`` does; two runs with the same name give the same result.
+        options: options of the dataset in addition to its path.
+        task: task of written YOLO labels; by default that of the dataset.
+        depth_format: format of depth files.
+        adapt: function that takes a split and returns the dataset to convert instead, such as one with masks from a
+            model.
+        adapted_by: name of the function of ``adapt``; two runs with the same name give the same result.
 
     Raises:
         DatasetError: the dataset is broken, has no such split, or cannot be written in the format.
@@ -92,7 +93,7 @@ class Conversion:
         opened = [self._open(None if name == NO_SPLIT else name) for name in names]
         opened = [photos if self.adapt is None else self.adapt(photos) for photos in opened]
         if not sum(map(len, opened)):
-            raise DatasetError(f"{self.found.path}: expected at least one photo, got none")
+            raise DatasetError(f"{self.found.path}: expected at least one image, got none")
         classes = ClassList(opened) if self._form.one_class_list else None
         labels = self._label_form(opened, classes)
         taken: dict[str, set[str]] = {}
@@ -115,18 +116,18 @@ class Conversion:
 
     @property
     def num_photos(self) -> int:
-        """Number of photos of all splits."""
+        """Number of images of all splits."""
         return sum(len(converter.photos) for converter in self._converters)
 
     def run(self, out: str | PathLike[str], advance: Advance = lambda num: None) -> ConversionSummary:
-        """Write the dataset: whole or not at all. An interrupted run resumes where it was.
+        """Write the dataset, completely or not at all. An interrupted run resumes.
 
         Args:
             out: the new folder.
-            advance: called with a number of photos that are done.
+            advance: function that is called with the number of images converted since its last call.
 
         Raises:
-            DatasetError: the name is taken, or a photo or annotation cannot be read or written in the format.
+            DatasetError: the name is taken, or an image or annotation cannot be read or written in the format.
             OSError: a file cannot be written.
         """
         if Path(out).is_symlink():
@@ -158,7 +159,7 @@ class Conversion:
         return ConversionSummary(space.out, self.to, counts, num_objects, {k: n for k, n in losses.items() if n})
 
     def _open(self, name: str | None) -> AnnotatedPhotos:
-        """Open a split. Labels are read as they are, or if that fails for the task that is written."""
+        """Open a split. Labels are read for their own task, or if that fails for the task that is written."""
         try:
             return self.found.open(name, self.options)
         except DatasetError:
@@ -178,8 +179,8 @@ class Conversion:
             )
         if self.to == "yolo" and task in ("segment", "obb") and not has_masks:
             raise DatasetError(
-                f"{self.found.path}: expected masks for the task {task}, got boxes alone; write the task detect, or "
-                "fill masks in first (--masks-from)"
+                f"{self.found.path}: expected masks for the task {task}, got boxes only; write the task detect, or add "
+                "masks first (--masks-from)"
             )
         shape = of_yolo[0].data.keypoint_shape if of_yolo else None
         yaml = of_yolo[0].data.file if of_yolo else None
@@ -211,7 +212,7 @@ class Conversion:
 
     @staticmethod
     def _write(folder: Path, converter: SplitConverter, indices: range) -> dict[str, Any]:
-        """Write the files of some photos; return their entries and what is lost of them."""
+        """Write the files of some images; return their entries and losses."""
         losses: Losses = Counter()
         found, num_objects = [], 0
         with WholeFiles() as files:
@@ -233,7 +234,7 @@ class Conversion:
 
     def _tables(self, converter: SplitConverter) -> dict[str, Any]:
         if isinstance(converter.photos, MapPhotos) and not self._form.keeps_extra_keys:
-            return {}  # the declaration tells of the files that are read
+            return {}  # the declaration describes the files that are read
         tables = converter.photos.tables()
         is_of_coco = converter.keeps_entries or isinstance(converter.photos, CocoDetectionV2 | CocoPanoptic)
         if not tables and not is_of_coco and self._form.keeps_extra_keys:
@@ -242,11 +243,11 @@ class Conversion:
 
 
 def _left_out(photos: AnnotatedPhotos) -> Losses:
-    """Count what a reader leaves out of all photos."""
+    """Count the entries of all images that a reader leaves out."""
     if isinstance(photos, CocoPanoptic):
-        return Counter({"photos without an annotation": photos.num_unannotated_images})
+        return Counter({"images without an annotation": photos.num_unannotated_images})
     if isinstance(photos, YoloDataset):
-        return Counter({"label files without a photo": len(photos.stray_labels)})
+        return Counter({"label files without an image": len(photos.stray_labels)})
     return Counter()
 
 
@@ -265,18 +266,18 @@ def convert_dataset(
     """Recognise the dataset at a path and write it in another format.
 
     Args:
-        path: a folder or file of one of the formats that are read.
-        out: the new folder; the dataset is there whole or not at all.
+        path: a folder or file of one of the formats that can be read.
+        out: the new folder; it appears only when the dataset is complete.
         to: the name of the format, such as ``coco``, ``yolo`` or ``voc``.
-        splits: their names; by default all.
+        splits: names of the splits; by default all.
         format: the name of the dataset's own format; by default it is recognised.
-        images_dir: for an annotation file, the folder that the file names of the photos start from.
+        images_dir: for an annotation file, the folder of the file names of the images.
         panoptic_dir: for panoptic segments, the folder of their PNG files.
-        task: of YOLO labels that are written, by default what the dataset has; ``obb`` writes oriented boxes.
+        task: task of written YOLO labels, by default that of the dataset; ``obb`` writes oriented boxes.
         depth_format: ``npy``, float32 metres, or ``png``, 16 bits of millimetres.
 
     Returns:
-        The numbers of photos and objects, and what the format cannot keep.
+        The numbers of images and objects, and the losses.
 
     Raises:
         DatasetError: the dataset or the format is unknown, the dataset is broken, or ``out`` is taken.

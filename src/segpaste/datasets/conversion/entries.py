@@ -1,4 +1,4 @@
-"""The entries of one photo as a written dataset has them: those of its file, or made from its sample."""
+"""Entries of one image for a written dataset: those of its file, or made from its sample."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def has_entries(photos: AnnotatedPhotos) -> bool:
 
 
 def has_further_fields(photos: AnnotatedPhotos) -> bool:
-    """Return whether samples have fields that entries do not tell of; the first photo tells, except of COCO's files."""
+    """Return whether samples have fields that are not in entries; the first image decides, except for COCO's files."""
     if (type(photos) in (CocoDetectionV2, CocoBoxes) and photos.beside is None) or not len(photos):
         return False
     sample = photos[0]
@@ -34,7 +34,7 @@ def has_further_fields(photos: AnnotatedPhotos) -> bool:
 
 
 def kept_entries(photos: AnnotatedPhotos, index: int, size: tuple[int, int], *, with_iscrowd: bool) -> list[JsonRow]:
-    """Return the entries of a photo's annotations as in the file, with what readers of COCO need and they lack."""
+    """Return the entries of an image's annotations as in the file, with missing keys that readers of COCO need."""
     missing: JsonRow = {"iscrowd": 0} if with_iscrowd else {}
     return [{**missing, **_completed(photos, row, size)} for row in photos.annotation_rows(index)]
 
@@ -46,10 +46,10 @@ def made_entries(
 
     Args:
         photos: one split.
-        index: of the photo.
-        sample: of the photo.
+        index: index of the image.
+        sample: sample of the image.
         categories: the category of each class.
-        crowds: the crowd regions of the photo.
+        crowds: the crowd regions of the image.
     """
     image_id = photos.image_id(index)
     more = [_further_keys(row) for row in entries_of_instances(photos, index, sample)]
@@ -62,13 +62,13 @@ def made_entries(
 
 
 def crowds_with_entries(photos: AnnotatedPhotos, index: int, crowds: Sequence[Crowd]) -> list[tuple[Crowd, JsonRow]]:
-    """Return crowds with their ``carried`` keys, as `segpaste.datasets.formats.coco_writer.write_sample` takes them."""
+    """Return crowds with their ``carried`` keys, for `segpaste.datasets.formats.coco_writer.write_sample`."""
     by_id = {row["id"]: _further_keys(row) for row in photos.annotation_rows(index) if "id" in row}
     return [(crowd, {"carried": by_id.get(crowd.annotation_id, {})}) for crowd in crowds]
 
 
 def entries_of_instances(photos: AnnotatedPhotos, index: int, sample: DenseSample) -> list[JsonRow]:
-    """Return the entry of each instance of a sample, an empty one where the file has none."""
+    """Return the entry of each instance of a sample, empty if the file has none."""
     by_id = {row["id"]: row for row in photos.annotation_rows(index) if "id" in row}
     if not by_id:
         return [{} for _ in range(sample.num_instances)]
@@ -76,7 +76,7 @@ def entries_of_instances(photos: AnnotatedPhotos, index: int, sample: DenseSampl
 
 
 def image_entry(photos: AnnotatedPhotos, index: int, name: str, size: tuple[int, int]) -> JsonRow:
-    """Return the entry of a photo under its new name; ``size`` is (H, W)."""
+    """Return the entry of an image under its new name; ``size`` is (H, W)."""
     row = photos.image_row(index)
     return {**row, "file_name": name, "width": size[1], "height": size[0]}
 
@@ -84,7 +84,7 @@ def image_entry(photos: AnnotatedPhotos, index: int, name: str, size: tuple[int,
 def count_semantic(sample: DenseSample, losses: Losses) -> None:
     """Count a semantic map that a format does not keep."""
     if sample.semantic_map is not None:
-        losses["semantic maps" if sample.panoptic_map is None else "segments of stuff, in photos"] += 1
+        losses["semantic maps" if sample.panoptic_map is None else "segments of stuff, in images"] += 1
 
 
 def _completed(photos: AnnotatedPhotos, row: JsonRow, size: tuple[int, int]) -> JsonRow:

@@ -1,8 +1,8 @@
 """Masks for a dataset of boxes, by a segment-anything model of transformers.
 
-Each box is the prompt of its object. The mask that the model trusts most is cut to the box. In the entry of the object
-``mask_quality`` has the model's own estimate of the overlap, and the share of the box that the mask covers. An object
-without a pixel gets its filled box.
+Each box is the prompt of its object. The mask with the highest predicted overlap is cut to the box. In the entry of the
+object, ``mask_quality`` has the predicted overlap, and the share of the box that the mask covers. An object without a
+pixel gets its filled box.
 
 Source: A. Kirillov et al., "Segment Anything", 2023. Not for datasets that have masks, which would be replaced.
 """
@@ -34,11 +34,11 @@ class BoxMasker(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name in the entries."""
+        """Name of the masker in the entries."""
         ...
 
     def __call__(self, image: Tensor, boxes: Tensor) -> tuple[Tensor, Tensor]:
-        """Return masks [N, H, W] bool and the estimated overlap of each with the object, [N] float32.
+        """Return masks [N, H, W] bool and the predicted overlap of each with its object, [N] float32.
 
         Args:
             image: [3, H, W] uint8.
@@ -48,11 +48,11 @@ class BoxMasker(Protocol):
 
 
 class SamMasker:
-    """Makes masks by a segment-anything model.
+    """Maker of masks by a segment-anything model.
 
     Args:
-        model: a folder that a model and its processor were saved to, or their name on the Hugging Face hub.
-        device: of the model.
+        model: a folder of a saved model and its processor, or their name on the Hugging Face hub.
+        device: device of the model.
 
     Raises:
         MissingPackageError: transformers is not installed.
@@ -110,9 +110,9 @@ class _Made(NamedTuple):
 class MaskedPhotos(AnnotatedPhotos):
     """A dataset of boxes whose samples get masks.
 
-    Its other fields are those of the dataset. The entry of each object has a ``segmentation``, its ``area``, and under
-    ``mask_quality`` a ``model``, the ``predicted_iou``, ``box_covered_frac``, and where the model found no pixel
-    ``is_box``.
+    Other fields are those of the dataset. The entry of each object has a ``segmentation``, its ``area``, and under
+    ``mask_quality`` a ``model``, the ``predicted_iou``, ``box_covered_frac``, and ``is_box`` if the model found no
+    pixel.
 
     Args:
         photos: the dataset.
@@ -125,7 +125,7 @@ class MaskedPhotos(AnnotatedPhotos):
     def __init__(self, photos: AnnotatedPhotos, masker: BoxMasker) -> None:
         if photos.has_masks:
             raise DatasetError(
-                f"{photos.annotations_file}: expected boxes alone for masks by a model, got masks; leave it out"
+                f"{photos.annotations_file}: expected boxes only for masks by a model, got masks; leave it out"
             )
         self.photos, self.masker = photos, masker
         self._latest: tuple[int, _Made] | None = None
@@ -152,11 +152,11 @@ class MaskedPhotos(AnnotatedPhotos):
         return self.photos.crowds(index)
 
     def image_row(self, index: int) -> JsonRow:
-        """Return the entry of a photo."""
+        """Return the entry of an image."""
         return self.photos.image_row(index)
 
     def annotation_rows(self, index: int) -> list[JsonRow]:
-        """Return the entries of a photo's annotations, those of objects with their masks."""
+        """Return the entries of an image's annotations, those of objects with their masks."""
         return [dict(row) for row in self._made(index).rows]
 
     def tables(self) -> JsonRow:
@@ -170,15 +170,15 @@ class MaskedPhotos(AnnotatedPhotos):
         return self._made(index).sample
 
     def image_id(self, index: int) -> int:
-        """Return the id of the photo."""
+        """Return the id of the image."""
         return self.photos.image_id(index)
 
     def photo_file(self, index: int) -> tuple[Path, tuple[int, int] | None]:
-        """Return the path of a photo, and its (H, W) in the annotations, or None if they do not give it."""
+        """Return the path of an image, and its (H, W) in the annotations, or None if they do not have it."""
         return self.photos.photo_file(index)
 
     def file_name(self, index: int) -> str:
-        """Return the photo's file, relative to ``images_dir``."""
+        """Return the file of the image, relative to ``images_dir``."""
         return self.photos.file_name(index)
 
     def _read_records(self) -> PackedRecords:
@@ -188,7 +188,7 @@ class MaskedPhotos(AnnotatedPhotos):
         raise NotImplementedError
 
     def _made(self, index: int) -> _Made:
-        """Return a sample and its entries; the latest ones are kept, for a conversion asks for both."""
+        """Return a sample and its entries; the latest ones are cached, since a conversion asks for both."""
         if self._latest is None or self._latest[0] != index:
             self._latest = index, self._make(index)
         return self._latest[1]
@@ -218,7 +218,7 @@ class MaskedPhotos(AnnotatedPhotos):
 
 
 def with_masks_from(masker: BoxMasker) -> Callable[[AnnotatedPhotos], AnnotatedPhotos]:
-    """Return what gives a dataset of boxes its masks, for `segpaste.datasets.conversion.convert.Conversion`."""
+    """Return a function that adds masks to a dataset of boxes, for ``adapt`` of a `Conversion`."""
     return lambda photos: MaskedPhotos(photos, masker)
 
 

@@ -1,4 +1,4 @@
-"""Names of photos and of classes in a written dataset."""
+"""Names of images and of classes in a written dataset."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from segpaste.datasets.formats.written.format import WrittenFormat
 
 
 def photo_names(photos: AnnotatedPhotos, form: WrittenFormat, taken: set[str]) -> list[str]:
-    """Return the file name of each photo, relative to the folder of photos of its split.
+    """Return the file name of each image, relative to the folder of images of its split.
 
-    Names of a COCO file stay as they are. Of other datasets the folders that all photos share are left out. A format
-    with a flat folder joins folders by underscores. Where label files are named after a photo, two photos that differ
-    only in their suffix get different names.
+    Names of a COCO file do not change. For other datasets, leading folders that all images share are left out. A format
+    with a flat folder joins folders by underscores. If label files are named after images, two images that differ only
+    in their suffix get different names.
 
     Args:
         photos: one split.
-        form: of the written dataset.
-        taken: names that other splits have in the same folder; those of this one are added.
+        form: format of the written dataset.
+        taken: names of other splits in the same folder; the names of this split are added.
     """
     given = [_inside(photos.file_name(index)) for index in range(len(photos))]
     if not isinstance(photos, CocoDetectionV2 | CocoPanoptic):
@@ -44,16 +44,16 @@ def photo_names(photos: AnnotatedPhotos, form: WrittenFormat, taken: set[str]) -
 
 
 def _inside(name: str) -> PurePosixPath:
-    """Return a path that stays in its folder: without a root, a drive, and parts that lead out of it."""
+    """Return a path that stays in its folder, without a root, a drive, and parts that lead out of it."""
     parts = [part for part in PurePosixPath(name.replace("\\", "/")).parts if part not in ("/", "..", ".")]
     return PurePosixPath(*(part.replace(":", "_") for part in parts))
 
 
 class ClassList:
-    """The classes of a dataset whose splits share one list, joined by name in the order in which they come.
+    """The classes of a dataset whose splits share one list, joined by name in the order of their first occurrence.
 
     Attributes:
-        names: of the classes.
+        names: names of the classes.
     """
 
     def __init__(self, splits: Sequence[AnnotatedPhotos]) -> None:
@@ -63,12 +63,12 @@ class ClassList:
         for photos, names in zip(splits, lists, strict=True):
             if not same and len(set(names)) < len(names):
                 raise DatasetError(
-                    f"{photos.annotations_file}: expected one class of each name, for splits with different classes "
-                    f"are joined by name, got {len(names)} classes with {len(set(names))} names; rename some"
+                    f"{photos.annotations_file}: expected a unique name for each class, since splits with different "
+                    f"classes are joined by name, got {len(names)} classes with {len(set(names))} names; rename some"
                 )
         label_of = {name: label for label, name in enumerate(self.names)}
         self._maps = [list(range(len(names))) if same else [label_of[name] for name in names] for names in lists]
 
     def labels_of(self, split: int) -> list[int]:
-        """Return the class of each class of a split."""
+        """Return the joined class of each class of a split."""
         return self._maps[split]

@@ -1,4 +1,4 @@
-"""Files and entries of one photo in the format that it is converted into."""
+"""Converter of the files and entries of one image to the written format."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ from segpaste.types import DenseSample, SemanticMap
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SplitConverter:
-    """Converts the photos of one split.
+    """Converter of the images of one split.
 
     Attributes:
         photos: the split.
         name: its name in the written dataset.
-        file_names: the name of each photo in the written dataset.
+        file_names: the name of each image in the written dataset.
         to: the written format.
-        form: of its labels.
+        form: form of its labels.
         labels: the class in ``form`` of each class of the split.
-        depth_format: of depth files.
-        keeps_entries: the entries of the split are written as they are.
-        has_further_fields: samples have fields that entries do not tell of, such as depth.
+        depth_format: format of depth files.
+        keeps_entries: True if the entries of the split are written unchanged.
+        has_further_fields: True if samples have fields that are not in entries, such as depth.
     """
 
     photos: AnnotatedPhotos
@@ -58,7 +58,7 @@ class SplitConverter:
 
     @property
     def categories(self) -> list[JsonRow]:
-        """The entries of the classes as they are written; of panoptic segments each says whether it is a thing."""
+        """Return the written entries of the classes; those of panoptic segments have ``isthing``."""
         rows = self.photos.categories
         if not isinstance(self.to, CocoSegments):
             return rows
@@ -70,10 +70,10 @@ class SplitConverter:
         return [{"isthing": int(things[row["id"]]), **row} for row in rows]
 
     def convert(self, index: int, losses: Losses) -> tuple[SampleRows, list[File], int]:
-        """Return the entries of a photo, its files, and the number of its objects.
+        """Return the entries of an image, its files, and the number of its objects.
 
         Raises:
-            DatasetError: the photo or one of its annotations cannot be read, or the format cannot hold them.
+            DatasetError: the image or one of its annotations cannot be read, or the format cannot hold them.
         """
         if self._is_drawn_anew(index):
             names = list(self.file_names)
@@ -105,11 +105,11 @@ class SplitConverter:
         return rows, files + labels, sample.num_instances + len(crowds)
 
     def _further_files(self, index: int, sample: DenseSample, image: JsonRow, losses: Losses) -> list[File]:
-        """Return the files of depth, normals and the camera, which the entry of the photo has, too."""
+        """Return the files of depth, normals and the camera, and add the camera to the entry of the image."""
         if (camera := sample.camera_intrinsics) is not None:
             image["camera_intrinsics"] = {"fx": camera.fx, "fy": camera.fy, "cx": camera.cx, "cy": camera.cy}
         if sample.depth is not None and self.depth_format == "png":
-            losses["depth below a millimetre, in photos"] += 1
+            losses["depth below a millimetre, in images"] += 1
         if not self.to.keeps_semantic_maps:
             count_semantic(sample, losses)
         return self._geometry_files(index, sample)
@@ -121,7 +121,7 @@ class SplitConverter:
     def _labels(
         self, index: int, image: JsonRow, sample: DenseSample, crowds: Sequence[Crowd], losses: Losses
     ) -> tuple[SampleRows, list[File]]:
-        """Return the entries of a photo and its label files, from its sample."""
+        """Return the entries of an image and its label files, made from its sample."""
         if self.to.of_entries:
             by_label = sorted(self.categories, key=lambda row: int(row["id"]))
             return SampleRows(image, made_entries(self.photos, index, sample, by_label, crowds)), []
@@ -142,7 +142,7 @@ class SplitConverter:
     def _same_segments(
         self, photos: CocoPanoptic, index: int, is_drawn_anew: bool
     ) -> tuple[SampleRows, list[File], int]:
-        """Return entries and map of a panoptic photo as they are."""
+        """Return the unchanged entries and map of a panoptic image."""
         row, size = photos.map_row(index), self._size(index)
         source = photos.panoptic_dir / row["file_name"]
         segments = photos.annotation_rows(index)
@@ -167,14 +167,14 @@ class SplitConverter:
         return self.photos.images_dir / self.photos.file_name(index)
 
     def _photo_file(self, index: int, is_drawn_anew: bool) -> File:
-        """Return the photo: the same bytes, or its pixels as a PNG."""
+        """Return the file of the image: the same bytes, or its pixels as a PNG."""
         path = f"{self.to.photos_dir(self.name)}/{self.file_names[index]}"
         if is_drawn_anew:
             return path, picture_bytes(self.photos[index].image.as_subclass(Tensor).permute(1, 2, 0).numpy())
         return path, _bytes_of(self._source(index))
 
     def _is_drawn_anew(self, index: int) -> bool:
-        """Return whether readers of the format would turn a photo by its EXIF orientation otherwise than this one."""
+        """Return whether readers of the format would apply the EXIF orientation of an image differently."""
         path, size = self.photos.photo_file(index)
         head = read_head(path)
         if head.orientation == 1:
@@ -186,7 +186,7 @@ class SplitConverter:
         return head.is_rotated_for(None if self.to.name == "yolo" else shown) != is_turned
 
     def _labelled(self, sample: DenseSample) -> DenseSample:
-        """Return a sample with the classes of ``form``; as it is if the format has a list for each split."""
+        """Return a sample with the classes of ``form``; unchanged if the format has a list for each split."""
         if not self.to.one_class_list or list(self.labels) == list(range(len(self.labels))):
             return sample
         table = torch.tensor([*self.labels, *range(len(self.labels), 256)])
@@ -210,7 +210,7 @@ def _bytes_of(path: Path) -> bytes:
 
 
 def object_ids(rows: Iterator[SampleRows]) -> Iterator[SampleRows]:
-    """Yield entries whose annotations have ids: their own, or the next free number in the order of the photos."""
+    """Yield entries whose annotations have ids: their own, or the next free number in the order of the images."""
     number = 0
     for row in rows:
         annotations = []

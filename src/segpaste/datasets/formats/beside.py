@@ -73,7 +73,7 @@ class Beside:
         mask = read_array(mask_path)
         if mask.shape != tuple(depth.shape[1:]):
             raise DatasetError(
-                f"{mask_path}: expected {list(depth.shape[1:])} pixels as depth has, got {list(mask.shape)}; resize it"
+                f"{mask_path}: expected {list(depth.shape[1:])} pixels like depth, got {list(mask.shape)}; resize it"
             )
         valid &= valid.new_tensor(mask != 0)
         return {"depth": depth * valid, "depth_valid": valid}

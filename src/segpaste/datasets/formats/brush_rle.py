@@ -30,7 +30,7 @@ class _Bits:
         """Return the next ``num`` numbers of ``width`` bits."""
         end = self._at + width * num
         if end > len(self._bits):
-            raise ValueError("expected packed brush strokes, got ones that break off")
+            raise ValueError("expected packed brush strokes, got truncated ones")
         bits = self._bits[self._at : end].reshape(num, width).astype(np.int64)
         self._at = end
         return bits @ (1 << np.arange(width - 1, -1, -1, dtype=np.int64))

@@ -78,8 +78,8 @@ class CocoBoxes(CocoDetectionV2):
             box = box_in(row.get("bbox"), (record["height"], record["width"]))
             if box is None:
                 raise DatasetError(
-                    f"{self.annotations_file}: annotation {row['id']}: expected a 'bbox' of four numbers, for it has "
-                    f"no segmentation, got {row.get('bbox')!r:.40}; add it, or remove the annotation"
+                    f"{self.annotations_file}: annotation {row['id']}: expected a 'bbox' of four numbers, since it "
+                    f"has no segmentation, got {row.get('bbox')!r:.40}; add it, or remove the annotation"
                 )
             if box[0] < box[2] and box[1] < box[3]:
                 kept.append((row, box))
@@ -90,7 +90,7 @@ class CocoBoxes(CocoDetectionV2):
     def _leave_out_box(self, annotation_id: int) -> None:
         if not self._empty_ids:
             warnings.warn(
-                f"{self.annotations_file}: the box of annotation {annotation_id} has no pixel in the photo and is left "
+                f"{self.annotations_file}: the box of annotation {annotation_id} has no pixel in the image and is left "
                 "out; further ones are only counted",
                 stacklevel=2,
             )

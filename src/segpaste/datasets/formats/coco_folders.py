@@ -31,8 +31,8 @@ class CocoFile(Format):
 
     name = "coco-file"
     title = "COCO and LVIS annotation files"
-    files = "FILE.json, with the folder of the photos"
-    gives = "masks, or boxes alone; keypoints, crowds; of panoptic files semantic and panoptic maps"
+    files = "FILE.json, with the folder of the images"
+    gives = "masks, or boxes only; keypoints, crowds; of panoptic files semantic and panoptic maps"
     takes = frozenset({"images_dir", "panoptic_dir"})
 
     def splits(self, path: Path) -> tuple[str, ...] | None:
@@ -43,7 +43,7 @@ class CocoFile(Format):
         """Open the file beside ``options.images_dir``."""
         if options.images_dir is None:
             raise DatasetError(
-                f"{path}: expected the folder of the photos beside an annotation file, got none; give it (images_dir=, "
+                f"{path}: expected the folder of the images of an annotation file, got none; give it (images_dir=, "
                 "--images)"
             )
         file = AnnotationFile(path)
@@ -71,7 +71,7 @@ class CocoFolder(Format):
     name = "coco"
     title = "COCO folders"
     files = "images/ and annotations.json, or annotations/instances_SPLIT.json and SPLIT/"
-    gives = "masks, or boxes alone; keypoints, crowds"
+    gives = "masks, or boxes only; keypoints, crowds"
     prefix: ClassVar[str] = "annotations/instances_"
     file: ClassVar[str | None] = COCO_FILE
 
@@ -134,7 +134,7 @@ class RoboflowFolder(Format):
     name = "roboflow"
     title = "Roboflow's COCO exports"
     files = f"SPLIT/{ROBOFLOW_FILE}"
-    gives = "masks, or boxes alone; keypoints, crowds"
+    gives = "masks, or boxes only; keypoints, crowds"
 
     def splits(self, path: Path) -> tuple[str, ...] | None:
         """Return the names of the folders; for the folder of one split its own name."""

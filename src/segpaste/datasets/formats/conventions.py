@@ -42,7 +42,7 @@ def convert_semantic(values: ArrayLike, *, void: int | Collection[int] = (), fir
     if stored.ndim != 2 or stored.dtype.kind not in "iu":
         raise ValueError(
             f"convert_semantic: expected integers [H, W], got {stored.dtype} {list(stored.shape)}; "
-            "open palette pictures without converting them to RGB"
+            "open palette images without converting them to RGB"
         )
     wide = stored.astype(np.int64)
     ignored = np.isin(wide, voids)
@@ -52,7 +52,7 @@ def convert_semantic(values: ArrayLike, *, void: int | Collection[int] = (), fir
         found = np.unique(wide[wrong])[:5].tolist()
         raise ValueError(
             f"convert_semantic: expected void {voids} or a class from {first_class} on, below "
-            f"{first_class + IGNORE_INDEX}, got {found}; name it in void if it is no class"
+            f"{first_class + IGNORE_INDEX}, got {found}; name it in void if it is not a class"
         )
     return SemanticMap(torch.from_numpy(np.where(ignored, IGNORE_INDEX, classes)))
 

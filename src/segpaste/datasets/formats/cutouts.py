@@ -139,7 +139,7 @@ class CutOuts(AnnotatedPhotos):
         self.class_names = tuple(sorted(path.name for path in folders))
         if not self.class_names or not names:
             raise DatasetError(
-                f"{root}: expected pictures in folders by class, CLASS/NAME.png, got none; check the folder"
+                f"{root}: expected images in folders by class, CLASS/NAME.png, got none; check the folder"
             )
         self._check_sizes()
         label_of = {name: label for label, name in enumerate(self.class_names)}
@@ -172,7 +172,7 @@ class CutOuts(AnnotatedPhotos):
         first = "; ".join(faults[:5]) + (f"; and {len(faults) - 5:,} more" if len(faults) > 5 else "")
         if not self.skip_unreadable:
             raise DatasetError(
-                f"{self.images_dir}: expected pictures of one object with transparency, in folders by class: {first}; "
+                f"{self.images_dir}: expected images of one object with transparency, in folders by class: {first}; "
                 "remove them, or skip them with --skip-unreadable (skip_unreadable=True)"
             )
         warnings.warn(f"{self.images_dir}: skipped {len(faults):,}: {first}", stacklevel=2)
@@ -209,12 +209,12 @@ def read_cutout(path: Path, alpha_threshold: float) -> tuple[NDArray[np.uint8], 
         with Image.open(path) as picture:
             values = np.array(ImageOps.exif_transpose(picture).convert("RGBA"))
     except FileNotFoundError:
-        raise DatasetError(f"{path}: expected a picture, found no such file; check the folder") from None
+        raise DatasetError(f"{path}: expected an image, found no such file; check the folder") from None
     except Exception as error:  # Pillow's errors for broken files depend on the format
-        raise DatasetError(f"{path}: expected a picture, could not decode it ({error}); replace the file") from error
+        raise DatasetError(f"{path}: expected an image, could not decode it ({error}); replace the file") from error
     alpha = values[..., 3]
     if (alpha == 255).all():
-        raise DatasetError(f"{path}: expected transparency around an object, got an opaque picture; cut the object out")
+        raise DatasetError(f"{path}: expected transparency around an object, got an opaque image; cut the object out")
     mask = alpha >= math.ceil(alpha_threshold * 255)
     if not mask.any():
         raise DatasetError(
@@ -232,17 +232,17 @@ def _look_at(root: Path, name: str) -> tuple[int, str | None]:
     try:
         size = path.stat().st_size
     except OSError as error:
-        return -1, "is a link to nothing" if path.is_symlink() else f"cannot be read ({error.strerror})"
-    return size, _fault_of(path) if "/" in name else "lies in no class folder"
+        return -1, "is a broken link" if path.is_symlink() else f"cannot be read ({error.strerror})"
+    return size, _fault_of(path) if "/" in name else "is not in a class folder"
 
 
 def _fault_of(path: Path) -> str | None:
     if not path.is_file():
-        return "is no file"
+        return "is not a file"
     try:
         with Image.open(path) as picture:
             if getattr(picture, "n_frames", 1) > 1:
                 return "has more than one frame"
             return None if picture.has_transparency_data else f"has no transparency (mode {picture.mode})"
     except Exception:  # Pillow's errors for broken headers depend on the format
-        return "is no picture, or is broken"
+        return "is not an image, or is broken"

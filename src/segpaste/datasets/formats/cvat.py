@@ -40,8 +40,8 @@ class CvatFile(Format):
 
     name = "cvat"
     title = "CVAT for images 1.1"
-    files = "annotations.xml and images/, or FILE.xml, with the folder of the photos"
-    gives = "masks, keypoints; or boxes alone"
+    files = "annotations.xml and images/, or FILE.xml, with the folder of the images"
+    gives = "masks, keypoints; or boxes only"
     takes = frozenset({"images_dir", "task"})
 
     def splits(self, path: Path) -> tuple[str, ...] | None:
@@ -88,7 +88,7 @@ def _photo(
     where = f"{path}: image {name!r}"
     height, width = photo_size(where, *(int(number(where, image, key)) for key in ("height", "width")))
     if not name:
-        raise DatasetError(f"{where}: expected the name of its file, got none; export the photos again")
+        raise DatasetError(f"{where}: expected the name of its file, got none; export the images again")
     subset = image.get("subset", "")
     places = (name, f"images/{name}", f"images/{subset}/{name}", f"{subset}/{name}", Path(name).name)
     row: JsonRow = {"file_name": find_photo(images_dir, places), "height": height, "width": width}

@@ -36,8 +36,8 @@ class LabelStudioFile(Format):
 
     name = "label-studio"
     title = "Label Studio's JSON exports"
-    files = "FILE.json, a list of tasks, alone in a folder with the photos, or beside the folder of the photos"
-    gives = "masks, keypoints; or boxes alone"
+    files = "FILE.json, a list of tasks, the only one in a folder with the images, or with the folder of the images"
+    gives = "masks, keypoints; or boxes only"
     takes = frozenset({"images_dir", "task"})
 
     def splits(self, path: Path) -> tuple[str, ...] | None:
@@ -67,8 +67,8 @@ def read_label_studio(path: Path, images_dir: Path) -> Drawn:
         photos.append(_photo(where, task, chosen, others, images_dir, left_out))
     if num_more:
         warnings.warn(
-            f"{path}: {num_more} further annotations of photos that have one are not read; mark those that are meant "
-            "as ground truth",
+            f"{path}: {num_more} further annotations of images that have one are not read; mark the intended ones as "
+            "ground truth",
             stacklevel=4,
         )
     shapes = [shape for photo in photos for shape in photo.shapes]
@@ -98,7 +98,7 @@ def _tasks(path: Path, content: bytes) -> list[JsonRow]:
         tasks = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise DatasetError(
-            f"{path}: expected JSON of Label Studio, got text that is none ({error}); export it again"
+            f"{path}: expected JSON of Label Studio, got text that does not parse ({error}); export it again"
         ) from error
     for number, task in enumerate(tasks, start=1):
         is_one = isinstance(task, dict) and isinstance(task.get("data"), dict)
@@ -162,7 +162,7 @@ def _size(where: str, regions: list[Region], photo: Path) -> Size:
     """Return (H, W) of an image from its regions, or without regions from its file."""
     sizes = {region.size for region in regions}
     if len(sizes) > 1:
-        raise DatasetError(f"{where}: expected one photo, got regions on photos of several sizes; split the task")
+        raise DatasetError(f"{where}: expected one image, got regions on images of several sizes; split the task")
     return next(iter(sizes)) if sizes else upright_size(photo)
 
 
@@ -173,7 +173,7 @@ def _photo_file(where: str, task: JsonRow, images_dir: Path) -> str:
     pictures = [text for text in texts.values() if urlsplit(text).path.lower().endswith(_SUFFIXES) or "?d=" in text]
     address = texts.get("image") or max(pictures, key=lambda text: "/" in text, default=None)
     if address is None:
-        raise DatasetError(f"{where}: expected the address of a photo in 'data', got {data!r:.60}; add it as 'image'")
+        raise DatasetError(f"{where}: expected the address of an image in 'data', got {data!r:.60}; add it as 'image'")
     parts = urlsplit(address)
     place = unquote((parse_qs(parts.query).get("d") or [parts.path])[0]).lstrip("/").removeprefix("data/")
     name = Path(place).name

@@ -123,7 +123,7 @@ def _region(where: str, key: str, kind: str, result: JsonRow) -> Region:
     size = photo_size(where, height, width)
     if result.get("image_rotation"):
         raise DatasetError(
-            f"{where}: expected a photo that is not rotated (image_rotation), got {result['image_rotation']} degrees; "
+            f"{where}: expected an image that is not rotated (image_rotation), got {result['image_rotation']} degrees; "
             "rotate the file instead"
         )
     values = value["points"] if kind == "polygon" else [value[name] for name in _KEYS[kind]]
@@ -135,7 +135,7 @@ def _region(where: str, key: str, kind: str, result: JsonRow) -> Region:
         is_right = isinstance(values[0], list) if kind == "brush" else all(map(_is_percent, values))
     if not is_right or not _is_percent(value.get("rotation") or 0):
         raise DatasetError(
-            f"{where}: expected {' and '.join(_KEYS[kind])} of a {kind} in percents, got {values!r:.60}; correct it"
+            f"{where}: expected {' and '.join(_KEYS[kind])} of a {kind} in percent, got {values!r:.60}; correct it"
         )
     return Region(key, kind, value, size, parent=str(result.get("parentID") or ""))
 

@@ -44,8 +44,8 @@ class LabelmeFolder(Format):
 
     name = "labelme"
     title = "labelme"
-    files = "NAME.json with shapes for each photo, in one folder or a folder per split"
-    gives = "masks, ignored regions; or boxes alone"
+    files = "NAME.json with shapes for each image, in one folder or a folder per split"
+    gives = "masks, ignored regions; or boxes only"
     takes = frozenset({"images_dir", "task"})
 
     def splits(self, path: Path) -> tuple[str, ...] | None:
@@ -114,7 +114,7 @@ def _document(path: Path, content: bytes) -> JsonRow:
         document = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise DatasetError(
-            f"{path}: expected JSON of labelme, got text that is none ({error}); save it again"
+            f"{path}: expected JSON of labelme, got text that does not parse ({error}); save it again"
         ) from error
     if not isinstance(document, dict) or not isinstance(document.get("shapes"), list):
         raise DatasetError(f"{path}: expected the key 'shapes' of labelme with a list, got none; move the file away")
@@ -125,7 +125,7 @@ def _photo(path: Path, document: JsonRow, images_dir: Path, left_out: Counter[st
     """Return an image with its shapes, and count the shapes that enclose nothing."""
     name = document.get("imagePath")
     if not isinstance(name, str) or not name:
-        raise DatasetError(f"{path}: expected the photo's file as 'imagePath', got {name!r:.40}; add it")
+        raise DatasetError(f"{path}: expected the image's file as 'imagePath', got {name!r:.40}; add it")
     name = name.replace("\\", "/")
     name = find_photo(images_dir, [name, Path(name).name])
     size = _size(path, document, images_dir / name)

@@ -85,7 +85,7 @@ def open_drawn(images_dir: Path, file: Path, read: Read, options: ReadOptions) -
     if drawn.left_out:
         what = ", ".join(f"{num} {name}" for name, num in drawn.left_out.items())
         warnings.warn(
-            f"{file}: {what} without an area are no objects; they are only in the entry of their photo", stacklevel=3
+            f"{file}: {what} without an area are not objects; they are only in the entry of their image", stacklevel=3
         )
     kind = OutlinedPhotos if is_outlined else BoxedPhotos
     return kind(images_dir, file, read, drawn, transforms=options.transforms)
@@ -101,13 +101,13 @@ def _kind(drawn: Drawn, task: str | None) -> Kind:
     if task is not None:
         if task == "segment" and "box" in first and "outline" not in first:
             raise DatasetError(
-                f"{drawn.path}: expected outlines with the task (--task) segment, got boxes alone; leave it out"
+                f"{drawn.path}: expected outlines with the task (--task) segment, got boxes only; leave it out"
             )
         return "box" if task == "detect" else "outline"
     if len(first) > 1:
         raise DatasetError(
-            f"{first['box']} is a box, {first['outline']} an outline: expected one of them for all objects, for boxes "
-            "give no masks; outline all, or ignore the boxes with the task segment (task=, --task), or read all as "
+            f"{first['box']} is a box, {first['outline']} an outline: expected one of them for all objects, since "
+            "boxes give no masks; outline all, ignore the boxes with the task segment (task=, --task), or read all as "
             "boxes with the task detect"
         )
     return next(iter(first), "outline")

@@ -76,7 +76,7 @@ def read_pixels(
     if photo.size != (size[1] // factor, size[0] // factor):
         raise DatasetError(
             f"{path}: expected {size[1]} x {size[0]} pixels as in the annotation file, got {stored[0]} x {stored[1]}; "
-            "use the photos that the annotations were made on"
+            "use the images that the annotations were made on"
         )
     return _rgb(path, photo)
 

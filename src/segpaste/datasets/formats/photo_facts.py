@@ -30,7 +30,7 @@ def photo_size(where: str, height: object, width: object) -> Size:
     if type(height) is int and type(width) is int and min(height, width) > 0 and height * width <= 1 << 29:
         return height, width
     raise DatasetError(
-        f"{where}: expected the size of the photo in pixels, got {width!r:.20} x {height!r:.20}; correct it"
+        f"{where}: expected the size of the image in pixels, got {width!r:.20} x {height!r:.20}; correct it"
     )
 
 

@@ -107,10 +107,10 @@ def unreadable(path: Path) -> str:
     """Return the message for a file in which Pillow recognises no image."""
     if path.suffix.lower() in (".tif", ".tiff"):
         return (
-            "expected an image, got a file that is none, or a TIFF of channels or bits that Pillow does not "
-            "read; save three channels of 8 bits"
+            "expected an image, got another file, or a TIFF of channels or bits that Pillow does not read; save "
+            "three channels of 8 bits"
         )
-    return "expected an image, got a file that is none; replace it"
+    return "expected an image, got another file; replace it"
 
 
 def _metadata(path: Path, photo: Image.Image) -> Image.Exif:
@@ -157,5 +157,5 @@ def expect_readable(path: Path, head: PhotoHead, size: Size | None) -> None:
     if size is not None and head.is_rotated_for(size) is None:
         raise DatasetError(
             f"{path}: expected {size[1]} x {size[0]} pixels as in the annotation file, got {head.size[1]} x "
-            f"{head.size[0]}; use the photos that the annotations were made on"
+            f"{head.size[0]}; use the images that the annotations were made on"
         )

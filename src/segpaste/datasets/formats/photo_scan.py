@@ -58,8 +58,8 @@ class PhotoScan:
         if not self.num_rotated and not self.num_as_stored:
             return None
         return (
-            f"EXIF     {self.num_rotated:,} photos are rotated as their orientation says, {self.num_as_stored:,} read "
-            "as stored, as their annotations are"
+            f"EXIF     {self.num_rotated:,} images are rotated by their orientation, {self.num_as_stored:,} are read "
+            "as stored, like their annotations"
         )
 
 

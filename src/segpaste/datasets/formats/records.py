@@ -227,8 +227,8 @@ def expect_outside(photos: Any, out: str | PathLike[str]) -> None:
     for folder in getattr(photos, "searched_folders", tuple[Path, ...])():
         if place.is_relative_to(folder.resolve()):
             raise DatasetError(
-                f"{out}: expected a folder outside of {folder}, where the dataset's photos are searched for: it would "
-                "be read as a part of the dataset; choose another"
+                f"{out}: expected a folder outside of {folder}, where the dataset's images are searched for, since "
+                "it would be read as a part of the dataset; choose another"
             )
 
 
@@ -376,9 +376,7 @@ def read_yaml_or_json(path: str | PathLike[str], what: str) -> Any:
 
 def malformed(path: Path, error: object) -> DatasetError:
     """Return the error of a file that is not JSON."""
-    return DatasetError(
-        f"{path}: expected JSON, got text that breaks off or is malformed ({error}); fetch or write it again"
-    )
+    return DatasetError(f"{path}: expected JSON, got truncated or malformed text ({error}); download or write it again")
 
 
 def not_an_object(path: Path, tables: Iterable[str], document: object) -> DatasetError:

@@ -77,7 +77,7 @@ class FoundDataset:
         if self.splits == (NO_SPLIT,):
             if split is not None:
                 raise DatasetError(
-                    f"{self.path}: expected no split (--split), for this dataset has none, got {split!r}; leave it out"
+                    f"{self.path}: expected no split (--split), since the dataset has none, got {split!r}; leave it out"
                 )
             return NO_SPLIT
         return chosen_split(self.path, self.splits, split)

@@ -79,7 +79,7 @@ def coded_runs(segmentation: object, size: tuple[int, int]) -> bytes | NDArray[n
     if not isinstance(segmentation, Mapping):
         raise ValueError(
             "expected a segmentation, a list of polygons or an object with 'size' and 'counts', got "
-            f"{'none' if segmentation is None else type(segmentation).__name__}; a box alone gives no mask"
+            f"{'none' if segmentation is None else type(segmentation).__name__}; a box does not give a mask"
         )
     if segmentation.get("size") != list(size):
         raise ValueError(f"expected the image's 'size' {list(size)}, got {segmentation.get('size')!r:.40}")
@@ -102,7 +102,7 @@ def run_lengths(text: str) -> NDArray[np.int64]:
     if not codes.size:
         return codes
     if codes.min() < 0 or codes.max() > 63 or codes[-1] & 32:
-        raise ValueError("expected compressed run lengths, got text that breaks off or has foreign characters")
+        raise ValueError("expected compressed run lengths, got truncated text or invalid characters")
     ends = np.flatnonzero(codes & 32 == 0)
     lengths = np.diff(ends, prepend=-1)
     if lengths.max() > _MAX_CHARACTERS:

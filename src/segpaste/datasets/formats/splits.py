@@ -29,6 +29,5 @@ def chosen_split(path: Path, splits: Collection[str], split: str | None) -> str:
     if "train" in free or len(free) == 1:
         return "train" if "train" in free else free[0]
     raise DatasetError(
-        f"{path}: expected a split to train on, got {', '.join(splits)}; name the one that is meant "
-        "(split=..., --split)"
+        f"{path}: expected a split to train on, got {', '.join(splits)}; name the split (split=..., --split)"
     )

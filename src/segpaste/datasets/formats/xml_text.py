@@ -27,7 +27,7 @@ def parse_xml(path: Path) -> ElementTree.Element:
         raise DatasetError(f"{path}: expected a readable annotation file, got {error.strerror or error}") from error
     except (ElementTree.ParseError, ValueError, LookupError) as error:
         raise DatasetError(
-            f"{path}: expected XML, got text that breaks off or is malformed ({error}); fetch or write it again"
+            f"{path}: expected XML, got truncated or malformed text ({error}); download or write it again"
         ) from error
 
 

@@ -83,7 +83,7 @@ class ObjectCheck:
     def _check_inside(self, photo: ListedPhoto, size: Size, found: ListedObject, box: Box) -> None:
         beyond = max(-box[0], -box[1], box[2] - size[1], box[3] - size[0])
         if beyond > _OUTSIDE_TOLERANCE_PX:
-            text = f"its box {_rounded(box)} reaches beyond {size[1]} x {size[0]} pixels"
+            text = f"its box {_rounded(box)} extends beyond {size[1]} x {size[0]} pixels"
             self._find("outside_photo", photo, found, text)
 
     def _check_region(self, photo: ListedPhoto, found: ListedObject, region: Region, box: Box | None) -> None:

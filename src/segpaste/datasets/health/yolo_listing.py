@@ -57,7 +57,7 @@ def _photos(listing: Listing, sources: tuple[Path, ...]) -> list[Path]:
         try:
             lines = source.read_text("utf-8-sig").splitlines()
         except (OSError, UnicodeDecodeError) as error:
-            raise DatasetError(f"{source}: expected a list of photos in UTF-8, could not read it ({error})") from error
+            raise DatasetError(f"{source}: expected a list of images in UTF-8, could not read it ({error})") from error
         photos |= {source.parent / name for line in lines if (name := line.strip())}
     return sorted(photos)
 

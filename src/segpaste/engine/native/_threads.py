@@ -29,8 +29,8 @@ def _was_forked() -> bool:
     return bool(int(flags) & 0x40)  # PF_FORKNOEXEC of Linux
 
 
-# The runtime's threads do not survive a fork, and the runtime starts no others. Asked for at import, for the parent may
-# have started them before anything here was imported.
+# The runtime's threads do not survive a fork, and the runtime starts no others. Checked at import, since the parent may
+# have started them before this module was imported.
 _is_forked = _was_forked()
 
 
@@ -57,14 +57,14 @@ def num_threads(num_rows: int, num_bytes: int) -> int:
 
 @cache
 def parallel() -> int:
-    """Return the address of the runtime's ``GOMP_parallel``, 0 where torch has no such runtime.
+    """Return the address of the runtime's ``GOMP_parallel``, 0 if torch has no such runtime.
 
     GNU's and LLVM's OpenMP both have this function:
     ``void GOMP_parallel(void (*function)(void *), void *data, unsigned num_threads, unsigned flags)``.
     """
     try:
         library = ctypes.CDLL(os.fspath(Path(torch.__file__).parent / "lib" / _LIBRARY))
-        function = library.GOMP_parallel  # found in what torch's library depends on
+        function = library.GOMP_parallel  # found in a dependency of torch's library
     except (OSError, AttributeError):
         return 0
     return ctypes.cast(function, ctypes.c_void_p).value or 0

@@ -1,7 +1,7 @@
 """Functions of the native library on tensors, which fill the records of ``records.hpp`` word by word.
 
 A record is an array of int64: numbers, addresses of row-major tensors, and addresses and strides of planes, whose lines
-must be dense unless they are channels-last images. Other tensors are copied first, but never where they are written.
+must be dense unless they are channels-last images. Other tensors are copied first, except those that are written.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def draw(targets: Targets, sources: Sources, tables: DrawTables, rules: DrawRule
     """See `segpaste.engine.reference.draws.draw.draw`.
 
     Raises:
-        ValueError: the tables of the sources differ in shape; the library itself does not check bounds.
+        ValueError: the tables of the sources differ in shape; the library does not check bounds.
     """
     (b, k), (s, k_s), num_layers = targets.occupied.shape[:2], sources.eligible.shape, rules.num_layers
     if sources.boxes.shape != (s, k_s, 4) or sources.labels.shape != (s, k_s) or sources.extent.shape != (s, 2):

@@ -35,7 +35,7 @@ _OPTIONS = (
     *("-ffp-contract=off", "-fno-math-errno", "-fno-stack-protector", "-Wall", "-Wextra"),
 )
 _SANITIZED = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-O1", "-g", "-fno-omit-frame-pointer")
-# One instruction set takes the place of all: unoptimised code hardly differs, and each takes its time.
+# One instruction set replaces all: unoptimised code hardly differs, and each set takes time to compile.
 _STAND_INS = tuple(f"-Wl,--defsym=segpaste_{level}=segpaste_v2" for level in ("v3", "v4"))
 _LEVELS = {"x86_64": ("v2", "v3", "v4"), "aarch64": ("baseline",), "arm64": ("baseline",)}
 _ZIG_TARGETS = {
@@ -138,7 +138,7 @@ def build_sanitized(library: Path) -> Path:
     """
     found = toolchain(("g++",), None)
     levels, stand_ins = (("v2",), _STAND_INS) if found.machine == "x86_64" else (found.levels, ())
-    # No -nodefaultlibs: the sanitizers bring libraries of their own.
+    # No -nodefaultlibs: the sanitizers have their own libraries.
     return _build(library, found._replace(levels=levels, options=_SANITIZED, links=(*_SANITIZED, *stand_ins)))
 
 

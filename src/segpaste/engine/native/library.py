@@ -22,7 +22,7 @@ _JOBS = {
     **dict.fromkeys(("rows", "draw", "draw_classes", "read_image", "read_planes", "read_runs"), 2),
     "compose": 3,
 }
-"""Functions on records, and how many addresses each takes."""
+"""Functions on records, and the number of addresses that each takes."""
 
 _LEVELS = {"baseline": 2, "v2": 2, "v3": 3, "v4": 4}
 

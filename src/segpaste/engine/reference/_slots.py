@@ -54,10 +54,10 @@ def assign_slots(
     num_slots = placed.shape[2]
     rank = flat.cumsum(1).view_as(placed)
     ids = (not_none(target.instance_ids) * target.instance_valid).to(torch.int64)
-    last_id = F.pad(ids, [0, 1]).amax(1)  # of no slot, too
+    last_id = F.pad(ids, [0, 1]).amax(1)  # also without slots
     if target.panoptic_maps is not None:  # also above an id that has pixels and no row
         last_id = torch.maximum(last_id, target.panoptic_maps.flatten(1).amax(1))
-    last_id = last_id.clamp(max=MAX_FED_BACK_ID)  # where nothing has checked them, ids still fit int32
+    last_id = last_id.clamp(max=MAX_FED_BACK_ID)  # ids that were not checked must still fit int32
     return SlotPlan(
         survives=survives,
         dropped=target.instance_valid & ~survives,

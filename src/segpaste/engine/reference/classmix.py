@@ -1,7 +1,7 @@
-"""ClassMix: pastes half of the classes of another image, with their instances, at the same position.
+"""ClassMix: paste half of the classes of another image, with their instances, at the same position.
 
 After Olsson et al., "ClassMix: Segmentation-Based Data Augmentation for Semi-Supervised Learning", WACV 2021.
-Everything pasted is put into instance slots, so that later stages treat it like any other paste: instances of the
+All pasted pixels are put into instance slots, so that later stages treat them like any other paste: instances of the
 chosen classes keep their slots, and one additional slot holds the fragment, the pixels that belong to no instance. The
 fragment takes no row of the output.
 """

@@ -15,7 +15,7 @@ def stage_crops(crops: Crops, classes: Classes, dtype: torch.dtype, scale: float
     Args:
         crops: S crops.
         classes: the taxonomy.
-        dtype: of the targets' images; with uint8 the images stay as they are.
+        dtype: dtype of the targets' images; with uint8 the images do not change.
         scale: factor on colours, which are multiplied in float32 and then rounded to ``dtype``.
     """
     images, boxes, labels = crops.images, crops.boxes, crops.labels

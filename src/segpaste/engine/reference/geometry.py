@@ -27,7 +27,7 @@ def _pair(width: int, height: int, device: torch.device) -> Tensor:
 def valid_extent(batch: PaddedBatchedDenseSample) -> Tensor:
     """Return the (width, height) of each image without padding, [B, 2] int64.
 
-    Padding lies to the right and below; the extent ends after the last column and row with a pixel that is no padding.
+    Padding is to the right and below; the extent ends after the last column and row with a pixel that is not padding.
     """
     height, width = batch.canvas_size
     if batch.padding_mask is None:
@@ -41,7 +41,7 @@ def valid_extent(batch: PaddedBatchedDenseSample) -> Tensor:
 def pixel_boxes(boxes: Tensor) -> Tensor:
     """Round float xyxy boxes [..., 4] outwards to whole pixels, int64, and clamp edges to +-`FARTHEST_EDGE`.
 
-    An edge that is NaN is the least of them: what an integer conversion makes of it differs between machines.
+    An edge that is NaN becomes the least value, since conversions of NaN to integers differ between machines.
     """
     whole = torch.cat([boxes[..., :2].floor(), boxes[..., 2:].ceil()], dim=-1)
     whole = whole.nan_to_num(-FARTHEST_EDGE)
@@ -98,7 +98,7 @@ def box_overlap(boxes: Tensor, others: Tensor) -> Tensor:
 def covered(batch: PaddedBatchedDenseSample, chosen: Tensor) -> Tensor:
     """Return the pixels that any of the ``chosen`` instances [B, K] covers within its box, [B, H, W] bool."""
     masks, boxes = not_none(batch.instance_masks), pixel_boxes(batch.boxes)
-    if batch.device.type == "cpu":  # few of many slots, as a rule
+    if batch.device.type == "cpu":  # usually few of many slots
         slots = chosen.any(0).nonzero()[:, 0]
         masks, boxes, chosen = masks[:, slots], boxes[:, slots], chosen[:, slots]
     height, width = batch.canvas_size
@@ -141,7 +141,7 @@ def _taps(
     first, weights = sampling.filter_taps(position, num, den, num_taps)
     index = first.unsqueeze(-1) + torch.arange(num_taps, device=first.device)
     used = index.gather(-1, weights.argmax(-1, keepdim=True))
-    index = torch.where(weights == 0, used, index)  # nothing is read that has no weight
+    index = torch.where(weights == 0, used, index)  # pixels without weight are not read
     extent = extent.unsqueeze(-1)
     index = torch.minimum(index.clamp(min=0), (extent - 1).clamp(min=0))
     index = _mirrored_index(index, extent, None if flip is None else flip.unsqueeze(-1)).clamp(min=0)

@@ -1,7 +1,7 @@
 """Functions that resolve, measure and render in torch operations, on any device, tile by tile.
 
-They are written to be read: gather through the look-up tables, decide, select. Tiles bound the memory and change no
-bit.
+They are written for readability: gather through the look-up tables, decide, select. Tiles bound the memory and change
+no bit.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ Planes = dict[str, Tensor]
 
 
 def resolve(scene: Scene, plan: LayerPlan, protected: Tensor) -> Visible:
-    """Find the layer, and its instance, that is seen at each pixel: the effective mask M_eff.
+    """Find the visible layer, and its instance, at each pixel: the effective mask M_eff.
 
     Layers are processed in order. Of the slots of a layer that cover a pixel, the one of the highest rank owns it, of
-    equal ones the lowest. It is seen where padding, ignored and protected classes, and depth allow it, and its rank is
-    at least that of what is seen there so far.
+    equal ones the lowest. It is visible if padding, ignored and protected classes, and depth allow it, and its rank is
+    at least that of the pixel's previous owner.
 
     Args:
         scene: target, source and rules.
@@ -193,7 +193,7 @@ def render(scene: Scene, plan: LayerPlan, visible: Visible, slots: SlotPlan, in_
         plan: the layers.
         visible: from `resolve`.
         slots: the instance that each output slot holds.
-        in_place: the planes may be those of the target; here they never are.
+        in_place: True if the planes may be those of the target; here they never are.
 
     Returns:
         New planes by name, which share no memory with the input; ``instance_masks`` has a slot for each of ``slots``.
@@ -248,7 +248,7 @@ def _render_layer(
 
     put(out["images"], view.image())
     target, source = scene.target, scene.source
-    owner = visible.owner[:, tile.rows, tile.cols].long().clamp(min=0)  # of length 0 where no field asks for it
+    owner = visible.owner[:, tile.rows, tile.cols].long().clamp(min=0)  # of length 0 if no field needs it
 
     def of_owner(values: Tensor) -> Tensor:
         """Look up the layer's values [B, L, K_s] at each pixel's owner, [B, 1, h, w]."""

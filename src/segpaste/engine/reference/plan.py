@@ -1,4 +1,4 @@
-"""Inputs and outputs of the three pixel functions: a plan of layers, the visibility buffer, measures, output slots."""
+"""Inputs and outputs of the three pixel functions: plan of layers, visibility buffer, measures, output slots."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from segpaste.engine.records import Scene
 
 
 class AxisTable(NamedTuple):
-    """Look-up table of one axis: where each output column (or row) of each layer reads the source.
+    """Look-up table of one axis: the source indices that each output column (or row) of each layer reads.
 
     Attributes:
         nearest: [B, L, out] int32, source index of the nearest pixel, -1 where the layer does not reach.
@@ -55,7 +55,7 @@ class LayerPlan(NamedTuple):
 
 
 class Visible(NamedTuple):
-    """Visibility buffer: the layer seen at each pixel, and the source slot that owns the pixel.
+    """Visibility buffer: the visible layer at each pixel, and the source slot that owns the pixel.
 
     Attributes:
         layer: [B, H, W] int16, -1 for the target.
@@ -77,7 +77,7 @@ class Measures(NamedTuple):
         paste_area: [B, L, K_s] int64, visible areas of the pastes.
         paste_box: [B, L, K_s, 4] int64 xyxy, boxes of the visible parts.
         class_before: [B, num_classes] int64, pixels of each semantic class in the target.
-        class_after: [B, num_classes] int64, those that no layer hides.
+        class_after: [B, num_classes] int64, pixels of them that no layer hides.
     """
 
     area_before: Tensor

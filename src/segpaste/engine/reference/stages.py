@@ -19,10 +19,10 @@ class Pixels(Protocol):
     """Interface of the three functions that read and write pixels; see `segpaste.engine.reference.pixels`."""
 
     def resolve(self, scene: Scene, plan: LayerPlan, protected: Tensor) -> Visible:
-        """Find the layer that is seen at each pixel."""
+        """Find the visible layer at each pixel."""
 
     def measure(self, scene: Scene, plan: LayerPlan, visible: Visible) -> Measures:
-        """Measure the areas and boxes that are seen."""
+        """Measure the visible areas and boxes."""
 
     def render(
         self, scene: Scene, plan: LayerPlan, visible: Visible, slots: SlotPlan, in_place: bool
@@ -36,7 +36,7 @@ class Settled(NamedTuple):
     Attributes:
         plan: the layers; ``carried`` holds the pastes that stay.
         visible: the visibility buffer.
-        measures: of that buffer.
+        measures: measures of that buffer.
         num_gone: [B, 3] int64, as in `segpaste.engine.records.Outcome`.
     """
 
@@ -51,7 +51,7 @@ class Guards(NamedTuple):
 
     Attributes:
         classes: [B, num_classes] bool, semantic classes.
-        pixels: [B, H, W] bool, or None where no object is guarded.
+        pixels: [B, H, W] bool, or None if no object is guarded.
     """
 
     classes: Tensor
@@ -128,11 +128,11 @@ def depth_scale(scene: Scene, placement: Placement) -> Tensor:
 
 
 def settle(scene: Scene, plan: LayerPlan, pixels: Pixels) -> Settled:
-    """Resolve until every remaining paste is visible and nothing is hidden that must not be.
+    """Resolve until every remaining paste is visible and no guarded pixel is hidden.
 
     Stuff that was wiped out, and objects that lost too many pixels, get their pixels back first. Then pastes with too
-    few visible pixels are removed. That only enlarges the remaining ones, unless priorities and depth both decide: then
-    it may uncover something that outranks another paste, which is removed in turn.
+    few visible pixels are removed. That only enlarges the remaining ones, unless both priorities and depth are used:
+    then it may uncover pixels that outrank another paste, which is then removed, too.
     """
     rules, drawn = scene.rules, plan.carried
     num_classes = 0 if scene.watched is None else len(scene.watched)
@@ -186,7 +186,7 @@ def _guards(scene: Scene, measures: Measures, nothing: Tensor) -> Guards:
 
 
 def _num_removals(scene: Scene, plan: LayerPlan) -> int:
-    """Return how many rounds of removal may be needed until all remaining pastes are visible.
+    """Return the largest number of rounds of removal until all remaining pastes are visible.
 
     A removed paste uncovers one of a later layer, which hides one of a still later layer: a round for every two layers.
     """
@@ -206,8 +206,8 @@ def _look(scene: Scene, plan: LayerPlan, guards: Guards, pixels: Pixels) -> tupl
 
 
 def _may_hold(conditions: Tensor) -> bool:
-    """Return whether a condition holds anywhere; without a look, True, on devices that would have to be awaited.
+    """Return whether a condition holds anywhere; on devices that would have to be awaited, return True unread.
 
-    To resolve once more without a change gives the same result, so the answer affects time only.
+    Another resolution without a change gives the same result, so the answer affects time only.
     """
     return conditions.device.type != "cpu" or bool(conditions.any())

@@ -1,1 +1,1 @@
-"""Parts of the adapter of transformers: its segments, and samples of datasets of the Hub."""
+"""Parts of the adapter of transformers: segments, and samples of datasets of the Hub."""

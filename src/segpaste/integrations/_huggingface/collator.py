@@ -1,4 +1,4 @@
-"""The collator for the Trainer of transformers and for loaders, and a Trainer that evaluates without pastes."""
+"""Collator for the Trainer of transformers and for loaders, and a Trainer that evaluates without pastes."""
 
 from __future__ import annotations
 
@@ -28,31 +28,31 @@ Inputs = dict[str, Any]
 
 
 class CopyPasteCollator:
-    """A ``data_collator`` of the Trainer, or ``collate_fn`` of a loader: samples, pasted, as a model's inputs.
+    """A ``data_collator`` of the Trainer, or ``collate_fn`` of a loader: it pastes samples and makes a model's inputs.
 
         collator = CopyPasteCollator(BatchCopyPaste(), 64, partial(to_mask_labels, mean=mean, std=std))
         with_copy_paste(Trainer)(model, args, train_dataset=dataset, eval_dataset=val, data_collator=collator)
 
-    It pastes where batches are collated, that is in the worker processes of the loader. The seeds of a batch come from
-    torch's generator, which the loader seeds in each worker and each epoch, and from the rank, for trainers seed all
+    It pastes in the process that collates batches, that is in the workers of the loader. The seeds of a batch come from
+    torch's generator, which the loader seeds in each worker and each epoch, and from the rank, since trainers seed all
     ranks alike. The Trainer must keep the samples (``remove_unused_columns=False`` in its arguments).
 
     A plain Trainer collates its batches for evaluation with the same collator, so they are pasted, too: see
-    `with_copy_paste`, and `without_paste` for a loop of your own.
+    `with_copy_paste`, and `without_paste` for a custom loop.
 
     Args:
         augment: the augmentation, such as `segpaste.BatchCopyPaste`. With ``source_pool=dataset`` objects of the whole
-            dataset are cut out where the collator runs, in the workers of the Trainer's loader; with ``balance`` what
-            is expected of each class is printed here.
+            dataset are cut out by the collator, in the workers of the Trainer's loader; with ``balance`` the expected
+            pastes of each class are printed here.
         max_instances: K; an image with more instances keeps its largest.
-        convert: makes the inputs of a pasted batch, such as `to_mask_labels` with its options bound.
-        first_batch: save a picture of the first pasted batch there, ``.png`` or ``.jpg``. None leaves the place to the
-            trainer of `with_copy_paste`, and saves none elsewhere; False saves none. Float images are drawn in
+        convert: makes the inputs from a pasted batch, such as `to_mask_labels` with its options bound.
+        first_batch: file of a picture of the first pasted batch, ``.png`` or ``.jpg``. With None the trainer of
+            `with_copy_paste` sets it, and others save no picture; False saves none. Float images are drawn in
             0..``scale`` of ``convert``.
         class_names: names of the labels for the picture, from a list or a dictionary.
 
     Raises:
-        TypeError, ValueError: ``max_instances`` is no integer, or negative.
+        TypeError, ValueError: ``max_instances`` is not an integer, or negative.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class CopyPasteCollator:
         self.augment = augment
         if fades(augment):
             warnings.warn(
-                "CopyPasteCollator: expected placement.fade_last=0, for a collator does not hear of the progress of "
+                "CopyPasteCollator: expected placement.fade_last=0, since a collator does not know the progress of "
                 "training, got more; nothing fades unless a callback calls augment.schedule.at, with 0 workers",
                 stacklevel=2,
             )
@@ -80,7 +80,7 @@ class CopyPasteCollator:
         self.first_batch = FirstBatch()
 
     def __call__(self, samples: Sequence[DenseSample]) -> Inputs:
-        """Return the inputs of the samples, which are of one size, with pastes between them."""
+        """Paste between samples of one size, and return the inputs."""
         if any(sample.num_instances > self.max_instances for sample in samples):
             warn_of_overflow(self.max_instances)
         batch = BatchedDenseSample.from_samples(samples).to_padded(
@@ -99,15 +99,16 @@ class CopyPasteCollator:
         return self.augment(batch, staged=crops.staged(batch.sample_seeds))  # compiled code cannot read the pool
 
     def without_paste(self) -> Callable[[Sequence[DenseSample]], Inputs]:
-        """Return a collator for evaluation: the same conversion of the samples as they are, with all their objects.
+        """Return a collator for evaluation, with the same conversion, without pastes, and with all objects.
 
-        Modalities that the config of the augmentation leaves out are left out, and its ``pad_to_multiple`` holds.
+        It also leaves out the modalities that the config of the augmentation leaves out, and pads to its
+        ``pad_to_multiple``.
         """
         return _PlainCollator(self.convert, getattr(module_of(self.augment), "config", None))
 
 
 class _PlainCollator:
-    """Makes a model's inputs of samples of one size."""
+    """Collator that makes a model's inputs from samples of one size."""
 
     def __init__(
         self, convert: Callable[[PaddedBatchedDenseSample], Inputs], config: BatchCopyPasteConfig | None
@@ -122,13 +123,13 @@ class _PlainCollator:
 
 
 def with_copy_paste(trainer_cls: type[Any]) -> type[Any]:
-    """Return a Trainer of transformers that pastes into batches to train on, and not into those to evaluate.
+    """Return a Trainer of transformers that pastes into training batches, and not into those for evaluation.
 
         with_copy_paste(Trainer)(model, args, train_dataset=dataset, eval_dataset=val, data_collator=collator)
 
     Its ``data_collator`` is a `CopyPasteCollator`; evaluation and prediction use `CopyPasteCollator.without_paste`. A
     picture of the first pasted batch is saved as ``copy_paste_batch.jpg`` in ``output_dir`` by the first process,
-    unless the collator says otherwise, with the ``class_names`` of the collator or of the training dataset.
+    unless ``first_batch`` of the collator is set, with the ``class_names`` of the collator or of the training dataset.
 
     Args:
         trainer_cls: the Trainer or a subclass of it.
@@ -137,14 +138,14 @@ def with_copy_paste(trainer_cls: type[Any]) -> type[Any]:
         A subclass of ``trainer_cls``.
 
     Raises:
-        TypeError: ``trainer_cls`` is no trainer class; and, of the trainer, ``data_collator`` is no
+        TypeError: ``trainer_cls`` is not a trainer class; or, when the trainer is made, ``data_collator`` is not a
             `CopyPasteCollator`.
     """
     if not (isinstance(trainer_cls, type) and hasattr(trainer_cls, "get_eval_dataloader")):
         raise TypeError(f"with_copy_paste: expected a trainer class of transformers, got {trainer_cls!r:.80}")
 
     class CopyPasteTrainer(trainer_cls):
-        """The trainer, with pasted batches to train on."""
+        """The trainer, with pasted training batches."""
 
         def __init__(self, *args: Any, **options: Any) -> None:
             super().__init__(*args, **options)
@@ -167,7 +168,7 @@ def with_copy_paste(trainer_cls: type[Any]) -> type[Any]:
 
 
 def _with_picture(collator: object, path: Path, class_names: Any) -> CopyPasteCollator:
-    """Return a collator that saves its picture there, if it has no place for one."""
+    """Return a collator that saves its picture at ``path`` if it has no path of its own."""
     if not isinstance(collator, CopyPasteCollator):
         raise TypeError(
             f"with_copy_paste: expected a CopyPasteCollator as data_collator, got a {type(collator).__name__}; make one"
@@ -175,14 +176,14 @@ def _with_picture(collator: object, path: Path, class_names: Any) -> CopyPasteCo
     if collator.path is not None:
         return collator
     own = copy.copy(collator)
-    own.path, own.first_batch = path, FirstBatch()  # another trainer has a first batch of its own
+    own.path, own.first_batch = path, FirstBatch()  # each trainer has its own first batch
     own.class_names = class_names if collator.class_names is None else collator.class_names
     return own
 
 
 @contextmanager
 def _no_paste(trainer: Any) -> Iterator[None]:
-    """Let a trainer make its loaders without pastes."""
+    """Make a trainer's loaders without pastes within the context."""
     collator = trainer.data_collator
     trainer.data_collator = collator.without_paste()
     try:
@@ -192,7 +193,7 @@ def _no_paste(trainer: Any) -> Iterator[None]:
 
 
 def _seeds(num: int) -> Tensor:
-    """Draw a seed for each of so many samples, [num] int64."""
+    """Draw a seed for each of ``num`` samples, [num] int64."""
     drawn = from_int64(int(torch.randint(-(1 << 63), (1 << 63) - 1, ())))
     keys = drawn, 0, this_process().rank, 0
     return torch.tensor([to_int64(derive_seed(*keys, row)) for row in range(num)], dtype=torch.int64)

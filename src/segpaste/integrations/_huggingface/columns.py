@@ -1,4 +1,4 @@
-"""Values of one row of a dataset of the ``datasets`` package: checked, and decoded where the package left it to us.
+"""Checks of the values of a row of a dataset of the ``datasets`` package, and decoding of images left undecoded.
 
 Each function takes ``place``, the row and the column, and names it in its errors.
 """
@@ -20,14 +20,14 @@ from segpaste.datasets.formats.photo_head import EIGHT_BIT_MODES
 _READ = ("bbox", "category", "iscrowd", "segmentation")
 
 Objects = dict[str, list[Any]]
-"""Lists by name, of one length: ``bbox``, ``category``, and what else the column has."""
+"""Lists of equal length by name: ``bbox``, ``category``, and others of the column."""
 
 
 def photo_of(value: object, place: str) -> NDArray[np.uint8]:
-    """Return a photo as RGB [H, W, 3].
+    """Return an image as RGB [H, W, 3].
 
     Raises:
-        ValueError: it is no image, or has more than 8 bits per channel.
+        ValueError: the value is not an image, or has more than 8 bits per channel.
     """
     picture = _decoded(value, place)
     if not isinstance(picture, Image.Image):
@@ -36,17 +36,17 @@ def photo_of(value: object, place: str) -> NDArray[np.uint8]:
         raise ValueError(f"{place}: expected an image, got {came}; {todo}")
     if picture.mode not in EIGHT_BIT_MODES:
         raise ValueError(
-            f"{place}: expected an image of 8 bits per channel, got mode {picture.mode}; convert it to 8, with the "
-            "values of black and white that its depth has"
+            f"{place}: expected an image of 8 bits per channel, got mode {picture.mode}; convert it, with the "
+            "values of black and white of its bit depth"
         )
     return np.array(picture.convert("RGB"))
 
 
 def map_of(value: object, place: str) -> NDArray[Any]:
-    """Return a map as it is stored, [H, W] or [H, W, C].
+    """Return a map as stored, [H, W] or [H, W, C].
 
     Raises:
-        ValueError: it is no image, and no array of numbers.
+        ValueError: the value is neither an image nor an array of integers.
     """
     values = np.array(_decoded(value, place))
     if values.dtype.kind not in "bui" or values.ndim not in (2, 3):
@@ -56,7 +56,7 @@ def map_of(value: object, place: str) -> NDArray[Any]:
 
 
 def _decoded(value: object, place: str) -> object:
-    """Return the image of a record of ``bytes`` or ``path``, upright as the package decodes it; others as they are."""
+    """Return the image of a record of ``bytes`` or ``path``, upright like the package; other values do not change."""
     if not isinstance(value, Mapping) or not (value.get("bytes") or value.get("path")):
         return value
     try:
@@ -70,18 +70,19 @@ def _decoded(value: object, place: str) -> object:
 
 
 def objects_of_row(value: Any, names: tuple[str, ...], place: str) -> Objects:
-    """Return the objects of an image, a record of lists or a list of records, as lists; None is no object.
+    """Return the objects of an image, given as a record of lists or a list of records, as lists; None is no object.
 
     Args:
-        value: what the row has.
-        names: the lists that each row has, so that one without objects has them too.
-        place: named by the errors.
+        value: value of the row.
+        names: names of the lists of all rows, which a row without objects gets empty.
+        place: name for the errors.
 
     Returns:
-        With ``bbox`` of four numbers, ``category`` of integers from 0 and, if the column has it, ``iscrowd`` of bools.
+        The lists: ``bbox`` of four numbers, ``category`` of integers from 0 and, if the column has it, ``iscrowd`` of
+        bools.
 
     Raises:
-        ValueError: a list is missing or of another length, or one of these is something else.
+        ValueError: a list is missing or of another length, or one of its values is not valid.
     """
     lists = _lists_of(value, names, place)
     for name in ("bbox", "category"):

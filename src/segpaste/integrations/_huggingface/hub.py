@@ -22,31 +22,31 @@ Transforms = Callable[[DenseSample], DenseSample]
 class HubSamples:
     """A map-style dataset of `DenseSample` over a dataset of Hugging Face ``datasets``.
 
-    Columns are read as the guides of transformers name and fill them:
+    Columns have the names and contents of the guides of transformers:
 
     - ``objects``, a record of lists or a list of records: ``bbox`` [x, y, width, height] in pixels and ``category``,
-      from 0; with ``segmentation``, COCO polygons or run lengths, the objects have masks, else boxes alone. ``iscrowd``
+      from 0; with ``segmentation``, COCO polygons or run lengths, the objects have masks, else boxes only. ``iscrowd``
       objects become the crowd mask. A row whose objects are None has none.
-    - ``instance_map``, an image whose first channel is the class and whose second is the number of the object, 0 where
-      there is none.
+    - ``instance_map``, an image whose first channel is the class and whose second is the number of the object, 0 for
+      no object.
     - ``semantic_map``, an image of classes.
 
-    Images may also be records of ``bytes`` or ``path``, as ``Image(decode=False)`` gives them.
+    Images may also be records of ``bytes`` or ``path``, as with ``Image(decode=False)``.
 
     Args:
-        dataset: with random access: not a streamed one.
-        image: column of the photos.
+        dataset: dataset with random access, not streamed.
+        image: column of the images.
         objects: column of lists of objects.
-        instance_map: column of maps of objects, instead.
-        semantic_map: column of maps of classes, alone or beside one of the others.
+        instance_map: column of maps of objects, instead of ``objects``.
+        semantic_map: column of maps of classes, alone or with one of the others.
         class_names: the name of each class from 0, without gaps; by default those of the feature of ``category``.
         void: value of unlabelled pixels in the maps, 255 by default.
-        transforms: called with every sample, returns the one to use instead.
+        transforms: function that takes each sample and returns the sample to use instead.
 
     Raises:
         TypeError: the dataset has no random access.
-        ValueError: a column is missing, no annotations are named, two columns say what the objects are, or a class has
-            no name.
+        ValueError: a column is missing, no column of annotations is named, both ``objects`` and ``instance_map`` are
+            given, or a class has no name.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class HubSamples:
         self._fields = {} if objects is None else _fields_of(dataset, objects)
         found = class_names if class_names is not None else _names_of(self._fields)
         self.class_names = None if found is None else _as_tuple(found)
-        if objects is not None:  # the labels are known without reading a photo
+        if objects is not None:  # the labels are known without reading an image
             columns = dataset.select_columns(objects) if hasattr(dataset, "select_columns") else dataset
             self._objects = columns.with_format(None) if hasattr(columns, "with_format") else columns
             self.instance_labels = self._labels
@@ -95,7 +95,7 @@ class HubSamples:
         return index
 
     def _labels(self, index: int) -> list[int]:
-        """Return the label of each object that is no crowd, without reading the photo."""
+        """Return the label of each object that is not a crowd, without reading the image."""
         objects = self._read_objects(self._objects[index], index)
         crowd = objects.get("iscrowd", [False] * len(objects["category"]))
         return [label for label, is_crowd in zip(objects["category"], crowd, strict=True) if not is_crowd]
@@ -105,14 +105,14 @@ class HubSamples:
 
     @property
     def digest(self) -> str:
-        """The fingerprint that the package gives to the dataset."""
+        """Fingerprint of the dataset by the package."""
         return str(getattr(self.dataset, "_fingerprint", ""))
 
     def __getitem__(self, index: int) -> DenseSample:
         """Read one sample.
 
         Raises:
-            ValueError: a value is not what it must be; the message names the row and the column.
+            ValueError: a value is not valid; the message names the row and the column.
         """
         row = self._plain[index]
         photo = photo_of(row[self.image], _place(index, self.image))
@@ -141,14 +141,14 @@ class HubSamples:
         """Return the masks [N, H, W] and labels [N] of an instance map."""
         if values.ndim != 3 or values.shape[2] < 2:
             raise ValueError(
-                f"HubSamples: expected {self.instance_map} with a channel of classes and one of objects, got "
+                f"HubSamples: expected {self.instance_map} with a channel of classes and a channel of objects, got "
                 f"{list(values.shape)}"
             )
         classes = self._classes(values, photo)
         numbers = torch.where(classes == IGNORE_INDEX, 0, torch.from_numpy(values[..., 1].astype(np.int64)))
         objects = np.unique(torch.stack([numbers[numbers > 0], classes[numbers > 0]], 1).numpy(), axis=0)
         masks = torch.zeros(len(objects), *numbers.shape, dtype=torch.bool)
-        for n, (number, label) in enumerate(objects.tolist()):  # a number may be of one object in each class
+        for n, (number, label) in enumerate(objects.tolist()):  # objects of different classes may have the same number
             masks[n] = (numbers == number) & (classes == label)
         return masks, torch.from_numpy(objects[:, 1]).long()
 
@@ -158,7 +158,7 @@ def _place(index: int, column: str | None) -> str:
 
 
 def _of_objects(image: Tensor, objects: Objects, fields: dict[str, Any], place: str) -> DenseSample:
-    """Return a sample of lists of objects: with masks if they have segmentations, else of boxes."""
+    """Return a sample of lists of objects, with masks if they have segmentations, else with boxes only."""
     height, width = image.shape[1:]
     num = len(objects["bbox"])
     boxes = torch.tensor(objects["bbox"], dtype=torch.float32).reshape(num, 4)
@@ -167,7 +167,7 @@ def _of_objects(image: Tensor, objects: Objects, fields: dict[str, Any], place: 
     labels = torch.tensor(objects["category"], dtype=torch.int64)
     masks = _masks_of(objects["segmentation"], (height, width), place) if "segmentation" in objects else None
     seen = (boxes[:, 2:] > boxes[:, :2]).all(1) if masks is None else masks.flatten(1).any(1)
-    if "iscrowd" in objects:  # in all samples or in none, as batches need it
+    if "iscrowd" in objects:  # in all samples or in none, which batches require
         crowd = torch.tensor(objects["iscrowd"], dtype=torch.bool)
         region = crowd_region(boxes[crowd], None if masks is None else masks[crowd], (height, width))
         nothing = torch.zeros(height, width, dtype=torch.bool)
@@ -179,7 +179,7 @@ def _of_objects(image: Tensor, objects: Objects, fields: dict[str, Any], place: 
 
 
 def _masks_of(segmentations: Sequence[object], size: tuple[int, int], place: str) -> Tensor:
-    """Return masks [N, H, W]."""
+    """Return the masks of segmentations, [N, H, W]."""
     try:
         found = [decode_segmentation(given, size) for given in segmentations]
     except ValueError as error:
@@ -210,13 +210,13 @@ def _fields_of(dataset: Any, objects: str) -> Mapping[str, Any]:
 
 
 def _names_of(fields: Mapping[str, Any]) -> Sequence[str] | None:
-    """Return the class names that a feature of categories has; None if it has none."""
+    """Return the class names of the feature of categories; None if it has none."""
     category = fields.get("category")
     return getattr(getattr(category, "feature", category), "names", None)
 
 
 def _as_tuple(names: Sequence[str] | Mapping[int, str]) -> tuple[str, ...]:
-    """Return the name of each class from 0 on."""
+    """Return the names of the classes from 0 as a tuple."""
     if not isinstance(names, Mapping):
         return tuple(names)
     missing = [label for label in range(len(names)) if label not in names]

@@ -20,7 +20,7 @@ TASKS = ("panoptic", "semantic", "instance")
 
 
 def segments_of(batch: PaddedBatchedDenseSample, b: int) -> Segments:
-    """Return the segments of one image: instances, with stuff if there are panoptic maps; of maps alone, classes."""
+    """Return the segments of one image: instances, with stuff if there are panoptic maps; without masks, classes."""
     if batch.instance_masks is None:
         return _classes(batch, b)
     instances = _instances(batch, b)
@@ -54,7 +54,7 @@ def _classes(batch: PaddedBatchedDenseSample, b: int, *, only_stuff: bool = Fals
 
 
 def segments_of_task(batch: PaddedBatchedDenseSample, b: int, task: str) -> Segments:
-    """Return the segments of one image that a task asks for; the batch has what it needs."""
+    """Return the segments of one image for a task; the batch must have the labels that the task needs."""
     if task == "semantic":
         return _classes(batch, b)
     instances = _instances(batch, b)
@@ -62,7 +62,7 @@ def segments_of_task(batch: PaddedBatchedDenseSample, b: int, task: str) -> Segm
 
 
 def texts_of(labels: Tensor, class_names: Sequence[str], task: str, num_text: int) -> list[str]:
-    """Return the texts of an image: one per segment, ordered by class, then what says the task alone."""
+    """Return the texts of an image: one per segment, ordered by class, then texts that name only the task."""
     ordered = labels.sort().values.tolist()
     if ordered and not 0 <= ordered[0] <= ordered[-1] < len(class_names):
         raise ValueError(

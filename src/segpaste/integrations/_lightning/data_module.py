@@ -1,4 +1,4 @@
-"""DataModule of padded batches, made to resume."""
+"""DataModule of padded batches, which can resume."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ TRAINING_ONLY = ("scale_range", "hflip_prob", "min_area_px", "decode_reduced", "
 
 
 class CopyPasteDataModule(framework.LightningDataModule):
-    """A DataModule of padded batches: jittered and in a new order each epoch to train on, unchanged for validation.
+    """A DataModule of padded batches: jittered and in a new order each epoch for training, unchanged for validation.
 
-    Both loaders are `segpaste.datasets.EpochDataLoader`s: each rank reads its part, the checkpoint holds the place in
-    the epoch, and a resumed training reads what is left of it. Images for validation are resized to fit into ``size``,
-    and padded.
+    Both loaders are `segpaste.datasets.EpochDataLoader`s: each rank reads its part, the checkpoint holds the position
+    in the epoch, and a resumed training reads the remaining samples. Images for validation are resized to fit into
+    ``size``, and padded.
 
     Args:
         data: a map-style dataset of `DenseSample`, or the path of a YOLO dataset or of COCO folders, see
@@ -33,28 +33,28 @@ class CopyPasteDataModule(framework.LightningDataModule):
         val: a dataset for validation. By default the split of ``data`` whose name begins with ``val``, if it has one.
         batch_size: B, on each rank.
         size: (H, W) of every sample, or the side of a square.
-        split: the split of ``data`` to train on; by default ``train``, or the only one that is not held out.
+        split: the split of ``data`` for training; by default ``train``, or the only one that is not held out.
         val_split: the split of ``data`` for validation.
-        test: a dataset for testing. By default the split of ``data`` whose name begins with ``test``, opened when it is
-            tested on.
+        test: a dataset for testing. By default the split of ``data`` whose name begins with ``test``, opened when
+            testing starts.
         test_split: the split of ``data`` for testing.
-        balance: draw objects from all of ``data``, classes by this mode of `segpaste.BankSampler`. Batches to train on
-            are then pairs of a batch and of crops, for a `CopyPasteCallback` whose ``augment`` has
-            ``source.kind="bank"``, which prints what to expect of an epoch. Where no such callback pastes them, the
-            crops of an epoch are printed, pasted or not.
-        crops_per_target: with ``balance``, objects that are drawn for each image.
+        balance: draw objects from all of ``data``, with classes balanced by this mode of `segpaste.BankSampler`.
+            Training batches are then pairs of a batch and of crops, for a `CopyPasteCallback` whose ``augment`` has
+            ``source.kind="bank"``, which prints the expected pastes of an epoch. Without such a callback the crops of
+            an epoch are printed, whether they are pasted or not.
+        crops_per_target: with ``balance``, number of objects that are drawn for each image.
         options: see `segpaste.create_coco_dataloader`. Those of the jitter, ``shuffle``, ``sampler`` and ``drop_last``
-            are for training alone.
+            are for training only.
 
     Attributes:
-        train_data: the dataset to train on.
+        train_data: the dataset for training.
         val_data: the dataset for validation, or None.
-        batch_size: of the loaders that are made from now on, as ``Tuner.scale_batch_size`` sets it.
+        batch_size: batch size of loaders that are made from now on; ``Tuner.scale_batch_size`` sets it.
 
     Raises:
         DatasetError: the path holds no dataset, or no such split.
-        TypeError, ValueError: a split of what is no path, both a dataset and a split to validate or to test on, or an
-            option that is unknown or out of its range.
+        TypeError, ValueError: a split without a path is given, or both a dataset and a split for validation or testing,
+            or an option is unknown or out of its range.
         BankError: with ``balance``, the data has no objects that can be cut out.
     """
 
@@ -97,7 +97,7 @@ class CopyPasteDataModule(framework.LightningDataModule):
         self._balance, self._crops_per_target = balance, crops_per_target
         self._pool = None if balance is None else DatasetBank(cast(Samples, data))
         self._has_printed = False
-        self._with_crops(self._training_loader())  # wrong options are told here
+        self._with_crops(self._training_loader())  # wrong options raise here
 
     def train_dataloader(self) -> EpochDataLoader | zip_loaders:
         """Return a new loader of jittered samples, with crops to paste if classes are balanced."""
@@ -110,11 +110,11 @@ class CopyPasteDataModule(framework.LightningDataModule):
         return loader
 
     def print_expected(self, owner: str, per_image: float) -> None:
-        """Print what the epochs of the trainer are expected to paste, if classes are balanced.
+        """Print the expected pastes of an epoch of the trainer, if classes are balanced.
 
         Args:
-            owner: named in what is printed.
-            per_image: pastes that an image is expected to receive.
+            owner: name at the start of the line.
+            per_image: expected number of pastes into an image.
         """
         loader, num_steps = self.trainer.train_dataloader, self.trainer.num_training_batches
         if self._balance is None or not isinstance(loader, zip_loaders) or not math.isfinite(num_steps):
@@ -124,16 +124,16 @@ class CopyPasteDataModule(framework.LightningDataModule):
             print_epoch(owner, per_image, loader.bank_loader, self._balance, num_images)
 
     def _is_pasted_by_callback(self) -> bool:
-        """Tell whether a callback of the trainer knows how much is pasted, and prints it."""
+        """Return whether a callback of the trainer knows the number of pastes, and prints it."""
         callbacks = [] if self.trainer is None else self.trainer.callbacks
         return any(getattr(callback, "pastes_per_image", None) is not None for callback in callbacks)
 
     def val_dataloader(self) -> EpochDataLoader | list[EpochDataLoader]:
-        """Return a new loader of samples in the order of the dataset; no loader if there is nothing to validate on."""
+        """Return a new loader of samples in the order of the dataset; an empty list without validation data."""
         return [] if self.val_data is None else self._unchanged(self.val_data)
 
     def test_dataloader(self) -> EpochDataLoader:
-        """Return a new loader of the samples to test on, made as for validation.
+        """Return a new loader of the samples for testing, with the options of validation.
 
         Raises:
             DatasetError: there are none.
@@ -171,7 +171,7 @@ class CopyPasteDataModule(framework.LightningDataModule):
 
 
 def _held_out(path: str | PathLike[str], prefix: str, split: str | None) -> Dataset[DenseSample] | None:
-    """Return the split of a dataset that is named, or whose name begins so; None if there is none."""
+    """Return the named split of a dataset, or the one whose name begins with ``prefix``; None if there is none."""
     if split is None:
         names = [name for name in find_dataset(path).splits if name.startswith(prefix)]
         if len(names) > 1:

@@ -1,4 +1,4 @@
-"""Parts of Lightning that a callback needs: its name, and the hook that batches pass through."""
+"""Parts of Lightning that a callback needs: the name of its package, and the hook that batches pass through."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HOOK = "on_after_batch_transfer"
 
 
 def find_lightning() -> Any:
-    """Return Lightning under the name that is imported already, or else under one that is installed.
+    """Import Lightning under the name that is imported already, or else under one that is installed.
 
     Raises:
         MissingPackageError: it is installed under neither name.
@@ -30,13 +30,13 @@ framework: Any = find_lightning()
 
 
 def owner_of_hook(data: Any, model: Any) -> Any:
-    """Return the object whose hook Lightning calls: the DataModule where it has one of its own, else the model."""
+    """Return the object whose hook Lightning calls: the DataModule if it overrides the hook, else the model."""
     plain = getattr(framework.LightningDataModule, HOOK)
     return model if data is None or getattr(getattr(data, HOOK), "__func__", None) is plain else data
 
 
 def wrap(owner: Any, before: Callable[[Any], Any]) -> Callable[[], None]:
-    """Let the hook of an object be called with what ``before`` makes of a batch.
+    """Wrap the hook of an object, so that it is called with ``before(batch)``.
 
     Returns:
         A function that undoes it.
@@ -44,7 +44,7 @@ def wrap(owner: Any, before: Callable[[Any], Any]) -> Callable[[], None]:
     hook, attributes = getattr(owner, HOOK), vars(owner)
     was_there = HOOK in attributes
 
-    @functools.wraps(hook)  # Lightning compares the wrapped function with its own to find out who has a hook
+    @functools.wraps(hook)  # Lightning compares the wrapped function with its own to detect overridden hooks
     def wrapped(batch: Any, dataloader_idx: int) -> Any:
         return hook(before(batch), dataloader_idx)
 

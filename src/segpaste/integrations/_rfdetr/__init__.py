@@ -1,1 +1,1 @@
-"""Batches and objects of RF-DETR as segpaste has them."""
+"""Conversion of batches and objects of RF-DETR."""

@@ -1,4 +1,4 @@
-"""Batches of RF-DETR's loader, a `NestedTensor` and a target per image, as padded batches and back.
+"""Conversion of batches of RF-DETR's loader, a `NestedTensor` and a target per image, to padded batches and back.
 
 Nothing of RF-DETR is imported: a `NestedTensor` is recognised by its attributes, and copied.
 """
@@ -22,7 +22,7 @@ from segpaste.types import PaddedBatchedDenseSample
 Target = dict[str, Tensor]
 
 _KNOWN = ("boxes", "labels", "area", "iscrowd", "masks", "valid", "image_id", "orig_size", "size")
-"""Entries of RF-DETR's targets: those that a paste writes, and those that are true of an image."""
+"""Entries of RF-DETR's targets: those that a paste writes, and those that describe an image."""
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
@@ -33,8 +33,8 @@ class Form(NamedTuple):
     Attributes:
         normalized: images are normalised by the mean and deviation of ImageNet, and boxes are (centre x, centre y,
             width, height) as fractions of their image; else images are 0..1, and boxes xyxy in pixels.
-        label_map: RF-DETR's labels of ours, see `label_map_of`.
-        with_masks: targets shall have the masks that they came with.
+        label_map: map of our labels to RF-DETR's, see `label_map_of`.
+        with_masks: True to keep the masks of the targets.
     """
 
     normalized: bool = True
@@ -45,23 +45,23 @@ class Form(NamedTuple):
 def from_nested(samples: Any, targets: Sequence[Target], max_instances: int, form: Form) -> PaddedBatchedDenseSample:
     """Return a batch of RF-DETR's loader as a padded batch of uint8 images.
 
-    The least and the greatest value of the images are read to check their range, which waits for their device.
+    The minimum and maximum of the images are read to check their range, which waits for their device.
 
     Args:
         samples: its `NestedTensor`: ``tensors`` [B, 3, H, W] float32; ``mask`` [B, H, W] bool, True in padding, or
-            None; images lie at the top left.
-        targets: B dictionaries: ``boxes`` [N, 4] and ``labels`` [N]; perhaps ``masks`` [N, h, w] bool in the size
+            None; images are at the top left.
+        targets: B dictionaries: ``boxes`` [N, 4] and ``labels`` [N]; optionally ``masks`` [N, h, w] bool in the size
             of the image without padding; ``iscrowd`` [N], whose objects become the crowd mask; ``valid`` [N] bool,
             False in rows that hold no object.
         max_instances: K; an image with more objects keeps its largest.
-        form: what the values mean.
+        form: meaning of the values.
 
     Raises:
         ValueError: images that are not in the form, or a label that is not in the label map.
     """
     colours = _as_fractions(samples.tensors, form)
     kind = f"normalised by mean {MEAN} and std {STD}" if form.normalized else "in 0..1"
-    remedy = "give the loader's images as they are, and the Form that they have"
+    remedy = "give the loader's images unchanged, and their Form"
     expect_colours(f"samples, read as images {kind}", [colours], 1.0, remedy=remedy)
     images, sizes = _to_uint8(colours), _sizes(samples)
     objects, crowds = zip(
@@ -122,14 +122,14 @@ def to_nested(
 
     Args:
         batch: the pasted batch.
-        samples: the loader's images; pixels that the paste leaves as they are keep their values.
-        targets: the loader's targets, for what a paste does not change.
-        form: what the values mean.
+        samples: the loader's images; pixels that the paste does not change keep their values.
+        targets: the loader's targets, for entries that a paste does not change.
+        form: meaning of the values.
 
     Returns:
         The images, and B dictionaries with the keys of ``targets``: ``boxes``, ``labels``, ``area``, ``iscrowd`` (0),
-        and ``masks`` if ``form`` says so. An object whose mask the paste leaves whole keeps its box and its area; those
-        of others follow from their masks. Targets with ``valid`` have as many rows as before. Other entries with a row
+        and ``masks`` if ``form.with_masks``. An object whose mask does not change keeps its box and its area; those of
+        others are computed from their masks. Targets with ``valid`` keep their number of rows. Other entries with a row
         for each object are left out, with a warning that names them; entries of an image stay.
 
     Raises:
@@ -152,7 +152,7 @@ def to_nested(
 
 
 def _without_stale_rows(targets: Sequence[Target]) -> Sequence[Target]:
-    """Return targets without entries that have a row for each object, but for those that are written anew."""
+    """Return targets without entries that have a row for each object, except those that a paste writes."""
     names = {name for target in targets for name in target if name not in _KNOWN}
     stale = [name for name in sorted(names) if all(_has_rows(target, name) for target in targets)]
     if stale:
@@ -165,19 +165,19 @@ def _without_stale_rows(targets: Sequence[Target]) -> Sequence[Target]:
 
 
 def _has_rows(target: Target, name: str) -> bool:
-    """Tell whether an entry has as many rows as the target has objects."""
+    """Return whether an entry has as many rows as the target has objects."""
     value = target.get(name)
     has_length = isinstance(value, list | tuple) or (isinstance(value, Tensor) and value.ndim > 0)
     return value is None or (has_length and len(value) == len(target["labels"]))
 
 
 def _whole(found: Objects, ids: Tensor, before: Objects) -> tuple[Tensor, Tensor]:
-    """Return which objects still have the mask that they came with, [N] bool, and the row of each in its target, [N].
+    """Return which objects have an unchanged mask, [N] bool, and the row of each in its target, [N].
 
     Args:
         found: the objects after the paste.
         ids: [N] int64, their ids; i + 1 was given to the i-th object before the paste.
-        before: the objects before the paste, whose ``slots`` are rows of the target.
+        before: the objects before the paste, with rows of the target as ``slots``.
     """
     if found.masks is None or before.masks is None or not len(before.slots):
         return torch.zeros_like(found.labels, dtype=torch.bool), torch.zeros_like(found.labels)
@@ -205,7 +205,7 @@ def _target(found: Objects, like: Target, size: tuple[int, int], form: Form, is_
 
 
 def _filled(target: Target, valid: Tensor) -> Target:
-    """Return a target with rows of zeros after its objects, as many as ``valid`` has, and which rows are objects."""
+    """Return a target filled up with rows of zeros to the length of ``valid``, with a new ``valid``."""
     num, rows = len(target["labels"]), len(valid)
     filled = {name: target[name] for name in target}
     for name in ("boxes", "labels", "area", "iscrowd", "masks"):

@@ -1,4 +1,4 @@
-"""Objects of the datasets that RF-DETR trains on, as samples, for crops of the whole dataset."""
+"""Datasets of RF-DETR as datasets of samples, for crops of the whole dataset."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from segpaste.types import DenseSample
 
 
 class CocoObjects:
-    """Images of a COCO dataset with the objects that have an outline, as large as the trainer shows them.
+    """Images of a COCO dataset with the objects that have an outline, at the size that the trainer uses.
 
-    Crowds are left out. Labels number the categories by ascending id, as readers of segpaste do.
+    Crowds are left out. Labels number the categories by ascending id, as in the readers of segpaste.
 
     Args:
-        dataset: a ``torchvision.datasets.CocoDetection``, or one of its kind: ``root``, ``coco`` and ``ids``.
-        longest_side: of an image, in pixels; each is resized to it.
+        dataset: a ``torchvision.datasets.CocoDetection``, or a similar object with ``root``, ``coco`` and ``ids``.
+        longest_side: longest side in pixels that each image is resized to.
     """
 
     def __init__(self, dataset: Any, longest_side: int) -> None:
@@ -55,11 +55,11 @@ class CocoObjects:
 
 
 class YoloFolderObjects:
-    """Images of a YOLO folder with their objects, as `CocoObjects` has those of COCO files.
+    """Images of a YOLO folder with their objects; the counterpart of `CocoObjects`.
 
     Args:
         dataset: RF-DETR's dataset of a YOLO folder, built with masks: ``sv_dataset`` and ``classes``.
-        longest_side: of an image, in pixels; each is resized to it.
+        longest_side: longest side in pixels that each image is resized to.
     """
 
     def __init__(self, dataset: Any, longest_side: int) -> None:

@@ -1,1 +1,1 @@
-"""Batches and objects of Ultralytics as segpaste has them."""
+"""Conversion of batches and objects of Ultralytics."""

@@ -1,4 +1,4 @@
-"""Batches of Ultralytics' loader as padded batches, and back."""
+"""Conversion of batches of Ultralytics' loader to padded batches and back."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ def from_yolo(
 
     Borders that the loader has filled with grey are padding, see `borders_of`. They are at most as wide as ``moves``
     and the shapes of the images allow, see `widest_borders`. Objects without a pixel are left out, and with masks a box
-    is that of the mask's pixels; `to_yolo` brings back the rows and the boxes of the loader.
+    is that of the mask's pixels; `to_yolo` restores the rows and the boxes of the loader.
 
     Args:
         batch: ``img`` [B, 3, H, W] uint8; ``batch_idx`` [N], in any order; ``cls`` [N, 1]; ``bboxes`` [N, 4],
             (centre x, centre y, width, height) as fractions of the image; ``masks`` in full resolution, [B, H, W] or
             [N, H, W]; ``keypoints`` [N, P, 2 or 3] as fractions. Masks and keypoints may be missing.
         max_instances: K; an image with more objects keeps its largest.
-        overlap: masks are one map per image that holds i + 1 where its i-th object is; else one mask per object.
-        schema: what the keypoints are called; beside ``keypoints``.
-        hsv_v: the loader's change of brightness, which borders went through.
+        overlap: True if masks are one map per image with i + 1 at pixels of its i-th object; else one mask per object.
+        schema: names of the keypoints, needed with ``keypoints``.
+        hsv_v: the loader's change of brightness, which is applied to borders, too.
         moves: how the loader moves whole images; None if it does more than that, such as mosaic or rotation, or if that
-            is not known. Borders then may have any width.
+            is not known. Borders may then have any width.
 
     Raises:
-        ValueError: masks of another size than the images.
+        ValueError: masks have another size than the images.
     """
     images = batch["img"]
     (b, _, height, width), device = images.shape, images.device
@@ -68,7 +68,7 @@ def from_yolo(
         fields.update(keypoints=placed(_points(batch["keypoints"], edges), torch.float32), keypoint_schema=schema)
     padding = borders_of(images, hsv_v, None if moves is None else widest_borders(batch, moves))
     if masks is not None:
-        padding = padding & ~fields["instance_masks"].any(1, keepdim=True)  # what is labelled is image
+        padding = padding & ~fields["instance_masks"].any(1, keepdim=True)  # labelled pixels are not padding
     fields["padding_mask"] = padding
     valid = placed(torch.ones_like(areas), torch.bool)
     labels = placed(batch["cls"].view(-1), torch.int64)
@@ -76,7 +76,7 @@ def from_yolo(
 
 
 def _points(keypoints: Tensor, edges: Tensor) -> Tensor:
-    """Return keypoints [N, P, 3] in pixels; those outside of the image, or at (0, 0) without v, are unlabelled."""
+    """Return keypoints [N, P, 3] in pixels; points outside of the image, or at (0, 0) without v, are unlabelled."""
     places = keypoints[..., :2].float()
     v = keypoints[..., 2:] if keypoints.shape[-1] == 3 else (places != 0).any(-1, keepdim=True) * VISIBLE
     inside = ((places >= 0) & (places <= 1)).all(-1, keepdim=True)
@@ -96,20 +96,20 @@ def to_yolo(
 ) -> Batch:
     """Return the fields of Ultralytics' loader that a paste changes: the inverse of `from_yolo`.
 
-    An object that no paste has changed keeps the loader's box. One that is cut has the box of what is left, as far as
-    it lies in the loader's box. An object without a pixel keeps its row if nothing has changed in its box.
+    An object that no paste has changed keeps the loader's box. A partly hidden object gets the box of its visible
+    pixels, clipped to the loader's box. An object without a pixel keeps its row if nothing has changed in its box.
 
     Args:
         batch: the pasted batch.
         like: the batch that was given to `from_yolo`, with masks in full resolution.
-        mask_ratio: masks have the images' size over this.
-        overlap: as in `from_yolo`. Masks are one map per image, in which the smaller object wins, with objects in order
-            of descending area; else one mask per object.
+        mask_ratio: masks have the size of the images divided by this.
+        overlap: as in `from_yolo`. If True, objects are ordered by descending area, and the smaller object owns shared
+            pixels of the map.
         max_instances: as in `from_yolo`; by default the slots of ``batch``.
 
     Returns:
-        ``img``, ``batch_idx`` [M], ``cls`` [M, 1], ``bboxes`` [M, 4] and, as ``like`` has them, ``masks``,
-        ``sem_masks`` [B, h, w], the class of each pixel (0 where there is no object), and ``keypoints``.
+        ``img``, ``batch_idx`` [M], ``cls`` [M, 1], ``bboxes`` [M, 4] and, if ``like`` has them, ``masks``,
+        ``sem_masks`` [B, h, w], the class of each pixel (0 without an object), and ``keypoints``.
 
     Raises:
         ValueError: masks of ``like`` have another size than its images.
@@ -135,10 +135,10 @@ def to_yolo(
         shown = _shown(masks, rows, order, batch.batch_size)
         first = torch.searchsorted(rows, torch.arange(batch.batch_size, device=rows.device))
         numbers = torch.where(shown >= 0, shown - first[:, None, None] + 1, 0)
-        holds = torch.uint8 if not numbers.numel() or int(numbers.max()) < 256 else torch.int32  # as the loader does
+        holds = torch.uint8 if not numbers.numel() or int(numbers.max()) < 256 else torch.int32  # like the loader
         out["masks"] = numbers.to(holds) if overlap else masks.to(torch.uint8)
         if "sem_masks" in like:
-            classes = torch.cat([labels, labels.new_zeros(1)])[shown]  # -1 is the last
+            classes = torch.cat([labels, labels.new_zeros(1)])[shown]  # -1 indexes the last entry
             out["sem_masks"] = classes.to(like["sem_masks"].dtype)
     if points is not None:
         out["keypoints"] = points
@@ -146,7 +146,7 @@ def to_yolo(
 
 
 class _Objects(NamedTuple):
-    """Objects in order of their image and slot, as `to_yolo` gives them."""
+    """Objects of a batch, ordered by image and slot, as returned by `to_yolo`."""
 
     images: Tensor
     bboxes: Tensor
@@ -156,7 +156,7 @@ class _Objects(NamedTuple):
 
 
 def _objects(batch: PaddedBatchedDenseSample, like: Batch, overlap: bool, num_slots: int) -> _Objects:
-    """Return the objects of a pasted batch, and those of the loader without a pixel that still count."""
+    """Return the objects of a pasted batch, and the kept objects of the loader without a pixel."""
     before = rows_of(like, num_slots, overlap, warns=False)
     classes = like["cls"].view(-1).long()
     images, slots = has_object(batch).nonzero(as_tuple=True)
@@ -186,7 +186,7 @@ def _objects(batch: PaddedBatchedDenseSample, like: Batch, overlap: bool, num_sl
 
 
 def _fractions(batch: PaddedBatchedDenseSample, images: Tensor, slots: Tensor, like: Batch) -> Tensor | None:
-    """Return keypoints [M, P, 2 or 3] as fractions of the image, as the loader has them; None if there are none."""
+    """Return keypoints [M, P, 2 or 3] as fractions of the image, as in the loader; None if there are none."""
     if batch.keypoints is None:
         return None
     points = batch.keypoints[images, slots, :, : like["keypoints"].shape[-1]].clone()
@@ -196,7 +196,7 @@ def _fractions(batch: PaddedBatchedDenseSample, images: Tensor, slots: Tensor, l
 
 
 def _reduced(masks: Tensor, ratio: int) -> Tensor:
-    """Return masks [N, H, W] bool at 1 / ``ratio`` of their size, as OpenCV's linear resize of 0 and 1 gives them."""
+    """Return masks [N, H, W] bool at 1 / ``ratio`` of their size, equal to OpenCV's linear resize of 0 and 1."""
     if ratio == 1 or not len(masks):
         return masks[:, : masks.shape[1] // ratio, : masks.shape[2] // ratio]
     size = masks.shape[1] // ratio, masks.shape[2] // ratio
@@ -205,12 +205,12 @@ def _reduced(masks: Tensor, ratio: int) -> Tensor:
 
 
 def _shown(masks: Tensor, rows: Tensor, order: Tensor, batch_size: int) -> Tensor:
-    """Return the object that is seen at each pixel, [B, h, w] int64: its index in the flat list, -1 if there is none.
+    """Return the visible object at each pixel, [B, h, w] int64: its index in the flat list, -1 if there is none.
 
     Args:
         masks: [M, h, w] bool.
-        rows: [M] int64, the image of each.
-        order: [M] int64, indices of objects; each is seen before those that precede it.
+        rows: [M] int64, the image of each object.
+        order: [M] int64, indices of objects from back to front.
         batch_size: B.
     """
     depth = torch.empty_like(order, dtype=torch.int32)

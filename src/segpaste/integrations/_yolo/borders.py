@@ -1,4 +1,4 @@
-"""Grey borders that Ultralytics' loader fills images up with."""
+"""Detection of the grey borders that Ultralytics' loader adds to images."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class Moves(NamedTuple):
     """Moves of whole images by a loader, without mosaic, rotation, shear or perspective.
 
     Attributes:
-        scale: by how much it shrinks them at most, as a factor.
-        translate: by how much it shifts them at most, as a part of the canvas.
+        scale: smallest factor that it scales images by.
+        translate: largest shift, as a fraction of the canvas.
     """
 
     scale: float
@@ -24,21 +24,21 @@ class Moves(NamedTuple):
 
 
 FILLED = 114
-"""The grey that Ultralytics fills borders with."""
+"""Grey value of the borders of Ultralytics."""
 
 
 def borders_of(images: Tensor, hsv_v: float = 0.4, widest: Tensor | None = None) -> Tensor:
     """Return which pixels belong to a grey border, [B, 1, H, W] bool.
 
-    A loader that fits images into a square fills up with grey, on all sides, and a change of brightness may follow. So
-    a border consists of whole rows and columns, from an edge inwards, that have one such grey everywhere. An image with
-    such an edge of its own loses nothing but pastes there.
+    A loader that fits images into a square fills the remaining pixels with grey, on all sides, and may then change the
+    brightness. A border therefore consists of whole rows and columns, from an edge inwards, of one such grey. If an
+    image has such an edge itself, nothing is pasted there, and nothing else changes.
 
     Args:
         images: [B, C, H, W] uint8.
         hsv_v: the largest relative change of brightness.
-        widest: [B, 2] int64, the most rows at the top and at the bottom, and columns at the left and at the right, that
-            can be border; None if all can.
+        widest: [B, 2] int64, the largest number of border rows at the top and at the bottom, and of border columns at
+            the left and at the right; None sets no limit.
     """
     darkest, brightest = FILLED * (1 - hsv_v) - 1, FILLED * (1 + hsv_v) + 1
     padding = images.new_zeros(len(images), 1, *images.shape[-2:], dtype=torch.bool)
@@ -58,16 +58,16 @@ def borders_of(images: Tensor, hsv_v: float = 0.4, widest: Tensor | None = None)
 
 
 def widest_borders(batch: Batch, moves: Moves) -> Tensor:
-    """Return how many rows and how many columns of each image can be border on one side, [B, 2] int64.
+    """Return the largest possible numbers of border rows and columns on one side of each image, [B, 2] int64.
 
-    An image is resized to ``ori_shape`` times ``ratio_pad``, shrunk by ``moves.scale`` at most, and its centre lies at
-    that of the canvas, up to ``moves.translate``. What it covers then is no border. An image without these entries, or
-    with shapes that do not fit the canvas, may have any border.
+    An image is resized to ``ori_shape`` times ``ratio_pad``, shrunk by ``moves.scale`` at most, and its centre is at
+    that of the canvas, up to ``moves.translate``. Pixels that it covers in all cases are not border. An image without
+    these entries, or with shapes that do not fit the canvas, may have any border.
 
     Args:
-        batch: ``img`` [B, C, H, W]; perhaps ``ori_shape``, B pairs (height, width), and ``ratio_pad``, B pairs of
+        batch: ``img`` [B, C, H, W]; optionally ``ori_shape``, B pairs (height, width), and ``ratio_pad``, B pairs of
             factors (height, width), or pairs of such a pair and of the padding.
-        moves: of the loader.
+        moves: moves of the loader.
     """
     canvas = batch["img"].shape[-2:]
     widest = torch.tensor(canvas).repeat(len(batch["img"]), 1)
@@ -78,5 +78,5 @@ def widest_borders(batch: Batch, moves: Moves) -> Tensor:
             continue
         for axis, (side, whole) in enumerate(zip(sides, canvas, strict=True)):
             first = (0.5 + moves.translate) * whole - moves.scale * side / 2
-            widest[b, axis] = max(0, math.ceil(first - 1e-3))  # of side in whole pixels
+            widest[b, axis] = max(0, math.ceil(first - 1e-3))  # tolerance: sides are rounded to whole pixels
     return widest.to(batch["img"].device)

@@ -1,4 +1,4 @@
-"""The objects of an Ultralytics dataset as samples, for crops of the whole dataset."""
+"""Datasets of Ultralytics as datasets of samples, for crops of the whole dataset."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from segpaste.types import DenseSample, KeypointSchema
 
 
 class YoloObjects:
-    """Images of a dataset of Ultralytics at the size that it loads them, before any augmentation.
+    """Images of a dataset of Ultralytics at the size at which it loads them, before any augmentation.
 
     Args:
-        dataset: of Ultralytics, with polygons or boxes.
+        dataset: dataset of Ultralytics, with polygons or boxes.
         class_names: the name of each class.
-        schema: what the keypoints are called, if it has any.
-        from_boxes: objects without polygons get rectangles as masks, not none.
+        schema: names of the keypoints, if the dataset has any.
+        from_boxes: give objects without polygons rectangles as masks; if False, they have no masks.
     """
 
     def __init__(
         self, dataset: Any, class_names: tuple[str, ...], schema: KeypointSchema | None, *, from_boxes: bool
     ) -> None:
         self.dataset = copy.copy(dataset)
-        self.dataset.augment = False  # reads neither count for mosaics nor stay in memory
+        self.dataset.augment = False  # so that reads are neither used for mosaics nor kept in memory
         self.class_names, self.schema, self.from_boxes = class_names, schema, from_boxes
 
     def __len__(self) -> int:
@@ -36,7 +36,7 @@ class YoloObjects:
 
     @property
     def digest(self) -> str:
-        """A digest of the image files."""
+        """Digest of the image files."""
         return hashlib.sha256("\n".join(map(str, self.dataset.im_files)).encode()).hexdigest()
 
     def instance_labels(self, index: int) -> list[int]:
@@ -61,11 +61,11 @@ class YoloObjects:
             batch["masks"] = masks
         if label.get("keypoints") is not None:
             batch["keypoints"] = torch.from_numpy(label["keypoints"])
-        whole = Moves(scale=1.0, translate=0.0)  # there is no border around it
+        whole = Moves(scale=1.0, translate=0.0)  # it has no border
         return from_yolo(batch, num, overlap=False, schema=self.schema, moves=whole).to_batched().to_samples()[0]
 
     def _masks(self, label: dict[str, Any], size: tuple[int, int]) -> torch.Tensor | None:
-        """Return one mask per object, [N, H, W] uint8: of its polygon, as the loader draws it, or of its box."""
+        """Return one mask per object, [N, H, W] uint8, of its polygon, drawn like the loader, or of its box."""
         num, (height, width) = len(label["cls"]), size
         if not num:
             return torch.zeros(0, height, width, dtype=torch.uint8)

@@ -1,4 +1,4 @@
-"""Rows of a batch of Ultralytics' loader: the slots that they take, and what they keep after a paste."""
+"""Rows of a batch of Ultralytics' loader: their slots, and the values that they keep after a paste."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Rows(NamedTuple):
     Attributes:
         boxes: [N, 4] float32, xyxy in pixels, the loader's own.
         masks: [N, H, W] bool; None in a batch without masks.
-        areas: [N], pixels of the mask, or of the box where there are no masks.
-        kept: [M] int64, the objects that have a slot: at most K of an image, its largest.
+        areas: [N], pixels of the mask, or of the box without masks.
+        kept: [M] int64, the objects that have a slot: at most the K largest of each image.
         images: [M] int64, the image of each.
         slots: [M] int64, the slot of each; that of an object without area stays empty.
     """
@@ -37,9 +37,9 @@ def rows_of(batch: Batch, max_instances: int, overlap: bool, *, warns: bool = Tr
     """Return the objects of a batch of the loader, and their slots; see `from_yolo` for the arguments.
 
     Args:
-        batch: of the loader; ``batch_idx`` may have any order.
+        batch: batch of the loader; ``batch_idx`` may have any order.
         max_instances: K.
-        overlap: masks are one map per image.
+        overlap: True if masks are one map per image.
         warns: warn of an image with more than K objects.
     """
     image_idx, (height, width) = batch["batch_idx"].long(), batch["img"].shape[-2:]
@@ -74,7 +74,7 @@ def _instance_masks(batch: Batch, image_idx: Tensor, by_image: Tensor, overlap: 
 def rows_of_slots(
     batch: PaddedBatchedDenseSample, images: Tensor, slots: Tensor, rows: Rows, classes: Tensor
 ) -> Tensor:
-    """Return the row of the loader that each object of a pasted batch has come from, [M] int64; -1 for a paste.
+    """Return the loader's row of each object of a pasted batch, [M] int64; -1 for a paste.
 
     Args:
         batch: the pasted batch. An object of the loader has its slot, its label, and the slot's number + 1 as its id.
@@ -96,16 +96,16 @@ def rows_of_slots(
 
 
 def fitted_boxes(boxes: Tensor, masks: Tensor | None, images: Tensor, row: Tensor, rows: Rows, like: Batch) -> Tensor:
-    """Return boxes (centre x, centre y, width, height) as fractions of the image, [M, 4]: the loader's own if it holds.
+    """Return boxes (centre x, centre y, width, height) as fractions of the image, [M, 4], if possible the loader's own.
 
-    An object that no paste has changed keeps the box of its row bit for bit. One that is cut has the box of what is
-    left, as far as it lies in the box of its row. Others, such as pastes, have ``boxes``.
+    An object that no paste has changed keeps the box of its row bit for bit. A partly hidden object gets the box of its
+    visible pixels, clipped to the box of its row. Others, such as pastes, get ``boxes``.
 
     Args:
-        boxes: [M, 4] xyxy in pixels, of what is left of each object.
+        boxes: [M, 4] xyxy in pixels, of the visible part of each object.
         masks: [M, H, W] bool, or None. Without masks an object is changed if the box of a paste overlaps its own.
         images: [M] int64, the image of each.
-        row: [M] int64, the row of each, -1 if it has none.
+        row: [M] int64, the row of each object, -1 if it has none.
         rows: the objects of the loader.
         like: the loader's batch.
     """
@@ -121,13 +121,13 @@ def fitted_boxes(boxes: Tensor, masks: Tensor | None, images: Tensor, row: Tenso
         is_part = (row >= 0) & (boxes[:, :2] >= own[:, :2].floor()).all(1) & (boxes[:, 2:] <= own[:, 2:].ceil()).all(1)
         is_whole = is_part & ~_under_pastes(own, boxes, images, ~is_part)
     low, high = torch.maximum(boxes[:, :2], own[:, :2]), torch.minimum(boxes[:, 2:], own[:, 2:])
-    is_part &= (low < high).all(1)  # the pixels of a thin polygon can lie beside its box
+    is_part &= (low < high).all(1)  # the pixels of a thin polygon can lie outside of its box
     fitted = cxcywh(torch.where(is_part[:, None], torch.cat([low, high], 1), boxes), size).to(like["bboxes"].dtype)
     return torch.where(is_whole[:, None], like["bboxes"][row], fitted)
 
 
 def _under_pastes(own: Tensor, boxes: Tensor, images: Tensor, is_paste: Tensor) -> Tensor:
-    """Return which of the boxes ``own`` [M, 4] overlap a paste of their image, [M] bool."""
+    """Return whether each of the boxes ``own`` [M, 4] overlaps a paste of its image, [M] bool."""
     pastes, at = boxes[is_paste], images[is_paste]
     low = torch.maximum(own[:, None, :2], pastes[:, :2])
     high = torch.minimum(own[:, None, 2:], pastes[:, 2:])
@@ -135,9 +135,9 @@ def _under_pastes(own: Tensor, boxes: Tensor, images: Tensor, is_paste: Tensor) 
 
 
 def hidden_rows(batch: PaddedBatchedDenseSample, rows: Rows, is_paste: Tensor, like: Batch) -> Tensor:
-    """Return the objects of the loader without a pixel that still count, as indices into ``rows.kept``.
+    """Return the kept objects of the loader that have no pixel, as indices into ``rows.kept``.
 
-    Those are the objects with a box in which no pixel has changed.
+    An object without a pixel is kept if no pixel in its box has changed.
 
     Args:
         batch: the pasted batch.

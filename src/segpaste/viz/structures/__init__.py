@@ -48,12 +48,12 @@ STRUCTURES: tuple[Structure, ...] = (
         detection.of_rfdetr,
     ),
     Structure(
-        "the inputs of Mask2Former, OneFormer and their kin: a dictionary with pixel_values, mask_labels, class_labels",
+        "inputs of Mask2Former, OneFormer and the like: a dictionary with pixel_values, mask_labels, class_labels",
         transformers.is_mask_labels,
         transformers.of_mask_labels,
     ),
     Structure(
-        "the inputs of DETR and its kin: a dictionary with pixel_values and labels, a list with boxes and class_labels",
+        "inputs of DETR and the like: a dictionary with pixel_values and labels, a list with boxes and class_labels",
         transformers.is_detr,
         transformers.of_detr,
     ),

@@ -87,7 +87,7 @@ def pixels(image: Any, request: Request) -> Tensor:
     if known.numel() and (known.min() < -_SLACK or known.max() > 1 + _SLACK):
         raise ValueError(
             f"show: expected images in 0..1 after mean and std were undone, got {known.min():.4g} to "
-            f"{known.max():.4g}; give the numbers that these images were normalised with"
+            f"{known.max():.4g}; give the mean and std of the normalisation of these images"
         )
     return (values.nan_to_num(0.0).clamp(0, 1) * 255).round().to(torch.uint8)
 
@@ -155,7 +155,7 @@ def from_cxcywh(boxes: Any, size: tuple[int, int]) -> Tensor:
     if values.numel() and values.abs().max() > _MOST:
         raise ValueError(
             f"show: expected boxes (centre x, centre y, width, height) as fractions of the image, got numbers up to "
-            f"{values.abs().max():.4g}; are these pixels? Show the batch as the model gets it"
+            f"{values.abs().max():.4g}; are these pixels? Show the batch that the model gets"
         )
     edges = torch.tensor([size[1], size[0]], dtype=torch.float32)
     centres, sides = values[:, :2] * edges, values[:, 2:] * edges

@@ -47,7 +47,7 @@ def _checked_rows(batch_idx: Tensor, batch_size: int) -> Tensor:
     wrong = batch_idx[~((batch_idx >= 0) & (batch_idx < batch_size))]
     if len(wrong):
         raise ValueError(
-            f"show: expected batch_idx from 0 to {batch_size - 1}, the place of an object's image in the batch of "
+            f"show: expected batch_idx from 0 to {batch_size - 1}, the index of an object's image in the batch of "
             f"{batch_size}, got {wrong[0].item():g}; number the images of each batch from 0"
         )
     return batch_idx.long()

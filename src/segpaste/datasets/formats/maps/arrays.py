@@ -113,7 +113,7 @@ def _picture(path: Path) -> NDArray[Any]:
             values = _of_16_bit_channels(path) if is_wide else np.array(picture)
     except UnidentifiedImageError:
         raise DatasetError(
-            f"{path}: expected a picture that Pillow reads, got another file, or a TIFF of another number of channels "
+            f"{path}: expected an image that Pillow reads, got another file, or a TIFF of another number of channels "
             "or bits; save the map as .npy or as PNG"
         ) from None
     except DatasetError:

@@ -49,7 +49,7 @@ class Classes:
         ids = tuple(number for number, _ in numbered)
         if len(set(ids)) != len(ids):
             twice = next(number for number in ids if ids.count(number) > 1)
-            raise DatasetError(f"{place}: expected an id of its own for each class, got {twice} twice; correct one")
+            raise DatasetError(f"{place}: expected a unique id for each class, got {twice} twice; correct one")
         colors = tuple(entry.color for _, entry in numbered if entry.color is not None)
         if colors and len(colors) != len(ids):
             raise DatasetError(f"{place}: expected a colour for all classes or for none; add the missing ones")

@@ -255,7 +255,7 @@ class MapPhotos(AnnotatedPhotos):
         if len(sizes) > 1:
             raise DatasetError(
                 f"{path}: expected maps of one size, got {', '.join(f'{w} x {h}' for h, w in sorted(sizes))}; resize "
-                "them to the photo, labels and depth without interpolation"
+                "them to the image, labels and depth without interpolation"
             )
         size = next(iter(sizes)) if sizes else upright_size(path)
         image = read_rgb(path, size)

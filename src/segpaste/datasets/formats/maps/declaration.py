@@ -229,7 +229,7 @@ class MapDeclaration(_Part):
         if self.depth is not None and self.disparity is not None:
             raise ValueError("expected 'depth' or 'disparity', got both; leave one out")
         if self.disparity is not None and self.camera is None:
-            raise ValueError("expected 'camera' with 'disparity', which gives no depth without a focal length; add it")
+            raise ValueError("expected 'camera' with 'disparity', since depth needs the focal length; add it")
         if (self.semantic is not None or self.instances is not None) and not self.classes:
             raise ValueError("expected 'classes', the names of the values of the maps; add them")
         _expect_named(self)
@@ -248,9 +248,9 @@ def _expect_named(declared: MapDeclaration) -> None:
         if found.encoding == "mask" and found.class_name is None and "class" not in words:
             raise ValueError("expected 'class' in 'instances', or the word {class} in its 'files'; add one of them")
         if found.encoding == "number" and found.class_name is None and declared.semantic is None:
-            raise ValueError("expected 'class' in 'instances', or a semantic map that tells the classes; add one")
+            raise ValueError("expected 'class' in 'instances', or a semantic map with the classes; add one")
     if declared.things and declared.instances is None:
-        raise ValueError("expected 'instances' with 'things', whose objects are told apart there; add it")
+        raise ValueError("expected 'instances' with 'things', to separate their objects; add it")
 
 
 _Model = TypeVar("_Model", bound=BaseModel)

@@ -111,8 +111,8 @@ def _split(values: NDArray[np.generic], files: InstanceFiles, place: str) -> tup
         return np.where(has_number, stored // files.divisor, stored), np.where(has_number, stored, 0), stored
     if values.ndim != 3 or values.shape[2] < (3 if files.encoding == "ade20k" else 2) or values.dtype.kind not in "iu":
         raise DatasetError(
-            f"{place}: expected a picture of classes and objects in channels, got {values.dtype} {list(values.shape)}; "
-            "open it in the form that it was written, without a palette"
+            f"{place}: expected an image with channels of classes and objects, got {values.dtype} "
+            f"{list(values.shape)}; save it without a palette"
         )
     wide = values.astype(np.int64)
     if files.encoding == "ade20k":
@@ -157,7 +157,7 @@ def _of_colors(values: NDArray[np.generic], files: SemanticFiles, classes: Class
     if classes.colors is None:
         raise DatasetError(f"{place}: expected classes with colours for maps of colours; add 'color' to each class")
     if values.ndim != 3 or values.shape[2] < 3 or values.dtype != np.uint8:
-        raise DatasetError(f"{place}: expected a picture of colours, got {values.dtype} {list(values.shape)}")
+        raise DatasetError(f"{place}: expected an image of colours, got {values.dtype} {list(values.shape)}")
     wide = values.astype(np.int64)
     packed = wide[..., 0] * 65536 + wide[..., 1] * 256 + wide[..., 2]
     by_color = Classes(classes.names, tuple(r * 65536 + g * 256 + b for r, g, b in classes.colors))
@@ -167,7 +167,7 @@ def _of_colors(values: NDArray[np.generic], files: SemanticFiles, classes: Class
         shown = ", ".join(str((v >> 16, v >> 8 & 255, v & 255)) for v in strange[:4])
         raise DatasetError(
             f"{place}: expected the colours of classes or void ones, got {shown}; add them to 'classes' or to 'void' "
-            "(a JPEG has other colours than were painted)"
+            "(JPEG changes colours)"
         )
     return by_color.labels_of(packed, void, place)
 

@@ -71,7 +71,7 @@ class MapFiles:
         if not photos:
             name = f" of '{split}'" if split else ""
             raise DatasetError(
-                f"{self.root}: expected photos {self.declared.photos}{name}, found none; correct 'photos'"
+                f"{self.root}: expected images {self.declared.photos}{name}, found none; correct 'photos'"
             )
         groups = {
             role: group(self.root, pattern, [words for _, words in photos])
@@ -91,7 +91,7 @@ class MapFiles:
             role = next(iter(lacking))
             raise DatasetError(
                 f"{self.root}: expected files of '{role}', such as {self.roles[role].fill(photos[0][1])}, found "
-                f"none for {len(photos)} photos; correct 'files' of '{role}'"
+                f"none for {len(photos)} images; correct 'files' of '{role}'"
             )
         return records, lacking
 
@@ -149,7 +149,7 @@ def find_photos(root: Path, pattern: PathPattern) -> list[tuple[str, Words]]:
     seen: dict[tuple[str, ...], str] = {}
     for path, words in photos:
         if (same := seen.setdefault(tuple(words.values()), path)) != path:
-            raise DatasetError(f"{root / path}: expected one photo of this name, got {same}, too; remove one of them")
+            raise DatasetError(f"{root / path}: expected one image of this name, got {same}, too; remove one of them")
     return photos
 
 
@@ -179,7 +179,7 @@ def of_split(
         names = [line.strip() for line in path.read_text("utf-8-sig").splitlines() if line.strip()]
     except (OSError, UnicodeDecodeError) as error:
         raise DatasetError(
-            f"{path}: expected the names of the photos of '{split}', could not read it ({error})"
+            f"{path}: expected the names of the images of '{split}', could not read it ({error})"
         ) from error
     wanted = set(names)
     found = [
@@ -189,7 +189,7 @@ def of_split(
     missing = wanted - set().union(*(names for *_, names in found), set())
     if missing:
         raise DatasetError(
-            f"{path}: expected names of photos, found no photo of {len(missing)} of them, such as "
+            f"{path}: expected names of images, found no image of {len(missing)} of them, such as "
             f"{min(missing)!r:.60}; correct the list"
         )
     yield from ((file, words) for file, words, names in found if names)

@@ -28,7 +28,7 @@ class MapFormat(Format):
         folder = path.parent if path.is_file() else path
         names = splits_of(folder / found.root, found)
         if names is not None and not names:
-            raise DatasetError(f"{folder / found.root}: expected photos {found.photos}, found none; correct 'photos'")
+            raise DatasetError(f"{folder / found.root}: expected images {found.photos}, found none; correct 'photos'")
         return names or (NO_SPLIT,)
 
     def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedPhotos:
@@ -70,7 +70,7 @@ class Cityscapes(MapFormat):
     name = "cityscapes"
     title = "Cityscapes"
     files = "leftImg8bit/ and gtFine/ or gtCoarse/"
-    gives = "masks, semantic and panoptic maps, crowds; or semantic maps alone; depth where disparity/ and camera/ are"
+    gives = "masks, semantic and panoptic maps, crowds; or semantic maps only; depth with disparity/ and camera/"
 
     def declare(self, path: Path) -> MapDeclaration | None:
         """Declare the folder."""
@@ -109,7 +109,7 @@ class LabelMaps(MapFormat):
     name = "label-maps"
     title = "Label maps"
     files = "images/SPLIT/, semantic/SPLIT/ and classes.txt"
-    gives = "semantic maps; masks, depth, normals and intrinsics where their folders are"
+    gives = "semantic maps; masks, depth, normals and intrinsics if their folders exist"
 
     def declare(self, path: Path) -> MapDeclaration | None:
         """Declare the folder."""
@@ -139,7 +139,7 @@ class UndeclaredMaps(Format):
     name = "masks"
     title = "Folders of masks, depth or normals"
     files = "images/ with masks/, depth/ or the like"
-    gives = f"nothing before {DECLARATION_FILE} says what the values mean; the error shows its lines"
+    gives = f"nothing without {DECLARATION_FILE}, which declares the values; the error shows its lines"
 
     def splits(self, path: Path) -> tuple[str, ...] | None:
         """Return None, or raise an error with the lines to declare."""

@@ -82,8 +82,8 @@ def _plane(values: NDArray[Any], place: str) -> NDArray[Any]:
         values = values[0] if values.shape[0] == 1 else values[..., 0]
     if values.ndim != 2:
         raise DatasetError(
-            f"{place}: expected one number for each pixel, got {values.dtype} {list(values.shape)}; colours of a "
-            "picture are no depth"
+            f"{place}: expected one number for each pixel, got {values.dtype} {list(values.shape)}; colours of an "
+            "image are not depth"
         )
     return values
 

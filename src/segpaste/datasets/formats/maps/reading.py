@@ -116,7 +116,7 @@ class MapReader:
             if mask.ndim not in (2, 3) or mask.shape[:2] != masks[0].shape[:2]:
                 raise DatasetError(
                     f"{path}: expected a mask of {masks[0].shape[:2]} pixels like {paths[0].name}, got "
-                    f"{list(mask.shape)}; make it as large as the photo"
+                    f"{list(mask.shape)}; make it as large as the image"
                 )
         return objects_of_masks(masks, labels)
 

@@ -45,8 +45,8 @@ class VocFormat(Format):
 
     name = "voc"
     title = "Pascal VOC"
-    files = "JPEGImages/ with SegmentationObject/, SegmentationClass/ or Annotations/; or NAME.xml beside each photo"
-    gives = "masks, semantic maps, ignored regions; or boxes alone"
+    files = "JPEGImages/ with SegmentationObject/, SegmentationClass/ or Annotations/; or NAME.xml next to each image"
+    gives = "masks, semantic maps, ignored regions; or boxes only"
     takes = frozenset({"task"})
 
     def splits(self, path: Path) -> tuple[str, ...] | None:

@@ -59,8 +59,8 @@ def read_map(path: Path, size: Size, colors: Mapping[Color, int]) -> NDArray[np.
             raise DatasetError(f"{path}: expected a label map, could not decode it ({error}); replace it") from error
     if values.shape[:2] != size:
         raise DatasetError(
-            f"{path}: expected {size[1]} x {size[0]} pixels as the photo, got {values.shape[1]} x {values.shape[0]}; "
-            "use the map of this photo"
+            f"{path}: expected {size[1]} x {size[0]} pixels like the image, got {values.shape[1]} x {values.shape[0]}; "
+            "use the map of this image"
         )
     return values if is_indexed else _indices(path, values, colors)
 
@@ -81,4 +81,4 @@ def _opened(path: Path) -> Image.Image:
     except FileNotFoundError:
         raise DatasetError(f"{path}: expected a label map, found no such file; add it, or correct the list") from None
     except OSError as error:
-        raise DatasetError(f"{path}: expected a label map, got a file that is none ({error}); replace it") from error
+        raise DatasetError(f"{path}: expected a label map, got another file ({error}); replace it") from error

@@ -163,7 +163,7 @@ def _with_panoptic_map(sample: DenseSample, losses: Losses) -> DenseSample:
             instance_masks=InstanceMask(torch.zeros(0, *sample.canvas_size, dtype=torch.bool)),
         )
     if sample.instance_masks is None or sample.instance_ids is None:
-        raise ValueError("expected masks for panoptic segments, got boxes alone; fill masks in first (--masks-from)")
+        raise ValueError("expected masks for panoptic segments, got boxes only; add masks first (--masks-from)")
     owners = owners_of(sample, losses)
     ids = np.concatenate([[0], sample.instance_ids.numpy()])[owners + 1]
     labels = np.concatenate([[IGNORE_INDEX], sample.labels.numpy()])[owners + 1]

@@ -159,6 +159,6 @@ def count_lost(photo: LabelledPhoto, losses: Losses, *, points: bool = False, he
     if photo.sample.keypoints is not None and not points:
         losses["keypoints of objects"] += int((photo.sample.keypoints[..., 2] > 0).any(1).sum())
     further = {key: value for key, value in photo.image.items() if value != photo.split}
-    count_keys(losses, "photos", [further], IMAGE_KEYS | {"camera_intrinsics", "segpaste"})
+    count_keys(losses, "images", [further], IMAGE_KEYS | {"camera_intrinsics", "segpaste"})
     known = REGION_KEYS | POINT_KEYS | {"segpaste", *held}
     count_keys(losses, "annotations", [*photo.rows, *(row for _, row in photo.crowds)], known)

@@ -54,7 +54,7 @@ class LabelMaps(WrittenFormat):
         """Yield the maps."""
         sample = photo.sample
         if sample.instance_masks is None and sample.semantic_map is None and sample.num_instances:
-            raise ValueError("expected masks for label maps, got boxes alone; fill masks in first (--masks-from)")
+            raise ValueError("expected masks for label maps, got boxes only; add masks first (--masks-from)")
         count_lost(photo, losses)
         owners = np.full(sample.canvas_size, -1)
         if sample.instance_masks is not None:

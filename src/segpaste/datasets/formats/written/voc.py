@@ -136,7 +136,7 @@ def _xml(photo: LabelledPhoto, form: LabelForm, losses: Losses) -> bytes:
     named = {**photo.image, **(given if isinstance(given, dict) else {})}
     further = {key: value for key, value in named.items() if key not in _OF_PHOTOS and value != photo.split}
     held = {key: value for key, value in {"folder": "VOC", **further}.items() if _is_tree(key, value)}
-    count_keys(losses, "photos", [further], held)
+    count_keys(losses, "images", [further], held)
     for key, value in {**held, "filename": photo.file_name}.items():
         _add(root, key, value)
     size = ElementTree.SubElement(root, "size")

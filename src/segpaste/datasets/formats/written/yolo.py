@@ -28,7 +28,7 @@ class YoloLabels(WrittenFormat):
     name = "yolo"
     title = "YOLO"
     files = "images/SPLIT/NAME, labels/SPLIT/NAME.txt and data.yaml"
-    holds = "masks, or boxes, or boxes with keypoints, or oriented boxes, as --task says"
+    holds = "masks, or boxes, or boxes with keypoints, or oriented boxes, depending on --task"
 
     def photos_dir(self, split: str) -> str:
         """Return the folder of a split."""
@@ -68,7 +68,7 @@ def yaml_splits(names: Sequence[str], trained: str | None = None) -> dict[str, A
     for name in names:
         key = next((key for key in SPLIT_KEYS if name.startswith(key)), "train" if name == trained else None)
         if key is None:  # it may be held out, so it is not used for training
-            warnings.warn(f"data.yaml: '{name}' was copied, and is in none of {', '.join(SPLIT_KEYS)}", stacklevel=2)
+            warnings.warn(f"data.yaml: '{name}' was copied, but is not in {', '.join(SPLIT_KEYS)}", stacklevel=2)
         else:
             found.setdefault(key, []).append(f"images/{name}")
     if "val" not in found:

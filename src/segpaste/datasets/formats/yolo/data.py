@@ -107,7 +107,7 @@ def photos_of(source: Path) -> list[Path]:
     if source.is_dir():
         return sorted(path for path in _files(source) if path.suffix.lower() in IMAGE_SUFFIXES)
     if not source.is_file():
-        raise DatasetError(f"{source}: expected a folder or a list of photos, found neither; correct the path")
+        raise DatasetError(f"{source}: expected a folder or a list of images, found neither; correct the path")
     photos = []
     for number, line in enumerate(source.read_text("utf-8-sig").splitlines(), start=1):
         if not (name := line.strip()):
@@ -115,7 +115,7 @@ def photos_of(source: Path) -> list[Path]:
         photo = source.parent / name
         if photo.suffix.lower() not in IMAGE_SUFFIXES or not photo.is_file():
             raise DatasetError(
-                f"{source}: line {number}: expected the path of a photo, from the folder of this file, got "
+                f"{source}: line {number}: expected the path of an image, from the folder of this file, got "
                 f"{name!r:.80}; correct or remove it"
             )
         photos.append(photo)
@@ -183,7 +183,7 @@ def _sources(path: Path, key: str, root: Path, value: object) -> tuple[Path, ...
     names: list[Any] = value if isinstance(value, list) else [value]
     if not all(isinstance(name, str) for name in names):
         raise DatasetError(
-            f"{path}: expected a folder, a list of photos in a text file, or several of them under the key '{key}', "
+            f"{path}: expected a folder, a list of images in a text file, or several of them under the key '{key}', "
             f"got {value!r:.60}; correct it"
         )
     return tuple(_source(root, name) for name in names)

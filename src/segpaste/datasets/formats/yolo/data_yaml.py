@@ -25,7 +25,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise DatasetError(f"{path}: expected a readable YAML file, got {error.strerror or error}") from error
     except (UnicodeDecodeError, yaml.YAMLError) as error:
-        raise DatasetError(f"{path}: expected YAML, got text that is none ({error}); correct it") from error
+        raise DatasetError(f"{path}: expected YAML, got text that does not parse ({error}); correct it") from error
     if not isinstance(document, dict):
         raise DatasetError(
             f"{path}: expected keys such as train, val and names, got a {type(document).__name__}; is this a data YAML?"
@@ -73,7 +73,7 @@ def keypoint_shape(path: Path, shape: object) -> tuple[int, int] | None:
     is_pair = isinstance(shape, list) and len(shape) == 2 and all(type(value) is int for value in shape)
     if not isinstance(shape, list) or not is_pair or shape[0] < 1 or shape[1] not in (2, 3):
         raise DatasetError(
-            f"{path}: expected 'kpt_shape: [P, 2]' or '[P, 3]', P points of x, y and maybe v, got {shape!r:.40}; "
+            f"{path}: expected 'kpt_shape: [P, 2]' or '[P, 3]', P points of x, y and optionally v, got {shape!r:.40}; "
             "correct it"
         )
     return shape[0], shape[1]
@@ -108,7 +108,7 @@ def flip_idx(path: Path, order: object, num: int | None) -> tuple[int, ...] | No
     is_order = isinstance(order, list) and all(type(value) is int for value in order) and sorted(order) == [*range(num)]
     if not isinstance(order, list) or not is_order or any(order[other] != i for i, other in enumerate(order)):
         raise DatasetError(
-            f"{path}: expected 'flip_idx', for each of {num} points the one that it swaps with in a mirror, or itself, "
-            f"got {order!r:.60}; correct it"
+            f"{path}: expected 'flip_idx', for each of {num} points the point that it swaps with when flipped, or "
+            f"itself, got {order!r:.60}; correct it"
         )
     return tuple(order)

@@ -176,7 +176,7 @@ class YoloDataset(AnnotatedPhotos):
         photos = sorted({photo for source in sources for photo in photos_of(source)})
         if not photos:
             names = ", ".join(map(str, sources))
-            raise DatasetError(f"{names}: expected at least one photo of '{self.split}', got none")
+            raise DatasetError(f"{names}: expected at least one image of '{self.split}', got none")
         return photos
 
     def _task_of(self, first_lines: dict[Task, str]) -> Task:
@@ -184,8 +184,8 @@ class YoloDataset(AnnotatedPhotos):
         if len(first_lines) > 1:
             raise DatasetError(
                 f"{first_lines['detect']} has a box, {first_lines['segment']} a polygon: expected one of "
-                "them in all rows, for boxes give no masks; complete the polygons, or read all as boxes with the task "
-                "detect"
+                "them in all rows, since boxes give no masks; complete the polygons, or read all as boxes with the "
+                "task detect"
             )
         default: Task = "detect" if self.data.keypoint_shape is None else "pose"
         return next(iter(first_lines), self._asked or default)
@@ -195,8 +195,8 @@ class YoloDataset(AnnotatedPhotos):
         if self.stray_labels:
             num = len(self.stray_labels)
             warnings.warn(
-                f"{self.stray_labels[0]}: expected a photo of this name, found none; {num} label "
-                f"{'file has' if num == 1 else 'files have'} no photo and {'is' if num == 1 else 'are'} not read",
+                f"{self.stray_labels[0]}: expected an image of this name, found none; {num} label "
+                f"{'file has' if num == 1 else 'files have'} no image and {'is' if num == 1 else 'are'} not read",
                 stacklevel=3,
             )
         if self.num_duplicates:
@@ -208,8 +208,8 @@ class YoloDataset(AnnotatedPhotos):
             )
         if self.keypoint_schema is not None and self.data.flip_idx is None:
             warnings.warn(
-                f"{self.data.file}: expected 'flip_idx' beside 'kpt_shape', got none: no points swap in a mirror; add "
-                "it, or mirror nothing (placement.hflip_probability=0)",
+                f"{self.data.file}: expected 'flip_idx' with 'kpt_shape', got none: no points swap when flipped; add "
+                "it, or disable flips (placement.hflip_probability=0)",
                 stacklevel=3,
             )
 

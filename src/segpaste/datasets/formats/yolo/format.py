@@ -25,7 +25,7 @@ class YoloFormat(Format):
     name = "yolo"
     title = "YOLO"
     files = "data.yaml, or images/ and labels/"
-    gives = "masks of polygons; or boxes alone; or keypoints"
+    gives = "masks of polygons; or boxes only; or keypoints"
     takes = frozenset({"task"})
 
     def splits(self, path: Path) -> tuple[str, ...] | None:
@@ -46,7 +46,7 @@ class YoloFormat(Format):
         for number, source in enumerate(sources):
             if not source.exists():
                 warnings.warn(
-                    f"{source}: expected the photos of '{split}', found none; the split is left out", stacklevel=2
+                    f"{source}: expected the images of '{split}', found none; the split is left out", stacklevel=2
                 )
                 continue
             for photo in photos_of(source):

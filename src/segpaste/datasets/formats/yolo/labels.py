@@ -50,7 +50,7 @@ class RowForm:
         """Describe the expected rows in words."""
         if self.keypoint_shape is not None and self.task in (None, "pose"):
             num, size = self.keypoint_shape
-            return f"a class, a box of 4 numbers and {num} keypoints of {size}, {self.pose_numbers} numbers in all"
+            return f"a class, a box of 4 numbers and {num} keypoints of {size}, {self.pose_numbers} numbers in total"
         box, polygon = "a class and a box of 4 numbers", "a class and a polygon of at least 3 points, x and y each"
         return polygon if self.task == "segment" else f"{box}, or {polygon}"
 
@@ -131,8 +131,8 @@ def _check_values(where: str, values: list[float], kind: Task, form: RowForm) ->
     if not _are_fractions(coordinates):
         wrong = max(values, key=lambda value: abs(value - 0.5) if math.isfinite(value) else math.inf)
         raise DatasetError(
-            f"{where}: expected coordinates from 0 to 1, fractions of the photo's width and height, got {wrong:g}; "
-            "divide pixels by the photo's size"
+            f"{where}: expected coordinates from 0 to 1, fractions of the image's width and height, got {wrong:g}; "
+            "divide pixels by the image's size"
         )
     if kind != "segment" and (size := min(values[2:4])) < 0:
         raise DatasetError(f"{where}: expected a width and a height of at least 0, got {size:g}; correct it")

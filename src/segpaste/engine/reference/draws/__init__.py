@@ -1,1 +1,1 @@
-"""Draws of a paste: which slots, at which scales, in which places."""
+"""Draws of a paste: slots, scales and places."""

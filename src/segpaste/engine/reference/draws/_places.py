@@ -1,4 +1,4 @@
-"""Draws of the place of each layer: uniform where its objects fit, aligned to patches if asked, best of some tries."""
+"""Draws of the place of each layer: uniform where its objects fit, optionally on patches, the best of some tries."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FAR = 1 << 44
 """Greater than any coordinate or overlap."""
 
 _LONGEST_SIDE = 1 << 20
-"""Longest side of a box in pixels where areas are compared; longer sides count as this."""
+"""Longest side of a box in pixels for comparisons of areas; longer sides count as this."""
 
 
 _COVER_ONE = 1 << 22
@@ -33,7 +33,7 @@ class Places(NamedTuple):
         in_region: [B, L, K_s] bool, those of them that lie in their region.
         carried: [B, L, K_s] bool, those of them that do not cover too much.
         cover: [B, L, K_s] int64 over `_COVER_ONE`, the largest fraction of an instance's box that each covers; zeros
-            where nothing depends on it.
+            if it is not used.
     """
 
     translate: Tensor
@@ -70,10 +70,10 @@ def region_of(table: Tensor, labels: Tensor) -> Tensor:
 def draw_places(targets: Targets, rules: DrawRules, objects: Objects) -> Places:
     """Draw a place for every layer, and find the chosen slots that may be pasted there.
 
-    Places are uniform over those where the rectangle around all chosen boxes fits into the image, or covers it along an
-    axis where it is larger; with ``rules.clips`` it may extend beyond the image. Of ``rules.max_attempts`` places the
-    one that keeps the most slots, then overlaps existing boxes least, is taken. With ``rules.keeps_place`` the centre
-    of the rectangle stays where it was.
+    Places are uniform over those at which the rectangle around all chosen boxes fits into the image, or covers it along
+    an axis on which it is larger; with ``rules.clips`` it may extend beyond the image. Of ``rules.max_attempts`` places
+    the one that keeps the most slots, then overlaps existing boxes least, is taken. With ``rules.keeps_place`` the
+    centre of the rectangle does not move.
 
     Args:
         targets: B images.
@@ -98,7 +98,7 @@ def draw_places(targets: Targets, rules: DrawRules, objects: Objects) -> Places:
     overlap = geometry.box_overlap(placed, targets.occupied[:, None, None]).sum(-1)
     score = kept.sum(-1) * _FAR - (overlap * kept).sum(-1)
     attempts = torch.arange(rules.max_attempts, device=chosen.device)
-    untied = score * rules.max_attempts - attempts  # which of equal maxima argmax takes is up to the compiler
+    untied = score * rules.max_attempts - attempts  # argmax of equal maxima depends on the compiler
     best = untied.argmax(2, keepdim=True)[..., None]
     return Places(*(t.gather(2, best.expand(-1, -1, -1, t.shape[-1]))[:, :, 0] for t in tried))
 
@@ -169,8 +169,8 @@ def _candidates(targets: Targets, rules: DrawRules, chosen: Tensor, scaled: Tens
 def _apart(seeds: Tensor, fractions: Tensor, *indices: Tensor) -> Tensor:
     """Spread the layers of an image over L equal parts of each axis, in random order.
 
-    On a coarse grid of patches layers would often fall into the same cells and hide one another. Each layer alone stays
-    uniform. This is a Latin hypercube: McKay, Beckman, Conover, Technometrics 21(2), 1979.
+    Otherwise layers would often fall into the same cells of a coarse grid of patches and hide one another. The place of
+    each single layer stays uniform. This is a Latin hypercube: McKay, Beckman, Conover, Technometrics 21(2), 1979.
 
     Args:
         seeds: [B] int64.
@@ -216,7 +216,7 @@ def _range_of(rules: DrawRules, around: Tensor, extent: Tensor, is_empty: Tensor
 
 
 def _in_region(targets: Targets, regions: Tensor, rules: DrawRules, placed: Tensor, region: Tensor) -> Tensor:
-    """Return whether enough of boxes [B, L, A, K_s, 4], as far as they are in the image, lies in their regions."""
+    """Return whether enough of boxes [B, L, A, K_s, 4], clipped to the image, lies in their regions."""
     num_regions, height, width = regions.shape[1:]
     region = region[:, :, None].expand(placed.shape[:-1])
     x1, y1 = (torch.minimum(placed[..., a].clamp(min=0), targets.extent[:, a, None, None, None]) for a in (0, 1))

@@ -76,7 +76,8 @@ def _largest_fitting(draw: Draw, chosen: Tensor, boxes: Tensor) -> Tensor:
         boxes: [B, L, K_s, 4] int64.
 
     Returns:
-        [B, L] int64 over `SCALE_DEN`, at most `LARGEST_NUM`; that where nothing is chosen, or scales need not fit.
+        [B, L] int64 over `SCALE_DEN`, at most `LARGEST_NUM`, which is also returned if nothing is chosen or scales need
+        not fit.
     """
     nothing = torch.full_like(draw.rows.source_idx, LARGEST_NUM)
     if not draw.rules.fits_scale or not chosen.shape[2]:

@@ -36,8 +36,8 @@ def draw(targets: Targets, sources: Sources, tables: DrawTables, rules: DrawRule
         rules: fixed parameters.
         pick: rows that the layers take: ``others``, other rows of the batch, which is target and source; ``same``, the
             target's own row of that batch; ``own``, some of the S / B rows that belong to the target; or given rows,
-            with one row of ``sources`` for each layer, S = B * L, so that ``source_idx`` only tells which of them are
-            the same.
+            with one row of ``sources`` for each layer, S = B * L, so that ``source_idx`` only shows which of them are
+            equal.
 
     Returns:
         The placement, whose ``carried`` holds the slots that fit, and the counts of the tries.

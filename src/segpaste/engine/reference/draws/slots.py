@@ -1,9 +1,9 @@
-"""Draws of the instance slots to paste: a random subset of the eligible ones, weighted by class if asked.
+"""Draws of the instance slots to paste: a random subset of the eligible ones, optionally weighted by class.
 
-Slots are drawn one after another without replacement, in proportion to their weights n ** -temperature, where n is the
-number of objects of the slot's class: Efraimidis and Spirakis, "Weighted random sampling with a reservoir" (Information
-Processing Letters, 2006). Their largest u ** (1 / w) are the smallest -log2(u) / w, the shortest waiting times. All
-arithmetic is in integers and gives the same bits on every machine and device.
+Slots are drawn one after another without replacement, in proportion to their weights w = n ** -temperature, where n is
+the number of objects of the slot's class: Efraimidis and Spirakis, "Weighted random sampling with a reservoir"
+(Information Processing Letters, 2006). The largest keys u ** (1 / w) of the paper are the smallest -log2(u) / w, the
+shortest waiting times. All arithmetic is in integers and gives the same bits on every machine and device.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class Choice(NamedTuple):
     Attributes:
         chosen: [B, L, K_s] bool.
         num_tried: [B] int64, slots that were drawn.
-        num_chosen: [B] int64, those of them that the target has free slots for; if only a part of those that fit is
-            pasted, all of them.
+        num_chosen: [B] int64, those of them that the target has free slots for; all of them if only a part of the
+            fitting ones is pasted.
         no_source: [B] int64, 1 where a paste was drawn and no layer has a source.
     """
 
@@ -57,7 +57,7 @@ class Choice(NamedTuple):
 def choose(draw: Draw) -> Choice:
     """Choose a random subset of the eligible slots of all layers, at most as many as the target has free slots.
 
-    If only a part of those that fit is pasted, `least_covering` heeds the free slots.
+    If only a part of the fitting ones is pasted, `least_covering` limits them to the free slots.
     """
     available = draw.sources.eligible & draw.rows.layer_valid[..., None]
     priority = _priorities(draw, available)
@@ -71,9 +71,9 @@ def choose(draw: Draw) -> Choice:
 
 
 def draw_counts(limits: Tensor, seeds: Tensor, num_available: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Draw whether each image is pasted into, [B] bool, and how many slots, [B] int64; see `DrawTables.limits`.
+    """Draw whether each image is pasted into, [B] bool, and the number of slots, [B] int64; see `DrawTables.limits`.
 
-    With ``num_available`` [B] int64 the number is drawn from the part of its range up to there.
+    With ``num_available`` [B] int64 the range of the number is limited to it.
     """
     threshold, low, high, _ = limits.to(seeds.device).unbind()
     if num_available is not None:
@@ -104,7 +104,7 @@ def _turns(draw: Draw, lead: Tensor) -> tuple[Tensor, Tensor]:
     """Return the first layer with the same source, and how many such layers take a slot earlier, [B, L, 1] each.
 
     At temperature 0 layers take slots in the order of their index. Otherwise layers of larger ``lead`` [B, L, 1] come
-    first. They also come first where not all layers are kept, so the slots kept of a source are the first ones drawn.
+    first. They are also kept first if not all layers are kept, so the kept slots of a source are the first ones drawn.
     """
     num_layers, rows = lead.shape[1], draw.rows
     layers = torch.arange(num_layers, device=lead.device)
@@ -146,7 +146,7 @@ def weighted(bits: Tensor, labels: Tensor, available: Tensor, tables: DrawTables
     Returns:
         [B, L, K_s] int64 in [0, 2**62); the bits themselves if the temperature is 0.
     """
-    same = labels[..., None] == labels[..., None, :]  # [B, L, K_s, K_s], less than what trying places takes
+    same = labels[..., None] == labels[..., None, :]  # [B, L, K_s, K_s], less memory than the tried places
     num_alike = (same & available[..., None, :]).sum(-1)
     temperature, inverse, table = (
         t.to(bits.device) for t in (tables.limits[3], tables.inverse_weights, tables.log_table)

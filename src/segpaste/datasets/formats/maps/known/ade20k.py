@@ -100,7 +100,7 @@ def _names_full(root: Path, above: str) -> dict[int, str]:
     if not found:
         raise DatasetError(
             f"{root}: expected the names of the classes in {_NAMES}, the first line for class 1, or in NAME.json of "
-            "the photos, found neither; add the list"
+            "the images, found neither; add the list"
         )
     return found
 

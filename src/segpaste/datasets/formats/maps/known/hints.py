@@ -27,14 +27,14 @@ def missing_declaration(root: Path) -> str | None:
         return None
     text = "".join(f"\n  {line}" for line in lines)
     return (
-        f"{root}: expected {DECLARATION_FILE} beside folders of maps, which do not say what their values mean, found "
-        f"none; write it, for example:{text}"
+        f"{root}: expected {DECLARATION_FILE} with folders of maps, since it declares the meaning of their values, "
+        f"found none; write it, for example:{text}"
     )
 
 
 def _saved_by_datasets(root: Path) -> str:
     return (
-        f"{root}: expected files of photos and annotations, got a dataset that Hugging Face datasets saved, whose "
+        f"{root}: expected files of images and annotations, got a dataset that Hugging Face datasets saved, whose "
         "columns have no fixed meaning; open it in Python with segpaste.integrations.huggingface.HubSamples, "
         "which takes their names"
     )
