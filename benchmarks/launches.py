@@ -7,7 +7,7 @@ Every preset, without harmonisation, on every subset of modalities that it takes
 The forward runs on fake CUDA tensors, which have shapes and no values: each operation of torch that would run on the
 device counts as one launch (some are two), and each Triton kernel of this package as one. The first call also moves
 the module's tables and may look whether anything was pasted; it is counted apart from the calls after it. The bytes
-are those of a model, `benchmarks.traffic`.
+are those of a model, `benchmarks.look_traffic`.
 """
 
 from __future__ import annotations
@@ -95,14 +95,14 @@ def _ways(*, quick: bool) -> list[tuple[bool, bool]]:
 
 def measure(plan: Plan, threads: int = 1, device: str = "cpu") -> dict[str, Any]:
     """Count every case; nothing is timed."""
-    from . import traffic  # needs triton
+    from . import look_traffic  # needs triton
 
     rows = []
     for case in cases(quick=plan is QUICK):
         first, later = count(case)
         row = {"preset": case.preset, "modalities": case.name, "inplace": case.inplace, "padding": case.padding}
         rows.append({**row, **later.to_dict(), "first": first.to_dict()})
-    return {"torch": torch.__version__, "rows": rows, "traffic": traffic.shares()}
+    return {"torch": torch.__version__, "rows": rows, "traffic": look_traffic.shares()}
 
 
 def count(case: Case) -> tuple[Operations, Operations]:

@@ -172,6 +172,15 @@ def _over(of: timing.Summary | None, to: timing.Summary | None) -> str:
     return "–" if of is None or to is None else _times(of, to)
 
 
+_MOVED = {
+    "out_of_place": "out of place, ×",
+    "pixels_out_of_place": "of which pixels",
+    "in_place": "in place, ×",
+    "pixels_in_place": "of which pixels in place",
+}
+"""Columns of the traffic, by the names of `benchmarks.look_traffic.shares`."""
+
+
 def launches(found: Found) -> str:
     """Return the table of launches and waits: the largest numbers of each preset over its subsets of modalities."""
     names = ("launches", "torch", "kernels", "outside", "waits", "host")
@@ -190,14 +199,12 @@ def launches(found: Found) -> str:
         [
             str(row["slots"]),
             row["planes"],
-            f"{row['pasted']:.2f}",
-            f"{row['out_of_place']:.2f}",
-            f"{row['in_place']:.2f}",
+            *(f"{row[name]:.2f}" for name in ("pasted", *_MOVED)),
         ]
         for row in found["traffic"]
     ]
-    note = "Bytes that the pixel kernels move, as multiples of a clone's, by a model: 8 images of 1024², float32."
-    return f"{counted}\n\n{note}\n\n{table(['slots', 'planes', 'pasted', 'out of place, ×', 'in place, ×'], moved)}"
+    note = "Bytes that the kernels move, as multiples of a clone's, by a model: 8 images of 1024², float32."
+    return f"{counted}\n\n{note}\n\n{table(['slots', 'planes', 'pasted', *_MOVED.values()], moved)}"
 
 
 def _number(value: int | Mapping[str, int]) -> int:

@@ -32,7 +32,11 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
 @pytest.mark.first
 @pytest.mark.parametrize(
     "names",
-    [("cuda_checks.py",), ("looks_checks.py", "cuda_in_place.py"), ("draws_checks.py", "crop_checks.py")],
+    [
+        ("cuda_checks.py",),
+        ("looks_checks.py", "cuda_in_place.py"),
+        ("draws_checks.py", "crop_checks.py", "traffic_checks.py"),
+    ],
     ids="+".join,
 )
 def test_they_agree_with_the_reference(names: tuple[str, ...]) -> None:

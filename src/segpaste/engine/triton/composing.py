@@ -16,9 +16,10 @@ def compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: b
     """See `segpaste.engine.reference.stages.compose`."""
     target = scene.target
     rows = _room_for_rows(target, in_place)
-    settled = settle(scene, placement, rows)
+    planes = None if in_place and pixels.can_write(scene) else pixels.empty_planes(target)
+    settled = settle(scene, placement, rows, planes=planes)
     plan, slots, visible = settled.plan, settled.slots, settled.visible
-    out = target.derived(**pixels.render(scene, plan, visible, slots, in_place), **rows)
+    out = target.derived(**pixels.render(scene, plan, visible, slots, planes), **rows)
     written = write_back(target, out) if in_place else out
     return Outcome(written, plan.carried, settled.num_gone, slots.paste_layer, slots.paste_slot, visible.layer)
 

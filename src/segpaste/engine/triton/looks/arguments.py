@@ -103,7 +103,10 @@ class CameraArguments(NamedTuple):
 
 
 class OutArguments(NamedTuple):
-    """Results of the last decision of a row: `SlotPlan`, the merged instances, and the counts of the report."""
+    """Results of the last decision of a row: `SlotPlan`, the merged instances, and the counts of the report.
+
+    ``semantic`` and ``panoptic`` are maps of the output, which the first look copies while it counts; None in place.
+    """
 
     survives: Tensor
     dropped: Tensor
@@ -116,6 +119,8 @@ class OutArguments(NamedTuple):
     ids: Tensor
     valid: Tensor
     num_gone: Tensor
+    semantic: Tensor | None
+    panoptic: Tensor | None
 
 
 class WorkArguments(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -59,13 +60,16 @@ class Settled(NamedTuple):
     num_gone: Tensor
 
 
-def settle(scene: Scene, placement: Placement, rows: dict[str, Tensor]) -> Settled:
+def settle(
+    scene: Scene, placement: Placement, rows: dict[str, Tensor], planes: Mapping[str, Tensor] | None = None
+) -> Settled:
     """Paste layers, up to the pixels, in at most four launches.
 
     Args:
         scene: target, source and rules.
         placement: rows of the source, and their maps.
         rows: row-major tensors for the merged instances, written; they may be those of the target.
+        planes: row-major planes of the output, into which the target's semantic and panoptic maps are copied.
     """
     settled = _empty(scene, placement, rows)
     plan, slots = settled.plan, settled.slots
@@ -86,7 +90,8 @@ def settle(scene: Scene, placement: Placement, rows: dict[str, Tensor]) -> Settl
     )
     written = (*slots[:5], slots.ignored_class, *(rows[name] for name in ROWS), settled.num_gone)
     seen = args.VisibleArguments(settled.visible.layer, settled.visible.owner if scene.needs_owner else None)
-    out = args.OutArguments(*map(plain, written))
+    copied = [None if planes is None else planes.get(name) for name in ("semantic_maps", "panoptic_maps")]
+    out = args.OutArguments(*map(plain, written), *copied)
     _look(scene, (seen, target, source, flat, maps, mix, labels, work, out, scene.rules))
     return settled
 
