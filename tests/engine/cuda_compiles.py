@@ -80,6 +80,8 @@ def launches() -> Iterator[tuple[BatchCopyPaste, PaddedBatchedDenseSample]]:
     yield in_place(module(2)), full
     yield in_place(module(1, stuff_policy="ignore")), channels_last(odd)
     yield in_place(module(1, FromBatch(bare))), wide
+    yield extended(module(1), 10), full
+    yield extended(module(1), 8), channels_last(maps)
 
 
 def draws() -> Iterator[tuple[PaddedBatchedDenseSample, Classes, Case]]:
@@ -111,6 +113,12 @@ def module(layers: int, source: Any = None, **panoptic: Any) -> BatchCopyPaste:
 
 def in_place(augment: BatchCopyPaste) -> BatchCopyPaste:
     return BatchCopyPaste(augment.config, augment.source, inplace=True)
+
+
+def extended(augment: BatchCopyPaste, num_slots: int) -> BatchCopyPaste:
+    """The canvas is padded, and slots are added."""
+    placement = augment.config.placement.model_copy(update={"pad_to_multiple": 5})
+    return BatchCopyPaste(augment.config.model_copy(update={"placement": placement, "max_instances": num_slots}))
 
 
 def channels_last(batch: PaddedBatchedDenseSample) -> PaddedBatchedDenseSample:
