@@ -25,7 +25,7 @@ DATA_DEPENDENT = frozenset(
 )
 """Operations whose result, or its shape, the host reads."""
 
-ENGINE = ("survey", "choose_rows", "draw", "draw_classes", "stage_crops", "compose")
+ENGINE = ("extend", "survey", "choose_rows", "draw", "draw_classes", "stage_crops", "compose")
 """Functions of the engine."""
 
 _KINDS = ("torch", "kernels", "waits", "host", "outside")

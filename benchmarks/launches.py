@@ -3,20 +3,21 @@
     python -m benchmarks.launches
     python -m benchmarks.launches --out benchmarks/results/launches.json
 
-Every preset, without harmonisation, on every subset of modalities that it takes, and a module that was left on the CPU.
-The forward runs on fake CUDA tensors, which have shapes and no values: each operation of torch that would run on the
-device counts as one launch (some are two), and each Triton kernel of this package as one. The first call also moves
-the module's tables and may look whether anything was pasted; it is counted apart from the calls after it. The bytes
-are those of a model, `benchmarks.traffic`.
+Every preset, without harmonisation, on every subset of modalities that it takes, and a module that was left on the CPU;
+and every option that takes launches of its own, see `benchmarks.launch_options`. The forward runs on fake CUDA tensors,
+which have shapes and no values: each operation of torch that would run on the device counts as one launch (some are
+two), and each Triton kernel of this package as one. The first call also moves the module's tables and may look whether
+anything was pasted; it is counted apart from the calls after it. The bytes are those of a model,
+`benchmarks.look_traffic`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
 from unittest import mock
 
@@ -28,6 +29,7 @@ from segpaste.presets import get_preset, list_presets
 from segpaste.types import Modality, PaddedBatchedDenseSample, StagedCrops
 
 from .device_operations import Operations, counting, fake_device
+from .launch_options import OPTIONS, Option
 from .plan import QUICK, Plan
 
 OPTIONAL = (Modality.INSTANCE, Modality.PANOPTIC, Modality.SEMANTIC, Modality.DEPTH, Modality.NORMALS)
@@ -44,12 +46,14 @@ class Case:
         modalities: of the batch, besides the image.
         inplace: paste into the batch's own tensors.
         padding: the batch has a padding mask.
+        option: one of `OPTIONS`, or nothing.
     """
 
     preset: str
     modalities: frozenset[Modality]
     inplace: bool = False
     padding: bool = False
+    option: str = ""
 
     @property
     def config(self) -> BatchCopyPasteConfig:
@@ -61,7 +65,12 @@ class Case:
         if Modality.SEMANTIC in self.modalities and config.panoptic is None:
             classes = {c: "thing" if c < CLASSES // 2 else "stuff" for c in range(CLASSES)}
             changes["panoptic"] = PanopticConfig.model_validate({"taxonomy": {"classes": classes}})
-        return config.model_copy(update=changes)
+        return self.changes.config(config.model_copy(update=changes))
+
+    @property
+    def changes(self) -> Option:
+        """What the option changes."""
+        return OPTIONS.get(self.option, Option())
 
     @property
     def name(self) -> str:
@@ -89,35 +98,70 @@ def cases(*, quick: bool = False) -> Iterator[Case]:
             yield from (Case(preset, modalities, inplace, padding) for inplace, padding in _ways(quick=quick))
 
 
+def option_cases() -> Iterator[Case]:
+    """Every option with the presets that show it, on instances alone and on all that it takes, in both ways."""
+    for name, option in OPTIONS.items():
+        for preset, modalities in product(option.presets, dict.fromkeys((option.fewest, option.most))):
+            ways = (False, True) if option.works_in_place else (False,)
+            yield from (Case(preset, modalities, inplace, padding=True, option=name) for inplace in ways)
+
+
 def _ways(*, quick: bool) -> list[tuple[bool, bool]]:
     return [(False, True)] if quick else [(False, False), (False, True), (True, True)]
 
 
 def measure(plan: Plan, threads: int = 1, device: str = "cpu") -> dict[str, Any]:
     """Count every case; nothing is timed."""
-    from . import traffic  # needs triton
+    from . import look_traffic  # needs triton
 
     rows = []
-    for case in cases(quick=plan is QUICK):
+    for case in (*cases(quick=plan is QUICK), *option_cases()):
         first, later = count(case)
         row = {"preset": case.preset, "modalities": case.name, "inplace": case.inplace, "padding": case.padding}
+        row["option"] = case.option
         rows.append({**row, **later.to_dict(), "first": first.to_dict()})
-    return {"torch": torch.__version__, "rows": rows, "traffic": traffic.shares()}
+    return {"torch": torch.__version__, "rows": rows, "traffic": look_traffic.shares()}
 
 
 def count(case: Case) -> tuple[Operations, Operations]:
     """Count the first forward of a module, and the one after it."""
-    paste = BatchCopyPaste(case.config, inplace=case.inplace)
-    found = []
+    with _on_the_fake_device():
+        paste = BatchCopyPaste(case.config, inplace=case.inplace)
+        first, later = (_forward(paste, case) for _ in range(2))
+    return first, later
+
+
+def count_later(cases: Sequence[Case]) -> list[Operations]:
+    """Count a forward of each case that is not the first paste of its module; modules are shared by cases."""
+    modules: dict[tuple[str, bool], BatchCopyPaste] = {}
+    have_pasted, found = set[BatchCopyPaste](), []
+    with _on_the_fake_device():
+        for case in cases:
+            key = case.config.model_dump_json(), case.inplace
+            if key not in modules:
+                modules[key] = BatchCopyPaste(case.config, inplace=case.inplace)
+            paste = modules[key]
+            operations = _forward(paste, case)
+            if operations.kernels and paste not in have_pasted:
+                have_pasted.add(paste)
+                operations = _forward(paste, case)
+            found.append(operations)
+    return found
+
+
+def _forward(paste: BatchCopyPaste, case: Case) -> Operations:
+    batch, staged = case.changes.batch(fake_batch(case)), fake_crops(case)
+    arguments = case.changes.arguments(batch)
+    with counting() as operations:
+        paste(batch, staged=staged, **arguments)
+    return operations
+
+
+@contextlib.contextmanager
+def _on_the_fake_device() -> Iterator[None]:
     with fake_device(), without_a_card(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for _ in range(2):
-            batch, staged = fake_batch(case), fake_crops(case)
-            with counting() as operations:
-                paste(batch, staged=staged)
-            found.append(operations)
-    first, later = found
-    return first, later
+        yield
 
 
 @contextlib.contextmanager

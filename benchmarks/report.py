@@ -172,32 +172,49 @@ def _over(of: timing.Summary | None, to: timing.Summary | None) -> str:
     return "–" if of is None or to is None else _times(of, to)
 
 
+_MOVED = {
+    "out_of_place": "out of place, ×",
+    "pixels_out_of_place": "of which pixels",
+    "in_place": "in place, ×",
+    "pixels_in_place": "of which pixels in place",
+}
+"""Columns of the traffic, by the names of `benchmarks.look_traffic.shares`."""
+
+
 def launches(found: Found) -> str:
-    """Return the table of launches and waits: the largest numbers of each preset over its subsets of modalities."""
-    names = ("launches", "torch", "kernels", "outside", "waits", "host")
-    body = []
-    for preset in dict.fromkeys(row["preset"] for row in found["rows"]):
-        rows = [row for row in found["rows"] if row["preset"] == preset]
-        body.append([preset, str(len(rows)), *(_largest([_number(row[name]) for row in rows]) for name in names)])
-        body[-1].append(_largest([row["first"]["launches"] for row in rows]))
-    head = ["preset", "cases", "launches", "of torch", "own kernels", "outside of the engine", "waits", "host tensors"]
+    """Return the tables of launches and waits, over the cases of each preset and of each option, and of the bytes."""
+    head = ["cases", "launches", "of torch", "own kernels", "outside of the engine", "waits", "host tensors"]
+    plain, special = ([row for row in found["rows"] if bool(row["option"]) == is_set] for is_set in (False, True))
+    tables = [
+        table([name, *head, "launches of the first"], _launch_rows(rows, name))
+        for name, rows in (("preset", plain), ("option", special))
+        if rows
+    ]
     note = (
         "Counted on fake tensors, without a card: the smallest and the largest number over the counted cases (subsets "
         "of modalities, with and without padding, out of place and in place), of forwards after the first."
     )
-    counted = f"## Launches of an eager forward\n\n{note}\n\n{table([*head, 'launches of the first'], body)}"
+    counted = "\n\n".join(["## Launches of an eager forward", note, *tables])
     moved = [
         [
             str(row["slots"]),
             row["planes"],
-            f"{row['pasted']:.2f}",
-            f"{row['out_of_place']:.2f}",
-            f"{row['in_place']:.2f}",
+            *(f"{row[name]:.2f}" for name in ("pasted", *_MOVED)),
         ]
         for row in found["traffic"]
     ]
-    note = "Bytes that the pixel kernels move, as multiples of a clone's, by a model: 8 images of 1024², float32."
-    return f"{counted}\n\n{note}\n\n{table(['slots', 'planes', 'pasted', 'out of place, ×', 'in place, ×'], moved)}"
+    note = "Bytes that the kernels move, as multiples of a clone's, by a model: 8 images of 1024², float32."
+    return f"{counted}\n\n{note}\n\n{table(['slots', 'planes', 'pasted', *_MOVED.values()], moved)}"
+
+
+def _launch_rows(rows: Sequence[Found], by: str) -> list[list[str]]:
+    """Return a row for each value of a column: the number of its cases, and the range of each count."""
+    names, body = ("launches", "torch", "kernels", "outside", "waits", "host"), []
+    for value in dict.fromkeys(row[by] for row in rows):
+        own = [row for row in rows if row[by] == value]
+        body.append([value, str(len(own)), *(_largest([_number(row[name]) for row in own]) for name in names)])
+        body[-1].append(_largest([row["first"]["launches"] for row in own]))
+    return body
 
 
 def allocations(found: Found) -> str:

@@ -1,4 +1,4 @@
-"""Bytes that the render kernels of the triton backend move, from shapes, grids and tiles, next to those of a clone.
+"""Bytes that the kernels of the triton backend move, from shapes, grids and tiles, next to those of a clone.
 
 Counted is what kernels ask of memory, and a source pixel once for all pixels and taps that read it: caches are large
 enough for that, and for nothing else. In particular:
@@ -8,18 +8,16 @@ enough for that, and for nothing else. In particular:
 - the layer seen at each pixel, once for each kernel that goes over all tiles;
 - the flags, boxes and slots of each program.
 
-Not counted are the tables of the axes, a few KiB of a layer that stay in the caches, and what finds out which layer is
-seen. A paste in place moves bytes for each pasted pixel and each pixel of a dropped mask, and for each pixel of the
-batch only two layers, flags, and depth, which is looked at for values that are no numbers. A value that waits in the
-masks takes a byte for every `segpaste.engine.triton.spare.SPARE_BITS` of its bits, which is read and written twice.
+Not counted are the tables of the axes, a few KiB of a layer that stay in the caches. This file has the kernels of the
+pixels; `benchmarks.look_traffic` has the tables and the looks before them. A value that waits in the masks takes a byte
+for every `segpaste.engine.triton.spare.SPARE_BITS` of its bits, which is read and written twice.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from segpaste.engine.triton import spare
 from segpaste.engine.triton.pixels import rendering
@@ -96,7 +94,8 @@ class Change:
         hidden: pixels of the boxes of instances that stay at which a layer is seen, added up over the instances.
         dropped: instances that lose their row.
         dropped_pixels: pixels of their masks, and of the pastes that take their slots.
-        orphans: kept pixels of dropped instances.
+        lost: pixels of dropped instances, each once.
+        orphans: those of them at which no layer is seen.
         ignored: other kept pixels whose class becomes ignore.
         marked: kept pixels of the images that have such a class.
     """
@@ -109,6 +108,7 @@ class Change:
     hidden: int = 0
     dropped: int = 0
     dropped_pixels: int = 0
+    lost: int = 0
     orphans: int = 0
     ignored: int = 0
     marked: int = 0
@@ -167,24 +167,6 @@ def total(kernels: Mapping[str, Moved]) -> int:
     return sum(moved.total for moved in kernels.values())
 
 
-def shares() -> list[dict[str, Any]]:
-    """Return the bytes of pastes as multiples of a clone's: 8 images of 1024^2, float32, little and much pasted.
-
-    All instances fill two canvases, those of a paste twice its visible pixels.
-    """
-    found = []
-    for num_slots, fields in product((32, 100), ((), ("semantic", "panoptic", "depth", "normals"))):
-        shape = Shape(8, num_slots, 1024, 1024, **dict.fromkeys(fields, True))
-        whole, pixels = clone(shape), shape.num_pixels
-        for pasted in (pixels // 20, pixels // 5):
-            change = Change(pasted, pasted, 2 * pixels, 2 * pasted, pasted, hidden=pasted, dropped=8)
-            kernels = out_of_place(shape, change), in_place(shape, change)
-            row = {"slots": num_slots, "planes": "five modalities" if fields else "image and masks"}
-            ways = zip(("out_of_place", "in_place"), (total(k) / whole.total for k in kernels), strict=True)
-            found.append({**row, "pasted": pasted / pixels, "clone_bytes": whole.total, **dict(ways)})
-    return found
-
-
 def _fill_masks(shape: Shape, change: Change) -> Moved:
     size = shape.num_pixels * shape.num_slots
     programs = -(-size // rendering.MASK_CHUNK)
@@ -195,11 +177,14 @@ def _fill_masks(shape: Shape, change: Change) -> Moved:
 
 
 def _keep(shape: Shape, change: Change) -> Moved:
-    pixels = shape.num_pixels
+    """Return the bytes of a copy of all planes but masks and labels, and of clearing lost labels."""
+    pixels, num_labels = shape.num_pixels, shape.semantic + shape.panoptic
+    copied = pixels * (shape.plane_bytes - _LABEL * num_labels)
     flags = shape.num_classes + (shape.num_slots if shape.panoptic else 0)
-    programs = -(-pixels // rendering.LABEL_CHUNK) if shape.semantic else 0
-    masks = change.dropped * shape.height * shape.width if shape.panoptic else 0
-    return Moved(pixels * shape.plane_bytes + programs * flags + masks, pixels * shape.plane_bytes)
+    programs = -(-pixels // rendering.LABEL_CHUNK) if shape.semantic and flags else 0
+    masks = change.dropped * shape.height * shape.width if shape.panoptic else 0  # at most: only within their boxes
+    lost = _LABEL * (change.lost * num_labels * shape.panoptic + change.ignored)
+    return Moved(copied + programs * flags + masks + _LABEL * change.marked, copied + lost)
 
 
 def _paste(shape: Shape, change: Change) -> Moved:

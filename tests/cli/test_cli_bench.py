@@ -321,15 +321,19 @@ class TestReport:
     def test_launches(self) -> None:
         def row(preset: str, **counts: int) -> dict[str, Any]:
             found = {"launches": counts["torch"] + counts["kernels"]}
-            return {"preset": preset, **found, **{name: {"x": number} for name, number in counts.items()}}
+            return {"preset": preset, "option": "", **found, **{name: {"x": number} for name, number in counts.items()}}
 
         rows = [
             {**row("a", torch=1, kernels=9, outside=0, waits=0, host=0), "first": {"launches": 17}},
             {**row("a", torch=3, kernels=9, outside=2, waits=1, host=0), "first": {"launches": 19}},
+            {**row("a", torch=5, kernels=9, outside=5, waits=0, host=0), "first": {"launches": 21}, "option": "b"},
         ]
-        assert cells(report.launches({"rows": rows, "traffic": []}), "a") == [
-            *("2", "10..12", "1..3", "9", "0..2", "0..1", "0", "17..19"),
-        ]
+        moved = {"out_of_place": 1.084, "pixels_out_of_place": 0.8, "in_place": 0.5, "pixels_in_place": 0.3}
+        traffic = [{"slots": 32, "planes": "few", "pasted": 0.2, **moved}]
+        text = report.launches({"rows": rows, "traffic": traffic})
+        assert cells(text, "a") == [*("2", "10..12", "1..3", "9", "0..2", "0..1", "0", "17..19")]
+        assert cells(text, "b") == ["1", "14", "5", "9", "5", "0", "0", "21"]
+        assert cells(text, "32") == ["few", "0.20", "1.08", "0.80", "0.50", "0.30"]
 
     def test_all_together(self) -> None:
         text = report.markdown(FAKE)

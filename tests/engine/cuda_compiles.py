@@ -83,6 +83,8 @@ def launches() -> Iterator[tuple[BatchCopyPaste, PaddedBatchedDenseSample]]:
     roomy = {"size": (16, 32), "max_instances": 64}  # slots in whose masks everything waits
     yield in_place(module(2)), make_batch(2, image_dtype=torch.float32, **roomy)
     yield in_place(module(1)), channels_last(make_batch(2, modalities=no_panoptic, image_dtype=torch.bfloat16, **roomy))
+    yield extended(module(1), 10), full
+    yield extended(module(1), 8), channels_last(maps)
 
 
 def draws() -> Iterator[tuple[PaddedBatchedDenseSample, Classes, Case]]:
@@ -114,6 +116,12 @@ def module(layers: int, source: Any = None, **panoptic: Any) -> BatchCopyPaste:
 
 def in_place(augment: BatchCopyPaste) -> BatchCopyPaste:
     return BatchCopyPaste(augment.config, augment.source, inplace=True)
+
+
+def extended(augment: BatchCopyPaste, num_slots: int) -> BatchCopyPaste:
+    """The canvas is padded, and slots are added."""
+    placement = augment.config.placement.model_copy(update={"pad_to_multiple": 5})
+    return BatchCopyPaste(augment.config.model_copy(update={"placement": placement, "max_instances": num_slots}))
 
 
 def channels_last(batch: PaddedBatchedDenseSample) -> PaddedBatchedDenseSample:

@@ -32,7 +32,11 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
 @pytest.mark.first
 @pytest.mark.parametrize(
     "names",
-    [("cuda_checks.py",), ("looks_checks.py", "cuda_in_place.py"), ("draws_checks.py", "crop_checks.py")],
+    [
+        ("cuda_checks.py",),
+        ("looks_checks.py", "cuda_in_place.py"),
+        ("draws_checks.py", "crop_checks.py", "traffic_checks.py", "extend_checks.py"),
+    ],
     ids="+".join,
 )
 def test_they_agree_with_the_reference(names: tuple[str, ...]) -> None:
@@ -69,7 +73,7 @@ def test_they_compile_without_a_device(version: str | None, cards: tuple[str, ..
     assert used.startswith(f"triton {version or ''}")
     of_draws = ("find_pixels", "survey_rows", "choose_rows", "draw_slots", "place_layers", "keep_part")
     of_classes, of_looks = ("choose_classes", "find_fragments"), ("tables", "look", "look_until_settled")
-    of_pixels = ("fill_masks", "keep", "paste", "write")
+    of_pixels = ("fill_masks", "keep", "paste", "write", "extend")
     names = (*of_draws, *of_classes, *of_looks, *of_pixels)
     assert set(lines) == {f"{card} {name} True" for card in cards for name in names}
 

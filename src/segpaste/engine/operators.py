@@ -1,7 +1,7 @@
 """Engine for compiled code: custom operators that call the backend of the device.
 
 Eager and compiled code therefore give the same bits, and no backend is compiled. Operators take and return lists of
-tensors, because their schemas cannot express records.
+tensors, because their schemas cannot express records. `extend` is no operator: copies that a compiler fuses.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from segpaste.engine.records import (
     Targets,
 )
 from segpaste.engine.reference.classmix import NUM_CLASSES
+from segpaste.engine.reference.extend import extend
 from segpaste.engine.select import eager_engine
 from segpaste.types import FIELDS, PaddedBatchedDenseSample
 
@@ -39,7 +40,7 @@ Tensors = list[Tensor]
 Optionals = list[Tensor | None]
 Findings = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
 
-__all__ = ["choose_rows", "compose", "draw", "draw_classes", "stage_crops", "survey"]
+__all__ = ["choose_rows", "compose", "draw", "draw_classes", "extend", "stage_crops", "survey"]
 
 _NAMES = tuple(field.batched_name for field in FIELDS)
 _MAPS = ("source_idx", "layer_valid", "scale_num", "scale_den", "translate", "hflip", "carried")

@@ -31,8 +31,8 @@ def region_sums(mask: Tensor | None, semantic: Tensor | None, class_sets: Sequen
         planes.append(mask)
     if not planes:
         return None
-    pixels = torch.stack(planes, 1)
-    return F.pad(pixels.cumsum(2, dtype=torch.int32).cumsum(3, dtype=torch.int32), [1, 0, 1, 0])
+    pixels = planes[0].unsqueeze(1) if len(planes) == 1 else torch.stack(planes, 1)
+    return F.pad(pixels, [1, 0, 1, 0]).cumsum(2, dtype=torch.int32).cumsum(3, dtype=torch.int32)
 
 
 def _class_plane(semantic: Tensor | None, classes: Sequence[int], mask: Tensor | None) -> Tensor:

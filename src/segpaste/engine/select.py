@@ -44,6 +44,11 @@ _asked_for: str | None = os.environ.get("SEGPASTE_BACKEND") or None
 class Engine(Protocol):
     """Interface of a backend: a survey, the draws and the composition; the reference documents each function."""
 
+    def extend(
+        self, batch: PaddedBatchedDenseSample, canvas_size: tuple[int, int], num_slots: int
+    ) -> PaddedBatchedDenseSample:
+        """See `segpaste.engine.reference.extend.extend`."""
+
     def survey(
         self,
         batch: PaddedBatchedDenseSample,

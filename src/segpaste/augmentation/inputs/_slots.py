@@ -1,39 +1,34 @@
-"""Additions to a batch that a paste needs: more instance slots, and masks if the batch has none."""
+"""Additions to a batch that a paste needs: the number of its slots, and masks if the batch has none."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from segpaste.augmentation.config.mask_function import mask_function
 from segpaste.engine.reference.geometry import pixel_boxes
-from segpaste.types import FIELDS, PaddedBatchedDenseSample
+from segpaste.types import PaddedBatchedDenseSample
 
 _FARTHEST_PX = 1 << 14
 """Largest coordinate of an edge of an ellipse's box; beyond it products of four sides would exceed 64 bits."""
 
 
-def with_slots(batch: PaddedBatchedDenseSample, num_slots: int) -> PaddedBatchedDenseSample:
-    """Add empty instance slots to a batch, up to ``num_slots``."""
-    extra = num_slots - batch.max_instances
-    if extra < 0:
+def checked_slots(batch: PaddedBatchedDenseSample, num_slots: int | None) -> int:
+    """Return the number of slots to extend a batch to: its own if ``num_slots`` is None.
+
+    Raises:
+        ValueError: the batch has more.
+    """
+    if num_slots is None:
+        return batch.max_instances
+    if num_slots < batch.max_instances:
         raise ValueError(
             f"BatchCopyPaste: expected max_instances >= the batch's {batch.max_instances} slots, got {num_slots}; "
             "raise max_instances in the config, or pad the batch to fewer slots"
         )
-    if extra == 0:
-        return batch
-    grown: dict[str, Any] = {}
-    for field in FIELDS:
-        value: Tensor | None = getattr(batch, field.batched_name)
-        if value is not None and (field.layout == "instance" or field.name == "instance_valid"):
-            trailing = [0, 0] * (value.ndim - 2)
-            grown[field.batched_name] = F.pad(value, [*trailing, 0, extra])
-    return batch.derived(**grown)
+    return num_slots
 
 
 def with_box_masks(batch: PaddedBatchedDenseSample, mask_from: str) -> PaddedBatchedDenseSample:

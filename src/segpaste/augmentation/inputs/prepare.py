@@ -11,7 +11,8 @@ from torch.nn import functional as F
 
 from segpaste.augmentation.config.paste import BatchCopyPasteConfig
 from segpaste.augmentation.inputs import _slots
-from segpaste.augmentation.inputs.pad import padded_to_multiple
+from segpaste.augmentation.inputs.pad import padded_size, padded_to_multiple
+from segpaste.engine import engine_for
 from segpaste.engine.regions import region_sums
 from segpaste.types import FIELDS, Modality, PaddedBatchedDenseSample
 
@@ -88,11 +89,9 @@ def prepared(
     """Check a batch, remove its closed modalities, and add output slots, seeds and, if possible, instance masks."""
     check_modalities(target, config)
     batch = seeded(without_closed_gates(target, config), generator)
-    if config.placement.pad_to_multiple is not None:
-        batch = padded_to_multiple(batch, config.placement.pad_to_multiple)
-    if config.max_instances is not None:
-        batch = _slots.with_slots(batch, config.max_instances)
-    batch = with_masks(batch, config)
+    num_slots = _slots.checked_slots(batch, config.max_instances)
+    canvas_size = padded_size(batch, config.placement.pad_to_multiple or 1)
+    batch = with_masks(engine_for(batch.device).extend(batch, canvas_size, num_slots), config)
     if config.emit_classmix and batch.instance_masks is None:
         batch = _slots.with_empty_masks(batch)
     return batch
@@ -139,7 +138,8 @@ def regions_of(
     if region is not None:
         height, width = batch.canvas_size
         region = region.view(region.shape[0], *region.shape[-2:])
-        region = F.pad(region, [0, width - region.shape[2], 0, height - region.shape[1]])
+        if region.shape[1:] != (height, width):
+            region = F.pad(region, [0, width - region.shape[2], 0, height - region.shape[1]])
     return region_sums(region, batch.semantic_maps, class_sets)
 
 

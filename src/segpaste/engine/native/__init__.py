@@ -5,6 +5,6 @@ cannot.
 """
 
 from segpaste.engine.native.binding import choose_rows, compose, draw, draw_classes, survey
-from segpaste.engine.reference import stage_crops
+from segpaste.engine.reference import extend, stage_crops
 
-__all__ = ["choose_rows", "compose", "draw", "draw_classes", "stage_crops", "survey"]
+__all__ = ["choose_rows", "compose", "draw", "draw_classes", "extend", "stage_crops", "survey"]

@@ -30,13 +30,17 @@ def count_tile(
     mix,
     labels,
     work,
+    out,
     EXCLUSIVE: tl.constexpr,
     ROWS: tl.constexpr,
     COLS: tl.constexpr,
     SLOTS: tl.constexpr,
+    LAYERS: tl.constexpr,
     BINS: tl.constexpr,
 ):
-    """Add up what a tile shows; the first look also adds up what it showed before the paste.
+    """Add up what a tile shows; the first look also adds up what it showed before the paste, and copies its labels.
+
+    Classes and ids of an image without pastes decide nothing and are not counted.
 
     Arguments of its own:
         seen, whose: from `segpaste.engine.triton.looks._seeing.see_tile`.
@@ -76,15 +80,29 @@ def count_tile(
             _add(look + work.pasted + j * plan.num_slots + k, work.pasted_size, shown, rows, cols, target)
             k = next_of(slots, k, plan.num_slots)
         j = next_of(seen, j, plan.num_layers)
+    takes_pastes = _takes_pastes(words, plan, work, LAYERS)
     if target.semantic is not None:
-        if labels.is_stuff is not None:
-            _count_classes(words, look, b, rows, cols, there, stage, seen, target, labels, work, BINS)
+        if labels.is_stuff is not None or out.semantic is not None:
+            _take_classes(words, look, b, rows, cols, there, stage, takes_pastes, seen, target, labels, work, out, BINS)
     if target.panoptic is not None:
         if stage == 0:
-            here = b * target.size + pixel_offsets(rows, cols, target.width)
-            ids = tl.load(target.panoptic + here, mask=there, other=0)
-            ids = tl.minimum(tl.maximum(ids, 0), _MOST).to(tl.int32)
-            tl.atomic_max(words + work.last_id, tl.max(ids), sem="relaxed")
+            is_read = True if out.panoptic is not None else takes_pastes
+            if is_read:
+                here = b * target.size + pixel_offsets(rows, cols, target.width)
+                ids = tl.load(target.panoptic + here, mask=there, other=0)
+                if out.panoptic is not None:
+                    tl.store(out.panoptic + here, ids, mask=there)
+                ids = tl.minimum(tl.maximum(ids, 0), _MOST).to(tl.int32)
+                tl.atomic_max(words + work.last_id, tl.max(ids), sem="relaxed")
+
+
+@triton.jit
+def _takes_pastes(words, plan, work, LAYERS: tl.constexpr):
+    """Return whether a layer has a paste that reaches the canvas of this row."""
+    layers = tl.arange(0, LAYERS)
+    box, asked = words + work.layer_box + layers * 4, layers < plan.num_layers
+    left, right = tl.load(box, mask=asked, other=0), tl.load(box + 2, mask=asked, other=0)
+    return tl.max((right > left).to(tl.int32)) != 0
 
 
 @triton.jit
@@ -104,24 +122,53 @@ def _add(found, step, shown, rows, cols, target):
 
 
 @triton.jit
-def _count_classes(words, look, b, rows, cols, there, stage, seen, target, labels, work, BINS: tl.constexpr):
-    """Count the pixels of each class, in the first look, and those that layers hide."""
-    is_hidden = tl.max(seen) >= 0
-    if (stage == 0) | is_hidden:
+def _take_classes(
+    words,
+    look,
+    b,
+    rows,
+    cols,
+    there,
+    stage,
+    takes_pastes,
+    seen,
+    target,
+    labels,
+    work,
+    out,
+    BINS: tl.constexpr,
+):
+    """In the first look copy the classes and count their pixels; in every look count those that layers hide."""
+    is_hidden, is_counted = tl.max(seen) >= 0, (stage == 0) & takes_pastes
+    is_read = stage == 0 if out.semantic is not None else is_counted
+    if labels.is_stuff is not None:
+        is_read |= is_hidden
+    if is_read:
         here = b * target.size + pixel_offsets(rows, cols, target.width)
         label = tl.load(target.semantic + here, mask=there, other=-1)
-        label = tl.where((label >= 0) & (label < labels.num_stuff), label, -1).to(tl.int32)
-        label, covered = tl.ravel(label), tl.ravel(seen >= 0)
-        bins = tl.arange(0, BINS)
-        for first in range(0, labels.num_stuff, BINS):
-            known = (label >= first) & (label < first + BINS)
-            index = tl.where(known, label - first, 0)
-            counted = first + bins < labels.num_stuff
+        if out.semantic is not None:
             if stage == 0:
-                before = tl.histogram(index, BINS, mask=known)
-                to = words + work.class_before + first + bins
-                tl.atomic_add(to, before, mask=counted & (before > 0), sem="relaxed")
-            if is_hidden:
-                hidden = tl.histogram(index, BINS, mask=known & covered)
-                to = look + work.hidden + first + bins
-                tl.atomic_add(to, hidden, mask=counted & (hidden > 0), sem="relaxed")
+                tl.store(out.semantic + here, label, mask=there)
+        if labels.is_stuff is not None:
+            if is_counted | is_hidden:
+                _count_classes(words, look, label, is_counted, is_hidden, seen, labels, work, BINS)
+
+
+@triton.jit
+def _count_classes(words, look, label, is_counted, is_hidden, seen, labels, work, BINS: tl.constexpr):
+    """Count the pixels of each class, and those that layers hide."""
+    label = tl.where((label >= 0) & (label < labels.num_stuff), label, -1).to(tl.int32)
+    label, covered = tl.ravel(label), tl.ravel(seen >= 0)
+    bins = tl.arange(0, BINS)
+    for first in range(0, labels.num_stuff, BINS):
+        known = (label >= first) & (label < first + BINS)
+        index = tl.where(known, label - first, 0)
+        counted = first + bins < labels.num_stuff
+        if is_counted:
+            before = tl.histogram(index, BINS, mask=known)
+            to = words + work.class_before + first + bins
+            tl.atomic_add(to, before, mask=counted & (before > 0), sem="relaxed")
+        if is_hidden:
+            hidden = tl.histogram(index, BINS, mask=known & covered)
+            to = look + work.hidden + first + bins
+            tl.atomic_add(to, hidden, mask=counted & (hidden > 0), sem="relaxed")

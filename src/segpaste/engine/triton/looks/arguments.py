@@ -96,7 +96,10 @@ class CameraArguments(NamedTuple):
 
 
 class OutArguments(NamedTuple):
-    """Results of the last decision of a row: `SlotPlan`, the merged instances, and the counts of the report."""
+    """Results of the last decision of a row: `SlotPlan`, the merged instances, and the counts of the report.
+
+    ``semantic`` and ``panoptic`` are maps of the output, which the first look copies while it counts; None in place.
+    """
 
     survives: Tensor
     dropped: Tensor
@@ -109,6 +112,8 @@ class OutArguments(NamedTuple):
     ids: Tensor
     valid: Tensor
     num_gone: Tensor
+    semantic: Tensor | None
+    panoptic: Tensor | None
 
 
 class WorkArguments(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -60,7 +61,13 @@ class Settled(NamedTuple):
     num_gone: Tensor
 
 
-def settle(scene: Scene, placement: Placement, rows: dict[str, Tensor], hides: bool = False) -> Settled:
+def settle(
+    scene: Scene,
+    placement: Placement,
+    rows: dict[str, Tensor],
+    hides: bool = False,
+    planes: Mapping[str, Tensor] | None = None,
+) -> Settled:
     """Paste layers, up to the pixels, in at most four launches.
 
     Args:
@@ -68,6 +75,7 @@ def settle(scene: Scene, placement: Placement, rows: dict[str, Tensor], hides: b
         placement: rows of the source, and their maps.
         rows: row-major tensors for the merged instances, written; they may be those of the target.
         hides: keep the visibility buffer in spare bits of the target's masks; its planes have no rows then.
+        planes: row-major planes of the output, into which the target's semantic and panoptic maps are copied.
     """
     settled = _empty(scene, placement, rows, hides)
     plan, slots = settled.plan, settled.slots
@@ -88,7 +96,8 @@ def settle(scene: Scene, placement: Placement, rows: dict[str, Tensor], hides: b
     )
     written = (*slots[:5], slots.ignored_class, *(rows[name] for name in ROWS), settled.num_gone)
     seen = visible_arguments(scene, plan, settled.visible)
-    out = args.OutArguments(*map(plain, written))
+    copied = [None if planes is None else planes.get(name) for name in ("semantic_maps", "panoptic_maps")]
+    out = args.OutArguments(*map(plain, written), *copied)
     _look(scene, (seen, target, source, flat, maps, mix, labels, work, out, scene.rules))
     return settled
 

@@ -1,7 +1,8 @@
 """The unchanged pixels of an output in Triton: a plain copy of all planes but the masks, 16 bytes a store.
 
-What is pasted over is copied too: `segpaste.engine.triton.pixels._paste` writes it afterwards. Kept pixels that change
-are the exception, and cost time only where a flag of their image, or a depth that is no number, asks for it.
+What is pasted over is copied too: `segpaste.engine.triton.pixels._paste` writes it afterwards. A look has copied the
+labels (`segpaste.engine.triton.looks._counting`); here those that are lost are cleared, in images that a flag marks.
+
 `segpaste.engine.triton._tiles` describes the arguments that kernels share.
 """
 
@@ -35,14 +36,14 @@ def keep(
 ):
     """Copy one stretch of one plane; a plane of all images is one flat array.
 
-    The first programs copy the images, the next ones the labels, then the depth; the last ones copy the normals.
+    The first programs copy the images, the next ones clear labels, then the depth is copied, and then the normals.
 
     Arguments of its own:
         num_classes: size of the table of ignored classes.
         ignore_index: semantic class of pixels that lose their label.
         num_pixels: B * H * W.
         num_values: values of all images.
-        num_images, num_labels, num_depths: programs of each kind.
+        num_images, num_labels, num_depths: programs of each kind; no labels where none can be lost.
         IMAGE_CHUNK: values of a stretch of the images.
         LABEL_CHUNK: values of a stretch of the labels.
         DEPTH_CHUNK: values of a stretch of any other plane.
@@ -56,7 +57,7 @@ def keep(
         if out.semantic is not None:
             first = (chunk - num_images).to(tl.int64) * LABEL_CHUNK
             if CLASSES > 0 or out.panoptic is not None:
-                _keep_labels(
+                _clear_labels(
                     out,
                     target,
                     plan,
@@ -69,8 +70,6 @@ def keep(
                     CLASSES,
                     SLOTS,
                 )
-            else:
-                _copy(out.semantic, target.semantic, first, num_pixels, LABEL_CHUNK)
     elif chunk < num_images + num_labels + num_depths:
         if out.depth is not None:
             first = (chunk - num_images - num_labels).to(tl.int64) * DEPTH_CHUNK
@@ -117,7 +116,7 @@ def any_flag(flags, first, count, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def _keep_labels(
+def _clear_labels(
     out,
     target,
     plan,
@@ -130,28 +129,23 @@ def _keep_labels(
     CLASSES: tl.constexpr,
     SLOTS: tl.constexpr,
 ):
-    """Copy semantic classes and panoptic ids, and what its images ask for."""
+    """Clear the lost labels of the images of a stretch: a look has copied them all."""
     first_image = first // out.size
     end_image = (tl.minimum(first + CHUNK, total) - 1) // out.size + 1
-    num_marked = 0
     for b in range(first_image, end_image):
+        num_marked = 0
         if CLASSES > 0:
             num_marked += any_flag(slots.ignored_class, b * num_classes, num_classes, CLASSES).to(tl.int32)
         if out.panoptic is not None:
             num_marked += any_flag(slots.dropped, b * target.num_slots, target.num_slots, SLOTS).to(tl.int32)
-    if num_marked == 0:
-        _copy(out.semantic, target.semantic, first, total, CHUNK)
-        if out.panoptic is not None:
-            _copy(out.panoptic, target.panoptic, first, total, CHUNK)
-    else:
-        for b in range(first_image, end_image):
-            _keep_marked(
+        if num_marked > 0:
+            _clear_marked(
                 out, target, plan, slots, num_classes, ignore_index, tl.cast(b, tl.int64), first, CHUNK, CLASSES, SLOTS
             )
 
 
 @triton.jit
-def _keep_marked(
+def _clear_marked(
     out,
     target,
     plan,
@@ -164,21 +158,22 @@ def _keep_marked(
     CLASSES: tl.constexpr,
     SLOTS: tl.constexpr,
 ):
-    """Write the labels of one image in a stretch: lost ones become ignore, and no id."""
+    """Clear the lost labels of one image in a stretch: they become ignore, and no id."""
     start = first - b * out.size
     place = start + tl.arange(0, CHUNK)
     there = (place >= 0) & (place < out.size)
     here = b * out.size + place
-    label = tl.load(target.semantic + here, mask=there, other=0)
     lost = there & False
     if out.panoptic is not None:
         lost = _orphans(target, plan, slots, b, start, place, there, CHUNK, SLOTS)
-        thing = tl.load(target.panoptic + here, mask=there, other=0)
-        tl.store(out.panoptic + here, tl.where(lost, 0, thing), mask=there)
+        tl.store(out.panoptic + here, tl.zeros([CHUNK], tl.int64), mask=lost)
     if CLASSES > 0:
-        known = there & (label >= 0) & (label < num_classes)
-        lost |= tl.load(slots.ignored_class + b * num_classes + label, mask=known, other=0) != 0
-    tl.store(out.semantic + here, tl.where(lost, ignore_index, label), mask=there)
+        is_marked = any_flag(slots.ignored_class, b * num_classes, num_classes, CLASSES)
+        if is_marked:
+            label = tl.load(target.semantic + here, mask=there, other=0)
+            known = there & (label >= 0) & (label < num_classes)
+            lost |= tl.load(slots.ignored_class + b * num_classes + label, mask=known, other=0) != 0
+    tl.store(out.semantic + here, tl.full([CHUNK], ignore_index, tl.int64), mask=lost)
 
 
 @triton.jit

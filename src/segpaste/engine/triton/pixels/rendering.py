@@ -12,6 +12,7 @@ from segpaste.engine.triton.arguments import PlaneArguments, plan_arguments, pla
 from segpaste.engine.triton.launching import launch, plain, power_of_two
 from segpaste.engine.triton.pixels import _keep, _masks, _paste, _write
 from segpaste.engine.triton.spare import HELD, HeldArguments, held_arguments, visible_arguments
+from segpaste.types import PaddedBatchedDenseSample
 from segpaste.types.check import not_none
 
 TILE = (8, 64)
@@ -36,33 +37,39 @@ COPY_CHUNK = 1 << 13
 """Bytes of the images that one program copies, 2 stores of 16 bytes for each of 256 threads."""
 
 LABEL_CHUNK = 1 << 10
-"""Pixels of which one program copies classes and ids."""
+"""Pixels of which one program clears lost classes and ids."""
 
 DEPTH_CHUNK = 1 << 12
 """Pixels of which one program copies depth and its validity, 16 bytes of them for each of 256 threads."""
 
 
+def can_write(scene: Scene) -> bool:
+    """Return whether the target's planes can be written in place; planes that have other strides are copied."""
+    return can_be_written(scene.target) and (scene.source is scene.target or not _shares(scene))
+
+
+def empty_planes(target: PaddedBatchedDenseSample) -> dict[str, Tensor]:
+    """Allocate the planes of an output, by name."""
+    return {name: empty_plane(name, plane) for name, plane in present_planes(target).items()}
+
+
 def render(
-    scene: Scene, plan: LayerPlan, visible: Visible, slots: SlotPlan, in_place: bool = False
+    scene: Scene, plan: LayerPlan, visible: Visible, slots: SlotPlan, planes: dict[str, Tensor] | None
 ) -> dict[str, Tensor]:
-    """See `segpaste.engine.reference.pixels.render`; in place if `can_write` allows it, in the target's planes."""
+    """Write ``planes``, which hold the target's labels already, and return them; None for the target's own planes.
+
+    See `segpaste.engine.reference.pixels.render`, `empty_planes` and `can_write`.
+    """
     arguments = _Arguments(scene, plan, visible, slots)
-    if in_place:
+    if planes is None:
         _render_in_place(scene, arguments)
         torch.autograd.graph.increment_version([*present_planes(scene.target).values()])
         return present_planes(scene.target)
-    target = scene.target
-    planes = {name: empty_plane(name, plane) for name, plane in present_planes(target).items()}
-    out = plane_arguments(target.derived(**planes, padding_mask=None))
+    out = plane_arguments(scene.target.derived(**planes, padding_mask=None))
     _fill_masks(arguments, out)
     _keep_pixels(scene, arguments, out)
     _paste_pixels(arguments, out)
     return planes
-
-
-def can_write(scene: Scene) -> bool:
-    """Return whether the target's planes can be written in place; planes that have other strides are copied."""
-    return can_be_written(scene.target) and (scene.source is scene.target or not _shares(scene))
 
 
 class _Arguments:
@@ -125,7 +132,8 @@ def _keep_pixels(scene: Scene, given: _Arguments, out: PlaneArguments) -> None:
     if not _is_dense(images):  # strides of all kinds are torch's
         not_none(out.images).copy_(images)
         num_images = 0
-    num_labels = 0 if out.semantic is None else -(-num_pixels // LABEL_CHUNK)
+    may_lose = out.panoptic is not None or given.class_block > 0
+    num_labels = -(-num_pixels // LABEL_CHUNK) if out.semantic is not None and may_lose else 0
     num_depths = 0 if out.depth is None else -(-num_pixels // DEPTH_CHUNK)
     num_normals = 0 if out.normals is None else -(-3 * num_pixels // DEPTH_CHUNK)
     launch(

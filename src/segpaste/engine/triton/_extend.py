@@ -1,0 +1,101 @@
+"""Kernel of the extension of a batch: `segpaste.engine.reference.extend.extend`."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def extend(
+    given,
+    out,
+    batch_stride,
+    channel_stride,
+    row_stride,
+    col_stride,
+    out_batch_stride,
+    out_channel_stride,
+    out_row_stride,
+    out_col_stride,
+    num_channels,
+    height,
+    width,
+    out_height,
+    out_width,
+    num_slots,
+    out_slots,
+    num_coordinates,
+    ignore_index,
+    BLOCK: tl.constexpr,
+):
+    """Write a block of pixels of one image in every plane; the first block also writes the slots.
+
+    Arguments of its own:
+        given, out: `segpaste.engine.triton.extending.ExtendArguments`; fields of ``out`` that stay are None.
+        num_coordinates: values of the keypoints of an instance.
+        ignore_index: class of the padding.
+        BLOCK: pixels of a block, and values of a table of slots that are copied at once.
+    """
+    blocks = tl.cdiv(out_height * out_width, BLOCK)
+    b, block = (tl.program_id(0) // blocks).to(tl.int64), tl.program_id(0) % blocks
+    pixel = block * BLOCK + tl.arange(0, BLOCK)
+    there = pixel < out_height * out_width
+    y, x = pixel // out_width, pixel % out_width
+    inside = there & (y < height) & (x < width)
+    place, size, out_size = y.to(tl.int64) * width + x, height * width, out_height * out_width
+    if out.images is not None:
+        source = given.images + b * batch_stride + _mirrored(y, height) * row_stride + _mirrored(x, width) * col_stride
+        to = out.images + b * out_batch_stride + y.to(tl.int64) * out_row_stride + x.to(tl.int64) * out_col_stride
+        for c in range(num_channels):
+            step = tl.cast(c, tl.int64)
+            value = tl.load(source + step * channel_stride, mask=there, other=0)
+            tl.store(to + step * out_channel_stride, value, mask=there)
+    if out.masks is not None:
+        for k in range(num_slots):
+            value = tl.load(given.masks + (b * num_slots + k) * size + place, mask=inside, other=0)
+            tl.store(out.masks + (b * out_slots + k) * out_size + pixel, value, mask=there)
+        for k in range(num_slots, out_slots):
+            tl.store(out.masks + (b * out_slots + k) * out_size + pixel, tl.zeros([BLOCK], tl.uint8), mask=there)
+    _extend_plane(out.semantic, given.semantic, b, place, pixel, size, out_size, inside, there, ignore_index, 1)
+    _extend_plane(out.panoptic, given.panoptic, b, place, pixel, size, out_size, inside, there, 0, 1)
+    _extend_plane(out.depth, given.depth, b, place, pixel, size, out_size, inside, there, 0, 1)
+    _extend_plane(out.depth_valid, given.depth_valid, b, place, pixel, size, out_size, inside, there, 0, 1)
+    _extend_plane(out.normals, given.normals, b, place, pixel, size, out_size, inside, there, 0, 3)
+    _extend_plane(out.crowd, given.crowd, b, place, pixel, size, out_size, inside, there, 0, 1)
+    if out.padding is not None:
+        value = (~inside).to(tl.uint8)
+        if given.padding is not None:
+            value = tl.load(given.padding + b * size + place, mask=inside, other=1)
+        tl.store(out.padding + b * out_size + pixel, value, mask=there)
+    if block == 0:
+        _extend_slots(out.boxes, given.boxes, b, 4, num_slots, out_slots, BLOCK)
+        _extend_slots(out.labels, given.labels, b, 1, num_slots, out_slots, BLOCK)
+        _extend_slots(out.ids, given.ids, b, 1, num_slots, out_slots, BLOCK)
+        _extend_slots(out.valid, given.valid, b, 1, num_slots, out_slots, BLOCK)
+        _extend_slots(out.keypoints, given.keypoints, b, num_coordinates, num_slots, out_slots, BLOCK)
+
+
+@triton.jit
+def _mirrored(at, size):
+    """Return the row or column that is reflected to a place beyond the last one, repeatedly where there are few."""
+    step = at % tl.maximum(2 * size - 2, 1)
+    return tl.minimum(step, 2 * size - 2 - step).to(tl.int64)
+
+
+@triton.jit
+def _extend_plane(out, given, b, place, pixel, size, out_size, inside, there, fill, CHANNELS: tl.constexpr):
+    if out is not None:
+        for c in tl.static_range(CHANNELS):
+            plane = b * CHANNELS + c
+            value = tl.load(given + plane * size + place, mask=inside, other=fill)
+            tl.store(out + plane * out_size + pixel, value, mask=there)
+
+
+@triton.jit
+def _extend_slots(out, given, b, num_values, num_slots, out_slots, BLOCK: tl.constexpr):
+    if out is not None:
+        for first in range(0, out_slots * num_values, BLOCK):
+            at = first + tl.arange(0, BLOCK)
+            value = tl.load(given + b * num_slots * num_values + at, mask=at < num_slots * num_values, other=0)
+            tl.store(out + b * out_slots * num_values + at, value, mask=at < out_slots * num_values)
