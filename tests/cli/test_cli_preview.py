@@ -253,6 +253,27 @@ class TestRefusals:
         studio = studio_of(str(labels), "--images", str(images), "placement.paste_prob=0")
         assert "errors" in render(studio, {"image": 1})
 
+    def test_boxes_alone(self, tmp_path: Path) -> None:
+        labels, images = write_instances(tmp_path)
+        tables = json.loads(labels.read_text())
+        for row in tables["annotations"]:
+            row.pop("segmentation")
+            row["bbox"] = [2, 2, 6, 6]
+        labels.write_text(json.dumps(tables))
+        studio = studio_of(str(labels), "--images", str(images))
+        found = render(studio, {"image": 1})
+        (error,) = found["errors"]
+        assert error["key"] == "source.mask_from"
+        assert "got boxes alone" in error["text"]
+        assert found["values"] == found["base"]
+        answer(studio, {"source.mask_from": "boxes"}, image=1)
+
+    def test_options_are_told_with_what_is_refused(self, studio: DatasetStudio) -> None:
+        found = render(studio, {"values": {"placement.k_range": [2, 1], "placement.layers": 3}})
+        assert found["values"]["placement.k_range"] == [2, 1]
+        assert found["values"]["placement.layers"] == 3
+        assert found["base"]["placement.layers"] == 1
+
     @pytest.mark.parametrize(
         ("words", "text"),
         [

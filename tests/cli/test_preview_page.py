@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -146,6 +147,17 @@ class TestPage:
         move(page, f"{option('placement.align')} select", "0", "change")
         assert page.js(f"document.querySelector('{error}').hidden")
         assert not page.js("document.body.classList.contains('refused')")
+
+    def test_a_page_that_begins_with_an_error(self, page: Browser, address: str) -> None:
+        values = {"placement.align": "instance", "placement.layers": 3}
+        page.open("about:blank")
+        page.open(f"{address}#{quote(json.dumps({'values': values}))}")
+        page.until("document.body?.classList.contains('refused') && !document.body.hasAttribute('aria-busy')")
+        assert page.js(f'document.querySelector("{option("placement.layers")} input[type=range]").value') == "3"
+        assert page.js(f'document.querySelector("{option("placement.layers")} .parts input").value') == "3"
+        move(page, f"{option('placement.align')} select", "0", "change")
+        assert not page.js("document.body.classList.contains('refused')")
+        assert text(page, "#text") == "placement: {layers: 3}\n"
 
     def test_a_preset_and_back(self, page: Browser) -> None:
         move(page, "#preset", "vit_patch", "change")

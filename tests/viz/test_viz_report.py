@@ -158,23 +158,23 @@ class TestReport:
         assert "all classesdogcat" in page.text  # the most pasted first
         assert cards == ["1 0", ""]
 
-    @pytest.mark.parametrize("kind", ["pictures", "objects", "classes"])
+    @pytest.mark.parametrize("kind", ["pictures", "objects", "classes", "pictures and classes"])
     def test_it_stays_below_three_megabytes(self, tmp_path: Path, kind: str) -> None:
         """Whatever there is most of; noise is what pictures cost at most."""
         rng = np.random.default_rng(0)
         noise = rng.integers(0, 256, (300, 400, 3), np.uint8)
-        picture = noise if kind == "pictures" else noise[:8, :8]
+        picture = noise if "pictures" in kind else noise[:8, :8]
         views = [viz.Comparison(title, picture, picture[::-1]) for title in ("image", "instances")]
-        names = [f"class {i} of a long name" for i in range(20_000 if kind == "classes" else 3)]
+        names = [f"class {i} of a long name" for i in range(20_000 if "classes" in kind else 3)]
         thing = viz.PastedObject("cup", "photo.jpg", 1.0, False, 99, 3)
         things = [thing] * (3000 if kind == "objects" else 2)
         item = viz.ReportItem("image", views, things, {"hidden": 2}, dict.fromkeys(names, 1), dict.fromkeys(names, 2))
-        num = {"pictures": 120, "objects": 450, "classes": 40}[kind]
+        num = {"objects": 450, "classes": 40}.get(kind, 120)
         path = viz.write_html_report(tmp_path / "r.html", (item for _ in range(num)), {}, "t")
         shown = int(re.findall(rf"([\d,]+) of {num} images shown", path.read_text())[0])
         assert path.stat().st_size < 3_000_000
         assert path.read_text().count("<article") == shown
-        assert shown >= {"pictures": 20, "objects": 100, "classes": 40}[kind]
+        assert shown >= {"objects": 100, "classes": 40}.get(kind, 20)
         assert (kind == "classes") == (shown == num)
 
     def test_pictures_shrink_before_any_is_left_out(self, tmp_path: Path) -> None:

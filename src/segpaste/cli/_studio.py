@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from segpaste.augmentation import BatchCopyPasteConfig
 from segpaste.bank import DatasetBank
-from segpaste.cli import _crops, _objects, _pasting, _planning, _settings, _show
+from segpaste.cli import _crops, _layouts, _objects, _pasting, _planning, _settings, _show
 from segpaste.cli._advice import advice_of
 from segpaste.cli._arguments import balance_of
 from segpaste.cli._errors import CommandError
@@ -79,13 +79,13 @@ class DatasetStudio:
     def paste(self, draw: Draw, config: BatchCopyPasteConfig) -> Pasted:
         """Paste into an image, as `segpaste augment` does with these options."""
         try:
-            asked = {key: key for key in _NEEDING}
-            if any(getattr(config, key) for key in _NEEDING):
-                _planning.expect_modalities(self.inputs, config, asked, (), False)
+            self._expect_labels(config)
             paster = self._paster(draw, config)
             position = paster.sequence.position_of(draw.image)
             augmented = paster.image(position)
             before = cut_to(paster.target(position).sample, augmented.after.canvas_size)
+        except RefusedError:
+            raise
         except (ValueError, OSError) as error:
             raise _refused(error) from error
         shown = _show.describe(augmented, self.inputs, self.inputs.photos.file_name(draw.image))
@@ -118,6 +118,21 @@ class DatasetStudio:
                 words += [f"--{name.strip('_').replace('_', '-')}", text]
         words += ["--preset", draw.preset] if draw.preset else []
         return [*words, "--out", "augmented", "--num", str(self.num_images), "--seed", str(draw.seed)]
+
+    def _expect_labels(self, config: BatchCopyPasteConfig) -> None:
+        """Refuse a configuration that the dataset has no labels for, as `segpaste augment` does before its first image.
+
+        Raises:
+            CommandError, RefusedError: something is missing.
+        """
+        if any(getattr(config, key) for key in _NEEDING):
+            _planning.expect_modalities(self.inputs, config, {key: key for key in _NEEDING}, (), False)
+        _layouts.expect_region(self.inputs, config)
+        try:
+            _layouts.expect_masks(self.inputs, config)
+        except (CommandError, SystemExit) as error:
+            named = (key for key in ("source.mask_from", "emit_classmix") if f"{key}=" in str(error))
+            raise RefusedError(Problem(next(named, ""), str(error))) from error
 
     @property
     def _is_scenes(self) -> bool:

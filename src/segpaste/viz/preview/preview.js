@@ -6,7 +6,7 @@ import { showReport } from "/report.js";
 const $ = (id) => document.getElementById(id);
 const PATIENCE_MS = 60;
 const state = { image: 0, seed: 0, preset: "", values: {}, view: "instance", overlay: true, names: true, both: true };
-let setup, answer, options = {}, isAsking = false, isStale = false, timer, form = "yaml";
+let setup, answer, known, options = {}, isAsking = false, isStale = false, timer, form = "yaml";
 
 async function start() {
   setup = await (await fetch("/setup")).json();
@@ -38,7 +38,7 @@ function buildOptions() {
     const group = element("details", { open: title === setup.controls[0].group }, element("summary", { textContent: title }));
     for (const control of controls) {
       const option = makeOption(control, moved);
-      option.reset.addEventListener("click", () => put(control.key, answer.base[control.key]));
+      option.reset.addEventListener("click", () => put(control.key, known.base[control.key]));
       options[control.key] = option;
       group.append(option.row);
     }
@@ -57,7 +57,7 @@ function moved(key) {
 }
 
 function put(key, value) {
-  if (answer && equal(value, answer.base[key])) delete state.values[key];
+  if (known && equal(value, known.base[key])) delete state.values[key];
   else state.values[key] = value;
   ask();
 }
@@ -135,8 +135,9 @@ async function send() {
 }
 
 async function take(found) {
-  if (found.errors) return fail(found.errors);
-  fail([]);
+  if (found.base) known = found;
+  fail(found.errors || []);
+  if (found.errors) return show();
   answer = found;
   state.view = found.view;
   for (const side of ["before", "after"]) {
@@ -168,12 +169,13 @@ function show() {
   $("names").disabled = !state.overlay || !["instance", "panoptic", "semantic"].includes(state.view);
   $("pictures").classList.toggle("both", state.both);
   $("hold").hidden = state.both;
-  if (!answer) return;
+  if (!known) return;
   for (const [key, option] of Object.entries(options)) {
-    if (!isStale) option.set(answer.values[key]);
-    option.mark(!equal(answer.values[key], answer.base[key]));
+    if (!isStale) option.set(known.values[key]);
+    option.mark(!equal(known.values[key], known.base[key]));
   }
   $("reset").disabled = !Object.keys(state.values).length;
+  if (!answer) return;
   const buttons = answer.views.map(({ name, title }) => {
     const button = element("button", { type: "button", textContent: title, disabled: !state.overlay, attributes: { "aria-pressed": String(name === answer.view), "data-view": name } });
     button.addEventListener("click", () => (state.view = name, ask()));

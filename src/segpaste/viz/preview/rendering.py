@@ -40,18 +40,40 @@ def setup_of(studio: Studio) -> dict[str, Any]:
 
 
 def render(studio: Studio, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the answer to a request of the page: ``errors``, or all that it shows."""
+    """Return the answer to a request of the page: all that it shows, or ``errors``.
+
+    The values of all options, and those of the preset (``base``), are there as far as they are known.
+    """
     start = time.perf_counter()
+    known: dict[str, Any] = {}
     try:
         draw = draw_of(studio, asked)
         base = studio.config(draw.preset, {})
+        known = {"base": _values(base), "values": {**_values(base), **draw.values}}
         config = studio.config(draw.preset, draw.values)
+        known["values"] = _values(config)
         pasted = studio.paste(draw, config)
     except RefusedError as error:
-        return {"errors": [{"key": key, "text": printable(text)} for key, text in error.problems]}
+        return {**known, "errors": [{"key": key, "text": printable(text)} for key, text in error.problems]}
+    return {
+        **known,
+        **_shown_of(pasted, asked),
+        "report": report_of(pasted),
+        "copies": {
+            "yaml": copies.as_yaml(config, _plainest(config)),
+            "python": copies.as_python(config),
+            "command": copies.as_command(studio.command(draw), copies.as_words(config, base)),
+        },
+        "name": printable(pasted.name),
+        "note": pasted.note,
+        "seconds": round(time.perf_counter() - start, 3),
+    }
+
+
+def _shown_of(pasted: Pasted, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the pictures that are asked for."""
     view, options = _view_of(pasted, asked), _options_of(asked)
     shown = picture_of(pasted, Modality(view) if options["overlay"] else Modality.IMAGE, names=options["names"])
-    words = copies.as_words(config, base)
     return {
         "views": [{"name": name, "title": VIEWS[Modality(name)].title} for name in _views(pasted)],
         "view": view,
@@ -59,17 +81,6 @@ def render(studio: Studio, asked: Mapping[str, Any]) -> dict[str, Any]:
         "after": _data_url(shown.after),
         "width": shown.after.shape[1],
         "height": shown.after.shape[0],
-        "values": _values(config),
-        "base": _values(base),
-        "report": report_of(pasted),
-        "copies": {
-            "yaml": copies.as_yaml(config, _plainest(config)),
-            "python": copies.as_python(config),
-            "command": copies.as_command(studio.command(draw), words),
-        },
-        "name": printable(pasted.name),
-        "note": pasted.note,
-        "seconds": round(time.perf_counter() - start, 3),
     }
 
 
