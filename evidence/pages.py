@@ -1,0 +1,110 @@
+"""Sentences and tables of the pages: what may be said of a comparison follows from its figures alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from .comparing import ALPHA, Comparison, Kept, Values, Verdict, mean
+from .runs import Run
+from .statistics import Interval, paired_bootstrap
+
+_SAID: dict[Verdict, str] = {
+    "higher": "**{ours} is better than {theirs}**",
+    "lower": "**{ours} is worse than {theirs}**",
+    "undecided": "**undecided between {ours} and {theirs}**: the runs do not tell them apart",
+}
+_KEPT: dict[Kept, str] = {
+    "kept": "{ours} **keeps** {measure} within {margin} points of {theirs}",
+    "lost": "{ours} **loses** more than {margin} points of {measure} to {theirs}",
+    "undecided": "the runs **do not decide** whether {ours} keeps {measure} within {margin} points of {theirs}",
+}
+
+
+def said(comparison: Comparison, ours: str, theirs: str) -> str:
+    """Return a sentence on which of two arms is better, with its figures."""
+    return f"{_SAID[comparison.verdict].format(ours=ours, theirs=theirs)} ({figures(comparison)})."
+
+
+def said_kept(comparison: Comparison, ours: str, theirs: str, measure: str, margin: float) -> str:
+    """Return a sentence on whether ours lost less than a margin, with its figures."""
+    text = _KEPT[comparison.kept(margin)].format(ours=ours, theirs=theirs, measure=measure, margin=f"{100 * margin:g}")
+    return f"{text[0].upper()}{text[1:]} ({points(comparison.interval)} points)."
+
+
+def figures(comparison: Comparison) -> str:
+    """Return difference, interval, p value and wins in one line."""
+    wins = f"better at {comparison.num_better} of {comparison.num_pairs} seeds"
+    return f"{points(comparison.interval)} points, p = {p_text(comparison.p_value)}, {wins}"
+
+
+def points(interval: Interval) -> str:
+    """Return a difference in points of IoU with its interval."""
+    mean, low, high = (100 * value for value in interval)
+    return f"{mean:+.1f}, 95 % interval {low:+.1f} to {high:+.1f}"
+
+
+def p_text(p_value: float) -> str:
+    """Return a p value with two digits."""
+    return f"{p_value:.2g}" if p_value >= 0.001 else "< 0.001"
+
+
+def mean_text(values: Values) -> str:
+    """Return the mean over the seeds and its bootstrap interval."""
+    mean, low, high = paired_bootstrap(list(values.values()))
+    return f"{mean:.3f} ({low:.3f}–{high:.3f})"
+
+
+def comparison_table(found: Mapping[str, Comparison]) -> str:
+    """Return a row for each comparison."""
+    head = ["compared", "difference, points", "95 % interval", "p, Holm", "better at", ""]
+    body = []
+    for name, comparison in found.items():
+        mean, low, high = (100 * value for value in comparison.interval)
+        wins = f"{comparison.num_better} of {comparison.num_pairs}"
+        p_value = p_text(comparison.p_value)
+        body.append([name, f"{mean:+.1f}", f"{low:+.1f} to {high:+.1f}", p_value, wins, comparison.verdict])
+    return table(head, body)
+
+
+def runs_table(panels: Mapping[str, Mapping[str, Values]]) -> str:
+    """Return every run: for each measure and arm the value at each seed."""
+    parts = []
+    for title, arms in panels.items():
+        seeds = sorted(next(iter(arms.values())))
+        body = [[arm, *(f"{values[seed]:.3f}" for seed in seeds)] for arm, values in arms.items()]
+        parts.append(f"{title}, by seed:\n\n{table(['arm', *map(str, seeds)], body)}")
+    return "\n\n".join(parts)
+
+
+def table(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
+    """Return a Markdown table."""
+    rows = [list(head), ["---"] * len(head), *(list(row) for row in body)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def setting(runs: Sequence[Run]) -> str:
+    """Return machines and versions of the runs in one paragraph."""
+    kinds = sorted({", ".join(f"{name} {value}" for name, value in run.machine.items() if value != "") for run in runs})
+    return "\n".join(f"- {kind}" for kind in kinds)
+
+
+def settled(curve: Sequence[float]) -> float:
+    """Return how much a curve rose over its last quarter."""
+    return curve[-1] - curve[-1 - max(1, len(curve) // 4)]
+
+
+__all__ = [
+    "ALPHA",
+    "comparison_table",
+    "figures",
+    "mean",
+    "mean_text",
+    "p_text",
+    "points",
+    "runs_table",
+    "said",
+    "said_kept",
+    "setting",
+    "settled",
+    "table",
+]
