@@ -30,7 +30,7 @@ _COLORS: tuple[RGB, ...] = (
     (34, 94, 168),
     (35, 139, 69),
 )
-_LABELS, _PANEL, _ROW, _MARGIN = 170, 380, 26, 24
+_LABELS, _PANEL, _ROW, _MARGIN, _GAP = 170, 360, 26, 24, 60
 _CURVES = (520, 320)
 
 
@@ -42,14 +42,14 @@ def runs_by_arm(panels: Mapping[str, Values], ours: str) -> Image.Image:
         ours: the arm that is drawn in colour.
     """
     arms = list(next(iter(panels.values())))
-    width = _LABELS + len(panels) * (_PANEL + _MARGIN)
+    width = _LABELS + len(panels) * (_PANEL + _GAP)
     canvas = Image.new("RGB", (width, 3 * _MARGIN + _ROW * (len(arms) + 1)), PAPER)
     draw = ImageDraw.Draw(canvas)
     top = 2 * _MARGIN
     for row, arm in enumerate(arms):
         write_text(draw, (_LABELS - 10, top + _ROW * (row + 0.5)), arm, INK, "rm")
     for number, (title, values) in enumerate(panels.items()):
-        left = _LABELS + number * (_PANEL + _MARGIN)
+        left = _LABELS + number * (_PANEL + _GAP)
         _dots(draw, title, values, (left, top), ours)
     return canvas
 

@@ -168,6 +168,8 @@ def _arms(protocol: Protocol, chosen: Mapping[str, Choice], found: Found) -> str
                 f"{1e3 * choice.cpu_seconds:.0f}",
             ]
         )
+    paste = protocol.of_arm[protocol.ours]["paste"]
+    low, high = paste["placement"]["scale_range"]
     classes = "; ".join(f"{name}: class {', '.join(str(c + 1) for c in of)}" for name, of in protocol.groups.items())
     return f"""\
 ## All arms
@@ -183,7 +185,10 @@ CPU milliseconds of one thread.
 *No paste* is flips and jitter alone. *Repeat factor* reads images of rare classes more often, *weighted loss* weighs
 their pixels more. *Intra-batch* pastes objects between the images of a batch. The bank holds the objects of the
 training set; they are drawn as they occur, tempered, or all classes alike. *Placebo* draws and places what
-*bank, class-uniform* does, but filled with the background of the object's room and labelled as background."""
+*bank, class-uniform* does, but filled with the background of the object's room and labelled as background.
+
+All arms that paste have {paste["objects"]} objects for an image, resized by {low:g} to {high:g}, each at that of
+{paste["placement"]["max_attempts"]} places at which it covers least. `paste_prob` is the share of images that get any."""
 
 
 def _others(protocol: Protocol, found: Found) -> str:
