@@ -188,7 +188,7 @@ training set; they are drawn as they occur, tempered, or all classes alike. *Pla
 *bank, class-uniform* does, but filled with the background of the object's room and labelled as background.
 
 All arms that paste have {paste["objects"]} objects for an image, resized by {low:g} to {high:g}, each at that of
-{paste["placement"]["max_attempts"]} places at which it covers least. `paste_prob` is the share of images that get any."""
+{paste["placement"]["max_attempts"]} places at which it covers least. `paste_prob` is the share of images with any."""
 
 
 def _others(protocol: Protocol, found: Found) -> str:
