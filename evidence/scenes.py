@@ -89,23 +89,3 @@ def without_objects(scenes: SceneDataset, samples: list[DenseSample]) -> list[De
         empty = render_scene(replace(scenes.scene(i), solids=()), scenes.config, [Modality.IMAGE])
         found.append(replace(sample, image=empty.image))
     return found
-
-
-class Memory(torch.utils.data.Dataset[DenseSample]):
-    """Samples in memory, in an order that may repeat them; `DatasetBank` and `EpochDataLoader` read it.
-
-    Args:
-        samples: the samples.
-        order: index of the sample at each position; by default each once.
-    """
-
-    def __init__(self, samples: list[DenseSample], order: Tensor | None = None) -> None:
-        self.samples = samples
-        self.order = range(len(samples)) if order is None else order.tolist()
-        self.class_names = scene_config().thing_names
-
-    def __len__(self) -> int:
-        return len(self.order)
-
-    def __getitem__(self, index: int) -> DenseSample:
-        return self.samples[self.order[index]]

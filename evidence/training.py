@@ -1,80 +1,70 @@
-"""Training of a U-Net on class maps, for a number of steps that is fixed beforehand."""
+"""The loop of a training run: a number of steps that is fixed beforehand, and checks in between."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
-from segpaste.types import IGNORE_INDEX
-from segpaste.types.check import not_none
+from segpaste.types import PaddedBatchedDenseSample
 
-from . import arms
-from .measures import class_ious
-from .scenes import NUM_CLASSES, class_maps, held_out_set, instance_counts, training_set
-from .unet import UNet
-
-_NUM_OUTPUTS = NUM_CLASSES + 1
 _WARM_UP = 0.1  # share of the steps
 _NUM_CHECKS = 8
+_WEIGHT_DECAY = 1e-2
 
 
-def train(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Train by the settings of a run, and return what was found.
+class Fitted(NamedTuple):
+    """What a training gave.
 
-    The result depends on nothing but the settings, the versions and the machine's arithmetic.
+    Attributes:
+        curve: at each check the step, the mean loss since the one before, and what the check found.
+        cpu_seconds: CPU seconds of all steps with their data, without the checks.
     """
-    scenes, samples = training_set(*(settings[name] for name in ("seed", "num_scenes", "ratio", "fewest")))
-    weights = arms.class_weights(settings, samples)
-    torch.manual_seed(settings["seed"])
-    model = UNet(_NUM_OUTPUTS, tuple(settings["widths"])).to(memory_format=torch.channels_last)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=settings["lr"], weight_decay=1e-2)
-    steps = settings["steps"]
+
+    curve: list[dict[str, Any]]
+    cpu_seconds: float
+
+
+def fit(
+    model: nn.Module,
+    batches: Iterable[PaddedBatchedDenseSample],
+    loss_of: Callable[[Tensor, PaddedBatchedDenseSample], Tensor],
+    check: Callable[[nn.Module], dict[str, Any]],
+    *,
+    steps: int,
+    lr: float,
+) -> Fitted:
+    """Train a model with AdamW.
+
+    Args:
+        model: gives outputs of images [B, 3, H, W] in [0, 1].
+        batches: one for each step.
+        loss_of: loss of the outputs for a batch.
+        check: called eight times, the last time after the last step.
+        steps: number of batches.
+        lr: the highest learning rate.
+    """
+    optimizer = torch.optim.AdamW(model.parameters(), lr=lr, weight_decay=_WEIGHT_DECAY)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step / steps))
-    curve, losses, seconds = [], [], 0.0
-    begun = time.process_time()
-    for step, batch in enumerate(arms.batches(settings, scenes, samples), 1):
-        loss = _step(model, optimizer, batch.images, not_none(batch.semantic_maps), weights)
+    curve: list[dict[str, Any]] = []
+    losses: list[float] = []
+    seconds, begun = 0.0, time.process_time()
+    for step, batch in enumerate(batches, 1):
+        loss = loss_of(model((batch.images.float() / 255).contiguous(memory_format=torch.channels_last)), batch)
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
         schedule.step()
-        losses.append(loss)
+        losses.append(float(loss.detach()))
         if step % max(1, steps // _NUM_CHECKS) == 0 or step == steps:
             seconds += time.process_time() - begun
-            curve.append({"step": step, "loss": sum(losses) / len(losses), "ious": _validated(model, settings)})
+            curve.append({"step": step, "loss": sum(losses) / len(losses), **check(model)})
             losses, begun = [], time.process_time()
-    return {
-        "instances": instance_counts(samples).tolist(),
-        "cpu_seconds": seconds,
-        "curve": curve,
-        "validation": curve[-1]["ious"],
-        "test": _tested(model, settings["num_test"]),
-        "natural_test": _tested(model, settings["num_test"], settings["ratio"]),
-    }
-
-
-def _step(
-    model: nn.Module, optimizer: torch.optim.Optimizer, images: Tensor, semantic_maps: Tensor, weights: Tensor | None
-) -> float:
-    """Take one step, and return its loss."""
-    logits = model((images.float() / 255).contiguous(memory_format=torch.channels_last))
-    maps = class_maps(semantic_maps.as_subclass(Tensor))
-    loss = F.cross_entropy(logits, maps, weights, ignore_index=IGNORE_INDEX)
-    optimizer.zero_grad()
-    loss.backward()  # type: ignore[no-untyped-call]
-    optimizer.step()
-    return float(loss.detach())
-
-
-def _validated(model: nn.Module, settings: Mapping[str, Any]) -> list[float]:
-    return class_ious(model, *held_out_set("validation", settings["num_validation"]), _NUM_OUTPUTS)
-
-
-def _tested(model: nn.Module, num_scenes: int, ratio: float = 1.0) -> list[float]:
-    return class_ious(model, *held_out_set("test", num_scenes, ratio), _NUM_OUTPUTS)
+    return Fitted(curve, seconds)
 
 
 def _rate(progress: float) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,7 +17,8 @@ from segpaste.datasets import EpochDataLoader, make_large_scale_jittering
 from segpaste.datasets.scenes import SceneDataset
 from segpaste.types import DenseSample, PaddedBatchedDenseSample
 
-from .scenes import NUM_CLASSES, SIZE, STUFF_NAMES, Memory, instance_counts, without_objects
+from .samples import Memory, WithCrops, shuffled_order
+from .scenes import NUM_CLASSES, SIZE, STUFF_NAMES, instance_counts, without_objects
 
 Batches = Iterable[PaddedBatchedDenseSample]
 
@@ -67,15 +68,13 @@ def batches(settings: Mapping[str, Any], scenes: SceneDataset, samples: list[Den
     """Return the augmented batches of a run, one for each step."""
     arm, seed = ARMS[settings["arm"]], settings["seed"]
     num = settings["steps"] * settings["batch_size"]
-    generator = torch.Generator().manual_seed(seed)
     if arm.name == "repeat_factor":
-        weights = repeat_factors(samples, settings["strength"])
+        weights, generator = repeat_factors(samples, settings["strength"]), torch.Generator().manual_seed(seed)
         order = torch.multinomial(weights, num, replacement=True, generator=generator)
     else:
-        rounds = -(-num // len(samples))
-        order = torch.cat([torch.randperm(len(samples), generator=generator) for _ in range(rounds)])[:num]
+        order = shuffled_order(len(samples), num, seed)
     targets = EpochDataLoader(
-        Memory(samples, order),
+        Memory(samples, scenes.class_names, order),
         batch_size=settings["batch_size"],
         max_instances=_MAX_INSTANCES,
         jitter=make_large_scale_jittering(SIZE, scale_range=(0.8, 1.25)),
@@ -84,7 +83,8 @@ def batches(settings: Mapping[str, Any], scenes: SceneDataset, samples: list[Den
     )
     if arm.kind == "plain":
         return targets
-    return _pasted(arm, settings, targets, without_objects(scenes, samples) if arm.is_placebo else samples)
+    objects = without_objects(scenes, samples) if arm.is_placebo else samples
+    return _pasted(arm, settings, targets, Memory(objects, scenes.config.thing_names))
 
 
 def repeat_factors(samples: list[DenseSample], threshold: float) -> Tensor:
@@ -108,8 +108,8 @@ def class_weights(settings: Mapping[str, Any], samples: list[DenseSample]) -> Te
     return torch.cat([torch.ones(1), (counts.max() / counts) ** settings["strength"]])
 
 
-def _pasted(arm: Arm, settings: Mapping[str, Any], targets: EpochDataLoader, samples: list[DenseSample]) -> Batches:
-    """Return the targets with objects pasted in; ``samples`` are what a bank cuts them out of."""
+def _pasted(arm: Arm, settings: Mapping[str, Any], targets: EpochDataLoader, objects: Memory) -> Batches:
+    """Return the targets with objects pasted in; a bank cuts them out of ``objects``."""
     paste, num = settings["paste"], settings["paste"]["objects"]
     config: dict[str, Any] = {
         "placement": {**paste["placement"], "paste_prob": settings["strength"]},
@@ -121,7 +121,7 @@ def _pasted(arm: Arm, settings: Mapping[str, Any], targets: EpochDataLoader, sam
     source = SourceConfig(kind="bank", crops_per_target=num)
     augment = BatchCopyPaste(BatchCopyPasteConfig(source=source, **config))
     crops = create_bank_dataloader(
-        DatasetBank(Memory(samples), crop_size=SIZE),
+        DatasetBank(objects, crop_size=SIZE),
         batch_size=settings["batch_size"],
         crops_per_target=num,
         steps=settings["steps"],
@@ -129,16 +129,4 @@ def _pasted(arm: Arm, settings: Mapping[str, Any], targets: EpochDataLoader, sam
         base_seed=settings["seed"],
         class_map=[PLACEBO] * NUM_CLASSES if arm.is_placebo else None,
     )
-    return _Staged(lambda: zip_loaders(targets, crops), augment)
-
-
-@dataclass
-class _Staged:
-    """Batches with the crops of each."""
-
-    pairs: Callable[[], Iterable[tuple[PaddedBatchedDenseSample, Any]]]
-    augment: BatchCopyPaste
-
-    def __iter__(self) -> Iterator[PaddedBatchedDenseSample]:
-        for batch, staged in self.pairs():
-            yield self.augment(batch, staged=staged)
+    return WithCrops(lambda: zip_loaders(targets, crops), augment)
