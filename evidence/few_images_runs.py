@@ -21,7 +21,7 @@ from .samples import Memory, Paste, WithCrops, shuffled_order
 from .training import fit
 from .unet import UNet
 
-ARMS = ("none", "bank", "albumentationsx", "ultralytics")
+METHODS = ("none", "bank", "albumentationsx", "ultralytics")
 
 _CLASS_NAMES = ("date", "fig", "hazelnut")
 _MAX_INSTANCES = 40
@@ -65,7 +65,7 @@ def tested(model: nn.Module, samples: Sequence[DenseSample]) -> dict[str, float]
 
 def batches(settings: Mapping[str, Any], samples: list[DenseSample]) -> Batches:
     """Return the augmented batches of a run, one for each step."""
-    arm, seed = settings["arm"], settings["seed"]
+    method, seed = settings["method"], settings["seed"]
     num = settings["steps"] * settings["batch_size"]
     targets = EpochDataLoader(
         Memory(samples, _CLASS_NAMES, shuffled_order(len(samples), num, seed)),
@@ -75,9 +75,9 @@ def batches(settings: Mapping[str, Any], samples: list[DenseSample]) -> Batches:
         base_seed=seed,
         shuffle=False,
     )
-    if arm == "none":
+    if method == "none":
         return targets
-    if arm == "ultralytics":
+    if method == "ultralytics":
         return BatchCopyPaste.from_dataloader(targets, _MAX_INSTANCES, get_preset("ultralytics_mixup").config)
     objects = [resized(sample, TEST_SIZE) for sample in samples]
     crops = create_bank_dataloader(
@@ -92,9 +92,9 @@ def batches(settings: Mapping[str, Any], samples: list[DenseSample]) -> Batches:
 
 
 def _paste(settings: Mapping[str, Any]) -> Paste:
-    """Return the paste of staged crops of an arm."""
+    """Return the paste of staged crops."""
     low, high = settings["scale_range"]
-    if settings["arm"] == "albumentationsx":
+    if settings["method"] == "albumentationsx":
         from .peer_paste import PeerPaste  # needs a package that the other arms do not
 
         return PeerPaste(settings["paste_prob"], (low, high), settings["seed"])

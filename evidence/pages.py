@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from io import BytesIO
+from pathlib import Path
+from typing import Any
 
-from .comparing import ALPHA, Comparison, Kept, Values, Verdict, mean
-from .runs import Run
+from PIL import Image
+
+from segpaste.workspace import write_whole
+
+from .comparing import Comparison, Kept, Values, Verdict
+from .protocol import Choice, Protocol, Score, choices
+from .runs import Run, RunFolder
 from .statistics import Interval, paired_bootstrap
+
+Found = Mapping[str, Mapping[int, Run]]
+"""Runs by arm and seed."""
+
+Markdown = Callable[[Protocol, Mapping[str, Choice], Found, Found], str]
+Pictures = Callable[[Protocol, Found], Mapping[str, Image.Image]]
 
 _SAID: dict[Verdict, str] = {
     "higher": "**{ours} is better than {theirs}**",
@@ -93,18 +107,56 @@ def settled(curve: Sequence[float]) -> float:
     return curve[-1] - curve[-1 - max(1, len(curve) // 4)]
 
 
-__all__ = [
-    "ALPHA",
-    "comparison_table",
-    "figures",
-    "mean",
-    "mean_text",
-    "p_text",
-    "points",
-    "runs_table",
-    "said",
-    "said_kept",
-    "setting",
-    "settled",
-    "table",
-]
+def mean_curve(runs: Mapping[int, Run], value_of: Callable[[Mapping[str, Any]], float]) -> list[tuple[float, float]]:
+    """Return (step, mean over the seeds of a value) of the checks."""
+    curves = [run.found["curve"] for run in runs.values()]
+    return [
+        (points[0]["step"], sum(value_of(point) for point in points) / len(points))
+        for points in zip(*curves, strict=True)
+    ]
+
+
+def choice_cells(choice: Choice) -> list[str]:
+    """Return the cells of a learning rate and of the CPU milliseconds of a step."""
+    return [f"{choice.lr:g}{', at the edge' if choice.is_edge else ''}", f"{1e3 * choice.cpu_seconds:.0f}"]
+
+
+def by_arm(folder: RunFolder, wanted: Sequence[Mapping[str, Any]]) -> dict[str, dict[int, Run]]:
+    """Return the runs of these settings.
+
+    Raises:
+        LookupError: some are not done.
+    """
+    missing = folder.missing(wanted)
+    if missing:
+        raise LookupError(f"expected {len(wanted)} runs, {len(missing)} are not done; `run` continues with them")
+    found: dict[str, dict[int, Run]] = {}
+    for settings in wanted:
+        run = folder.find(settings)
+        assert run is not None
+        found.setdefault(settings["arm"], {})[settings["seed"]] = run
+    return found
+
+
+def writer(markdown: Markdown, pictures: Pictures) -> Callable[[Protocol, RunFolder, Score, Path], Path]:
+    """Return a function that writes a page and its pictures, and returns the page's path.
+
+    Args:
+        markdown: the text of the runs of equal steps and of those of equal time.
+        pictures: pictures of the runs of equal steps, by name.
+    """
+
+    def write(protocol: Protocol, folder: RunFolder, score: Score, docs: Path) -> Path:
+        chosen = choices(protocol, folder, score)
+        found = by_arm(folder, protocol.compared(chosen))
+        longer = by_arm(folder, protocol.longer_runs(chosen))
+        docs.mkdir(parents=True, exist_ok=True)
+        for name, picture in pictures(protocol, found).items():
+            data = BytesIO()
+            picture.save(data, "PNG", optimize=True)
+            write_whole(docs / f"{protocol.name}-{name}.png", data.getvalue())
+        path = docs / f"{protocol.name}.md"
+        write_whole(path, markdown(protocol, chosen, found, longer).encode())
+        return path
+
+    return write

@@ -54,10 +54,18 @@ def runs_by_arm(panels: Mapping[str, Values], ours: str) -> Image.Image:
     return canvas
 
 
-def curves(panels: Mapping[str, Mapping[str, Sequence[Point]]], x_title: str) -> Image.Image:
-    """Return a panel for each measure with a line for each arm, through (step, value); the legend is below."""
+def curves(
+    panels: Mapping[str, Mapping[str, Sequence[Point]]], x_title: str, legend: Sequence[str] | None = None
+) -> Image.Image:
+    """Return a panel for each measure with a line for each arm, through (step, value); the legend is below.
+
+    Args:
+        panels: by title, by arm, the points; the arms in the same order.
+        x_title: what the first number of a point is.
+        legend: names of the arms, by default those of the first panel.
+    """
     width, height = _CURVES
-    names = list(next(iter(panels.values())))
+    names = legend or list(next(iter(panels.values())))
     rows = -(-len(names) // 4)
     canvas = Image.new("RGB", (width * len(panels), height + _ROW * rows + _MARGIN), PAPER)
     draw = ImageDraw.Draw(canvas)

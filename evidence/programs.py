@@ -10,8 +10,9 @@ from .protocol import Protocol, Score, tune
 from .runs import RunFolder, run_missing
 
 _RESULTS = Path(__file__).parent / "results"
+_DOCS = Path(__file__).parents[1] / "docs" / "evidence"
 
-WritePage = Callable[[Protocol, RunFolder, Score], Path]
+WritePage = Callable[[Protocol, RunFolder, Score, Path], Path]
 
 
 def main(name: str, doc: str | None, train: str, score: Score, write_page: WritePage) -> None:
@@ -31,6 +32,7 @@ def main(name: str, doc: str | None, train: str, score: Score, write_page: Write
     parser.add_argument("command", choices=("run", "status", "gather", "page"))
     parser.add_argument("--results", type=Path, default=_RESULTS / name, help="folder of the runs")
     parser.add_argument("--processes", type=int, default=2, help="runs at once, of one thread each")
+    parser.add_argument("--docs", type=Path, default=_DOCS, help="folder of the page")
     args = parser.parse_args()
     protocol, folder = Protocol.load(name), RunFolder(args.results)
     if args.command == "run":
@@ -40,7 +42,7 @@ def main(name: str, doc: str | None, train: str, score: Score, write_page: Write
     elif args.command == "gather":
         print(folder.gather())
     else:
-        print(write_page(protocol, folder, score))
+        print(write_page(protocol, folder, score, args.docs))
 
 
 def run_all(protocol: Protocol, folder: RunFolder, score: Score, train: str, processes: int) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -50,8 +50,8 @@ class Protocol:
         seeds: seeds of the comparison, none of which tuning has seen.
         longer: arms that are trained once more for as many CPU seconds as ``ours`` needs.
         ours: the arm that is compared with the others.
-        rivals: the arms of which the better one is compared with.
-        groups: names of measures, and the classes that each is the mean of.
+        rivals: the arms of which the better one is compared with ours.
+        groups: names of measures that are means over classes, and those classes.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Protocol:
     longer: list[str]
     ours: str
     rivals: list[str]
-    groups: Mapping[str, list[int]]
+    groups: Mapping[str, list[int]] = field(default_factory=dict)
 
     @classmethod
     def load(cls, name: str) -> Protocol:

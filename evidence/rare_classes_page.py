@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
-from io import BytesIO
-from pathlib import Path
 from typing import Any
-
-from segpaste.workspace import write_whole
 
 from . import pages, plots
 from .comparing import Values, better, compare, compare_all, mean
 from .measures import group_iou
-from .protocol import Choice, Protocol, Score, choices
-from .runs import Run, RunFolder
+from .pages import Found
+from .protocol import Choice, Protocol
+from .runs import Run
 
-DOCS = Path(__file__).parents[1] / "docs" / "evidence"
 MARGIN = 0.02
 NAMES = {
     "none": "no paste",
@@ -29,41 +24,6 @@ NAMES = {
     "placebo": "placebo",
 }
 _STRENGTH = {"repeat_factor": "threshold", "weighted_loss": "power"}
-
-Found = Mapping[str, Mapping[int, Run]]
-"""Runs by arm and seed."""
-
-
-def write(protocol: Protocol, folder: RunFolder, score: Score) -> Path:
-    """Write the page and its pictures, and return the page's path."""
-    chosen = choices(protocol, folder, score)
-    found = by_arm(folder, protocol.compared(chosen))
-    DOCS.mkdir(parents=True, exist_ok=True)
-    for name, picture in pictures(protocol, found).items():
-        data = BytesIO()
-        picture.save(data, "PNG", optimize=True)
-        write_whole(DOCS / f"{protocol.name}-{name}.png", data.getvalue())
-    path = DOCS / f"{protocol.name}.md"
-    longer = by_arm(folder, protocol.longer_runs(chosen))
-    write_whole(path, markdown(protocol, chosen, found, longer).encode())
-    return path
-
-
-def by_arm(folder: RunFolder, wanted: Sequence[Mapping[str, Any]]) -> dict[str, dict[int, Run]]:
-    """Return the runs of these settings.
-
-    Raises:
-        LookupError: some are not done.
-    """
-    missing = folder.missing(wanted)
-    if missing:
-        raise LookupError(f"expected {len(wanted)} runs, {len(missing)} are not done; `run` continues with them")
-    found: dict[str, dict[int, Run]] = {}
-    for settings in wanted:
-        run = folder.find(settings)
-        assert run is not None
-        found.setdefault(settings["arm"], {})[settings["seed"]] = run
-    return found
 
 
 def measured(found: Found, classes: Sequence[int], part: str = "test") -> dict[str, Values]:
@@ -157,7 +117,7 @@ def _arms(protocol: Protocol, chosen: Mapping[str, Choice], found: Found) -> str
     for arm in found:
         choice = chosen[arm]
         means = [pages.mean_text(values[arm]) for values in groups.values()]
-        rate = f"{choice.lr:g}{', at the edge' if choice.is_edge else ''}"
+        rate, milliseconds = pages.choice_cells(choice)
         body.append(
             [
                 NAMES[arm],
@@ -165,7 +125,7 @@ def _arms(protocol: Protocol, chosen: Mapping[str, Choice], found: Found) -> str
                 pages.mean_text(natural[arm]),
                 rate,
                 _strength(arm, choice),
-                f"{1e3 * choice.cpu_seconds:.0f}",
+                milliseconds,
             ]
         )
     paste = protocol.of_arm[protocol.ours]["paste"]
@@ -279,12 +239,7 @@ Trials, runs and their curves are in `evidence/results/{protocol.name}`. Machine
 
 def _curve(runs: Mapping[int, Run], classes: Sequence[int]) -> list[tuple[float, float]]:
     """Return (step, mean over the seeds) of the validation IoU of some classes."""
-    curves = [run.found["curve"] for run in runs.values()]
-    value = partial(group_iou, classes=classes)
-    return [
-        (points[0]["step"], sum(value(point["ious"]) for point in points) / len(points))
-        for points in zip(*curves, strict=True)
-    ]
+    return pages.mean_curve(runs, lambda point: group_iou(point["ious"], classes))
 
 
 def _named(values: Mapping[str, Values]) -> dict[str, Any]:
@@ -293,3 +248,6 @@ def _named(values: Mapping[str, Values]) -> dict[str, Any]:
 
 def _strength(arm: str, choice: Choice) -> str:
     return "" if choice.strength is None else f"{_STRENGTH.get(arm, 'paste_prob')} {choice.strength:g}"
+
+
+write = pages.writer(markdown, pictures)

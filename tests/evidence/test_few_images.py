@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from evidence.few_images_runs import ARMS, batches, train
+from evidence.few_images import NAME, validation_score
+from evidence.few_images_runs import METHODS, batches, train
 from evidence.instances import Found, average_precision, decoded, loss_of, targets_of
+from evidence.protocol import Protocol, choices
+from evidence.runs import Run, RunFolder
 from torch import Tensor
 
-from evidence import few_images_runs, photos
+from evidence import few_images_page, few_images_runs, photos
 from segpaste.datasets.scenes import SceneConfig, scene_batch
 from segpaste.types import IGNORE_INDEX
 
@@ -81,9 +85,9 @@ class TestArms:
     def data(self, test_data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("SEGPASTE_TEST_DATA", str(test_data))
 
-    @pytest.mark.parametrize("arm", [arm for arm in ARMS if arm != "albumentationsx"])
-    def test_two_steps(self, arm: str) -> None:
-        found = train({**SMALL, "arm": arm})
+    @pytest.mark.parametrize("method", [name for name in METHODS if name != "albumentationsx"])
+    def test_two_steps(self, method: str) -> None:
+        found = train({**SMALL, "method": method})
         assert [point["step"] for point in found["curve"]] == [1, 2]
         for part in ("validation", "test", "training"):
             assert set(found[part]) == {"ap", "ap50"}
@@ -105,15 +109,49 @@ class TestArms:
 
         def paste(settings: dict[str, Any]) -> Any:
             def call(batch: Any, *, staged: Any) -> Any:
-                given.setdefault(settings["arm"], []).append(staged.crop_idx)
+                given.setdefault(settings["method"], []).append(staged.crop_idx)
                 return batch
 
             return call
 
         monkeypatch.setattr(few_images_runs, "_paste", paste)
         samples = photos.split(1, 4)[0]
-        for arm in ("bank", "albumentationsx"):
-            assert len(list(batches({**SMALL, "arm": arm}, samples))) == 2
+        for method in ("bank", "albumentationsx"):
+            assert len(list(batches({**SMALL, "method": method}, samples))) == 2
         assert all(map(torch.equal, given["bank"], given["albumentationsx"]))
         assert given["bank"][0].shape == (2, 3)
         assert "albumentations" not in sys.modules
+
+
+def fake_runs(wanted: list[dict[str, Any]], ours: float, theirs: float) -> list[Run]:
+    """Return runs of these settings, in which arms with a bank have one AP and the others another."""
+    runs = []
+    for settings in wanted:
+        noise = settings["seed"] % 10 / 1000
+        value = ours + noise if settings["method"] == "bank" else theirs + 0.009 - noise
+        points = [{"step": step, "loss": 0.5, "validation": {"ap": value, "ap50": value}} for step in range(1, 9)]
+        scores = {part: {"ap": value, "ap50": value} for part in ("validation", "test", "training")}
+        seconds = settings["steps"] * (0.2 if settings["method"] == "bank" else 0.1)
+        runs.append(Run(settings, {"curve": points, "cpu_seconds": seconds, **scores}, {"cpu": "none"}))
+    return runs
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "said"),
+    [(0.5, 0.3, "is better than"), (0.3, 0.5, "is worse than"), (0.3, 0.3, "undecided between")],
+)
+def test_page_says_what_the_runs_say(ours: float, theirs: float, said: str, tmp_path: Path) -> None:
+    protocol, folder = Protocol.load(NAME), RunFolder(tmp_path)
+    runs: list[Run] = []
+
+    def add(wanted: list[dict[str, Any]]) -> None:
+        runs.extend(fake_runs(folder.missing(wanted), ours, theirs))
+        (tmp_path / folder.gathered).write_text("".join(json.dumps(run._asdict()) + "\n" for run in runs))
+
+    add([trial for arm in protocol.strengths for trial in protocol.trials(arm)])
+    chosen = choices(protocol, folder, validation_score)
+    add(protocol.compared(chosen) + protocol.longer_runs(chosen))
+    text = few_images_page.write(protocol, folder, validation_score, tmp_path / "docs").read_text()
+    assert f"mask AP: **{'' if 'undecided' in said else 'segpaste, bank, 4 photos '}{said}" in text
+    assert f"no paste, 4 photos, {2 * protocol.settings['steps']} steps" in text
+    assert {path.suffix for path in (tmp_path / "docs").iterdir()} == {".md", ".png"}

@@ -162,10 +162,9 @@ def test_page_says_what_the_runs_say(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(page, "DOCS", tmp_path / "docs")
     folder = RunFolder(tmp_path / "runs")
     filled(folder, ours, theirs)
-    text = page.write(PROTOCOL, folder, validation_score).read_text()
+    text = page.write(PROTOCOL, folder, validation_score, tmp_path / "docs").read_text()
     for sentence in said:
         assert sentence in text
     assert f"{2 * PROTOCOL.settings['steps']} steps" in text
@@ -178,7 +177,7 @@ def test_page_says_what_the_runs_say(
 
 def test_page_of_missing_runs(tmp_path: Path) -> None:
     with pytest.raises(LookupError, match="run the program"):
-        page.write(PROTOCOL, RunFolder(tmp_path), validation_score)
+        page.write(PROTOCOL, RunFolder(tmp_path), validation_score, tmp_path)
 
 
 class TestTuning:
