@@ -98,7 +98,7 @@ def _answer(protocol: Protocol, found: Found) -> str:
     ours, theirs = protocol.ours, protocol.rivals[0]
     values = {measure: measured(found, measure) for measure in MEASURES}
     lines = [
-        f"{title}: "
+        f"{title[0].upper()}{title[1:]}: "
         + pages.said(
             compare(values[measure][ours], values[measure][theirs]), name_of(protocol, ours), name_of(protocol, theirs)
         )

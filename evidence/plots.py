@@ -30,7 +30,7 @@ _COLORS: tuple[RGB, ...] = (
     (34, 94, 168),
     (35, 139, 69),
 )
-_LABELS, _PANEL, _ROW, _MARGIN, _GAP = 170, 360, 26, 24, 60
+_LABELS, _PANEL, _ROW, _MARGIN, _GAP = 215, 360, 26, 24, 60
 _CURVES = (520, 320)
 
 

@@ -152,6 +152,6 @@ def test_page_says_what_the_runs_say(ours: float, theirs: float, said: str, tmp_
     chosen = choices(protocol, folder, validation_score)
     add(protocol.compared(chosen) + protocol.longer_runs(chosen))
     text = few_images_page.write(protocol, folder, validation_score, tmp_path / "docs").read_text()
-    assert f"mask AP: **{'' if 'undecided' in said else 'segpaste, bank, 4 photos '}{said}" in text
+    assert f"Mask AP: **{'' if 'undecided' in said else 'segpaste, bank, 4 photos '}{said}" in text
     assert f"no paste, 4 photos, {2 * protocol.settings['steps']} steps" in text
     assert {path.suffix for path in (tmp_path / "docs").iterdir()} == {".md", ".png"}
