@@ -52,12 +52,12 @@ def step_bars(rows: Sequence[Mapping[str, Any]]) -> Image.Image:
 
     y = _MARGIN
     for row, panel in zip(rows, ratios, strict=True):
-        _text(draw, (_MARGIN, y), f"{row['batch']}, multiples of a clone", INK)
+        write_text(draw, (_MARGIN, y), f"{row['batch']}, multiples of a clone", INK)
         y += _ROW
         bottom = y + _ROW * len(panel)
         for tick in powers(low, high):
             draw.line([(x_of(tick), y), (x_of(tick), bottom)], INK if tick == 1 else _FRAME)
-            _text(draw, (x_of(tick), bottom + 2), f"{tick:g}", MUTED, "ma")
+            write_text(draw, (x_of(tick), bottom + 2), f"{tick:g}", MUTED, "ma")
         for name, triple in panel.items():
             _bar(draw, name, [x_of(value) for value in triple], x_of(low), y, f"{triple[0]:.2f}")
             y += _ROW
@@ -96,10 +96,10 @@ def powers(low: float, high: float) -> list[float]:
 
 def _bar(draw: ImageDraw.ImageDraw, name: str, xs: Sequence[float], x_low: float, y: float, value: str) -> None:
     median, first, last = xs
-    _text(draw, (_LABELS - 8, y + _ROW / 2), name, INK, "rm")
+    write_text(draw, (_LABELS - 8, y + _ROW / 2), name, INK, "rm")
     draw.rectangle([x_low, y + 4, max(median, x_low + 1), y + _ROW - 4], _COLORS.get(name, _OTHER))
     draw.line([(first, y + _ROW / 2), (last, y + _ROW / 2)], INK)
-    _text(draw, (max(median, last) + 6, y + _ROW / 2), value, INK, "lm")
+    write_text(draw, (max(median, last) + 6, y + _ROW / 2), value, INK, "lm")
 
 
 def _lines(draw: ImageDraw.ImageDraw, axis: Mapping[str, Any], corner: Point) -> None:
@@ -113,13 +113,13 @@ def _lines(draw: ImageDraw.ImageDraw, axis: Mapping[str, Any], corner: Point) ->
     def place(x: float, y: float) -> Point:
         return left + (right - left) * position(x, min(xs), max(xs)), bottom - (bottom - top) * position(y, low, high)
 
-    _text(draw, (left, corner[1] + 12), f"ms over {axis['axis']}", INK)
+    write_text(draw, (left, corner[1] + 12), f"ms over {axis['axis']}", INK)
     for tick in powers(low, high):
         y = place(min(xs), tick)[1]
         draw.line([(left, y), (right, y)], _FRAME)
-        _text(draw, (left - 8, y), f"{tick:g}", MUTED, "rm")
+        write_text(draw, (left - 8, y), f"{tick:g}", MUTED, "rm")
     for x in xs:
-        _text(draw, (place(x, low)[0], bottom + 4), f"{x:,.0f}", MUTED, "ma")
+        write_text(draw, (place(x, low)[0], bottom + 4), f"{x:,.0f}", MUTED, "ma")
     x_legend = left
     for name, curve in curves.items():
         points = [place(x, y) for x, y in zip(xs, curve, strict=True)]
@@ -127,10 +127,10 @@ def _lines(draw: ImageDraw.ImageDraw, axis: Mapping[str, Any], corner: Point) ->
         for x, y in points:
             draw.ellipse([x - 3, y - 3, x + 3, y + 3], _COLORS[name])
         legend = f"{name}, p = {axis['exponents'][name]:.2f}"
-        x_legend += 16 + _text(draw, (x_legend, bottom + 28), legend, _COLORS[name])
+        x_legend += 16 + write_text(draw, (x_legend, bottom + 28), legend, _COLORS[name])
 
 
-def _text(draw: ImageDraw.ImageDraw, place: Point, text: str, color: RGB, anchor: str = "la") -> float:
+def write_text(draw: ImageDraw.ImageDraw, place: Point, text: str, color: RGB, anchor: str = "la") -> float:
     """Write, and return the width."""
     plain = text.replace("²", "^2").replace("×", "x").replace("·", "*")
     font = ImageFont.load_default(13)
