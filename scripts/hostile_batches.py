@@ -46,6 +46,8 @@ BACKENDS = ("native", "reference", "triton")
 NORMALS_TOLERANCE = 5e-7
 """Of a component: square roots differ by a few ulp between backends. All else is equal bit for bit."""
 
+TESTS = Path(__file__).resolve().parents[1] / "tests"
+
 Outcome = tuple[PaddedBatchedDenseSample, PasteReport]
 
 
@@ -142,6 +144,11 @@ def prepare_cuda() -> None:
     if os.environ.get("TRITON_INTERPRET") != "1":  # read when Triton is imported, which has happened: start again
         os.execve(sys.executable, sys.orig_argv, {**os.environ, "TRITON_INTERPRET": "1"})
     warnings.filterwarnings("ignore", category=RuntimeWarning, module="triton.runtime.interpreter")
+    sys.path[:0] = [str(TESTS), str(TESTS / "engine")]
+    import pytest
+    from cuda_cases import patch_once_a_launch
+
+    patch_once_a_launch(pytest.MonkeyPatch())  # for the rest of the process
     from segpaste.engine.triton.looks import settling
     from segpaste.engine.triton.pixels import rendering
 
