@@ -15,7 +15,7 @@ colour that is not finite.
 
 Exits with 1, and prints the seeds, if a batch fails. A record counts the batches into which something was pasted by the
 options that they used (`hostile_options`); if a value of an option is missing at the end, the program exits with 1,
-too. After ``--seconds`` it exits with 3, and the same command resumes the record.
+too. A record that ``--seconds`` cut short exits with 3, and the same command resumes it.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ def prepare_cuda() -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run; 0 if nothing was wrong."""
-    options = _options(argv)
+    options = options_of(argv)
     if "triton" in options.backend:
         prepare_cuda()
     torch.set_num_threads(1)
@@ -179,7 +179,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             break
     record.write(time.monotonic() - start)
     print(record.summary())
-    if record.num_done < options.num:
+    if record.num_done < options.num and options.record is not None:
         print(f"{options.num - record.num_done} batches are missing; the same command resumes")
         return 3
     missing = record.missing() if options.record is not None else []
@@ -188,7 +188,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 1 if record.failed or missing else 0
 
 
-def _options(argv: Sequence[str] | None) -> argparse.Namespace:
+def options_of(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Parse the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
