@@ -15,6 +15,10 @@ from typing import Any
 
 import pytest
 import torch
+from benchmarks.device_operations import counting, fake_device
+from benchmarks.launches import _without_a_card
+
+from segpaste import BatchCopyPaste
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 
@@ -147,6 +151,24 @@ class TestGraphs:
         assert (replay(), replay()) == (3, 3)  # three calls of the warm-up came before
         assert Graph.num_replays == before + 2
         assert len(refills) == 4
+
+    @pytest.mark.parametrize("inplace", [False, True])
+    def test_no_case_does_what_cannot_be_captured(self, inplace: bool, programs: dict[str, ModuleType]) -> None:
+        """Waits for the device, and tensors that come from the host, counted on fake CUDA tensors."""
+        cases = programs["device_cases"]
+
+        def fake(tensor: torch.Tensor) -> torch.Tensor:
+            return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="cuda")
+
+        for name, case in cases.cases(cases.SMALL).items():
+            given, paste = case.made(cases.SMALL, 0), BatchCopyPaste(case.config, inplace=inplace)
+            with fake_device(), _without_a_card():
+                for _ in range(2):
+                    batch, staged = (part and part.map_tensors(fake) for part in given)
+                    with counting() as found:
+                        cases.forward(paste, batch, staged)
+            assert found.num_launches > 5, name
+            assert (found.waits.total(), found.host.total()) == (0, 0), name
 
     def test_a_graph_that_keeps_old_values_is_told(
         self, programs: dict[str, ModuleType], monkeypatch: pytest.MonkeyPatch
