@@ -10,9 +10,12 @@ colour that is not finite.
     python scripts/hostile_batches.py --num 10000                     # the backends of the CPU
     python scripts/hostile_batches.py --num 200 --backend reference   # and equal to the reference, bit for bit
     python scripts/hostile_batches.py --num 200 --backend triton       # likewise; without a GPU Triton interprets them
+    python scripts/hostile_batches.py --num 200 --backend reference triton --record record.json  # all three, and counts
     python scripts/hostile_batches.py --num 1 --seed 4711             # one batch again
 
-Exits with 1, and prints the seeds, if a batch fails.
+Exits with 1, and prints the seeds, if a batch fails. A record counts the batches into which something was pasted by the
+options that they used (`hostile_options`); if a value of an option is missing at the end, the program exits with 1,
+too. A record that ``--seconds`` cut short exits with 3, and the same command resumes it.
 """
 
 from __future__ import annotations
@@ -24,10 +27,12 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
 from hostile_inputs import Inputs, hostile_inputs
+from hostile_record import Record
 from torch import Tensor
 
 from segpaste import BatchCopyPaste, PaddedBatchedDenseSample
@@ -41,50 +46,65 @@ BACKENDS = ("native", "reference", "triton")
 NORMALS_TOLERANCE = 5e-7
 """Of a component: square roots differ by a few ulp between backends. All else is equal bit for bit."""
 
+TESTS = Path(__file__).resolve().parents[1] / "tests"
+
 Outcome = tuple[PaddedBatchedDenseSample, PasteReport]
 
 
-def run(seeds: Sequence[int], backend: str) -> Iterator[tuple[int, int, list[str]]]:
-    """Paste the batches of these seeds by the backends of the CPU, and by another backend if one is named.
+def run(seeds: Sequence[int], *backends: str) -> Iterator[tuple[int, int, list[str]]]:
+    """Paste the batches of these seeds by the native backend, and by others if they are named.
 
     Yields:
         The seed, how many pastes were placed, and what is wrong.
     """
     for seed in seeds:
         try:
-            yield seed, *_checked(hostile_inputs(seed), backend)
+            yield seed, *_checked(hostile_inputs(seed), backends)
         except Exception as error:  # whatever it is, the seed must be told
             yield seed, 0, [f"{type(error).__name__}: {error}"]
 
 
-def _checked(inputs: Inputs, backend: str) -> tuple[int, list[str]]:
+def _checked(inputs: Inputs, backends: Sequence[str]) -> tuple[int, list[str]]:
     out, report = _pasted(inputs, "native")
     wrong = [*no_numbers(out), *_broken(inputs, out, report)]
-    if backend != "native":
-        wrong += differences((out, report), _pasted(inputs, backend))
-        if inputs.inplace:  # whoever wants no report need not keep what is seen in a plane of its own
-            wrong += differences((out, report), (_pasted_without_report(inputs, backend), report))
+    for backend in backends:
+        if backend == "native":
+            continue
+        found = differences((out, report), _pasted(inputs, backend))
+        if inputs.inplace:  # without a report what is seen needs no plane of its own
+            found += differences((out, report), (_pasted_without_report(inputs, backend), report))
+        # Harmonisation is torch's own arithmetic, which rounds otherwise on a card.
+        is_ours = device_of(backend).type == "cpu" or not inputs.config.harmonize.is_active
+        wrong += [f"{name}: {backend} differs from native" for name in found if is_ours or name != "images"]
     return int(report.num_placed.sum()), wrong
 
 
+def device_of(backend: str) -> torch.device:
+    """Return where a backend runs: the Triton kernels on a GPU, if there is one."""
+    return torch.device("cuda" if backend == "triton" and torch.cuda.is_available() else "cpu")
+
+
 def _pasted(inputs: Inputs, backend: str) -> Outcome:
-    """One forward, on a copy of the batch where it works in place."""
-    outcome: Outcome = _forward(inputs, backend, reports=True)
-    return outcome
+    """One forward, on a copy of the batch where it works in place; the outcome is on the CPU."""
+    out, report = _forward(inputs, backend, reports=True)
+    return out.to("cpu"), report.to("cpu")
 
 
 def _pasted_without_report(inputs: Inputs, backend: str) -> PaddedBatchedDenseSample:
     batch: PaddedBatchedDenseSample = _forward(inputs, backend, reports=False)
-    return batch
+    return batch.to("cpu")
 
 
 def _forward(inputs: Inputs, backend: str, *, reports: bool) -> Any:
-    module = BatchCopyPaste(inputs.config, inplace=inputs.inplace)
-    batch = inputs.batch.clone() if inputs.inplace else inputs.batch
+    device = device_of(backend)
+    module = BatchCopyPaste(inputs.config, inplace=inputs.inplace).to(device)
+    batch = (inputs.batch.clone() if inputs.inplace else inputs.batch).to(device)
+    staged, region = (None if given is None else given.to(device) for given in (inputs.staged, inputs.region))
     with use_backend(backend), warnings.catch_warnings():
         for message in ("BatchCopyPaste could paste nothing", "BatchCopyPaste: expected at least 4 scales"):
             warnings.filterwarnings("ignore", message)
-        return module(batch, staged=inputs.staged, return_report=reports)
+        module.schedule.at(inputs.progress)
+        return module(batch, staged=staged, region=region, return_report=reports)
 
 
 def no_numbers(out: PaddedBatchedDenseSample) -> Iterator[str]:
@@ -116,16 +136,16 @@ def _comparable(inputs: Inputs) -> PaddedBatchedDenseSample:
 
 
 def differences(one: Outcome, other: Outcome) -> Iterator[str]:
-    """Fields of two outputs, and of their reports, that are not equal."""
+    """Yield the fields of two outputs, and of their reports, that are not equal."""
     for field in FIELDS:
         values = [getattr(outcome[0], field.batched_name) for outcome in (one, other)]
         tolerance = NORMALS_TOLERANCE if field.name == "normals" else 0.0
         if not _equal(*values, tolerance):
-            yield f"{field.batched_name}: the backends differ"
+            yield field.batched_name
     for item in dataclasses.fields(PasteReport):
         values = [getattr(outcome[1], item.name) for outcome in (one, other)]
         if item.name != "placement" and not _equal(*values, 0.0):
-            yield f"report.{item.name}: the backends differ"
+            yield f"report.{item.name}"
 
 
 def _equal(one: Any, other: Any, tolerance: float) -> bool:
@@ -145,6 +165,11 @@ def prepare_cuda() -> None:
     if os.environ.get("TRITON_INTERPRET") != "1":  # read when Triton is imported, which has happened: start again
         os.execve(sys.executable, sys.orig_argv, {**os.environ, "TRITON_INTERPRET": "1"})
     warnings.filterwarnings("ignore", category=RuntimeWarning, module="triton.runtime.interpreter")
+    sys.path[:0] = [str(TESTS), str(TESTS / "engine")]
+    import pytest
+    from cuda_cases import patch_once_a_launch
+
+    patch_once_a_launch(pytest.MonkeyPatch())  # for the rest of the process
     from segpaste.engine.triton.looks import settling
     from segpaste.engine.triton.pixels import rendering
 
@@ -157,28 +182,46 @@ def prepare_cuda() -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run; 0 if nothing was wrong."""
+    options = options_of(argv)
+    if "triton" in options.backend:
+        prepare_cuda()
+    torch.set_num_threads(1)
+    try:
+        record = Record.opened(options.record, options.backend, options.seed, options.num)
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 2
+    start = time.monotonic()
+    for seed, placed, wrong in run(range(options.seed + record.num_done, options.seed + options.num), *options.backend):
+        if wrong:
+            print(f"seed {seed}:", *wrong[:10], sep="\n    ", flush=True)
+        record.add(seed, placed, wrong, hostile_inputs(seed))
+        if time.monotonic() - start > options.seconds:
+            break
+    record.write(time.monotonic() - start)
+    print(record.summary())
+    if record.num_done < options.num and options.record is not None:
+        print(f"{options.num - record.num_done} batches are missing; the same command resumes")
+        return 3
+    missing = record.missing() if options.record is not None else []
+    if missing:
+        print("no batch that pasted something used", ", ".join(missing))
+    return 1 if record.failed or missing else 0
+
+
+def options_of(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Parse the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
     parser.add_argument("--num", type=int, default=1000, metavar="N", help="batches, default: 1000")
     parser.add_argument("--seed", type=int, default=0, help="of the first batch, default: 0; each next one's is 1 more")
-    parser.add_argument("--backend", choices=BACKENDS, default="native", help="to compare the backends of the CPU with")
-    options = parser.parse_args(argv)
-    if options.backend == "triton":
-        prepare_cuda()
-    torch.set_num_threads(1)
-    start, failed, num_placed = time.monotonic(), [], 0
-    for seed, placed, wrong in run(range(options.seed, options.seed + options.num), options.backend):
-        num_placed += placed
-        if wrong:
-            failed.append(seed)
-            print(f"seed {seed}:", *wrong[:10], sep="\n    ", flush=True)
-    seconds = time.monotonic() - start
-    print(
-        f"{options.num} batches, {num_placed} pastes, {len(failed)} batches that failed, {seconds:.0f} s"
-        + (f"; seeds {', '.join(map(str, failed[:20]))}" if failed else "")
+    parser.add_argument(
+        "--backend", choices=BACKENDS, default=["native"], nargs="+", help="to compare the native backend with"
     )
-    return 1 if failed else 0
+    parser.add_argument("--record", type=Path, metavar="FILE", help="JSON file with counts; every option is demanded")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after the batch of this time")
+    return parser.parse_args(argv)
 
 
 if __name__ == "__main__":

@@ -9,11 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segpaste import BatchCopyPasteConfig, PaddedBatchedDenseSample
-from segpaste.augmentation import HarmonizeConfig, PanopticConfig, PanopticTaxonomy, PlacementConfig, SizeRange
+from segpaste.augmentation import (
+    HarmonizeConfig,
+    PanopticConfig,
+    PanopticTaxonomy,
+    PlacementConfig,
+    SizeRange,
+    SourceConfig,
+)
+from segpaste.types import Modality
 
 T = TypeVar("T")
 
 THINGS, STUFF = (1, 2, 3), (11, 12)
+GATES = {"emit_instance": Modality.INSTANCE, "emit_panoptic": Modality.PANOPTIC, "emit_depth": Modality.DEPTH}
 PRIORITIES: tuple[dict[int, int], ...] = ({}, {2: 1, 12: 1}, {1: -1000, 3: 7, 11: 3})
 
 
@@ -54,7 +63,7 @@ def hostile_config(draws: Draws, kind: str, batch: PaddedBatchedDenseSample, inp
             tau_stuff_px=draws.one_of((0, 3, 64)),
             contact_priority={} if kind == "classmix" else draws.one_of(PRIORITIES),
         )
-    for gate in ("emit_instance", "emit_panoptic", "emit_depth"):
+    for gate in GATES:
         options[gate] = False if draws.chance(0.1) else None
     slots = batch.max_instances
     more = None if inplace else max(slots, 1) + int(draws.rng.integers(0, 6))
@@ -80,9 +89,9 @@ def hostile_config(draws: Draws, kind: str, batch: PaddedBatchedDenseSample, inp
         source=source,  # type: ignore[arg-type]
         harmonize=_harmonize(draws),
     )
-    own, of_shares = (Draws(rng) for rng in draws.rng.spawn(2))  # other draws stay as they are
+    own, of_shares, of_rest = (Draws(rng) for rng in draws.rng.spawn(3))  # other draws stay as they are
     config = _limited(own, config) if kind != "classmix" and own.chance(0.2) else config
-    return _shared(of_shares, config)
+    return _rest(of_rest, _shared(of_shares, config), batch)
 
 
 def _shared(draws: Draws, config: BatchCopyPasteConfig) -> BatchCopyPasteConfig:
@@ -91,6 +100,37 @@ def _shared(draws: Draws, config: BatchCopyPasteConfig) -> BatchCopyPasteConfig:
     if config.placement.grouping == "instance" and draws.chance(0.4):
         placement["class_sizes"] = {2: SizeRange(low=3, high=12)}
     return config.model_copy(update={"placement": PlacementConfig(**{**dict(config.placement), **placement})})
+
+
+def _rest(draws: Draws, config: BatchCopyPasteConfig, batch: PaddedBatchedDenseSample) -> BatchCopyPasteConfig:
+    """Add required modalities, a last part of training, the photo's scale, soft edges, ellipses, and few slots."""
+    placement, source, harmonize = dict(config.placement), dict(config.source), dict(config.harmonize)
+    options: dict[str, Any] = {}
+    if config.placement.scale_range[0] < 0.1:
+        options["tile_size"] = 512  # the reference loops over 128 x 128 taps for each tile
+    for gate, modality in GATES.items():
+        if getattr(config, gate) is None and modality in batch.modalities and draws.chance(0.3):
+            options[gate] = True
+    if draws.chance(0.2):
+        placement |= {"fade_last": draws.one_of((0.3, 0.9)), "fade_curve": draws.one_of(("step", "linear", "linear"))}
+    if source["mask_from"] == "boxes" and draws.chance(0.3):
+        source["mask_from"] = "ellipse"
+    is_fixed = placement["size_range"] is not None or (
+        config.placement.patch_aligned_paste and config.placement.align == "canvas"
+    )
+    if config.source.kind == "bank" and not is_fixed and draws.chance(0.5):
+        source["relative_to"] = "photo"
+    if draws.chance(0.1):
+        harmonize |= {"mode": "reinhard", "prob": 1.0, "surround_px": draws.one_of((1, 5))}
+        harmonize["max_gain"] = draws.one_of((1.0, 2.5))
+    if not config.harmonize.feather_px and draws.chance(0.1):
+        harmonize["blur_px"] = draws.one_of((0.5, 3.0))
+    if config.panoptic is not None and draws.chance(0.3):
+        most = max(batch.max_instances, config.max_instances or 0, 1)
+        taxonomy = PanopticTaxonomy(classes=config.panoptic.taxonomy.classes, max_instances_per_image=most)
+        options["panoptic"] = config.panoptic.model_copy(update={"taxonomy": taxonomy})
+    options |= {"placement": PlacementConfig(**placement), "source": SourceConfig(**source)}
+    return BatchCopyPasteConfig(**{**dict(config), **options, "harmonize": HarmonizeConfig(**harmonize)})
 
 
 def _limited(draws: Draws, config: BatchCopyPasteConfig) -> BatchCopyPasteConfig:

@@ -7,7 +7,7 @@ Canvases are small, so that thousands run in minutes. `hostile_batches` pastes t
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -39,12 +39,16 @@ class Inputs:
         config: of the module.
         staged: crops of a bank, where the config asks for them.
         inplace: of the module.
+        region: pixels that pastes may go to, [B, H, W] bool, or None.
+        progress: of training, from 0 to 1, for the schedule of the module.
     """
 
     batch: PaddedBatchedDenseSample
     config: BatchCopyPasteConfig
     staged: StagedCrops | None
     inplace: bool
+    region: Tensor | None
+    progress: float
 
 
 def hostile_inputs(seed: int) -> Inputs:
@@ -59,7 +63,12 @@ def hostile_inputs(seed: int) -> Inputs:
     if batch.camera_intrinsics is not None and draws.chance(0.3):
         wild = torch.tensor([draws.one_of((*NO_CAMERA, 20.0)) for _ in range(batch.camera_intrinsics.numel())])
         batch = batch.derived(camera_intrinsics=wild.to(torch.float32).view_as(batch.camera_intrinsics))
-    return Inputs(batch, config, staged, inplace)
+    (own,) = (Draws(rng) for rng in draws.rng.spawn(1))  # other draws stay as they are
+    region = _region(own, batch) if kind != "classmix" and own.chance(0.15) else None
+    if staged is not None:
+        shrunk = own.rng.choice([1.0, 0.3, 0.01, 1e-9, 64.0], (staged.batch_size, staged.num_crops))
+        staged = replace(staged, scales=torch.from_numpy(shrunk).float())
+    return Inputs(batch, config, staged, inplace, region, own.one_of((0.0, 0.5, 0.8, 0.99)))
 
 
 def _batch(draws: Draws, kind: str) -> PaddedBatchedDenseSample:
@@ -192,6 +201,14 @@ def _normals(draws: Draws, shape: tuple[int, ...]) -> Tensor:
     normals /= np.linalg.norm(normals, axis=1, keepdims=True)
     normals *= (draws.noise(shape[0], 1, *shape[2:]) >= draws.one_of((0.0, 0.1))).astype(float)
     return torch.from_numpy(normals.astype(np.float32))
+
+
+def _region(draws: Draws, batch: PaddedBatchedDenseSample) -> Tensor:
+    """Most of each image, some with holes."""
+    region = draws.noise(batch.batch_size, *batch.canvas_size) < draws.one_of((1.0, 1.0, 0.98))
+    for row in region:
+        row[:, row.shape[1] - draws.rng.integers(0, row.shape[1] // 3 + 1) :] = False
+    return torch.from_numpy(region)
 
 
 def _crops(draws: Draws, batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) -> StagedCrops:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 import torch
 
-from segpaste import BatchCopyPaste
+from segpaste import BatchCopyPaste, BatchCopyPasteConfig
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 NUM = 300
@@ -28,11 +29,16 @@ def program() -> Iterator[ModuleType]:
         sys.path.remove(str(SCRIPTS))
 
 
+@pytest.fixture(scope="module")
+def given(program: ModuleType) -> list[Any]:
+    return [program.hostile_inputs(seed) for seed in range(NUM)]
+
+
 def test_nothing_is_wrong(program: ModuleType) -> None:
     found = list(program.run(range(NUM), "native"))
     assert [seed for seed, _, _ in found] == list(range(NUM))
     assert {seed: wrong for seed, _, wrong in found if wrong} == {}
-    assert sum(placed for _, placed, _ in found) > NUM
+    assert sum(placed for _, placed, _ in found) > 0.8 * NUM
 
 
 def test_the_reference_says_the_same(program: ModuleType) -> None:
@@ -41,9 +47,8 @@ def test_the_reference_says_the_same(program: ModuleType) -> None:
     assert sum(placed for _, placed, _ in found) > 10
 
 
-def test_the_batches_go_where_trouble_is(program: ModuleType) -> None:
+def test_the_batches_go_where_trouble_is(program: ModuleType, given: list[Any]) -> None:
     """What the batches are drawn to hold, some of them do; a seed gives the same batch again."""
-    given = [program.hostile_inputs(seed) for seed in range(NUM)]
     batches = [inputs.batch for inputs in given]
     cameras = [batch.camera_intrinsics for batch in batches if batch.camera_intrinsics is not None]
     reached = {
@@ -75,6 +80,47 @@ def test_the_batches_go_where_trouble_is(program: ModuleType) -> None:
     assert again.config == given[7].config
 
 
+def test_every_value_of_every_option_is_drawn(program: ModuleType, given: list[Any]) -> None:
+    options = importlib.import_module("hostile_options")
+    counts = options.empty_counts()
+    for inputs in given:
+        options.add(counts, inputs.config)
+    assert options.unused(counts) == []
+    record = program.Record.opened(None, [], 0, NUM)
+    for seed, inputs in enumerate(given):
+        record.add(seed, 1, [], inputs)
+    assert record.missing() == []
+
+
+def test_an_option_that_is_never_drawn_is_told(program: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The list is that of the config models."""
+
+    class Newer(BatchCopyPasteConfig):
+        brightness: float = 0.0
+        noise: bool = False
+
+    monkeypatch.setattr(importlib.import_module("hostile_options"), "BatchCopyPasteConfig", Newer)
+    record = program.Record.opened(None, [], 0, 1)
+    assert {"brightness=other", "noise=true", "placement.layers=other"} <= set(record.missing())
+
+
+def test_a_record_is_resumed(program: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is the same as one in a single run; few batches do not use every option."""
+    files = [tmp_path / name for name in ("whole.json", "parts.json")]
+    command = ["--num", "8", "--seed", "300", "--record"]
+    assert program.main([*command, str(files[0])]) == 1
+    assert capsys.readouterr().out.splitlines()[-1].startswith("no batch that pasted something used emit_")
+    for num_left in range(7, 0, -1):
+        assert program.main([*command, str(files[1]), "--seconds", "0"]) == 3
+        assert f"\n{num_left} batches are missing" in capsys.readouterr().out
+    assert program.main([*command, str(files[1]), "--seconds", "0"]) == 1
+    whole, parts = (json.loads(file.read_text()) | {"seconds": 0} for file in files)
+    assert whole == parts
+    assert whole["num_done"] == 8 > whole["num_pasted"] > 0
+    assert program.main([*command[:2], "--record", str(files[0])]) == 2
+    assert "expected a record with command" in capsys.readouterr().err
+
+
 def test_a_failure_is_told_with_its_seed(
     program: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -102,7 +148,7 @@ def test_backends_that_differ_are_told(program: ModuleType, monkeypatch: pytest.
 
     monkeypatch.setattr(program, "_pasted", other)
     found = list(program.run(range(4), "reference"))
-    assert any("labels: the backends differ" in wrong for _, _, wrong in found)
+    assert any("labels: reference differs from native" in wrong for _, _, wrong in found)
 
 
 def test_nothing_wrong_is_told(program: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
@@ -112,7 +158,8 @@ def test_nothing_wrong_is_told(program: ModuleType, capsys: pytest.CaptureFixtur
 
 def test_from_the_command_line() -> None:
     """In a process of its own, so that Triton is interpreted where there is no GPU."""
-    command = [sys.executable, SCRIPTS / "hostile_batches.py", "--num", "4", "--seed", "22", "--backend", "triton"]
+    batches = ["--num", "4", "--seed", "302", "--backend", "reference", "triton"]
+    command = [sys.executable, SCRIPTS / "hostile_batches.py", *batches]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.startswith("4 batches, 3 pastes, ")
