@@ -52,7 +52,11 @@ HELD = {"images": "images", "normals": "normals", "depth": "depth", "semantic_ma
 
 
 class HeldArguments(NamedTuple):
-    """First slot in whose spare bits the values of pasted pixels wait; no digit is there where they have a plane."""
+    """First slots in whose spare bits the values of pasted pixels wait, without meaning where these have a plane.
+
+    The digits of a colour and of a float32 are no constants of the kernels: loops over them must not be unrolled, for
+    then all their addresses are kept in registers.
+    """
 
     images: int
     normals: int
@@ -99,9 +103,12 @@ def held_arguments(target: PaddedBatchedDenseSample, num_slots: int) -> tuple[He
     if target.semantic_maps is not None and target.panoptic_maps is None:
         num_bits["semantic_maps"] = [WORD] * 2
     places = places_of(num_bits, num_slots)
-    firsts = {argument: places.get(name, 0) for name, argument in HELD.items()}
-    digits = {"colour_digits": num_digits(num_bits["images"][0]), "word_digits": num_digits(WORD)}
-    return HeldArguments(**firsts, **digits), [name for name in num_bits if name not in places]
+    first = HeldArguments(
+        **{short: places.get(name, 0) for name, short in HELD.items()},
+        colour_digits=num_digits(8 * target.images.element_size()),
+        word_digits=num_digits(WORD),
+    )
+    return first, [name for name in num_bits if name not in places]
 
 
 def places_of(num_bits: Mapping[str, Sequence[int]], num_slots: int) -> dict[str, int]:

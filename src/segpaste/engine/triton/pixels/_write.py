@@ -143,7 +143,6 @@ def _write_labels(target, held, plan, slots, first, b, place, seen, whose, shown
 @triton.jit
 def _write_colours(target, held, first, b, rows, cols, place, shown):
     to = colours_at(target, b, rows, cols)
-    dtype: tl.constexpr = target.images.dtype.element_ty
     if held.images is not None:
         source = colours_at(held, b, rows, cols)
         for c in range(target.num_channels):
@@ -156,10 +155,12 @@ def _write_colours(target, held, first, b, rows, cols, place, shown):
             also = shown & (more > 0), shown & (more > 1)
             at = _spare.slot_at(target, b, first.images + c * first.colour_digits, place)
             one, two, three = _spare.take_three(at, target.size, shown, also, first.colour_digits)
-            step = to + tl.cast(c, tl.int64) * target.channel_stride
-            tl.store(step, _spare.from_bits(one, dtype), mask=shown)
-            tl.store(step + target.channel_stride, _spare.from_bits(two, dtype), mask=also[0])
-            tl.store(step + 2 * target.channel_stride, _spare.from_bits(three, dtype), mask=also[1])
+            channel = to + tl.cast(c, tl.int64) * target.channel_stride
+            tl.store(channel, _spare.from_bits(one, target.images.dtype.element_ty), mask=shown)
+            channel += target.channel_stride
+            tl.store(channel, _spare.from_bits(two, target.images.dtype.element_ty), mask=also[0])
+            channel += target.channel_stride
+            tl.store(channel, _spare.from_bits(three, target.images.dtype.element_ty), mask=also[1])
 
 
 @triton.jit
