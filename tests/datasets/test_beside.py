@@ -121,7 +121,7 @@ def test_maps_alone_are_checked_by_what_is_known(
     assert "objects    unknown" in printed
     assert main(["check", str(tmp_path), "--decode"]) == 0
     printed = capsys.readouterr().out
-    assert f"{NUM} photos, {NUM} objects of 2 classes" in printed
+    assert f"{NUM} images, {NUM} objects of 2 classes" in printed
     assert "unlisted_photo" not in printed
 
 

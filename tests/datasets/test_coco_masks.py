@@ -108,5 +108,5 @@ def test_a_triangle_encloses_something() -> None:
 
 @pytest.mark.parametrize("text", ["p", "0p", "/0", "0 0"])
 def test_foreign_characters_in_run_lengths(text: str) -> None:
-    with pytest.raises(ValueError, match="foreign characters"):
+    with pytest.raises(ValueError, match="invalid characters"):
         run_lengths(text)

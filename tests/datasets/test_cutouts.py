@@ -143,7 +143,7 @@ class TestFiles:
             ("cup/x.png", lambda p: p.symlink_to(p.with_name("gone.png")), "cup/x.png is a broken link"),
             ("x.png", lambda p: write(p, PICTURE), "x.png is not in a class folder"),
             ("cup/x.png", lambda p: cut_off(p), "cup/x.png: expected an image, could not decode it"),
-            ("cup/x.png", lambda p: write(p, PICTURE | np.uint8(255)), "cup/x.png: .*got an opaque picture"),
+            ("cup/x.png", lambda p: write(p, PICTURE | np.uint8(255)), "cup/x.png: .*got an opaque image"),
             (
                 "cup/x.png",
                 lambda p: write(p, PICTURE & np.uint8(100)),

@@ -74,7 +74,7 @@ class TestFinding:
     def test_one_split_of_roboflow(self, tmp_path: Path) -> None:
         write_roboflow(tmp_path)
         assert len(open_dataset(tmp_path / "train")) == 3
-        with pytest.raises(DatasetError, match="valid: expected a split to train on, got valid; name the split that"):
+        with pytest.raises(DatasetError, match="valid: expected a split to train on, got valid; name the split"):
             open_dataset(tmp_path / "valid")
         assert open_dataset(tmp_path / "valid", "valid").file_name(0) == "p0_png.rf.10ab.png"
 

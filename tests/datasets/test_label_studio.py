@@ -53,7 +53,7 @@ class TestBrush:
         packed = pack_brush(ELL)
         with pytest.raises(ValueError, match="on 5 x 4 pixels, 80 values, got 3200"):
             unpack_brush(packed, (4, 5))
-        with pytest.raises(ValueError, match="break off"):
+        with pytest.raises(ValueError, match="truncated"):
             unpack_brush(packed[:-4], SIZE)
         with pytest.raises(ValueError, match="a list of bytes, got other values"):
             unpack_brush([*packed[:-1], 256], SIZE)
@@ -186,7 +186,7 @@ class TestTasks:
                         [region("r", "rectanglelabels", "cup", value={"x": "1", "y": 1, "width": 1, "height": 1})],
                     )
                 ],
-                "expected x and y and width and height of a rectangle in percents",
+                "expected x and y and width and height of a rectangle in percent",
             ),
         ],
     )

@@ -74,7 +74,7 @@ class TestShapes:
     def test_what_encloses_nothing_is_kept_in_the_entry_of_the_photo(self, tmp_path: Path) -> None:
         strip = labelme_shape("road", [(1, 1), (9, 9), (12, 3)], "linestrip")
         point = labelme_shape("eye", [(5, 5)], "point")
-        with pytest.warns(UserWarning, match="1 linestrip, 1 point without an area are no objects"):
+        with pytest.warns(UserWarning, match="1 linestrip, 1 point without an area are not objects"):
             photos = one(tmp_path, strip, labelme_shape("cup", ELL_POINTS), point)
         assert photos.class_names == ("cup",)
         assert photos.image_row(0)["shapes"] == [strip, point]

@@ -153,7 +153,7 @@ class TestOptions:
             EpochDataLoader(Numbered(3), batch_size=1, sampler=of_rank_0, rank=1, num_replicas=2)
         for batches in (BatchSampler(range(3), 1, False), of_rank_0.batch_sampler()):
             with pytest.raises(
-                ValueError, match=f"expected a sampler of indices, got {type(batches).__name__}, of lists"
+                ValueError, match=f"expected a sampler of indices, got {type(batches).__name__}, which yields"
             ):
                 EpochDataLoader(Numbered(3), batch_size=2, sampler=batches)
 

@@ -125,7 +125,7 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match=r"files of 'semantic', such as maps/x\.png, found none for 1"):
         open_dataset(tmp_path)
     write_yaml(tmp_path, SEMANTIC + "photos: pictures/{name}.png")
-    with pytest.raises(DatasetError, match=r"expected photos pictures/\{name\}\.png, found none; correct 'photos'"):
+    with pytest.raises(DatasetError, match=r"expected images pictures/\{name\}\.png, found none; correct 'photos'"):
         open_dataset(tmp_path)
     write_yaml(tmp_path, PHOTOS + "classes: names.txt\nsemantic: {files: 'maps/{name}.png'}")
     with pytest.raises(DatasetError, match=r"names\.txt: expected a list of class names, found no such file"):

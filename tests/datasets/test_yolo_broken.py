@@ -30,7 +30,7 @@ LINES: dict[str, tuple[str, dict[str, Any], str]] = {
         "0 10 20 30 20 30 60",
         {},
         "line 1: expected coordinates from 0 to 1, fractions of the image's width and height, got 60; divide pixels by "
-        "the photo's size",
+        "the image's size",
     ),
     "far outside": ("0 -0.9 0.2 0.3 0.2 0.3 0.6", {}, "line 1: expected coordinates from 0 to 1, fractions of"),
     "not finite": (
