@@ -105,6 +105,7 @@ def draw(targets: Targets, sources: Sources, tables: DrawTables, rules: DrawRule
             rule_arguments(rules),
             k_s,
             BLOCK=min(power_of_two(num_layers * k_s), BLOCK),
+            num_warps=8,
             maxnreg=REGISTERS,
         )
     scale_num, scale_den, translate = pairs

@@ -115,10 +115,14 @@ def _add(found, step, shown, rows, cols, target):
         top = tl.max(tl.where(shown, target.height - rows[:, None], 0))
         right = tl.max(tl.where(shown, cols[None, :] + 1, 0))
         lower = tl.max(tl.where(shown, rows[:, None] + 1, 0))
-        tl.atomic_max(found + step, left, sem="relaxed")
-        tl.atomic_max(found + 2 * step, top, sem="relaxed")
-        tl.atomic_max(found + 3 * step, right, sem="relaxed")
-        tl.atomic_max(found + 4 * step, lower, sem="relaxed")
+        found += step  # one after the other: multiples of the step would be kept in registers
+        tl.atomic_max(found, left, sem="relaxed")
+        found += step
+        tl.atomic_max(found, top, sem="relaxed")
+        found += step
+        tl.atomic_max(found, right, sem="relaxed")
+        found += step
+        tl.atomic_max(found, lower, sem="relaxed")
 
 
 @triton.jit

@@ -83,10 +83,11 @@ def see_tile(
                 if labels.rank is not None:
                     top_rank = tl.where(covered, rank, top_rank)
                 k = next_of(slots, k, plan.num_slots)
-            shown = _open(foremost >= 0, b, here, stage, target, words + work.protected, labels, ignore_index, CLASSES)
+            pixel = here + tl.minimum(j, 0)  # `here`: addresses that depend on the layer are not kept in registers
+            shown = _open(foremost >= 0, b, pixel, stage, target, words + work.protected, labels, ignore_index, CLASSES)
             shown = _has_something(shown, at, row * source.size + nearest, source, mix, ignore_index)
             if target.depth is not None and source.depth is not None:
-                behind, behind_ok = _target_depth(target, here, shown & (seen < 0))
+                behind, behind_ok = _target_depth(target, pixel, shown & (seen < 0))
                 behind = tl.where(seen < 0, behind, depth)
                 behind_ok = tl.where(seen < 0, behind_ok, depth_ok)
                 front, front_ok = read_depth(plan, at, row, source, rows, cols, height, width, nearest, shown)

@@ -21,8 +21,8 @@ from segpaste.engine.triton.spare import visible_arguments
 TILE = (8, 128)
 """Rows and columns of a tile: a row of bytes fills a cache line, and each of 512 threads has 2 pixels."""
 
-LAST_TILE = (4, 128)
-"""Those of `look_until_settled`, which keeps more in registers."""
+LAST_TILE = (2, 128)
+"""Those of `look_until_settled`, which keeps in registers what all tiles of a row need, and has fewer for each."""
 
 PARTS = 4
 """Number of programs that share the tables of a layer."""

@@ -122,6 +122,7 @@ def _fill_masks(given: _Arguments, out: PlaneArguments) -> None:
         CHUNK=MASK_CHUNK,
         ROWS=rows,
         COLS=cols,
+        maxnreg=MAX_REGISTERS,
     )
 
 
