@@ -20,8 +20,9 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import device_cases
 import torch
@@ -30,7 +31,7 @@ from hostile_batches import differences
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
-from segpaste import BatchCopyPaste, PaddedBatchedDenseSample
+from segpaste import BatchCopyPaste, BatchCopyPasteConfig, PaddedBatchedDenseSample
 from segpaste.engine import use_backend
 from segpaste.types import StagedCrops
 from segpaste.workspace import write_whole
@@ -73,35 +74,54 @@ def captured(call: Callable[[], Outcome], refill: Callable[[], None], device: to
     return replay
 
 
-def check_capture(case: Case, size: Size, device: torch.device, *, inplace: bool) -> list[str]:
+@dataclass(frozen=True)
+class Expected:
+    """Batches of one shape, and what the native backend makes of them on the CPU."""
+
+    config: BatchCopyPasteConfig
+    given: list[Given]
+    outcomes: list[Outcome]
+
+    @classmethod
+    def of(cls, case: Case, size: Size) -> Self:
+        """Make the batches, and paste them."""
+        given = [case.made(size, seed) for seed in range(NUM_BATCHES)]
+        with use_backend("native"):
+            return cls(case.config, given, [device_cases.forward(BatchCopyPaste(case.config), *one) for one in given])
+
+    def wrong(self, number: int, found: Outcome) -> list[str]:
+        """Return what differs in the outcome of one batch."""
+        names = differences(self.outcomes[number], device_cases.on_cpu(found))
+        return [f"batch {number}: {name} differs from native" for name in names]
+
+
+def check_capture(expected: Expected, device: torch.device, *, inplace: bool) -> list[str]:
     """Replay a captured eager forward on other values; return what is wrong."""
-    given = [case.made(size, seed) for seed in range(NUM_BATCHES)]
-    own = _moved(given[0], device)
-    paste = BatchCopyPaste(case.config, inplace=inplace).to(device)
+    own = _moved(expected.given[0], device)
+    paste = BatchCopyPaste(expected.config, inplace=inplace).to(device)
 
     def refill(number: int = 0) -> None:
-        for to, of in zip(_tensors(own), _tensors(given[number]), strict=True):
+        for to, of in zip(_tensors(own), _tensors(expected.given[number]), strict=True):
             to.copy_(of)
 
     replay, wrong = captured(lambda: device_cases.forward(paste, *own), refill, device), []
     for number in (*range(NUM_BATCHES), 0):
         refill(number)
-        wrong += _wrong(number, case, given[number], replay())
+        wrong += expected.wrong(number, replay())
     return wrong
 
 
-def check_compiled(case: Case, size: Size, device: torch.device) -> list[str]:
+def check_compiled(expected: Expected, device: torch.device) -> list[str]:
     """Call a compiled forward on other values, which must replay a graph; return what is wrong."""
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
-    paste = BatchCopyPaste(case.config).to(device)
+    paste = BatchCopyPaste(expected.config).to(device)
     compiled = torch.compile(lambda *given: device_cases.forward(paste, *given), fullgraph=True, mode="reduce-overhead")
     wrong = []
     with torch._dynamo.config.patch(error_on_recompile=True):
         for number in (*range(NUM_BATCHES), 0):
-            given = case.made(size, number)
             torch.compiler.cudagraph_mark_step_begin()
-            wrong += _wrong(number, case, given, compiled(*_moved(given, device)))
+            wrong += expected.wrong(number, compiled(*_moved(expected.given[number], device)))
     counters = torch._dynamo.utils.counters
     if (num := counters["stats"]["unique_graphs"]) != 1:
         wrong.append(f"expected one graph, got {num}")
@@ -116,16 +136,10 @@ def _graphless(counted: Mapping[str, int]) -> Iterator[str]:
         yield "expected CUDA graphs, none was recorded"
 
 
-def _wrong(number: int, case: Case, given: Given, found: Outcome) -> list[str]:
-    with use_backend("native"):
-        expected = device_cases.forward(BatchCopyPaste(case.config), *given)
-    return [f"batch {number}: {name} differs from native" for name in differences(expected, device_cases.on_cpu(found))]
-
-
 def _moved(given: Given, device: torch.device) -> Given:
     """Return the values on the device, in memory of their own."""
     batch, staged = given
-    return device_cases.copied(batch).to(device), None if staged is None else staged.to(device)
+    return device_cases.copied(batch).to(device), None if staged is None else device_cases.copied(staged).to(device)
 
 
 def _tensors(given: Given) -> list[Tensor]:
@@ -139,14 +153,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     torch.set_num_threads(1)
     rows, start = [], time.monotonic()
     with device_cases.device_or_interpreter(options.device) as device:
-        checks: dict[str, Callable[[Case], list[str]]] = {
-            "captured": lambda case: check_capture(case, size, device, inplace=False),
-            "captured, in place": lambda case: check_capture(case, size, device, inplace=True),
-            "compiled": lambda case: check_compiled(case, size, device),
+        checks: dict[str, Callable[[Expected], list[str]]] = {
+            "captured": lambda expected: check_capture(expected, device, inplace=False),
+            "captured, in place": lambda expected: check_capture(expected, device, inplace=True),
+            "compiled": lambda expected: check_compiled(expected, device),
         }
         for name in options.case:
+            expected = Expected.of(device_cases.cases(size)[name], size)
             for check, function in checks.items():
-                rows.append({"case": name, "check": check, **_tried(function, device_cases.cases(size)[name])})
+                rows.append({"case": name, "check": check, **_tried(function, expected)})
                 print(f"{name}, {check}: {'differs' if rows[-1]['wrong'] else 'fine'}", *rows[-1]["wrong"], flush=True)
     num_wrong, seconds = sum(bool(row["wrong"]) for row in rows), time.monotonic() - start
     print(f"{len(rows)} graphs of {NUM_BATCHES + 1} replays, {num_wrong} with differences, {seconds:.0f} s")
@@ -156,11 +171,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 1 if num_wrong else 0
 
 
-def _tried(check: Callable[[Case], list[str]], case: Case) -> dict[str, Any]:
+def _tried(check: Callable[[Expected], list[str]], expected: Expected) -> dict[str, Any]:
     """Run one check; whatever it raises is wrong, and the others go on."""
     start = time.monotonic()
     try:
-        wrong = check(case)
+        wrong = check(expected)
     except Exception as error:
         wrong = [f"{type(error).__name__}: {' '.join(str(error).split()):.300}"]
     return {"wrong": wrong, "seconds": round(time.monotonic() - start, 1)}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -24,7 +24,9 @@ from segpaste import BatchCopyPaste, BatchCopyPasteConfig, PaddedBatchedDenseSam
 from segpaste.augmentation import PanopticConfig, PasteReport, PlacementConfig, SourceConfig  # noqa: E402
 from segpaste.types import Modality, StagedCrops, tight_boxes  # noqa: E402
 
+Copied = TypeVar("Copied", PaddedBatchedDenseSample, StagedCrops)
 Outcome = tuple[PaddedBatchedDenseSample, PasteReport]
+Call = Callable[[], Outcome]
 
 
 @dataclass(frozen=True)
@@ -124,9 +126,9 @@ def _crops(size: Size, num: int, seed: int) -> StagedCrops:
     )
 
 
-def copied(batch: PaddedBatchedDenseSample) -> PaddedBatchedDenseSample:
-    """Return a copy in memory of its own, in the same layout."""
-    return batch.map_tensors(lambda t: t.clone(memory_format=torch.preserve_format))
+def copied(values: Copied) -> Copied:
+    """Return a copy of a batch or of crops in memory of its own, in the same layout."""
+    return values.map_tensors(lambda t: t.clone(memory_format=torch.preserve_format))
 
 
 def forward(paste: BatchCopyPaste, batch: PaddedBatchedDenseSample, staged: StagedCrops | None) -> Outcome:
@@ -181,9 +183,6 @@ def named_launches() -> Iterator[set[str]]:
     finally:
         for module in users:
             module.launch = real  # type: ignore[attr-defined]
-
-
-Call = Callable[[], Outcome]
 
 
 def tensors_of(outcome: Outcome) -> dict[str, Tensor]:

@@ -86,7 +86,9 @@ def unequal(one: Outcome, other: Outcome) -> list[str]:
     """Return the names of the tensors that differ in any bit."""
     values, others = device_cases.tensors_of(one), device_cases.tensors_of(other)
     missing = sorted(values.keys() ^ others.keys())
-    return missing + [name for name in values.keys() & others.keys() if not _same_bits(values[name], others[name])]
+    return missing + [
+        name for name in sorted(values.keys() & others.keys()) if not _same_bits(values[name], others[name])
+    ]
 
 
 def _same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:

@@ -140,7 +140,8 @@ class TestGraphs:
     def test_other_values(self, inplace: bool, programs: dict[str, ModuleType]) -> None:
         cases, graphs = programs["device_cases"], programs["check_graphs"]
         for name, case in cases.cases(cases.SMALL).items():
-            assert graphs.check_capture(case, cases.SMALL, torch.device("cpu"), inplace=inplace) == [], name
+            expected = graphs.Expected.of(case, cases.SMALL)
+            assert graphs.check_capture(expected, torch.device("cpu"), inplace=inplace) == [], name
 
     @pytest.mark.usefixtures("no_device")
     def test_what_was_captured_is_replayed(self, programs: dict[str, ModuleType]) -> None:
@@ -180,16 +181,16 @@ class TestGraphs:
             return lambda: outcome
 
         monkeypatch.setattr(graphs, "captured", stale)
-        case = cases.cases(cases.SMALL)["classes"]
-        wrong = graphs.check_capture(case, cases.SMALL, torch.device("cpu"), inplace=False)
+        expected = graphs.Expected.of(cases.cases(cases.SMALL)["classes"], cases.SMALL)
+        wrong = graphs.check_capture(expected, torch.device("cpu"), inplace=False)
         assert "batch 1: images differs from native" in wrong
         assert not any(line.startswith("batch 0") for line in wrong)
 
     @pytest.mark.slow
     def test_compiled(self, programs: dict[str, ModuleType]) -> None:
         cases, graphs = programs["device_cases"], programs["check_graphs"]
-        case = cases.cases(cases.SMALL)["floats, channels last"]
-        assert graphs.check_compiled(case, cases.SMALL, torch.device("cpu")) == []
+        expected = graphs.Expected.of(cases.cases(cases.SMALL)["floats, channels last"], cases.SMALL)
+        assert graphs.check_compiled(expected, torch.device("cpu")) == []
 
     def test_a_capture_that_was_skipped_is_told(self, programs: dict[str, ModuleType]) -> None:
         found = programs["check_graphs"]._graphless({"cudagraph_skips": 2, "cudagraph_recorded_non_static_inputs": 0})
