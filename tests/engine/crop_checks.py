@@ -7,8 +7,8 @@ import torch
 from cuda_cases import DEVICE, DTYPES
 
 from segpaste.engine import Classes, Crops, reference
-from segpaste.engine.triton import crops as crops_of_triton
 from segpaste.engine.triton import stage_crops
+from segpaste.engine.triton.inputs import crops as crops_of_triton
 
 
 def make_crops(num: int, size: tuple[int, int], *, with_depth: bool) -> Crops:

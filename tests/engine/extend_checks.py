@@ -10,7 +10,8 @@ from cuda_cases import DEVICE, DTYPES, SUBSETS, patched_once_a_launch  # noqa: F
 
 from samples import OPTIONAL, assert_same, make_batch, subset_id
 from segpaste.engine import reference
-from segpaste.engine.triton import extend, extending
+from segpaste.engine.triton import extend
+from segpaste.engine.triton.inputs import extending
 from segpaste.types import Modality, PaddedBatchedDenseSample
 
 

@@ -5,10 +5,9 @@ anything imports triton.
 """
 
 from segpaste.engine.triton.composing import compose
-from segpaste.engine.triton.crops import stage_crops
 from segpaste.engine.triton.draws.classes import draw_classes
 from segpaste.engine.triton.draws.draw import choose_rows, draw
 from segpaste.engine.triton.draws.survey import survey
-from segpaste.engine.triton.extending import extend
+from segpaste.engine.triton.inputs import extend, stage_crops
 
 __all__ = ["choose_rows", "compose", "draw", "draw_classes", "extend", "stage_crops", "survey"]

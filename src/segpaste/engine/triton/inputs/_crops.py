@@ -11,7 +11,7 @@ def stage(rows, crops, is_thing, num_classes, num_crops, num_values, height, wid
     """Write the row of one crop, or the colours of one block of all crops.
 
     Args:
-        rows: `segpaste.engine.triton.crops.RowArguments`, written; ``images`` is None if they stay as they are.
+        rows: `segpaste.engine.triton.inputs.crops.RowArguments`, written; ``images`` is None if they stay as they are.
         crops: `segpaste.engine.crops.Crops`, bools as bytes.
         is_thing: [num_classes] bytes; None without a taxonomy.
         num_classes: number of classes in that table.

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from segpaste.engine.crops import CropRows, Crops
 from segpaste.engine.records import Classes
-from segpaste.engine.triton import _crops
+from segpaste.engine.triton.inputs import _crops
 from segpaste.engine.triton.launching import launch, plain
 
 BLOCK = 4096

@@ -32,7 +32,7 @@ def extend(
     """Write a block of pixels of one image in every plane; the first block also writes the slots.
 
     Arguments of its own:
-        given, out: `segpaste.engine.triton.extending.ExtendArguments`; fields of ``out`` that stay are None.
+        given, out: `segpaste.engine.triton.inputs.extending.ExtendArguments`; fields of ``out`` that stay are None.
         num_coordinates: values of the keypoints of an instance.
         ignore_index: class of the padding.
         BLOCK: pixels of a block, and values of a table of slots that are copied at once.

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from segpaste.engine.reference.extend import has_slots
-from segpaste.engine.triton import _extend
+from segpaste.engine.triton.inputs import _extend
 from segpaste.engine.triton.launching import launch, plain
 from segpaste.types import FIELDS, IGNORE_INDEX, PaddedBatchedDenseSample
 
