@@ -39,7 +39,7 @@ OPTION_LAUNCHES = {
     "scale of the photo": 16,
     "masks from boxes": 28,
     "masks from ellipses": 62,
-    "fixed share": 51,
+    "fixed share": 35,
     "keypoints": 97,
 }
 """Most launches with an option; docs/guide/performance.md has the same numbers."""
