@@ -262,7 +262,7 @@ class TestRefused:
         ("out", "work"), [("W/bank", "W"), ("V", "V"), ("V", "V/parts"), ("V", "X/../V"), ("V", "V.partial")]
     )
     def test_a_work_folder_that_is_not_apart(self, out: str, work: str, tmp_path: Path) -> None:
-        with pytest.raises(BankError, match=r"expected a work folder that is neither in .*, nor around it"):
+        with pytest.raises(BankError, match=r"expected a work folder that is neither inside nor a parent of"):
             build(Listed(2), tmp_path / out, work_dir=tmp_path / work)
         assert list(tmp_path.iterdir()) == []
         with pytest.raises(BankError, match="s3://b/w: expected a work folder on a disk"):

@@ -90,7 +90,7 @@ class TestFaults:
     @pytest.mark.parametrize(
         ("name", "value", "words"),
         [
-            ("sha256", None, "'sha256' among them"),
+            ("sha256", None, "including 'format' and 'sha256'"),
             ("sha256", "0" * 64, "of its own fields"),
             ("format", None, "'format' and"),
             ("num_crops", 22, "of its own fields"),

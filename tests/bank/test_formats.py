@@ -158,7 +158,7 @@ class TestProcesses:
         pickled = pickle.dumps(open_bank(write(kind, tmp_path / "bank")))
         shutil.rmtree(tmp_path / "bank")
         write(kind, tmp_path / "bank", first=1)
-        with pytest.raises(BankError, match="replaced meanwhile"):
+        with pytest.raises(BankError, match="replaced since"):
             pickle.loads(pickled)
 
 

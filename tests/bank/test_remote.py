@@ -188,7 +188,7 @@ class TestConnection:
         bank = small_blocks(URL, Path(os.environ["SEGPASTE_CACHE"]))
         bank[0]
         proxy.cut(1000, SHARD)
-        words = rf"^{URL}/{SHARD}: cannot be read at 8192: .+; tried {store_module.NUM_ATTEMPTS} times in \d+ s; once"
+        words = rf"^{URL}/{SHARD}: cannot be read at 8192: .+; tried {store_module.NUM_ATTEMPTS} times in \d+ s; check"
         with pytest.raises(BankError, match=words) as caught:
             bank[4]
         assert "\n" not in str(caught.value)

@@ -88,7 +88,7 @@ class TestFaults:
         pickled = pickle.dumps(open_bank("memory://bank"))
         memory.rm("/bank", recursive=True)
         write("webdataset", "memory://bank", first=1)  # type: ignore[arg-type]
-        with pytest.raises(BankError, match="replaced meanwhile"):
+        with pytest.raises(BankError, match="replaced since"):
             pickle.loads(pickled)
 
     def test_more_than_there_is(self, memory: Any) -> None:
@@ -187,7 +187,9 @@ class TestCache:
         limits = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (2000, limits[1]))
         try:
-            with pytest.warns(RuntimeWarning, match="cannot be kept.*File too large; make room, or set SEGPASTE_CACHE"):
+            with pytest.warns(
+                RuntimeWarning, match="cannot be cached.*File too large; make room, or set SEGPASTE_CACHE"
+            ):
                 assert_sound(small_blocks(url, cache))
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -196,7 +198,7 @@ class TestCache:
 
     def test_no_folder_for_it(self, url: str, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("")
-        with pytest.warns(RuntimeWarning, match="cannot be kept"):
+        with pytest.warns(RuntimeWarning, match="cannot be cached"):
             assert_sound(small_blocks(url, tmp_path / "file" / "blocks"))
 
     def test_the_environment(self, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

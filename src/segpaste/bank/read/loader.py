@@ -190,7 +190,9 @@ def create_bank_dataloader(
     if sampler is not None:
         given = steps, mode, threshold, temperature, replicas, base_seed
         if given != (None, "repeat_factor", None, 0.5, "independent", 0):
-            raise ValueError("expected no other draw options with `sampler`, such as steps or mode; set them in it")
+            raise ValueError(
+                "sampler: expected no other draw options with `sampler`, such as steps or mode; set them in it"
+            )
         place = ReplicaFinder("create_bank_dataloader", rank, num_replicas)
         draws = given_draws(bank, sampler, num_crops, place)
     else:
