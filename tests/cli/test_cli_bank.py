@@ -96,7 +96,7 @@ class TestBuild:
         assert "--skip-unreadable leaves them out" in error
         assert not any(tmp_path.glob("bank*"))
         assert main(words(tmp_path / "world", tmp_path / "bank", "--skip-unreadable")) == 0
-        assert re.search(r"^  unreadable pictures +2$", capsys.readouterr().out, re.MULTILINE)
+        assert re.search(r"^  unreadable images +2$", capsys.readouterr().out, re.MULTILINE)
         with open_bank(tmp_path / "bank") as bank, open_bank(world / "bank") as whole:
             kept = [row for row in (whole[i] for i in range(len(whole))) if row.image_id not in (min(ids), max(ids))]
             assert kept
@@ -220,7 +220,7 @@ BAD: dict[str, tuple[Callable[[Path], Any], list[str], str]] = {
     "a work folder": (
         nothing,
         [*BUILD[:-1], "w/o", "--work-dir", "w"],
-        "expected a work folder that is neither in w/o",
+        "expected a work folder that is neither inside nor a parent of w/o",
     ),
     "a work URL": (
         nothing,

@@ -72,7 +72,7 @@ class TestCutouts:
         assert build(world, tmp_path / "bank", "--cutouts", str(folder), "--skip-unreadable") == 0
         said = capsys.readouterr()
         assert "skipped 1: cup/photo.jpg has no transparency" in said.err
-        assert re.search(r"^  unreadable pictures +1$", said.out, re.MULTILINE)
+        assert re.search(r"^  unreadable images +1$", said.out, re.MULTILINE)
 
     @pytest.mark.parametrize(
         ("words", "expected"),

@@ -77,7 +77,7 @@ def test_backgrounds_beside_depth(depth_only: str, tmp_path: Path, capsys: pytes
         ("camera: {fx: 30, fy: 30, cx: 18, cy: 20}\n", "expected a dataset without cameras, got in with metric depth"),
         (
             "semantic: {files: 'masks/{name}.png'}\n",
-            "got in with them: all pixels of an image without a map are ignored",
+            "expected a dataset without semantic maps, got in with them: all pixels of an image",
         ),
     ):
         (folder / "segpaste.yaml").write_text(declared + line)

@@ -212,9 +212,9 @@ class TestBoxes:
         assert main(["bank", "build", str(data), "--out", str(tmp_path / "bank")]) == 2
         assert "expected masks, got boxes only, from which no object can be cut" in capsys.readouterr().err
         assert augment(data, tmp_path / "out", OF_BOXES, "--layout", "label-maps") == 2
-        assert "--layout label-maps: expected masks in data.yaml/train, got boxes alone" in capsys.readouterr().err
+        assert "--layout label-maps: expected masks in data.yaml/train, got boxes only" in capsys.readouterr().err
         assert augment(data, tmp_path / "out", OF_BOXES, "--task", "obb") == 2
-        assert "--task obb: expected masks in data.yaml/train, got boxes alone" in capsys.readouterr().err
+        assert "--task obb: expected masks in data.yaml/train, got boxes only" in capsys.readouterr().err
 
     def test_boxes_stay_boxes_in_other_layouts(self, tmp_path: Path) -> None:
         data = write_yolo(tmp_path / "in", {"a": BOX, "b": BOX})

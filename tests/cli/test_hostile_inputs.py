@@ -448,7 +448,7 @@ CASES: dict[str, tuple[Prepare, list[str], str | None]] = {
         YOLO,
         "expected a label file in UTF-8",
     ),
-    "YOLO: boxes": (yolo(NAMES, "0 0.5 0.5 0.2 0.2\n"), YOLO, "expected masks, got boxes alone"),
+    "YOLO: boxes": (yolo(NAMES, "0 0.5 0.5 0.2 0.2\n"), YOLO, "expected masks, got boxes only"),
     "YOLO: boxes and polygons": (
         yolo(NAMES, "0 0.5 0.5 0.2 0.2\n0 0.1 0.1 0.5 0.1 0.5 0.5\n"),
         YOLO,

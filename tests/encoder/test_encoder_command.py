@@ -65,8 +65,8 @@ class TestRunning:
     @pytest.mark.parametrize(
         ("sampler", "expected"),
         [
-            ("Random", "2 in an epoch, 6 in all; few: data.sampler=segpaste.samplers.ExhaustiveNxMSampler takes all"),
-            ("Exhaustive", "8 in an epoch, 24 in all\n"),
+            ("Random", "2 in an epoch, 6 in total; few: data.sampler=segpaste.samplers.ExhaustiveNxMSampler takes all"),
+            ("Exhaustive", "8 in an epoch, 24 in total\n"),
         ],
     )
     def test_it_says_how_many_steps(

@@ -249,7 +249,7 @@ def float_image(low: float, high: float) -> torch.Tensor:
             255.0,
             r"in 0\.\.255, got 0\.\.1 in all images; multiply the images by 255, or give source",
         ),
-        (float_image(-2, 2), 1.0, r"in 0\.\.1, got -2\.\.2; paste first and normalise after it"),
+        (float_image(-2, 2), 1.0, r"in 0\.\.1, got -2\.\.2; paste first and normalise afterwards"),
         (torch.full((3, 20, 30), torch.nan), 1.0, r"in 0\.\.1, got NaN"),
     ],
     ids=["0..255", "0..1", "normalised", "NaN"],

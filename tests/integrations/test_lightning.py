@@ -507,7 +507,7 @@ class TestErrors:
 
     def test_a_batch_of_another_kind(self, tmp_path: Path) -> None:
         loader = DataLoader(scenes(), 2, collate_fn=list)  # type: ignore[arg-type]
-        with pytest.raises(TypeError, match="or a pair of it and StagedCrops, got list; take Copy"):
+        with pytest.raises(TypeError, match="or a pair of it and StagedCrops, got list; use Copy"):
             trainer(tmp_path, [CopyPasteCallback(BatchCopyPaste())], max_steps=1).fit(Training(), loader)
 
     def test_a_loader_that_pastes_already(self, tmp_path: Path) -> None:
