@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import torch
 from benchmarks.device_operations import counting, fake_device
-from benchmarks.launches import _without_a_card
+from benchmarks.launches import without_a_card
 
 from segpaste import BatchCopyPaste
 
@@ -163,7 +163,7 @@ class TestGraphs:
 
         for name, case in cases.cases(cases.SMALL).items():
             given, paste = case.made(cases.SMALL, 0), BatchCopyPaste(case.config, inplace=inplace)
-            with fake_device(), _without_a_card():
+            with fake_device(), without_a_card():
                 for _ in range(2):
                     batch, staged = (part and part.map_tensors(fake) for part in given)
                     with counting() as found:

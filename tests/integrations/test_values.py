@@ -47,7 +47,11 @@ WRONG = {
     "a little too bright": (values(0, 1.1), 1.0, r"0\.\.1, got 0\.\.1\.1; divide"),
     "16 bits": (values(0, 65535), 255.0, r"0\.\.255, got 0\.\.6\.\w*\+04; divide the images"),
     "normalised": (values(-2, 2), 1.0, r"0\.\.1, got -2\.\.2; paste first and normalise afterwards"),
-    "normalised for 0..255": (values(-0.9, 2), 255.0, r"0\.\.255, got -0\.9\.\.2; paste first and normalise afterwards"),
+    "normalised for 0..255": (
+        values(-0.9, 2),
+        255.0,
+        r"0\.\.255, got -0\.9\.\.2; paste first and normalise afterwards",
+    ),
     "NaN": (values(0, 1).sqrt().where(values(0, 1) != 1, torch.nan), 1.0, r"0\.\.1, got NaN; find the transform"),
     "infinite": (values(0, 1).where(values(0, 1) != 1, torch.inf), 1.0, r"0\.\.1, got 0\.\.inf"),
     "bytes for 0..1": (
