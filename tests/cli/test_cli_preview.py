@@ -392,7 +392,7 @@ def test_the_command_serves_until_an_interrupt(world: list[str]) -> None:
         env={**os.environ},
         preexec_fn=lambda: signal.signal(
             signal.SIGINT, signal.SIG_DFL
-        ),  # ignored where the tests run in the background
+        ),  # ignored in the background
     )
     assert process.stdout is not None
     line = process.stdout.readline()
