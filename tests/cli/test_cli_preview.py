@@ -390,9 +390,7 @@ def test_the_command_serves_until_an_interrupt(world: list[str]) -> None:
         stderr=subprocess.PIPE,
         text=True,
         env={**os.environ},
-        preexec_fn=lambda: signal.signal(
-            signal.SIGINT, signal.SIG_DFL
-        ),  # ignored in the background
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored in the background
     )
     assert process.stdout is not None
     line = process.stdout.readline()
