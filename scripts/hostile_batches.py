@@ -70,7 +70,7 @@ def _checked(inputs: Inputs, backends: Sequence[str]) -> tuple[int, list[str]]:
     for backend in backends:
         if backend == "native":
             continue
-        found = differences((out, report), _pasted(inputs, backend))
+        found = [*differences((out, report), _pasted(inputs, backend))]
         if inputs.inplace:  # without a report what is seen needs no plane of its own
             found += differences((out, report), (_pasted_without_report(inputs, backend), report))
         # Harmonisation is torch's own arithmetic, which rounds otherwise on a card.
