@@ -58,7 +58,7 @@ def test_they_agree_on_random_batches() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("share", "version"), enumerate([OLDEST_TRITON, None]))
+@pytest.mark.parametrize(("share", "version"), list(enumerate([OLDEST_TRITON, None])))
 def test_they_compile_without_a_device(share: int, version: str | None, tmp_path: Path) -> None:
     """And round every product and quotient, for the last bit of a depth decides who is seen, within the ceilings.
 
