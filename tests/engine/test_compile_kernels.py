@@ -1,16 +1,25 @@
-"""How `scripts/compile_kernels.py` reads what a kernel needs, and what it calls too much; it compiles nothing here."""
+"""How launches to compile are chosen, and how `scripts/compile_kernels.py` reads what a kernel needs, and what it calls
+too much; nothing is compiled here.
+"""
 
 from __future__ import annotations
 
 import importlib.util
 import sys
+from itertools import islice, product
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
+import torch
 
 pytest.importorskip("triton", reason="torch brings Triton along where it has it")
+
+import triton
+from cuda_compiles import CARDS, NUM_SHARES, launches_of
+from kernel_launches import forwards
+from kernel_values import Launch, covering, launch_of, missing, shares
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "compile_kernels.py"
 LOG = """\
@@ -20,6 +29,32 @@ ptxas info    : Function properties for render
     56 bytes stack frame, 24 bytes spill stores, 96 bytes spill loads
 ptxas info    : Used 209 registers, used 1 barriers, 56 bytes cumulative stack size
 """
+
+
+class Pair(NamedTuple):
+    """Argument of `small`; what it does not read decides nothing."""
+
+    one: torch.Tensor
+    other: torch.Tensor | None
+    unread: int
+
+
+@triton.jit
+def small(pair, size, step, is_set, FLAG: triton.language.constexpr):
+    """A kernel that is not compiled."""
+    if FLAG > 0 and (pair.other is not None or is_set):
+        helper(pair.one, size, step)
+
+
+@triton.jit
+def helper(values, size, step):
+    if size > 1:
+        triton.language.store(values + step, 0)
+
+
+@pytest.fixture(scope="module")
+def launches() -> list[Launch]:
+    return launches_of(islice(forwards(), 0, None, 7))
 
 
 @pytest.fixture(scope="module")
@@ -53,10 +88,37 @@ def test_a_kernel_from_a_cache_is_an_error(script: Any) -> None:
         script._read("render", 90, SimpleNamespace(shared=0, num_warps=8), "")
 
 
-def test_every_dtype_comes_in_every_layout(script: Any) -> None:
-    seen = set()
-    for _, batch in script.every_launch():
-        images = batch.images
-        last = not images.is_contiguous() and images.stride(1) == 1
-        seen.add((images.dtype, "strided" if min(images.stride()) > 1 else "last" if last else "row-major"))
-    assert {(d, way) for d in script.DTYPES for way in ("strided", "last", "row-major")} <= seen
+def test_what_decides_the_code_of_a_kernel_is_read() -> None:
+    """Constants, conditions, absent fields, dtypes and integers; of records only the fields that the kernel reads."""
+    found = launch_of(small, (Pair(torch.zeros(4), None, 5), 1, 32, True), {"FLAG": 3, "num_warps": 4})
+    assert found.values == {
+        ("pair.one", "torch.float32"),
+        ("pair.other", "None"),
+        ("pair.other is not None", "False"),
+        ("size", "1"),
+        ("step", "16"),
+        ("is_set", "bool"),
+        ("FLAG", "small"),
+        ("FLAG > 0", "True"),
+    }
+    assert missing([found]) == ["small: FLAG > 0 is never False", "small: pair.other is not None is never True"]
+
+
+def test_shares_are_pairwise(launches: list[Launch]) -> None:
+    found = shares(launches, CARDS, NUM_SHARES)
+    for name in {launch.name for launch in launches}:
+        same = [(v, card, of) for v, share in enumerate(found) for card, of in share if of.name == name]
+        decisive = {value for launch in launches if launch.name == name for value in launch.decisive}
+        outcomes = {value for launch in launches if launch.name == name for value in launch.outcomes}
+        assert {(version, card) for version, card, _ in same} == {*product(range(NUM_SHARES), CARDS)}
+        by_version = {(version, value) for version, _, of in same for value in of.decisive}
+        assert by_version == {*product(range(NUM_SHARES), decisive)}
+        assert {(card, value) for _, card, of in same for value in of.outcomes} == {*product(CARDS, outcomes)}
+
+
+def test_pairs_are_covered_by_few_launches(launches: list[Launch]) -> None:
+    chosen = covering(launches)
+    for name in {launch.name for launch in launches}:
+        pairs, of_chosen = ({p for of in some if of.name == name for p in of.pairs} for some in (launches, chosen))
+        assert of_chosen == pairs
+    assert len(chosen) < len({(launch.name, launch.values) for launch in launches})

@@ -57,23 +57,14 @@ def extend(
             tl.store(out.masks + (b * out_slots + k) * out_size + pixel, value, mask=there)
         for k in range(num_slots, out_slots):
             tl.store(out.masks + (b * out_slots + k) * out_size + pixel, tl.zeros([BLOCK], tl.uint8), mask=there)
-    _extend_plane(out.semantic, given.semantic, b, place, pixel, size, out_size, inside, there, ignore_index, 1)
-    _extend_plane(out.panoptic, given.panoptic, b, place, pixel, size, out_size, inside, there, 0, 1)
-    _extend_plane(out.depth, given.depth, b, place, pixel, size, out_size, inside, there, 0, 1)
-    _extend_plane(out.depth_valid, given.depth_valid, b, place, pixel, size, out_size, inside, there, 0, 1)
-    _extend_plane(out.normals, given.normals, b, place, pixel, size, out_size, inside, there, 0, 3)
-    _extend_plane(out.crowd, given.crowd, b, place, pixel, size, out_size, inside, there, 0, 1)
+    _extend_planes(out, given, b, place, pixel, size, out_size, inside, there, ignore_index)
     if out.padding is not None:
         value = (~inside).to(tl.uint8)
         if given.padding is not None:
             value = tl.load(given.padding + b * size + place, mask=inside, other=1)
         tl.store(out.padding + b * out_size + pixel, value, mask=there)
     if block == 0:
-        _extend_slots(out.boxes, given.boxes, b, 4, num_slots, out_slots, BLOCK)
-        _extend_slots(out.labels, given.labels, b, 1, num_slots, out_slots, BLOCK)
-        _extend_slots(out.ids, given.ids, b, 1, num_slots, out_slots, BLOCK)
-        _extend_slots(out.valid, given.valid, b, 1, num_slots, out_slots, BLOCK)
-        _extend_slots(out.keypoints, given.keypoints, b, num_coordinates, num_slots, out_slots, BLOCK)
+        _extend_rows(out, given, b, num_slots, out_slots, num_coordinates, BLOCK)
 
 
 @triton.jit
@@ -84,18 +75,43 @@ def _mirrored(at, size):
 
 
 @triton.jit
-def _extend_plane(out, given, b, place, pixel, size, out_size, inside, there, fill, CHANNELS: tl.constexpr):
-    if out is not None:
-        for c in tl.static_range(CHANNELS):
-            plane = b * CHANNELS + c
-            value = tl.load(given + plane * size + place, mask=inside, other=fill)
-            tl.store(out + plane * out_size + pixel, value, mask=there)
+def _extend_planes(out, given, b, place, pixel, size, out_size, inside, there, ignore_index):
+    if out.semantic is not None:
+        _extend_plane(out.semantic, given.semantic, b, place, pixel, size, out_size, inside, there, ignore_index, 1)
+    if out.panoptic is not None:
+        _extend_plane(out.panoptic, given.panoptic, b, place, pixel, size, out_size, inside, there, 0, 1)
+    if out.depth is not None:
+        _extend_plane(out.depth, given.depth, b, place, pixel, size, out_size, inside, there, 0, 1)
+        _extend_plane(out.depth_valid, given.depth_valid, b, place, pixel, size, out_size, inside, there, 0, 1)
+    if out.normals is not None:
+        _extend_plane(out.normals, given.normals, b, place, pixel, size, out_size, inside, there, 0, 3)
+    if out.crowd is not None:
+        _extend_plane(out.crowd, given.crowd, b, place, pixel, size, out_size, inside, there, 0, 1)
 
 
 @triton.jit
-def _extend_slots(out, given, b, num_values, num_slots, out_slots, BLOCK: tl.constexpr):
-    if out is not None:
-        for first in range(0, out_slots * num_values, BLOCK):
-            at = first + tl.arange(0, BLOCK)
-            value = tl.load(given + b * num_slots * num_values + at, mask=at < num_slots * num_values, other=0)
-            tl.store(out + b * out_slots * num_values + at, value, mask=at < out_slots * num_values)
+def _extend_plane(to, plane, b, place, pixel, size, out_size, inside, there, fill, CHANNELS: tl.constexpr):
+    for c in tl.static_range(CHANNELS):
+        at = b * CHANNELS + c
+        value = tl.load(plane + at * size + place, mask=inside, other=fill)
+        tl.store(to + at * out_size + pixel, value, mask=there)
+
+
+@triton.jit
+def _extend_rows(out, given, b, num_slots, out_slots, num_coordinates, BLOCK: tl.constexpr):
+    if out.boxes is not None:
+        _extend_slots(out.boxes, given.boxes, b, 4, num_slots, out_slots, BLOCK)
+        _extend_slots(out.labels, given.labels, b, 1, num_slots, out_slots, BLOCK)
+        _extend_slots(out.valid, given.valid, b, 1, num_slots, out_slots, BLOCK)
+    if out.ids is not None:
+        _extend_slots(out.ids, given.ids, b, 1, num_slots, out_slots, BLOCK)
+    if out.keypoints is not None:
+        _extend_slots(out.keypoints, given.keypoints, b, num_coordinates, num_slots, out_slots, BLOCK)
+
+
+@triton.jit
+def _extend_slots(to, table, b, num_values, num_slots, out_slots, BLOCK: tl.constexpr):
+    for first in range(0, out_slots * num_values, BLOCK):
+        at = first + tl.arange(0, BLOCK)
+        value = tl.load(table + b * num_slots * num_values + at, mask=at < num_slots * num_values, other=0)
+        tl.store(to + b * out_slots * num_values + at, value, mask=at < out_slots * num_values)
