@@ -34,7 +34,7 @@ from segpaste.engine.reference.plan import LayerPlan, SlotPlan, Visible
 from segpaste.engine.triton import pixels
 from segpaste.engine.triton.looks import settling
 from segpaste.engine.triton.pixels import rendering
-from segpaste.types import Modality, PaddedBatchedDenseSample
+from segpaste.types import FIELDS, Modality, PaddedBatchedDenseSample
 
 
 def losing_rows(**options: Any) -> BatchCopyPaste:
@@ -183,6 +183,22 @@ class TestSpareBits:
         batch, other = bare_batch(max_instances=8), small_batch(seed=5)
         agreed_in_place(batch, module(Elsewhere(other)), reports=False)
         assert not made
+
+
+def test_without_memory_the_batch_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planes for values that find no spare bits are allocated before anything is written."""
+
+    def no_memory(name: str, plane: Tensor) -> Tensor:
+        raise MemoryError(name)
+
+    monkeypatch.setattr(rendering, "empty_plane", no_memory)
+    batch = bare_batch(max_instances=8, seed=3, image_dtype=torch.float32)
+    before = batch.clone()
+    with use_backend("triton"), pytest.raises(MemoryError, match="images"):
+        BatchCopyPaste(module(scale_range=(0.8, 1.3)).config, inplace=True)(batch)
+    for field in FIELDS:
+        one, other = (getattr(which, field.batched_name) for which in (batch, before))
+        assert one is other or torch.equal(one.view(torch.uint8), other.view(torch.uint8)), field.batched_name
 
 
 def bare_batch(**options: Any) -> PaddedBatchedDenseSample:

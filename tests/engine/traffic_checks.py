@@ -26,7 +26,7 @@ from segpaste.engine import Placement, Scene
 from segpaste.engine.planes import ROWS
 from segpaste.engine.reference.plan import LayerPlan
 from segpaste.engine.triton.looks import settling
-from segpaste.engine.triton.pixels import empty_planes
+from segpaste.engine.triton.pixels import room_out_of_place
 from segpaste.types import Modality
 
 NAMES = {"semantic": "semantic_maps", "panoptic": "panoptic_maps", "depth": "depth", "normals": "normals"}
@@ -51,7 +51,7 @@ class TestBytes:
         target, source = (small_batch(**options, seed=seed) for seed in (3, 5))
         scene, placement = placed(target, source, min_area_px=0, stuff_num=0, stuff_px=0)
         read, written = counted(monkeypatch, scene)
-        planes = None if inplace else empty_planes(target)
+        planes = None if inplace else room_out_of_place(target).planes
         rows = {name: torch.empty_like(getattr(target, name)) for name in ROWS}
         settled = settling.settle(scene, placement, rows, planes=planes)
         assert not settled.num_gone.any()

@@ -18,10 +18,10 @@ def compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: b
     target = scene.target
     rows, writes = _room_for_rows(target, in_place), in_place and pixels.can_write(scene)
     hides = writes and not with_layer and has_room_for_visible(scene, *placement.carried.shape[1:])
-    planes = None if writes else pixels.empty_planes(target)
-    settled = settle(scene, placement, rows, hides, planes)
+    room = pixels.room_in_place(scene, placement, hides) if writes else pixels.room_out_of_place(target)
+    settled = settle(scene, placement, rows, hides, room.planes)
     plan, slots, visible = settled.plan, settled.slots, settled.visible
-    out = target.derived(**pixels.render(scene, plan, visible, slots, planes), **rows)
+    out = target.derived(**pixels.render(scene, plan, visible, slots, room), **rows)
     written = write_back(target, out) if in_place else out
     return Outcome(written, plan.carried, settled.num_gone, slots.paste_layer, slots.paste_slot, visible.layer)
 

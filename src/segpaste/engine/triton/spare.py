@@ -78,7 +78,7 @@ def num_visible_digits(num_layers: int, num_slots: int, *, has_owner: bool) -> i
 
 def has_room_for_visible(scene: Scene, num_layers: int, num_slots: int) -> bool:
     """Return whether the target has enough slots to keep layer and owner; ``num_slots`` are those of a layer."""
-    return num_visible_digits(num_layers, num_slots, has_owner=scene.needs_owner) <= scene.target.max_instances
+    return first_visible_slot(scene, num_layers, num_slots) >= 0
 
 
 def visible_arguments(scene: Scene, plan: LayerPlan, visible: Visible) -> VisibleArguments:
@@ -86,8 +86,12 @@ def visible_arguments(scene: Scene, plan: LayerPlan, visible: Visible) -> Visibl
     end, (num_layers, num_slots) = scene.target.max_instances, plan.carried.shape[1:]
     if len(visible.layer) == scene.target.batch_size:
         return VisibleArguments(visible.layer, visible.owner if scene.needs_owner else None, end, end, 0)
-    num = num_visible_digits(num_layers, num_slots, has_owner=scene.needs_owner)
-    return VisibleArguments(None, None, end - num, end, num_layers.bit_length())
+    return VisibleArguments(None, None, first_visible_slot(scene, num_layers, num_slots), end, num_layers.bit_length())
+
+
+def first_visible_slot(scene: Scene, num_layers: int, num_slots: int) -> int:
+    """Return the first of the target's last slots, whose spare bits keep layer and owner."""
+    return scene.target.max_instances - num_visible_digits(num_layers, num_slots, has_owner=scene.needs_owner)
 
 
 def held_arguments(target: PaddedBatchedDenseSample, num_slots: int) -> tuple[HeldArguments, list[str]]:

@@ -1,4 +1,4 @@
-"""What the page asks of a dataset: a configuration made of its controls, and the paste into one of its images."""
+"""Interface between the preview page and a dataset: requests, configurations made of controls, and pasted images."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ LARGEST_SEED = (1 << 53) - 1
 
 
 class Problem(NamedTuple):
-    """One thing that is wrong with what the page asked for.
+    """A single error in a request of the page.
 
     Attributes:
-        key: of the control beside which it is shown; empty where it belongs to none.
-        text: one line.
+        key: key of the control beside which the error is shown; empty if it belongs to no control.
+        text: message, one line.
     """
 
     key: str
@@ -29,10 +29,10 @@ class Problem(NamedTuple):
 
 
 class RefusedError(ValueError):
-    """What the page asks for cannot be drawn.
+    """Error for a request that cannot be drawn.
 
     Attributes:
-        problems: all that is wrong.
+        problems: all errors of the request.
     """
 
     def __init__(self, *problems: Problem) -> None:
@@ -42,11 +42,11 @@ class RefusedError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """What is drawn.
+    """A request to draw one image.
 
     Attributes:
         image: index of the image in the dataset.
-        seed: of the draws.
+        seed: seed of the draws.
         preset: name of the preset under the values; empty for none.
         values: values that differ from it, by dotted key; those of text controls are YAML.
     """
@@ -59,20 +59,20 @@ class Draw:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pasted:
-    """One image and what was pasted into it.
+    """An image before and after a paste, with its report.
 
     Attributes:
-        name: of the image.
-        before, after: the image, of one size.
-        pasted: which instances of ``after`` were pasted, [N] bool.
-        class_names: of the dataset.
+        name: name of the image.
+        before, after: the image before and after the paste; both have the same size.
+        pasted: True for the instances of ``after`` that were pasted, [N] bool.
+        class_names: class names of the dataset.
         objects: the pasted objects.
         counts_before, counts_after: instances of each class; with ClassMix of images without any, pixels.
-        num_tried: pastes that were drawn.
-        dropped: number of pastes that are not in the image, by reason.
+        num_tried: number of pastes that were drawn.
+        dropped: number of dropped pastes, by reason.
         advice: setting that helps, by reason.
-        pasted_frac: part of its pixels that were pasted.
-        note: what else there is to say, or an empty text.
+        pasted_frac: fraction of the pixels that were pasted.
+        note: remark to show under the image, or an empty text.
     """
 
     name: str
@@ -94,10 +94,10 @@ class Studio(Protocol):
     """A dataset on the page.
 
     Attributes:
-        name: of the dataset.
-        num_images: images to choose from.
+        name: name of the dataset.
+        num_images: number of images to choose from.
         presets: summary of each preset, by name.
-        start: what is drawn first.
+        start: first request of a new page.
         has_bank: objects come from a bank.
         is_panoptic: the dataset has things and stuff.
     """
@@ -110,10 +110,10 @@ class Studio(Protocol):
     is_panoptic: bool
 
     def config(self, preset: str, values: Mapping[str, Any]) -> BatchCopyPasteConfig:
-        """Return the configuration of a preset, or the defaults where it is empty, with values over it.
+        """Return the configuration of a preset, or the defaults where it is empty, overridden by values.
 
         Raises:
-            RefusedError: a value, or what they are together, is refused.
+            RefusedError: a value is invalid, or the values contradict each other.
         """
         ...
 

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
 from segpaste.engine.planes import can_be_written, empty_plane, present_planes, share_memory
-from segpaste.engine.records import Scene
+from segpaste.engine.records import Placement, Scene
 from segpaste.engine.reference.plan import LayerPlan, SlotPlan, Visible
 from segpaste.engine.triton.arguments import PlaneArguments, plan_arguments, plane_arguments
 from segpaste.engine.triton.launching import launch, plain, power_of_two
 from segpaste.engine.triton.pixels import _keep, _masks, _paste, _write
-from segpaste.engine.triton.spare import HELD, HeldArguments, held_arguments, visible_arguments
+from segpaste.engine.triton.spare import (
+    HELD,
+    HeldArguments,
+    first_visible_slot,
+    held_arguments,
+    visible_arguments,
+)
 from segpaste.types import PaddedBatchedDenseSample
 from segpaste.types.check import not_none
 
@@ -48,28 +57,60 @@ def can_write(scene: Scene) -> bool:
     return can_be_written(scene.target) and (scene.source is scene.target or not _shares(scene))
 
 
-def empty_planes(target: PaddedBatchedDenseSample) -> dict[str, Tensor]:
-    """Allocate the planes of an output, by name."""
-    return {name: empty_plane(name, plane) for name, plane in present_planes(target).items()}
+class Room(NamedTuple):
+    """Memory of the pixels of an output, all of which exists before anything of the target is written.
+
+    Attributes:
+        planes: planes of the output by name, or None to write those of the target.
+        waiting: in place, planes by name in which pasted values wait that find no spare bits.
+        first: in place, first slots of those that do; None if no value has to wait.
+    """
+
+    planes: dict[str, Tensor] | None
+    waiting: Mapping[str, Tensor]
+    first: HeldArguments | None
 
 
-def render(
-    scene: Scene, plan: LayerPlan, visible: Visible, slots: SlotPlan, planes: dict[str, Tensor] | None
-) -> dict[str, Tensor]:
-    """Write ``planes``, which hold the target's labels already, and return them; None for the target's own planes.
+def room_out_of_place(target: PaddedBatchedDenseSample) -> Room:
+    """Allocate the planes of an output."""
+    return Room({name: empty_plane(name, plane) for name, plane in present_planes(target).items()}, {}, None)
 
-    See `segpaste.engine.reference.pixels.render`, `empty_planes` and `can_write`.
+
+def room_in_place(scene: Scene, placement: Placement, hides: bool) -> Room:
+    """Allocate what a paste into the target itself needs.
+
+    How many pixels there are to paste is known on the device only. What the host knows is how many bits of a pixel its
+    masks leave free, and that no pixel is pasted twice: values without room there wait in planes as large as those of
+    the target, which are touched only where something is pasted. From another source nothing has to wait.
+
+    Args:
+        scene: scene to paste in.
+        placement: draws of the paste.
+        hides: spare bits keep the visibility buffer, too.
+    """
+    if scene.source is not scene.target:
+        return Room(None, {}, None)
+    end = first_visible_slot(scene, *placement.carried.shape[1:]) if hides else scene.target.max_instances
+    first, without_room = held_arguments(scene.target, end)
+    planes = present_planes(scene.target)
+    return Room(None, {name: empty_plane(name, planes[name]) for name in without_room}, first)
+
+
+def render(scene: Scene, plan: LayerPlan, visible: Visible, slots: SlotPlan, room: Room) -> dict[str, Tensor]:
+    """Write the planes of an output, into which the target's labels are copied already, or those of the target.
+
+    See `segpaste.engine.reference.pixels.render` and `can_write`.
     """
     arguments = _Arguments(scene, plan, visible, slots)
-    if planes is None:
-        _render_in_place(scene, arguments)
+    if room.planes is None:
+        _render_in_place(scene, arguments, room)
         torch.autograd.graph.increment_version([*present_planes(scene.target).values()])
         return present_planes(scene.target)
-    out = plane_arguments(scene.target.derived(**planes, padding_mask=None))
+    out = plane_arguments(scene.target.derived(**room.planes, padding_mask=None))
     _fill_masks(arguments, out)
     _keep_pixels(scene, arguments, out)
     _paste_pixels(arguments, out)
-    return planes
+    return room.planes
 
 
 class _Arguments:
@@ -193,16 +234,14 @@ def _paste_pixels(
     )
 
 
-def _render_in_place(scene: Scene, given: _Arguments) -> None:
-    """Gather what is pasted, then write it.
+def _render_in_place(scene: Scene, given: _Arguments, room: Room) -> None:
+    """Write the target's own planes.
 
-    Where the source is the target, a paste may read what another one overwrites, so the pixels wait. How many there are
-    is known on the device only. What the host knows is how many bits of a pixel its masks leave free, and that no pixel
-    is pasted twice: what finds no room there waits in planes as large as those of the target, which are touched only
-    where something is pasted. Masks wait in a bit of their own. Without panoptic maps a pixel may belong to several.
+    Where the source is the target all pasted pixels are gathered before any of them is written. Masks wait in a bit of
+    their own. Without panoptic maps a pixel may belong to several.
     """
-    waits = scene.source is scene.target
-    out, first = _held(scene, given) if waits else (given.target, _NOT_HELD)
+    waits, first = room.first is not None, room.first or _NOT_HELD
+    out = _waiting(scene.target, room.waiting) if waits else given.target
     _paste_pixels(given, out, first if waits else None, given.target.num_slots)
     rows, cols = TILE
     launch(
@@ -226,14 +265,11 @@ def _render_in_place(scene: Scene, given: _Arguments) -> None:
     )
 
 
-def _held(scene: Scene, given: _Arguments) -> tuple[PlaneArguments, HeldArguments]:
-    """Return planes in which pasted values wait, None where they wait in spare bits, and the first slots of these."""
-    target, planes = scene.target, present_planes(scene.target)
-    first, others = held_arguments(target, given.visible.first)
-    waiting = {name: empty_plane(name, planes[name]) for name in others}
+def _waiting(target: PaddedBatchedDenseSample, waiting: Mapping[str, Tensor]) -> PlaneArguments:
+    """Return the planes in which pasted values wait, None where they wait in spare bits."""
     held = plane_arguments(target.derived(**waiting))._asdict()
     absent = {short: None for name, short in HELD.items() if name not in waiting}
-    return PlaneArguments(**{**held, **absent}), first
+    return PlaneArguments(**{**held, **absent})
 
 
 _NOT_HELD = HeldArguments(0, 0, 0, 0, 0, 0)
