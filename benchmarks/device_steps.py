@@ -10,7 +10,7 @@ the report quotes; what runs into it is measured all the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -41,7 +41,15 @@ def measure(plan: Plan, threads: int = 1, device: str = "cuda") -> dict[str, Any
     """The device table: a row for each shape."""
     torch.set_num_threads(threads)
     shapes = plan.shapes if plan is TINY else HARD_SHAPES[:1] + HARD_SHAPES[5:6] if plan is QUICK else HARD_SHAPES
-    return {"rows": [measure_shape(shape, plan.rounds, device) for shape in shapes]}
+    rows = [measure_shape(shape, plan.rounds, device) for shape in shapes]
+    return {"rows": rows, "errors": [] if device == "cpu" else list(errors(rows))}
+
+
+def errors(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield what must not be: steps that wait for the device, and steps that cannot be captured as a graph."""
+    for row in rows:
+        yield from (f"{row['batch']}, {name}: waits: {wait}" for name, wait in row["waits"].items() if wait)
+        yield from (f"{row['batch']}, {name}: not captured: {reason}" for name, reason in row["skipped"].items())
 
 
 def measure_shape(

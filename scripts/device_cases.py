@@ -5,9 +5,10 @@ Canvases have many tiles, so that many programs of a row arrive at the counter w
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,7 +26,7 @@ from segpaste.augmentation import PanopticConfig, PasteReport, PlacementConfig, 
 from segpaste.types import Modality, StagedCrops, tight_boxes  # noqa: E402
 
 Copied = TypeVar("Copied", PaddedBatchedDenseSample, StagedCrops)
-Outcome = tuple[PaddedBatchedDenseSample, PasteReport]
+Outcome = tuple[PaddedBatchedDenseSample, PasteReport | None]
 Call = Callable[[], Outcome]
 
 
@@ -61,11 +62,19 @@ class Case:
         config: of the module.
         options: of `samples.make_batch`.
         layout: of the images.
+        reports: ask for the report; without one, in place, spare bits of the masks keep the visibility buffer.
     """
 
     config: BatchCopyPasteConfig
     options: Mapping[str, Any]
     layout: torch.memory_format = torch.contiguous_format
+    reports: bool = True
+
+    @property
+    def ways(self) -> tuple[bool, ...]:
+        """Return the values of ``inplace`` to run with: a batch that grows cannot be pasted into in place."""
+        grows = self.config.placement.pad_to_multiple is not None or self.config.max_instances is not None
+        return (False,) if grows else (False, True)
 
     def made(self, size: Size, seed: int) -> tuple[PaddedBatchedDenseSample, StagedCrops | None]:
         """Make a batch, and crops for it if the config is for a bank."""
@@ -77,10 +86,11 @@ class Case:
 
 
 def cases(size: Size) -> dict[str, Case]:
-    """Return the cases by name: every guard, rounds of removal, classes, parts of the draws, crops, and floats."""
+    """Return the cases by name: every guard, rounds of removal, classes, parts of the draws, crops, floats, waiting."""
     every = {"modalities": set(OPTIONAL), "metric_depth": True, "padding": (2, 1), "keypoints": True, "crowd": True}
     no_depth = every | {"modalities": set(OPTIONAL) - {Modality.DEPTH}, "metric_depth": False}
     bare = {"modalities": {Modality.INSTANCE}, "image_dtype": torch.float32}
+    roomy = {"modalities": set(OPTIONAL), "image_dtype": torch.uint8, "metric_depth": True, "max_instances": 40}
     half = {"modalities": set(OPTIONAL) - {Modality.PANOPTIC}, "image_dtype": torch.bfloat16, "metric_depth": True}
     area = size.canvas[0] * size.canvas[1]
     part: dict[str, Any] = {"candidate_frac": 0.7, "max_cover_frac": 0.9, "k_to_available": True, "max_attempts": 4}
@@ -94,6 +104,9 @@ def cases(size: Size) -> dict[str, Case]:
         "classes": Case(_config(taxonomy, layers=2, emit_classmix=True), every),
         "part of the objects": Case(_config(taxonomy, layers=5, **part), half),
         "floats, channels last": Case(_config({}, layers=2), bare, torch.channels_last),
+        "all wait in the masks": Case(_config(taxonomy, layers=2), roomy, reports=False),
+        "some wait in the masks": Case(_config({}, layers=2), bare | {"max_instances": 20}, reports=False),
+        "padded, more slots": Case(_config({}, layers=2, pad_to_multiple=16, max_instances=size.slots + 2), every),
         "crops": Case(_config(taxonomy, source=SourceConfig(kind="bank", crops_per_target=3)), every),
     }
 
@@ -131,15 +144,32 @@ def copied(values: Copied) -> Copied:
     return values.map_tensors(lambda t: t.clone(memory_format=torch.preserve_format))
 
 
-def forward(paste: BatchCopyPaste, batch: PaddedBatchedDenseSample, staged: StagedCrops | None) -> Outcome:
-    """Paste, and return the report, too."""
-    out, report = paste(batch, staged=staged, return_report=True)
-    return out, report
+def forward(
+    paste: BatchCopyPaste, batch: PaddedBatchedDenseSample, staged: StagedCrops | None, *, reports: bool = True
+) -> Outcome:
+    """Paste, and return the report if asked to, else None."""
+    if reports:
+        out, report = paste(batch, staged=staged, return_report=True)
+        return out, report
+    return paste(batch, staged=staged), None
 
 
 def on_cpu(outcome: Outcome) -> Outcome:
     """Copy an outcome to the CPU."""
-    return outcome[0].to("cpu"), outcome[1].to("cpu")
+    out, report = outcome
+    return out.to("cpu"), None if report is None else report.to("cpu")
+
+
+def parsed(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> argparse.Namespace:
+    """Parse a command line with ``--device`` and ``--out``; on the CPU start again with Triton's interpreter."""
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: in Triton's interpreter")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="JSON file of what was run")
+    options = parser.parse_args(argv)
+    if options.device == "cuda" and not torch.cuda.is_available():
+        parser.error("expected a CUDA device, torch sees none; --device cpu runs small cases in Triton's interpreter")
+    if options.device == "cpu":
+        interpret()
+    return options
 
 
 def interpret() -> None:

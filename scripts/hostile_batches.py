@@ -142,6 +142,8 @@ def differences(one: Outcome, other: Outcome) -> Iterator[str]:
         tolerance = NORMALS_TOLERANCE if field.name == "normals" else 0.0
         if not _equal(*values, tolerance):
             yield field.batched_name
+    if one[1] is None and other[1] is None:
+        return
     for item in dataclasses.fields(PasteReport):
         values = [getattr(outcome[1], item.name) for outcome in (one, other)]
         if item.name != "placement" and not _equal(*values, 0.0):

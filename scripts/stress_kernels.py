@@ -21,7 +21,6 @@ import random
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import device_cases
@@ -51,9 +50,10 @@ class Stress:
     def __init__(self, case: Case, size: Size, device: torch.device, *, inplace: bool) -> None:
         batch, staged = case.made(size, seed=0)
         with use_backend("native"):
-            self.expected = device_cases.forward(BatchCopyPaste(case.config), batch, staged)
+            out, report = BatchCopyPaste(case.config)(batch, staged=staged, return_report=True)
+        self.expected, self.num_placed = (out, report if case.reports else None), int(report.num_placed.sum())
         self.batch, self.staged = batch.to(device), None if staged is None else staged.to(device)
-        self.paste = BatchCopyPaste(case.config, inplace=inplace).to(device)
+        self.paste, self.reports = BatchCopyPaste(case.config, inplace=inplace).to(device), case.reports
 
     def calls(self, num: int) -> list[device_cases.Call]:
         """Return calls of the same forward; in place each has a batch of its own."""
@@ -61,7 +61,7 @@ class Stress:
 
     def _call(self) -> device_cases.Call:
         batch = device_cases.copied(self.batch) if self.paste.inplace else self.batch
-        return lambda: device_cases.forward(self.paste, batch, self.staged)
+        return lambda: device_cases.forward(self.paste, batch, self.staged, reports=self.reports)
 
     def repeat(self, device: str, seconds: float, most: int) -> dict[str, Any]:
         """Repeat in all ways in turn, at least once in each, until the time or the number of turns is up."""
@@ -79,7 +79,7 @@ class Stress:
             for found in way(self.calls(TOGETHER if device == "cuda" else 1), draws):
                 wrong += [f"turn {number}, {name}: {field} differs from the first" for field in unequal(found, first)]
             turns[name] += 1
-        return {"kernels": sorted(kernels), "pastes": int(first[1].num_placed.sum()), "turns": turns, "wrong": wrong}
+        return {"kernels": sorted(kernels), "pastes": self.num_placed, "turns": turns, "wrong": wrong}
 
 
 def unequal(one: Outcome, other: Outcome) -> list[str]:
@@ -106,9 +106,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     rows, start = [], time.monotonic()
     with device_cases.device_or_interpreter(options.device) as device:
         for name, case in chosen.items():
-            for inplace in (False, True):
+            for inplace in case.ways:
                 left = options.seconds - (time.monotonic() - start)
-                share = left / (2 * len(chosen) - len(rows))
+                share = left / (sum(len(case.ways) for case in chosen.values()) - len(rows))
                 stress = Stress(case, size, device, inplace=inplace)
                 row = {"case": name, "inplace": inplace, **stress.repeat(options.device, share, options.turns)}
                 rows.append(row)
@@ -139,17 +139,10 @@ def options_of(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
-    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu: in Triton's interpreter")
     parser.add_argument("--case", choices=device_cases.cases(SMALL), help="only this one")
     parser.add_argument("--seconds", type=float, default=60, help="in all, but each way has a turn; default: 60")
     parser.add_argument("--turns", type=int, default=200, help="of each way at most, default: 200")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="JSON file of what was run")
-    options = parser.parse_args(argv)
-    if options.device == "cuda" and not torch.cuda.is_available():
-        parser.error("expected a CUDA device, torch sees none; --device cpu runs small cases in Triton's interpreter")
-    if options.device == "cpu":
-        device_cases.interpret()
-    return options
+    return device_cases.parsed(parser, argv)
 
 
 if __name__ == "__main__":

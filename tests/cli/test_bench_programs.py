@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ PROGRAMS = bench.load_programs()
     peers,
     plan,
     plots,
+    programs,
     report,
     stand_ins,
     step,
@@ -44,6 +46,7 @@ PROGRAMS = bench.load_programs()
         "peers",
         "plan",
         "plots",
+        "programs",
         "report",
         "stand_ins",
         "step",
@@ -283,6 +286,21 @@ class TestDeviceSteps:
         found = device_steps.measure_shape(self.SHAPE, 1, "cpu", {device_steps.GRAPH: timing.wall_clock})
         assert found["times"] == {device_steps.GRAPH: {}}
         assert set(found["skipped"]) == {f"{name}, graph" for name in device_steps.STEPS}
+
+    def test_a_wait_and_a_step_without_a_graph_are_errors(self) -> None:
+        row = {"batch": "one", "waits": {"in place": "called item", "clone": ""}, "skipped": {"in place, graph": "why"}}
+        assert list(device_steps.errors([row])) == [
+            "one, in place: waits: called item",
+            "one, in place, graph: not captured: why",
+        ]
+        assert list(device_steps.errors([{**row, "waits": {}, "skipped": {}}])) == []
+
+    def test_a_program_with_errors_exits_with_1(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sys, "argv", ["device_steps", "--quick"])
+        monkeypatch.setattr(programs.timing, "keep_freed_memory", lambda: None)
+        monkeypatch.setitem(programs.report.SECTIONS, "device_steps", lambda found: "table")
+        with pytest.raises(SystemExit, match="it waits"):
+            programs.main("device_steps", "", lambda *_: {"rows": [], "errors": ["it waits"]})
 
 
 def test_every_way_to_read_a_crop_gives_the_same(tmp_path: Path) -> None:
