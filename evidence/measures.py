@@ -1,4 +1,4 @@
-"""How well class maps are predicted."""
+"""Metrics of predicted class maps."""
 
 from __future__ import annotations
 
