@@ -15,7 +15,7 @@ from segpaste.types import BatchedDenseSample
 
 FIELDS = ("image_id", "boxes", "labels", "masks", "area", "iscrowd")
 PER_OBJECT = FIELDS[1:]
-NONE = "torchvision gives none of photos without objects"
+NONE = "torchvision gives none of images without objects"
 EXPLANATIONS = {
     "objects": "a crowd is no object, see `crowd_mask`",
     "image": "rounding",
