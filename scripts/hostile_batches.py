@@ -176,7 +176,14 @@ def prepare_cuda() -> None:
     from segpaste.engine.triton.pixels import rendering
 
     whole = (32, 32)
-    for name, value in {"TILE": whole, "LAST_TILE": whole, "PARTS": 1, "BLOCK": 32, "BINS": 16}.items():
+    for name, value in {
+        "TILE": whole,
+        "MIX_TILE": whole,
+        "LAST_TILE": whole,
+        "PARTS": 1,
+        "BLOCK": 32,
+        "BINS": 16,
+    }.items():
         setattr(settling, name, value)
     for name in ("TILE", "SURFACE_TILE", "BOX_TILE"):
         setattr(rendering, name, whole)

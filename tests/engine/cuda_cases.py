@@ -44,7 +44,7 @@ MAPLESS = set(OPTIONAL) - {Modality.PANOPTIC}
 def set_tiles(monkeypatch: pytest.MonkeyPatch, tile: tuple[int, int], parts: int) -> None:
     """Set the sizes of tiles; the stretches of flat planes are small where the tiles are."""
     rows, cols = tile
-    sizes = {"TILE": tile, "LAST_TILE": tile, "PARTS": parts, "BLOCK": 64, "BINS": 8, "CHUNK": 8}
+    sizes = {"TILE": tile, "MIX_TILE": tile, "LAST_TILE": tile, "PARTS": parts, "BLOCK": 64, "BINS": 8, "CHUNK": 8}
     for name, value in sizes.items():
         monkeypatch.setattr(settling, name, value)
     chunk = 4 * rows * cols

@@ -21,6 +21,9 @@ from segpaste.engine.triton.spare import visible_arguments
 TILE = (8, 128)
 """Rows and columns of a tile: a row of bytes fills a cache line, and each of 512 threads has 2 pixels."""
 
+MIX_TILE = (4, 128)
+"""Those of a look of ClassMix that reads depth, too: with twice as many pixels a thread would spill registers."""
+
 LAST_TILE = (2, 128)
 """Those of `look_until_settled`, which keeps in registers what all tiles of a row need, and has fewer for each."""
 
@@ -135,18 +138,23 @@ def _look(scene: Scene, arguments: tuple[Any, ...]) -> None:
         )
 
     num_removals = _num_removals(scene, plan.num_layers)
+    tile = MIX_TILE if scene.mixture is not None and _has_depth(scene) else TILE
     for stage in (0, 1) if guards_classes or guards_objects else (0,):
-        run(look, TILE, stage)
+        run(look, tile, stage)
     if num_removals == 1:
-        run(look, TILE, 2)
+        run(look, tile, 2)
     else:
         run(look_until_settled, LAST_TILE, num_removals)
 
 
 def _num_removals(scene: Scene, num_layers: int) -> int:
     """Return how many rounds of removal may be needed; see `segpaste.engine.reference.stages`."""
-    has_depth = scene.target.depth is not None and scene.source.depth is not None
-    return (num_layers + 1) // 2 if has_depth and scene.rank is not None else 1
+    return (num_layers + 1) // 2 if _has_depth(scene) and scene.rank is not None else 1
+
+
+def _has_depth(scene: Scene) -> bool:
+    """Return whether depth decides who is seen."""
+    return scene.target.depth is not None and scene.source.depth is not None
 
 
 def _empty(scene: Scene, placement: Placement, rows: dict[str, Tensor], hides: bool) -> Settled:
