@@ -104,7 +104,7 @@ def _tune(out: Path, setup: Setup) -> Found:
     from segpaste.workspace import Run, WholeFiles
 
     expect_outside(setup.photos, out)
-    space = Run(out.absolute(), TuningError, results=runs.RESULTS, owned=runs.OWNED)
+    space = Run(out.absolute(), TuningError, results=runs.RESULTS, owned=runs.OWNED, what="a tuning")
     with space.claim({**setup.facts, **setup.plan.facts()}):
         say = lambda line: print(line, flush=True)  # noqa: E731
         doing = runs.Runs(space.folder, setup.photos, setup.plan, setup.trainer, setup.base, say)

@@ -27,7 +27,7 @@ def pastes(found: Found) -> bool:
 def lines(found: Found) -> Iterator[str]:
     """Yield the lines of the report."""
     if found.gains:
-        yield "gain in the search, mean over the classes; it chose the arm and proves nothing"
+        yield "mean gains in the search; the highest is too high, because it was chosen"
         ranked = sorted(found.gains.items(), key=lambda pair: -pair[1])
         yield from (f"  {gain:+9.4f}  {arm}" for arm, gain in ranked[:_MOST_GAINS])
         yield ""
