@@ -19,7 +19,7 @@ from segpaste.cli._values import flat, read_file
 from segpaste.datasets.formats.records import AnnotatedPhotos
 from segpaste.tuning.plan import SEARCHED_KEYS, Plan, fit
 from segpaste.tuning.runs import image_classes
-from segpaste.tuning.splits import Classes, never_held_out, split_images
+from segpaste.tuning.splits import Classes, in_one_image, split_images
 from segpaste.tuning.trainer import Trainer
 
 _MOST_NAMES = 12
@@ -76,9 +76,9 @@ def plan_lines(setup: Setup) -> Iterator[str]:
     split = split_images(setup.classes, "final", 1, seed=plan.seed, held_out=plan.held_out)
     name, num = printable(setup.inputs.name), len(setup.classes)
     yield f"{name}: {num:,} images; a run trains on {len(split.train):,} and is scored on {len(split.held_out):,}"
-    if alone := [printable(setup.inputs.class_names[label]) for label in never_held_out(setup.classes)]:
+    if alone := [printable(setup.inputs.class_names[label]) for label in in_one_image(setup.classes)]:
         more = ", ..." if len(alone) > _MOST_NAMES else ""
-        yield f"never scored, since all objects are in one image: {', '.join(alone[:_MOST_NAMES])}{more}"
+        yield f"in one image only, so not both trained on and scored: {', '.join(alone[:_MOST_NAMES])}{more}"
     if plan.num_arms > 1:
         yield f"search   {plan.num_arms} arms and no paste, {plan.num_search} runs each"
         yield f"         balance {_listed(plan.balances)} x share {_listed(plan.shares)}"

@@ -56,10 +56,11 @@ def add_to(commands: Any) -> None:
     add("--trainer", metavar="CMD", required=True, help="command that trains and scores one run")
     add("--out", metavar="DIR", type=Path, default=Path("tuning"), help="folder of the runs, default: tuning")
     add("--config", metavar="FILE", help="paste configuration in YAML or JSON that all arms share")
-    _add_values(parser, "--balances", _one_of(BALANCES), plan.balances, f"of {', '.join(BALANCES)}")
-    _add_values(parser, "--shares", number(1, above_zero=True), plan.shares, "probabilities of pasting into an image")
-    _add_values(parser, "--counts", integer(1, 64), plan.counts, "objects drawn for an image")
-    _add_values(parser, "--placements", _one_of(PLACEMENTS), plan.placements, f"of {', '.join(PLACEMENTS)}")
+    _add_values(parser, "--balances", _one_of(BALANCES), plan.balances, f"to try, of {', '.join(BALANCES)}")
+    share = number(1, above_zero=True)
+    _add_values(parser, "--shares", share, plan.shares, "to try: probabilities of pasting into an image")
+    _add_values(parser, "--counts", integer(1, 64), plan.counts, "to try: objects drawn for an image")
+    _add_values(parser, "--placements", _one_of(PLACEMENTS), plan.placements, f"to try, of {', '.join(PLACEMENTS)}")
     text = f"runs of each arm in the search, default: {plan.num_search}"
     add("--seeds", metavar="N", type=integer(1, 100), default=plan.num_search, help=text)
     text = f"pairs of runs of the final comparison, default: {plan.num_pairs}; fewer than {FEWEST_PAIRS} prove nothing"

@@ -4,8 +4,8 @@ The images are divided into two pools. Runs of the search hold out images of the
 comparison images of the second. So the images that the chosen arm is judged on had no part in its choice. All other
 images, of both pools, are trained on.
 
-Rare classes are divided first: a class with objects in two or more images is in both pools, and never missing from the
-training images.
+Rare classes are divided first. While there are enough other images, the last image of a class stays among those that
+are trained on.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def split_images(classes: Classes, part: Part, run_seed: int, *, seed: int, held
         held_out: fraction of all images that is held out, at most one half.
 
     Raises:
-        ValueError: there are fewer than `FEWEST_IMAGES` images, or none can be held out.
+        ValueError: there are fewer than `FEWEST_IMAGES` images.
     """
     num = len(classes)
     if num < FEWEST_IMAGES:
@@ -62,13 +62,11 @@ def split_images(classes: Classes, part: Part, run_seed: int, *, seed: int, held
     wanted = {label: max(1, round(held_out * total)) for label, total in totals.items()}
     size = min(max(1, round(held_out * num)), len(pool))
     found = _picked(classes, _shuffled(sorted(pool), seed, _SPLIT_STREAM, run_seed), wanted, size, totals)
-    if not found:
-        raise ValueError("expected images that show a class of other images, got none that can be held out; add images")
     return Split([i for i in range(num) if i not in found], sorted(found))
 
 
-def never_held_out(classes: Classes) -> list[int]:
-    """Return the classes whose objects are all in one image, which is always trained on."""
+def in_one_image(classes: Classes) -> list[int]:
+    """Return the classes whose objects are all in one image, which cannot be both trained on and scored."""
     totals = Counter(label for labels in classes for label in labels)
     return sorted(label for label, total in totals.items() if total == 1)
 
@@ -78,8 +76,8 @@ def _picked(
 ) -> set[int]:
     """Pick images in an order: first for each class the wanted number, the rarest class first, then any others.
 
-    Images that exceed the wanted number of none of their classes come first. An image is not picked if no other image
-    would be left of one of its classes.
+    Images that exceed the wanted number of none of their classes come first, and those without which no image of a
+    class would be left come last.
     """
     showing: dict[int, list[int]] = {}
     for index in order:
@@ -88,20 +86,22 @@ def _picked(
     picked: set[int] = set()
     counts: Counter[int] = Counter()
 
-    def pick(indices: Sequence[int], of_class: int | None = None) -> None:
-        for limits in (wanted, totals):
-            for index in indices:
-                is_enough = of_class is not None and counts[of_class] >= wanted[of_class]
-                if is_enough or len(picked) == size:
-                    return
-                fits = all(counts[label] < min(limits[label], totals[label] - 1) for label in classes[index])
-                if index not in picked and fits:
-                    picked.add(index)
-                    counts.update(classes[index])
+    def pick(indices: Sequence[int], limits: Mapping[int, int], of_class: int | None = None) -> None:
+        for index in indices:
+            is_enough = of_class is not None and counts[of_class] >= wanted[of_class]
+            if is_enough or len(picked) == size:
+                return
+            if index not in picked and all(counts[label] < limits[label] for label in classes[index]):
+                picked.add(index)
+                counts.update(classes[index])
 
+    others = {label: total - 1 for label, total in totals.items()}
+    exact = {label: min(num, others[label]) for label, num in wanted.items()}
     for label in sorted(showing, key=lambda label: (totals[label], label)):
-        pick(showing[label], label)
-    pick(order)
+        pick(showing[label], exact, label)
+        pick(showing[label], others, label)
+    for limits in (exact, others, totals):
+        pick(order, limits)
     return picked
 
 
