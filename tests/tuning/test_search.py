@@ -122,6 +122,13 @@ class TestReport:
         (row,) = (line for line in lines(found) if line.startswith("tower"))
         assert row.endswith("  lower")
 
+    def test_a_class_that_is_hardly_learned(self) -> None:
+        found = tune(Plan(), lambda run: {**scores_of(run), "tower": 0.001})
+        assert [line for line in lines(found) if line.startswith("hardly learned")] == [
+            "hardly learned without paste: tower; train longer before you rely on their gain"
+        ]
+        assert not any(line.startswith("hardly") for line in lines(found_with("helps")))
+
     def test_names_that_control_a_terminal(self) -> None:
         found = tune(Plan(), lambda run: {"\x1b[31mred": scores_of(run)["ball"]})
         assert "\x1b" not in "\n".join(lines(found))

@@ -17,6 +17,7 @@ ANSWERS: Mapping[Verdict, str] = {
     "undecided": "undecided: no gain shown",
 }
 _MOST_GAINS = 12
+_HARDLY = 0.02  # of the score of the best class
 
 
 def pastes(found: Found) -> bool:
@@ -40,6 +41,8 @@ def lines(found: Found) -> Iterator[str]:
     yield _row(f"{'mean':{width}}", *found.mean_scores, found.mean)
     yield ""
     yield answer(found)
+    if unlearned := _unlearned(found):
+        yield f"hardly learned without paste: {', '.join(unlearned)}; train longer before you rely on their gain"
 
 
 def answer(found: Found) -> str:
@@ -84,6 +87,12 @@ def config_text(found: Found, config: BatchCopyPasteConfig) -> str:
         hint = "# placement.paste_prob is 0: nothing is pasted. tune.json has the arm that was tried last.\n"
         values["placement"]["paste_prob"] = 0.0
     return f"# segpaste tune: {answer(found)}\n{hint}{yaml.safe_dump(values, sort_keys=False)}"
+
+
+def _unlearned(found: Found) -> list[str]:
+    """Return the classes that score next to nothing without paste, compared with the best class."""
+    best = max(found.without.values())
+    return [printable(name) for name, score in found.without.items() if 0 <= score < _HARDLY * best]
 
 
 def _row(name: str, without: float, with_paste: float, comparison: Comparison) -> str:
