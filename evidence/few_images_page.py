@@ -7,8 +7,9 @@ from typing import Any
 
 from PIL import Image
 
+from segpaste.tuning.comparing import Values, compare, compare_all, mean
+
 from . import pages, plots
-from .comparing import Values, compare, compare_all, mean
 from .pages import Found
 from .protocol import Choice, Protocol
 

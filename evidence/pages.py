@@ -9,12 +9,12 @@ from typing import Any
 
 from PIL import Image
 
+from segpaste.tuning.comparing import Comparison, Kept, Values, Verdict
+from segpaste.tuning.statistics import Interval, paired_bootstrap
 from segpaste.workspace import write_whole
 
-from .comparing import Comparison, Kept, Values, Verdict
 from .protocol import Choice, Protocol, Score, choices
 from .runs import Run, RunFolder
-from .statistics import Interval, paired_bootstrap
 
 Found = Mapping[str, Mapping[int, Run]]
 """Runs by arm and seed."""

@@ -10,9 +10,8 @@ from collections.abc import Mapping, Sequence
 from benchmarks.plots import write_text
 from PIL import Image, ImageDraw
 
+from segpaste.tuning.statistics import paired_bootstrap
 from segpaste.viz.palette import INK, MUTED, PAPER, RGB
-
-from .statistics import paired_bootstrap
 
 Values = Mapping[str, Sequence[float]]
 Point = tuple[float, float]

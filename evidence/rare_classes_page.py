@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from segpaste.tuning.comparing import Values, better, compare, compare_all, mean
+
 from . import pages, plots
-from .comparing import Values, better, compare, compare_all, mean
 from .measures import group_iou
 from .pages import Found
 from .protocol import Choice, Protocol

@@ -38,6 +38,7 @@ ARROWS: dict[str, set[str]] = {
     "encoder": {"seeding", "samplers", "bank", "workspace"},  # a bank's embeddings may stand for a CSV
     "presets": {"augmentation", "types"},
     "replay": {"types", "augmentation", "engine", "datasets", "bank", "seeding"},
+    "tuning": {"augmentation", "datasets", "seeding", "workspace"},
     "experimental": {"types", "engine", "augmentation", "seeding", "integrations"},
     "integrations": {"types", "viz", "bank"},  # and the framework of each module
     "integrations._huggingface.columns": {"datasets"},  # what a photo is

@@ -7,6 +7,7 @@ import errno
 import io
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -39,7 +40,8 @@ def python(*words: str) -> subprocess.CompletedProcess[str]:
 
 class TestHelp:
     @pytest.mark.parametrize(
-        "command", [[], ["demo"], ["augment"], ["check"], ["train"], ["score"], ["replay"], ["doctor"], ["preview"]]
+        "command",
+        [[], ["demo"], ["augment"], ["check"], ["train"], ["score"], ["replay"], ["doctor"], ["preview"], ["tune"]],
     )
     def test_help_has_an_example(self, command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
         assert main([*command, "--help"]) == 0
@@ -49,14 +51,26 @@ class TestHelp:
     def test_the_examples_parse(self, capsys: pytest.CaptureFixture[str]) -> None:
         from segpaste.cli import parse
 
-        commands = ("demo", "augment", "preview", "check", "train", "score", "replay", "stats", "bank", "doctor")
-        for command in (*commands, *(f"bank {name}" for name in BANK_COMMANDS)):
+        commands = (
+            "demo",
+            "augment",
+            "preview",
+            "tune",
+            "check",
+            "train",
+            "score",
+            "replay",
+            "stats",
+            "bank",
+            "doctor",
+        )
+        for command in (*commands, "doctor", *(f"bank {name}" for name in BANK_COMMANDS)):
             main([*command.split(), "--help"])
             lines = re.sub(r"\\\n +", "", capsys.readouterr().out)  # a backslash goes on in the next line
             examples = re.findall(r"^ +segpaste (.+)$", lines, re.MULTILINE)
             assert examples
             for words in examples:
-                assert parse(words.split()).command == command.split()[0]
+                assert parse(shlex.split(words)).command == command.split()[0]
 
     def test_help_does_not_wait_for_torch(self) -> None:
         statement = (
@@ -65,6 +79,7 @@ class TestHelp:
             "assert main(['replay', '--help']) == main(['bank', 'build', '--help']) == main(['stats', '--help']) == 0\n"
             "assert main(['train', '--help']) == main(['score', '--help']) == 0\n"
             "assert main(['check', '--help']) == main(['doctor', '--help']) == main(['preview', '--help']) == 0\n"
+            "assert main(['tune', '--help']) == 0\n"
             "assert main(['augment', 'x.json', '--out', '/', '--num', '1']) == 2\n"
             "print(sorted({'torch', 'numpy', 'pydantic', 'PIL'} & set(sys.modules)))"
         )

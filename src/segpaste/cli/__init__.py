@@ -29,6 +29,7 @@ from segpaste.cli import (
     score,
     stats,
     train,
+    tune,
 )
 
 _DESCRIPTION = "Copy-paste augmentation for segmentation datasets, with labels exactly true to the pixels."
@@ -41,6 +42,7 @@ example:
   segpaste convert data.yaml --to coco --out coco
   segpaste bank build instances.json --images photos --out objects
   segpaste stats objects
+  segpaste tune instances.json --images photos --trainer 'python train.py {config} {train} {val} {seed} {out}'
   segpaste train train.csv validation.csv --test test.csv --out encoder
   segpaste score trials.csv vectors.csv --model encoder --out scores.csv
   segpaste replay augmented --dataset instances.json --images photos --check augmented
@@ -77,7 +79,7 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--version", action="version", version=f"segpaste {__version__}", help="print the version")
     parser.set_defaults(takes_overrides=False)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, dest="command")
-    for module in (demo, augment, preview, convert, check, bank, train, score, stats, replay, bench, doctor):
+    for module in (demo, augment, preview, convert, check, bank, tune, train, score, stats, replay, bench, doctor):
         module.add_to(commands)
     args, others = parser.parse_known_args(words)
     if args.takes_overrides and _arguments.is_override(getattr(args, "dataset", None)):

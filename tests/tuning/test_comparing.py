@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from evidence.comparing import Comparison, better, compare, compare_all
-from evidence.statistics import Interval
+
+from segpaste.tuning.comparing import Comparison, better, compare, compare_all
+from segpaste.tuning.statistics import Interval
 
 SEEDS = range(10)
 

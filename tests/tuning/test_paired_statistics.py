@@ -6,7 +6,8 @@ import itertools
 
 import numpy as np
 import pytest
-from evidence.statistics import differences, holm, paired_bootstrap, wilcoxon
+
+from segpaste.tuning.statistics import differences, holm, paired_bootstrap, wilcoxon
 
 
 class TestWilcoxon:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-from .statistics import Interval, differences, holm, paired_bootstrap, wilcoxon
+from segpaste.tuning.statistics import Interval, differences, holm, paired_bootstrap, wilcoxon
 
 Values = Mapping[int, float]
 """Value of a measure for each seed."""

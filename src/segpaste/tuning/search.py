@@ -1,0 +1,144 @@
+"""The search for the best arm, and its comparison with training without paste.
+
+Not for arms that are chosen otherwise: what chose an arm must not judge it, so both have seeds and held-out images of
+their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from segpaste.tuning.comparing import Comparison, compare, compare_all
+from segpaste.tuning.plan import Arm, Plan
+from segpaste.tuning.splits import Part
+from segpaste.tuning.trainer import Scores, TrainerError
+
+
+class Run(NamedTuple):
+    """One run.
+
+    Attributes:
+        part: search or final comparison.
+        seed: seed of the run and of its split.
+        arm: how it pastes; None for no paste.
+    """
+
+    part: Part
+    seed: int
+    arm: Arm | None
+
+    @property
+    def name(self) -> str:
+        """Name for files."""
+        return f"{self.part}-{self.seed}-{self.arm.name if self.arm else 'none'}"
+
+    def __str__(self) -> str:
+        return f"{self.part} seed {self.seed}: {self.arm or 'no paste'}"
+
+
+Train = Callable[[Run], Scores]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Result of a tuning.
+
+    Attributes:
+        arm: the chosen arm.
+        gains: mean gain over no paste of each arm of the search; empty without a search.
+        mean: comparison of the means over the classes.
+        mean_scores: those means without and with paste, averaged over the seeds.
+        classes: comparison of each class, p values adjusted over the classes.
+        without, with_paste: mean score of each class over the seeds that measured it.
+    """
+
+    arm: Arm
+    gains: dict[Arm, float]
+    mean: Comparison
+    mean_scores: tuple[float, float]
+    classes: dict[str, Comparison]
+    without: dict[str, float]
+    with_paste: dict[str, float]
+
+
+def tune(plan: Plan, train: Train) -> Found:
+    """Search the best arm, and compare it with no paste.
+
+    Args:
+        plan: arms and seeds.
+        train: does a run, or returns its scores if it is done.
+
+    Raises:
+        TrainerError: a run fails, or scores other classes than another run of its split.
+    """
+    arm, gains = choose(plan, train)
+    none, ours = {}, {}
+    for seed in plan.final_seeds:
+        run = Run("final", seed, arm)
+        none[seed], ours[seed] = train(run._replace(arm=None)), train(run)
+        expect_same_classes(run, ours[seed], none[seed])
+    names = list(dict.fromkeys(name for scores in none.values() for name in scores))
+    pairs = {name: (_of_class(name, ours), _of_class(name, none)) for name in names}
+    means = [{seed: mean_score(scores) for seed, scores in runs.items()} for runs in (none, ours)]
+    return Found(
+        arm,
+        gains,
+        compare(means[1], means[0]),
+        (_mean(means[0]), _mean(means[1])),
+        compare_all(pairs),
+        {name: _mean(theirs) for name, (_, theirs) in pairs.items()},
+        {name: _mean(own) for name, (own, _) in pairs.items()},
+    )
+
+
+def choose(plan: Plan, train: Train) -> tuple[Arm, dict[Arm, float]]:
+    """Return the arm with the highest mean gain in the search, and the gains of all arms."""
+    best = plan.first_arms()[0]
+    if plan.num_arms == 1:
+        return best, {}
+    none = {seed: train(Run("search", seed, None)) for seed in plan.search_seeds}
+    gains: dict[Arm, float] = {}
+    for _, arms in plan.stages():
+        for arm in arms(best):
+            gains[arm] = _gain(arm, none, train)
+        best = max(gains, key=lambda arm: gains[arm])
+    return best, gains
+
+
+def _gain(arm: Arm, none: dict[int, Scores], train: Train) -> float:
+    total = 0.0
+    for seed, theirs in none.items():
+        run = Run("search", seed, arm)
+        scores = train(run)
+        expect_same_classes(run, scores, theirs)
+        total += mean_score(scores) - mean_score(theirs)
+    return total / len(none)
+
+
+def mean_score(scores: Scores) -> float:
+    """Return the mean over the classes."""
+    return sum(scores.values()) / len(scores)
+
+
+def expect_same_classes(run: Run, ours: Scores, theirs: Scores) -> None:
+    """Reject scores of other classes than those of the run without paste on the same split.
+
+    Raises:
+        TrainerError: they differ.
+    """
+    if differing := sorted(ours.keys() ^ theirs.keys()):
+        which = "only in this run" if differing[0] in ours else "only in the run without paste"
+        raise TrainerError(
+            f"{run}: expected scores of the same classes from all runs of a split, got {differing[0]!r} {which}; write "
+            "a number, or null in every run"
+        )
+
+
+def _of_class(name: str, runs: dict[int, Scores]) -> dict[int, float]:
+    return {seed: scores[name] for seed, scores in runs.items() if name in scores}
+
+
+def _mean(values: dict[int, float]) -> float:
+    return sum(values.values()) / len(values)
