@@ -154,23 +154,28 @@ class Bench:
         return {"arms": turns, "skipped": self.skipped, "versions": versions, "load": os.getloadavg()[0]}
 
     def _turn(self, name: str) -> dict[str, float]:
-        """Return images per second, the share of waiting, and CPU milliseconds an image of one arm."""
+        """Return images per second, the share of waiting, and CPU milliseconds for an image, of one arm."""
         feed, paste = self.feeds[name], self.arms[name].in_step
         steps, warm_up = self.settings["steps"], self.settings["warm_up"]
-        wait = begun = cpu = workers = 0.0
+        wait = pasting = begun = cpu = workers = 0.0
         for step in itertools.count():
             if step == warm_up:
-                begun, cpu, workers, wait = time.perf_counter(), time.process_time(), feed.cpu_seconds(), 0.0
+                begun, cpu, workers = time.perf_counter(), time.process_time(), feed.cpu_seconds()
+                wait = pasting = 0.0
             if step == warm_up + steps:
                 break
             asked = time.perf_counter()
             batch = next(feed.batches)
             wait += time.perf_counter() - asked
-            self.trainer.step(batch if paste is None else paste(batch))
+            before = time.process_time()
+            batch = batch if paste is None else paste(batch)
+            pasting += time.process_time() - before
+            self.trainer.step(batch)
         seconds, images = time.perf_counter() - begun, steps * self.settings["batch_size"]
         return {
             "images_per_second": images / seconds,
             "wait_share": wait / seconds,
             "step_cpu_ms": 1e3 * (time.process_time() - cpu) / images,
+            "paste_cpu_ms": 1e3 * pasting / images,
             "worker_cpu_ms": 1e3 * (feed.cpu_seconds() - workers) / images,
         }
