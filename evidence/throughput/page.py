@@ -81,7 +81,7 @@ def picture(turns: Turns) -> Image.Image:
             ("CPU time of an image, no paste = 1", cpu_ratios),
         )
     }
-    return plots.runs_by_arm(panels, NAMES[PRIMARY])
+    return plots.runs_by_arm(panels, NAMES[PRIMARY], median_interval)
 
 
 def _head(common: Mapping[str, Any], num_repeats: int) -> str:
@@ -118,7 +118,7 @@ The primary endpoint is the first line. Measured against itself, no paste has a 
 
 ![Images per second of every repeat, relative to no paste](throughput-runs.png)
 
-*Every dot is a repeat, the bar the 95 % bootstrap interval, the line the mean.*"""
+*Every dot is a repeat, the line the median, the bar its 95 % bootstrap interval.*"""
 
 
 def _arms(turns: Turns, repeats: Sequence[Run]) -> str:
@@ -129,7 +129,7 @@ def _arms(turns: Turns, repeats: Sequence[Run]) -> str:
         "CPU time, relative to no paste",
         "waits for a batch",
         "ms in the step",
-        "of it the paste",
+        "of these for the paste",
         "ms in the workers",
         "two workers make, images per second",
     ]
@@ -142,9 +142,7 @@ def _arms(turns: Turns, repeats: Sequence[Run]) -> str:
             [
                 NAMES[name],
                 *cells,
-                f"{step:.1f}",
-                f"{paste:.1f}",
-                f"{worker:.1f}",
+                *(f"{ms:.1f}" for ms in (step, paste, worker)),
                 f"{2e3 / worker:.0f}" if worker else "–",
             ]
         )
@@ -158,8 +156,8 @@ two workers could make on cores of their own, from their CPU time.
 
 {pages.table(head, body)}
 {left_out}
-What each arm pastes differs, and is said in the protocol: *Ultralytics* decodes a second image for each paste,
-*torchvision's rule* moves and scales nothing, and is our own writing of the reference script's rule."""
+The arms do not paste the same; the protocol says what each does. *Ultralytics* decodes a second image for each one.
+*torchvision's rule* moves and scales nothing; it is our own writing of the rule of torchvision's reference script."""
 
 
 def _caveats(common: Mapping[str, Any], repeats: Sequence[Run]) -> str:
@@ -167,8 +165,8 @@ def _caveats(common: Mapping[str, Any], repeats: Sequence[Run]) -> str:
     return f"""\
 ## What this does not say
 
-- On a GPU the step is shorter, and what the workers make may be the limit; there the last columns say more than the
-  ratio. A paste in the step then runs on the GPU, which is not measured here.
+- On a GPU the step is shorter, and the workers may be the limit. The last column then says more than the ratio. A paste
+  in the step then runs on the GPU, which is not measured here.
 - The step has {common["threads"]} thread. The load of the machine, other programs among it, was {loads[0]:.1f} to
   {loads[-1]:.1f}; three processes at work are a load of 3. Other programs lower images per second and widen intervals.
 - Images are small and few, in memory. Larger ones cost more in all arms."""

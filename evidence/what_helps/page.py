@@ -111,13 +111,14 @@ def _arms(results: Results) -> str:
             for arm in arms
         ]
         parts.append(f"{title}:\n\n{pages.table(['arm', 'validation', 'test', 'learning rate', 'ms a step'], body)}")
+    tables = "\n\n".join(parts)
     return f"""\
 ## All arms
 
 Mean over the seeds, with the 95 % bootstrap interval of the mean. The learning rate was chosen for each arm on
 validation scenes, with {len(protocol.tuning_seeds)} other seeds. `ms a step` is CPU milliseconds of one thread.
 
-{chr(10).join(f"{part}{chr(10)}" for part in parts).rstrip()}
+{tables}
 
 ![Depth, by arm]({protocol.name}-depth.png)
 
