@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from PIL import Image
@@ -10,8 +9,8 @@ from PIL import Image
 from segpaste.tuning.comparing import Values, compare, compare_all, mean
 
 from . import pages, plots
-from .pages import Found
-from .protocol import Choice, Protocol
+from .pages import Found, Results
+from .protocol import Protocol
 
 NAMES = {
     "none": "no paste",
@@ -31,21 +30,6 @@ def name_of(protocol: Protocol, arm: str) -> str:
 def measured(found: Found, measure: str) -> dict[str, Values]:
     """Return a measure on the test photos, by arm and seed."""
     return {arm: {seed: run.found["test"][measure] for seed, run in runs.items()} for arm, runs in found.items()}
-
-
-def markdown(protocol: Protocol, chosen: Mapping[str, Choice], found: Found, longer: Found) -> str:
-    """Return the whole page."""
-    parts = [
-        _head(protocol),
-        _answer(protocol, found),
-        _arms(protocol, chosen, found),
-        _others(protocol, found),
-        _equal_seconds(protocol, chosen, found, longer),
-        _convergence(protocol, found),
-        _caveats(protocol, found),
-        _every_run(protocol, found, longer),
-    ]
-    return "\n\n".join(parts) + "\n"
 
 
 def pictures(protocol: Protocol, found: Found) -> dict[str, Image.Image]:
@@ -68,7 +52,8 @@ def pictures(protocol: Protocol, found: Found) -> dict[str, Image.Image]:
     }
 
 
-def _head(protocol: Protocol) -> str:
+def _head(results: Results) -> str:
+    protocol = results.protocol
     common, own = protocol.settings, protocol.of_arm[protocol.ours]
     low, high = own["scale_range"]
     return f"""\
@@ -95,7 +80,8 @@ python -m evidence.few_images page
 Ultralytics' `CopyPaste` does in its mode `mixup`."""
 
 
-def _answer(protocol: Protocol, found: Found) -> str:
+def _answer(results: Results) -> str:
+    protocol, _, found, _ = results
     ours, theirs = protocol.ours, protocol.rivals[0]
     values = {measure: measured(found, measure) for measure in MEASURES}
     lines = [
@@ -118,7 +104,8 @@ The primary endpoint is mask AP with 4 photos, with a bank against no paste; AP5
 *Every dot is a split, the bar the 95 % bootstrap interval of the mean.*"""
 
 
-def _arms(protocol: Protocol, chosen: Mapping[str, Choice], found: Found) -> str:
+def _arms(results: Results) -> str:
+    protocol, chosen, found, _ = results
     values = {title: measured(found, measure) for measure, title in MEASURES.items()}
     head = ["arm", *values, "learning rate", "ms a step"]
     body = [
@@ -139,7 +126,8 @@ on 3 validation photos, which no split trains or tests on, with {len(protocol.tu
 {pages.table(head, body)}"""
 
 
-def _others(protocol: Protocol, found: Found) -> str:
+def _others(results: Results) -> str:
+    protocol, _, found, _ = results
     pairs = {}
     for measure, title in MEASURES.items():
         values = measured(found, measure)
@@ -155,7 +143,8 @@ def _others(protocol: Protocol, found: Found) -> str:
 {pages.comparison_table(compare_all(pairs))}"""
 
 
-def _equal_seconds(protocol: Protocol, chosen: Mapping[str, Choice], found: Found, longer: Found) -> str:
+def _equal_seconds(results: Results) -> str:
+    protocol, chosen, found, longer = results
     values = measured(found, "ap")
     theirs = {**values, **measured(longer, "ap")}
     pairs = {
@@ -170,7 +159,8 @@ def _equal_seconds(protocol: Protocol, chosen: Mapping[str, Choice], found: Foun
 {pages.comparison_table(compare_all(pairs))}"""
 
 
-def _convergence(protocol: Protocol, found: Found) -> str:
+def _convergence(results: Results) -> str:
+    protocol, _, found, _ = results
     body = []
     for arm, runs in found.items():
         rise = pages.settled([y for _, y in pages.mean_curve(runs, lambda point: float(point["validation"]["ap"]))])
@@ -195,7 +185,8 @@ Mask AP on the validation photos, mean over the splits:
 ![AP on validation photos over the steps]({protocol.name}-curves.png)"""
 
 
-def _caveats(protocol: Protocol, found: Found) -> str:
+def _caveats(results: Results) -> str:
+    protocol, _, found, _ = results
     base = mean(measured(found, "ap")[protocol.rivals[0]])
     too_hard = "" if base > 0.01 else ", **so this task is too hard to compare on**"
     return f"""\
@@ -209,7 +200,8 @@ def _caveats(protocol: Protocol, found: Found) -> str:
 - Without a paste, 4 photos give a mask AP of {base:.2f}{too_hard}."""
 
 
-def _every_run(protocol: Protocol, found: Found, longer: Found) -> str:
+def _every_run(results: Results) -> str:
+    protocol, _, found, longer = results
     panels: dict[str, dict[str, Values]] = {
         title: {name_of(protocol, arm): values for arm, values in measured(found, measure).items()}
         for measure, title in MEASURES.items()
@@ -228,4 +220,5 @@ Trials, runs and their curves are in `evidence/results/{protocol.name}`. Machine
 {pages.setting(runs)}"""
 
 
-write = pages.writer(markdown, pictures)
+SECTIONS = (_head, _answer, _arms, _others, _equal_seconds, _convergence, _caveats, _every_run)
+write = pages.writer(SECTIONS, pictures)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from PIL import Image
 
@@ -19,7 +19,24 @@ from .runs import Run, RunFolder
 Found = Mapping[str, Mapping[int, Run]]
 """Runs by arm and seed."""
 
-Markdown = Callable[[Protocol, Mapping[str, Choice], Found, Found], str]
+
+class Results(NamedTuple):
+    """What a page is written from.
+
+    Attributes:
+        protocol: what was run.
+        chosen: settings that tuning chose, by arm.
+        found: runs of equal steps.
+        longer: runs of equal CPU seconds, more steps than those of ``found``.
+    """
+
+    protocol: Protocol
+    chosen: Mapping[str, Choice]
+    found: Found
+    longer: Found
+
+
+Section = Callable[[Results], str]
 Pictures = Callable[[Protocol, Found], Mapping[str, Image.Image]]
 
 _SAID: dict[Verdict, str] = {
@@ -138,25 +155,31 @@ def by_arm(folder: RunFolder, wanted: Sequence[Mapping[str, Any]]) -> dict[str, 
     return found
 
 
-def writer(markdown: Markdown, pictures: Pictures) -> Callable[[Protocol, RunFolder, Score, Path], Path]:
+def writer(sections: Sequence[Section], pictures: Pictures) -> Callable[[Protocol, RunFolder, Score, Path], Path]:
     """Return a function that writes a page and its pictures, and returns the page's path.
 
     Args:
-        markdown: the text of the runs of equal steps and of those of equal time.
+        sections: the parts of the page, in order.
         pictures: pictures of the runs of equal steps, by name.
     """
 
     def write(protocol: Protocol, folder: RunFolder, score: Score, docs: Path) -> Path:
         chosen = choices(protocol, folder, score)
         found = by_arm(folder, protocol.compared(chosen))
-        longer = by_arm(folder, protocol.longer_runs(chosen))
-        docs.mkdir(parents=True, exist_ok=True)
-        for name, picture in pictures(protocol, found).items():
-            data = BytesIO()
-            picture.save(data, "PNG", optimize=True)
-            write_whole(docs / f"{protocol.name}-{name}.png", data.getvalue())
-        path = docs / f"{protocol.name}.md"
-        write_whole(path, markdown(protocol, chosen, found, longer).encode())
-        return path
+        results = Results(protocol, chosen, found, by_arm(folder, protocol.longer_runs(chosen)))
+        text = [section(results) for section in sections]
+        return write_page(docs, protocol.name, text, pictures(protocol, found))
 
     return write
+
+
+def write_page(docs: Path, name: str, sections: Sequence[str], pictures: Mapping[str, Image.Image]) -> Path:
+    """Write a page and its pictures ``<name>-<picture>.png`` into a folder, and return the page's path."""
+    docs.mkdir(parents=True, exist_ok=True)
+    for picture_name, picture in pictures.items():
+        data = BytesIO()
+        picture.save(data, "PNG", optimize=True)
+        write_whole(docs / f"{name}-{picture_name}.png", data.getvalue())
+    path = docs / f"{name}.md"
+    write_whole(path, ("\n\n".join(sections) + "\n").encode())
+    return path

@@ -11,19 +11,12 @@ from typing import Any
 import albumentations as A
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
-from torchvision import tv_tensors
 
-from segpaste.types import (
-    BatchedDenseSample,
-    DenseSample,
-    InstanceMask,
-    PaddedBatchedDenseSample,
-    StagedCrops,
-    tight_boxes,
-)
+from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSample, StagedCrops
 from segpaste.types.check import not_none
+
+from .samples import sample_of
 
 
 class PeerPaste:
@@ -61,7 +54,7 @@ class PeerPaste:
                 copy_paste_metadata=donors,
             )
             image, masks, labels = out["image"], np.asarray(out["masks"]), np.asarray(out["labels"], np.int64)
-        return _sample(image, masks, labels)
+        return sample_of(image, masks, labels)
 
     def _donor(self, staged: StagedCrops, b: int, k: int) -> dict[str, Any] | None:
         """Return one crop as a donor, or None if it is empty."""
@@ -72,22 +65,3 @@ class PeerPaste:
             image, mask = image[:, ::-1], mask[:, ::-1]
         arrays = {"image": np.ascontiguousarray(image), "mask": np.ascontiguousarray(mask)}
         return {**arrays, "bbox_labels": {"labels": int(staged.class_ids[b, k])}}
-
-
-def _sample(image: NDArray[np.uint8], masks: NDArray[np.uint8], labels: NDArray[np.int64]) -> DenseSample:
-    """Return a sample; of masks that overlap the later one is in front."""
-    if len(masks) != len(labels):
-        raise ValueError(f"expected a label for each mask, got {len(masks)} masks and {len(labels)} labels")
-    shape = image.shape[:2]
-    seen = torch.from_numpy(masks.reshape(-1, *shape) > 0)
-    above = seen.flip(0).cumsum(0).flip(0) - seen.long() > 0
-    seen &= ~above
-    keep = seen.flatten(1).any(1)
-    seen = seen[keep]
-    return DenseSample(
-        image=tv_tensors.Image(torch.from_numpy(image).permute(2, 0, 1).contiguous()),
-        boxes=tv_tensors.BoundingBoxes(tight_boxes(seen), format="XYXY", canvas_size=shape),
-        labels=torch.from_numpy(labels.astype(np.int64))[keep],
-        instance_ids=torch.arange(1, len(seen) + 1, dtype=torch.int32),
-        instance_masks=InstanceMask(seen),
-    )

@@ -5,16 +5,17 @@ All runs are drawn, not only their means. Both axes are linear.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from benchmarks.plots import write_text
 from PIL import Image, ImageDraw
 
-from segpaste.tuning.statistics import paired_bootstrap
+from segpaste.tuning.statistics import Interval, paired_bootstrap
 from segpaste.viz.palette import INK, MUTED, PAPER, RGB
 
 Values = Mapping[str, Sequence[float]]
 Point = tuple[float, float]
+IntervalOf = Callable[[Sequence[float]], Interval]
 
 _OURS: RGB = (34, 94, 168)
 _OTHERS: RGB = (150, 140, 125)
@@ -33,12 +34,13 @@ _LABELS, _PANEL, _ROW, _MARGIN, _GAP = 215, 360, 26, 24, 60
 _CURVES = (520, 320)
 
 
-def runs_by_arm(panels: Mapping[str, Values], ours: str) -> Image.Image:
-    """Return a panel for each measure: a row for each arm with a dot for each run, the mean and its 95 % interval.
+def runs_by_arm(panels: Mapping[str, Values], ours: str, interval_of: IntervalOf = paired_bootstrap) -> Image.Image:
+    """Return a panel for each measure: a row for each arm with a dot for each run, and the interval.
 
     Args:
         panels: by title, by arm, the values of the runs.
         ours: the arm that is drawn in colour.
+        interval_of: gives the interval of an arm's values, by default that of their mean.
     """
     arms = list(next(iter(panels.values())))
     width = _LABELS + len(panels) * (_PANEL + _GAP)
@@ -49,7 +51,7 @@ def runs_by_arm(panels: Mapping[str, Values], ours: str) -> Image.Image:
         write_text(draw, (_LABELS - 10, top + _ROW * (row + 0.5)), arm, INK, "rm")
     for number, (title, values) in enumerate(panels.items()):
         left = _LABELS + number * (_PANEL + _GAP)
-        _dots(draw, title, values, (left, top), ours)
+        _dots(draw, title, values, (left, top), ours, interval_of)
     return canvas
 
 
@@ -77,7 +79,9 @@ def curves(
     return canvas
 
 
-def _dots(draw: ImageDraw.ImageDraw, title: str, values: Values, corner: Point, ours: str) -> None:
+def _dots(
+    draw: ImageDraw.ImageDraw, title: str, values: Values, corner: Point, ours: str, interval_of: IntervalOf
+) -> None:
     """One panel of `runs_by_arm`."""
     left, top = corner
     low, high = _limits([value for runs in values.values() for value in runs])
@@ -92,11 +96,11 @@ def _dots(draw: ImageDraw.ImageDraw, title: str, values: Values, corner: Point, 
         write_text(draw, (x_of(tick), bottom + 4), f"{tick:.2f}", MUTED, "ma")
     for row, (arm, runs) in enumerate(values.items()):
         y, color = top + _ROW * (row + 0.5), _OURS if arm == ours else _OTHERS
-        mean, first, last = paired_bootstrap(runs)
+        middle, first, last = interval_of(runs)
         draw.line([(x_of(first), y), (x_of(last), y)], color, 5)
         for value in runs:
             draw.ellipse([x_of(value) - 2, y - 9, x_of(value) + 2, y - 5], outline=color)
-        draw.line([(x_of(mean), y - 7), (x_of(mean), y + 7)], INK, 2)
+        draw.line([(x_of(middle), y - 7), (x_of(middle), y + 7)], INK, 2)
 
 
 def _lines(draw: ImageDraw.ImageDraw, title: str, lines: Mapping[str, Sequence[Point]], corner: Point) -> None:

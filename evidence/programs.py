@@ -25,6 +25,29 @@ def main(name: str, doc: str | None, train: str, score: Score, write_page: Write
         score: the validation score of a run, for tuning.
         write_page: writes the page of runs that are all done, and returns its path.
     """
+    protocol = Protocol.load(name)
+    command_line(
+        name,
+        doc,
+        lambda folder, processes: run_all(protocol, folder, score, train, processes),
+        lambda folder, docs: write_page(protocol, folder, score, docs),
+    )
+
+
+def command_line(
+    name: str,
+    doc: str | None,
+    run: Callable[[RunFolder, int], None],
+    write_page: Callable[[RunFolder, Path], Path],
+) -> None:
+    """Parse the command line and do what it says.
+
+    Args:
+        name: of the protocol.
+        doc: the program's docstring.
+        run: does what is missing in a folder, in so many processes.
+        write_page: writes the page of a folder of runs into a folder of pages, and returns its path.
+    """
     program = f"python -m evidence.{name.replace('-', '_')}"
     parser = argparse.ArgumentParser(
         prog=program, description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -34,15 +57,15 @@ def main(name: str, doc: str | None, train: str, score: Score, write_page: Write
     parser.add_argument("--processes", type=int, default=2, help="runs at once, of one thread each")
     parser.add_argument("--docs", type=Path, default=_DOCS, help="folder of the page")
     args = parser.parse_args()
-    protocol, folder = Protocol.load(name), RunFolder(args.results)
+    folder = RunFolder(args.results)
     if args.command == "run":
-        run_all(protocol, folder, score, train, args.processes)
+        run(folder, args.processes)
     elif args.command == "status":
         print(f"{sum(1 for _ in folder)} runs done in {args.results}")
     elif args.command == "gather":
         print(folder.gather())
     else:
-        print(write_page(protocol, folder, score, args.docs))
+        print(write_page(folder, args.docs))
 
 
 def run_all(protocol: Protocol, folder: RunFolder, score: Score, train: str, processes: int) -> None:

@@ -9,7 +9,7 @@ from segpaste.tuning.comparing import Values, better, compare, compare_all, mean
 
 from . import pages, plots
 from .measures import group_iou
-from .pages import Found
+from .pages import Found, Results
 from .protocol import Choice, Protocol
 from .runs import Run
 
@@ -34,21 +34,6 @@ def measured(found: Found, classes: Sequence[int], part: str = "test") -> dict[s
     }
 
 
-def markdown(protocol: Protocol, chosen: Mapping[str, Choice], found: Found, longer: Found) -> str:
-    """Return the whole page."""
-    parts = [
-        _head(protocol),
-        _answer(protocol, found),
-        _arms(protocol, chosen, found),
-        _others(protocol, found),
-        _equal_seconds(protocol, chosen, found, longer),
-        _convergence(protocol, found),
-        _caveats(protocol, found),
-        _every_run(protocol, found, longer),
-    ]
-    return "\n\n".join(parts) + "\n"
-
-
 def pictures(protocol: Protocol, found: Found) -> dict[str, Any]:
     """Return the pictures of the page by name."""
     groups = {name: measured(found, classes) for name, classes in protocol.groups.items()}
@@ -63,7 +48,8 @@ def pictures(protocol: Protocol, found: Found) -> dict[str, Any]:
     return {"runs": plots.runs_by_arm(named, NAMES[protocol.ours]), "curves": plots.curves(lines, "steps")}
 
 
-def _head(protocol: Protocol) -> str:
+def _head(results: Results) -> str:
+    protocol = results.protocol
     common = protocol.settings
     return f"""\
 # Rare classes
@@ -84,7 +70,8 @@ python -m evidence.rare_classes page
 ```"""
 
 
-def _answer(protocol: Protocol, found: Found) -> str:
+def _answer(results: Results) -> str:
+    protocol, _, found, _ = results
     tail, head = (measured(found, protocol.groups[name]) for name in ("tail", "head"))
     natural = measured(found, protocol.groups["head"], "natural_test")
     ours = protocol.ours
@@ -110,7 +97,8 @@ The primary endpoint is the IoU of the tail, the three rarest classes: *{NAMES[o
 *Every dot is a run, the bar the 95 % bootstrap interval of the mean.*"""
 
 
-def _arms(protocol: Protocol, chosen: Mapping[str, Choice], found: Found) -> str:
+def _arms(results: Results) -> str:
+    protocol, chosen, found, _ = results
     groups = {name: measured(found, classes) for name, classes in protocol.groups.items()}
     natural = measured(found, protocol.groups["head"], "natural_test")
     head = ["arm", *(f"{name}" for name in groups), "head, natural test", "learning rate", "own setting", "ms a step"]
@@ -152,7 +140,8 @@ All arms that paste have {paste["objects"]} objects for an image, resized by {lo
 {paste["placement"]["max_attempts"]} places at which it covers least. `paste_prob` is the share of images with any."""
 
 
-def _others(protocol: Protocol, found: Found) -> str:
+def _others(results: Results) -> str:
+    protocol, _, found, _ = results
     tail, ours = measured(found, protocol.groups["tail"]), protocol.ours
     rival = better({arm: tail[arm] for arm in protocol.rivals})
     pairs = {NAMES[arm]: (tail[ours], tail[arm]) for arm in found if arm not in (ours, rival)}
@@ -164,7 +153,8 @@ The tail of *{NAMES[ours]}* against the other arms, p values adjusted for {len(p
 {pages.comparison_table(compare_all(pairs))}"""
 
 
-def _equal_seconds(protocol: Protocol, chosen: Mapping[str, Choice], found: Found, longer: Found) -> str:
+def _equal_seconds(results: Results) -> str:
+    protocol, chosen, found, longer = results
     tail = measured(found, protocol.groups["tail"])
     theirs = {**tail, **measured(longer, protocol.groups["tail"])}
     steps = {arm: protocol.longer_steps(arm, chosen) for arm in protocol.longer}
@@ -179,7 +169,8 @@ machine. The difference is of the tail, p values are adjusted for these tests.
 {pages.comparison_table(compare_all(pairs))}"""
 
 
-def _convergence(protocol: Protocol, found: Found) -> str:
+def _convergence(results: Results) -> str:
+    protocol, _, found, _ = results
     head = ["arm", *(f"{name}, last quarter" for name in protocol.groups), "loss, first to last"]
     body = []
     for arm, runs in found.items():
@@ -197,7 +188,8 @@ How much the IoU on validation scenes rose over the last quarter of the steps, p
 ![IoU on validation scenes over the steps]({protocol.name}-curves.png)"""
 
 
-def _caveats(protocol: Protocol, found: Found) -> str:
+def _caveats(results: Results) -> str:
+    protocol, _, found, _ = results
     base = mean(measured(found, protocol.groups["tail"])["none"])
     above = (
         "above zero, as the protocol demands"
@@ -216,7 +208,8 @@ def _caveats(protocol: Protocol, found: Found) -> str:
 - Validation scenes have all classes alike, as the test has. With few examples of a class, tuning is noisier."""
 
 
-def _every_run(protocol: Protocol, found: Found, longer: Found) -> str:
+def _every_run(results: Results) -> str:
+    protocol, _, found, longer = results
     panels = {f"IoU of the {name}": _named(measured(found, classes)) for name, classes in protocol.groups.items()}
     if longer:
         panels["IoU of the tail, equal time"] = _named(measured(longer, protocol.groups["tail"]))
@@ -251,4 +244,5 @@ def _strength(arm: str, choice: Choice) -> str:
     return "" if choice.strength is None else f"{_STRENGTH.get(arm, 'paste_prob')} {choice.strength:g}"
 
 
-write = pages.writer(markdown, pictures)
+SECTIONS = (_head, _answer, _arms, _others, _equal_seconds, _convergence, _caveats, _every_run)
+write = pages.writer(SECTIONS, pictures)

@@ -6,11 +6,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Dataset
+from torchvision import tv_tensors
 
-from segpaste.types import DenseSample, PaddedBatchedDenseSample
+from segpaste.types import DenseSample, InstanceMask, PaddedBatchedDenseSample, tight_boxes
 
 Paste = Callable[..., PaddedBatchedDenseSample]
 
@@ -58,3 +61,22 @@ class WithCrops:
     def __iter__(self) -> Iterator[PaddedBatchedDenseSample]:
         for batch, staged in self.pairs():
             yield self.paste(batch, staged=staged)
+
+
+def sample_of(image: NDArray[np.uint8], masks: NDArray[np.uint8], labels: NDArray[np.int64]) -> DenseSample:
+    """Return a sample of an image [H, W, 3], masks [N, H, W] and labels [N]; later masks lie over earlier ones."""
+    if len(masks) != len(labels):
+        raise ValueError(f"expected a label for each mask, got {len(masks)} masks and {len(labels)} labels")
+    shape = image.shape[:2]
+    seen = torch.from_numpy(masks.reshape(-1, *shape) > 0)
+    above = seen.flip(0).cumsum(0).flip(0) - seen.long() > 0
+    seen &= ~above
+    keep = seen.flatten(1).any(1)
+    seen = seen[keep]
+    return DenseSample(
+        image=tv_tensors.Image(torch.from_numpy(image).permute(2, 0, 1).contiguous()),
+        boxes=tv_tensors.BoundingBoxes(tight_boxes(seen), format="XYXY", canvas_size=shape),
+        labels=torch.from_numpy(labels.astype(np.int64))[keep],
+        instance_ids=torch.arange(1, len(seen) + 1, dtype=torch.int32),
+        instance_masks=InstanceMask(seen),
+    )

@@ -41,14 +41,16 @@ def scene_config(ratio: float = 1.0) -> SceneConfig:
 
 
 @lru_cache(maxsize=4)
-def training_set(seed: int, num_scenes: int, ratio: float, fewest: int) -> tuple[SceneDataset, list[DenseSample]]:
+def training_set(
+    seed: int, num_scenes: int, ratio: float, fewest: int, with_depth: bool = False
+) -> tuple[SceneDataset, list[DenseSample]]:
     """Return a long-tailed set of which the rarest class has at least ``fewest`` visible instances.
 
     Sets of too few are passed over: the seeds of scenes are tried in order.
     """
     for number in range(_TRIES):
         first = _FIRST_SEED["train"] + seed * _TRIES + number
-        scenes = SceneDataset(num_scenes, scene_config(ratio), first, _FIELDS)
+        scenes = SceneDataset(num_scenes, scene_config(ratio), first, _fields(with_depth))
         samples = [scenes[i] for i in range(num_scenes)]
         if int(instance_counts(samples)[-1]) >= fewest:
             return scenes, samples
@@ -63,10 +65,15 @@ def held_out_set(part: Part, num_scenes: int, ratio: float = 1.0) -> tuple[Tenso
 
     They are the same for every seed of a run. With a ratio of 1 all classes are drawn alike.
     """
-    scenes = SceneDataset(num_scenes, scene_config(ratio), _FIRST_SEED[part] + (ratio != 1), _FIELDS)
-    samples = [scenes[i] for i in range(num_scenes)]
+    samples = held_out_samples(part, num_scenes, ratio)
     maps = torch.stack([not_none(sample.semantic_map).as_subclass(Tensor) for sample in samples])
     return torch.stack([sample.image.as_subclass(Tensor) for sample in samples]), class_maps(maps)
+
+
+def held_out_samples(part: Part, num_scenes: int, ratio: float = 1.0, with_depth: bool = False) -> list[DenseSample]:
+    """Return the samples of `held_out_set`."""
+    scenes = SceneDataset(num_scenes, scene_config(ratio), _FIRST_SEED[part] + (ratio != 1), _fields(with_depth))
+    return [scenes[i] for i in range(num_scenes)]
 
 
 def class_maps(semantic_maps: Tensor) -> Tensor:
@@ -89,3 +96,7 @@ def without_objects(scenes: SceneDataset, samples: list[DenseSample]) -> list[De
         empty = render_scene(replace(scenes.scene(i), solids=()), scenes.config, [Modality.IMAGE])
         found.append(replace(sample, image=empty.image))
     return found
+
+
+def _fields(with_depth: bool) -> tuple[Modality, ...]:
+    return (*_FIELDS, Modality.DEPTH) if with_depth else _FIELDS

@@ -143,7 +143,7 @@ def prepared(
     batch: PaddedBatchedDenseSample, peers: Iterable[Peer] = PEERS
 ) -> tuple[dict[str, Contender], dict[str, str]]:
     """The peers that can take this batch, by name, and why the others cannot."""
-    _keep_quiet()
+    keep_quiet()
     contenders: dict[str, Contender] = {}
     skipped: dict[str, str] = {}
     for peer in peers:
@@ -155,7 +155,7 @@ def prepared(
 
 
 @functools.cache
-def _keep_quiet() -> tempfile.TemporaryDirectory[str]:
+def keep_quiet() -> tempfile.TemporaryDirectory[str]:
     """Let nobody call home, install anything, or leave settings in the user's folders; a folder, gone at exit."""
     folder = tempfile.TemporaryDirectory(prefix="segpaste_bench_")
     for key, value in {**_QUIET, "YOLO_CONFIG_DIR": folder.name}.items():

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 
 class Interval(NamedTuple):
-    """Mean of the differences, and the ends of its bootstrap interval."""
+    """Mean or median of some values, and the ends of its bootstrap interval."""
 
     mean: float
     low: float
@@ -35,6 +35,18 @@ def paired_bootstrap(
     means = values[picked].mean(1)
     low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
     return Interval(float(values.mean()), float(low), float(high))
+
+
+def median_interval(values: ArrayLike, *, level: float = 0.95, num_resamples: int = 10_000, seed: int = 0) -> Interval:
+    """Return the median of values [N] as ``mean``, and its percentile bootstrap interval.
+
+    Raises:
+        ValueError: there are no values.
+    """
+    found = _checked(values)
+    picked = np.random.default_rng(seed).integers(len(found), size=(num_resamples, len(found)))
+    low, high = np.quantile(np.median(found[picked], axis=1), [(1 - level) / 2, (1 + level) / 2])
+    return Interval(float(np.median(found)), float(low), float(high))
 
 
 def wilcoxon(differences: ArrayLike) -> float:

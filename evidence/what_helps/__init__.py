@@ -1,0 +1,1 @@
+"""What helps where: each option of a paste against the same default, measured for what it claims."""
