@@ -64,7 +64,7 @@ def axes(growth: Growth) -> list[Axis]:
     }
     return [
         Axis("images, B", growth.batch_sizes, _each(base, "batch_size", growth.batch_sizes)),
-        Axis("pixels of a picture, H·W", tuple(v * v for v in growth.sizes), _each(base, "size", growth.sizes)),
+        Axis("pixels of an image, H·W", tuple(v * v for v in growth.sizes), _each(base, "size", growth.sizes)),
         Axis("slots, K", growth.slots, _each(base, "max_instances", growth.slots)),
         Axis("pasted pixels", growth.sides, _each(base, "side", growth.sides), by_pixels=True),
     ]

@@ -18,7 +18,7 @@ from .step import REFERENCE
 
 Found = Mapping[str, Any]
 
-OURS_DOES_NOT = {CLONE: "the ruler", AGAIN: "the same once more: the noise"}
+OURS_DOES_NOT = {CLONE: "the baseline", AGAIN: "the baseline measured again: the noise"}
 _HEAD = """\
 Ratios are medians over the median of a clone of the same batch, with the middle half of the calls; all of a column was
 called in turn in one run. What `clone again` is off 1 by is noise. Less than 1 is less than copying the batch."""
@@ -123,7 +123,7 @@ def compiled(found: Found) -> str:
 
 
 def bandwidth(found: Found) -> str:
-    """The device's own ruler."""
+    """Bandwidth of a copy and of a fill on the device."""
     lines = [f"A copy within its memory: {found['gb_per_second']:,.0f} GB/s, read and written."]
     if "fill_gb_per_second" in found:
         lines.append(f"A fill: {found['fill_gb_per_second']:,.0f} GB/s, written.")
@@ -136,9 +136,9 @@ def device_steps(found: Found) -> str:
     body, notes = [], []
     for row in found["rows"]:
         times = row["times"]
-        ruler = times["device"].get(CLONE) if "device" in times else None
+        baseline = times["device"].get(CLONE) if "device" in times else None
         for name in (CLONE, OUT_OF_PLACE, IN_PLACE):
-            ratios = [_over(times.get(clock, {}).get(name), ruler) for clock in ("device", "eager", "graph")]
+            ratios = [_over(times.get(clock, {}).get(name), baseline) for clock in ("device", "eager", "graph")]
             ms = [_ms(times[clock][name]) if name in times.get(clock, {}) else "–" for clock in ("device", "host")]
             beyond = row.get("peak_beyond_outputs", {}).get(name)
             memory = "–" if beyond is None else f"{beyond / 2**20:,.1f}"

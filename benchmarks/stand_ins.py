@@ -1,4 +1,4 @@
-"""Three ways in which copy-paste is usually written in torch, our own writing, to measure against.
+"""Three common ways to write copy-paste in torch, implemented here as a comparison.
 
 They stand in for pipelines of their kind; none does all that `segpaste.BatchCopyPaste` does, as said below.
 """

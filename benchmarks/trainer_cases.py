@@ -142,7 +142,7 @@ def _of_transformers(batch: str, model: Any, function: Callable[..., Any], sampl
         return CopyPasteCollator(augment, MAX_INSTANCES, convert)(given)
 
     plain = CopyPasteCollator(lambda found: found, MAX_INSTANCES, convert)(source)
-    note = "The Trainer pastes in the workers of its loader, beside the step."
+    note = "The Trainer pastes in the workers of its loader, in parallel to the step."
     return Case(batch, plain, source, paste, lambda inputs: descend(optimizer, model(**inputs).loss), note)
 
 

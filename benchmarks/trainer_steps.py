@@ -31,7 +31,7 @@ from .trainer_cases import CASES
 OFFLINE = {"HF_HUB_OFFLINE": "1", "YOLO_OFFLINE": "true", "WANDB_MODE": "disabled", "ALBUMENTATIONS_OFFLINE": "1"}
 PACKAGES = ("ultralytics", "rfdetr", "transformers", "torchvision", "lightning")
 HEAD = ["trainer", "step, s", "paste, ms", "of a step", "paste, compiled, ms", "step with paste, s"]
-HEAD += ["ratio, middle half", "ratio on the wall", "turns"]
+HEAD += ["ratio (middle half)", "ratio in wall time", "turns"]
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""What a user would pick instead: other libraries by their public interface, and our own writings of usual ways.
+"""What a user could take instead: other libraries by their public interface, and implementations of common methods.
 
 A peer is a function that takes a padded batch, brings it into the peer's own format, and returns what to time. What is
 not installed, or does not run, is skipped, and the reason is kept for the report.
@@ -116,19 +116,19 @@ PEERS = (
     Peer(
         "torchvision affine + where",
         "..stand_ins:prepare_affine",
-        "our own writing; image by image",
+        "our own implementation; image by image",
         on_device=True,
     ),
     Peer(
         "list-based stand-in",
         "..stand_ins:prepare_list_based",
-        "our own writing; does not scale, flip or move",
+        "our own implementation; does not scale, flip or move",
         on_device=True,
     ),
     Peer(
         "grid_sample stand-in",
         "..stand_ins:prepare_grid_sampled",
-        "our own writing; does not refit boxes or drop what is hidden",
+        "our own implementation; does not refit boxes or drop what is hidden",
         on_device=True,
     ),
 )

@@ -1,7 +1,7 @@
 """Backend for CUDA devices, in Triton kernels.
 
-Without such a device it runs on the CPU, slowly, through Triton's interpreter: set ``TRITON_INTERPRET=1`` before
-anything imports triton.
+Without a CUDA device the kernels run on the CPU, slowly, in Triton's interpreter: set ``TRITON_INTERPRET=1`` before
+triton is imported.
 """
 
 from segpaste.engine.triton.composing import compose

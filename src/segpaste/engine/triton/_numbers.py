@@ -14,7 +14,7 @@ _SECOND_MULTIPLIER = tl.constexpr(seeding.MULTIPLIERS[1])
 
 
 def name_key(name: str) -> tl.constexpr:
-    """Return the 64 bits that stand for a draw's name, in [0, 2**64)."""
+    """Return the 64-bit key of a draw's name, in [0, 2**64)."""
     return tl.constexpr(seeding.from_int64(seeding.name_key(name)))
 
 
@@ -78,6 +78,6 @@ def within(fractions, low, high):
 
 @triton.jit
 def is_known(table, label, asked, num_classes):
-    """Return whether the byte of each label is set in a table of ``num_classes`` bytes; of unknown labels none is."""
+    """Return whether the byte of each label is set in a table of ``num_classes`` bytes; False for unknown labels."""
     asked = asked & (label >= 0) & (label < num_classes)
     return tl.load(table + label, mask=asked, other=0) != 0

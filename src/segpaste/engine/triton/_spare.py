@@ -1,7 +1,7 @@
 """Integers in the spare bits of masks, in Triton: see `segpaste.engine.triton.spare`.
 
-Arguments that the functions name alike:
-    at: pointers to the pixels of a tile in the mask of the first slot; those of the next slot lie ``size`` further.
+Common arguments of the functions:
+    at: pointers to the pixels of a tile in the mask of the first slot; the mask of the next slot is ``size`` bytes on.
     wanted: pixels that have an integer.
     num: number of digits.
 """
@@ -22,7 +22,7 @@ _SIGN = tl.constexpr(-(1 << 31))
 
 @triton.jit
 def holds(byte):
-    """Return whether bytes of a mask are an instance's, whatever their spare bits keep."""
+    """Return whether bytes of a mask belong to the instance, ignoring their spare bits."""
     return (byte & 1) != 0
 
 
@@ -34,7 +34,7 @@ def slot_at(target, b, slot, place):
 
 @triton.jit
 def put(at, size, value, wanted, num):
-    """Keep the low digits of integers."""
+    """Store the low digits of integers."""
     for _ in range(num):
         byte = tl.load(at, mask=wanted, other=0).to(tl.int32) & _OWN
         tl.store(at, (byte | ((value & _DIGIT) << _OWN_BITS)).to(tl.uint8), mask=wanted)
@@ -44,11 +44,11 @@ def put(at, size, value, wanted, num):
 
 @triton.jit
 def put_three(at, size, one, two, three, wanted, wanted_too, num):
-    """Keep three integers at once, of which only the first is ``wanted``, in slots that follow each other.
+    """Store three integers at once in consecutive slots; ``wanted`` applies to the first one only.
 
-    Bytes of all three are read before any is written, so that one read need not wait for the write before it.
+    The bytes of all three are read before any is written, so that no read waits for a write.
 
-    Arguments of its own:
+    Own arguments:
         wanted_too: pixels that have the second and the third integer, two blocks.
     """
     step = num * tl.cast(size, tl.int64)
@@ -65,7 +65,7 @@ def put_three(at, size, one, two, three, wanted, wanted_too, num):
 
 @triton.jit
 def take_three(at, size, wanted, wanted_too, num):
-    """Return three integers that `put_three` kept, int32, and set their bits to zero."""
+    """Return three integers that `put_three` stored, int32, and set their bits to zero."""
     step = num * tl.cast(size, tl.int64)
     one = tl.zeros(wanted.shape, tl.int32)
     two, three = one, one
@@ -85,7 +85,7 @@ def take_three(at, size, wanted, wanted_too, num):
 
 @triton.jit
 def take(at, size, wanted, num):
-    """Return integers that were put, int32, and set their bits to zero."""
+    """Return integers that `put` stored, int32, and set their bits to zero."""
     value = tl.zeros(wanted.shape, tl.int32)
     for i in range(num):
         byte = tl.load(at, mask=wanted, other=0).to(tl.int32)
@@ -97,7 +97,7 @@ def take(at, size, wanted, num):
 
 @triton.jit
 def put_visible(visible, target, b, place, seen, whose, wanted):
-    """Keep the layer that is seen at pixels of row ``b``, -1 for the target, and its slot."""
+    """Store the visible layer of pixels of row ``b``, -1 for the target, and its slot."""
     at = slot_at(target, b, visible.first, place)
     code = tl.where(seen >= 0, (seen + 1) | (whose << visible.shift), 0)
     put(at, target.size, code, wanted, visible.end - visible.first)
@@ -112,9 +112,9 @@ def clear_visible(visible, target, b, place, wanted):
 
 @triton.jit
 def load_visible(visible, target, b, place, there):
-    """Return the layer that is seen at pixels of row ``b``, -1 for the target, and the slot of it that owns them.
+    """Return the visible layer of pixels of row ``b``, -1 for the target, and the slot of the layer that owns them.
 
-    The slot is meaningless where no layer is seen, or if no field needs it.
+    The slot has no meaning where no layer is visible, or if no field needs it.
     """
     if visible.layer is None:
         at = slot_at(target, b, visible.first, place)
@@ -146,7 +146,7 @@ def as_bits(value):
 
 @triton.jit
 def from_bits(bits, dtype: tl.constexpr):
-    """Return the colours that `as_bits` was given."""
+    """Return the colours that `as_bits` encoded."""
     if dtype == tl.uint8:
         return bits.to(tl.uint8)
     elif dtype == tl.float32:
@@ -164,5 +164,5 @@ def signed(value, is_valid):
 
 @triton.jit
 def unsigned(bits):
-    """Return the values that `signed` was given, and where they are valid."""
+    """Return the values that `signed` encoded, and where they are valid."""
     return (bits & ~_SIGN).to(tl.float32, bitcast=True), bits >= 0

@@ -1,8 +1,7 @@
 """Reads of a layer's depth and normals by linear interpolation, in Triton.
 
-The arithmetic and its order are those of `segpaste.types.sampling`, because depth decides which layer is seen. Kernels
-that call these functions must be launched with ``enable_fp_fusion=False``: a product that is added before it is rounded
-gives another depth.
+Depth decides which layer is visible, so the arithmetic and its order are those of `segpaste.types.sampling`. Launch
+kernels that call these functions with ``enable_fp_fusion=False``: fused multiply-adds give different depths.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ def _tap(plan, at, i, j, source, rows, cols, height, width):
 def read_depth(plan, at, row, source, rows, cols, height, width, nearest, wanted):
     """Return depth on the target's scale, 0 where invalid, and whether it is valid.
 
-    Arguments beside those of `segpaste.engine.triton._tiles`:
+    Args, in addition to those of `segpaste.engine.triton._tiles`:
         nearest: offsets of the nearest source pixels.
         wanted: pixels to read; values at other pixels are meaningless.
     """
@@ -63,7 +62,7 @@ def read_depth(plan, at, row, source, rows, cols, height, width, nearest, wanted
     is_edge = high - low > _EDGE_FRAC * tl.maximum(tl.abs(low), tl.abs(high))
     at_edge = tl.load(depth + nearest, mask=ok & is_edge, other=0.0)
     value = tl.where(is_edge, at_edge, tl.minimum(tl.maximum(total, low), high))
-    value *= tl.load(plan.depth_scale + at)  # by cameras that nobody checked it may be anything
+    value *= tl.load(plan.depth_scale + at)  # any value, if the cameras were not checked
     ok &= is_number(value) & (value > 0)
     return tl.where(ok, value, 0.0), ok
 

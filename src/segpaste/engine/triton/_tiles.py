@@ -1,8 +1,8 @@
 """Functions shared by the Triton kernels: the tile of a program, the boxes that touch it, and offsets in the source.
 
-Absent planes are None, which is known when a kernel is compiled. Offsets of images and slots are 64 bits wide.
+Absent planes are None, a constant for the compiler. Offsets of images and slots are 64 bits wide.
 
-Arguments that all kernels name alike:
+Common arguments of the kernels:
     target, source, out: `segpaste.engine.triton.arguments.PlaneArguments` of the batch that is pasted into, of the
         source, and of the planes that are written.
     plan: `segpaste.engine.triton.arguments.PlanArguments`.
@@ -11,7 +11,8 @@ Arguments that all kernels name alike:
         overlap, or no plane needs it.
     at, row: index of a layer in the whole batch, and its source row.
     height, width: of the target's canvas.
-    top, left, rows, cols: first row and column of a tile, and all of them; ROWS, COLS: how many there are.
+    top, left: first row and first column of a tile.
+    rows, cols: all rows and all columns of a tile; ROWS, COLS: their numbers.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def in_box(boxes, index, rows, cols):
 def touching(wanted, boxes, first, num_slots, top, left, ROWS: tl.constexpr, COLS: tl.constexpr, SLOTS: tl.constexpr):
     """Return the indices of the wanted slots whose boxes touch a tile, and ``num_slots`` in place of all others.
 
-    Arguments of its own:
+    Own arguments:
         wanted: pointer to a byte for each slot.
         boxes: pointer to xyxy int64 for each slot.
         first: position of slot 0 in both.

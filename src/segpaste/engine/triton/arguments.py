@@ -16,8 +16,8 @@ from segpaste.types.check import not_none
 class PlaneArguments(NamedTuple):
     """Planes of a batch, in the order of `PLANES`.
 
-    The strides are those of ``images``, in any layout; all other planes are row-major. They are four integers and not a
-    tuple, because Triton 3.6 loses an integer 1 inside a tuple of a tuple.
+    ``images`` may have any layout, which the strides describe; all other planes are row-major. The strides are four
+    integers and not a tuple, because Triton 3.6 loses an integer 1 inside a nested tuple.
     """
 
     images: Tensor
@@ -40,7 +40,7 @@ class PlaneArguments(NamedTuple):
 
 
 class PlanArguments(NamedTuple):
-    """Flattened `LayerPlan`; ``num_slots`` are those of ``carried``."""
+    """Flattened `LayerPlan`; ``num_slots`` is the number of slots of ``carried``."""
 
     source_idx: Tensor
     carried: Tensor

@@ -1,4 +1,4 @@
-"""Composition on CUDA devices: tables and looks, then the pixels. Nothing in it waits for the device."""
+"""Composition on CUDA devices: tables and looks, then the pixels. The host never waits for the device."""
 
 from __future__ import annotations
 

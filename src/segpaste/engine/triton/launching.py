@@ -1,4 +1,4 @@
-"""Launches of Triton kernels, and the forms in which tensors are handed to them."""
+"""Launches of Triton kernels, and the conversion of tensors to kernel arguments."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 
 def launch(kernel: Any, num_programs: int, *arguments: Any, **options: int) -> None:
-    """Run a kernel, if there is anything to do, on the device of its first tensor.
+    """Run a kernel on the device of its first tensor, unless ``num_programs`` is 0.
 
     Every kernel of this backend is launched here, without fused multiply-adds: see `segpaste.engine.triton._surfaces`.
 

@@ -1,6 +1,6 @@
 """Draws of ClassMix in Triton: `segpaste.engine.reference.classmix.draw_classes`.
 
-Arguments that the kernels name alike:
+Common arguments of the kernels:
     mixed: `segpaste.engine.triton.draws.classes.MixedArguments`.
     counts: fields of `segpaste.engine.records.PlacementCounts`.
     source_idx: [B, L] int64.
@@ -38,7 +38,7 @@ def choose_classes(
 ):
     """Choose the classes of one layer, and draw the priorities of their instances.
 
-    Arguments of its own:
+    Own arguments:
         layer_valid: [B, L] bytes.
         seeds, eligible, labels: of the batch.
         present: [B, num_classes] bytes.
@@ -140,7 +140,7 @@ def find_fragments(
 
     The program of the first strip also keeps as many instances as the target has free slots.
 
-    Arguments of its own:
+    Own arguments:
         num_free: [B] int64.
         boxes: [B, K, 4] int64, boxes of the instances, rounded outwards.
         planes: `segpaste.engine.triton.draws.classes.PixelArguments`.
@@ -196,7 +196,7 @@ def _keep_instances(mixed, counts, num_free, at, num_layers, num_slots, BLOCK: t
 
 @triton.jit
 def _uncovered(masks, boxes, order, source, pixels, free, height, width, num_slots):
-    """Return which of the free pixels no wanted instance covers within its box."""
+    """Return the free pixels that no wanted instance covers within its box."""
     rows, cols = pixels // width, pixels % width
     for k in range(num_slots):
         if tl.load(order + k) >= 0:

@@ -1,6 +1,6 @@
 """Draws of the layers in Triton: the chosen slots, flip, scale and place of each, and the counts of the tries.
 
-Arguments that these functions name alike, beside those of `segpaste.engine.triton.draws._scales`:
+Common arguments of these functions, in addition to those of `segpaste.engine.triton.draws._scales`:
     drawn: `segpaste.engine.triton.draws.arguments.DrawnArguments`, tensors to write.
     counts: fields of `segpaste.engine.records.PlacementCounts`; the last three are added to.
     priorities: what `segpaste.engine.triton.draws._slots.draw_slots` wrote.
@@ -59,7 +59,7 @@ def place_layers(
 
     The choice among all slots of a target is made again for each of its layers, with the same result.
 
-    Arguments of its own:
+    Own arguments:
         source_idx, layer_valid: [B, L].
         IS_GIVEN: the sources have one row for each layer.
         LAYERS, OTHERS, ATTEMPTS, BLOCK: sizes of blocks of layers, of target slots, of attempts, and of all slots.
@@ -165,7 +165,7 @@ def _mark(drawn, priorities, rules, sizes, at, index, threshold, end, BLOCK: tl.
 def _draw_places(drawn, targets, rules, layer, before, after, is_empty, ATTEMPTS: tl.constexpr):
     """Write the places to try.
 
-    Arguments of its own:
+    Own arguments:
         before, after: the rectangle around the chosen boxes before and after the scale.
     """
     at, b, index, seed = layer[0], layer[2], layer[3], layer[4]
@@ -260,10 +260,10 @@ def _store_pair(pairs, at, x, y):
 
 @triton.jit
 def keep_part(carried, cover, counts, num_free, rules, num_slots, BLOCK: tl.constexpr):
-    """Keep those of the candidates of one target that cover the least: a part of them, or fewer if no slot is free.
+    """Keep a fraction of the candidates of one target, those that cover the least, or fewer if no slot is free.
 
-    Arguments of its own:
-        cover: [B, L, K_s] int64, the more the less each object covers, -1 for those that are no candidates.
+    Own arguments:
+        cover: [B, L, K_s] int64, larger for objects that cover less, -1 for objects that are no candidates.
         num_free: [B] int64.
     """
     b = tl.program_id(0).to(tl.int64)

@@ -1,6 +1,6 @@
 """Objects and places of one layer in Triton: `segpaste.engine.reference.draws._places`.
 
-Arguments that these functions name alike, beside those of `segpaste.engine.triton.draws._scales` and `_layers`:
+Common arguments of these functions, in addition to those of `segpaste.engine.triton.draws._scales` and `_layers`:
     places: (x, y) of the translations that are tried, int64.
     objects: see `Objects` of the reference, for a block of slots: whether they are chosen, x1, y1, x2, y2 after the
         scale, which of these sides are cut, and the index of their region.
@@ -45,7 +45,7 @@ def kept_place(first, end, scaled_first, scaled_end, is_empty):
 def draw_places(rules, seed, layer, attempts, AXIS: tl.constexpr, corner, opposite, size, is_empty):
     """Return the translations of a block of attempts along one axis, int64.
 
-    Arguments of its own:
+    Own arguments:
         corner, opposite: first and last edge of the rectangle along the axis.
         size: of the image along the axis.
     """
@@ -84,7 +84,7 @@ def _apart(rules, seed, layer, attempts, AXIS: tl.constexpr, fraction):
 def judge(rules, targets, sizes, b, objects, places, num_others, WITH_OVERLAP: tl.constexpr):
     """Judge a block of slots [N, 1] at places [1, A].
 
-    Arguments of its own:
+    Own arguments:
         sizes: `segpaste.engine.triton.draws.arguments.SizeArguments`.
         num_others: one past the last slot of the target that has a box.
 

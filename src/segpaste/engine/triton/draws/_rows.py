@@ -1,6 +1,6 @@
 """Source rows of the layers in Triton: `segpaste.engine.reference.draws.draw.choose_rows` and its neighbours.
 
-Arguments that these functions name alike:
+Common arguments of these functions:
     source_idx, layer_valid: [B, L], rows that are given; else not read.
     seeds: [B] int64.
     eligible: [S, K_s] bytes.

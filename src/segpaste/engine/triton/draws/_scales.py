@@ -1,6 +1,6 @@
 """Draws of the scale of one layer in Triton: `segpaste.engine.reference.draws._scales`.
 
-Arguments that these functions name alike:
+Common arguments of these functions:
     rules: `segpaste.engine.records.DrawRules`, with flags that are known when a kernel is compiled.
     targets, tables: records of tensors.
     seed, b, layer: seed and index of the target, and index of the layer, int64.
@@ -32,7 +32,7 @@ def scaled_edge(edge, num, den):
 def draw_scale(rules, targets, tables, sizes, shrunk, seed, b, layer, around, is_empty, box, label):
     """Return the numerators of x and y, and their denominators, int64.
 
-    Arguments of its own:
+    Own arguments:
         sizes: `segpaste.engine.triton.draws.arguments.SizeArguments`.
         shrunk: divisor of the drawn scale over the denominator of scales, or None.
         box, label: of the first chosen slot, of slot 0 where nothing is chosen; only where each layer has one object.

@@ -37,7 +37,7 @@ def draw_slots(
 ):
     """Choose the source row of one layer, and draw the priorities of its slots.
 
-    Arguments of its own:
+    Own arguments:
         priorities: `segpaste.engine.triton.draws.arguments.PriorityArguments`, written.
         counts: `segpaste.engine.records.PlacementCounts`; those to which later programs add are set to 0.
         source_idx, layer_valid: [B, L], written unless they are given.
@@ -155,7 +155,7 @@ def _negative_log2(bits, log_table):
 
 @triton.jit
 def _slot_of_rank(order, turn, num_slots, SLOTS: tl.constexpr):
-    """Return the slot that stands at position ``turn`` if the highest priority is first, int64; -1 if it is below 0."""
+    """Return the slot at position ``turn`` in descending order of priority, int64; -1 if its priority is below 0."""
     found = turn * 0 - 1
     for first in range(0, num_slots, SLOTS):
         slots = first + tl.arange(0, SLOTS)
@@ -177,7 +177,7 @@ def _slot_of_rank(order, turn, num_slots, SLOTS: tl.constexpr):
 def highest(values, size, num, TOP: tl.constexpr, BLOCK: tl.constexpr):
     """Find the ``num`` highest of the values that are not negative, of equal ones the first, or all if there are fewer.
 
-    Arguments of its own:
+    Own arguments:
         values: pointer to ``size`` int64 below twice ``TOP``, a power of two.
 
     Returns:

@@ -28,7 +28,7 @@ def find_pixels(
 ):
     """Find the end of the image and the classes in one strip of a plane.
 
-    Arguments of its own:
+    Own arguments:
         corners: [B, num_strips, 2] int32, one past the last column and row with a pixel that is no padding; not written
             without ``padding``.
         found: [B, num_strips, num_classes] bytes, classes with a pixel; None if they are not asked for.
@@ -92,7 +92,7 @@ def survey_rows(
 ):
     """Survey one row of a batch.
 
-    Arguments of its own:
+    Own arguments:
         eligible, occupied, num_free, extent, present, has_present: `segpaste.engine.records.Survey`, bools as bytes.
         boxes, labels, valid: fields of the batch.
         is_thing, is_stuff: `segpaste.engine.records.Classes`, [num_things] bytes, or None.
@@ -132,7 +132,7 @@ def survey_rows(
 
 @triton.jit
 def _near(edge):
-    """Return an edge no farther than the farthest that counts; NaN is the least."""
+    """Clamp an edge to the largest magnitude that is used; NaN becomes the smallest value."""
     edge = tl.where(edge == edge, edge, -_FARTHEST_EDGE)
     return tl.where(edge < -_FARTHEST_EDGE, -_FARTHEST_EDGE, tl.where(edge > _FARTHEST_EDGE, _FARTHEST_EDGE, edge))
 
@@ -169,7 +169,7 @@ def _extent(corners, b, height, width, num_strips, STRIPS: tl.constexpr):
 def _merge_classes(
     present, found, is_thing, is_stuff, b, num_classes, num_strips, STRIPS: tl.constexpr, CLASSES: tl.constexpr
 ):
-    """Write the classes of an image, and return whether there is one."""
+    """Write the classes of an image, and return whether it has any."""
     strips = tl.arange(0, STRIPS)
     has_any = tl.cast(0, tl.int32)
     for first in range(0, num_classes, CLASSES):

@@ -1,4 +1,4 @@
-"""Draws of a placement in two launches, three if only a part of the objects that may be pasted is."""
+"""Draws of a placement in two launches, or three if a candidate fraction is set."""
 
 from __future__ import annotations
 

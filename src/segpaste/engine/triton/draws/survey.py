@@ -1,4 +1,4 @@
-"""Survey of a batch in two launches, one without a padding mask and ClassMix."""
+"""Survey of a batch in two launches; in one launch without a padding mask and ClassMix."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SLOT_BLOCK = 128
 """Largest number of slots that a program handles at once."""
 
 CLASS_BLOCK = 128
-"""Largest number of classes that it does."""
+"""Largest number of classes that a program handles at once."""
 
 
 def survey(

@@ -31,7 +31,7 @@ def extend(
 ):
     """Write a block of pixels of one image in every plane; the first block also writes the slots.
 
-    Arguments of its own:
+    Own arguments:
         given, out: `segpaste.engine.triton.inputs.extending.ExtendArguments`; fields of ``out`` that stay are None.
         num_coordinates: values of the keypoints of an instance.
         ignore_index: class of the padding.

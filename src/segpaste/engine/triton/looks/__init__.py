@@ -1,8 +1,8 @@
-"""Everything between the draws and the pixels, in Triton: tables of the layers, what is seen, and who gets a slot.
+"""Steps between the draws and the pixels, in Triton: tables of the layers, visible pixels, and slots of the pastes.
 
-One launch writes the tables. Two or three look, that is resolve and measure; the decisions that follow from a look are
-taken by the program of a row that is the last to finish, so they take no launch, and a look that a row does not need
-returns at once.
+One launch writes the tables. Two or three launches are looks: they resolve and measure. The last program of a row to
+finish takes the decisions that follow from a look, so decisions need no launch of their own. A look that a row does not
+need returns at once.
 """
 
 from segpaste.engine.triton.looks.settling import Settled, settle

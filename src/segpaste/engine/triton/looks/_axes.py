@@ -69,7 +69,7 @@ def fill_axis(
 ):
     """Write one part of the tables of one axis of a layer.
 
-    Arguments of its own:
+    Own arguments:
         axis: `segpaste.engine.triton.looks.arguments.AxisArguments`.
         size: of the canvas along the axis.
         num, den, move: the map of the layer.

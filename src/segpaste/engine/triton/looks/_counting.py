@@ -38,11 +38,11 @@ def count_tile(
     LAYERS: tl.constexpr,
     BINS: tl.constexpr,
 ):
-    """Add up what a tile shows; the first look also adds up what it showed before the paste, and copies its labels.
+    """Count the visible pixels of a tile; the first look also counts those before the paste, and copies labels.
 
     Classes and ids of an image without pastes decide nothing and are not counted.
 
-    Arguments of its own:
+    Own arguments:
         seen, whose: from `segpaste.engine.triton.looks._seeing.see_tile`.
         EXCLUSIVE: no pixel belongs to two instances.
     """

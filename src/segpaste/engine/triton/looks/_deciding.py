@@ -45,7 +45,7 @@ def decide(
 ):
     """Take the decisions of a row after look ``stage``; return the look that it needs next, 0 if it is finished.
 
-    Arguments of its own:
+    Own arguments:
         may_remove: whether pastes of which too little is visible may still be removed.
         CHUNK: slots, or classes, that are decided at once.
     """
@@ -99,7 +99,7 @@ def _guard(b, words, target, labels, work, rules, CLASSES: tl.constexpr, OBJECTS
 
 @triton.jit
 def remove(b, look, plan, work, rules, CHUNK: tl.constexpr):
-    """Remove the pastes of which too little is visible; return 1 if there are any, else 0."""
+    """Remove the pastes with too few visible pixels; return 1 if there are any, else 0."""
     num_pastes = plan.num_layers * plan.num_slots
     found = tl.cast(0, tl.int32)
     for first in range(0, num_pastes, CHUNK):

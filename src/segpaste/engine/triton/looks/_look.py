@@ -1,15 +1,15 @@
 """Kernel of a look: resolve and measure a tile; the last program of a row to arrive decides.
 
-Every program adds up what it has found by relaxed atomics, and then arrives at a counter of its row. The one that
-arrives last must see all that the others have added:
+Every program adds its counts with relaxed atomics, and then increments the arrival counter of its row. The program that
+arrives last must see the counts of all others. It does, because:
 
 - A barrier of the block orders the atomics of all its threads before the arrival of one of them, and the arrival
   releases at the scope of the device. Releases are cumulative, so they cover the other threads' atomics.
 - All arrivals are read-modify-writes of one address, so each continues the release sequence of those before it, and the
   last one, which acquires, synchronizes with all of them. A barrier passes this on to the other threads of its block.
-- Atomics are performed in the second cache. What the decisions read of them is read there too (`.cg`), so no line that
-  an earlier load has left in the first cache can answer. Nothing that the decisions read was written in the same launch
-  but by these atomics or by the deciding program itself.
+- Atomics are performed in the L2 cache. Decisions read the counts there too (`.cg`), so they never read an old line of
+  the L1 cache. Everything that decisions read was written by earlier launches, by these atomics, or by the deciding
+  program itself.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def look(
 ):
     """Look at one tile of a row, if the row needs look ``stage``.
 
-    Arguments of its own:
+    Own arguments:
         visible: `segpaste.engine.triton.spare.VisibleArguments`.
         stage: 0 without guards, 1 with guards, 2 after a removal.
         CLASSES, OBJECTS: whether classes or instances may be guarded.
@@ -132,8 +132,9 @@ def look_until_settled(
 ):
     """Look after a removal, where more than one round of removal may be needed.
 
-    After each round but the last the program of the row that arrives last goes through all its tiles alone. That is
-    rare, so it takes no launch. ``num_removals`` is the number of rounds; the other arguments are those of `look`.
+    After each round except the last, the last program of the row to arrive processes all tiles of the row alone. This
+    is rare, so it has no launch of its own. ``num_removals`` is the number of rounds; the other arguments are those of
+    `look`.
     """
     stage: tl.constexpr = 2
     num_tiles = tl.cdiv(target.width, COLS) * tl.cdiv(target.height, ROWS)
@@ -142,7 +143,7 @@ def look_until_settled(
     end, num_removed, finishes = index + 1, 1, state < 0
     while state == stage:
         while index < end:
-            # The row follows from the index, or else what depends on it alone would be kept in registers all along.
+            # The row is computed from the index again, so that values that depend on it are not kept in registers.
             _look_at(
                 index,
                 visible,

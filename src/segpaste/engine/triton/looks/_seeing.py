@@ -34,7 +34,7 @@ def see_tile(
     SLOTS: tl.constexpr,
     LAYERS: tl.constexpr,
 ):
-    """Return the layer that is seen at each pixel of a tile, and its slot that owns the pixel; -1 for the target."""
+    """Return the visible layer of each pixel of a tile, and the slot that owns the pixel; -1 for the target."""
     height, width = target.height, target.width
     rows, cols = top + tl.arange(0, ROWS), left + tl.arange(0, COLS)
     here = b * target.size + pixel_offsets(rows, cols, width)

@@ -32,7 +32,7 @@ def tables(
 ):
     """Write the tables of one part of a layer, or those of a row, and a share of the row's zeros.
 
-    Arguments of its own:
+    Own arguments:
         maps: `segpaste.engine.triton.looks.arguments.MapArguments`.
         x_axis, y_axis: `segpaste.engine.triton.looks.arguments.AxisArguments`.
         labels: `segpaste.engine.triton.looks.arguments.LabelArguments`.
@@ -106,7 +106,7 @@ def tables(
 
 @triton.jit
 def _whole_edge(edges, there, UP: tl.constexpr):
-    """Return the edges of boxes in whole pixels, rounded down or up; an edge that is NaN is the least."""
+    """Return the edges of boxes in whole pixels, rounded down or up; NaN becomes the smallest value."""
     edge = tl.load(edges, mask=there, other=0.0)
     edge = tl.where(edge == edge, edge, -_FARTHEST)
     edge = tl.minimum(tl.maximum(edge, -_FARTHEST), _FARTHEST)
@@ -120,7 +120,7 @@ def _whole_edge(edges, there, UP: tl.constexpr):
 
 @triton.jit
 def _source_box(source, plan, row, slot, width, height):
-    """Return the boxes of the slots of a source row in whole pixels; that of a fragment is the picture."""
+    """Return the boxes of the slots of a source row in whole pixels; the box of a fragment is the whole image."""
     box, there = source.boxes + (row * source.num_slots + slot) * 4, slot < source.num_slots
     x1, y1 = _whole_edge(box, there, False), _whole_edge(box + 1, there, False)
     x2, y2 = _whole_edge(box + 2, there, True), _whole_edge(box + 3, there, True)
@@ -131,14 +131,14 @@ def _source_box(source, plan, row, slot, width, height):
 
 @triton.jit
 def _placed(edge, num, den, move, limit):
-    """Return where an edge of the source lies on the canvas."""
+    """Return the position of an edge of the source on the canvas."""
     edge = move - floor_div(den - 2 * num * edge, 2 * den)
     return tl.minimum(tl.maximum(edge, 0), limit)
 
 
 @triton.jit
 def _write_labels(plan, labels, mix, source, row, at, slot, slots, there, words, work, ignore_index):
-    """Write the labels of a layer's slots, their classes on a semantic map, and which ClassMix wants."""
+    """Write the labels of a layer's slots, their classes on a semantic map, and the instances that ClassMix wants."""
     is_object = slot < source.num_slots
     label = tl.load(source.labels + row * source.num_slots + slot, mask=is_object, other=0)
     tl.store(labels.of_slot + slots, label, mask=there)

@@ -219,7 +219,7 @@ def label_arguments(scene: Scene, slots: SlotPlan) -> LabelArguments:
 
 
 def camera_arguments(scene: Scene) -> CameraArguments:
-    """Return what the factors on depth are made of."""
+    """Return the cameras, from which the factors on depth are computed."""
     target, source = scene.target, scene.source
     if target.depth is None or source.depth is None:
         return CameraArguments(None, None, 0)

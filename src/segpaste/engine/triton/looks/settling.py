@@ -1,4 +1,4 @@
-"""Launches of the tables and of the looks; see `segpaste.engine.reference.stages`, which they repeat to the bit."""
+"""Launches of the tables and of the looks, equal to `segpaste.engine.reference.stages` bit for bit."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ TILE = (8, 128)
 """Rows and columns of a tile: a row of bytes fills a cache line, and each of 512 threads has 2 pixels."""
 
 MIX_TILE = (4, 128)
-"""Those of a look of ClassMix that reads depth, too: with twice as many pixels a thread would spill registers."""
+"""The same for a look of ClassMix that also reads depth: with twice as many pixels a thread would spill registers."""
 
 LAST_TILE = (2, 128)
-"""Those of `look_until_settled`, which keeps in registers what all tiles of a row need, and has fewer for each."""
+"""The same for `look_until_settled`, which also keeps values for all tiles of a row in registers."""
 
 PARTS = 4
 """Number of programs that share the tables of a layer."""
@@ -40,14 +40,14 @@ CHUNK = 512
 """Number of slots that are decided at once."""
 
 MAX_REGISTERS = 128
-"""Registers of a thread: as many as the 512 threads of a look can have.
+"""Largest number of registers of a thread: as many as each of the 512 threads of a look can have.
 
-Without a limit the assembler takes more for a look, and spills some of the tables.
+Without a limit the assembler uses more for a look, and the kernel of the tables spills some.
 """
 
 
 class Settled(NamedTuple):
-    """Plan whose pastes are all visible, and who gets a slot.
+    """Plan whose pastes are all visible, and the instance of each slot.
 
     Attributes:
         plan: the layers; ``carried`` holds the pastes that stay.
@@ -71,7 +71,7 @@ def settle(
     hides: bool = False,
     planes: Mapping[str, Tensor] | None = None,
 ) -> Settled:
-    """Paste layers, up to the pixels, in at most four launches.
+    """Do all steps of a paste before the pixels, in at most four launches.
 
     Args:
         scene: target, source and rules.
@@ -153,12 +153,12 @@ def _num_removals(scene: Scene, num_layers: int) -> int:
 
 
 def _has_depth(scene: Scene) -> bool:
-    """Return whether depth decides who is seen."""
+    """Return whether depth decides which layer is visible."""
     return scene.target.depth is not None and scene.source.depth is not None
 
 
 def _empty(scene: Scene, placement: Placement, rows: dict[str, Tensor], hides: bool) -> Settled:
-    """Allocate what the kernels write."""
+    """Allocate the tensors that the kernels write."""
     target, device = scene.target, scene.target.device
     (b, num_layers, num_slots), num_kept = placement.carried.shape, target.max_instances
     num_classes, taps = 0 if scene.watched is None else len(scene.watched), scene.rules.num_taps

@@ -71,7 +71,7 @@ def paste_colours(out, target, source, plan, held, b, at, row, rows, cols, shown
 
 @triton.jit
 def _num_used(weights, first, there, size, num_taps, TAPS: tl.constexpr):
-    """Return the number of taps that a tile needs along one axis, at least 1."""
+    """Return the number of filter taps of a tile along one axis, at least 1."""
     taps = tl.arange(0, TAPS)
     asked = (taps < num_taps)[:, None] & there[None, :]
     weight = tl.load(weights + first[None, :] + taps[:, None] * size, mask=asked, other=0)
@@ -80,7 +80,7 @@ def _num_used(weights, first, there, size, num_taps, TAPS: tl.constexpr):
 
 @triton.jit
 def _no_colour(images, like):
-    """Return zeros to add colours to: int32 for uint8 images, else float32."""
+    """Return zeros for sums of colours: int32 for uint8 images, else float32."""
     if images.dtype.element_ty == tl.uint8:
         return tl.zeros(like.shape, tl.int32)
     else:

@@ -1,7 +1,7 @@
 """The unchanged pixels of an output in Triton: a plain copy of all planes but the masks, 16 bytes a store.
 
-What is pasted over is copied too: `segpaste.engine.triton.pixels._paste` writes it afterwards. A look has copied the
-labels (`segpaste.engine.triton.looks._counting`); here those that are lost are cleared, in images that a flag marks.
+Pixels that are pasted over are copied too; `segpaste.engine.triton.pixels._paste` writes them afterwards. A look has
+copied the labels (`segpaste.engine.triton.looks._counting`). Lost labels are cleared here, in images that a flag marks.
 
 `segpaste.engine.triton._tiles` describes the arguments that kernels share.
 """
@@ -38,7 +38,7 @@ def keep(
 
     The first programs copy the images, the next ones clear labels, then the depth is copied, and then the normals.
 
-    Arguments of its own:
+    Own arguments:
         num_classes: size of the table of ignored classes.
         ignore_index: semantic class of pixels that lose their label.
         num_pixels: B * H * W.
@@ -94,7 +94,7 @@ def _copy(to, source, first, total, CHUNK: tl.constexpr):
 
 @triton.jit
 def _keep_depth(out, target, first, total, CHUNK: tl.constexpr, IS_WHOLE: tl.constexpr):
-    """Copy depth and its validity; depth that is no number becomes 0 and invalid."""
+    """Copy depth and its validity; depth that is NaN or infinite becomes 0 and invalid."""
     place = first + tl.arange(0, CHUNK)
     there = None if IS_WHOLE else place < total
     depth = tl.load(target.depth + place, mask=there)

@@ -26,15 +26,15 @@ def fill_masks(
     ROWS: tl.constexpr,
     COLS: tl.constexpr,
 ):
-    """Write one stretch of the masks of all slots, which lie one after the other, whatever slots it cuts.
+    """Write one stretch of the masks of all slots, which are one flat array; a stretch may begin or end within a slot.
 
-    Zeros come first, 16 bytes a store; only then what is in the boxes that reach into the stretch, a byte a store.
+    Zeros are written first, 16 bytes per store, then the boxes that reach into the stretch, one byte per store.
 
-    Arguments of its own:
+    Own arguments:
         num_listed: slots of an image in ``slots.paste_layer``, at least those of the masks.
         total: number of bytes of all masks.
         CHUNK: bytes of a stretch.
-        ROWS, COLS: of the tiles that boxes are cut into.
+        ROWS, COLS: size of the tiles into which boxes are divided.
     """
     first = tl.program_id(0).to(tl.int64) * CHUNK
     end = tl.minimum(first + CHUNK, total)
@@ -85,7 +85,7 @@ def _edge(plan, survives, is_paste, index):
 
 @triton.jit
 def _pasted(plan, source, layer, owner, b, at, pasted, rows, cols, here, shown, out):
-    """Return which of the shown pixels of a layer its instance ``pasted`` holds."""
+    """Return the visible pixels of a layer that belong to its instance ``pasted``."""
     if owner is not None:
         shown &= tl.load(owner + b * out.size + here, mask=shown, other=-1) == pasted
     else:

@@ -1,4 +1,4 @@
-"""Pasted pixels in Triton: a program owns a tile, and returns at once where no layer is seen.
+"""Pasted pixels in Triton: each program writes one tile, and returns at once if no layer is visible there.
 
 `segpaste.engine.triton._tiles` describes the arguments that kernels share.
 """
@@ -41,18 +41,18 @@ def paste(
 ):
     """Write the pasted pixels of one tile into every plane but the masks.
 
-    Where they wait, nothing changes that a paste reads. Values wait in the planes that ``out`` has, else in spare bits
-    of the target's masks; classes wait in the panoptic map if there is one, for no paste reads it. Depth waits with its
-    validity in the sign, for no depth is negative.
+    Waiting pixels are stored where no paste reads: in the planes of ``out``, or in spare bits of the target's masks if
+    ``out`` lacks the plane. Classes wait in the panoptic map if there is one, since no paste reads it. The sign of a
+    waiting depth is its validity, since no depth is negative.
 
-    Arguments of its own:
+    Own arguments:
         held: `segpaste.engine.triton.spare.HeldArguments`.
         num_listed: slots of an image in ``slots.paste_layer``, at least those of the masks.
         TAPS: a power of two, at least the taps of the image filter.
-        SLOTS: 0, or in place a power of two, at least the slots of the target: the masks of pastes are written into
-            those of the target, whose bytes go on to tell what they were. In the slot of an instance that loses its
-            row the second bit is the paste's, the first one is as it was, for other tiles may read it. A slot that
-            held nothing is nobody's source, and is written as it will be.
+        SLOTS: 0, or in place a power of two, at least the slots of the target. In place, the masks of pastes are
+            written into those of the target. In the slot of an instance that loses its row, the paste gets the second
+            bit, and the first bit stays, since other tiles may read it. An empty slot is no source, so its mask gets
+            its final value.
         IS_EXCLUSIVE: True if a pixel belongs to the mask of its owner only.
         WAITS: True if the pixels wait for `segpaste.engine.triton.pixels._write`.
     """

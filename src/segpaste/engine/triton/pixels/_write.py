@@ -1,4 +1,4 @@
-"""In place, the second step in Triton: writes what was gathered, and clears what went.
+"""Second step of a paste in place, in Triton: write the gathered pixels, and clear dropped instances.
 
 `segpaste.engine.triton._tiles` describes the arguments that kernels share.
 """
@@ -33,7 +33,7 @@ def write(
 ):
     """Write the pixels of one tile of the target that change, and no other pixel.
 
-    Arguments of its own:
+    Own arguments:
         held: planes in which pasted pixels wait; unless they do, `paste` has written the target.
         first: `segpaste.engine.triton.spare.HeldArguments`, for the planes that ``held`` lacks.
         num_classes: size of the table of ignored classes.
@@ -82,10 +82,10 @@ def write(
 
 @triton.jit
 def _clear_dropped(target, plan, slots, b, rows, cols, there, SLOTS: tl.constexpr):
-    """Write what `paste` left in the second bit of slots that lost their instance, and return their pixels.
+    """Move the second bit of dropped slots to the first one, and return the pixels of these slots.
 
-    Those that are not pasted were the instance's. A byte that is 0 stays. Whole planes are looked at, also outside of
-    boxes: an empty slot is empty.
+    Pixels that are not pasted belonged to the dropped instance. Bytes that are 0 stay. Whole planes are read, including
+    pixels outside of boxes, so that an empty slot has no pixels.
     """
     number, first = tl.arange(0, SLOTS), b * target.num_slots
     asked = number < target.num_slots

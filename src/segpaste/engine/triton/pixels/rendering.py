@@ -1,4 +1,4 @@
-"""Rendering for CUDA devices: masks, kept pixels, pasted pixels; or in place what changes, in two steps."""
+"""Rendering for CUDA devices: masks, unchanged pixels and pasted pixels; in place only changed pixels, in two steps."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ TILE = (8, 64)
 """Rows and columns of a tile of pixels, 2 for each of 256 threads."""
 
 SURFACE_TILE = (4, 64)
-"""Rows and columns where depth or normals are pasted: the taps of more pixels need more than `MAX_REGISTERS`."""
+"""Rows and columns of a tile with depth or normals: the taps of more pixels need more than `MAX_REGISTERS`."""
 
 MAX_REGISTERS = 128
-"""Registers of a thread, so that two programs fit on a multiprocessor.
+"""Largest number of registers of a thread, so that two programs fit on a multiprocessor.
 
-The assembler is told, else it spills some in order to run more programs at once.
+Without a limit the assembler aims at fewer, to run more programs at once, and spills some.
 """
 
 MASK_CHUNK = 1 << 14
 """Bytes of masks that one program fills, 8 stores of 16 bytes for each of 128 threads."""
 
 BOX_TILE = (8, 64)
-"""Rows and columns of the tiles of a box that it then writes."""
+"""Rows and columns of the tiles of boxes that the program writes after that."""
 
 COPY_CHUNK = 1 << 13
 """Bytes of the images that one program copies, 2 stores of 16 bytes for each of 256 threads."""
@@ -58,12 +58,12 @@ def can_write(scene: Scene) -> bool:
 
 
 class Room(NamedTuple):
-    """Memory of the pixels of an output, all of which exists before anything of the target is written.
+    """Memory of the pixels of an output; all of it is allocated before the target is written.
 
     Attributes:
         planes: planes of the output by name, or None to write those of the target.
-        waiting: in place, planes by name in which pasted values wait that find no spare bits.
-        first: in place, first slots of those that do; None if no value has to wait.
+        waiting: in place, planes by name for pasted values that do not fit into spare bits.
+        first: in place, first slots of the values that do; None if no value has to wait.
     """
 
     planes: dict[str, Tensor] | None
@@ -77,11 +77,11 @@ def room_out_of_place(target: PaddedBatchedDenseSample) -> Room:
 
 
 def room_in_place(scene: Scene, placement: Placement, hides: bool) -> Room:
-    """Allocate what a paste into the target itself needs.
+    """Allocate the memory of a paste into the target itself.
 
-    How many pixels there are to paste is known on the device only. What the host knows is how many bits of a pixel its
-    masks leave free, and that no pixel is pasted twice: values without room there wait in planes as large as those of
-    the target, which are touched only where something is pasted. From another source nothing has to wait.
+    The host does not know the number of pasted pixels, only the number of unused mask bits of each pixel. No pixel is
+    pasted twice, so these bits hold the pasted values. Values that do not fit wait in planes of the target's size,
+    which are accessed only at pasted pixels. With another source than the target nothing has to wait.
 
     Args:
         scene: scene to paste in.
@@ -235,10 +235,10 @@ def _paste_pixels(
 
 
 def _render_in_place(scene: Scene, given: _Arguments, room: Room) -> None:
-    """Write the target's own planes.
+    """Write the planes of the target.
 
-    Where the source is the target all pasted pixels are gathered before any of them is written. Masks wait in a bit of
-    their own. Without panoptic maps a pixel may belong to several.
+    If the source is the target, all pasted pixels are gathered before any of them is written. Masks wait in a separate
+    bit. Without panoptic maps a pixel may belong to several masks.
     """
     waits, first = room.first is not None, room.first or _NOT_HELD
     out = _waiting(scene.target, room.waiting) if waits else given.target
