@@ -118,7 +118,7 @@ class TestReport:
 
         found = tune(Plan(), train)
         assert pastes(found)
-        assert answer(found).endswith("; it is worse for tower")
+        assert answer(found).endswith("; worse for tower")
         (row,) = (line for line in lines(found) if line.startswith("tower"))
         assert row.endswith("  lower")
 
