@@ -205,8 +205,8 @@ class TestPool:
     @pytest.mark.parametrize(
         ("pool", "words"),
         [
-            ([], "ends after 0 batches; give it steps="),
-            ([3], "ends after 1 batches; give it steps="),
+            ([], "ends after 0 batches; set its steps="),
+            ([3], "ends after 1 batches; set its steps="),
             ([1], "for 3 targets, got 1"),
         ],
         ids=["none", "few", "small"],

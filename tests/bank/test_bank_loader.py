@@ -143,7 +143,9 @@ class TestSteps:
     def test_a_state_of_another_run(self, change: dict[str, Any], named: str, bank: Any) -> None:
         options: dict[str, Any] = {"batch_size": 4, "steps": 7}
         state = create_bank_dataloader(bank, **{**options, **change}).state_dict()
-        with pytest.raises(ValueError, match=f"expected the state of one like this, got another's: .*{named}"):
+        with pytest.raises(
+            ValueError, match=f"expected the state of a run with the same settings, got one in which .*{named}"
+        ):
             create_bank_dataloader(bank, **options).load_state_dict(state)
 
     def test_every_pass_is_a_new_epoch_until_one_is_set(self, bank: Any) -> None:
@@ -281,10 +283,10 @@ class TestWithBank:
 
     def test_too_few_steps(self, bank: Any) -> None:
         loader = create_bank_dataloader(bank, batch_size=2, steps=2)
-        with pytest.raises(ValueError, match="bank loader of 3 steps, got 2; give it steps="):
+        with pytest.raises(ValueError, match="bank loader of 3 steps, got 2; set steps="):
             next(iter(zip_loaders(Batches([2] * 3), loader)))
         endless = iter(Batches([2] * 3))
-        with pytest.raises(ValueError, match="got a loader that ends after 2 batches; give it steps="):
+        with pytest.raises(ValueError, match="got a loader that ends after 2 batches; set its steps="):
             list(zip_loaders(endless, loader))
 
     def test_too_few_crops(self, bank: Any) -> None:

@@ -338,7 +338,9 @@ class TestEpochs:
     def test_a_state_of_another_run(self, change: dict[str, Any], named: str, tail: Any) -> None:
         state = BankSampler(tail, **{"num_samples": 50, **change}).state_dict()
         sampler = BankSampler(tail, 50)
-        with pytest.raises(ValueError, match=f"BankSampler: expected the state of one like this, got .*{named}"):
+        with pytest.raises(
+            ValueError, match=f"BankSampler: expected the state of a run with the same settings, got .*{named}"
+        ):
             sampler.load_state_dict(state)
         assert list(sampler) == list(BankSampler(tail, 50))
 

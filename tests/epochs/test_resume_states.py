@@ -202,7 +202,9 @@ class TestStates:
     )
     def test_of_another_loader(self, options: dict[str, Any], named: str, tmp_path: Path) -> None:
         state = epoch_loader(tmp_path, 0, **options).state_dict()
-        with pytest.raises(ValueError, match=f"EpochDataLoader: expected the state of one like this, .*{named}"):
+        with pytest.raises(
+            ValueError, match=f"EpochDataLoader: expected the state of a run with the same settings, .*{named}"
+        ):
             epoch_loader(tmp_path, 0).load_state_dict(state)
 
     def test_of_another_jitter(self, tmp_path: Path) -> None:

@@ -147,7 +147,7 @@ BOXES = tv_tensors.BoundingBoxes(torch.tensor([[1.0, 1, 5, 6, 10]]), format="XYW
         ({"scores": torch.zeros(2)}, r"got 'scores', a Tensor; name it in keep=\('scores',\)"),
         ({"annotation": {}}, "got 'annotation', a dict"),
         ({"bbox": [1, 2]}, "got 'bbox', a list"),
-        ({"labels": None}, "expected 'labels' beside 2 objects"),
+        ({"labels": None}, "expected the entry 'labels' for 2 objects"),
         ({"area": [1.0]}, "expected 'area' with one value for each of 2 objects"),
         ({"iscrowd": torch.zeros(2, 1)}, "expected 'iscrowd' with one value for each of 2 objects"),
         ({"masks": torch.zeros(3, 20, 30)}, "expected a mask for each of 2 boxes, got 3"),

@@ -233,7 +233,7 @@ class BatchCopyPaste(nn.Module):
         kind = module.config.source.kind
         if (kind == "bank") != (source_pool is not None):
             raise ValueError(
-                "from_dataloader: expected source_pool with source.kind='bank', and only there, got "
+                "from_dataloader: expected source_pool if, and only if, source.kind='bank', got "
                 f"{'none' if source_pool is None else 'one'} and kind={kind!r}"
             )
         pool = None

@@ -143,7 +143,7 @@ def balance_of(args: argparse.Namespace) -> dict[str, Any]:
     for name, modes in _USED_BY.items():
         if given[name] is not None and mode not in modes:
             raise CommandError(
-                f"--{name}: expected it with --balance {' or '.join(modes)}, got it with {mode}; change one of them"
+                f"--{name}: expected --balance {' or '.join(modes)} with this option, got {mode}; change one of them"
             )
     return options
 

@@ -195,7 +195,7 @@ def _opened(args: argparse.Namespace) -> tuple[Inputs, Paster, list[PhotoProblem
     from segpaste.datasets.formats.records import expect_outside
 
     if args.dataset == "scenes" and isinstance(args.size, tuple) and args.size[0] != args.size[1]:
-        raise CommandError("--size: expected one side, since scenes are square, got two; write --size PX")
+        raise CommandError("--size: expected one side, because scenes are square, got two; write --size PX")
     side = args.size[0] if isinstance(args.size, tuple) else _DEFAULT_SIZE_PX
     inputs = _inputs.open_dataset(args, args.seed, side)
     expect_outside(inputs.photos, args.out)

@@ -81,7 +81,7 @@ def _opened(args: argparse.Namespace) -> Inputs:
     if args.on is None:
         return _inputs.open_scenes(args.seed, args.size or 256)
     if args.size is not None:
-        raise CommandError("--size: expected no --on beside it, for images keep their size; leave one of them out")
+        raise CommandError("--size: expected no --on, because those images keep their size; leave one of them out")
     dataset, images = _dataset_and_images(args.on)
     files: dict[str, Any] = {"dataset": dataset, "images": images, "panoptic_dir": None}
     return _inputs.open_annotated(argparse.Namespace(**files, split=None, task=None, from_=None), args.seed, 256)

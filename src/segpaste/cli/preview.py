@@ -85,7 +85,7 @@ def open_studio(args: argparse.Namespace) -> DatasetStudio:
     if args.dataset is None and args.backgrounds is None:
         args.dataset = "scenes"
     if args.dataset == "scenes" and isinstance(args.size, tuple) and args.size[0] != args.size[1]:
-        raise CommandError("--size: expected one side, for scenes are square, got two; write --size PX")
+        raise CommandError("--size: expected one side, because scenes are square, got two; write --size PX")
     side = args.size[0] if isinstance(args.size, tuple) else _DEFAULT_SIZE_PX
     return _studio.DatasetStudio(args, _inputs.open_dataset(args, args.seed, side, _NUM_SCENES))
 

@@ -93,7 +93,7 @@ def _expect_other_file(args: argparse.Namespace) -> None:
     """Check that the output is not an input."""
     for given in (args.pairs, Path(args.vectors)):
         if args.out.exists() and given.exists() and os.path.samefile(args.out, given):
-            raise CommandError(f"--out: expected another file than {given}, which is an input; choose another name")
+            raise CommandError(f"--out: expected a file that is not an input, got {given}; choose another name")
 
 
 def _expect_vectors(where: str, found: NamedVectors, trained: TrainedEncoder) -> None:

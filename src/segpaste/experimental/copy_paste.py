@@ -104,8 +104,8 @@ class CopyPaste(v2.Transform):
             config = config.model_copy(update={"source": config.source.model_copy(update={"value_range": 1.0})})
         if config.placement.fade_last > 0:
             raise ValueError(
-                "CopyPaste: expected placement.fade_last=0, for a transform does not hear of the progress of training, "
-                f"got {config.placement.fade_last}; leave it out, or paste whole batches with BatchCopyPaste"
+                "CopyPaste: expected placement.fade_last=0, because a transform does not know the progress of "
+                f"training, got {config.placement.fade_last}; leave it out, or paste whole batches with BatchCopyPaste"
             )
         limit = config.max_instances if max_instances is None else max_instances
         if limit is not None:
@@ -155,7 +155,7 @@ class CopyPaste(v2.Transform):
     def _of_sample(self, sample: DenseSample) -> DenseSample:
         if self._class_texts is not None:
             raise ValueError(
-                "CopyPaste: expected class ids in label_map, for labels of samples are integers, got texts"
+                "CopyPaste: expected class ids in label_map, because labels of samples are integers, got texts"
             )
         return self._pasted(sample)[0].to_batched().to_samples()[0]
 
@@ -163,7 +163,7 @@ class CopyPaste(v2.Transform):
         self._check_options()
         if self._class_texts is not None:
             raise ValueError(
-                "CopyPaste: expected class ids in label_map, for labels of targets are integers, got texts"
+                "CopyPaste: expected class ids in label_map, because labels of targets are integers, got texts"
             )
         target = {name: value for name, value in target.items() if name not in self.drop}
         check_others(target, detection.READ, self.keep)
@@ -218,12 +218,12 @@ class CopyPaste(v2.Transform):
         """Check the options that forms without a padding mask and with their own class ids need."""
         if self._class_ids is None and self._class_texts is None:
             raise ValueError(
-                "CopyPaste: expected label_map, for targets of datasets have class ids of their own, got None; give "
+                "CopyPaste: expected label_map, because targets of datasets have their own class ids, got None; give "
                 f"the id of each class of the bank, {list(self._class_names)[:8]}, as a list, or a number to add"
             )
         if self.augment.config.placement.pad_to_multiple is not None:
             raise ValueError(
-                "CopyPaste: expected no placement.pad_to_multiple, for only a DenseSample can say what is padding; pad "
+                "CopyPaste: expected no placement.pad_to_multiple, because only a DenseSample can mark padding; pad "
                 "with a transform of torchvision"
             )
 

@@ -46,7 +46,8 @@ class HarmonizeConfig(StrictConfig):
     def _check_edges(self) -> Self:
         if self.feather_px > 0 and self.blur_px > 0:
             raise ValueError(
-                f"feather_px and blur_px: expected one way to soften edges, got {self.feather_px} and {self.blur_px}"
+                f"feather_px and blur_px: expected at most one of them above 0, got {self.feather_px} and "
+                f"{self.blur_px}"
             )
         return self
 

@@ -61,8 +61,8 @@ class SourceConfig(StrictConfig):
     def _check_value_range(cls, value: float | None) -> float | None:
         if value is not None and not 1e-6 <= value <= 1e9:
             raise ValueError(
-                f"expected a value of white from 1e-6 to 1e9, so that float32 holds 256 steps up to it and sums of "
-                f"pixels, got {value}; it is usually 1 or 255"
+                "expected a value of white from 1e-6 to 1e9, so that float32 can represent pixels and their sums, got "
+                f"{value}; it is usually 1 or 255"
             )
         return value
 
@@ -220,7 +220,7 @@ class BatchCopyPasteConfig(SavedConfig):
             )
         if self.emit_classmix and self.panoptic is not None and any(self.panoptic.contact_priority.values()):
             raise ValueError(
-                "emit_classmix: expected no panoptic.contact_priority, which applies to objects only, got "
+                "emit_classmix: expected no panoptic.contact_priority, which applies only to objects, got "
                 f"{dict(self.panoptic.contact_priority)}"
             )
         if self.emit_classmix and self.perspective_depth:

@@ -191,7 +191,7 @@ def create_bank_dataloader(
         given = steps, mode, threshold, temperature, replicas, base_seed
         if given != (None, "repeat_factor", None, 0.5, "independent", 0):
             raise ValueError(
-                "sampler: expected no other draw options with `sampler`, such as steps or mode; set them in it"
+                "sampler: expected no other draw options with `sampler`, such as steps or mode; set them in the sampler"
             )
         place = ReplicaFinder("create_bank_dataloader", rank, num_replicas)
         draws = given_draws(bank, sampler, num_crops, place)
