@@ -97,7 +97,7 @@ class PasteReport(Movable):
 
     @property
     def num_intended(self) -> Tensor:
-        """Pastes of an object that was drawn, [B] int64: the tries without those that had no source."""
+        """Attempts for which an object was drawn, [B] int64: all attempts except those without a source."""
         return self.num_tried - self.num_dropped[:, DROP_REASONS.index("no_source")]
 
     def __repr__(self) -> str:
@@ -136,7 +136,7 @@ class PasteSummary(Movable):
     def to_dict(self) -> dict[str, int]:
         """Return the counts by name, which waits for the device.
 
-        ``num_intended`` counts pastes of an object that was drawn: the tries without those that had no source.
+        ``num_intended`` counts attempts for which an object was drawn: all attempts except those without a source.
         """
         names = ("num_images", "num_tried", "num_placed", *DROP_REASONS)
         found = dict(zip(names, self.counts.tolist(), strict=True))

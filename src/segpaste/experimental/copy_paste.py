@@ -44,9 +44,9 @@ class CopyPaste(v2.Transform):
     with consistent fields: masks are cut, boxes and areas are those of the visible pixels, hidden objects have no row,
     and pastes come last.
 
-    Put it after transforms that move or resize the image, because a paste is drawn in pixels, and before normalisation,
-    because crops have colours. Seeds come from the global generator of torch, which a ``DataLoader`` seeds in each
-    worker and each epoch.
+    Put it after transforms that move or resize the image, because sizes of pastes are in pixels, and before
+    normalisation, because crops are not normalised. Seeds come from the global generator of torch, which a
+    ``DataLoader`` seeds in each worker and each epoch.
 
     Args:
         source_pool: an instance bank (`segpaste.open_bank`), which workers open again by its path; or a dataset of
@@ -55,8 +55,8 @@ class CopyPaste(v2.Transform):
             value of white in float images, is 1 unless it is set.
         balance: draw mode of the classes of the pool, see `segpaste.BankSampler`; by default by its repeat factors.
             If it is given, the expected pastes of 1000 images are printed.
-        max_instances: maximum number of instances to which pastes fill an image; the image's own instances are all
-            kept. By default there is room for all pastes.
+        max_instances: maximum number of instances of the output; pastes beyond it are dropped, but the image's own
+            instances are all kept. By default there is room for all pastes.
         label_map: class id in the targets of each class of the bank: a number to add, a list, or a table; a class
             whose id is below 0 is never pasted. For AlbumentationsX it may have texts, such as ``bank.class_names``. A
             `DenseSample` has the ids of the bank by default; the other forms need it.
@@ -64,8 +64,8 @@ class CopyPaste(v2.Transform):
         bbox_format: format of ``bboxes``, as ``coord_format`` of ``A.BboxParams``: ``pascal_voc``, ``coco``,
             ``cxcywh``, ``albumentations`` or ``yolo``. If it is given, the returned dictionaries of arrays have boxes.
         label_field: field of labels in dictionaries of arrays.
-        mask_value: value of objects in masks, 1 or 255, for targets without an object that shows it. Other targets keep
-            the value and the dtype of their masks.
+        mask_value: value of objects in masks, 1 or 255, for targets without objects. Other targets keep the value and
+            the dtype of their masks.
         keep: names of entries that a paste leaves valid. Texts, numbers, ``image_id``, ``size``, ``orig_size`` and
             ``file_name`` are kept in any case.
         drop: names of entries to remove, such as tensors with a value for each object. All other entries are an error.
