@@ -127,16 +127,19 @@ class TestSteps:
     @pytest.mark.parametrize(
         ("change", "named"),
         [
-            ({"base_seed": 1}, "base_seed is 1 there and 0 here"),
-            ({"mode": "tempered"}, "mode is 'tempered' there and 'repeat_factor' here"),
-            ({"steps": 8}, "num_samples is 32 there and 28 here"),
-            ({"batch_size": 2, "crops_per_target": 2}, "batch_size is 2 there and 4 here; crops_per_target is 2 there"),
-            ({"class_map": [7, 5, 70, 2]}, r"class_map is \[7, 5, 70, 2\] there and None here"),
+            ({"base_seed": 1}, "base_seed is 1 in the state and 0 here"),
+            ({"mode": "tempered"}, "mode is 'tempered' in the state and 'repeat_factor' here"),
+            ({"steps": 8}, "num_samples is 32 in the state and 28 here"),
+            (
+                {"batch_size": 2, "crops_per_target": 2},
+                "batch_size is 2 in the state and 4 here; crops_per_target is 2",
+            ),
+            ({"class_map": [7, 5, 70, 2]}, r"class_map is \[7, 5, 70, 2\] in the state and None here"),
             (
                 {"predicate": is_even},
-                "predicate is 'is_even with digest [0-9a-f]+' there and None here; max_tries is 100",
+                "predicate is 'is_even with digest [0-9a-f]+' in the state and None here; max_tries is 100",
             ),
-            ({"rank": 1, "num_replicas": 2}, "num_replicas is 2 there and 1 here"),
+            ({"rank": 1, "num_replicas": 2}, "num_replicas is 2 in the state and 1 here"),
         ],
         ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
     )

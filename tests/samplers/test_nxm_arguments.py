@@ -123,7 +123,7 @@ class TestArguments:
         for wrong in ({}, {"epoch": 0, "num_drawn": 0}, None, 5):
             with pytest.raises(ValueError, match="expected a state that its own state_dict returned, got"):
                 other.load_state_dict(wrong)  # type: ignore[arg-type]
-        with pytest.raises(ValueError, match="sampler is 'ExhaustiveNxMSampler' there and 'RandomNxMSampler' here"):
+        with pytest.raises(ValueError, match="sampler is 'ExhaustiveNxMSampler' in the state and 'RandomNxM"):
             RandomNxMSampler(**given_).load_state_dict(state)
 
     def test_state_is_json(self) -> None:
