@@ -1,4 +1,4 @@
-"""`segpaste replay`: remake images of an augmented dataset from their records, or compare them with the files."""
+"""`segpaste replay`: recreate images of an augmented dataset from their records, or compare them with the files."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _NUM_SHOWN = 10
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser."""
-    text = "Remake augmented images from their records, or check that they are the same."
-    parser = commands.add_parser("replay", help="remake augmented images", description=text, example=_EXAMPLE)
+    text = "Recreate augmented images from their records, or check that the files are the same."
+    parser = commands.add_parser("replay", help="recreate augmented images", description=text, example=_EXAMPLE)
     parser.usage = "segpaste replay RECORDS --dataset DATASET (--out DIR | --check DIR) [options]"
     add = parser.add_argument
     add("records", metavar="RECORDS", type=Path, help="replay.jsonl, or the folder of the augmented dataset")
