@@ -101,7 +101,7 @@ def test_only_long_failure_is_worth_a_warning(bank: MemmapBank) -> None:
         for _ in range(31):
             paste(tiny)
     with pytest.warns(
-        UserWarning, match=r"CopyPaste pasted nothing into 32 samples; of the last one: .*does_not_fit 1"
+        UserWarning, match=r"CopyPaste pasted nothing into 32 samples; the reason for the last one: .*does_not_fit 1"
     ):
         paste(tiny)
     with warnings.catch_warnings():

@@ -234,7 +234,8 @@ class CopyPaste(v2.Transform):
         self._num_without_paste += 1
         message = nothing_pasted_warning(report, self.augment.config)
         if message is not None and self._num_without_paste == PATIENCE:
-            warnings.warn(f"CopyPaste pasted nothing into {PATIENCE} samples; of the last one: {message}", stacklevel=5)
+            text = f"CopyPaste pasted nothing into {PATIENCE} samples; the reason for the last one: {message}"
+            warnings.warn(text, stacklevel=5)
         if message is None or self._num_without_paste == PATIENCE:
             self._num_without_paste = None
 

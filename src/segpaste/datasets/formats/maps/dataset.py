@@ -91,7 +91,7 @@ class MapPhotos(AnnotatedPhotos):
         super().__init__(root, folder, transforms=transforms)
         if self.num_incomplete:
             counts = ", ".join(f"{num} without {role}" for role, num in self.num_incomplete.items())
-            warnings.warn(f"{root}: left out {sum(self.num_incomplete.values())} photos: {counts}", stacklevel=2)
+            warnings.warn(f"{root}: left out {sum(self.num_incomplete.values())} images: {counts}", stacklevel=2)
 
     @property
     def categories(self) -> list[JsonRow]:
