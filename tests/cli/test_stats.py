@@ -129,7 +129,7 @@ def test_scenes(capsys: pytest.CaptureFixture[str]) -> None:
         (["scenes", "--balance", "tempered", "--temperature", "1.5"], "expected a number from 0 to 1, got '1.5'"),
         (["scenes", "--temperature", "0.3"], "--temperature: expected --balance tempered with this option, got repeat"),
         (["scenes", "--balance", "tempered", "--threshold", "0.1"], "expected --balance repeat_factor or inst"),
-        (["empty.json", "--num", "3"], "expected these options with scenes only"),
+        (["empty.json", "--num", "3"], "expected these options only with scenes"),
         (["empty.json"], "empty.json: expected at least one object, got none"),
         (["broken.json"], "expected every id that annotation 1 refers to in 'categories', got 8"),
         (["scenes", "a=1"], "expected options only, got a=..."),
