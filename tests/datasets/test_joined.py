@@ -236,7 +236,7 @@ class TestFields:
     def test_depth_in_two_units(self) -> None:
         metric = Listed(make_samples(1, modalities=[Modality.INSTANCE, Modality.DEPTH], metric_depth=True))
         other = Listed(make_samples(1, modalities=[Modality.INSTANCE, Modality.DEPTH], camera=True))
-        with pytest.raises(DatasetError, match="differ in metric_depth"):
+        with pytest.raises(DatasetError, match="difference in metric_depth"):
             JoinedPhotos([metric, other])
         joined = JoinedPhotos([metric, other], fields="common")
         assert [(joined[i].depth, joined[i].metric_depth) for i in (0, 1)] == [(None, False)] * 2

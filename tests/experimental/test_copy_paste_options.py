@@ -144,7 +144,7 @@ BOXES = tv_tensors.BoundingBoxes(torch.tensor([[1.0, 1, 5, 6, 10]]), format="XYW
     ("changes", "message"),
     [
         ({"keypoints": torch.zeros(2, 3, 3)}, "expected no keypoints, or a tensor"),
-        ({"scores": torch.zeros(2)}, r"got 'scores', a Tensor; name it in keep=\('scores',\)"),
+        ({"scores": torch.zeros(2)}, r"got 'scores', a Tensor; give keep=\('scores',\)"),
         ({"annotation": {}}, "got 'annotation', a dict"),
         ({"bbox": [1, 2]}, "got 'bbox', a list"),
         ({"labels": None}, "expected the entry 'labels' for 2 objects"),
