@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from .protocol import Choice, Protocol
 from .runs import Run
 
 MARGIN = 0.02
+FAR_BELOW = 0.1
 NAMES = {
     "none": "no paste",
     "repeat_factor": "repeat factor",
@@ -162,9 +164,9 @@ def _equal_seconds(results: Results) -> str:
     return f"""\
 ## Equal time
 
-A step with a paste takes longer. Here the others are trained for as many CPU seconds as *{NAMES[protocol.ours]}*,
-which is more steps; the learning rate falls over all of them. CPU seconds are counted, since other programs ran on the
-machine. The difference is of the tail, p values are adjusted for these tests.
+A step with a paste may take longer. Here the other arms are trained for as many CPU seconds as *{NAMES[protocol.ours]}*
+takes, but never for fewer steps; the learning rate falls over all of them. CPU seconds are counted, since other
+programs ran on the machine. The difference is of the tail, p values are adjusted for these tests.
 
 {pages.comparison_table(compare_all(pairs))}"""
 
@@ -189,8 +191,12 @@ How much the IoU on validation scenes rose over the last quarter of the steps, p
 
 
 def _caveats(results: Results) -> str:
-    protocol, _, found, _ = results
-    base = mean(measured(found, protocol.groups["tail"])["none"])
+    protocol, chosen, found, longer = results
+    tail = measured(found, protocol.groups["tail"])
+    base = mean(tail["none"])
+    tails = {NAMES[arm]: values for arm, values in tail.items()}
+    tails |= {f"{NAMES[arm]}, equal time": v for arm, v in measured(longer, protocol.groups["tail"]).items()}
+    of_runs = "".join(f"\n- {line}" for line in (*edges_said(protocol, chosen), *failures_said(tails)))
     above = (
         "above zero, as the protocol demands"
         if base > 0.01
@@ -205,7 +211,32 @@ def _caveats(results: Results) -> str:
   breaks no context.
 - The network is small and trained from scratch. A pretrained one needs fewer examples of a class.
 - Without any paste the tail has an IoU of {base:.2f}: {above}.
-- Validation scenes have all classes alike, as the test has. With few examples of a class, tuning is noisier."""
+- Validation scenes have all classes alike, as the test has. With few examples of a class, tuning is
+  noisier.{of_runs}"""
+
+
+def edges_said(protocol: Protocol, chosen: Mapping[str, Choice]) -> list[str]:
+    """Say for how many arms the best learning rate may lie outside those that were tried."""
+    highest = max(protocol.learning_rates)
+    arms = sum(choice.lr == highest for choice in chosen.values())
+    if not arms:
+        return []
+    return [f"For {arms} of {len(chosen)} arms the best learning rate was the highest that was tried, {highest:g}."]
+
+
+def failures_said(tails: Mapping[str, Values]) -> list[str]:
+    """Say of which arms some runs ended far below the others, since their means say little about a typical run."""
+    spread = {name: sorted(values.values()) for name, values in tails.items()}
+    wide = {name: runs for name, runs in spread.items() if statistics.median(runs) - runs[0] > FAR_BELOW}
+    if not wide:
+        return []
+    named = ", ".join(
+        f"*{name}* (lowest {runs[0]:.2f}, median {statistics.median(runs):.3f})" for name, runs in wide.items()
+    )
+    return [
+        f"Some runs ended more than {100 * FAR_BELOW:g} points of the tail below the median of their arm: {named}. "
+        "Tuning on two other seeds did not show this. Compare the medians, too."
+    ]
 
 
 def _every_run(results: Results) -> str:

@@ -175,6 +175,21 @@ def test_page_says_what_the_runs_say(
     }
 
 
+def test_page_names_arms_whose_runs_failed() -> None:
+    (line,) = page.failures_said({"steady": {1: 0.7, 2: 0.65, 3: 0.72}, "unsteady": {1: 0.7, 2: 0.71, 3: 0.4}})
+    assert "*unsteady* (lowest 0.40, median 0.700)" in line
+    assert "*steady*" not in line
+    assert page.failures_said({"steady": {1: 0.7, 2: 0.65}}) == []
+
+
+def test_page_counts_arms_at_the_highest_rate() -> None:
+    low, high = min(PROTOCOL.learning_rates), max(PROTOCOL.learning_rates)
+    chosen = {arm: Choice(rate, None, is_edge=True, cpu_seconds=1.0) for arm, rate in {"a": low, "b": high}.items()}
+    (line,) = page.edges_said(PROTOCOL, chosen)
+    assert line.startswith("For 1 of 2 arms")
+    assert page.edges_said(PROTOCOL, {"a": chosen["a"]}) == []
+
+
 def test_page_of_missing_runs(tmp_path: Path) -> None:
     with pytest.raises(LookupError, match="run the program"):
         page.write(PROTOCOL, RunFolder(tmp_path), validation_score, tmp_path)
