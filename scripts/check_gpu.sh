@@ -133,7 +133,7 @@ all_ended() {
 
 checks=("$python" -m pytest -q -p no:cacheprovider -o addopts=)
 kernels=(tests/engine/{cuda_checks,cuda_in_place,looks_checks,draws_checks,crop_checks,extend_checks}.py)
-sanitized="degenerate_batches or borders_of_tiles or any_layout or many_slots or priorities or crops"
+sanitized="degenerate_batches or borders_of_tiles or any_layout or many_slots or priorities or crops or one_of_both or no_images"
 
 right() {
     local file

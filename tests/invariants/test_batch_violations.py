@@ -31,6 +31,15 @@ def repeat_an_id(batch: PaddedBatchedDenseSample) -> None:
     batch.instance_ids[1, 2] = batch.instance_ids[1, 0]
 
 
+def view_as_bool(name: str, at: tuple[int, ...]) -> Spoil:
+    """Set a byte as `uint8.view(torch.bool)` of a mask of 0 and 255 does."""
+
+    def spoil(batch: PaddedBatchedDenseSample) -> None:
+        getattr(batch, name).view(torch.uint8)[at] = 255
+
+    return spoil
+
+
 def lose_a_thing_pixel(batch: PaddedBatchedDenseSample) -> None:
     assert batch.instance_masks is not None
     y, x = batch.instance_masks[1, 0].nonzero()[0]
@@ -56,6 +65,9 @@ SPOILS: list[tuple[str, Spoil]] = [
     ("invalid_rows_zero", set_at("labels", (1, 4), 1)),
     ("invalid_rows_zero", set_at("instance_ids", (1, 4), 9)),
     ("invalid_rows_zero", set_at("instance_masks", (1, 4, 0, 0), True)),
+    ("bool_bytes", view_as_bool("instance_masks", (1, 0, 3, 3))),
+    ("bool_bytes", view_as_bool("depth_valid", (1, 0, 3, 3))),
+    ("bool_bytes", view_as_bool("instance_valid", (1, 0))),
     ("boxes_ordered", set_at("boxes", (1, 0, 0), 50.0)),
     ("boxes_ordered", set_at("boxes", (1, 0, 0), torch.nan)),
     ("boxes_enclose_masks", set_at("boxes", (1, 0, slice(None)), 0.0)),

@@ -22,9 +22,10 @@ def batch_violations(
 ) -> list[Violation]:
     """Return all violations of the rules for a batch.
 
-    Invalid rows are all zero; boxes are ordered and enclose their masks; ids are positive and unique in their image;
-    every pixel with a panoptic id lies in the mask of that id alone; things have ids and stuff has none; normals are of
-    unit length, or zero; valid depth is finite.
+    Invalid rows are all zero; the bytes of bool tensors are 0 or 1, which ``uint8.view(torch.bool)`` does not ensure;
+    boxes are ordered and enclose their masks; ids are positive and unique in their image; every pixel with a panoptic id
+    lies in the mask of that id alone; things have ids and stuff has none; normals are of unit length, or zero; valid
+    depth is finite.
 
     Args:
         batch: batch to check.
@@ -34,7 +35,7 @@ def batch_violations(
     Returns:
         At most one violation for each image and rule.
     """
-    violations = [*_filled_invalid_rows(batch), *_bad_boxes(batch, tight_boxes)]
+    violations = [*_filled_invalid_rows(batch), *_bad_bytes(batch), *_bad_boxes(batch, tight_boxes)]
     if batch.instance_ids is not None:
         violations += _bad_ids(batch)
     if batch.panoptic_maps is not None and batch.instance_masks is not None:
@@ -70,6 +71,17 @@ def _filled_invalid_rows(batch: PaddedBatchedDenseSample) -> list[Violation]:
             filled = ~batch.instance_valid & (value != 0)[..., None].flatten(2).any(2)
             text = f"{field.batched_name} all zero in a row that is not valid", "other values"
             violations += found("invalid_rows_zero", filled, *text)
+    return violations
+
+
+def _bad_bytes(batch: PaddedBatchedDenseSample) -> list[Violation]:
+    violations = []
+    for field in FIELDS:
+        value: torch.Tensor | None = getattr(batch, field.batched_name)
+        if value is not None and value.dtype == torch.bool:
+            wrong = (value.view(torch.uint8) > 1).flatten(1).any(1)
+            text = f"bytes of 0 and 1 in the bool tensor {field.batched_name}", "others; convert it with `!= 0`"
+            violations += found("bool_bytes", wrong, *text)
     return violations
 
 
