@@ -225,9 +225,9 @@ def observed(paste: Paste) -> dict[str, str]:
     if not pasted:
         raise SystemExit(f"expected a paste in {NUM_RUNS} runs, saw none")
     cells = {
-        "pastes seen": f"{len(pasted)} of {NUM_RUNS * NUM_IMAGES} images",
-        "instance masks of what is pasted": agreement([masks_agree(out, b) for out, b in pasted]),
-        "semantic map of what is pasted": agreement([semantic_agrees(out, b, batch) for out, b in pasted]),
+        "images with a paste": f"{len(pasted)} of {NUM_RUNS * NUM_IMAGES} images",
+        "instance masks of pasted objects": agreement([masks_agree(out, b) for out, b in pasted]),
+        "semantic map of pasted objects": agreement([semantic_agrees(out, b, batch) for out, b in pasted]),
     }
     maps = [map_of(out, b) for out, b in pasted]
     cells["objects scaled"] = yes(any(abs(abs(slope) - 1) > 0.05 for slope, _ in maps))

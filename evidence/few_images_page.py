@@ -1,4 +1,4 @@
-"""The page on few real photos: every sentence about a result follows from the runs, whatever they say."""
+"""The page on few real photos: every sentence about a result follows from the runs, whatever their outcome."""
 
 from __future__ import annotations
 
@@ -59,25 +59,26 @@ def _head(results: Results) -> str:
     return f"""\
 # Few real photos
 
-Does pasting help a model that has only 4 or 8 photos to learn from? The 18 photos of
-[fruits and nuts](https://github.com/Tony607/mmdetection_instance_segmentation_demo) (MIT) show dates, figs and
-hazelnuts. A small U-Net with centres and offsets is trained from scratch, and tested on 7 photos that it has not seen.
+Does pasting help a model that is trained on only 4 or 8 photos? The 18 photos of
+[fruits and nuts](https://github.com/Tony607/mmdetection_instance_segmentation_demo) (MIT licence) show dates, figs and
+hazelnuts. A small U-Net that predicts centres and offsets is trained from scratch, and tested on 7 photos that are not
+in its training set.
 
-Each arm was trained on {len(protocol.seeds)} random splits, the same for all arms: {common["steps"]} steps of
-{common["batch_size"]} images of 128 × 160 pixels, flipped and jittered in size in all arms. The protocol,
+Each arm was trained on the same {len(protocol.seeds)} random splits: {common["steps"]} steps of
+{common["batch_size"]} images of 128 × 160 pixels, with flips and size jitter in all arms. The protocol,
 `evidence/protocols/{protocol.name}.md`, was committed before the first run and names one primary endpoint. A program
 writes this page from the runs:
 
 ```sh
-python -m evidence.few_images run     # two processes of one thread; continues where it was stopped
+python -m evidence.few_images run     # two processes of one thread; resumes after an interruption
 python -m evidence.few_images page
 ```
 
-*segpaste, bank* pastes {own["objects"]} objects of the training photos into a share of
-{own["paste_prob"]:g} of the images. They are resized by {low:g} to {high:g}, and each goes to that of
-{own["max_attempts"]} places at which it covers least. *AlbumentationsX* gets the same objects for as many images; its
-`CopyAndPaste` places them and enlarges none. *Ultralytics' rule* is the preset `ultralytics_mixup`, which pastes what
-Ultralytics' `CopyPaste` does in its mode `mixup`."""
+*segpaste, bank* pastes {own["objects"]} objects of the training photos into an image, with a probability of
+{own["paste_prob"]:g} for each image. Each object is scaled by {low:g} to {high:g}, and placed where it covers least
+out of {own["max_attempts"]} random places. *AlbumentationsX* gets the same objects for the same number of images; its
+`CopyAndPaste` chooses the places and never enlarges an object. *Ultralytics' rule* is the preset `ultralytics_mixup`,
+which pastes like Ultralytics' `CopyPaste` in its mode `mixup`."""
 
 
 def _answer(results: Results) -> str:
@@ -95,19 +96,19 @@ def _answer(results: Results) -> str:
     return f"""\
 ## The answer
 
-The primary endpoint is mask AP with 4 photos, with a bank against no paste; AP50 is beside it. A point is 0.01.
+The primary endpoint is mask AP with 4 photos, with a bank against no paste. AP50 is given as well. A point is 0.01.
 
 {listed}
 
 ![AP of every run, by arm]({protocol.name}-runs.png)
 
-*Every dot is a split, the bar the 95 % bootstrap interval of the mean.*"""
+*Each dot is a split, and the bar is the 95 % bootstrap interval of the mean.*"""
 
 
 def _arms(results: Results) -> str:
     protocol, chosen, found, _ = results
     values = {title: measured(found, measure) for measure, title in MEASURES.items()}
-    head = ["arm", *values, "learning rate", "ms a step"]
+    head = ["arm", *values, "learning rate", "ms per step"]
     body = [
         [
             name_of(protocol, arm),
@@ -119,9 +120,9 @@ def _arms(results: Results) -> str:
     return f"""\
 ## All arms
 
-Mean over the splits, with the 95 % bootstrap interval of the mean. The learning rate was chosen for each arm by mask AP
-on 3 validation photos, which no split trains or tests on, with {len(protocol.tuning_seeds)} other splits of the rest.
-`ms a step` is CPU milliseconds of one thread.
+Mean over the splits, with the 95 % bootstrap interval of the mean. The learning rate of each arm was chosen by mask AP
+on 3 validation photos, with {len(protocol.tuning_seeds)} other splits of the remaining photos. No split uses the
+validation photos for training or testing. `ms per step` is the CPU time of one thread.
 
 {pages.table(head, body)}"""
 
@@ -138,7 +139,8 @@ def _others(results: Results) -> str:
     return f"""\
 ## The other comparisons
 
-*segpaste, bank* against each other arm with as many photos, p values adjusted for {len(pairs)} tests by Holm's method:
+*segpaste, bank* against each other arm with the same number of photos, with p values adjusted for {len(pairs)} tests by
+Holm's method:
 
 {pages.comparison_table(compare_all(pairs))}"""
 
@@ -154,7 +156,7 @@ def _equal_seconds(results: Results) -> str:
     return f"""\
 ## Equal time
 
-*No paste* trained for as many CPU seconds as *{name_of(protocol, protocol.ours)}*, mask AP:
+*No paste* is trained for as many CPU seconds as *{name_of(protocol, protocol.ours)}*. Mask AP:
 
 {pages.comparison_table(compare_all(pairs))}"""
 
@@ -178,7 +180,7 @@ def _convergence(results: Results) -> str:
     return f"""\
 ## Convergence
 
-Mask AP on the validation photos, mean over the splits:
+Mask AP on the validation photos, averaged over the splits:
 
 {pages.table(head, body)}
 
@@ -188,15 +190,15 @@ Mask AP on the validation photos, mean over the splits:
 def _caveats(results: Results) -> str:
     protocol, _, found, _ = results
     base = mean(measured(found, "ap")[protocol.rivals[0]])
-    too_hard = "" if base > 0.01 else ", **so this task is too hard to compare on**"
+    too_hard = "" if base > 0.01 else ", **so this task is too hard for a comparison**"
     return f"""\
 ## What this does not say
 
-- It is one domain: small things on a table, seen from above, on few backgrounds. An object may lie anywhere there, and
-  that favours pasting.
-- 18 photos are few: splits share photos, so they are less independent than the test assumes, and the intervals are
+- The results are from one domain: small objects on a table, seen from above, with few backgrounds. There an object may
+  be anywhere in an image, which favours pasting.
+- 18 photos are few. The splits share photos, so they are less independent than the test assumes, and the intervals are
   too narrow for other photos.
-- The network is small and trained from scratch. A pretrained one needs fewer photos.
+- The network is small and trained from scratch. A pretrained network needs fewer photos.
 - Without a paste, 4 photos give a mask AP of {base:.2f}{too_hard}."""
 
 

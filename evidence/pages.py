@@ -1,4 +1,4 @@
-"""Sentences and tables of the pages: what may be said of a comparison follows from its figures alone."""
+"""Sentences and tables of the pages: each sentence on a comparison follows from its figures alone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Found = Mapping[str, Mapping[int, Run]]
 
 
 class Results(NamedTuple):
-    """What a page is written from.
+    """Results that a page is written from.
 
     Attributes:
         protocol: what was run.
@@ -146,7 +146,7 @@ def by_arm(folder: RunFolder, wanted: Sequence[Mapping[str, Any]]) -> dict[str, 
     """
     missing = folder.missing(wanted)
     if missing:
-        raise LookupError(f"expected {len(wanted)} runs, {len(missing)} are not done; `run` continues with them")
+        raise LookupError(f"expected {len(wanted)} runs, {len(missing)} are missing; do them with `run`")
     found: dict[str, dict[int, Run]] = {}
     for settings in wanted:
         run = folder.find(settings)

@@ -1,6 +1,6 @@
 """Paste into batches with metric depth and surface normals.
 
-At each pixel the nearer surface is seen, so pasted objects hide and are hidden. Metric depth is corrected for the
+At each pixel the nearer surface is visible, so pasted objects hide and are hidden. Metric depth is corrected for the
 focal lengths of the two cameras and for the size that an object is drawn at; normals are mirrored with their object.
 
     python examples/05_depth_and_normals.py

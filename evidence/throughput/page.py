@@ -1,4 +1,4 @@
-"""The page on throughput: every sentence about a result follows from the repeats, whatever they say."""
+"""The page on throughput: every sentence about a result follows from the repeats, whatever their outcome."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Turns = Mapping[str, list[Mapping[str, float]]]
 
 
 def turns_of(repeats: Sequence[Run]) -> dict[str, list[Mapping[str, float]]]:
-    """Return the figures of each arm, a turn for each repeat."""
+    """Return the figures of each arm, one turn per repeat."""
     return {name: [run.found["arms"][name] for run in repeats] for name in NAMES if name in repeats[0].found["arms"]}
 
 
@@ -51,12 +51,12 @@ def cpu_ratios(turns: Turns, name: str) -> list[float]:
 
 def said(ratio: Interval, name: str) -> str:
     """Return a sentence on whether an arm trains fewer images per second than no paste."""
-    text = f"{ratio.mean:.2f} times as many images per second, 95 % interval {ratio.low:.2f} to {ratio.high:.2f}"
+    text = f"{ratio.mean:.2f} times its images per second, 95 % interval {ratio.low:.2f} to {ratio.high:.2f}"
     if ratio.high < 1:
         return f"*{NAMES[name]}* is **slower** than no paste: {text}."
     if ratio.low > 1:
         return f"*{NAMES[name]}* is **faster** than no paste, which can only be noise: {text}."
-    return f"*{NAMES[name]}* is **not told apart** from no paste: {text}."
+    return f"*{NAMES[name]}* is **not significantly different** from no paste: {text}."
 
 
 def write(folder: RunFolder, settings: Sequence[Mapping[str, Any]], docs: Path) -> Path:
@@ -66,7 +66,7 @@ def write(folder: RunFolder, settings: Sequence[Mapping[str, Any]], docs: Path) 
         LookupError: a repeat is missing.
     """
     if missing := folder.missing(settings):
-        raise LookupError(f"expected {len(settings)} repeats, {len(missing)} are not done; `run` continues with them")
+        raise LookupError(f"expected {len(settings)} repeats, {len(missing)} are missing; do them with `run`")
     repeats = [run for one in settings if (run := folder.find(one)) is not None]
     turns, common = turns_of(repeats), settings[0]
     text = [_head(common, len(repeats)), _answer(turns), _arms(turns, repeats), _caveats(common, repeats)]
@@ -90,17 +90,17 @@ def _head(common: Mapping[str, Any], num_repeats: int) -> str:
     return f"""\
 # Throughput
 
-How many images per second does a training step take with pastes, and without? The model is LR-ASPP with a
+How many images per second does a training loop process with pasting, and without? The model is LR-ASPP with a
 MobileNetV3, trained on the CPU on batches of {common["batch_size"]} images of {side} × {side} pixels.
 {common["workers"]} loader workers decode JPEG images and masks, flip them and jitter their size.
 
-**It was measured on two CPU cores, not on a GPU. The workers share the cores with the step**, so work in a worker is
-not free, and a step on a GPU would be much shorter. All arms were measured in turn in the same program, {num_repeats}
-times; the figure is the ratio to *no paste* of the same repeat. The protocol is `evidence/protocols/throughput.md`. A
-program writes this page:
+**This was measured on two CPU cores, without a GPU. The workers share the cores with the training step**, so work in
+a worker is not free. On a GPU the step would be much shorter. All arms were measured in turn in one program,
+{num_repeats} times. Each result is the ratio to *no paste* in the same repeat. The protocol is
+`evidence/protocols/throughput.md`. A program writes this page:
 
 ```sh
-python -m evidence.throughput run     # a minute or two for each repeat; continues where it was stopped
+python -m evidence.throughput run     # a minute or two per repeat; resumes after an interruption
 python -m evidence.throughput page
 ```"""
 
@@ -112,14 +112,14 @@ def _answer(turns: Turns) -> str:
     return f"""\
 ## The answer
 
-The primary endpoint is the first line. Measured against itself, no paste has a ratio of {noise.mean:.2f}, 95 % interval
-{noise.low:.2f} to {noise.high:.2f}: differences of that size are noise.
+The primary endpoint is the first line. A second measurement of no paste has a ratio of {noise.mean:.2f} to the first,
+95 % interval {noise.low:.2f} to {noise.high:.2f}: differences of that size are noise.
 
 {lines}
 
 ![Images per second of every repeat, relative to no paste](throughput-runs.png)
 
-*Every dot is a repeat, the line the median, the bar its 95 % bootstrap interval.*"""
+*Each dot is a repeat, the line is the median, and the bar is its 95 % bootstrap interval.*"""
 
 
 def _arms(turns: Turns, repeats: Sequence[Run]) -> str:
@@ -128,11 +128,11 @@ def _arms(turns: Turns, repeats: Sequence[Run]) -> str:
         "images per second",
         "relative to no paste",
         "CPU time, relative to no paste",
-        "waits for a batch",
-        "ms in the step",
-        "of these for the paste",
-        "ms in the workers",
-        "two workers make, images per second",
+        "share of time waiting for a batch",
+        "CPU ms per image, step",
+        "of which the paste",
+        "CPU ms per image, workers",
+        "images per second that two workers can load",
     ]
     body = []
     for name in turns:
@@ -151,14 +151,15 @@ def _arms(turns: Turns, repeats: Sequence[Run]) -> str:
     return f"""\
 ## All arms
 
-Medians of the repeats, ratios with their 95 % bootstrap interval. CPU time is that of step and workers together; it
-depends less on other programs than images per second. Milliseconds are CPU time for an image. The last column is what
-two workers could make on cores of their own, from their CPU time.
+Medians of the repeats, and ratios with their 95 % bootstrap intervals. CPU time is that of the step and the workers
+together; other programs influence it less than images per second. The last column is computed from the CPU time of the
+workers: it is what two workers could load if each had its own core.
 
 {pages.table(head, body)}
 {left_out}
-The arms do not paste the same; the protocol says what each does. *Ultralytics* decodes a second image for each one.
-*torchvision's rule* moves and scales nothing; it is our own writing of the rule of torchvision's reference script."""
+The arms do not paste the same objects; the protocol says what each does. *Ultralytics* decodes a second image for each
+image. *torchvision's rule* is our own implementation of the rule in torchvision's reference script; it does not move or
+scale objects."""
 
 
 def _caveats(common: Mapping[str, Any], repeats: Sequence[Run]) -> str:
@@ -166,11 +167,12 @@ def _caveats(common: Mapping[str, Any], repeats: Sequence[Run]) -> str:
     return f"""\
 ## What this does not say
 
-- On a GPU the step is shorter, and the workers may be the limit. The last column then says more than the ratio. A paste
-  in the step then runs on the GPU, which is not measured here.
-- The step has {common["threads"]} thread. The load of the machine, other programs among it, was {loads[0]:.1f} to
-  {loads[-1]:.1f}; three processes at work are a load of 3. Other programs lower images per second and widen intervals.
-- Images are small and few, in memory. Larger ones cost more in all arms."""
+- With a GPU the step is shorter, so the workers may be the bottleneck. Then the last column matters more than the
+  ratio. A paste in the step then runs on the GPU, which is not measured here.
+- The step used {common["threads"]} thread. The load average of the machine was {loads[0]:.1f} to {loads[-1]:.1f},
+  including other programs; this benchmark alone, with three busy processes, makes a load of 3. Other programs lower
+  images per second and widen the intervals.
+- The images are small, few, and in memory. Larger ones cost more in all arms."""
 
 
 def _every_repeat(turns: Turns, repeats: Sequence[Run]) -> str:
@@ -184,7 +186,7 @@ Images per second:
 
 {pages.table(head, body)}
 
-All figures are in `evidence/results/throughput`. Peers: {peers}. Machines:
+All results are in `evidence/results/throughput`. Versions of the other libraries: {peers}. Machines:
 
 {pages.setting(repeats)}"""
 

@@ -1,4 +1,4 @@
-"""What is compared with what, and which value of an option is chosen: pure functions of the scores."""
+"""Which arms are compared, and which value of an option is chosen: pure functions of the scores."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ NAMES = {
     "count_1": "1 object",
     "count_2": "2 objects",
     "count_8": "8 objects",
-    "sizes_same": "sizes as they are",
-    "sizes_near": "sizes 0.8 to 1.25",
+    "sizes_same": "original sizes",
+    "sizes_near": "scales 0.8 to 1.25",
     "reinhard": "harmonised, reinhard",
     "multiband": "harmonised, multiband",
-    "fragments": "cut objects, too",
+    "fragments": "cut-off objects included",
     "depth_none": "no paste, depth",
     "depth_front": "pastes in front, depth",
     "depth_aware": "depth-aware pastes",
@@ -37,10 +37,10 @@ AGAINST = {
     "depth_aware": "depth_front",
     "tokens_grid": "tokens_free",
 }
-"""Option to the arm without it."""
+"""Each option, and the arm without it."""
 
 FURTHER = {"depth_front": "depth_none", "tokens_free": "tokens_none"}
-"""Whether pasting helps at all, in the tasks that have a no-paste arm of their own."""
+"""Arms with paste, and the arm without paste of the same task."""
 
 SWITCHES = ("reinhard", "multiband", "fragments", "depth_aware", "tokens_grid")
 """Options that are on or off."""
@@ -62,7 +62,7 @@ class Picked(NamedTuple):
 
 
 def pick(arms: Mapping[float, str], scores: Mapping[str, Values]) -> Picked:
-    """Return the smallest value that the runs do not tell apart from the one with the highest mean score.
+    """Return the smallest value that is not significantly worse than the one with the highest mean score.
 
     Args:
         arms: value to its arm.
@@ -85,8 +85,8 @@ def switched(found: Mapping[str, Comparison]) -> str:
     """Return sentences on which switches help; what does not help stays off."""
     on = [f"*{NAMES[arm]}*" for arm in SWITCHES if found[arm].verdict == "higher"]
     off = [f"*{NAMES[arm]}*" for arm in SWITCHES if found[arm].verdict != "higher"]
-    parts = [f"Of the options, these help in what they claim: {', '.join(on)}."] if on else []
-    return " ".join([*parts, f"These do not help here, and stay off: {', '.join(off)}."] if off else parts)
+    parts = [f"These options improve what they should: {', '.join(on)}."] if on else []
+    return " ".join([*parts, f"These options do not help here and stay off: {', '.join(off)}."] if off else parts)
 
 
 def said(arm: str, comparison: Comparison, figures: str) -> str:
@@ -95,6 +95,6 @@ def said(arm: str, comparison: Comparison, figures: str) -> str:
     verdicts = {
         "higher": f"*{ours}*: **better** than *{theirs}*",
         "lower": f"*{ours}*: **worse** than *{theirs}*",
-        "undecided": f"*{ours}*: **no difference shown** to *{theirs}*",
+        "undecided": f"*{ours}*: **no significant difference** from *{theirs}*",
     }
     return f"{verdicts[comparison.verdict]} ({figures})."

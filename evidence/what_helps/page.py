@@ -1,4 +1,4 @@
-"""The page on what helps where: every sentence about a result follows from the runs, whatever they say."""
+"""The page on what helps where: every sentence about a result follows from the runs, whatever their outcome."""
 
 from __future__ import annotations
 
@@ -56,18 +56,20 @@ def _head(results: Results) -> str:
 # What helps where
 
 Which options of a paste help, which do not, and what should the defaults be? Each option is compared with the same
-default, and measured for what it claims. Small models are trained from scratch on {common["num_scenes"]} rendered
-scenes of 48 × 64 pixels with six classes, of which the first is {common["ratio"]:g} times as frequent as the last.
+default setting, by a measure of what the option should improve. Small models are trained from scratch on
+{common["num_scenes"]} rendered scenes of 48 × 64 pixels with six classes; the first class is {common["ratio"]:g} times
+as frequent as the last.
 
-The *default* pastes {paste["objects"]} objects of other images of the batch into a share of {paste["paste_prob"]:g} of
-the images. They are resized by {low:g} to {high:g}, and each goes to that of {paste["max_attempts"]} places at which it
-covers least. Each arm was trained {len(protocol.seeds)} times, with the same training sets and initialisations:
-{common["steps"]} steps of {common["batch_size"]} images, flipped and jittered in size in all arms. The protocol,
+The *default* pastes {paste["objects"]} objects of other images of the batch into an image, with a probability of
+{paste["paste_prob"]:g} for each image. Each object is scaled by {low:g} to {high:g}, and placed where it covers least
+out of {paste["max_attempts"]} random places. Each arm was trained {len(protocol.seeds)} times, with the same training
+sets and initialisations in all arms: {common["steps"]} steps of {common["batch_size"]} images, with flips and size
+jitter in all arms. The protocol,
 `evidence/protocols/{protocol.name}.md`, was committed before the first run and names one primary endpoint. A program
 writes this page from the runs:
 
 ```sh
-python -m evidence.what_helps run     # two processes of one thread; continues where it was stopped
+python -m evidence.what_helps run     # two processes of one thread; resumes after an interruption
 python -m evidence.what_helps page
 ```"""
 
@@ -85,20 +87,20 @@ def _answer(results: Results) -> str:
 
 The primary endpoint is the mean IoU of the six classes on test scenes: {primary} A point is 0.01.
 
-The defaults are chosen on validation scenes, as the smallest value that the runs do not tell apart from the best:
+The defaults are chosen on validation scenes. Each is the smallest value that is not significantly worse than the best:
 
 - `paste_prob` {share.value:g}; the highest mean is at {share.best:g}.{nothing}
 - Number of objects {count.value:g}; the highest mean is at {count.best:g}.
 
 {switched(others)}
 
-The other comparisons are on validation scenes, p values adjusted by Holm's method:
+The other comparisons are on validation scenes, with p values adjusted by Holm's method:
 
 {lines}
 
 ![Score of every run with class maps, by arm]({results.protocol.name}-classes.png)
 
-*Every dot is a run, the bar the 95 % bootstrap interval of the mean.*"""
+*Each dot is a run, and the bar is the 95 % bootstrap interval of the mean.*"""
 
 
 def _arms(results: Results) -> str:
@@ -111,13 +113,13 @@ def _arms(results: Results) -> str:
             [NAMES[arm], pages.mean_text(valid[arm]), pages.mean_text(on_test[arm]), *pages.choice_cells(chosen[arm])]
             for arm in arms
         ]
-        parts.append(f"{title}:\n\n{pages.table(['arm', 'validation', 'test', 'learning rate', 'ms a step'], body)}")
+        parts.append(f"{title}:\n\n{pages.table(['arm', 'validation', 'test', 'learning rate', 'ms per step'], body)}")
     tables = "\n\n".join(parts)
     return f"""\
 ## All arms
 
 Mean over the seeds, with the 95 % bootstrap interval of the mean. The learning rate was chosen for each arm on
-validation scenes, with {len(protocol.tuning_seeds)} other seeds. `ms a step` is CPU milliseconds of one thread.
+validation scenes, with {len(protocol.tuning_seeds)} other seeds. `ms per step` is the CPU time of one thread.
 
 {tables}
 
@@ -138,9 +140,9 @@ def _depth(results: Results) -> str:
     return f"""\
 ## Depth
 
-Depth-aware pastes claim that the nearer surface is seen, and that an object that is drawn larger is nearer. *Pastes in
-front* hide everything, and carry the depth of their own image. The model predicts depth from the image alone. Relative
-error of depth on validation scenes, within two pixels of the edge of an object and everywhere:
+With *depth-aware pastes* the nearer surface is visible, and an enlarged object is nearer. *Pastes in front* hide
+everything behind them, and keep the depth of their source image. The model predicts depth from the image alone. The
+table shows the relative error of depth on validation scenes, within two pixels of an object's edge and everywhere:
 
 {pages.table(["arm", "near edges", "everywhere"], body)}"""
 
@@ -155,7 +157,7 @@ def _equal_seconds(results: Results) -> str:
     return f"""\
 ## Equal time
 
-A step with a paste takes longer. Here *no paste* is trained for as many CPU seconds as the default; IoU on test scenes:
+A step with a paste takes longer. Here *no paste* is trained for as many CPU seconds as the default. IoU on test scenes:
 
 {pages.comparison_table(compare_all(pairs))}"""
 
@@ -169,7 +171,7 @@ def _convergence(results: Results) -> str:
     return f"""\
 ## Convergence
 
-Score on validation scenes, mean over the seeds:
+Score on validation scenes, averaged over the seeds:
 
 {pages.table(["arm", "rise over the last quarter, points", "loss, first to last"], body)}
 
@@ -179,14 +181,17 @@ Score on validation scenes, mean over the seeds:
 def _caveats(results: Results) -> str:
     base = {arm: mean(values) for arm, values in scores(results.found).items()}
     low = [NAMES[arm] for arm in ("none", "depth_none", "tokens_none") if base[arm] <= 0.01]
-    too_hard = f" **{', '.join(low)} is near zero, so that task is too hard to compare on.**" if low else ""
+    too_hard = (
+        f" **The score of {', '.join(low)} is near zero, so that task is too hard for a comparison.**" if low else ""
+    )
     return f"""\
 ## What this does not say
 
-- The scenes are rendered, and their objects have exact masks. That favours pasting, and leaves harmonisation little to
-  do: their light changes its direction alone, and there is no noise.
-- It is one domain, small images and small models trained from scratch. Other data may want other values.
-- Options are changed one at a time. Two that help alone may not help together.
+- The scenes are rendered, and their objects have exact masks. This favours pasting, and leaves little to correct for
+  harmonisation: scenes differ only in the direction of their light, and have no noise.
+- The results are from one domain, with small images, and small models trained from scratch. Other data may need other
+  values.
+- Options are changed one at a time. Two options that help separately may not help together.
 - Without a paste the IoU of the classes is {base["none"]:.2f}.{too_hard}"""
 
 

@@ -77,7 +77,7 @@ class TestTheConstructor:
         class Rows:
             rows = IntraBatchSource.rows
 
-        with pytest.raises(ValueError, match="expected emit_classmix=True because the source, a Rows, only names"):
+        with pytest.raises(ValueError, match="expected emit_classmix=True because the source, a Rows, has a"):
             BatchCopyPaste(source=Rows())  # type: ignore[arg-type]
         assert BatchCopyPaste(BatchCopyPasteConfig(emit_classmix=True), Rows())  # type: ignore[arg-type]
 

@@ -296,7 +296,7 @@ class TestErrors:
         class Other:
             def sample(self, *_: Any) -> Any: ...
 
-        with pytest.raises(ValueError, match=r"expected a source that names rows of the batch .*, got a Other"):
+        with pytest.raises(ValueError, match=r"expected a source with a method rows .*, got a Other"):
             BatchCopyPaste(MIXED, Other())
 
     def test_it_reads_semantic_maps(self) -> None:

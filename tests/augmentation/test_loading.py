@@ -205,8 +205,8 @@ class TestPool:
     @pytest.mark.parametrize(
         ("pool", "words"),
         [
-            ([], "ends after 0 batches; give it steps="),
-            ([3], "ends after 1 batches; give it steps="),
+            ([], "ends after 0 batches; set its steps="),
+            ([3], "ends after 1 batches; set its steps="),
             ([1], "for 3 targets, got 1"),
         ],
         ids=["none", "few", "small"],
@@ -234,7 +234,7 @@ class TestPool:
 
     def test_a_source_without_a_pool(self, tmp_path: Path) -> None:
         config = BatchCopyPasteConfig(source=SourceConfig(kind="bank"))
-        with pytest.raises(ValueError, match=r"expected source_pool with source\.kind='bank'"):
+        with pytest.raises(ValueError, match=r"expected source_pool if, and only if, source\.kind='bank'"):
             BatchCopyPaste.from_dataloader(Loader([]), K, config)
-        with pytest.raises(ValueError, match=r"expected source_pool with source\.kind='bank'"):
+        with pytest.raises(ValueError, match=r"expected source_pool if, and only if, source\.kind='bank'"):
             BatchCopyPaste.from_dataloader(Loader([]), K, CONFIG, source_pool=[])

@@ -127,23 +127,28 @@ class TestSteps:
     @pytest.mark.parametrize(
         ("change", "named"),
         [
-            ({"base_seed": 1}, "base_seed is 1 there and 0 here"),
-            ({"mode": "tempered"}, "mode is 'tempered' there and 'repeat_factor' here"),
-            ({"steps": 8}, "num_samples is 32 there and 28 here"),
-            ({"batch_size": 2, "crops_per_target": 2}, "batch_size is 2 there and 4 here; crops_per_target is 2 there"),
-            ({"class_map": [7, 5, 70, 2]}, r"class_map is \[7, 5, 70, 2\] there and None here"),
+            ({"base_seed": 1}, "base_seed is 1 in the state and 0 here"),
+            ({"mode": "tempered"}, "mode is 'tempered' in the state and 'repeat_factor' here"),
+            ({"steps": 8}, "num_samples is 32 in the state and 28 here"),
+            (
+                {"batch_size": 2, "crops_per_target": 2},
+                "batch_size is 2 in the state and 4 here; crops_per_target is 2",
+            ),
+            ({"class_map": [7, 5, 70, 2]}, r"class_map is \[7, 5, 70, 2\] in the state and None here"),
             (
                 {"predicate": is_even},
-                "predicate is 'is_even with digest [0-9a-f]+' there and None here; max_tries is 100",
+                "predicate is 'is_even with digest [0-9a-f]+' in the state and None here; max_tries is 100",
             ),
-            ({"rank": 1, "num_replicas": 2}, "num_replicas is 2 there and 1 here"),
+            ({"rank": 1, "num_replicas": 2}, "num_replicas is 2 in the state and 1 here"),
         ],
         ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
     )
     def test_a_state_of_another_run(self, change: dict[str, Any], named: str, bank: Any) -> None:
         options: dict[str, Any] = {"batch_size": 4, "steps": 7}
         state = create_bank_dataloader(bank, **{**options, **change}).state_dict()
-        with pytest.raises(ValueError, match=f"expected the state of one like this, got another's: .*{named}"):
+        with pytest.raises(
+            ValueError, match=f"expected the state of a run with the same settings, got one in which .*{named}"
+        ):
             create_bank_dataloader(bank, **options).load_state_dict(state)
 
     def test_every_pass_is_a_new_epoch_until_one_is_set(self, bank: Any) -> None:
@@ -281,10 +286,10 @@ class TestWithBank:
 
     def test_too_few_steps(self, bank: Any) -> None:
         loader = create_bank_dataloader(bank, batch_size=2, steps=2)
-        with pytest.raises(ValueError, match="bank loader of 3 steps, got 2; give it steps="):
+        with pytest.raises(ValueError, match="bank loader of 3 steps, got 2; set steps="):
             next(iter(zip_loaders(Batches([2] * 3), loader)))
         endless = iter(Batches([2] * 3))
-        with pytest.raises(ValueError, match="got a loader that ends after 2 batches; give it steps="):
+        with pytest.raises(ValueError, match="got a loader that ends after 2 batches; set its steps="):
             list(zip_loaders(endless, loader))
 
     def test_too_few_crops(self, bank: Any) -> None:

@@ -116,7 +116,7 @@ class TestPredicates:
                 raise AssertionError
 
         assert isinstance(Near(), CropPredicate)
-        with pytest.raises(ValueError, match="expected a bank that keeps embedding, it keeps image, alpha"):
+        with pytest.raises(ValueError, match="expected a bank with embedding, got one with image, alpha"):
             create_bank_dataloader(bank, batch_size=2, predicate=Near())
 
     def test_an_answer_of_another_shape(self, bank: Any) -> None:

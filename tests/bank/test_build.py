@@ -317,7 +317,7 @@ class TestRefused:
         cases: list[tuple[Any, dict[str, Any], str]] = [
             (tmp_path / "foreign", {}, r"foreign\.partial: expected no folder, .*, found mine\.txt; move it away"),
             (tmp_path / "file" / "x", {}, "expected a path within folders, .*file is a file"),
-            (tmp_path / "new", {"work_dir": tmp_path / "file"}, "file: expected a work folder, it is a file"),
+            (tmp_path / "new", {"work_dir": tmp_path / "file"}, "file: expected a work folder, got a file"),
             ("foo://bucket/bank", {"format": "webdataset"}, "foo"),
         ]
         for out, options, words in cases:

@@ -220,7 +220,7 @@ class TestGoingOn:
 
         with monkeypatch.context() as patch:
             patch.setattr(build_module, "_write", change)
-            with pytest.raises(BankError, match=r"000001\.rows: expected an unchanged file, it was changed"):
+            with pytest.raises(BankError, match=r"000001\.rows: expected the file as it was written, got a changed"):
                 build(photos, tmp_path / "bank")
         assert [path.name for path in tmp_path.iterdir()] == ["bank.parts"]
         build(photos, tmp_path / "bank")

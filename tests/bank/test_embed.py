@@ -230,7 +230,7 @@ class TestModels:
             ("timm:test_vit", None, "expected a file of weights, since nothing is downloaded"),
             ("timm:test_vit", b"no weights", "expected weights saved by torch.save or safetensors"),
             ("timm:test_vit", [1], "expected a state_dict, names and tensors"),
-            ("timm:test_vit", {"norm.weight": torch.zeros(3)}, "weights of timm:test_vit, they differ in"),
+            ("timm:test_vit", {"norm.weight": torch.zeros(3)}, "weights of timm:test_vit, got weights that differ in"),
             ("timm:no_such_model", {}, "timm:no_such_model: expected a model of timm.list_models"),
             ("torchvision:no_such_model", {}, "torchvision:no_such_model: expected a model of torchvision.models"),
             ("open_clip:no_such_model", {}, "open_clip:no_such_model: expected a model of open_clip"),

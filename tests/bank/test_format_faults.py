@@ -346,7 +346,7 @@ def test_an_index_of_other_bytes(tmp_path: Path) -> None:
         flipped = bytearray(whole)
         flipped[place // 8] ^= 1 << place % 8
         (folder / "index.parquet").write_bytes(flipped)
-        with pytest.raises(BankError, match=r"index\.parquet: expected other bytes"):
+        with pytest.raises(BankError, match=r"index\.parquet: expected the bytes that meta.json says, got others"):
             open_bank(folder)[5]
 
 

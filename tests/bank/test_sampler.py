@@ -326,25 +326,27 @@ class TestEpochs:
     @pytest.mark.parametrize(
         ("change", "named"),
         [
-            ({"base_seed": 1}, "base_seed is 1 there and 0 here"),
-            ({"mode": "class_uniform"}, "mode is 'class_uniform' there and 'repeat_factor' here"),
-            ({"threshold": 0.5}, "threshold is 0.5 there and None here"),
-            ({"num_samples": 9}, "num_samples is 9 there and 50 here"),
-            ({"replicas": "disjoint"}, "replicas is 'disjoint' there"),
-            ({"rank": 0, "num_replicas": 2}, "num_replicas is 2 there and 1 here"),
+            ({"base_seed": 1}, "base_seed is 1 in the state and 0 here"),
+            ({"mode": "class_uniform"}, "mode is 'class_uniform' in the state and 'repeat_factor' here"),
+            ({"threshold": 0.5}, "threshold is 0.5 in the state and None here"),
+            ({"num_samples": 9}, "num_samples is 9 in the state and 50 here"),
+            ({"replicas": "disjoint"}, "replicas is 'disjoint' in the state"),
+            ({"rank": 0, "num_replicas": 2}, "num_replicas is 2 in the state and 1 here"),
         ],
         ids=str,
     )
     def test_a_state_of_another_run(self, change: dict[str, Any], named: str, tail: Any) -> None:
         state = BankSampler(tail, **{"num_samples": 50, **change}).state_dict()
         sampler = BankSampler(tail, 50)
-        with pytest.raises(ValueError, match=f"BankSampler: expected the state of one like this, got .*{named}"):
+        with pytest.raises(
+            ValueError, match=f"BankSampler: expected the state of a run with the same settings, got .*{named}"
+        ):
             sampler.load_state_dict(state)
         assert list(sampler) == list(BankSampler(tail, 50))
 
     def test_a_state_of_another_bank(self, tail: Any, tmp_path: Path) -> None:
         other = write_bank(tmp_path / "bank", [0, 0, 1])
-        with pytest.raises(ValueError, match=f"bank is '{other.version[:40]}.* there and '{tail.version[:40]}"):
+        with pytest.raises(ValueError, match=f"bank is '{other.version[:40]}.* in the state and '{tail.version[:40]}"):
             BankSampler(tail, 3).load_state_dict(BankSampler(other, 3).state_dict())
 
 

@@ -21,7 +21,7 @@ from segpaste.presets import get_preset
     ],
 )
 def test_why_nothing_was_drawn(preset: str, settings: str) -> None:
-    assert nothing_drawn(get_preset(preset).config) == f"nothing was to be pasted{settings}"
+    assert nothing_drawn(get_preset(preset).config) == f"no paste was drawn{settings}"
 
 
 def test_no_source() -> None:
@@ -48,5 +48,5 @@ def test_the_summary_takes_it() -> None:
     tally.add(shown)
     tally.add({**shown, "dropped": {"does_not_fit": 2}})
     text = "\n".join(tally.lines())
-    assert "nothing was to be pasted (placement.k_range)" in text
+    assert "no paste was drawn (placement.k_range)" in text
     assert "their place is outside of the image" in text

@@ -146,7 +146,7 @@ class TestSources:
     def test_a_bank_is_not_asked_for(self, world: Path, by_object: Path, capsys: pytest.CaptureFixture[str]) -> None:
         start = ["replay", str(by_object), "--dataset", str(world / "labels.json"), "--images", str(world / "photos")]
         assert main([*start, "--check", str(by_object), "--bank", "bank"]) == 2
-        assert "expected no --bank, since the records are of the dataset's own objects" in capsys.readouterr().err
+        assert "expected no --bank, because the records use the dataset's own objects" in capsys.readouterr().err
 
 
 class TestLargePhotos:
@@ -213,7 +213,7 @@ class TestSize:
 
     def test_scenes_are_square(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["augment", "scenes", "--out", str(tmp_path / "out"), "--num", "1", "--size", "64x32"]) == 2
-        assert "--size: expected one side, since scenes are square" in capsys.readouterr().err
+        assert "--size: expected one side, because scenes are square" in capsys.readouterr().err
 
 
 class TestWhoMakesThem:
@@ -243,7 +243,10 @@ class TestWhoMakesThem:
     def test_shards_of_another_command(self, world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert augment(world, tmp_path / "out", "--shard", "2/2", "--seed", "3") == 0
         assert augment(world, tmp_path / "out") == 2
-        assert "002-of-002: expected a shard of the same command, got another; delete it" in capsys.readouterr().err
+        assert (
+            "002-of-002: expected a shard of the same command, got one of another command; delete the"
+            in capsys.readouterr().err
+        )
 
     def test_killed_while_shards_are_put_together(
         self, world: Path, out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -453,7 +456,7 @@ class TestTold:
         assert augment(world, tmp_path / "out", "placement.scale_range=[60,64]", num=2) == 1
         assert "nothing was pasted into any image" in capsys.readouterr().err
         assert augment(world, tmp_path / "none", "placement.paste_prob=0", num=1) == 1
-        assert "nothing was to be pasted (placement.paste_prob)" in capsys.readouterr().out
+        assert "no paste was drawn (placement.paste_prob)" in capsys.readouterr().out
         assert len(check_instances(tmp_path / "out")) > 0
 
     def test_dry_run(self, world: Path, out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -132,7 +132,7 @@ class TestReplay:
 
     def test_without_its_bank(self, world: Path, out: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert self.replay(world, "--check", str(out)) == 2
-        assert "expected --bank, since the records are of a bank" in capsys.readouterr().err
+        assert "expected --bank, because the records use crops of a bank" in capsys.readouterr().err
 
     @pytest.mark.parametrize("words", [["--check", "changed"], ["--out", "again"]], ids=lambda words: words[0])
     def test_a_class_that_is_not_there(
@@ -160,13 +160,16 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("words", "line"),
         [
-            (["source.kind=bank"], "source.kind=bank: expected --bank, whose objects are pasted, got none; give it"),
-            (["--preset", "xpaste"], "--preset xpaste: expected --bank, whose objects are pasted, got none; give it"),
+            (["source.kind=bank"], "source.kind=bank: expected --bank, the bank to paste from, got none; give it"),
+            (["--preset", "xpaste"], "--preset xpaste: expected --bank, the bank to paste from, got none; give it"),
             (["--bank", "BANK", "source.kind=intra_batch"], "source.kind: expected bank, since --bank is given"),
             (["--balance", "tempered"], "expected --bank, or placement.grouping=instance"),
             (["--bank", "BANK", "--threshold", "2"], "expected a number above 0, up to 1, got '2'"),
             (["--temperature", "0.5"], "expected --bank, or placement.grouping=instance"),
-            (["--bank", "BANK", "--temperature", "0.5"], "--temperature: expected it with --balance tempered, got it"),
+            (
+                ["--bank", "BANK", "--temperature", "0.5"],
+                "--temperature: expected --balance tempered with this option, got",
+            ),
             (["--bank", "nowhere"], "expected a bank, a folder with meta.json, found none"),
             (["--bank", "BANK", "placement.layers=2"], "expected placement.layers=1"),
         ],

@@ -266,7 +266,7 @@ class TestDemoOnImagesOfTheUser:
 
     def test_size_is_of_scenes(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["demo", "--size", "64", "--on", "set"]) == 2
-        assert "--size: expected no --on beside it" in capsys.readouterr().err
+        assert "--size: expected no --on, because" in capsys.readouterr().err
 
 
 class TestTaxonomyOfTheConfig:

@@ -119,7 +119,7 @@ instances: {{files: '{tmp_path}/masks/{{name}}.png', encoding: number, class: th
 depth: {{files: 'rgbd-frames/frame-{{name}}.depth.png', unit: mm}}
 camera: {{files: '{tmp_path}/masks/{{name}}.json'}}
 """
-    with pytest.warns(UserWarning, match="left out 4 photos: 4 without instances"):
+    with pytest.warns(UserWarning, match="left out 4 images: 4 without instances"):
         frames = open_dataset(write_yaml(tmp_path, text, "tsdf.segpaste.yaml"))
     before = [frames[0], frames[1]]
     batch = BatchedDenseSample.from_samples(before).to_padded(4)

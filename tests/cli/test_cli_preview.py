@@ -296,7 +296,7 @@ class TestRefusals:
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = str(taken.getsockname()[1])
             assert main(["preview", "--no-open", "--port", port]) == 2
-        assert f"--port: expected a port that is free, got {port}" in capsys.readouterr().err
+        assert f"--port: expected a free port, got {port}" in capsys.readouterr().err
 
 
 LOCAL = {"host": "127.0.0.1:8765"}

@@ -267,7 +267,7 @@ class TestPlan:
         tables["annotations"] = [row for row in tables["annotations"] if row not in rare]
         Path("labels.json").write_text(json.dumps(tables))
         assert main(words("--dry-run")) == 0
-        assert "in one image only, so not both trained on and scored: tooth brush" in capsys.readouterr().out
+        assert "in one image only, and therefore not both trained on and scored: tooth brush" in capsys.readouterr().out
 
 
 class TestFormats:
@@ -303,9 +303,9 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("more", "message"),
         [
-            (["placement.paste_prob=0.3"], "placement.paste_prob: expected its values after --shares"),
-            (["source.crops_per_target=3"], "expected its values after --counts"),
-            (["placement.max_attempts=3"], "expected its values after --placements"),
+            (["placement.paste_prob=0.3"], "placement.paste_prob: expected no value, because --shares"),
+            (["source.crops_per_target=3"], "expected no value, because --counts"),
+            (["placement.max_attempts=3"], "expected no value, because --placements"),
             (["source.kind=intra_batch"], "source.kind: expected bank"),
             (["placement.layers=2"], "placement.layers"),
             (["--shares", "0"], "above 0, up to 1"),

@@ -80,7 +80,7 @@ def test_boxes_of_yolo_into_polygons(tmp_path: Path) -> None:
 
 def test_masks_are_not_replaced(tmp_path: Path) -> None:
     data = write_yolo(tmp_path / "in", {"a": SQUARE, "b": ""})
-    with pytest.raises(DatasetError, match="expected boxes only for masks by a model, got masks; leave it out"):
+    with pytest.raises(DatasetError, match="expected a dataset with boxes only for --masks-from, got masks"):
         convert(find_dataset(data), "coco", tmp_path / "out")
 
 

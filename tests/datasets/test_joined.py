@@ -213,14 +213,16 @@ class TestIds:
             JoinedPhotos([two[0], Subset(two[1], [0])])
         twice = Listed(make_samples(1))
         twice.class_names = ("car", "cup", "car")
-        with pytest.raises(DatasetError, match="Listed: expected a unique name for each class, got car repeatedly"):
+        with pytest.raises(DatasetError, match="Listed: expected a unique name for each class, got car twice"):
             JoinedPhotos([twice])
 
 
 class TestFields:
     def test_others_are_refused_or_left_out(self, two: Any) -> None:
         rooms = SceneDataset(2, SceneConfig(height=32, width=48))
-        with pytest.raises(DatasetError, match=r"SceneDataset: .* those of annotations.json, they differ in camera"):
+        with pytest.raises(
+            DatasetError, match=r"SceneDataset: .* those of annotations.json, got a difference in camera"
+        ):
             JoinedPhotos([two[0], rooms])
         joined = JoinedPhotos([two[0], rooms], fields="common")
         samples = [joined[i] for i in range(3)]
@@ -234,7 +236,7 @@ class TestFields:
     def test_depth_in_two_units(self) -> None:
         metric = Listed(make_samples(1, modalities=[Modality.INSTANCE, Modality.DEPTH], metric_depth=True))
         other = Listed(make_samples(1, modalities=[Modality.INSTANCE, Modality.DEPTH], camera=True))
-        with pytest.raises(DatasetError, match="differ in metric_depth"):
+        with pytest.raises(DatasetError, match="difference in metric_depth"):
             JoinedPhotos([metric, other])
         joined = JoinedPhotos([metric, other], fields="common")
         assert [(joined[i].depth, joined[i].metric_depth) for i in (0, 1)] == [(None, False)] * 2
@@ -257,7 +259,9 @@ class TestFields:
     def test_maps_with_backgrounds(self, tmp_path: Path) -> None:
         panoptic = Listed(make_samples(1, modalities=PANOPTIC))
         backgrounds = BackgroundImages(write_backgrounds(tmp_path / "rooms", 1))
-        with pytest.raises(DatasetError, match=r"rooms: .* those of Listed, they differ in panoptic_map, semantic_map"):
+        with pytest.raises(
+            DatasetError, match=r"rooms: .* those of Listed, got a difference in panoptic_map, semantic_map"
+        ):
             JoinedPhotos([panoptic, backgrounds], names=["Listed", "rooms"])
 
     def test_a_sample_that_differs_later(self, two: Any) -> None:

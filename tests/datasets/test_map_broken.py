@@ -42,10 +42,13 @@ def folder(root: Path, text: str, maps: dict[str, Any] | None = None) -> Path:
         (PHOTOS + "disparity: {files: 'd/{name}.png'}", "expected 'camera' with 'disparity'"),
         (PHOTOS + SEMANTIC + "things: [a]", "expected 'instances' with 'things'"),
         (PHOTOS + SEMANTIC + "camera: {fx: 3}", "camera: expected 'files', or 'fx', 'fy', 'cx' and 'cy'"),
-        ("photos: images/{name.png\n" + SEMANTIC, "expected words in braces such as {name}, got 'images/{name.png'"),
+        (
+            "photos: images/{name.png\n" + SEMANTIC,
+            "expected placeholders in braces such as {name}, got 'images/{name.png'",
+        ),
         (
             PHOTOS + "classes: [a]\ninstances: {files: 'm/{name}/*.png', encoding: mask}",
-            "expected 'class' in 'instances', or the word {class} in its 'files'",
+            "expected 'class' in 'instances', or the placeholder {class} in its 'files'",
         ),
         (
             PHOTOS + "classes: [a]\ninstances: {files: 'm/{name}.png', encoding: number}",

@@ -382,7 +382,7 @@ def test_splits_by_lists(tmp_path: Path) -> None:
 def test_photos_without_a_map_are_left_out(tmp_path: Path) -> None:
     map_files.write_cityscapes(tmp_path, "labelIds.png")
     next(tmp_path.glob("gtFine/*/ulm/*")).unlink()
-    with pytest.warns(UserWarning, match="left out 1 photos: 1 without semantic"):
+    with pytest.warns(UserWarning, match="left out 1 images: 1 without semantic"):
         photos = open_dataset(tmp_path)
     assert [photos.image_row(i)["city"] for i in range(len(photos))] == ["aachen", "aachen"]
     assert [photos.image_id(i) for i in range(2)] == [1, 2]

@@ -129,8 +129,8 @@ class TestCommand:
     @pytest.mark.parametrize(
         ("words", "message"),
         [
-            (["--codes", "{run}", "--weights", "w.pt"], "--weights: expected it without --codes"),
-            (["--codes", "{run}", "--device", "cpu"], "--device: expected it without --codes"),
+            (["--codes", "{run}", "--weights", "w.pt"], "--weights: expected no --codes"),
+            (["--codes", "{run}", "--device", "cpu"], "--device: expected no --codes"),
             (["--codes", "nowhere.pt"], "nowhere.pt: No such file"),
             (["--codes", "{plain}/meta.json"], "expected a checkpoint of segpaste train"),
         ],

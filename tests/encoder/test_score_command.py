@@ -220,7 +220,7 @@ class TestRefusing:
 
     def test_an_input_as_the_output(self, folder: Path, run: Path, capsys: Any) -> None:
         before = (folder / "pairs.csv").read_bytes()
-        self.check(folder, run, capsys, "--out: expected another file than", "--out", str(folder / "pairs.csv"))
+        self.check(folder, run, capsys, "--out: expected a file that is not", "--out", str(folder / "pairs.csv"))
         assert (folder / "pairs.csv").read_bytes() == before
 
     def test_a_folder_that_is_a_file(self, folder: Path, run: Path, capsys: Any) -> None:

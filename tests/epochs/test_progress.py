@@ -125,7 +125,7 @@ class TestPlaces:
     def test_differences_are_named(self) -> None:
         state = {"epoch": 0, "num_drawn": 0, "of": {"seed": 2, "mode": "x" * 99, "same": 1}}
         with pytest.raises(
-            ValueError, match=r"seed is 2 there and 1 here; mode is 'x+\.\.\. there and None here; load"
+            ValueError, match=r"seed is 2 in the state and 1 here; mode is 'x+\.\.\. in the state and None here; load"
         ):
             expect_own_state("test", {"seed": 1, "same": 1}, state)
 

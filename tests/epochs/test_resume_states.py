@@ -50,14 +50,20 @@ class TestForeignStates:
     @pytest.mark.parametrize(
         ("make", "named"),
         [
-            (lambda my: my.of(my.torch_loader(num=12)), "dataset is '11 samples of list' there and '12 samples"),
-            (lambda my: my.of(my.torch_loader(batch_size=3)), "batch_size is 2 there and 3 here"),
-            (lambda my: my.of(my.torch_loader(drop_last=True)), "drop_last is False there and True here"),
-            (lambda my: my.of(my.torch_loader(shuffle=True)), "sampler is 'SequentialSampler' there and 'RandomSamp"),
-            (lambda my: my.of(my.torch_loader(), max_instances=9), "max_instances is 4 there and 9 here"),
+            (lambda my: my.of(my.torch_loader(num=12)), "dataset is '11 samples of list' in the state and '12 samples"),
+            (lambda my: my.of(my.torch_loader(batch_size=3)), "batch_size is 2 in the state and 3 here"),
+            (lambda my: my.of(my.torch_loader(drop_last=True)), "drop_last is False in the state and True here"),
+            (
+                lambda my: my.of(my.torch_loader(shuffle=True)),
+                "sampler is 'SequentialSampler' in the state and 'R",
+            ),
+            (lambda my: my.of(my.torch_loader(), max_instances=9), "max_instances is 4 in the state and 9 here"),
             (lambda my: my.of(my.torch_loader(), config=BatchCopyPasteConfig()), "config.placement.scale_range is '"),
-            (lambda my: my.of([[]]), "loader is 'DataLoader' there and 'list' here"),
-            (lambda my: my.of(epoch_loader(Path(), 0)), "loader is 'DataLoader' there and 'EpochDataLoader' here"),
+            (lambda my: my.of([[]]), "loader is 'DataLoader' in the state and 'list' here"),
+            (
+                lambda my: my.of(epoch_loader(Path(), 0)),
+                "loader is 'DataLoader' in the state and 'EpochDataLoader'",
+            ),
         ],
         ids=["dataset", "batch_size", "drop_last", "shuffle", "slots", "config", "list", "epochs"],
     )
@@ -69,13 +75,13 @@ class TestForeignStates:
         with pytest.raises(ValueError, match=re.escape(named)):
             other.load_state_dict(started.state_dict())
         assert other.state_dict() == before
-        with pytest.raises(ValueError, match="there and"):
+        with pytest.raises(ValueError, match="in the state and"):
             started.load_state_dict(before)
 
     @pytest.mark.parametrize("state", [None, 5, [], {}, "x", {"epoch": 1}], ids=repr)
     @pytest.mark.parametrize("make", EVERYWHERE, ids=lambda make: make.__name__)
     def test_no_state(self, make: Callable[[Path, int], Any], state: Any, tmp_path: Path) -> None:
-        with pytest.raises(ValueError, match="expected a state made by"):
+        with pytest.raises(ValueError, match="expected a state that its own"):
             make(tmp_path, 0).load_state_dict(state)
 
     @pytest.mark.parametrize(
@@ -164,11 +170,11 @@ class TestForeignStates:
         ):
             state = jittered(one).state_dict()
             jittered(one).load_state_dict(state)
-            with pytest.raises(ValueError, match=r"jitter is .* there and .* here"):
+            with pytest.raises(ValueError, match=r"jitter is .* in the state and .* here"):
                 jittered(other).load_state_dict(state)
             crops = bank_loader(tmp_path, 0, predicate=one)
             bank_loader(tmp_path, 0, predicate=one).load_state_dict(crops.state_dict())
-            with pytest.raises(ValueError, match=r"predicate is .* there and .* here"):
+            with pytest.raises(ValueError, match=r"predicate is .* in the state and .* here"):
                 bank_loader(tmp_path, 0, predicate=other).load_state_dict(crops.state_dict())
 
     def test_another_seed_of_a_torch_sampler(self, tmp_path: Path) -> None:
@@ -176,7 +182,7 @@ class TestForeignStates:
             sampler = DistributedSampler(Images(), num_replicas=1, rank=0, seed=seed)  # type: ignore[arg-type]
             return epoch_loader(tmp_path, 0, sampler=sampler)
 
-        with pytest.raises(ValueError, match="sampler_seed is 1 there and 0 here"):
+        with pytest.raises(ValueError, match="sampler_seed is 1 in the state and 0 here"):
             make(0).load_state_dict(make(1).state_dict())
 
 
@@ -193,21 +199,23 @@ class TestStates:
     @pytest.mark.parametrize(
         ("options", "named"),
         [
-            ({"base_seed": 1}, "loader_seed is 1 there and 0 here"),
-            ({"shuffle": False}, "shuffle is False there and True here"),
-            ({"rank": 1, "num_replicas": 2}, "num_replicas is 2 there and 1 here"),
-            ({"sampler": SequentialSampler(CLASSES)}, "sampler is 'SequentialSampler' there and None here"),
+            ({"base_seed": 1}, "loader_seed is 1 in the state and 0 here"),
+            ({"shuffle": False}, "shuffle is False in the state and True here"),
+            ({"rank": 1, "num_replicas": 2}, "num_replicas is 2 in the state and 1 here"),
+            ({"sampler": SequentialSampler(CLASSES)}, "sampler is 'SequentialSampler' in the state and None here"),
         ],
         ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
     )
     def test_of_another_loader(self, options: dict[str, Any], named: str, tmp_path: Path) -> None:
         state = epoch_loader(tmp_path, 0, **options).state_dict()
-        with pytest.raises(ValueError, match=f"EpochDataLoader: expected the state of one like this, .*{named}"):
+        with pytest.raises(
+            ValueError, match=f"EpochDataLoader: expected the state of a run with the same settings, .*{named}"
+        ):
             epoch_loader(tmp_path, 0).load_state_dict(state)
 
     def test_of_another_jitter(self, tmp_path: Path) -> None:
         state = EpochDataLoader(Images(), batch_size=2, max_instances=K).state_dict()  # type: ignore[arg-type]
-        with pytest.raises(ValueError, match="jitter is 'NoneType' there and 'LargeScaleJitter"):
+        with pytest.raises(ValueError, match="jitter is 'NoneType' in the state and 'LargeScaleJitter"):
             epoch_loader(tmp_path, 0).load_state_dict(state)
 
     def test_what_has_parts_counts_by_itself(self, tmp_path: Path) -> None:
@@ -237,7 +245,7 @@ class TestStates:
             augmented_plain(tmp_path, 0).load_state_dict(started.state_dict())
 
     def test_the_crops_of_another_pool_are_refused(self, tmp_path: Path) -> None:
-        with pytest.raises(ValueError, match="source_pool is 'BankDataLoader' there and None here"):
+        with pytest.raises(ValueError, match="source_pool is 'BankDataLoader' in the state and None here"):
             augmented(tmp_path, 0).load_state_dict(augmented_from_a_bank(tmp_path, 0).state_dict())
 
     def test_the_schedule_is_part_of_it(self, tmp_path: Path) -> None:

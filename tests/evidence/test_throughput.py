@@ -112,7 +112,7 @@ def test_page_says_what_the_repeats_say(tmp_path: Path, monkeypatch: pytest.Monk
     fake_repeats(folder, settings)
     text = page.write(folder, settings, tmp_path / "docs").read_text()
     assert "*segpaste, sample in a worker* is **slower** than no paste: 0.80" in text
-    assert "*Ultralytics, in a worker* is **not told apart** from no paste" in text
+    assert "*Ultralytics, in a worker* is **not significantly different** from no paste" in text
     assert "*segpaste, in the step* is **faster** than no paste, which can only be noise" in text
     assert "*AlbumentationsX, in a worker* is left out: not installed: albumentations." in text
     assert "| 500 |" in text

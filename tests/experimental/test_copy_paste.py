@@ -260,7 +260,7 @@ def test_boxes_without_masks_are_pasted_over_as_boxes(form: str, bank: MemmapBan
         corners + torch.tensor([0.25, 0.5, -0.5, -0.25]), like=corners
     )  # rounded outwards: the same
     boxes["boxes"] = F.convert_bounding_box_format(within, new_format=form)
-    with pytest.raises(ValueError, match="expected masks beside"):
+    with pytest.raises(ValueError, match="expected masks for"):
         CopyPaste(bank, coded_config(), label_map=IDS[:3])(image_of(photo), boxes)
     paste = CopyPaste(bank, coded_config(mask_from="boxes"), label_map=IDS[:3])
     filled = Photo(photo.pixels, [])

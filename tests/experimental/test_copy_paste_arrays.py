@@ -189,7 +189,7 @@ def test_boxes_alone_are_pasted_over_as_boxes(name: str, index: int, bank: Memma
     ("changes", "message"),
     [
         ({"image": np.zeros((48, 64), np.uint8)}, r"expected an image \[H, W, 3\]"),
-        ({"bboxes": np.zeros((2, 4))}, "A.Compose leaves out boxes and keeps their masks"),
+        ({"bboxes": np.zeros((2, 4))}, "A.Compose removes boxes but keeps their masks"),
         ({"bboxes": np.zeros((7, 5))}, r"expected bboxes \[N, 4\]"),
         ({"labels": [1]}, "expected 'labels' with one label for each of 7 objects, got 1"),
         ({"masks": np.zeros((7, 3, 3))}, r"expected masks \[N, 48, 64\]"),

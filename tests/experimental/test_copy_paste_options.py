@@ -101,7 +101,7 @@ def test_only_long_failure_is_worth_a_warning(bank: MemmapBank) -> None:
         for _ in range(31):
             paste(tiny)
     with pytest.warns(
-        UserWarning, match=r"CopyPaste pasted nothing into 32 samples; of the last one: .*does_not_fit 1"
+        UserWarning, match=r"CopyPaste pasted nothing into 32 samples; the reason for the last one: .*does_not_fit 1"
     ):
         paste(tiny)
     with warnings.catch_warnings():
@@ -144,10 +144,10 @@ BOXES = tv_tensors.BoundingBoxes(torch.tensor([[1.0, 1, 5, 6, 10]]), format="XYW
     ("changes", "message"),
     [
         ({"keypoints": torch.zeros(2, 3, 3)}, "expected no keypoints, or a tensor"),
-        ({"scores": torch.zeros(2)}, r"got 'scores', a Tensor; name it in keep=\('scores',\)"),
+        ({"scores": torch.zeros(2)}, r"got 'scores', a Tensor; give keep=\('scores',\)"),
         ({"annotation": {}}, "got 'annotation', a dict"),
         ({"bbox": [1, 2]}, "got 'bbox', a list"),
-        ({"labels": None}, "expected 'labels' beside 2 objects"),
+        ({"labels": None}, "expected the entry 'labels' for 2 objects"),
         ({"area": [1.0]}, "expected 'area' with one value for each of 2 objects"),
         ({"iscrowd": torch.zeros(2, 1)}, "expected 'iscrowd' with one value for each of 2 objects"),
         ({"masks": torch.zeros(3, 20, 30)}, "expected a mask for each of 2 boxes, got 3"),

@@ -348,7 +348,7 @@ class TestResuming:
 
     def test_data_of_another_training_is_refused(self, tmp_path: Path) -> None:
         fit(tmp_path, data_of(scenes()), every=3, max_epochs=1)
-        with pytest.raises(ValueError, match="dataset is '14 samples of SceneDataset' there and '12 samples"):
+        with pytest.raises(ValueError, match="dataset is '14 samples of SceneDataset' in the state and '12 samples"):
             fit(tmp_path, data_of(scenes(12)), resume=3, max_epochs=1)
 
 

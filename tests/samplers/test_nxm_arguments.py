@@ -116,12 +116,14 @@ class TestArguments:
         other = ExhaustiveNxMSampler(**(given_ | change))
         for name in change:
             named = "num_replicas" if name == "rank" else name
-            with pytest.raises(ValueError, match=f"expected the state of one like this, got another's: .*{named} is "):
+            with pytest.raises(
+                ValueError, match=f"expected the state of a run with the same settings, got one in which .*{named} is "
+            ):
                 other.load_state_dict(state)
         for wrong in ({}, {"epoch": 0, "num_drawn": 0}, None, 5):
-            with pytest.raises(ValueError, match="expected a state made by state_dict of one like this, got"):
+            with pytest.raises(ValueError, match="expected a state that its own state_dict returned, got"):
                 other.load_state_dict(wrong)  # type: ignore[arg-type]
-        with pytest.raises(ValueError, match="sampler is 'ExhaustiveNxMSampler' there and 'RandomNxMSampler' here"):
+        with pytest.raises(ValueError, match="sampler is 'ExhaustiveNxMSampler' in the state and 'RandomNxM"):
             RandomNxMSampler(**given_).load_state_dict(state)
 
     def test_state_is_json(self) -> None:

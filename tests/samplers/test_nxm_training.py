@@ -208,10 +208,10 @@ class TestCrops:
         other = create_bank_dataloader(bank, sampler=of(bank), **arguments)
         other.load_state_dict(state)
         assert [s.crop_idx.tolist() for s in other] == whole[1:]
-        with pytest.raises(ValueError, match="ExhaustiveNxMSampler: expected a state made by state_dict of one like"):
+        with pytest.raises(ValueError, match="ExhaustiveNxMSampler: expected a state that its own state_dict"):
             other.load_state_dict({"epoch": 0, "num_drawn": 4})
         with pytest.raises(
-            ValueError, match="batch_size is 2 there and 1 here; crops_per_target is 2 there and 4 here"
+            ValueError, match="batch_size is 2 in the state and 1 here; crops_per_target is 2 in the state and 4 here"
         ):
             create_bank_dataloader(bank, sampler=of(bank), batch_size=1, crops_per_target=4).load_state_dict(state)
 

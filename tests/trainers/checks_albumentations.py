@@ -108,7 +108,7 @@ def test_filtered_boxes_beside_all_masks_are_refused(bank: MemmapBank) -> None:
     crop, photo = A.Compose([A.Crop(0, 0, 20, 20)], bbox_params=params), coded_photo(1)
     moved = crop(**arrays_of(photo), bboxes=np.array([box_of(row.mask) for row in photo.rows], np.float32))
     assert len(moved["masks"]) > len(moved["bboxes"])
-    with pytest.raises(ValueError, match=r"A\.Compose leaves out boxes and keeps their masks"):
+    with pytest.raises(ValueError, match=r"A\.Compose removes boxes but keeps their masks"):
         CopyPaste(bank, coded_config(), label_map=IDS[:3], bbox_format="pascal_voc")(moved)
 
 

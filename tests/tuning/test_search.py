@@ -118,14 +118,14 @@ class TestReport:
 
         found = tune(Plan(), train)
         assert pastes(found)
-        assert answer(found).endswith("; it is worse for tower")
+        assert answer(found).endswith("; worse for tower")
         (row,) = (line for line in lines(found) if line.startswith("tower"))
         assert row.endswith("  lower")
 
     def test_a_class_that_is_hardly_learned(self) -> None:
         found = tune(Plan(), lambda run: {**scores_of(run), "tower": 0.001})
         assert [line for line in lines(found) if line.startswith("hardly learned")] == [
-            "hardly learned without paste: tower; train longer before you rely on their gain"
+            "hardly learned without paste: tower; train longer before you rely on these gains"
         ]
         assert not any(line.startswith("hardly") for line in lines(found_with("helps")))
 
@@ -141,5 +141,5 @@ class TestReport:
         text = config_text(found, arm_config(BASE, found.arm))
         values: dict[str, Any] = yaml.safe_load(text)
         assert values["placement"]["paste_prob"] == (found.arm.share if effect == "helps" else 0.0)
-        assert (f"balance: {found.arm.balance}" in text) == (effect == "helps")
+        assert (f"balance={found.arm.balance!r}" in text) == (effect == "helps")
         assert text.startswith(f"# segpaste tune: {answer(found)}\n")

@@ -49,21 +49,22 @@ from segpaste.types.check import not_none
 class BatchCopyPaste(nn.Module):
     """Copy-paste augmentation of a padded batch, for every modality that it carries.
 
-    A paste is drawn like a frame in a deferred renderer: small tensors decide what goes where, one pass over the pixels
-    decides what is visible, small tensors decide which instances remain, and one pass writes every field.
+    A paste works like a frame in a deferred renderer: computations on small tensors decide what is pasted where, one
+        pass over the pixels decides what is visible, computations on small tensors decide which instances remain, and
+        one pass writes every field.
 
     Args:
         config: options of the paste.
         source: source of the objects; by default the one that ``config.source`` names.
         source_pool: an instance bank (`segpaste.open_bank`), or a dataset, whose objects are cut out when they are
-            drawn (`segpaste.bank.DatasetBank`). A call without staged crops then draws and reads crops of it for each
-            target, by the target's seed alone; a compiled module has a graph break there. It needs ``config.source`` of
-            ``kind="bank"``, which is then the default.
+            drawn (`segpaste.bank.DatasetBank`). A call without staged crops then draws and reads its crops; those of a
+            target depend only on the target's seed. A compiled module has a graph break there. It needs
+            ``config.source`` of ``kind="bank"``, which is then the default.
         balance: how the classes of ``source_pool`` are drawn, see `segpaste.BankSampler`; by default by its repeat
             factors. `expected_pastes` returns the resulting counts.
-        inplace: paste into the batch's own tensors. On the CPU and on CUDA devices only values that change are written
-            then; on other devices, and if tensors are neither row-major nor channels-last images, new tensors are made
-            and copied into them.
+        inplace: paste into the batch's own tensors. On the CPU and on CUDA devices only the values that change are
+            written. On other devices, and if tensors are neither row-major nor channels-last images, the result is
+            computed in new tensors and copied into the batch.
 
     Attributes:
         read_modalities: modalities that every batch must carry; all others that it carries are composed too. The class
@@ -233,7 +234,7 @@ class BatchCopyPaste(nn.Module):
         kind = module.config.source.kind
         if (kind == "bank") != (source_pool is not None):
             raise ValueError(
-                "from_dataloader: expected source_pool with source.kind='bank', and only there, got "
+                "from_dataloader: expected source_pool if, and only if, source.kind='bank', got "
                 f"{'none' if source_pool is None else 'one'} and kind={kind!r}"
             )
         pool = None

@@ -30,11 +30,11 @@ DROP_REASONS = (
 )
 """Reasons why a tried paste is not in the output, in the order of `PasteReport.num_dropped`.
 
-``no_source``: no source row has an eligible instance, or no staged crop can be pasted (counted as one try per image).
-``no_free_slot``: the target's slots were full. ``does_not_fit``: its box would extend too far beyond the image, or a
-cut by the border of its own image would show. ``hidden``: none of its pixels is visible. ``reverted``: it gave its
-pixels back to a stuff class, or to an object that was hidden too much. ``too_small``: fewer than ``min_area_px`` of its
-pixels are visible. ``outside_region``: it fits, but too much of its box lies outside of the region of its class.
+``no_source``: no source row has an eligible instance, or no staged crop can be pasted (one attempt per image).
+``no_free_slot``: the target's slots were occupied. ``does_not_fit``: its box would extend too far beyond the image, or
+a cut by the border of its own image would be visible. ``hidden``: none of its pixels is visible. ``reverted``: it was
+removed because it hid too much of a stuff class or of an object. ``too_small``: fewer than ``min_area_px`` of its
+pixels are visible. ``outside_region``: it fits, but too much of its box is outside the region of its class.
 ``covers_too_much``: it fits there, but its box would cover too much of the box of an instance of the target.
 """
 
@@ -97,7 +97,7 @@ class PasteReport(Movable):
 
     @property
     def num_intended(self) -> Tensor:
-        """Pastes of an object that was drawn, [B] int64: the tries without those that had no source."""
+        """Attempts for which an object was drawn, [B] int64: all attempts except those without a source."""
         return self.num_tried - self.num_dropped[:, DROP_REASONS.index("no_source")]
 
     def __repr__(self) -> str:
@@ -136,7 +136,7 @@ class PasteSummary(Movable):
     def to_dict(self) -> dict[str, int]:
         """Return the counts by name, which waits for the device.
 
-        ``num_intended`` counts pastes of an object that was drawn: the tries without those that had no source.
+        ``num_intended`` counts attempts for which an object was drawn: all attempts except those without a source.
         """
         names = ("num_images", "num_tried", "num_placed", *DROP_REASONS)
         found = dict(zip(names, self.counts.tolist(), strict=True))

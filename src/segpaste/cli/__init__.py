@@ -32,7 +32,7 @@ from segpaste.cli import (
     tune,
 )
 
-_DESCRIPTION = "Copy-paste augmentation for segmentation datasets, with labels exactly true to the pixels."
+_DESCRIPTION = "Copy-paste augmentation for segmentation datasets, with labels that stay correct for every pixel."
 _EXAMPLE = """\
 example:
   segpaste demo --out demo_out

@@ -40,7 +40,7 @@ def nothing_drawn(config: BatchCopyPasteConfig) -> str:
         settings += ["placement.k_range"] if place.k_range[0] == 0 else []
         settings += ["placement.candidate_frac"] if place.candidate_frac < 1 else []
     named = ", ".join(settings)
-    return f"nothing was to be pasted ({named})" if named else "nothing was to be pasted"
+    return f"no paste was drawn ({named})" if named else "no paste was drawn"
 
 
 def _no_source(config: BatchCopyPasteConfig, has_jitter: bool) -> str:

@@ -97,19 +97,19 @@ def add_photos(parser: argparse.ArgumentParser, tasks: Sequence[str] = _TASKS) -
 def add_files(parser: argparse.ArgumentParser) -> None:
     """Add the options that name the folders of an annotation file."""
     parser.add_argument("--images", metavar="DIR", type=Path, help="folder of the images")
-    text = "folder of the panoptic PNG files, default: named like the JSON"
+    text = "folder of the panoptic PNG files, default: the folder named like the JSON file"
     parser.add_argument("--panoptic-dir", metavar="DIR", type=Path, help=text)
 
 
 def add_backgrounds(parser: argparse.ArgumentParser) -> None:
     """Add the option that names a folder of images without objects."""
-    text = "folder of images without objects, as further targets; with --bank also instead of a dataset"
+    text = "folder of images without objects, to paste into as well; with --bank also without a dataset"
     parser.add_argument("--backgrounds", metavar="FOLDER", type=Path, help=text)
 
 
 def add_split(parser: argparse.ArgumentParser, tasks: Sequence[str] = _TASKS) -> None:
     """Add the options that select a part of a dataset in a folder."""
-    text = "split of a folder or data YAML, such as valid; default: the one to train on"
+    text = "split of a folder or data YAML, such as valid; default: the training split"
     parser.add_argument("--split", metavar="NAME", help=text)
     parser.add_argument("--task", choices=tasks, help="task of the labels, default: recognised from them")
     add_from(parser)
@@ -143,7 +143,7 @@ def balance_of(args: argparse.Namespace) -> dict[str, Any]:
     for name, modes in _USED_BY.items():
         if given[name] is not None and mode not in modes:
             raise CommandError(
-                f"--{name}: expected it with --balance {' or '.join(modes)}, got it with {mode}; change one of them"
+                f"--{name}: expected --balance {' or '.join(modes)} with this option, got {mode}; change one of them"
             )
     return options
 

@@ -56,7 +56,9 @@ def run(args: argparse.Namespace) -> None:
     given = {"--embedder": args.embedder, "--weights": args.weights, "--device": args.device}
     not_used = [name for name, value in given.items() if value is not None]
     if args.codes is not None and not_used:
-        raise CommandError(f"{not_used[0]}: expected it without --codes, which uses the bank's own embeddings")
+        raise CommandError(
+            f"{not_used[0]}: expected no --codes, which uses the bank's own embeddings; leave one of them out"
+        )
     from segpaste.bank import embed_bank, open_bank
     from segpaste.encoder import encode_bank, load_encoder
 

@@ -59,7 +59,7 @@ def load_config(
         kind = config.source.kind
         if not of_bank:
             asked = f"--preset {preset}" if of_preset else f"source.kind={kind}"
-            raise CommandError(f"{asked}: expected --bank, whose objects are pasted, got none; give it")
+            raise CommandError(f"{asked}: expected --bank, the bank to paste from, got none; give it")
         asked = f"--preset {preset}: source.kind" if of_preset else "source.kind"
         raise CommandError(f"{asked}: expected bank, since --bank is given, got {kind}; leave one of them out")
     if config.emit_instance is False:

@@ -89,10 +89,12 @@ def adopt(out: Path, maker: StepMaker, fingerprint: Mapping[str, Any]) -> int:
     with ExitStack() as locks:
         for folder in folders:
             if (lock := lock_folder(folder)) is None:
-                raise CommandError(f"{folder}: another process makes this shard; wait for it")
+                raise CommandError(f"{folder}: another process is writing this shard; wait until it ends")
             locks.callback(os.close, lock)
             if read_fingerprint(folder) != fingerprint:
-                raise CommandError(f"{folder}: expected a shard of the same command, got another; delete it")
+                raise CommandError(
+                    f"{folder}: expected a shard of the same command, got one of another command; delete the folder"
+                )
             run = Run(folder, CommandError, owned=("files", "parts"))
             for step in range(maker.num_steps):
                 if run.notes.has(step) and not maker.is_done(step):

@@ -1,4 +1,4 @@
-"""What `segpaste tune` knows before its first run: the dataset, the trainer, the shared paste config, and the plan."""
+"""Setup of `segpaste tune` before its first run: the dataset, the trainer, the shared paste config, and the plan."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Setup:
         plan: arms and seeds.
         cuts: descriptions of what was left out of the plan to limit the number of runs.
         classes: classes of each image.
-        facts: all that the scores depend on, except for the plan and the pixels of the images.
+        facts: everything that the scores depend on, except for the plan and the pixels of the images.
     """
 
     inputs: Inputs
@@ -57,7 +57,7 @@ def open_setup(args: argparse.Namespace) -> Setup:
     """Open the dataset, and check all arguments.
 
     Raises:
-        CommandError, DatasetError, TuningError: an argument is refused, or nothing can be pasted.
+        CommandError, DatasetError, TuningError: an argument is invalid, or nothing can be pasted.
     """
     trainer = Trainer.parse(args.trainer)
     _expect_not_searched(args)
@@ -78,7 +78,8 @@ def plan_lines(setup: Setup) -> Iterator[str]:
     yield f"{name}: {num:,} images; a run trains on {len(split.train):,} and is scored on {len(split.held_out):,}"
     if alone := [printable(setup.inputs.class_names[label]) for label in in_one_image(setup.classes)]:
         more = ", ..." if len(alone) > _MOST_NAMES else ""
-        yield f"in one image only, so not both trained on and scored: {', '.join(alone[:_MOST_NAMES])}{more}"
+        names = ", ".join(alone[:_MOST_NAMES])
+        yield f"in one image only, and therefore not both trained on and scored: {names}{more}"
     if plan.num_arms > 1:
         yield f"search   {plan.num_arms} arms and no paste, {plan.num_search} runs each"
         yield f"         balance {_listed(plan.balances)} x share {_listed(plan.shares)}"
@@ -91,12 +92,14 @@ def _expect_not_searched(args: argparse.Namespace) -> None:
     """Reject keys that the search sets, and other sources than a bank of all training images."""
     for key, option in SEARCHED_KEYS.items():
         if key in args.overrides:
-            raise CommandError(f"{key}: expected its values after {option}, since arms set it, got {key}=...")
+            raise CommandError(
+                f"{key}: expected no value, because {option} sets it for each arm, got {key}=...; use {option}"
+            )
     given = {} if args.config is None else flat(read_file(Path(args.config)))
     kind = {"source.kind": "bank", **given, **args.overrides}["source.kind"]
     if kind != "bank":
         raise CommandError(
-            f"source.kind: expected bank, since objects are drawn from all training images, got {kind}; leave it out"
+            f"source.kind: expected bank, because objects are drawn from all training images, got {kind}; leave it out"
         )
 
 
@@ -112,8 +115,8 @@ def _plan(args: argparse.Namespace, classes: Classes, trainer: Trainer) -> tuple
     plan, cuts = (plan, []) if args.runs is None else fit(plan, args.runs)
     if len(plan.balances) > 1 and "balance" not in trainer.used:
         raise CommandError(
-            "--trainer: expected {balance}, how the classes of pasted objects are drawn, got none; add it, or give "
-            "--balances with one value"
+            "--trainer: expected {balance} in the command, because several balances are tried, got none; add it, or "
+            "give --balances with one value"
         )
     return plan, cuts
 

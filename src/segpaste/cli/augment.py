@@ -44,7 +44,7 @@ source is the target itself.
 
 The result is built in DIR.partial, which is renamed to DIR at the end. The same command resumes an interrupted run,
 also with other --workers or a larger --num; the same seed gives the same bytes. DIR.log is the log of the run.
-DIR/replay.jsonl has a record of every image, from which segpaste replay remakes it.
+DIR/replay.jsonl has a record of every image, from which segpaste replay recreates it.
 
 A folder or data YAML of a YOLO dataset, and a folder of Roboflow's COCO export, keep their layout: the split to train
 on is augmented, the others are copied unchanged.
@@ -92,9 +92,9 @@ def add_to(commands: Any) -> None:
     add_backgrounds(parser)
     add("--out", metavar="DIR", type=Path, required=True, help="the new dataset's folder")
     add("--num", metavar="N", type=integer(1), required=True, help="images to make; image i does not depend on N")
-    add("--seed", metavar="S", type=integer(0, MAX_SEED), default=0, help="default: 0")
+    add("--seed", metavar="S", type=integer(0, MAX_SEED), default=0, help="seed of the draws, default: 0")
     text = (
-        "jitter every image to this size, or own: its own size; default: that of the preset, else own. Side of scenes"
+        "jitter every image to this size, or own: keep its size; default: that of the preset, else own. Side of scenes"
     )
     add("--size", metavar="WxH|PX|own", type=sides(32, 4096), help=f"{text}, default: {_DEFAULT_SIZE_PX}")
     add("--format", choices=("png", "jpg"), default="png", help="format of the images, default: png")
@@ -109,13 +109,13 @@ def add_to(commands: Any) -> None:
         metavar="W",
         type=integer(0, 1024),
         default=1,
-        help="number of processes; 0 and 1: this one only; the bytes are the same, default: 1",
+        help="number of processes, default: 1; the files have the same bytes with any number",
     )
     add("--engine", choices=("local", "ray"), default="local", help="engine of the workers, default: local")
-    text = "make only every N-th part; the shard that finishes last, or the command without --shard, assembles them"
+    text = "make only shard I of N; the shard that finishes last, or the command without --shard, assembles all"
     add("--shard", metavar="I/N", type=shard, help=text)
     add("--skip-unreadable", action="store_true", help="leave out images that cannot be read, and count them")
-    add("--dry-run", action="store_true", help="estimate the pastes, and write nothing")
+    add("--dry-run", action="store_true", help="estimate the pastes, without writing anything")
     parser.set_defaults(run=run, takes_overrides=True)
 
 
@@ -195,7 +195,7 @@ def _opened(args: argparse.Namespace) -> tuple[Inputs, Paster, list[PhotoProblem
     from segpaste.datasets.formats.records import expect_outside
 
     if args.dataset == "scenes" and isinstance(args.size, tuple) and args.size[0] != args.size[1]:
-        raise CommandError("--size: expected one side, since scenes are square, got two; write --size PX")
+        raise CommandError("--size: expected one side, because scenes are square, got two; write --size PX")
     side = args.size[0] if isinstance(args.size, tuple) else _DEFAULT_SIZE_PX
     inputs = _inputs.open_dataset(args, args.seed, side)
     expect_outside(inputs.photos, args.out)

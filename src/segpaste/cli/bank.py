@@ -23,11 +23,11 @@ examples:
 _BUILD_EXAMPLE = """\
 Objects are cut out with a margin, shrunk if they are larger than the crop, and stored by ascending image and annotation
 id. The same dataset and options give the same bytes, with any number of workers and on either engine. The same command
-resumes an interrupted build, whose finished parts are in BANK.parts. If a folder has splits, the one to train on is
-used; other splits are selected with --split.
+resumes an interrupted build, whose finished parts are in BANK.parts. If a folder has splits, the training split is
+used; --split selects another one.
 
-Several datasets and a folder of cut-outs are joined: classes by their names after --class-map, crops in the order of
-the given datasets.
+Several datasets and a folder of cut-outs are joined: classes are merged by name after --class-map, and crops are in the
+order of the datasets.
 
 examples:
   segpaste bank build instances.json --images photos --out objects --workers 8
@@ -91,7 +91,7 @@ def _add_build(commands: Any) -> None:
     )
     text = "folder of the images; once for each annotation file, or once for all"
     add("--images", metavar="DIR", type=Path, action="append", help=text)
-    text = "folder of the panoptic PNG files, likewise, default: named like the JSON"
+    text = "folder of the panoptic PNG files, once per dataset, default: the folder named like the JSON file"
     add("--panoptic-dir", metavar="DIR", type=Path, action="append", help=text)
     add_split(parser)
     add("--class-map", metavar="FILE", type=Path, help="YAML or JSON, NAME: NEW NAME, or NAME: null to drop a class")

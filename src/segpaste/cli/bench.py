@@ -18,8 +18,8 @@ from segpaste.cli._printed import progress
 from segpaste.workspace import NewFolder, expect_free, naming
 
 _EXAMPLE = """\
-Every figure is a ratio to a clone of the same batch, measured in turns in one run. Other libraries are measured if they
-are installed: pip install 'albumentationsx>=2.5' 'kornia>=0.8' 'ultralytics>=8.4'.
+Times are multiples of the time to clone the same batch. All methods are measured in turn in one run. Other libraries
+are measured if they are installed: pip install 'albumentationsx>=2.5' 'kornia>=0.8' 'ultralytics>=8.4'.
 
 examples:
   segpaste bench --quick
@@ -29,7 +29,9 @@ examples:
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser."""
-    text = "Measure steps, their memory, and the loader; print Markdown. Takes ten minutes, with --quick one minute."
+    text = (
+        "Measure time and memory of a step, and the loader; print Markdown. Takes ten minutes, with --quick one minute."
+    )
     parser = commands.add_parser("bench", help="measure on this machine", description=text, example=_EXAMPLE)
     parser.usage = "segpaste bench [options]"
     sizes = parser.add_mutually_exclusive_group()

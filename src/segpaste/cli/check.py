@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from segpaste.datasets.health.report import HealthReport, Severity, Spread
 
 _EXAMPLE = """\
-An error would stop segpaste augment or a training run; a remark can be read, but may be a mistake. The exit code is 1
-if there is an error, else 0. Only headers of images are read, with --decode also their pixels.
+An error would stop segpaste augment or a training run; a remark would not, but may be a mistake in the data. The exit
+code is 1 if there is an error, else 0. For each image only the header is read, with --decode also the pixels.
 
 examples:
   segpaste check instances.json --images photos
@@ -30,14 +30,20 @@ examples:
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser."""
-    text = "Check all images and annotations of a dataset, and list their faults."
+    text = "Check all images and annotations of a dataset, and list their problems."
     parser = commands.add_parser("check", help="check a dataset", description=text, example=_EXAMPLE)
     parser.usage = "segpaste check ANNOTATIONS.json|FOLDER|DATA.yaml [options]"
     add = parser.add_argument
     add("dataset", metavar="DATASET", help="any dataset that segpaste augment reads")
     add_photos(parser)
     add("--decode", action="store_true", help="also read the pixels of all images and maps")
-    add("--workers", metavar="N", type=integer(0, 256), default=8, help="images read at once; 0 as 1, default: 8")
+    add(
+        "--workers",
+        metavar="N",
+        type=integer(0, 256),
+        default=8,
+        help="images read at once, default: 8; 0 is the same as 1",
+    )
     add("--show", metavar="N", type=integer(0), default=5, help="findings of each kind to print, default: 5")
     add("--json", action="store_true", help="print the report as JSON")
     parser.set_defaults(run=run)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from segpaste.datasets.conversion.convert import ConversionSummary
 
 _EXAMPLE = """\
-Images are copied byte by byte. Licences, image fields, attributes and unknown keys are kept if the format can hold
+Images are copied byte by byte. Licences, image fields, attributes and unknown keys are kept if the format can store
 them, and listed otherwise. The result is built in DIR.partial, which is renamed to DIR at the end; the same command
 resumes an interrupted run.
 
@@ -37,7 +37,7 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser("convert", help="change the format", description=text, example=_EXAMPLE)
     parser.usage = "segpaste convert DATASET --to FORMAT --out DIR [options]"
     add = parser.add_argument
-    add("dataset", metavar="DATASET", help="a folder or file of any format that is read")
+    add("dataset", metavar="DATASET", help="a folder or file of any format that segpaste reads")
     add("--to", choices=LAYOUTS, required=True, help="the new format")
     add("--out", metavar="DIR", type=Path, required=True, help="the new dataset's folder")
     add_files(parser)
@@ -51,10 +51,12 @@ def add_to(commands: Any) -> None:
         default="npy",
         help="npy: metres, png: 16 bits of millimetres; default: npy",
     )
-    text = "for boxes only: a segment-anything model that makes masks, a folder or a name on the Hugging Face hub"
+    text = (
+        "for datasets of boxes: segment-anything model that predicts masks, a folder or a name on the Hugging Face hub"
+    )
     add("--masks-from", metavar="MODEL", help=text)
     add("--device", metavar="DEVICE", help="device of that model, default: cpu")
-    add("--strict", action="store_true", help="exit code 1 if anything cannot be kept")
+    add("--strict", action="store_true", help="exit with code 1 if anything is lost")
     parser.set_defaults(run=run)
 
 

@@ -29,14 +29,19 @@ _NUM_SCENES, _NUM_IMAGES = 24, 12
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser."""
-    text = "Paste objects between synthetic scenes, or images of yours, and write a gallery and an HTML report."
-    parser = commands.add_parser("demo", help="see it work", description=text, example=_EXAMPLE)
+    text = "Paste objects between synthetic scenes, or between your images, and write a gallery and an HTML report."
+    parser = commands.add_parser("demo", help="show what a paste does", description=text, example=_EXAMPLE)
     parser.usage = "segpaste demo [options] [KEY=VALUE ...] [--on IMAGES ANNOTATIONS | --on DATASET]"
     add = parser.add_argument
-    text = "images of yours: their folder and an annotation file, or a dataset of any format; default: rendered scenes"
+    text = "your images: their folder and an annotation file, or a dataset of any format; default: rendered scenes"
     add("--on", metavar="PATH", nargs="+", help=text)
     add("--out", metavar="DIR", type=Path, default=Path("demo_out"), help="default: demo_out")
-    add("--num", metavar="N", type=integer(1), help=f"images, default: {_NUM_SCENES} scenes or {_NUM_IMAGES} of yours")
+    add(
+        "--num",
+        metavar="N",
+        type=integer(1),
+        help=f"images, default: {_NUM_SCENES} scenes, or {_NUM_IMAGES} of your images",
+    )
     add("--seed", metavar="S", type=integer(0, MAX_SEED), default=0, help="default: 0")
     add("--size", metavar="PX", type=integer(32, 1024), help="side of a scene, default: 256")
     add("--config", metavar="FILE", help="paste configuration in YAML or JSON")
@@ -71,7 +76,7 @@ def run(args: argparse.Namespace) -> None:
     print("files    " + "\n         ".join(str(path) for path in paths))
     print(f"next     {_next_command(args.on)}")
     if not tally.has_pastes:
-        raise SystemExit("nothing was pasted into any image: see above why, and what helps")
+        raise SystemExit("nothing was pasted into any image: see the reasons and settings above")
 
 
 def _opened(args: argparse.Namespace) -> Inputs:
@@ -81,7 +86,7 @@ def _opened(args: argparse.Namespace) -> Inputs:
     if args.on is None:
         return _inputs.open_scenes(args.seed, args.size or 256)
     if args.size is not None:
-        raise CommandError("--size: expected no --on beside it, for images keep their size; leave one of them out")
+        raise CommandError("--size: expected no --on, because those images keep their size; leave one of them out")
     dataset, images = _dataset_and_images(args.on)
     files: dict[str, Any] = {"dataset": dataset, "images": images, "panoptic_dir": None}
     return _inputs.open_annotated(argparse.Namespace(**files, split=None, task=None, from_=None), args.seed, 256)

@@ -1,4 +1,4 @@
-"""`segpaste preview`: a page on this machine to try the options of a paste on a dataset."""
+"""`segpaste preview`: a web page on this machine, to try the options of a paste on a dataset."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from segpaste.cli._studio import DatasetStudio
 
 _EXAMPLE = """\
-The page shows one image before and after the paste, redrawn as the options move, with what was pasted and what was not,
-and why. It has the options as YAML for --config, as Python, and as the segpaste augment that does the same. Without
-DATASET it shows synthetic scenes. KEY=VALUE words, --config and --preset say what it starts with.
+The page shows one image before and after the paste, and redraws it when an option changes. A report says what was
+pasted, what was not, and why. The options can be copied as YAML for --config, as Python, and as a segpaste augment
+command. Without DATASET the page shows synthetic scenes. KEY=VALUE, --config and --preset set the initial options.
 
-Only this machine sees the page, and it loads nothing from elsewhere. From a machine that you are logged in to by ssh:
-ssh -L 8765:127.0.0.1:8765 HOST, there segpaste preview --no-open, and the address it prints in the browser here.
+Other machines cannot reach the page, and it loads nothing from other servers. To use it on a remote machine, connect
+with ssh -L 8765:127.0.0.1:8765 HOST, run segpaste preview --no-open there, and open the printed address here.
 
 examples:
   segpaste preview
@@ -38,21 +38,21 @@ _NUM_SCENES = 200
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser."""
-    text = "Serve a page to this machine, on which the options of a paste are tried on a dataset."
-    parser = commands.add_parser("preview", help="a page to try the options on", description=text, example=_EXAMPLE)
+    text = "Serve a web page to this machine, to try the options of a paste on a dataset."
+    parser = commands.add_parser("preview", help="try the options on a web page", description=text, example=_EXAMPLE)
     parser.usage = "segpaste preview [ANNOTATIONS.json|FOLDER|DATA.yaml|scenes] [options] [KEY=VALUE ...]"
     add = parser.add_argument
     add("dataset", metavar="DATASET", nargs="?", help="any dataset that segpaste augment reads, default: scenes")
     add_photos(parser)
     add_backgrounds(parser)
-    add("--seed", metavar="S", type=integer(0, _LARGEST_SEED), default=0, help="of the first draw, default: 0")
-    text = "jitter photos to this size, or own: their own; default: as the preset says, else own. Side of scenes"
+    add("--seed", metavar="S", type=integer(0, _LARGEST_SEED), default=0, help="seed of the first draw, default: 0")
+    text = "jitter images to this size, or own: keep their size; default: that of the preset, else own. Side of scenes"
     add("--size", metavar="WxH|PX|own", type=sides(32, 4096), help=f"{text}, default: {_DEFAULT_SIZE_PX}")
-    add("--preset", metavar="NAME|FILE", help="a recipe of pasting to start with")
+    add("--preset", metavar="NAME|FILE", help="preset to start with")
     add("--config", metavar="FILE", help="paste configuration in YAML or JSON to start with")
     add("--bank", metavar="BANK", help="paste objects of this instance bank, instead of the dataset's own")
     add_balance(parser, "how the classes of single objects are drawn")
-    text = f"of the page, 0 for any that is free, default: {_DEFAULT_PORT}, or any where that is taken"
+    text = f"port of the page, 0: any free one; default: {_DEFAULT_PORT}, or a free one if that is taken"
     add("--port", metavar="P", type=integer(0, 65535), help=text)
     add("--open", action=argparse.BooleanOptionalAction, default=True, help="open the page in a browser, default: yes")
     parser.set_defaults(run=run, takes_overrides=True)
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> None:
     studio = open_studio(args)
     server = _bound(args.port, studio)
     address = f"http://127.0.0.1:{server.server_port}/"
-    print(f"{printable(studio.name)}: {studio.num_images:,} images at {address} (Ctrl-C ends it)", flush=True)
+    print(f"{printable(studio.name)}: {studio.num_images:,} images at {address} (Ctrl-C stops it)", flush=True)
     if args.open:
         _open_browser(address)
     try:
@@ -78,23 +78,23 @@ def open_studio(args: argparse.Namespace) -> DatasetStudio:
     """Open the dataset of the page.
 
     Raises:
-        CommandError, DatasetError: it, an option or the configuration is refused.
+        CommandError, DatasetError: the dataset, an option or the configuration is invalid.
     """
     from segpaste.cli import _inputs, _studio
 
     if args.dataset is None and args.backgrounds is None:
         args.dataset = "scenes"
     if args.dataset == "scenes" and isinstance(args.size, tuple) and args.size[0] != args.size[1]:
-        raise CommandError("--size: expected one side, for scenes are square, got two; write --size PX")
+        raise CommandError("--size: expected one side, because scenes are square, got two; write --size PX")
     side = args.size[0] if isinstance(args.size, tuple) else _DEFAULT_SIZE_PX
     return _studio.DatasetStudio(args, _inputs.open_dataset(args, args.seed, side, _NUM_SCENES))
 
 
 def _bound(port: int | None, studio: DatasetStudio) -> ThreadingHTTPServer:
-    """Return the server at a port; where none is given, at the default one or any other.
+    """Return the server at a port; if none is given, at the default port or a free one.
 
     Raises:
-        CommandError: the port that is given is taken.
+        CommandError: the given port is taken.
     """
     from segpaste.viz.preview.serving import make_server
 
@@ -105,9 +105,7 @@ def _bound(port: int | None, studio: DatasetStudio) -> ThreadingHTTPServer:
             raise
         if port is None:
             return make_server(studio, 0)
-        raise CommandError(
-            f"--port: expected a port that is free, got {port}; give another one, or 0 for any"
-        ) from error
+        raise CommandError(f"--port: expected a free port, got {port}; give another one, or 0 for any") from error
 
 
 def _open_browser(address: str) -> None:

@@ -1,4 +1,4 @@
-"""`segpaste replay`: remake images of an augmented dataset from their records, or compare them with the files."""
+"""`segpaste replay`: recreate images of an augmented dataset from their records, or compare them with the files."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _NUM_SHOWN = 10
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser."""
-    text = "Remake augmented images from their records, or check that they are the same."
-    parser = commands.add_parser("replay", help="remake augmented images", description=text, example=_EXAMPLE)
+    text = "Recreate augmented images from their records, or check that the files are the same."
+    parser = commands.add_parser("replay", help="recreate augmented images", description=text, example=_EXAMPLE)
     parser.usage = "segpaste replay RECORDS --dataset DATASET (--out DIR | --check DIR) [options]"
     add = parser.add_argument
     add("records", metavar="RECORDS", type=Path, help="replay.jsonl, or the folder of the augmented dataset")
@@ -101,7 +101,7 @@ def _chosen(args: argparse.Namespace, path: Path, records: list[ReplayRecord]) -
         if record.dataset is None or record.name not in expected:
             raise CommandError(
                 f"{path}: expected records of segpaste augment, with a dataset and a name such as {expected[0]}, got "
-                f"{record.name!r}; replay those of a loader in Python, with segpaste.replay"
+                f"{record.name!r}; replay records of a loader in Python, with segpaste.replay"
             )
     return chosen
 
@@ -127,7 +127,7 @@ def _own_objects(args: argparse.Namespace, path: Path, record: ReplayRecord, inp
     from segpaste.cli import _objects
 
     if args.bank is not None:
-        raise CommandError("expected no --bank, since the records are of the dataset's own objects; leave it out")
+        raise CommandError("expected no --bank, because the records use the dataset's own objects; leave it out")
     bank = _objects.open_objects(inputs, record.config, record.target[0], skips_unreadable=True, mode="natural").bank
     if bank.version != record.bank:
         raise CommandError(
@@ -153,9 +153,9 @@ def _bank_of(
     if args.bank is None and version is None:
         return None
     if args.bank is None:
-        raise CommandError("expected --bank, since the records are of a bank; give it")
+        raise CommandError("expected --bank, because the records use crops of a bank, got none; give the bank")
     if version is None:
-        raise CommandError("expected no --bank, since the records are of no bank; leave it out")
+        raise CommandError("expected no --bank, because the records use no bank; leave it out")
     bank = open_bank(args.bank)
     if bank.version != version:
         raise CommandError(

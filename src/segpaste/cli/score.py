@@ -22,7 +22,7 @@ VECTORS.csv has a column of ids, and the vectors in the columns that the encoder
 numbers. A bank with embeddings can be used instead; its crops have the ids 0, 1 and so on.
 
 The output has a line for each pair: enrollment, test, score, llr, and the key if it is known. llr is the calibrated
-log-likelihood ratio, a natural logarithm, above 0 if the pair is more likely of one class. The score is the sum before
+log-likelihood ratio, a natural logarithm; above 0, the same class is more likely. The score is the sum before
 calibration, which is not a likelihood ratio.
 
 examples:
@@ -33,7 +33,7 @@ examples:
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser."""
-    text = "Write the likelihood ratio of each pair of samples: of one class against two classes."
+    text = "Write the likelihood ratio of each pair of samples: same class against different classes."
     parser = commands.add_parser("score", help="likelihood ratios of pairs", description=text, example=_EXAMPLE)
     parser.usage = "segpaste score PAIRS.csv VECTORS.csv|BANK --out SCORES.csv [options]"
     add = parser.add_argument
@@ -93,7 +93,7 @@ def _expect_other_file(args: argparse.Namespace) -> None:
     """Check that the output is not an input."""
     for given in (args.pairs, Path(args.vectors)):
         if args.out.exists() and given.exists() and os.path.samefile(args.out, given):
-            raise CommandError(f"--out: expected another file than {given}, which is an input; choose another name")
+            raise CommandError(f"--out: expected a file that is not an input, got {given}; choose another name")
 
 
 def _expect_vectors(where: str, found: NamedVectors, trained: TrainedEncoder) -> None:

@@ -48,7 +48,7 @@ def add_to(commands: Any) -> None:
 def run(args: argparse.Namespace) -> None:
     """Count and print."""
     if args.target != "scenes" and (args.num is not None or args.seed is not None):
-        raise CommandError("--num, --seed: expected these options with scenes only; leave them out")
+        raise CommandError("--num, --seed: expected these options only with scenes; leave them out")
     options = balance_of(args)
     mode = options["mode"]
     from segpaste.bank.read.class_draws import class_probabilities
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> None:
         print(json.dumps(_map_document(counts), indent=2) if args.json else _map_lines(args.target, counts))
         return
     if not sum(counts.num_objects):
-        raise CommandError(f"{args.target}: expected at least one object, got none")
+        raise CommandError(f"{args.target}: expected at least one object, got none; check the dataset")
     probabilities = class_probabilities(
         counts.num_objects,
         **options,

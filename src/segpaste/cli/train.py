@@ -50,7 +50,7 @@ def add_to(commands: Any) -> None:
     parser.usage = "segpaste train TRAIN.csv|BANK VALIDATION.csv|BANK [options] [KEY=VALUE ...]"
     add = parser.add_argument
     add("train", metavar="TRAIN.csv|BANK", help="training vectors")
-    add("validation", metavar="VALIDATION.csv|BANK", help="vectors that choose the best epoch and calibrate it")
+    add("validation", metavar="VALIDATION.csv|BANK", help="vectors that select the best epoch and calibrate the scores")
     add("--test", metavar="TEST.csv|BANK", help="vectors on which the best epoch is measured at the end")
     add("--out", metavar="DIR", type=Path, default=Path("runs/encoder"), help="default: runs/encoder")
     add("--config", metavar="FILE", help="configuration in YAML or JSON")

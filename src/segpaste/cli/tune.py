@@ -18,23 +18,27 @@ if TYPE_CHECKING:
     from segpaste.tuning.search import Found
 
 _EXAMPLE = """\
-CMD is the command of your trainer, any program. It is run without a shell, once for each run, with these placeholders:
+CMD is the command of your trainer, which may be any program. It is started without a shell, once per run, with these
+placeholders:
 
   {config}      paste config in YAML, or the word none for a run without paste
   {balance}     balance of the classes, such as class_uniform, or the word none
-  {train}       COCO file of the images to train on; {val} of the held-out images; {images} their folder
-  {train_list}  text file of the paths of the images to train on; {val_list} of the held-out images
+  {train}       COCO file of the images to train on
+  {val}         COCO file of the held-out images
+  {images}      folder to which the file names in these files are relative
+  {train_list}  instead of {train}: text file with the path of an image to train on in each line
+  {val_list}    instead of {val}: the same for the held-out images
   {seed}        seed of the run
-  {out}         the trainer writes its scores on the held-out images here: {"scores": {"CLASS": NUMBER, ...}}, higher is
-                better, null for a class without held-out objects
+  {out}         file to which the trainer writes its scores on the held-out images: {"scores": {"CLASS": NUMBER, ...}},
+                where higher is better, and null means a class without held-out objects
 
 The search tries balances and shares (probability of pasting into an image), then counts (objects drawn for an image),
 then placements. The best arm is then compared with no paste on new splits, whose held-out images the search never
-scored. Lists are separated by commas; their first count and placement are used until their own stage. KEY=VALUE and
---config set other keys of the paste config, for all arms.
+scored. Values in a LIST are separated by commas. The first count and the first placement are used until their stage.
+KEY=VALUE and --config set other keys of the paste config, for all arms.
 
-Every run is a file in DIR, so the same command resumes after an interruption. DIR/tuned.yaml is the config to train
-with; it pastes nothing unless a gain is shown. DIR/tune.json has all runs.
+Every finished run is a file in DIR: after an interruption, the same command resumes. DIR/tuned.yaml is the config to
+train with; it pastes nothing unless a gain is shown. DIR/tune.json has all runs.
 
 examples:
   segpaste tune instances.json --images photos --trainer './train.sh {config} {balance} {train} {val} {seed} {out}'
@@ -46,7 +50,9 @@ examples:
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser."""
-    text = "Train with and without paste on parts of a dataset, and say whether pasting helps and with which options."
+    text = (
+        "Train with and without paste on parts of a dataset, and report whether pasting helps, and with which options."
+    )
     parser = commands.add_parser("tune", help="find out whether pasting helps", description=text, example=_EXAMPLE)
     parser.usage = "segpaste tune ANNOTATIONS.json|FOLDER|DATA.yaml --trainer CMD [options] [KEY=VALUE ...]"
     plan = Plan()
@@ -56,20 +62,28 @@ def add_to(commands: Any) -> None:
     add("--trainer", metavar="CMD", required=True, help="command that trains and scores one run")
     add("--out", metavar="DIR", type=Path, default=Path("tuning"), help="folder of the runs, default: tuning")
     add("--config", metavar="FILE", help="paste configuration in YAML or JSON that all arms share")
-    _add_values(parser, "--balances", _one_of(BALANCES), plan.balances, f"to try, of {', '.join(BALANCES)}")
+    _add_values(
+        parser, "--balances", _one_of(BALANCES), plan.balances, f"balances to try, out of {', '.join(BALANCES)}"
+    )
     share = number(1, above_zero=True)
-    _add_values(parser, "--shares", share, plan.shares, "to try: probabilities of pasting into an image")
-    _add_values(parser, "--counts", integer(1, 64), plan.counts, "to try: objects drawn for an image")
-    _add_values(parser, "--placements", _one_of(PLACEMENTS), plan.placements, f"to try, of {', '.join(PLACEMENTS)}")
+    _add_values(parser, "--shares", share, plan.shares, "shares to try: probabilities of pasting into an image")
+    _add_values(parser, "--counts", integer(1, 64), plan.counts, "counts to try: objects drawn for an image")
+    _add_values(
+        parser,
+        "--placements",
+        _one_of(PLACEMENTS),
+        plan.placements,
+        f"placements to try, out of {', '.join(PLACEMENTS)}",
+    )
     text = f"runs of each arm in the search, default: {plan.num_search}"
     add("--seeds", metavar="N", type=integer(1, 100), default=plan.num_search, help=text)
-    text = f"pairs of runs of the final comparison, default: {plan.num_pairs}; fewer than {FEWEST_PAIRS} prove nothing"
+    text = f"pairs of runs of the final comparison, default: {plan.num_pairs}, at least {FEWEST_PAIRS}"
     add("--pairs", metavar="N", type=integer(FEWEST_PAIRS, 100), default=plan.num_pairs, help=text)
     add("--runs", metavar="N", type=integer(1), help="at most this many runs: the plan is reduced until it fits")
     text = f"fraction of the images to hold out in each run, default: {plan.held_out:g}"
     add("--held-out", metavar="F", type=number(0.5, above_zero=True), default=plan.held_out, help=text)
     add("--seed", metavar="S", type=integer(0, (1 << 63) - 1), default=0, help="seed of the splits, default: 0")
-    add("--dry-run", action="store_true", help="print the plan, and run nothing")
+    add("--dry-run", action="store_true", help="print the plan without running it")
     parser.set_defaults(run=run, takes_overrides=True)
 
 

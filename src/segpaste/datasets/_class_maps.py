@@ -29,7 +29,7 @@ def class_names_of(dataset: Any, name: str) -> tuple[str, ...]:
             f"{name}: expected a dataset with class_names, to join classes by name, got a {type(dataset).__name__}"
         )
     if repeated := [one for one in dict.fromkeys(names) if tuple(names).count(one) > 1]:
-        raise DatasetError(f"{name}: expected a unique name for each class, got {', '.join(repeated):.200} repeatedly")
+        raise DatasetError(f"{name}: expected a unique name for each class, got {', '.join(repeated):.200} twice")
     return tuple(names)
 
 

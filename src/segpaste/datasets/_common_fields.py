@@ -114,8 +114,8 @@ class CommonFields:
         if missing or more:
             what = ", ".join(sorted(missing | more))
             raise DatasetError(
-                f"{self.names[part]}: expected samples with the same fields as those of {self.names[first]}, they "
-                f"differ in {what}; join datasets of the same modalities"
+                f"{self.names[part]}: expected samples with the same fields as those of {self.names[first]}, got a "
+                f"difference in {what}; join datasets of the same modalities"
             )
 
 
@@ -154,4 +154,4 @@ def _schema(samples: Sequence[DenseSample], names: Sequence[str], leaves_out: bo
         return schemas[0] if schemas else None
     if leaves_out:
         return None
-    raise DatasetError(f"{', '.join(found)}: expected keypoints of the same names in all datasets, got others")
+    raise DatasetError(f"{', '.join(found)}: expected keypoints of the same names in all datasets, got different names")

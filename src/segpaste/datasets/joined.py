@@ -47,10 +47,11 @@ class JoinedPhotos(Dataset[DenseSample]):
     stay in the image and are ignored in semantic maps. Ids stay those of the datasets, so image ids are unique only
     within a dataset; `dataset_idx` returns the dataset.
 
-    Samples must have the same modalities, as a batch demands. Beyond that, a crowd mask is False for datasets without
-    crowds, keypoints are not labelled where a dataset has none, and datasets without classes, such as
-    `BackgroundImages`, have masks if the others have some, and depth and normals that are valid nowhere. Metric depth
-    needs a camera, and a semantic map the classes, which they lack: they join no dataset with one of these.
+    Samples must have the same modalities, because a batch requires it. Missing fields are filled in some cases: a crowd
+    mask is False for datasets without crowds, keypoints are not labelled where a dataset has none, and datasets without
+    classes, such as `BackgroundImages`, have masks if the others have some, and depth and normals that are valid
+    nowhere. Datasets without classes cannot be joined with datasets that have metric depth, which needs a camera, or
+    semantic maps, which need classes.
 
     Args:
         datasets: at least one map-style dataset with ``class_names``, such as a reader of segpaste. One sample of each

@@ -289,7 +289,7 @@ def create_coco_dataloader(
     """
     paths = [path for path in (images_dir, annotations_file) if path is not None]
     if len(paths) != (2 if dataset is None else 0):
-        raise ValueError("create_coco_dataloader: expected images_dir and annotations_file, or dataset=, and not both")
+        raise ValueError("create_coco_dataloader: expected either images_dir and annotations_file, or dataset=")
     if dataset is None:
         dataset = CocoDetectionV2(*paths)
     jitter = make_large_scale_jittering(

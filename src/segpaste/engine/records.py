@@ -228,16 +228,18 @@ class Placement(Movable):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlacementCounts(Movable):
-    """Numbers of pastes that the draws tried and dropped, [B] int64 each; an image without a source counts as one try.
+    """Numbers of pastes that the draws tried and dropped, [B] int64 each.
+
+    An image without a source counts as one attempt.
 
     Attributes:
         tried: pastes that were drawn.
-        no_source: tries without a source row that has an eligible instance.
+        no_source: attempts without a source row that has an eligible instance.
         no_free_slot: pastes beyond the free instance slots of the target.
         does_not_fit: pastes whose box would extend too far beyond the target image.
-        outside_region: pastes that fit and lie too far outside of the region of their class; None for 0.
-        covers_too_much: pastes that fit, lie in their region and would cover too much of the box of an instance of the
-            target; None for 0.
+        outside_region: pastes that fit but are too far outside the region of their class; None for 0.
+        covers_too_much: pastes that fit and are in their region, but would cover too much of the box of an instance of
+            the target; None for 0.
     """
 
     tried: Tensor

@@ -73,10 +73,10 @@ class EpochSampler(EpochReader, DistributedSampler[T_co]):  # type: ignore[overr
         if self.num_replicas > 1 and _is_read_by_accelerate():
             owner = self.progress.owner
             raise RuntimeError(
-                f"{owner}: expected to be read by one process, because it shards the data itself, got a DataLoader "
-                "that Accelerate prepared, which shards it once more and leaves most of the data out; leave that "
-                "DataLoader out of accelerator.prepare, or give the sampler to segpaste's EpochDataLoader or "
-                "create_bank_dataloader, which prepare leaves as they are"
+                f"{owner}: expected a DataLoader that accelerator.prepare has not changed, because this sampler "
+                "already gives each process its share, got a prepared one, which splits that share again and loses "
+                "data; do not pass this DataLoader to prepare, or give the sampler to segpaste's EpochDataLoader or "
+                "create_bank_dataloader, which prepare leaves unchanged"
             )
         self.this = self.progress.begin()
         return self.this

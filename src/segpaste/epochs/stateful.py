@@ -105,8 +105,8 @@ def expect_parts(owner: str, state: Mapping[str, Any], parts: Mapping[str, Any])
             there = "none" if state.get(name) is None else "one"
             here = "none" if part is None else "one"
             raise ValueError(
-                f"{owner}: expected a state that has, as this one has, {here} of {name}, got {there}; load it into a "
-                "loader that is made with the same arguments"
+                f"{owner}: expected a state with {here} of {name}, got {there}; load it into a loader that is created "
+                "with the same arguments"
             )
         if hasattr(part, "expect_state"):
             part.expect_state(state[name])

@@ -75,7 +75,7 @@ def expect_own_state(owner: str, identity: Mapping[str, Any], state: Mapping[str
     """
     theirs = state.get("of") if isinstance(state, Mapping) else None
     if not isinstance(theirs, Mapping) or not {"epoch", "num_drawn"} <= set(state):
-        raise ValueError(f"{owner}: expected a state made by state_dict of one like this, got {_shortened(state)}")
+        raise ValueError(f"{owner}: expected a state that its own state_dict returned, got {_shortened(state)}")
     expect_facts(owner, identity, theirs)
 
 
@@ -92,16 +92,16 @@ def expect_facts(owner: str, identity: Mapping[str, Any], theirs: Any) -> None:
         ValueError: the facts differ; the message names each difference.
     """
     if not isinstance(theirs, Mapping):
-        raise ValueError(f"{owner}: expected a state made by state_dict of one like this, got {_shortened(theirs)}")
+        raise ValueError(f"{owner}: expected a state that its own state_dict returned, got {_shortened(theirs)}")
     differences = [
-        f"{name} is {_shortened(theirs.get(name))} there and {_shortened(identity.get(name))} here"
+        f"{name} is {_shortened(theirs.get(name))} in the state and {_shortened(identity.get(name))} here"
         for name in dict.fromkeys([*identity, *theirs])
         if theirs.get(name) != identity.get(name)
     ]
     if differences:
         raise ValueError(
-            f"{owner}: expected the state of one like this, got another's: {'; '.join(differences)}; "
-            "load it into one that is made with the same arguments"
+            f"{owner}: expected the state of a run with the same settings, got one in which {'; '.join(differences)}; "
+            "load it into an object that is created with the same arguments"
         )
 
 

@@ -44,9 +44,9 @@ class CopyPaste(v2.Transform):
     with consistent fields: masks are cut, boxes and areas are those of the visible pixels, hidden objects have no row,
     and pastes come last.
 
-    Put it after transforms that move or resize the image, because a paste is drawn in pixels, and before normalisation,
-    because crops have colours. Seeds come from the global generator of torch, which a ``DataLoader`` seeds in each
-    worker and each epoch.
+    Put it after transforms that move or resize the image, because sizes of pastes are in pixels, and before
+    normalisation, because crops are not normalised. Seeds come from the global generator of torch, which a
+    ``DataLoader`` seeds in each worker and each epoch.
 
     Args:
         source_pool: an instance bank (`segpaste.open_bank`), which workers open again by its path; or a dataset of
@@ -55,8 +55,8 @@ class CopyPaste(v2.Transform):
             value of white in float images, is 1 unless it is set.
         balance: draw mode of the classes of the pool, see `segpaste.BankSampler`; by default by its repeat factors.
             If it is given, the expected pastes of 1000 images are printed.
-        max_instances: maximum number of instances to which pastes fill an image; the image's own instances are all
-            kept. By default there is room for all pastes.
+        max_instances: maximum number of instances of the output; pastes beyond it are dropped, but the image's own
+            instances are all kept. By default there is room for all pastes.
         label_map: class id in the targets of each class of the bank: a number to add, a list, or a table; a class
             whose id is below 0 is never pasted. For AlbumentationsX it may have texts, such as ``bank.class_names``. A
             `DenseSample` has the ids of the bank by default; the other forms need it.
@@ -64,8 +64,8 @@ class CopyPaste(v2.Transform):
         bbox_format: format of ``bboxes``, as ``coord_format`` of ``A.BboxParams``: ``pascal_voc``, ``coco``,
             ``cxcywh``, ``albumentations`` or ``yolo``. If it is given, the returned dictionaries of arrays have boxes.
         label_field: field of labels in dictionaries of arrays.
-        mask_value: value of objects in masks, 1 or 255, for targets without an object that shows it. Other targets keep
-            the value and the dtype of their masks.
+        mask_value: value of objects in masks, 1 or 255, for targets without objects. Other targets keep the value and
+            the dtype of their masks.
         keep: names of entries that a paste leaves valid. Texts, numbers, ``image_id``, ``size``, ``orig_size`` and
             ``file_name`` are kept in any case.
         drop: names of entries to remove, such as tensors with a value for each object. All other entries are an error.
@@ -104,8 +104,8 @@ class CopyPaste(v2.Transform):
             config = config.model_copy(update={"source": config.source.model_copy(update={"value_range": 1.0})})
         if config.placement.fade_last > 0:
             raise ValueError(
-                "CopyPaste: expected placement.fade_last=0, for a transform does not hear of the progress of training, "
-                f"got {config.placement.fade_last}; leave it out, or paste whole batches with BatchCopyPaste"
+                "CopyPaste: expected placement.fade_last=0, because a transform does not know the progress of "
+                f"training, got {config.placement.fade_last}; leave it out, or paste whole batches with BatchCopyPaste"
             )
         limit = config.max_instances if max_instances is None else max_instances
         if limit is not None:
@@ -155,7 +155,7 @@ class CopyPaste(v2.Transform):
     def _of_sample(self, sample: DenseSample) -> DenseSample:
         if self._class_texts is not None:
             raise ValueError(
-                "CopyPaste: expected class ids in label_map, for labels of samples are integers, got texts"
+                "CopyPaste: expected class ids in label_map, because labels of samples are integers, got texts"
             )
         return self._pasted(sample)[0].to_batched().to_samples()[0]
 
@@ -163,7 +163,7 @@ class CopyPaste(v2.Transform):
         self._check_options()
         if self._class_texts is not None:
             raise ValueError(
-                "CopyPaste: expected class ids in label_map, for labels of targets are integers, got texts"
+                "CopyPaste: expected class ids in label_map, because labels of targets are integers, got texts"
             )
         target = {name: value for name, value in target.items() if name not in self.drop}
         check_others(target, detection.READ, self.keep)
@@ -218,12 +218,12 @@ class CopyPaste(v2.Transform):
         """Check the options that forms without a padding mask and with their own class ids need."""
         if self._class_ids is None and self._class_texts is None:
             raise ValueError(
-                "CopyPaste: expected label_map, for targets of datasets have class ids of their own, got None; give "
+                "CopyPaste: expected label_map, because targets of datasets have their own class ids, got None; give "
                 f"the id of each class of the bank, {list(self._class_names)[:8]}, as a list, or a number to add"
             )
         if self.augment.config.placement.pad_to_multiple is not None:
             raise ValueError(
-                "CopyPaste: expected no placement.pad_to_multiple, for only a DenseSample can say what is padding; pad "
+                "CopyPaste: expected no placement.pad_to_multiple, because only a DenseSample can mark padding; pad "
                 "with a transform of torchvision"
             )
 
@@ -234,7 +234,8 @@ class CopyPaste(v2.Transform):
         self._num_without_paste += 1
         message = nothing_pasted_warning(report, self.augment.config)
         if message is not None and self._num_without_paste == PATIENCE:
-            warnings.warn(f"CopyPaste pasted nothing into {PATIENCE} samples; of the last one: {message}", stacklevel=5)
+            text = f"CopyPaste pasted nothing into {PATIENCE} samples; the reason for the last one: {message}"
+            warnings.warn(text, stacklevel=5)
         if message is None or self._num_without_paste == PATIENCE:
             self._num_without_paste = None
 

@@ -23,8 +23,8 @@ def batch_violations(
     """Return all violations of the rules for a batch.
 
     Invalid rows are all zero; the bytes of bool tensors are 0 or 1, which ``uint8.view(torch.bool)`` does not ensure;
-    boxes are ordered and enclose their masks; ids are positive and unique in their image; every pixel with a panoptic id
-    lies in the mask of that id alone; things have ids and stuff has none; normals are of unit length, or zero; valid
+    boxes are ordered and enclose their masks; ids are positive and unique in their image; every pixel with a panoptic
+    id lies in the mask of that id alone; things have ids and stuff has none; normals are of unit length, or zero; valid
     depth is finite.
 
     Args:

@@ -26,14 +26,14 @@ LEAST_COVERING: dict[str, Any] = {"k_range": (ALL, ALL), "max_cover_frac": 0.3, 
 
 SIMPLE_COPY_PASTE = Preset(
     name="simple_copy_paste",
-    summary="Instance segmentation: a random subset of another image's objects, where they are, with smoothed edges.",
+    summary="Instance segmentation: a random subset of another image's objects, same position, smoothed edges.",
     reproduces=(
         "Ghiasi et al., Simple Copy-Paste is a Strong Data Augmentation Method for Instance Segmentation, CVPR 2021: "
         "large-scale jitter of 0.1 to 2.0 and flips of both images, then a random subset of the objects of the other "
-        "image, in their place, with a mask smoothed by a Gaussian; objects that are fully covered are removed. "
-        "Differs: the target beside the mask keeps its pixels; padding is not pasted over. The paper does not state "
-        "how the subset is drawn, nor the width of the Gaussian: here each number of objects is equally likely, and "
-        "the standard deviation is one pixel."
+        "image, at the same position, with a mask smoothed by a Gaussian; objects that are fully covered are removed. "
+        "Differs: pixels of the target outside the mask do not change; padding is not pasted over. The paper states "
+        "neither how the subset is drawn nor the width of the Gaussian: here each number of objects is equally likely, "
+        "and the standard deviation is one pixel."
     ),
     loader=LoaderOptions(size=1024, scale_range=(0.1, 2.0), hflip_prob=0.5),
     config=BatchCopyPasteConfig(
@@ -46,12 +46,12 @@ SIMPLE_COPY_PASTE = Preset(
 
 MMDET = Preset(
     name="mmdet",
-    summary="Instance segmentation as in MMDetection: 0 to 99 objects of one other image, in their place.",
+    summary="Instance segmentation as in MMDetection: 0 to 99 objects of one other image, at the same position.",
     reproduces=(
         "CopyPaste of MMDetection 3 with its default arguments: a number from 0 to min(N, 99) of the N objects of one "
-        "other image, in their place, hard edges; an object that is hidden in part is kept if no edge of its box moved "
-        "by more than 10 pixels, or more than 300 pixels are left. Differs: fully hidden objects are always removed, "
-        "crowds are never pasted, padding is not pasted over, and the other image is one that has objects."
+        "other image, at the same position, with hard edges; a partly hidden object is kept if no edge of its box "
+        "moved by more than 10 pixels, or if more than 300 pixels are left. Differs: fully hidden objects are always "
+        "removed, crowds are never pasted, padding is not pasted over, and the other image always has objects."
     ),
     loader=LoaderOptions(size=1024, scale_range=(0.1, 2.0), hflip_prob=0.5),
     config=BatchCopyPasteConfig(
@@ -67,9 +67,9 @@ ULTRALYTICS_FLIP = Preset(
     name="ultralytics_flip",
     summary="Instance segmentation as in Ultralytics' mode flip: an image's own objects, mirrored.",
     reproduces=(
-        "CopyPaste of Ultralytics 8, mode flip, p 0.5: the image's own objects, mirrored with their place; of those "
-        "whose box covers less than 0.3 of every box, the half that covers the least, rounded half to even. Differs: "
-        "what a paste hides is cut from masks and boxes, where Ultralytics keeps them whole."
+        "CopyPaste of Ultralytics 8, mode flip, p 0.5: the image's own objects, mirrored together with their position. "
+        "Of the objects whose box covers less than 0.3 of every box, the half that covers the least is pasted, rounded "
+        "half to even. Differs: hidden pixels are removed from masks and boxes, which Ultralytics keeps unchanged."
     ),
     loader=LoaderOptions(size=640, scale_range=(0.5, 1.5), hflip_prob=0.5),
     config=BatchCopyPasteConfig(
@@ -83,10 +83,10 @@ ULTRALYTICS_MIXUP = Preset(
     name="ultralytics_mixup",
     summary="Instance segmentation as in Ultralytics' mode mixup: objects of another image that cover the least.",
     reproduces=(
-        "CopyPaste of Ultralytics 8, mode mixup, p 0.5: into half of the images, objects of one other image in their "
-        "place; of those whose box covers less than 0.3 of every box, the half that covers the least, rounded half to "
-        "even. Differs: what a paste hides is cut from masks and boxes, where Ultralytics keeps them whole; the other "
-        "image is never the image itself, and one that has objects."
+        "CopyPaste of Ultralytics 8, mode mixup, p 0.5: half of the images get objects of one other image, at the same "
+        "position. Of the objects whose box covers less than 0.3 of every box, the half that covers the least is "
+        "pasted, rounded half to even. Differs: hidden pixels are removed from masks and boxes, which Ultralytics "
+        "keeps unchanged; the other image is never the image itself, and always has objects."
     ),
     loader=LoaderOptions(size=640, scale_range=(0.5, 1.5), hflip_prob=0.5),
     config=BatchCopyPasteConfig(
@@ -98,14 +98,14 @@ ULTRALYTICS_MIXUP = Preset(
 
 XPASTE = Preset(
     name="xpaste",
-    summary="Rare classes: up to twenty objects of a bank, each in the size of its class and a random place.",
+    summary="Rare classes: up to twenty objects of a bank, each with a size according to its class, at a random place.",
     reproduces=(
         "Zhao et al., X-Paste: Revisiting Scalable Copy-Paste for Instance Segmentation using CLIP and "
         "StableDiffusion, ICML 2023: one to twenty cut-outs of a bank for each image, of classes drawn uniformly "
-        "(balance='class_uniform'), in a size that follows from the mean and the deviation of the class, in a random "
-        "place, with a smoothed edge. Differs: sizes come from segpaste.presets.class_size_ranges, which are uniform "
-        "with that mean and deviation, of the longer side; objects lie inside of the image; edges are smoothed inside "
-        "of the mask. Cut-outs are made elsewhere: segpaste bank build --cutouts."
+        "(balance='class_uniform'), with a size that depends on the mean and standard deviation of the class, at a "
+        "random place, with a smoothed edge. Differs: sizes of the longer side are drawn from "
+        "segpaste.presets.class_size_ranges, uniformly with that mean and deviation; objects are inside the image; "
+        "edges are smoothed only inside the mask. To build a bank from cut-outs, use segpaste bank build --cutouts."
     ),
     config=BatchCopyPasteConfig(
         placement=PlacementConfig(grouping="instance", scale_range=(1 / 16, 8.0), k_range=(1, 20)),

@@ -13,8 +13,8 @@ RANDOM_PLACE = Preset(
     summary="Instance segmentation: up to ten objects of another image, at a random place, both images jittered.",
     reproduces=(
         "No single paper: the jitter of Simple Copy-Paste (Ghiasi et al., CVPR 2021), then one to ten objects of "
-        "another image, at the size that they have there, with hard edges; the group is moved to a random place, so "
-        "that no corner of the images is preferred. Objects of which less than a tenth is left are dropped."
+        "another image, at their original size, with hard edges. The group is moved to a random place, so that pastes "
+        "do not always cover the same part of an image. Objects with less than a tenth of their area left are dropped."
     ),
     loader=LoaderOptions(size=1024, scale_range=(0.1, 2.0), hflip_prob=0.5),
     config=BatchCopyPasteConfig(
@@ -24,7 +24,7 @@ RANDOM_PLACE = Preset(
 
 PANOPTIC_LSJ = Preset(
     name="panoptic_lsj",
-    summary="Panoptic segmentation: things only, each pixel one owner, no stuff class wiped out.",
+    summary="Panoptic segmentation: only things are pasted, each pixel has one owner, and no stuff class disappears.",
     reproduces=(
         "The jitter with which Mask2Former (Cheng et al., CVPR 2022) trains panoptic COCO, 0.1 to 2.0 on canvases of "
         "1024 pixels, with things pasted between the images of a batch. Give the dataset's schema: "
@@ -40,12 +40,13 @@ PANOPTIC_LSJ = Preset(
 
 CLASSMIX = Preset(
     name="classmix",
-    summary="Semantic segmentation: half of the classes of another image, where they stand there.",
+    summary="Semantic segmentation: half of the classes of another image, at the same position.",
     reproduces=(
         "Olsson et al., ClassMix: Segmentation-Based Data Augmentation for Semi-Supervised Learning, WACV 2021: half "
-        "of the classes of one image pasted over another, hard edges, labels mixed by the same mask. Differs: half is "
-        "rounded up, the loader's jitter is this library's, and instances, panoptic ids, depth and normals come along "
-        "where a batch has them. Predicting the labels of unlabelled images is the training's own affair."
+        "of the classes of one image are pasted over another, with hard edges, and labels are mixed with the same "
+        "mask. Differs: half is rounded up, the jitter is that of this library's loader, and instances, panoptic ids, "
+        "depth and normals are pasted as well if the batch has them. The labels of unlabelled images must be predicted "
+        "by your training code."
     ),
     loader=LoaderOptions(size=512, scale_range=(0.5, 1.5), hflip_prob=0.5),
     config=BatchCopyPasteConfig(emit_classmix=True),
@@ -53,10 +54,10 @@ CLASSMIX = Preset(
 
 DEPTH_AWARE = Preset(
     name="depth_aware",
-    summary="Depth and segmentation together: the nearer surface is seen, objects drawn larger are nearer.",
+    summary="Depth and segmentation together: the nearer surface is visible, enlarged objects are nearer.",
     reproduces=(
-        "No single paper: pasted objects keep their metric depth, corrected for focal length and for the size that "
-        "they are drawn at, and hide or are hidden pixel by pixel."
+        "No single paper: pasted objects keep their metric depth, corrected for the focal length and for their scale, "
+        "and the nearer surface is visible at each pixel."
     ),
     loader=LoaderOptions(size=512, scale_range=(0.5, 2.0), hflip_prob=0.5),
     config=BatchCopyPasteConfig(
@@ -73,8 +74,9 @@ VIT_PATCH = Preset(
     name="vit_patch",
     summary="Vision transformers: the box of each pasted object covers whole patches of 14 pixels.",
     reproduces=(
-        "No single paper: patches as DINOv2 (Oquab et al., 2023) has them. Boxes of objects are placed on the patch "
-        "grid, so that no token straddles their edges; set placement.pad_to_multiple for other sizes of patches."
+        "No single paper: patches and canvas have the sizes of DINOv2 (Oquab et al., 2023). Boxes of objects are "
+        "aligned to the patch grid, so that no token crosses their edges. For other patch sizes set "
+        "placement.pad_to_multiple."
     ),
     loader=LoaderOptions(size=518, scale_range=(0.1, 2.0), hflip_prob=0.5),
     config=BatchCopyPasteConfig(
@@ -94,10 +96,11 @@ VIT_PATCH = Preset(
 
 DOCUMENTS = Preset(
     name="documents",
-    summary="The values of the design documents, for comparisons: scales are drawn whether objects fit or not.",
+    summary="The values of the design documents, for comparisons: scales do not depend on whether objects fit.",
     reproduces=(
-        "The library's own design documents: all objects of one other image, in their arrangement, at a scale of 0.5 "
-        "to 2.0 that is drawn whether they fit or not, in a uniform place; objects at the border of their image, too."
+        "The library's own design documents: all objects of one other image, in their original arrangement, at a scale "
+        "of 0.5 to 2.0 that does not depend on whether they fit, at a uniform place; also objects at the border of "
+        "their image."
     ),
     config=BatchCopyPasteConfig(
         placement=PlacementConfig(

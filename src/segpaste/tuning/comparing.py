@@ -1,4 +1,4 @@
-"""Arms compared over the same seeds: pure functions of values, and what may be said of them."""
+"""Comparison of two arms over the same seeds: pure functions of their values."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Comparison(NamedTuple):
 
     Attributes:
         interval: mean difference, ours minus theirs, and its 95 % bootstrap interval.
-        p_value: of Wilcoxon's signed-rank test; adjusted for several tests where `compare_all` made it.
-        num_better: seeds at which ours is higher.
-        num_pairs: seeds.
+        p_value: p value of Wilcoxon's signed-rank test; `compare_all` adjusts it for several tests.
+        num_better: number of seeds at which ours is higher.
+        num_pairs: number of seeds.
     """
 
     interval: Interval
@@ -33,7 +33,7 @@ class Comparison(NamedTuple):
 
     @property
     def verdict(self) -> Verdict:
-        """Higher or lower if both the interval and the test say so."""
+        """Result: higher or lower if both the interval and the test show it, else undecided."""
         if self.p_value < ALPHA and self.interval.low > 0:
             return "higher"
         return "lower" if self.p_value < ALPHA and self.interval.high < 0 else "undecided"
@@ -46,13 +46,13 @@ class Comparison(NamedTuple):
 
 
 def compare(ours: Values, theirs: Values) -> Comparison:
-    """Return one comparison, its p value not adjusted."""
+    """Return one comparison with an unadjusted p value."""
     found = differences(ours, theirs)
     return Comparison(paired_bootstrap(found), wilcoxon(found), int((found > 0).sum()), len(found))
 
 
 def compare_all(pairs: Mapping[str, tuple[Values, Values]]) -> dict[str, Comparison]:
-    """Return several comparisons, p values adjusted by Holm over all of them."""
+    """Return several comparisons, with p values adjusted over all of them by Holm's method."""
     found = {name: compare(*pair) for name, pair in pairs.items()}
     adjusted = holm({name: comparison.p_value for name, comparison in found.items()})
     return {name: comparison._replace(p_value=adjusted[name]) for name, comparison in found.items()}
@@ -64,5 +64,5 @@ def mean(values: Values) -> float:
 
 
 def better(candidates: Mapping[str, Values]) -> str:
-    """Return the name of the candidate with the higher mean; of equal ones the first."""
+    """Return the name of the candidate with the highest mean, the first of equal ones."""
     return max(candidates, key=lambda name: mean(candidates[name]))

@@ -44,7 +44,7 @@ class Arm:
         return f"{self.balance}, share {self.share:g}, {objects}, {self.placement}"
 
     def settings(self) -> dict[str, Any]:
-        """Return the keys of a paste config that make this arm, except for the balance, which is no key."""
+        """Return the config keys of this arm; the balance is an argument, not a key."""
         placement = {**PLACEMENTS[self.placement], "paste_prob": self.share}
         return {"placement": placement, "source": {"crops_per_target": self.count}}
 
@@ -61,12 +61,12 @@ SEARCHED_KEYS = {
 class Plan:
     """All choices that are made before the first run.
 
-    The first value of ``counts`` and of ``placements`` is used until their own stage.
+    The first value of ``counts`` and of ``placements`` is used until the stage that varies it.
 
     Attributes:
         balances, shares, counts, placements: values that are tried.
         num_search: runs of each arm in the search.
-        num_pairs: pairs of runs of the final comparison, one of each pair without paste.
+        num_pairs: pairs of runs in the final comparison; one run of each pair does not paste.
         seed: seed of the splits.
         held_out: fraction of the images that a run holds out.
     """
@@ -120,13 +120,13 @@ class Plan:
 
 
 def fit(plan: Plan, num_runs: int) -> tuple[Plan, list[str]]:
-    """Reduce a plan to a number of runs; return it, and a description of each cut.
+    """Reduce a plan to at most a number of runs; return it, and a description of each cut.
 
-    Cuts are made in a fixed order until the plan fits. The pairs of the final comparison are cut next to last, because
-    the answer depends on them.
+    Cuts are made in a fixed order until the plan fits. The pairs of the final comparison are cut second to last,
+    because the answer depends on them.
 
     Raises:
-        ValueError: not even the shortest plan fits.
+        ValueError: even the smallest plan has too many runs.
     """
     cuts: list[tuple[str, dict[str, Any]]] = [
         (f"only {plan.placements[0]} placement", {"placements": plan.placements[:1]}),
@@ -145,5 +145,7 @@ def fit(plan: Plan, num_runs: int) -> tuple[Plan, list[str]]:
             said.append(text)
             plan = reduced
     if plan.num_runs > num_runs:
-        raise ValueError(f"expected at least {2 * FEWEST_PAIRS} runs, {FEWEST_PAIRS} pairs, got {num_runs}; allow more")
+        raise ValueError(
+            f"expected at least {2 * FEWEST_PAIRS} runs ({FEWEST_PAIRS} pairs), got {num_runs}; allow more"
+        )
     return plan, said

@@ -1,4 +1,4 @@
-"""What a tuning found, as text, as JSON and as a paste config."""
+"""Result of a tuning as text, as JSON and as a paste config."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def pastes(found: Found) -> bool:
 def lines(found: Found) -> Iterator[str]:
     """Yield the lines of the report."""
     if found.gains:
-        yield "mean gains in the search; the highest is too high, because it was chosen"
+        yield "mean gains in the search; the highest is biased upwards, because it selected the arm"
         ranked = sorted(found.gains.items(), key=lambda pair: -pair[1])
         yield from (f"  {gain:+9.4f}  {arm}" for arm, gain in ranked[:_MOST_GAINS])
         yield ""
@@ -42,7 +42,7 @@ def lines(found: Found) -> Iterator[str]:
     yield ""
     yield answer(found)
     if unlearned := _unlearned(found):
-        yield f"hardly learned without paste: {', '.join(unlearned)}; train longer before you rely on their gain"
+        yield f"hardly learned without paste: {', '.join(unlearned)}; train longer before you rely on these gains"
 
 
 def answer(found: Found) -> str:
@@ -51,7 +51,7 @@ def answer(found: Found) -> str:
     text = f"{ANSWERS[found.mean.verdict]} (gain {mean.mean:+.4f}, interval {_interval(found.mean)}"
     text += f", Wilcoxon p = {found.mean.p_value:.3g})"
     lost = [printable(name) for name, comparison in found.classes.items() if comparison.verdict == "lower"]
-    return text + (f"; it is worse for {', '.join(lost)}" if lost and pastes(found) else "")
+    return text + (f"; worse for {', '.join(lost)}" if lost and pastes(found) else "")
 
 
 def document(found: Found, plan: Plan, runs: Sequence[Mapping[str, Any]], facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -82,9 +82,9 @@ def config_text(found: Found, config: BatchCopyPasteConfig) -> str:
 
     values = config.model_dump(mode="json")
     if pastes(found):
-        hint = f"# Draw classes with balance: {found.arm.balance}, an argument beside the config.\n"
+        hint = f"# Pass balance={found.arm.balance!r} beside this config: it is an argument, not a key.\n"
     else:
-        hint = "# placement.paste_prob is 0: nothing is pasted. tune.json has the arm that was tried last.\n"
+        hint = "# placement.paste_prob is 0: nothing is pasted. tune.json names the arm that was compared.\n"
         values["placement"]["paste_prob"] = 0.0
     return f"# segpaste tune: {answer(found)}\n{hint}{yaml.safe_dump(values, sort_keys=False)}"
 

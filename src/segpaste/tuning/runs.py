@@ -1,4 +1,4 @@
-"""Runs of a tuning in its folder: each result is a file, and what exists is not run again.
+"""Runs of a tuning in its folder: each result is a file, and a run with a result is not repeated.
 
 DIR/splits/PART-SEED/     train.json and val.json, or train.txt and val.txt, as the trainer's command asks for
 DIR/runs/NAME/            config.yaml, and log.txt, the output of the trainer

@@ -1,7 +1,7 @@
 """The search for the best arm, and its comparison with training without paste.
 
-Not for arms that are chosen otherwise: what chose an arm must not judge it, so both have seeds and held-out images of
-their own.
+The images that select an arm must not judge it, so search and comparison have their own seeds and held-out images.
+Not for arms that were chosen in another way.
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ class Found:
 
 
 def tune(plan: Plan, train: Train) -> Found:
-    """Search the best arm, and compare it with no paste.
+    """Search for the best arm, and compare it with no paste.
 
     Args:
         plan: arms and seeds.
-        train: does a run, or returns its scores if it is done.
+        train: does a run and returns its scores, or only returns them if the run is done.
 
     Raises:
         TrainerError: a run fails, or scores other classes than another run of its split.
@@ -132,7 +132,7 @@ def expect_same_classes(run: Run, ours: Scores, theirs: Scores) -> None:
         which = "only in this run" if differing[0] in ours else "only in the run without paste"
         raise TrainerError(
             f"{run}: expected scores of the same classes from all runs of a split, got {differing[0]!r} {which}; write "
-            "a number, or null in every run"
+            "a number for it in every run, or null in every run"
         )
 
 

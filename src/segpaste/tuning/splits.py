@@ -1,11 +1,11 @@
 """Splits of a dataset into images to train on and held-out images, by seed.
 
 The images are divided into two pools. Runs of the search hold out images of the first pool, runs of the final
-comparison images of the second. So the images that the chosen arm is judged on had no part in its choice. All other
-images, of both pools, are trained on.
+comparison images of the second, so the chosen arm is judged on images that did not influence the choice. A run trains
+on all images that it does not hold out, of both pools.
 
-Rare classes are divided first. While there are enough other images, the last image of a class stays among those that
-are trained on.
+Rare classes are divided first. As long as there are enough other images, at least one image of each class stays in the
+training set.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def split_images(classes: Classes, part: Part, run_seed: int, *, seed: int, held
 
     Args:
         classes: the classes of each image.
-        part: decides which pool is held out from.
-        run_seed: seed of the run; each has its own split.
+        part: selects the pool from which images are held out.
+        run_seed: seed of the run; each seed has its own split.
         seed: seed of the pools.
         held_out: fraction of all images that is held out, at most one half.
 
@@ -74,10 +74,9 @@ def in_one_image(classes: Classes) -> list[int]:
 def _picked(
     classes: Classes, order: Sequence[int], wanted: Mapping[int, int], size: int, totals: Mapping[int, int]
 ) -> set[int]:
-    """Pick images in an order: first for each class the wanted number, the rarest class first, then any others.
+    """Pick images in the given order: first the wanted number of each class, starting with the rarest, then any others.
 
-    Images that exceed the wanted number of none of their classes come first, and those without which no image of a
-    class would be left come last.
+    Images that exceed no class's wanted number are preferred. Images that are the last one of a class are picked last.
     """
     showing: dict[int, list[int]] = {}
     for index in order:

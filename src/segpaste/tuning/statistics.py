@@ -1,6 +1,6 @@
 """Statistics of paired runs: an interval, a test, and a correction for several tests.
 
-All take the differences of pairs: the same seed, two arms. Not for runs that are not paired.
+All of them take the differences within pairs of runs, two arms with the same seed. Not for unpaired runs.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def median_interval(values: ArrayLike, *, level: float = 0.95, num_resamples: in
 def wilcoxon(differences: ArrayLike) -> float:
     """Return the exact two-sided p value of Wilcoxon's signed-rank test of differences [N].
 
-    Zeros are left out, and equal sizes share their mean rank. All 2**n signs are counted, given the ranks. Without a
-    difference it is 1.
+    Zeros are left out, and differences of equal size get their mean rank. Given the ranks, all 2**n combinations of
+    signs are counted. If all differences are zero, the p value is 1.
 
     After Wilcoxon, "Individual Comparisons by Ranking Methods", Biometrics Bulletin 1(6), 1945.
     """
@@ -71,7 +71,7 @@ def wilcoxon(differences: ArrayLike) -> float:
 
 
 def holm(p_values: Mapping[str, float]) -> dict[str, float]:
-    """Return the p values of several tests, adjusted so that the chance of any false one is limited.
+    """Return the p values of several tests, adjusted to control the family-wise error rate.
 
     After Holm, "A Simple Sequentially Rejective Multiple Test Procedure", Scand. J. of Statistics 6(2), 1979.
     """

@@ -43,7 +43,7 @@ Scores = dict[str, float]
 
 
 class TuningError(ValueError):
-    """A tuning that cannot be done; the message says why and what to do."""
+    """A tuning that cannot run; the message says why and what to do."""
 
 
 class TrainerError(TuningError):
@@ -79,18 +79,26 @@ class Trainer:
             words = tuple(shlex.split(command))
             used = {name for word in words for name in _names(word)}
         except ValueError as error:
-            raise TuningError(f"--trainer: expected a command, got {command!r}: {error}; write {{{{ for {{") from error
+            raise TuningError(
+                f"--trainer: expected a command with placeholders such as {{seed}}, got {command!r}: {error}; correct "
+                "it, or write {{ for a literal {"
+            ) from error
         if unknown := sorted(used - PLACEHOLDERS.keys()):
             known = ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
             raise TuningError(
-                f"--trainer: expected the placeholders {known}, got {{{unknown[0]}}}; correct it, or write {{{{ for {{"
+                f"--trainer: expected the placeholders {known}, got {{{unknown[0]}}}; correct it, "
+                "or write {{ for a literal {"
             )
         for names in _NEEDED:
             if not used.intersection(names):
                 wanted = " or ".join(f"{{{name}}}" for name in names)
-                raise TuningError(f"--trainer: expected {wanted} ({PLACEHOLDERS[names[0]]}), got none; add it")
+                raise TuningError(
+                    f"--trainer: expected {wanted} ({PLACEHOLDERS[names[0]]}), got none; add it to the command"
+                )
         if shutil.which(words[0]) is None:
-            raise TuningError(f"--trainer: expected a program, found none called {words[0]!r}; check the command")
+            raise TuningError(
+                f"--trainer: expected a program that exists, found none called {words[0]!r}; check the command"
+            )
         return cls(words)
 
     @property
@@ -132,7 +140,7 @@ def read_scores(path: Path) -> Scores:
     """Read the scores of a run; classes whose score is null are left out.
 
     Raises:
-        TrainerError: there is no such file, or it holds something else.
+        TrainerError: there is no such file, or its content is not valid.
     """
     try:
         found = json.loads(path.read_bytes())
@@ -152,12 +160,12 @@ def read_scores(path: Path) -> Scores:
             )
     measured = {name: float(score) for name, score in scores.items() if score is not None}
     if not measured:
-        raise TrainerError(f"expected the score of at least one class, got {json.dumps(scores):.60}")
+        raise TrainerError(f"expected a number for at least one class, got {json.dumps(scores):.60}")
     return measured
 
 
 def _names(word: str) -> list[str]:
-    """Return the placeholders of a word; raise ValueError for other forms, such as ``{seed:03d}``."""
+    """Return the placeholders of a word; raise ValueError for any other form, such as ``{seed:03d}``."""
     found = []
     for _, name, form, conversion in string.Formatter().parse(word):
         if name is not None and (form or conversion or not name.isidentifier()):
@@ -167,7 +175,7 @@ def _names(word: str) -> list[str]:
 
 
 def _run(command: list[str], log: Path) -> int:
-    """Run a command and return its exit code; an interrupt ends it with all processes that it started."""
+    """Run a command and return its exit code; on an interrupt, end it and all processes that it started."""
     with log.open("wb") as output:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True

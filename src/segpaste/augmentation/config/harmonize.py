@@ -17,8 +17,8 @@ class HarmonizeConfig(StrictConfig):
 
     Attributes:
         mode: ``reinhard`` shifts and scales each channel to the mean and spread of the surroundings; ``multiband``
-            blends each band of detail over a width of its own; ``poisson`` keeps the gradients and takes the colours
-            at the edge from the target.
+            blends each band of detail over a different width; ``poisson`` keeps the gradients and takes the colours at
+            the edge from the target.
         prob: probability of harmonising an image, 0 by default. Images that are not drawn keep every bit, unless
             ``feather_px`` or ``blur_px`` is set.
         pyramid_levels: bands of ``multiband``; the coarsest is blended over about 2**pyramid_levels pixels. With 1
@@ -26,11 +26,11 @@ class HarmonizeConfig(StrictConfig):
         surround_px: ``reinhard`` compares with the target's pixels at most this far from a pasted one.
         max_gain: ``reinhard`` changes the spread of a channel by at most this factor, up or down.
         poisson_cycles: steps of the solver of ``poisson``, a multigrid cycle each.
-        feather_px: in every image, drawn or not, pasted colours fade into the target over this many pixels inside of
-            the edge of what is pasted. 0 leaves the edge hard.
-        blur_px: in every image, drawn or not, the weight of pasted colours is the mask of all pastes smoothed by a
-            Gaussian of this standard deviation in pixels. The target around them does not change. 0 leaves the edge
-            hard.
+        feather_px: in every image, regardless of ``prob``, pasted colours fade into the target over this many pixels
+            inside the edge of the pastes. 0 keeps hard edges.
+        blur_px: in every image, regardless of ``prob``, the weight of pasted colours is the mask of all pastes smoothed
+            by a Gaussian of this standard deviation in pixels. The target around them does not change. 0 keeps hard
+            edges.
     """
 
     mode: Literal["reinhard", "multiband", "poisson"] = "reinhard"
@@ -46,7 +46,8 @@ class HarmonizeConfig(StrictConfig):
     def _check_edges(self) -> Self:
         if self.feather_px > 0 and self.blur_px > 0:
             raise ValueError(
-                f"feather_px and blur_px: expected one way to soften edges, got {self.feather_px} and {self.blur_px}"
+                f"feather_px and blur_px: expected at most one of them above 0, got {self.feather_px} and "
+                f"{self.blur_px}"
             )
         return self
 

@@ -26,10 +26,11 @@ class SourceConfig(StrictConfig):
     Attributes:
         kind: ``intra_batch`` takes objects from the other rows of the batch, ``same_image`` from the target's own row,
             ``bank`` from the crops of an instance bank that are staged for each call.
-        whole_only: paste no object where a cut by the border of its own image would show. An object is cut if its box
-            touches that border; padding to the right and below does not count. With ``placement.position`` ``random``
-            such objects are never pasted; with ``keep`` they are pasted if the cut also lies on the border of the
-            target. A dataset as a pool leaves them out. Crops of a bank on disk do not record it, so all are pasted.
+        whole_only: do not paste an object if its cut by the border of its own image would be visible. An object is cut
+            if its box touches that border; padding at the right and at the bottom does not count. With
+            ``placement.position`` ``random`` such objects are never pasted; with ``keep`` they are pasted if the cut
+            also lies on the border of the target. A dataset as a pool leaves them out. Crops of a bank on disk do not
+            record it, so all are pasted.
         mask_from: masks of a batch that has boxes and no masks: ``boxes``, filled rectangles; ``ellipse``, the pixels
             that the ellipse in each box touches; or a custom function, given as an object or by its name
             ``package.module:name``, see `segpaste.augmentation.config.mask_function.MaskFunction`. All boxes of such a
@@ -61,8 +62,8 @@ class SourceConfig(StrictConfig):
     def _check_value_range(cls, value: float | None) -> float | None:
         if value is not None and not 1e-6 <= value <= 1e9:
             raise ValueError(
-                f"expected a value of white from 1e-6 to 1e9, so that float32 holds 256 steps up to it and sums of "
-                f"pixels, got {value}; it is usually 1 or 255"
+                "expected a value of white from 1e-6 to 1e9, so that float32 can represent pixels and their sums, got "
+                f"{value}; it is usually 1 or 255"
             )
         return value
 
@@ -120,10 +121,10 @@ class PanopticConfig(StrictConfig):
             ``ignore``, its remaining pixels become ignore.
         tau_stuff_frac: threshold as a fraction of the class's area before the paste.
         tau_stuff_px: threshold in pixels.
-        contact_priority: class id to priority, -1000 to 1000; 0 for a class that is not named, or outside of the
-            taxonomy. A paste is visible only over classes of at most its own priority, in the target and among other
-            pastes; all other conditions hold as well. Priorities are used only if the output has a panoptic map, so
-            that each pixel has one owner.
+        contact_priority: class id to priority, -1000 to 1000; 0 for a class that is not named, or outside the taxonomy.
+            A paste is visible only over classes of at most its own priority, in the target and among other pastes; all
+            other conditions hold as well. Priorities are used only if the output has a panoptic map, so that each pixel
+            has one owner.
     """
 
     taxonomy: PanopticTaxonomy
@@ -170,9 +171,10 @@ class BatchCopyPasteConfig(SavedConfig):
         blend_mode: how the image is composed; ``alpha`` is a hard mask.
         max_instances: number of output slots K, at least that of the input; None: the same as the input. Pastes need
             free slots.
-        tile_size: side in pixels of the tiles that the reference works on; bounds memory, changes no bit.
+        tile_size: side in pixels of the tiles that the reference backend works on; it limits memory and does not change
+            the result.
         antialias: filter the image where a layer shrinks its source.
-        perspective_depth: an object drawn larger is nearer: its depth is divided by its scale.
+        perspective_depth: an enlarged object is nearer: its depth is divided by its scale.
         min_area_px: an instance with fewer visible pixels is dropped.
         min_residual_area_frac: an instance of the target with less than this fraction of its area left is dropped.
         min_residual_area_px: a partly hidden instance of the target with fewer pixels left is dropped.
@@ -220,7 +222,7 @@ class BatchCopyPasteConfig(SavedConfig):
             )
         if self.emit_classmix and self.panoptic is not None and any(self.panoptic.contact_priority.values()):
             raise ValueError(
-                "emit_classmix: expected no panoptic.contact_priority, which applies to objects only, got "
+                "emit_classmix: expected no panoptic.contact_priority, which applies only to objects, got "
                 f"{dict(self.panoptic.contact_priority)}"
             )
         if self.emit_classmix and self.perspective_depth:

@@ -39,8 +39,8 @@ class PlacementConfig(StrictConfig):
     Attributes:
         scale_range: range of the scale of a layer relative to its source, drawn uniformly.
         scale_to_fit: draw from the part of ``scale_range`` at which the rectangle around the objects of a layer fits
-            into the image; if there is none, take the smallest scale. A size in pixels is limited likewise. If False,
-            an object that is drawn too large is not pasted. It has no effect if canvases are aligned to patches.
+            into the image; if there is none, use the smallest scale. A size in pixels is limited in the same way. If
+            False, an object that is drawn too large is not pasted. It has no effect if canvases are aligned to patches.
         size_range: range of the longer side of an object's box in pixels of the target, drawn instead of a relative
             scale. The resulting scale stays within ``scale_range``.
         class_sizes: class id to the ``size_range`` of its objects; other classes use ``size_range`` if it is given,
@@ -58,27 +58,29 @@ class PlacementConfig(StrictConfig):
         k_to_available: limit ``k_range`` to the number of eligible slots that the sources of an image have before the
             number is drawn. If False, a number above it means all of them.
         class_temperature: balance of that subset over classes. At 0 all objects of a source are equally likely, so that
-            common classes are pasted most; at 1 all its classes are, whatever their number of objects. Slots are drawn
-            one after another without replacement, in proportion to n ** -class_temperature, where n is the number of
-            eligible slots of their class in the source (at most 256). With ``grouping`` instance the layers of a source
-            carry them in this order; if fewer slots are wanted, the layers to leave out are drawn uniformly.
+            common classes are pasted most; at 1 all its classes are, regardless of their number of objects. Slots are
+            drawn one after another without replacement, in proportion to n ** -class_temperature, where n is the number
+            of eligible slots of their class in the source (at most 256). With ``grouping`` instance the layers of a
+            source carry them in this order; if fewer slots are wanted, the layers to leave out are drawn uniformly.
         layers: L, the number of source rows that one image draws from, each with its own map.
         grouping: with ``image`` all slots of a layer share its map; with ``instance`` each layer carries one object,
             with its own scale, place and flip. Then at most ``layers`` objects are pasted.
-        position: ``random`` draws the place of a layer; ``keep`` leaves its objects where they are in their image: the
-            centre of the rectangle around them stays at the same pixel, mirrored if the layer is flipped. Scales are
-            then 1, unless ``scale_range`` is given.
+        position: ``random`` draws the place of a layer; ``keep`` leaves its objects at their position in the source
+            image: the centre of the rectangle around them stays at the same pixel, mirrored if the layer is flipped.
+            Scales are then 1, unless ``scale_range`` is given.
         region: class of an object to the semantic classes of the target that it may be pasted on; objects of other
             classes may be pasted anywhere. Batches must have semantic maps. A mask that is given to `BatchCopyPaste`
             as ``region`` limits all classes in addition.
-        region_frac: an object is pasted only if at least this fraction of its box, clipped to the image, lies in its
-            region. Raise ``max_attempts`` if regions are small.
+        region_frac: an object is pasted only if at least this fraction of its box, clipped to the image, is in its
+            region. Increase ``max_attempts`` if regions are small.
         max_cover_frac: an object is not pasted where its box covers this fraction or more of the box of an instance of
             the target. None sets no limit.
         candidate_frac: fraction of the placed objects that are pasted; their number is rounded half to even. Objects
-            whose boxes cover the least of any instance's box come first, equal ones in the order of layers and slots.
-        max_attempts: number of places tried at once per layer; the one that keeps the most slots inside the image, then
-            overlaps existing boxes least, is taken. With 1 an object is uniform over the places where it fits.
+            whose boxes cover the least of any instance's box come first; ties are resolved in the order of layers and
+            slots.
+        max_attempts: number of places tried per layer; the one that keeps the most slots inside the image is used,
+            among equal ones the one that overlaps existing boxes least. With 1 an object is uniform over the places
+            where it fits.
         partial: treatment of a slot whose box extends beyond the image: it is not pasted (``drop``), or clipped
             (``clip``) if at least ``min_visible_frac`` of its box remains.
         min_visible_frac: see ``partial``.

@@ -71,13 +71,13 @@ def check_sources(source: object, source_pool: object, config: BatchCopyPasteCon
         )
     if config.emit_classmix and not isinstance(source, RowStrategy):
         raise ValueError(
-            "BatchCopyPaste: expected a source that names rows of the batch (RowStrategy) because "
-            f"emit_classmix=True, got a {type(source).__name__}, which has no method rows"
+            "BatchCopyPaste: expected a source with a method rows (RowStrategy) because emit_classmix=True, got a "
+            f"{type(source).__name__}, which has no method rows"
         )
     if not config.emit_classmix and not isinstance(source, SourceStrategy):
         raise ValueError(
-            f"BatchCopyPaste: expected emit_classmix=True because the source, a {type(source).__name__}, only names "
-            "rows of the batch, got False; give it a method sample, or set emit_classmix"
+            f"BatchCopyPaste: expected emit_classmix=True because the source, a {type(source).__name__}, has a method "
+            "rows but no method sample, got False; give it a method sample, or set emit_classmix"
         )
     if isinstance(source, BankSource) and source.config != config.source:
         raise ValueError(
@@ -87,7 +87,7 @@ def check_sources(source: object, source_pool: object, config: BatchCopyPasteCon
     if isinstance(source, IntraBatchSource) and config.source.kind != source.kind:
         raise ValueError(
             f"BatchCopyPaste: expected source.kind={source.kind!r} in the config, as in the IntraBatchSource, got "
-            f"{config.source.kind!r}; leave source out, the config names it"
+            f"{config.source.kind!r}; leave source out: the config sets it"
         )
 
 
@@ -142,8 +142,8 @@ def check_forward(
         )
     if generator is not None and not isinstance(generator, torch.Generator):
         raise TypeError(
-            f"BatchCopyPaste: expected generator to be a torch.Generator or None, got {_shown(generator)}; "
-            "give torch.Generator().manual_seed(5), or seeds of your own as the batch's sample_seeds"
+            f"BatchCopyPaste: expected generator to be a torch.Generator or None, got {_shown(generator)}; give "
+            "torch.Generator().manual_seed(5), or your own seeds as the batch's sample_seeds"
         )
     check_flag("return_report", return_report)
     check_no_grad("target", target)

@@ -30,8 +30,8 @@ def check_writable(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig
     for name, tensor in written.items():
         if not _has_own_places(tensor):
             raise ValueError(
-                f"BatchCopyPaste: expected own memory for every value because inplace=True, got {name} expanded from "
-                "fewer values; make it contiguous, or leave inplace out"
+                "BatchCopyPaste: expected no expanded tensors, whose values share memory, because inplace=True, got "
+                f"{name}; call .contiguous() on it, or leave inplace out"
             )
     if torch.compiler.is_compiling():
         return

@@ -15,7 +15,7 @@ from segpaste.types.check import not_none
 
 
 class BankSource:
-    """Source that pastes ``config.crops_per_target`` of the crops staged for a target, each as a layer of its own.
+    """Source that pastes ``config.crops_per_target`` of the crops staged for a target, each as a separate layer.
 
     They are drawn uniformly among the crops that can be pasted: those with an object, of a thing class if there is a
     taxonomy. Rare classes are balanced by `segpaste.BankSampler`.

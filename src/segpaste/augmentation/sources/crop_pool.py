@@ -137,7 +137,9 @@ class CropPool(Stateful):
     def expect_values(self, state: Any) -> None:
         """Reject a state of other crops."""
         if not isinstance(state, Mapping) or set(state) != {"num_steps", "state"}:
-            raise ValueError(f"{self.owner}: expected a state made by its state_dict, got {type(state).__name__}")
+            raise ValueError(
+                f"{self.owner}: expected a state that its own state_dict returned, got {type(state).__name__}"
+            )
         if self._sampler is not None:
             expect_facts(self.owner, self._sampler.identity(), state["state"])
 

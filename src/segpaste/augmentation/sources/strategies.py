@@ -25,7 +25,7 @@ class SourceStrategy(Protocol):
             request: seeds, extents, free slots and ranges.
 
         Returns:
-            The source batch (S rows, K_s slots), the placement of its objects, and the counts of the tries. The
+            The source batch (S rows, K_s slots), the placement of its objects, and the counts of the attempts. The
             placement names rows of that batch, scales above 0, and carries at most ``request.num_free`` slots for each
             target; violations raise ValueError on the CPU, and are not checked on a GPU.
         """

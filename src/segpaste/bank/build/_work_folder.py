@@ -22,7 +22,7 @@ def work_folder(out: str | Path, given: str | os.PathLike[str] | None) -> Path:
         raise BankError(f"{os.fspath(given)}: expected a work folder on a disk, got a URL; choose a path")
     work = None if given is None else Path(local_path(given)).absolute()
     if work is not None and work.exists() and not work.is_dir():
-        raise BankError(f"{work}: expected a work folder, it is a file; choose another path")
+        raise BankError(f"{work}: expected a work folder, got a file; choose another path")
     if isinstance(out, str):
         digest = hashlib.sha256(out.encode()).hexdigest()
         return work or Path(tempfile.gettempdir()) / f"segpaste-{os.getuid()}-{digest[:16]}.parts"

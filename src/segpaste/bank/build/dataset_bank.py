@@ -129,8 +129,8 @@ class DatasetBank:
         self.dataset, self.margin_frac, self.selection, self.cache_bytes = dataset, margin_frac, selection, cache_bytes
         if attribute_of(dataset, "transforms") is not None:
             raise BankError(
-                "DatasetBank: expected a dataset without transforms, so that an object is the same at every read, got "
-                "one with transforms; open it a second time without them"
+                "DatasetBank: expected a dataset without transforms, so that an object is the same each time it is "
+                "read, got one with transforms; open it a second time without them"
             )
         self.class_names = checked_names(dataset, class_names)
         self._image_idx, self._ordinals, self._class_ids = objects_of(dataset, len(self.class_names))

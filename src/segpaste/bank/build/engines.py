@@ -103,8 +103,8 @@ def _by_workers(maker: PartMaker, parts: Sequence[int], workers: int) -> Generat
     except RuntimeError as error:
         if str(error).startswith("DataLoader worker (pid"):
             raise BankError(
-                "a worker process was killed, by the system if memory ran out; the same call resumes the build, and "
-                "fewer workers need less memory"
+                "a worker process was killed, probably because memory ran out; repeat the call to resume the build, "
+                "with fewer workers to use less memory"
             ) from error
         raise
 

@@ -187,7 +187,9 @@ class PartMaker:
             digest.update(record)
         if digest.hexdigest() != self.found(part)["sha256"]:
             self.notes.path(part).unlink()
-            raise BankError(f"{path}: expected an unchanged file, it was changed since; build again to rewrite it")
+            raise BankError(
+                f"{path}: expected the file as it was written, got a changed one; build again to rewrite it"
+            )
 
     def _rows(self, index: int, tally: dict[str, Any]) -> Iterator[Array]:
         """Yield the records of one image, and count its annotations, see `found`."""

@@ -205,5 +205,8 @@ def _load(network: nn.Module, found: dict[str, Tensor], name: str, path: Path, w
     wrong = sorted(set(kept) ^ set(own) | {key for key in set(kept) & set(own) if kept[key].shape != own[key].shape})
     if wrong:
         more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
-        raise ValueError(f"{path}: expected the weights of {name}, they differ in {wrong[0]}{more}; give its own")
+        raise ValueError(
+            f"{path}: expected the weights of {name}, got weights that differ in {wrong[0]}{more}; give the file for "
+            "this model"
+        )
     network.load_state_dict(kept)

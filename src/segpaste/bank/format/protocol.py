@@ -35,7 +35,7 @@ class InstanceBank(Protocol):
 
     @property
     def version(self) -> str:
-        """Identifier of the content; other content has another version."""
+        """Identifier of the content; different content has a different version."""
         ...
 
     def __len__(self) -> int: ...

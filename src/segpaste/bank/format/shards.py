@@ -101,7 +101,10 @@ class WebDatasetBank(StoredBank):
         content = bytearray(self.meta.files[INDEX].size)
         self._files.open([INDEX])[INDEX].read_into([memoryview(content)], 0)
         if hashlib.sha256(content).hexdigest() != self.meta.files[INDEX].sha256:
-            raise BankError(f"{self.where}/{INDEX}: expected other bytes; it was changed, copy or build the bank again")
+            raise BankError(
+                f"{self.where}/{INDEX}: expected the bytes that meta.json says, got others; the file was changed, copy "
+                "or build the bank again"
+            )
         arrow, parquet = require("pyarrow"), require("pyarrow.parquet")
         try:
             # Arrow's threads do not survive a fork.

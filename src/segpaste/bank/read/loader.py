@@ -145,15 +145,15 @@ def create_bank_dataloader(
     sampler: BankSampler | NxMSampler | None = None,
     **options: Any,
 ) -> BankDataLoader:
-    """Create a loader of the crops of a bank for each training step, drawn so that rare classes get their share.
+    """Create a loader that yields the crops of a bank for each training step and draws rare classes more often.
 
     Args:
         bank: bank of the crops.
         batch_size: number of targets of a step, B.
         crops_per_target: number of crops for each target, K.
         steps: number of steps of an epoch; by default enough to draw as many crops as this replica's part of the bank
-            has. Give the length of the loader of the targets. Several ranks divide that, so create it after the process
-            group.
+            has. Usually the length of the loader of the targets; several ranks divide that length, so read it after the
+            process group was created.
         mode: draw mode, see `segpaste.bank.read.class_draws`.
         threshold: threshold of the repeat factors; by default the mean frequency of the bank's classes.
         temperature: temperature of ``tempered``.
@@ -191,7 +191,7 @@ def create_bank_dataloader(
         given = steps, mode, threshold, temperature, replicas, base_seed
         if given != (None, "repeat_factor", None, 0.5, "independent", 0):
             raise ValueError(
-                "sampler: expected no other draw options with `sampler`, such as steps or mode; set them in it"
+                "sampler: expected no other draw options with `sampler`, such as steps or mode; set them in the sampler"
             )
         place = ReplicaFinder("create_bank_dataloader", rank, num_replicas)
         draws = given_draws(bank, sampler, num_crops, place)

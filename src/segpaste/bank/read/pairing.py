@@ -35,7 +35,7 @@ class PairedCrops:
         if staged is None:
             raise ValueError(
                 f"{self.owner}: expected staged crops for every batch of targets, got a loader that ends after "
-                f"{self.num_steps} batches; give it steps=, the length of the loader of the targets"
+                f"{self.num_steps} batches; set its steps= to the length of the loader of the targets"
             )
         if staged.batch_size < num_targets:
             raise ValueError(
@@ -69,8 +69,8 @@ class zip_loaders(LoaderWrapper):
     def __iter__(self) -> Iterator[tuple[Any, StagedCrops]]:
         if isinstance(self.loader, Sized) and len(self.bank_loader) < len(self.loader):
             raise ValueError(
-                f"zip_loaders: expected a bank loader of {len(self.loader)} steps, got {len(self.bank_loader)}; give "
-                "it steps="
+                f"zip_loaders: expected a bank loader of {len(self.loader)} steps, got {len(self.bank_loader)}; set "
+                "steps= of the bank loader to the same length"
             )
         crops: PairedCrops | None = None
         for _, batch in self._pass():

@@ -61,14 +61,14 @@ class CropChooser:
         predicate = self.predicate
         if isinstance(predicate, type) or not (isinstance(predicate, CropPredicate) or callable(predicate)):
             raise TypeError(
-                f"predicate: expected a CropPredicate, or a function of a Crop, got {predicate!r:.80}; of a class give "
-                "an instance"
+                f"predicate: expected a CropPredicate, or a function of a Crop, got {predicate!r:.80}; if it is a "
+                "class, give an instance"
             )
         kept = [column.name for column in self.bank.layout.columns]
         if isinstance(predicate, CropPredicate) and (missing := set(predicate.reads) - set(kept)):
             raise ValueError(
-                f"predicate: expected a bank that keeps {', '.join(sorted(missing))}, it keeps {', '.join(kept)}; "
-                "for embeddings run segpaste bank embed"
+                f"predicate: expected a bank with {', '.join(sorted(missing))}, got one with {', '.join(kept)}; for "
+                "embeddings run segpaste bank embed"
             )
 
     def __getstate__(self) -> dict[str, Any]:

@@ -88,9 +88,10 @@ def report_draws(
 
 
 class BankSampler(EpochSampler[int]):
-    """Sampler of the crops of a bank, rare classes more often; a pure function of (seed, epoch, rank, position).
+    """Sampler of the crops of a bank, which draws rare classes more often.
 
-    Every new pass is a new epoch; on several ranks call `set_epoch` before each, see `segpaste.epochs.progress`.
+    A draw is a pure function of (seed, epoch, rank, position). Each iteration is a new epoch; on several ranks call
+    `set_epoch` before each, see `segpaste.epochs.progress`.
 
     Args:
         bank: bank of the crops.
@@ -102,15 +103,16 @@ class BankSampler(EpochSampler[int]):
         base_seed: seed of all draws.
         rank: number of this process; by default that of torch.distributed when a pass begins, else 0.
         num_replicas: number of processes; by default likewise.
-        replicas: ``independent``, each replica has its own sequence, or ``disjoint``, all take turns in one sequence:
-            their draws together, its first ``num_replicas * num_samples``, do not depend on the number of replicas.
+        replicas: ``independent``: each replica has its own sequence; or ``disjoint``: all take turns in one sequence.
+            Their draws together are the first ``num_replicas * num_samples`` of that sequence, and do not depend on the
+            number of replicas.
 
     Attributes:
         probabilities: probability of each class, [C].
         progress: epoch and position of the pass; a loader around the sampler shares it.
 
     Raises:
-        TypeError: the bank is none, such as a path, or another argument has another type.
+        TypeError: ``bank`` is not a bank but, for example, a path, or another argument has the wrong type.
         ValueError: the bank is empty, or an argument is out of its range.
         BankError: the mode is ``instance_aware``, and the bank does not keep the image of a crop.
     """

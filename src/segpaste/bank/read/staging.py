@@ -34,8 +34,9 @@ def stage_bank_batch(bank: InstanceBank, crop_idx: ArrayLike, class_map: ArrayLi
         The crops; in a worker of a loader in shared memory.
 
     Raises:
-        TypeError: ``bank`` is none, such as a path.
-        ValueError: ``crop_idx`` has another shape, ``class_map`` another length, or one of them has no integers.
+        TypeError: ``bank`` is not a bank but, for example, a path.
+        ValueError: ``crop_idx`` has the wrong shape, ``class_map`` has the wrong length, or one of them has no
+            integers.
         IndexError: an index is out of range.
         BankError: a crop cannot be read.
     """

@@ -152,7 +152,7 @@ def _default_max_bytes() -> int:
     if named and not (named.isascii() and named.isdigit()):
         raise BankError(
             f"SEGPASTE_CACHE_BYTES: expected a number of bytes such as {MAX_BYTES}, without a unit, got {named!r}; "
-            "write it out, or unset it"
+            "write the number in full, or unset the variable"
         )
     return int(named) if named else MAX_BYTES
 

@@ -108,4 +108,4 @@ def destination_at(path: str | os.PathLike[str], storage_options: Mapping[str, A
 def _check_names(url: str, names: set[str]) -> None:
     """Check that the folder in an object store is empty, or has only the files of an unfinished build."""
     if META in names or (names and MARKER not in names):
-        raise BankError(f"{url}: expected a new or an empty folder, it is not; choose another, or remove it")
+        raise BankError(f"{url}: expected a new or an empty folder, got one with files; choose another, or remove it")

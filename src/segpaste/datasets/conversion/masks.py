@@ -125,7 +125,8 @@ class MaskedPhotos(AnnotatedPhotos):
     def __init__(self, photos: AnnotatedPhotos, masker: BoxMasker) -> None:
         if photos.has_masks:
             raise DatasetError(
-                f"{photos.annotations_file}: expected boxes only for masks by a model, got masks; leave it out"
+                f"{photos.annotations_file}: expected a dataset with boxes only for --masks-from, got masks; leave "
+                "--masks-from out"
             )
         self.photos, self.masker = photos, masker
         self._latest: tuple[int, _Made] | None = None

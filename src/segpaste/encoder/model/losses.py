@@ -60,7 +60,7 @@ class EncoderLosses(nn.Module):
         if unknown := [name for name in (*names, *weights) if name not in makers]:
             raise ValueError(f"EncoderLosses: expected the losses {', '.join(makers)}, got {unknown[0]!r}")
         if not names:
-            raise ValueError(f"EncoderLosses: expected some of {', '.join(makers)}, got none")
+            raise ValueError(f"EncoderLosses: expected at least one of {', '.join(makers)}, got none")
         self.weights: dict[str, float] = {name: float(weights.get(name, 1.0)) for name in names}
         self.parts = nn.ModuleDict({name: makers[name]() for name in names})
 

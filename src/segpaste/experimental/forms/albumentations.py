@@ -61,8 +61,9 @@ def read_dictionary(
     num = len(masks) if masks is not None else 0 if boxes is None else len(boxes)
     if boxes is not None and len(boxes) != num:
         raise ValueError(
-            f"CopyPaste: expected a mask for each of {len(boxes)} bboxes, got {num}: A.Compose leaves out boxes and "
-            "keeps their masks; give it masks and labels without bboxes and bbox_params: boxes are made of the masks"
+            f"CopyPaste: expected a mask for each of {len(boxes)} bboxes, got {num}: A.Compose removes boxes but keeps "
+            "their masks; give A.Compose masks and labels without bboxes and bbox_params: boxes are computed from the "
+            "masks"
         )
     labels = data.get(label_field, () if not num else None)
     if labels is None or len(labels) != num:

@@ -134,7 +134,7 @@ def _entries(target: Mapping[str, Any], name: str, num: int, default: Tensor | N
     """Return an entry with one value for each object, [N]."""
     value = target.get(name, default)
     if value is None:
-        raise ValueError(f"CopyPaste: expected {name!r} beside {num} objects, got {sorted(target)}")
+        raise ValueError(f"CopyPaste: expected the entry {name!r} for {num} objects, got {sorted(target)}")
     if np.ndim(value) != 1 or len(value) != num:
         raise ValueError(f"CopyPaste: expected {name!r} with one value for each of {num} objects, got {value!r:.80}")
     return torch.as_tensor(value).as_subclass(Tensor)

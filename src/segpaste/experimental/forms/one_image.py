@@ -86,8 +86,8 @@ def to_sample(given: Annotated, schema: KeypointSchema | None, *, from_boxes: bo
     """
     if given.masks is None and not from_boxes:
         raise ValueError(
-            f"CopyPaste: expected masks beside {len(given.boxes)} boxes, got none; give those of the dataset "
-            "(target_keys of wrap_dataset_for_transforms_v2 names them), or set source.mask_from='boxes' in the config"
+            f"CopyPaste: expected masks for {len(given.boxes)} boxes, got none; give those of the dataset (target_keys "
+            "of wrap_dataset_for_transforms_v2 names them), or set source.mask_from='boxes' in the config"
         )
     size = given.image.shape[-2], given.image.shape[-1]
     objects, fields = ~given.is_crowd, dict[str, Any]()
@@ -187,12 +187,12 @@ def expect_labels(name: str, labels: Sequence[Any] | Tensor | None, *, texts: bo
     others = [label for label in labels if isinstance(label, str | bytes) != texts]
     if others and texts:
         raise ValueError(
-            f"CopyPaste: expected texts in {name!r}, for label_map has texts for the classes of the bank, got "
+            f"CopyPaste: expected texts in {name!r}, because label_map has texts for the classes of the bank, got "
             f"{others[0]!r:.40}; give the number of each class in label_map"
         )
     if others:
         raise ValueError(
-            f"CopyPaste: expected numbers in {name!r}, for label_map has numbers for the classes of the bank, got "
+            f"CopyPaste: expected numbers in {name!r}, because label_map has numbers for the classes of the bank, got "
             f"{others[0]!r:.40}; give the text of each class in label_map, such as bank.class_names"
         )
 
@@ -223,7 +223,6 @@ def check_others(entries: Mapping[str, Any], read: Sequence[str], keep: Sequence
         if isinstance(value, Tensor | np.ndarray) and value.ndim == 0:
             continue
         raise ValueError(
-            f"CopyPaste: expected of a target {', '.join(read)}, texts and numbers, got {name!r}, a "
-            f"{type(value).__name__}; name it in keep=({name!r},) if it is true of the image whatever is pasted, else "
-            f"in drop=({name!r},)"
+            f"CopyPaste: expected only {', '.join(read)}, texts and numbers in a target, got {name!r}, a "
+            f"{type(value).__name__}; give keep=({name!r},) if it stays valid after a paste, else drop=({name!r},)"
         )

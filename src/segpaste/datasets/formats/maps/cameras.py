@@ -59,8 +59,8 @@ class Calibration:
         by_x, by_y = size[1] / self.size[0], size[0] / self.size[1]
         if abs(by_x * self.size[1] - size[0]) > 1:
             raise ValueError(
-                f"expected a calibration for images of the shape {size[1]} x {size[0]}, got one for "
-                f"{self.size[0]:g} x {self.size[1]:g}; a crop has a camera of its own"
+                f"expected a calibration for images of the shape {size[1]} x {size[0]}, got one for {self.size[0]:g} x "
+                f"{self.size[1]:g}; a cropped image needs its own camera"
             )
         return ours.resized(by_x, by_y)
 

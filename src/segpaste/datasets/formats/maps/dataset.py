@@ -48,11 +48,11 @@ class MapPhotos(AnnotatedPhotos):
     Images with missing files are left out with a warning. Maps are decoded when a sample is read.
 
     Args:
-        declared: what the files are.
+        declared: declaration of the files.
         folder: the folder of the declaration; its ``root`` starts there.
-        split: its name; empty where there are none.
-        transforms: called with every `DenseSample`, returns the one to use instead.
-        where: what errors of the declaration begin with, by default the folder.
+        split: name of the split; empty if the dataset has no splits.
+        transforms: called with each `DenseSample`; its result replaces the sample.
+        where: text at the start of errors in the declaration, by default the folder.
 
     Attributes:
         declared: declaration of the files.
@@ -91,7 +91,7 @@ class MapPhotos(AnnotatedPhotos):
         super().__init__(root, folder, transforms=transforms)
         if self.num_incomplete:
             counts = ", ".join(f"{num} without {role}" for role, num in self.num_incomplete.items())
-            warnings.warn(f"{root}: left out {sum(self.num_incomplete.values())} photos: {counts}", stacklevel=2)
+            warnings.warn(f"{root}: left out {sum(self.num_incomplete.values())} images: {counts}", stacklevel=2)
 
     @property
     def categories(self) -> list[JsonRow]:
@@ -109,7 +109,7 @@ class MapPhotos(AnnotatedPhotos):
         return self._told(index)[1]
 
     def searched_folders(self) -> tuple[Path, ...]:
-        """Return the folder before the first word of the images' pattern, if images are in subfolders of it."""
+        """Return the folder before the first placeholder of the images' pattern, if images are in subfolders of it."""
         return self._files.searched_folders()
 
     def photo_file(self, index: int) -> tuple[Path, tuple[int, int] | None]:
@@ -130,7 +130,7 @@ class MapPhotos(AnnotatedPhotos):
         return dict(self._told(index)[2])
 
     def crowds(self, index: int) -> list[Crowd]:
-        """Return for each class of things the pixels without an object, before ``transforms``."""
+        """Return, for each thing class, the pixels without an object, before ``transforms``."""
         if self.schema is None:
             return []
         semantic, objects = self._labels(self._records[index])
@@ -139,7 +139,7 @@ class MapPhotos(AnnotatedPhotos):
         return [Crowd(self.classes.ids[label], label, False, mask) for label, mask in self._loose(semantic, objects)]
 
     def image_row(self, index: int) -> JsonRow:
-        """Return ``id``, ``file_name``, and the words of the image's path, such as ``city``."""
+        """Return ``id``, ``file_name``, and the placeholders' texts in the image's path, such as ``city``."""
         record = self._records[index]
         words = {word: text for word, text in record["words"].items() if word != "name" and text}
         return {"id": record["id"], "file_name": record["file_name"], **words}

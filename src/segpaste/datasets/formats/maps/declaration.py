@@ -246,7 +246,9 @@ def _expect_named(declared: MapDeclaration) -> None:
     if found is not None:
         words = PathPattern(found.files).words
         if found.encoding == "mask" and found.class_name is None and "class" not in words:
-            raise ValueError("expected 'class' in 'instances', or the word {class} in its 'files'; add one of them")
+            raise ValueError(
+                "expected 'class' in 'instances', or the placeholder {class} in its 'files'; add one of them"
+            )
         if found.encoding == "number" and found.class_name is None and declared.semantic is None:
             raise ValueError("expected 'class' in 'instances', or a semantic map with the classes; add one")
     if declared.things and declared.instances is None:

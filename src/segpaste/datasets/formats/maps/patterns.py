@@ -41,7 +41,7 @@ class PathPattern:
     def __post_init__(self) -> None:
         for match in _PART.finditer(self.text):
             if match[3] or (match[1] is not None and not match[1].isidentifier()):
-                raise ValueError(f"expected words in braces such as {{name}}, got {self.text!r}; correct it")
+                raise ValueError(f"expected placeholders in braces such as {{name}}, got {self.text!r}; correct it")
         if not self.text or "\\" in self.text:
             raise ValueError(f"expected a path with slashes, got {self.text!r}; correct it")
 

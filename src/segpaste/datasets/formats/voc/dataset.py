@@ -110,8 +110,9 @@ def _categories(folder: VocFolder, used: list[str], are_masks: bool) -> list[Jso
     if are_masks:
         if listed is None:
             raise DatasetError(
-                f"{folder.path}: expected the classes of the maps in class_names.txt, one a line from the background "
-                f"on, or in labelmap.txt, found neither, and other classes than VOC's: {', '.join(used[:5])}; add it"
+                f"{folder.path}: expected the classes of the maps in class_names.txt, one per line, starting with the "
+                "background, or in labelmap.txt, found neither, but classes that are not those of VOC: "
+                f"{', '.join(used[:5])}; add it"
             )
         return class_rows(folder.path, used, listed)
     return class_rows(folder.path, used, None if listed is None else listed[1:])

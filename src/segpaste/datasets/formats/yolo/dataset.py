@@ -45,8 +45,8 @@ class YoloDataset(AnnotatedPhotos):
     and keypoints; these are pasted only with ``source.mask_from``. An image without a label file, or with an empty one,
     has no objects. Images are rotated by their EXIF orientation, because labels are drawn on the rotated image.
 
-    All label files are read at construction. Coordinates may be up to 1 % outside of the image; objects are clipped to
-    it. Only the first of equal rows is kept, and `num_duplicates` counts the others. Objects without a pixel are left
+    All label files are read at construction. Coordinates may be up to 1 % outside the image; objects are clipped to it.
+    Of equal rows only the first one is kept, and `num_duplicates` counts the others. Objects without a pixel are left
     out with a warning. Another warning reports label files without an image, see ``stray_labels``.
 
     Args:
