@@ -59,7 +59,7 @@ def _head(results: Results) -> str:
 Does it help rare classes to paste their objects more often, and what does it cost the common ones? A small U-Net is
 trained from scratch on {common["num_scenes"]} rendered scenes of 48 × 64 pixels. They have six classes. The first is
 {common["ratio"]:g} times as frequent as the last, of which a training set has {common["fewest"]} instances or more. The
-test has {common["num_test"]} other scenes, in which all classes are drawn alike.
+test has {common["num_test"]} other scenes, in which all classes are equally frequent.
 
 Each arm was trained {len(protocol.seeds)} times. Each time has a training set and an initialisation, the same for all
 arms: {common["steps"]} steps of {common["batch_size"]} images, flipped and jittered in size in all arms. The protocol,
@@ -67,7 +67,7 @@ arms: {common["steps"]} steps of {common["batch_size"]} images, flipped and jitt
 writes this page from the runs:
 
 ```sh
-python -m evidence.rare_classes run     # two processes of one thread; continues where it was stopped
+python -m evidence.rare_classes run     # two processes of one thread; resumes after an interruption
 python -m evidence.rare_classes page
 ```"""
 
@@ -135,11 +135,12 @@ CPU milliseconds of one thread.
 
 *No paste* is flips and jitter alone. *Repeat factor* reads images of rare classes more often, *weighted loss* weighs
 their pixels more. *Intra-batch* pastes objects between the images of a batch. The bank holds the objects of the
-training set; they are drawn as they occur, tempered, or all classes alike. *Placebo* draws and places what
+training set: drawn as often as they occur, tempered, or class-uniform. *Placebo* draws and places what
 *bank, class-uniform* does, but filled with the background of the object's room and labelled as background.
 
-All arms that paste have {paste["objects"]} objects for an image, resized by {low:g} to {high:g}, each at that of
-{paste["placement"]["max_attempts"]} places at which it covers least. `paste_prob` is the share of images with any."""
+All arms that paste draw {paste["objects"]} objects for an image and resize them by {low:g} to {high:g}. Of
+{paste["placement"]["max_attempts"]} places, each object takes the one where it hides least.
+`paste_prob` is the share of images that receive pastes."""
 
 
 def _others(results: Results) -> str:
@@ -211,7 +212,7 @@ def _caveats(results: Results) -> str:
   breaks no context.
 - The network is small and trained from scratch. A pretrained one needs fewer examples of a class.
 - Without any paste the tail has an IoU of {base:.2f}: {above}.
-- Validation scenes have all classes alike, as the test has. With few examples of a class, tuning is
+- All classes are equally frequent in validation scenes, as in the test. With few examples of a class, tuning is
   noisier.{of_runs}"""
 
 
