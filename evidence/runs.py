@@ -1,7 +1,7 @@
 """Runs as files: each is written whole under the digest of its settings, and what exists is not run again.
 
     folder = RunFolder("evidence/results/rare-classes")
-    run_missing(folder, list_of_settings, "evidence.rare_classes_runs:train", processes=2)
+    run_missing(folder, list_of_settings, "evidence.rare_classes.runs:train", processes=2)
 
 Settings must hold all that a result depends on: two runs of equal settings are one run.
 """

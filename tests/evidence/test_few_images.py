@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 import torch
-from evidence.few_images import NAME, validation_score
-from evidence.few_images_runs import METHODS, batches, train
-from evidence.instances import Found, average_precision, decoded, loss_of, targets_of
+from evidence.few_images import page, photos
+from evidence.few_images import runs as of_runs
+from evidence.few_images.__main__ import NAME, validation_score
+from evidence.few_images.instances import Found, average_precision, decoded, loss_of, targets_of
+from evidence.few_images.runs import METHODS, batches, train
 from evidence.protocol import Protocol, choices
 from evidence.runs import Run, RunFolder
 from torch import Tensor
 
-from evidence import few_images_page, few_images_runs, photos
 from segpaste.datasets.scenes import SceneConfig, scene_batch
 from segpaste.types import IGNORE_INDEX
 
@@ -114,7 +115,7 @@ class TestArms:
 
             return call
 
-        monkeypatch.setattr(few_images_runs, "_paste", paste)
+        monkeypatch.setattr(of_runs, "_paste", paste)
         samples = photos.split(1, 4)[0]
         for method in ("bank", "albumentationsx"):
             assert len(list(batches({**SMALL, "method": method}, samples))) == 2
@@ -151,7 +152,7 @@ def test_page_says_what_the_runs_say(ours: float, theirs: float, said: str, tmp_
     add([trial for arm in protocol.strengths for trial in protocol.trials(arm)])
     chosen = choices(protocol, folder, validation_score)
     add(protocol.compared(chosen) + protocol.longer_runs(chosen))
-    text = few_images_page.write(protocol, folder, validation_score, tmp_path / "docs").read_text()
+    text = page.write(protocol, folder, validation_score, tmp_path / "docs").read_text()
     assert f"Mask AP: **{'' if 'undecided' in said else 'segpaste, bank, 4 photos '}{said}" in text
     assert f"no paste, 4 photos, {2 * protocol.settings['steps']} steps" in text
     assert {path.suffix for path in (tmp_path / "docs").iterdir()} == {".md", ".png"}

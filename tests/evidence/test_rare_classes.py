@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 import torch
 from evidence.protocol import Choice, Protocol, choices
-from evidence.rare_classes import NAME, validation_score
-from evidence.rare_classes_arms import ARMS, PLACEBO, batches, class_weights, repeat_factors
-from evidence.rare_classes_runs import train
+from evidence.rare_classes import page
+from evidence.rare_classes.__main__ import NAME, validation_score
+from evidence.rare_classes.arms import ARMS, PLACEBO, batches, class_weights, repeat_factors
+from evidence.rare_classes.runs import train
 from evidence.runs import Run, RunFolder
 from evidence.scenes import NUM_CLASSES, class_maps, held_out_set, instance_counts, training_set
-
-from evidence import rare_classes_page as page
 
 PROTOCOL = Protocol.load(NAME)
 SMALL = {

@@ -16,7 +16,7 @@ from torch import Tensor
 from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSample, StagedCrops
 from segpaste.types.check import not_none
 
-from .samples import sample_of
+from ..samples import sample_of
 
 
 class PeerPaste:

@@ -12,11 +12,11 @@ from torch.nn import functional as F
 from segpaste.types import IGNORE_INDEX, PaddedBatchedDenseSample
 from segpaste.types.check import not_none
 
-from .measures import class_ious
-from .rare_classes_arms import batches, class_weights
-from .scenes import NUM_CLASSES, class_maps, held_out_set, instance_counts, training_set
-from .training import fit
-from .unet import UNet
+from ..measures import class_ious
+from ..scenes import NUM_CLASSES, class_maps, held_out_set, instance_counts, training_set
+from ..training import fit
+from ..unet import UNet
+from .arms import batches, class_weights
 
 _NUM_OUTPUTS = NUM_CLASSES + 1
 

@@ -11,9 +11,9 @@ SEGPASTE_TEST_DATA names the folder that holds `fruits_nuts`; one arm needs Albu
 
 from __future__ import annotations
 
-from . import few_images_page
-from .programs import main
-from .runs import Run
+from ..programs import main
+from ..runs import Run
+from . import page
 
 NAME = "few-images"
 
@@ -24,4 +24,4 @@ def validation_score(run: Run) -> float:
 
 
 if __name__ == "__main__":
-    main(NAME, __doc__, "evidence.few_images_runs:train", validation_score, few_images_page.write)
+    main(NAME, __doc__, "evidence.few_images.runs:train", validation_score, page.write)

@@ -15,11 +15,11 @@ from segpaste.datasets import EpochDataLoader, make_large_scale_jittering
 from segpaste.types import DenseSample, PaddedBatchedDenseSample
 from segpaste.types.check import not_none
 
+from ..samples import Memory, Paste, WithCrops, shuffled_order
+from ..training import fit
+from ..unet import UNet
 from .instances import Found, average_precision, decoded, loss_of, num_outputs
 from .photos import NUM_CLASSES, TEST_SIZE, TRAIN_SIZE, resized, split
-from .samples import Memory, Paste, WithCrops, shuffled_order
-from .training import fit
-from .unet import UNet
 
 METHODS = ("none", "bank", "albumentationsx", "ultralytics")
 

@@ -10,10 +10,10 @@
 
 from __future__ import annotations
 
-from . import rare_classes_page
-from .measures import group_iou
-from .programs import main
-from .runs import Run
+from ..measures import group_iou
+from ..programs import main
+from ..runs import Run
+from . import page
 
 NAME = "rare-classes"
 
@@ -25,4 +25,4 @@ def validation_score(run: Run) -> float:
 
 
 if __name__ == "__main__":
-    main(NAME, __doc__, "evidence.rare_classes_runs:train", validation_score, rare_classes_page.write)
+    main(NAME, __doc__, "evidence.rare_classes.runs:train", validation_score, page.write)

@@ -8,11 +8,11 @@ from typing import Any
 
 from segpaste.tuning.comparing import Values, better, compare, compare_all, mean
 
-from . import pages, plots
-from .measures import group_iou
-from .pages import Found, Results
-from .protocol import Choice, Protocol
-from .runs import Run
+from .. import pages, plots
+from ..measures import group_iou
+from ..pages import Found, Results
+from ..protocol import Choice, Protocol
+from ..runs import Run
 
 MARGIN = 0.02
 FAR_BELOW = 0.1

@@ -8,9 +8,9 @@ from PIL import Image
 
 from segpaste.tuning.comparing import Values, compare, compare_all, mean
 
-from . import pages, plots
-from .pages import Found, Results
-from .protocol import Protocol
+from .. import pages, plots
+from ..pages import Found, Results
+from ..protocol import Protocol
 
 NAMES = {
     "none": "no paste",

@@ -17,8 +17,8 @@ from segpaste.datasets import EpochDataLoader, make_large_scale_jittering
 from segpaste.datasets.scenes import SceneDataset
 from segpaste.types import DenseSample, PaddedBatchedDenseSample
 
-from .samples import Memory, WithCrops, shuffled_order
-from .scenes import NUM_CLASSES, SIZE, STUFF_NAMES, instance_counts, without_objects
+from ..samples import Memory, WithCrops, shuffled_order
+from ..scenes import NUM_CLASSES, SIZE, STUFF_NAMES, instance_counts, without_objects
 
 Batches = Iterable[PaddedBatchedDenseSample]
 

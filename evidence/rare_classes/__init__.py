@@ -1,0 +1,1 @@
+"""Rare classes: pastes of a bank against repeat factors, a weighted loss, and no paste."""
