@@ -13,7 +13,7 @@ import torch
 from benchmarks import look_traffic, traffic
 from cuda_cases import (  # noqa: F401
     DEVICE,
-    patched_once_a_launch,
+    patched_interpreter,
     placed,
     set_tiles,
     small_batch,
