@@ -182,13 +182,14 @@ def interpret() -> None:
 def device_or_interpreter(name: str) -> Iterator[torch.device]:
     """Run the Triton kernels on this device; on the CPU in the interpreter, with tiles smaller than `SMALL`."""
     import pytest
-    from cuda_cases import patch_once_a_launch, set_tiles
+    from cuda_cases import set_tiles
+    from quick_interpreter import patch_interpreter
 
     from segpaste.engine import use_backend
 
     with pytest.MonkeyPatch.context() as patch, use_backend("triton"):
         if name == "cpu":
-            patch_once_a_launch(patch)
+            patch_interpreter(patch)
             set_tiles(patch, (8, 16), 2)
         yield torch.device(name)
 

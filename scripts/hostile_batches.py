@@ -169,9 +169,9 @@ def prepare_cuda() -> None:
     warnings.filterwarnings("ignore", category=RuntimeWarning, module="triton.runtime.interpreter")
     sys.path[:0] = [str(TESTS), str(TESTS / "engine")]
     import pytest
-    from cuda_cases import patch_once_a_launch
+    from quick_interpreter import patch_interpreter
 
-    patch_once_a_launch(pytest.MonkeyPatch())  # for the rest of the process
+    patch_interpreter(pytest.MonkeyPatch())  # for the rest of the process
     from segpaste.engine.triton.looks import settling
     from segpaste.engine.triton.pixels import rendering
 

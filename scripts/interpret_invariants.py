@@ -22,8 +22,9 @@ sys.path[:0] = [str(TESTS), str(TESTS / "invariants"), str(TESTS / "engine")]
 
 import pytest  # noqa: E402
 import torch  # noqa: E402
-from cuda_cases import patch_once_a_launch, set_tiles  # noqa: E402
+from cuda_cases import set_tiles  # noqa: E402
 from invariant_cases import all_modality_subsets, draw, run, subset_id  # noqa: E402
+from quick_interpreter import patch_interpreter  # noqa: E402
 
 from segpaste.engine import use_backend  # noqa: E402
 from segpaste.engine.triton import pixels  # noqa: E402
@@ -42,7 +43,7 @@ def main() -> int:
         start = time.monotonic()
         for number in range(options.batches):
             with pytest.MonkeyPatch.context() as patch, use_backend("triton"):
-                patch_once_a_launch(patch)
+                patch_interpreter(patch)
                 set_tiles(patch, (8, 8) if number % 20 == 19 else (32, 32), 1)
                 patch.setattr(pixels, "MASK_TILE", (16, 8) if number % 20 == 19 else (32, 32))
                 check_all(run(*draw(subset, number)))

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 from backend_cases import module, outcomes
+from quick_interpreter import patch_interpreter
 from torch import Tensor
-from triton.runtime import interpreter
 
 from samples import OPTIONAL, all_modality_subsets, assert_backends_agree, make_batch
 from segpaste.augmentation import BatchCopyPaste
@@ -52,26 +52,6 @@ def set_tiles(monkeypatch: pytest.MonkeyPatch, tile: tuple[int, int], parts: int
     sizes |= {"LABEL_CHUNK": chunk // 8, "DEPTH_CHUNK": chunk // 4}
     for name, value in sizes.items():
         monkeypatch.setattr(rendering, name, value)
-
-
-def patch_once_a_launch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Triton's interpreter patches its language at every call of a function, a third of its time; once does the same.
-
-    Each launch patches it anew, and puts it back.
-    """
-    real, patched = getattr(interpreter, "_patch_lang", None), set[int]()
-
-    def patch_lang(function: Any) -> Any:
-        if id(function.__globals__) in patched:
-            return None
-        scope = real(function)
-        restore = scope.restore
-        scope.restore = lambda: (patched.clear(), restore())
-        patched.add(id(function.__globals__))
-        return scope
-
-    if real is not None:
-        monkeypatch.setattr(interpreter, "_patch_lang", patch_lang)
 
 
 def small_batch(**options: Any) -> PaddedBatchedDenseSample:
@@ -175,9 +155,9 @@ class Elsewhere:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def patched_once_a_launch() -> Iterator[None]:
+def patched_interpreter() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch_once_a_launch(patch)
+        patch_interpreter(patch)
         yield
 
 

@@ -22,7 +22,7 @@ from cuda_cases import (  # noqa: F401
     agreed,
     assert_all_equal,
     one_tile,
-    patched_once_a_launch,
+    patched_interpreter,
     placed,
     settled_by_kernels,
     settled_by_reference,

@@ -17,7 +17,7 @@ from cuda_cases import (  # noqa: F401
     MAPLESS,
     Elsewhere,
     one_tile,
-    patched_once_a_launch,
+    patched_interpreter,
     small_batch,
     small_tiles,
 )

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 import torch
 from backend_cases import module
-from cuda_cases import DEVICE, MAPLESS, patch_once_a_launch, small_batch
+from cuda_cases import DEVICE, MAPLESS, small_batch
 from draw_cases import RULES, draw_case, draw_tables, integers
+from quick_interpreter import patch_interpreter
 from torch import Tensor
 
 from segpaste.engine import reference, triton
@@ -23,9 +24,9 @@ from segpaste.types import Modality, PaddedBatchedDenseSample
 
 
 @pytest.fixture(scope="module", autouse=True)
-def patched_once_a_launch() -> Iterator[None]:
+def patched_interpreter() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch_once_a_launch(patch)
+        patch_interpreter(patch)
         yield
 
 

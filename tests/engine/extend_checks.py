@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from cuda_cases import DEVICE, DTYPES, SUBSETS, patched_once_a_launch  # noqa: F401
+from cuda_cases import DEVICE, DTYPES, SUBSETS, patched_interpreter  # noqa: F401
 
 from samples import OPTIONAL, assert_same, make_batch, subset_id
 from segpaste.engine import reference

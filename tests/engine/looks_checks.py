@@ -14,7 +14,7 @@ from backend_cases import module
 from cuda_cases import (  # noqa: F401
     DEVICE,
     MAPLESS,
-    patched_once_a_launch,
+    patched_interpreter,
     set_tiles,
     settled_by_kernels,
     settled_by_reference,

@@ -14,7 +14,7 @@ from benchmarks import look_traffic, traffic
 from cuda_cases import (  # noqa: F401
     DEVICE,
     hidden_visible,
-    patched_once_a_launch,
+    patched_interpreter,
     placed,
     set_tiles,
     small_batch,

@@ -1,0 +1,95 @@
+"""Triton's interpreter with less work around each operation: describing types takes it longer than computing values.
+
+No operation on values is replaced. What is kept depends on the sizes of a block, or on names of types, alone.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from triton.language import core
+from triton.language.semantic import TritonSemantic
+from triton.runtime import interpreter
+
+
+def patch_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Patch the language once for each launch, and describe each type once."""
+    _patch_once_a_launch(monkeypatch)
+    _describe_blocks_once(monkeypatch)
+    _describe_elements_once(monkeypatch)
+
+
+def _patch_once_a_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The interpreter patches its language at every call of a function, a third of its time; once does the same.
+
+    Each launch patches it anew, and puts it back.
+    """
+    real, patched = interpreter._patch_lang, set[int]()
+
+    def patch_lang(function: Any) -> Any:
+        if id(function.__globals__) in patched:
+            return None
+        scope = real(function)
+        restore = scope.restore
+        scope.restore = lambda: (patched.clear(), restore())
+        patched.add(id(function.__globals__))
+        return scope
+
+    monkeypatch.setattr(interpreter, "_patch_lang", patch_lang)
+
+
+def _describe_blocks_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the shape and the number of elements of each block, as its type and as a tensor have them."""
+    real_init = core.block_type.__init__
+
+    @cache
+    def block_of(sizes: tuple[int, ...]) -> tuple[Any, int, str]:
+        block = core.block_type.__new__(core.block_type)
+        real_init(block, core.int8, list(sizes))
+        return block.shape, block.numel, str(block.shape)
+
+    @cache
+    def tensor_of(sizes: tuple[int, ...]) -> tuple[Any, Any]:
+        return core.tuple([core.constexpr(size) for size in sizes]), core.constexpr(int(np.prod(sizes, dtype=int)))
+
+    def init_block(block: Any, element: Any, shape: Any) -> None:
+        block.element_ty = element
+        block.shape, block.numel, text = block_of(tuple(core._unwrap_shape(shape)))
+        block.name = f"<{text}, {element}>"
+
+    def init_tensor(tensor: Any, handle: Any, type: Any) -> None:
+        tensor.handle, tensor.type, tensor.dtype = handle, type, type.scalar
+        tensor.shape, tensor.numel = tensor_of(tuple(type.shape.values) if type.is_block() else ())
+
+    monkeypatch.setattr(core.block_type, "__init__", init_block)
+    monkeypatch.setattr(core.tensor, "__init__", init_tensor)
+
+
+def _describe_elements_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep NumPy's types of elements, and the types in which two of them are computed."""
+    real_numpy, real_common, real_equal = (
+        interpreter._get_np_dtype,
+        TritonSemantic.computation_type_impl,
+        core.dtype.__eq__,
+    )
+    numpy_types: dict[str, np.dtype[Any]] = {}
+    common_types: dict[tuple[object, ...], Any] = {}
+
+    def numpy_type(type: Any) -> np.dtype[Any]:
+        element = type.scalar
+        if element.name not in numpy_types:
+            numpy_types[element.name] = real_numpy(element)
+        return numpy_types[element.name]
+
+    def common_type(self: Any, one: Any, one_is_scalar: bool, other: Any, other_is_scalar: bool, divides: bool) -> Any:
+        key = (one.name, one_is_scalar, other.name, other_is_scalar, divides)
+        if key not in common_types:
+            common_types[key] = real_common(self, one, one_is_scalar, other, other_is_scalar, divides)
+        return common_types[key]
+
+    monkeypatch.setattr(interpreter, "_get_np_dtype", numpy_type)
+    monkeypatch.setattr(TritonSemantic, "computation_type_impl", common_type)
+    monkeypatch.setattr(core.dtype, "__eq__", lambda one, other: one is other or real_equal(one, other))
