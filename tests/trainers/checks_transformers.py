@@ -183,8 +183,9 @@ def test_the_same_seed_gives_the_same_losses(name: str, num_workers: int) -> Non
     assert train(name, dataset, 4, num_workers) == train(name, dataset, 4, num_workers)
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "rt_detr"])
 def test_eight_pasted_images_are_learned(name: str) -> None:
+    """RT-DETR is left out: it has the targets of DETR, and takes a minute to learn them."""
     torch.manual_seed(0)
     model = MODELS[name][0]()
     inputs = collator_of(name)([dataset_of("scenes")[i] for i in range(8)])
