@@ -16,7 +16,7 @@ Config, Batch = BatchCopyPasteConfig, PaddedBatchedDenseSample
 INSTANCES = frozenset({Modality.INSTANCE})
 EVERYTHING = frozenset(Modality) - {Modality.IMAGE}
 MAPLESS = EVERYTHING - {Modality.INSTANCE, Modality.PANOPTIC}
-NUM_POINTS, NUM_SLOTS = 17, 12
+NUM_POINTS, NUM_SLOTS, MULTIPLE = 17, 12, 14
 
 
 @dataclass(frozen=True)
@@ -77,10 +77,16 @@ def _bools(batch: Batch, *shape: int) -> torch.Tensor:
     return torch.empty(batch.batch_size, *shape, *batch.canvas_size, dtype=torch.bool, device=batch.device)
 
 
+MANY = {
+    "presets": ("random_place", "classmix", "xpaste", "ultralytics_flip", "ultralytics_mixup"),
+    "fewest": INSTANCES | {Modality.SEMANTIC},
+}
+"""A preset of few launches, and those of the most, for options that add one to all of them."""
+
 OPTIONS = {
-    "padded canvas": Option(batch=_cropped, presets=("vit_patch",), works_in_place=False),
-    "more slots": Option(config=_changed(max_instances=NUM_SLOTS), works_in_place=False),
-    "no seeds": Option(batch=lambda batch: replace(batch, sample_seeds=None)),
+    "padded canvas": Option(_placed(pad_to_multiple=MULTIPLE), _cropped, works_in_place=False, **MANY),
+    "more slots": Option(_changed(max_instances=NUM_SLOTS), works_in_place=False, **MANY),
+    "no seeds": Option(batch=lambda batch: replace(batch, sample_seeds=None), **MANY),
     "report": Option(
         arguments=lambda batch: {"return_report": True},
         presets=("random_place", "xpaste", "classmix"),

@@ -11,6 +11,7 @@ from segpaste.workspace import write_whole
 
 from . import timing
 from .compiled import COMPILED, EAGER
+from .detector import STEP
 from .loading import THEIRS
 from .pasting import AGAIN, CLONE, IN_PLACE, OUT_OF_PLACE
 from .peers import PEERS
@@ -154,6 +155,16 @@ def device_steps(found: Found) -> str:
     return f"## A step on the device\n\n{text}\n\n{table(head, body)}{said}"
 
 
+def detector(found: Found) -> str:
+    """Milliseconds of a training step and of a paste, and the share of the step that a paste takes."""
+    times = found["times"]
+    whole = times[STEP]
+    body = [[STEP, _ms(whole), "–"]]
+    body += [[name, _ms(times[name]), f"{timing.ratio(times[name], whole)[0]:.2%}"] for name in _steps(list(times))]
+    head = ["", "ms", "of the training step"]
+    return f"## A training step of Mask R-CNN, ResNet-50 FPN\n\n{found['batch']}.\n\n{table(head, body)}"
+
+
 def profiles(found: Found) -> str:
     """A table for each batch and step, of the kernels that take at least a hundredth of its time."""
     parts = ["## Launches and time by kernel\n\nOf one call, from the profiler, which slows the host down."]
@@ -246,6 +257,7 @@ SECTIONS: dict[str, Callable[[Found], str]] = {
     "allocations": allocations,
     "bandwidth": bandwidth,
     "device_steps": device_steps,
+    "detector": detector,
     "profiles": profiles,
     "step": step,
     "growth": growth,

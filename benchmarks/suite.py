@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from . import compiled, device, device_steps, growth, loading, memory, peers, plots, report, step
+from . import compiled, detector, device, device_steps, growth, loading, memory, peers, plots, report, step
 from .machine import machine
 from .plan import DEVICE_SHAPES, FULL, QUICK, TINY, Plan
 
@@ -35,6 +35,7 @@ def parts(plan: Plan, device_name: str) -> dict[str, Measure]:
     if device_name == "cpu":
         return steps | {"loading": loading.measure, "compiled": compiled.measure}
     card: dict[str, Measure] = {"bandwidth": device.measure, "device_steps": device_steps.measure}
+    card["detector"] = detector.measure
     return card | steps | {"compiled": compiled.measure}
 
 

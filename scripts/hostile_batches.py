@@ -58,6 +58,8 @@ def run(seeds: Sequence[int], *backends: str) -> Iterator[tuple[int, int, list[s
         The seed, how many pastes were placed, and what is wrong.
     """
     for seed in seeds:
+        if "triton" in backends:
+            set_tiles(seed)
         try:
             yield seed, *_checked(hostile_inputs(seed), backends)
         except Exception as error:  # whatever it is, the seed must be told
@@ -172,21 +174,15 @@ def prepare_cuda() -> None:
     from quick_interpreter import patch_interpreter
 
     patch_interpreter(pytest.MonkeyPatch())  # for the rest of the process
-    from segpaste.engine.triton.looks import settling
-    from segpaste.engine.triton.pixels import rendering
 
-    whole = (32, 32)
-    for name, value in {
-        "TILE": whole,
-        "MIX_TILE": whole,
-        "LAST_TILE": whole,
-        "PARTS": 1,
-        "BLOCK": 32,
-        "BINS": 16,
-    }.items():
-        setattr(settling, name, value)
-    for name in ("TILE", "SURFACE_TILE", "BOX_TILE"):
-        setattr(rendering, name, whole)
+
+def set_tiles(seed: int) -> None:
+    """In the interpreter give a batch tiles of whole images, and every eighth batch several tiles for each image."""
+    if not torch.cuda.is_available():
+        import cuda_cases
+        import pytest
+
+        cuda_cases.set_tiles(pytest.MonkeyPatch(), *(((8, 8), 2) if seed % 8 == 7 else ((32, 32), 1)))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

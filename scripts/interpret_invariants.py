@@ -27,7 +27,6 @@ from invariant_cases import all_modality_subsets, draw, run, subset_id  # noqa: 
 from quick_interpreter import patch_interpreter  # noqa: E402
 
 from segpaste.engine import use_backend  # noqa: E402
-from segpaste.engine.triton import pixels  # noqa: E402
 from segpaste.invariants import check_all  # noqa: E402
 
 
@@ -45,7 +44,6 @@ def main() -> int:
             with pytest.MonkeyPatch.context() as patch, use_backend("triton"):
                 patch_interpreter(patch)
                 set_tiles(patch, (8, 8) if number % 20 == 19 else (32, 32), 1)
-                patch.setattr(pixels, "MASK_TILE", (16, 8) if number % 20 == 19 else (32, 32))
                 check_all(run(*draw(subset, number)))
         print(f"{subset_id(subset):44} {options.batches} batches, {time.monotonic() - start:.0f} s", flush=True)
     return 0

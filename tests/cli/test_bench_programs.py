@@ -19,6 +19,7 @@ PROGRAMS = bench.load_programs()
 (
     bank_reads,
     batches,
+    detector,
     device,
     device_steps,
     growth,
@@ -38,6 +39,7 @@ PROGRAMS = bench.load_programs()
     for name in (
         "bank_reads",
         "batches",
+        "detector",
         "device",
         "device_steps",
         "growth",
@@ -254,6 +256,18 @@ class TestPlans:
         assert len({batch.images.sum().item() for batch in inputs}) == step.NUM_INPUTS
         times = timing.in_turns(found, rounds=1, warm_up=1)
         assert all(len(values) == 1 for values in times.values())
+
+
+class TestDetector:
+    def test_a_step_and_two_pastes(self) -> None:
+        found = detector.measure(plan.TINY, device="cpu")
+        assert set(found["times"]) == {detector.STEP, pasting.OUT_OF_PLACE, pasting.IN_PLACE}
+        assert found["batch"] == "2 × 48², 1..3, float32"
+        text = report.detector(found)
+        shares = [float(line.split("|")[3].strip(" %")) for line in text.splitlines() if line.endswith("% |")]
+        times = found["times"]
+        exact = [100 * times[name]["median_ms"] / times[detector.STEP]["median_ms"] for name in list(times)[1:]]
+        assert shares == pytest.approx(exact, abs=0.01)
 
 
 class TestDeviceSteps:

@@ -164,6 +164,16 @@ class TestStagedOutput:
         assert main(["bench", "--out", str(tmp_path)]) == 0
         assert {path.name for path in tmp_path.iterdir()} == FILES
 
+    def test_waits_of_a_device_fail_the_command_but_not_the_report(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        row = {"batch": "one", "times": {}, "skipped": {}, "waits": {"clone": "called item"}}
+        found = {"rows": [row], "errors": ["one, clone: waits: called item"]}
+        monkeypatch.setattr(suite, "run", lambda *_: FAKE | {"device_steps": found})
+        assert main(["bench", "--out", str(tmp_path)]) == 2
+        assert {path.name for path in tmp_path.iterdir()} == FILES
+        assert "got one, clone: waits: called item" in capsys.readouterr().err
+
     def test_the_plan_follows_the_options(self, monkeypatch: pytest.MonkeyPatch) -> None:
         asked: list[Any] = []
 

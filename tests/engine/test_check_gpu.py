@@ -70,7 +70,8 @@ def test_every_part_asks_for_what_exists(tmp_path: Path) -> None:
     assert len(files) >= 10
     assert all((ROOT / name).is_file() for name in files), files
     modules = {line.split()[1] for line in asked if line.startswith("-m benchmarks")}
-    assert modules == {"benchmarks.device_steps", "benchmarks.launches", "benchmarks.profiles"}
+    names = ("detector", "device_steps", "launches", "profiles")
+    assert modules == {f"benchmarks.{name}" for name in names}
     assert all((ROOT / f"{name.replace('.', '/')}.py").is_file() for name in modules)
     assert importlib.util.find_spec("segpaste.__main__") is not None
     assert {path.name.partition("-")[0] for path in (tmp_path / "found").glob("*-*.txt")} == set(PARTS)

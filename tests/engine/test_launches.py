@@ -27,9 +27,9 @@ OUTSIDE_FEW = 1
 """Launches of such a forward that no engine function asks for; a batch without objects has no others."""
 
 OPTION_LAUNCHES = {
-    "padded canvas": 12,
-    "more slots": 12,
-    "no seeds": 12,
+    "padded canvas": 13,
+    "more slots": 13,
+    "no seeds": 13,
     "report": 14,
     "candidate fraction": 13,
     "hidden objects": 11,

@@ -59,6 +59,8 @@ def run(args: argparse.Namespace) -> None:
         if folder is not None:
             suite.write(folder, results)
     print(importlib.import_module(f"{programs}.report").markdown(results), end="")
+    if errors := results.get("device_steps", {}).get("errors"):
+        raise CommandError("expected steps that never wait for the device, got " + "; ".join(errors))
 
 
 def load_programs(source: Path = Path(__file__).parents[2]) -> str:
