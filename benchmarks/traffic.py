@@ -120,6 +120,17 @@ def clone(shape: Shape) -> Moved:
     return Moved(size, size)
 
 
+def extension(shape: Shape, new: Shape) -> Moved:
+    """Return the bytes of a copy of the planes into a larger canvas, or of the masks into more slots; all are new."""
+    read, written = shape.num_pixels * shape.num_slots, new.num_pixels * new.num_slots
+    if shape.num_pixels == new.num_pixels:
+        return Moved(read, written)
+    images = new.num_pixels * shape.num_channels * shape.pixel_bytes  # padding mirrors them
+    others = shape.plane_bytes - shape.num_channels * shape.pixel_bytes
+    padding_mask = new.num_pixels
+    return Moved(read + images + shape.num_pixels * others, written + images + new.num_pixels * others + padding_mask)
+
+
 def out_of_place(shape: Shape, change: Change) -> dict[str, Moved]:
     """Return the bytes of each kernel of a paste out of place."""
     return {"fill_masks": _fill_masks(shape, change), "keep": _keep(shape, change), "paste": _paste(shape, change)}

@@ -19,6 +19,7 @@ from segpaste.types import Modality, PaddedBatchedDenseSample
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several blocks for each image."""
     monkeypatch.setattr(extending, "BLOCK", 128)
+    monkeypatch.setattr(extending, "MASK_CHUNK", 256)
 
 
 def assert_extended_alike(batch: PaddedBatchedDenseSample, canvas_size: tuple[int, int], num_slots: int) -> None:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -22,10 +23,11 @@ from cuda_cases import (  # noqa: F401
 from torch import Tensor
 from triton.runtime import interpreter
 
-from samples import OPTIONAL
+from samples import OPTIONAL, make_batch
 from segpaste.engine import Placement, Scene
 from segpaste.engine.planes import ROWS
 from segpaste.engine.reference.plan import LayerPlan
+from segpaste.engine.triton import extend
 from segpaste.engine.triton.looks import settling
 from segpaste.engine.triton.pixels import room_out_of_place
 from segpaste.types import Modality
@@ -78,6 +80,47 @@ class TestBytes:
             assert 0 < added < spared
         else:
             assert (added, spared) == (0, 0)
+
+
+@pytest.mark.skipif(DEVICE.type != "cpu", reason="the interpreter counts")
+class TestExtension:
+    @pytest.mark.parametrize(("size", "slots"), [((9, 13), 9), ((12, 16), 6), ((12, 13), 8)])
+    def test_planes_move_what_the_model_says(
+        self, size: tuple[int, int], slots: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        batch = make_batch(2, size=(9, 13), max_instances=6, image_dtype=torch.float32)
+        moved = {"load": Counter[int](), "store": Counter[int]()}
+        builder = interpreter.InterpreterBuilder
+        for name, places in moved.items():
+            monkeypatch.setattr(builder, f"create_masked_{name}", counting(builder, name, places))
+        out = extend(batch, size, slots)
+        fields = ("images", "instance_masks", "padding_mask", *READ.values())
+        given, new = ({getattr(of, name) for name in fields} - {None} for of in (batch, out))
+        read, written = bytes_in(moved["load"], given), bytes_in(moved["store"], new - given)
+        maps = dict.fromkeys(NAMES, True)
+        old, grown = (
+            traffic.Shape(2, of.max_instances, *of.canvas_size, 4, **maps, num_classes=0) for of in (batch, out)
+        )
+        assert (read, written) == traffic.extension(old, grown)
+
+
+def counting(builder: Any, name: str, places: Counter[int]) -> Any:
+    """Count the bytes at each address that are loaded or stored from now on."""
+    real = getattr(builder, f"create_masked_{name}")
+
+    def call(self: Any, pointers: Any, *rest: Any) -> Any:
+        mask = rest[1] if name == "store" else rest[0]
+        size = pointers.get_element_ty().primitive_bitwidth // 8
+        for address in pointers.data[mask.data].tolist():
+            places[address] += size
+        return real(self, pointers, *rest)
+
+    return call
+
+
+def bytes_in(places: Counter[int], planes: Iterable[Tensor]) -> int:
+    spans = [(plane.data_ptr(), plane.data_ptr() + plane.nbytes) for plane in planes]
+    return sum(size for address, size in places.items() if any(low <= address < high for low, high in spans))
 
 
 def counted(monkeypatch: pytest.MonkeyPatch, scene: Scene) -> tuple[Counter[str], Counter[str]]:

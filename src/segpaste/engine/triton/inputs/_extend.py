@@ -28,14 +28,16 @@ def extend(
     num_coordinates,
     ignore_index,
     BLOCK: tl.constexpr,
+    MASK_CHUNK: tl.constexpr,
 ):
-    """Write a block of pixels of one image in every plane; the first block also writes the slots.
+    """Write a block of pixels of one image in every plane, and stretches of the masks; the first block writes the slots.
 
     Own arguments:
         given, out: `segpaste.engine.triton.inputs.extending.ExtendArguments`; fields of ``out`` that stay are None.
         num_coordinates: values of the keypoints of an instance.
         ignore_index: class of the padding.
         BLOCK: pixels of a block, and values of a table of slots that are copied at once.
+        MASK_CHUNK: bytes of a stretch of the masks.
     """
     blocks = tl.cdiv(out_height * out_width, BLOCK)
     b, block = (tl.program_id(0) // blocks).to(tl.int64), tl.program_id(0) % blocks
@@ -51,12 +53,6 @@ def extend(
             step = tl.cast(c, tl.int64)
             value = tl.load(source + step * channel_stride, mask=there, other=0)
             tl.store(to + step * out_channel_stride, value, mask=there)
-    if out.masks is not None:
-        for k in range(num_slots):
-            value = tl.load(given.masks + (b * num_slots + k) * size + place, mask=inside, other=0)
-            tl.store(out.masks + (b * out_slots + k) * out_size + pixel, value, mask=there)
-        for k in range(num_slots, out_slots):
-            tl.store(out.masks + (b * out_slots + k) * out_size + pixel, tl.zeros([BLOCK], tl.uint8), mask=there)
     _extend_planes(out, given, b, place, pixel, size, out_size, inside, there, ignore_index)
     if out.padding is not None:
         value = (~inside).to(tl.uint8)
@@ -65,6 +61,13 @@ def extend(
         tl.store(out.padding + b * out_size + pixel, value, mask=there)
     if block == 0:
         _extend_rows(out, given, b, num_slots, out_slots, num_coordinates, BLOCK)
+    if out.masks is not None:
+        total = (tl.num_programs(0) // blocks).to(tl.int64) * out_slots * out_size
+        for chunk in range(tl.program_id(0), tl.cdiv(total, MASK_CHUNK), tl.num_programs(0)):
+            first = tl.cast(chunk, tl.int64) * MASK_CHUNK
+            _extend_masks(
+                out, given, first, total, num_slots, out_slots, height, width, out_height, out_width, MASK_CHUNK
+            )
 
 
 @triton.jit
@@ -72,6 +75,26 @@ def _mirrored(at, size):
     """Return the row or column that is reflected to a place beyond the last one, repeatedly where there are few."""
     step = at % tl.maximum(2 * size - 2, 1)
     return tl.minimum(step, 2 * size - 2 - step).to(tl.int64)
+
+
+@triton.jit
+def _extend_masks(
+    out, given, first, total, num_slots, out_slots, height, width, out_height, out_width, CHUNK: tl.constexpr
+):
+    """Write one stretch of the masks of all slots, which are one flat array, 16 bytes per store at any width."""
+    size, out_size = height * width, out_height * out_width
+    place = first + tl.arange(0, CHUNK)
+    at = (first % out_size).to(tl.int32) + tl.arange(0, CHUNK)
+    slot, pixel = (first // out_size).to(tl.int32) + at // out_size, at % out_size
+    b, k = slot // out_slots, slot % out_slots
+    y, x = pixel // out_width, pixel % out_width
+    inside = (place < total) & (k < num_slots) & (y < height) & (x < width)
+    source = (b * num_slots + k).to(tl.int64) * size + y * width + x
+    value = tl.load(given.masks + source, mask=inside, other=0)
+    if first + CHUNK <= total:  # no mask, so that stores are wide
+        tl.store(out.masks + place, value)
+    else:
+        tl.store(out.masks + place, value, mask=place < total)
 
 
 @triton.jit

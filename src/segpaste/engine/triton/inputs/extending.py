@@ -13,7 +13,10 @@ from segpaste.engine.triton.launching import launch, plain
 from segpaste.types import FIELDS, IGNORE_INDEX, PaddedBatchedDenseSample
 
 BLOCK = 1024
-"""Pixels of an image that one program writes in all planes."""
+"""Pixels of an image that one program writes in all planes but the masks."""
+
+MASK_CHUNK = 4096
+"""Bytes of the masks that one program writes at once: 16 for each thread."""
 
 
 MAX_REGISTERS = 128
@@ -74,6 +77,7 @@ def extend(batch: PaddedBatchedDenseSample, canvas_size: tuple[int, int], num_sl
         *out.get("images", batch.images).stride(),
         *(num_channels, height, width, *canvas_size, batch.max_instances, num_slots, points, IGNORE_INDEX),
         BLOCK=BLOCK,
+        MASK_CHUNK=MASK_CHUNK,
         num_warps=8,
         maxnreg=MAX_REGISTERS,
     )
