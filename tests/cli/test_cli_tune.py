@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -226,7 +227,10 @@ class TestRestart:
         Path("calls.txt").touch()
         environment = {**os.environ, "PYTHONPATH": str(Path(segpaste.__file__).parents[1])}
         command = [sys.executable, "-m", "segpaste", *words(*SHORT)]
-        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True)
+        options = {"stderr": subprocess.PIPE, "text": True, "env": environment, "start_new_session": True}
+        # What is started in the background, as whole test runs are, ignores SIGINT.
+        heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+        process = subprocess.Popen(command, **options, preexec_fn=heed)
         deadline = time.monotonic() + 120
         while not (Path("slow").exists() and Path("slow").read_text()):
             assert process.poll() is None

@@ -178,7 +178,7 @@ class TestMaps:
         (folder / "Annotations").mkdir()
         (folder / "Annotations" / "a.xml").write_text(voc_xml("a.png", voc_object("cup", BAR_BOX)))
         with pytest.raises(
-            DatasetError, match=r"expected the classes of the maps in class_names\.txt, .*than VOC's: cup"
+            DatasetError, match=r"expected the classes of the maps in class_names\.txt, .*not those of VOC: cup"
         ):
             open_dataset(folder)
 

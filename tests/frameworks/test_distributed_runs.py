@@ -102,7 +102,7 @@ class TestSamplersUnderAccelerate:
             content = json.loads((folder / "records" / f"accelerate-{way}-{name}-{rank}.json").read_text())
             assert content["error"] is not None, content
             assert content["error"].startswith("RuntimeError"), content["error"]
-            assert "leave that DataLoader out of accelerator.prepare" in content["error"]
+            assert "that accelerator.prepare has not changed" in content["error"]
 
     def test_left_out_of_prepare_each_rank_reads_its_part(self, folder: Path, name: str) -> None:
         num_samples = 12 if name == "bank" else 24
