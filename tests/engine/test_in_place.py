@@ -289,7 +289,7 @@ class TestContract:
     def test_an_expanded_field_is_named_in_compiled_code_too(self) -> None:
         batch = roomy_batch(batch_size=5, num_instances=8, max_instances=8)
         batch = batch.derived(labels=batch.labels[:, :1].expand(-1, 8))
-        with pytest.raises((RuntimeError, ValueError), match="expanded tensors.* got labels;"):
+        with pytest.raises((RuntimeError, ValueError), match=r"expanded tensors.* got labels;"):
             torch.compile(modules()[1], backend="aot_eager")(batch)
 
     def test_autograd_knows_what_was_written_and_what_was_not(self) -> None:

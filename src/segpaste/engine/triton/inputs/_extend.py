@@ -30,7 +30,7 @@ def extend(
     BLOCK: tl.constexpr,
     MASK_CHUNK: tl.constexpr,
 ):
-    """Write a block of pixels of one image in every plane, and stretches of the masks; the first block writes the slots.
+    """Write a block of pixels of one image in every plane, and stretches of the masks; the first block writes slots.
 
     Own arguments:
         given, out: `segpaste.engine.triton.inputs.extending.ExtendArguments`; fields of ``out`` that stay are None.
