@@ -8,6 +8,7 @@ one that fuses or approximates arithmetic. The Triton that runs compiles; set PY
 
     python scripts/compile_kernels.py
     python scripts/compile_kernels.py --cards 90 --every 4
+    python scripts/compile_kernels.py --kernels extend paste
     PYTHONPATH=.venv/triton-3.6 python scripts/compile_kernels.py --out kernels.json
 """
 
@@ -72,14 +73,15 @@ class Compiled:
         return [f"{value} {what}, at most {most}" for value, most, what in found if value > most]
 
 
-def compile_all(cards: Iterable[int], every: int = 1) -> tuple[list[Compiled], list[str]]:
-    """Compile for each card every ``every``-th of the chosen launches.
+def compile_all(cards: Iterable[int], every: int = 1, kernels: Sequence[str] = ()) -> tuple[list[Compiled], list[str]]:
+    """Compile for each card every ``every``-th of the chosen launches, those of some kernels only if they are named.
 
     Returns:
         What was compiled, and what `cuda_compiles.faults` says.
     """
     triton.knobs.nvidia.dump_ptxas_log = True
     launches = covering(launches_of(every_pair()))[::every]
+    launches = [launch for launch in launches if not kernels or launch.name in kernels]
     found: dict[tuple[int, str], Compiled] = {}
     wrong = []
     for number, launch in enumerate(launches):
@@ -119,12 +121,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--cards", type=int, nargs="+", default=CARDS, metavar="SM", help="default: 80 90 100")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="every N-th launch only, default: all")
+    parser.add_argument("--kernels", nargs="+", default=(), metavar="NAME", help="these kernels only, default: all")
     parser.add_argument("--out", type=Path, help="a JSON file for all kernels")
     args = parser.parse_args()
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as cache:  # a kernel in a cache has no log
         os.environ["TRITON_CACHE_DIR"] = cache
-        found, wrong = compile_all(args.cards, args.every)
+        found, wrong = compile_all(args.cards, args.every, args.kernels)
     print(f"Triton {triton.__version__}", *table(found), sep="\n")
     wrong += [f"{k.name} for sm_{k.card}: {excess}" for k in found for excess in k.excesses]
     for line in sorted(set(wrong)):
