@@ -34,8 +34,7 @@ def parts(plan: Plan, device_name: str) -> dict[str, Measure]:
     steps: dict[str, Measure] = {"step": step.measure, "growth": growth.measure, "memory": memory.measure}
     if device_name == "cpu":
         return steps | {"loading": loading.measure, "compiled": compiled.measure}
-    card: dict[str, Measure] = {"bandwidth": device.measure, "device_steps": device_steps.measure}
-    card["detector"] = detector.measure
+    card = {"bandwidth": device.measure, "device_steps": device_steps.measure, "detector": detector.measure}
     return card | steps | {"compiled": compiled.measure}
 
 

@@ -166,8 +166,7 @@ sanitize() {
 }
 
 fast() {
-    step fast-steps 280 "$python" -m benchmarks.device_steps --out "$out/device_steps.json"
-    step fast-detector 60 "$python" -m benchmarks.detector --quick --out "$out/detector.json"
+    step fast-steps 330 "$python" -m benchmarks.device_steps --out "$out/device_steps.json"
     rm -rf "$out/bench"
     step fast-bench 250 "$python" -m segpaste bench --quick --device cuda --out "$out/bench"
 }

@@ -70,7 +70,7 @@ def test_every_part_asks_for_what_exists(tmp_path: Path) -> None:
     assert len(files) >= 10
     assert all((ROOT / name).is_file() for name in files), files
     modules = {line.split()[1] for line in asked if line.startswith("-m benchmarks")}
-    names = ("detector", "device_steps", "launches", "profiles")
+    names = ("device_steps", "launches", "profiles")
     assert modules == {f"benchmarks.{name}" for name in names}
     assert all((ROOT / f"{name.replace('.', '/')}.py").is_file() for name in modules)
     assert importlib.util.find_spec("segpaste.__main__") is not None
