@@ -80,8 +80,10 @@ def compile_all(cards: Iterable[int], every: int = 1, kernels: Sequence[str] = (
         What was compiled, and what `cuda_compiles.faults` says.
     """
     triton.knobs.nvidia.dump_ptxas_log = True
-    launches = covering(launches_of(every_pair()))[::every]
-    launches = [launch for launch in launches if not kernels or launch.name in kernels]
+    launches = covering(launches_of(every_pair()))
+    if unknown := set(kernels) - {launch.name for launch in launches}:
+        raise ValueError(f"expected names of kernels that are launched, got {', '.join(sorted(unknown))}")
+    launches = [launch for launch in launches if not kernels or launch.name in kernels][::every]
     found: dict[tuple[int, str], Compiled] = {}
     wrong = []
     for number, launch in enumerate(launches):
@@ -127,7 +129,10 @@ def main() -> int:
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as cache:  # a kernel in a cache has no log
         os.environ["TRITON_CACHE_DIR"] = cache
-        found, wrong = compile_all(args.cards, args.every, args.kernels)
+        try:
+            found, wrong = compile_all(args.cards, args.every, args.kernels)
+        except ValueError as error:
+            parser.error(str(error))
     print(f"Triton {triton.__version__}", *table(found), sep="\n")
     wrong += [f"{k.name} for sm_{k.card}: {excess}" for k in found for excess in k.excesses]
     for line in sorted(set(wrong)):
