@@ -17,7 +17,7 @@ from segpaste.cli._errors import CommandError
 from segpaste.cli._inputs import Inputs
 from segpaste.cli._values import flat, read_file
 from segpaste.datasets.formats.records import AnnotatedPhotos
-from segpaste.tuning.plan import SEARCHED_KEYS, Plan, fit
+from segpaste.tuning.plan import SEARCHED_KEYS, Plan, fit, listed
 from segpaste.tuning.runs import image_classes
 from segpaste.tuning.splits import Classes, in_one_image, split_images
 from segpaste.tuning.trainer import Trainer
@@ -82,8 +82,8 @@ def plan_lines(setup: Setup) -> Iterator[str]:
         yield f"in one image only, and therefore not both trained on and scored: {names}{more}"
     if plan.num_arms > 1:
         yield f"search   {plan.num_arms} arms and no paste, {plan.num_search} runs each"
-        yield f"         balance {_listed(plan.balances)} x share {_listed(plan.shares)}"
-        yield f"         then count {_listed(plan.counts)}, then placement {_listed(plan.placements)}"
+        yield f"         balance {listed(plan.balances)} x share {listed(plan.shares)}"
+        yield f"         then count {listed(plan.counts)}, then placement {listed(plan.placements)}"
     yield f"final    the best arm and no paste, {plan.num_pairs} runs each, on images that the search never scored"
     yield f"total    {plan.num_runs} runs" + "".join(f"; {cut}" for cut in setup.cuts)
 
@@ -131,7 +131,3 @@ def _facts(args: argparse.Namespace, inputs: Inputs, trainer: Trainer, base: Bat
         "files of the trainer": trainer.digests(),
         **flat(base.model_dump(mode="json")),
     }
-
-
-def _listed(values: tuple[Any, ...]) -> str:
-    return ",".join(f"{value:g}" if isinstance(value, float) else str(value) for value in values)

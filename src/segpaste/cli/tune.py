@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from segpaste._printable import printable
 from segpaste.cli._arguments import add_photos, integer, number
 from segpaste.cli._errors import CommandError
-from segpaste.tuning.plan import BALANCES, FEWEST_PAIRS, PLACEMENTS, Plan
+from segpaste.tuning.plan import BALANCES, FEWEST_PAIRS, PLACEMENTS, Plan, listed
 
 if TYPE_CHECKING:
     from segpaste.cli._tuning import Setup
@@ -153,7 +153,7 @@ def _add_values(
     def values(text: str) -> tuple[Any, ...]:
         return tuple(dict.fromkeys(convert(word.strip()) for word in text.split(",")))
 
-    parser.add_argument(name, metavar="LIST", type=values, help=f"{what}, default: {_listed(default)}")
+    parser.add_argument(name, metavar="LIST", type=values, help=f"{what}, default: {listed(default)}")
 
 
 def _one_of(names: Any) -> Callable[[str], str]:
@@ -165,7 +165,3 @@ def _one_of(names: Any) -> Callable[[str], str]:
         return text
 
     return convert
-
-
-def _listed(values: tuple[Any, ...]) -> str:
-    return ",".join(f"{value:g}" if isinstance(value, float) else str(value) for value in values)

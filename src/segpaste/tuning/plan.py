@@ -6,7 +6,7 @@ best arm of the stages before it. The chosen arm is then compared with training 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -117,6 +117,11 @@ class Plan:
     def facts(self) -> dict[str, Any]:
         """Return the fields as JSON values."""
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+
+
+def listed(values: Sequence[object]) -> str:
+    """Return values as an option of ``segpaste tune`` takes them."""
+    return ",".join(f"{value:g}" if isinstance(value, float) else str(value) for value in values)
 
 
 def fit(plan: Plan, num_runs: int) -> tuple[Plan, list[str]]:
