@@ -186,7 +186,9 @@ Images per second:
 
 {pages.table(head, body)}
 
-All results are in `evidence/results/throughput`. Versions of the other libraries: {peers}. Machines:
+All results are in `evidence/results/throughput`. A first set of repeats was made while other programs ran, at a higher
+load. It is published there as `under-load.jsonl`, and this page does not use it.
+Versions of the other libraries: {peers}. Machines:
 
 {pages.setting(repeats)}"""
 

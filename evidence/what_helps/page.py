@@ -157,7 +157,8 @@ def _equal_seconds(results: Results) -> str:
     return f"""\
 ## Equal time
 
-A step with a paste takes longer. Here *no paste* is trained for as many CPU seconds as the default. IoU on test scenes:
+A step with a paste may take longer. Here *no paste* is trained for as many CPU seconds as the default, but never for
+fewer steps. IoU on test scenes:
 
 {pages.comparison_table(compare_all(pairs))}"""
 
