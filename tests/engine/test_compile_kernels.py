@@ -88,6 +88,12 @@ def test_a_kernel_from_a_cache_is_an_error(script: Any) -> None:
         script._read("render", 90, SimpleNamespace(shared=0, num_warps=8), "")
 
 
+def test_a_kernel_that_is_not_launched_is_an_error(script: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(script, "launches_of", lambda _: [])
+    with pytest.raises(ValueError, match="expected names of kernels that are launched, got extent, past"):
+        script.compile_all([90], kernels=["past", "extent"])
+
+
 def test_what_decides_the_code_of_a_kernel_is_read() -> None:
     """Constants, conditions, absent fields, dtypes and integers; of records only the fields that the kernel reads."""
     found = launch_of(small, (Pair(torch.zeros(4), None, 5), 1, 32, True), {"FLAG": 3, "num_warps": 4})
