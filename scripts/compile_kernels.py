@@ -79,7 +79,6 @@ def compile_all(cards: Iterable[int], every: int = 1, kernels: Sequence[str] = (
     Returns:
         What was compiled, and what `cuda_compiles.faults` says.
     """
-    triton.knobs.nvidia.dump_ptxas_log = True
     launches = covering(launches_of(every_pair()))
     if unknown := set(kernels) - {launch.name for launch in launches}:
         raise ValueError(f"expected names of kernels that are launched, got {', '.join(sorted(unknown))}")
@@ -89,13 +88,19 @@ def compile_all(cards: Iterable[int], every: int = 1, kernels: Sequence[str] = (
     for number, launch in enumerate(launches):
         print(f"launch {number} of {len(launches)}", file=sys.stderr, flush=True)
         for card in cards:
-            log = io.StringIO()
-            with contextlib.redirect_stdout(log):
-                kernel = compiled_for(card, launch)
+            kernel, log = _compiled(card, launch)
             if (card, kernel.hash) not in found:
-                found[card, kernel.hash] = _read(launch.name, card, kernel.metadata, log.getvalue())
+                found[card, kernel.hash] = _read(launch.name, card, kernel.metadata, log)
                 wrong += [f"{launch.name} for sm_{card}: {fault}" for fault in faults(card, kernel)]
     return list(found.values()), wrong
+
+
+def _compiled(card: int, launch: Any) -> tuple[Any, str]:
+    """Compile a kernel and return it with the log of the assembler."""
+    log = io.StringIO()
+    with triton.knobs.nvidia.scope(), contextlib.redirect_stdout(log):  # a knob is an environment variable too
+        triton.knobs.nvidia.dump_ptxas_log = True
+        return compiled_for(card, launch), log.getvalue()
 
 
 def _read(name: str, card: int, metadata: Any, log: str) -> Compiled:

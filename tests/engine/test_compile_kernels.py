@@ -5,6 +5,7 @@ too much; nothing is compiled here.
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from itertools import islice, product
 from pathlib import Path
@@ -92,6 +93,19 @@ def test_a_kernel_that_is_not_launched_is_an_error(script: Any, monkeypatch: pyt
     monkeypatch.setattr(script, "launches_of", lambda _: [])
     with pytest.raises(ValueError, match="expected names of kernels that are launched, got extent, past"):
         script.compile_all([90], kernels=["past", "extent"])
+
+
+def test_the_log_is_asked_for_while_a_kernel_is_compiled(script: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not longer: other processes that compile kernels print nothing that they did not before."""
+
+    def compiled_for(*_: Any) -> str:
+        print(LOG if triton.knobs.nvidia.dump_ptxas_log else "")
+        return "kernel"
+
+    monkeypatch.setattr(script, "compiled_for", compiled_for)
+    before = dict(os.environ)
+    assert script._compiled(90, None) == ("kernel", f"{LOG}\n")
+    assert (dict(os.environ), triton.knobs.nvidia.dump_ptxas_log) == (before, False)
 
 
 def test_what_decides_the_code_of_a_kernel_is_read() -> None:
