@@ -1,14 +1,13 @@
-"""How tests run an example: as a user does, with this interpreter, in a folder of its own."""
+"""How tests run an example: as a script, with this interpreter, in a folder of its own."""
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 from PIL import Image
+
+from fresh_process import run_fresh
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -38,11 +37,19 @@ IN_SUITES |= {"17_rf_detr": "rfdetr"}
 """Examples that need a trainer: the suite ``trainers/checks_NAME.py`` runs them beside it."""
 
 
+RUNS = """
+import os, runpy, sys
+os.chdir({folder!r})
+sys.argv = [{script!r}, "--out", "pictures"]
+sys.path.insert(0, os.path.dirname({script!r}))
+runpy.run_path({script!r}, run_name="__main__")
+"""
+
+
 def expect_example_runs(name: str, folder: Path) -> str:
     """Run an example in an empty folder and return what it prints; it must print its line and write its picture."""
-    command = [sys.executable, str(EXAMPLES / f"{name}.py"), "--out", "pictures"]
-    settings = {**os.environ, "OMP_NUM_THREADS": "1"}
-    run = subprocess.run(command, cwd=folder, env=settings, capture_output=True, text=True, check=False, timeout=300)
+    script = str(EXAMPLES / f"{name}.py")
+    run = run_fresh(RUNS.format(folder=str(folder), script=script), OMP_NUM_THREADS="1")
     assert run.returncode == 0, run.stdout[-2000:] + run.stderr[-3000:]
     assert re.search(f"^{PRINTS[name]}", run.stdout, re.MULTILINE), run.stdout[-3000:]
     with Image.open(folder / "pictures" / f"{name}.png") as picture:
