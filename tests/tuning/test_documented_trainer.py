@@ -32,7 +32,7 @@ def test_the_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     (line,) = (line for line in lines if line.startswith("segpaste tune scenes.json"))
     words = shlex.split(line)[1:]
     where = words.index("--trainer") + 1
-    words[where] = words[where].replace("python ", f"{sys.executable} ", 1) + " --steps 30"
+    words[where] = words[where].replace("python ", f"{sys.executable} ", 1) + " --steps 10"
     assert main([*words, "--runs", "12"]) == 0
     assert "mean" in capsys.readouterr().out
     found = json.loads(Path("tuning/tune.json").read_text())
