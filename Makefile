@@ -11,7 +11,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --no-compile -c constraints.txt
-WORKERS ?= 4
+WORKERS ?= 2
 # The Triton of the oldest torch that pyproject.toml accepts: tests/engine/test_cuda.py compiles the kernels with it.
 OLDEST_TRITON := 3.6
 TRAINERS := $(patsubst tests/trainers/%.txt,$(VENV)/trainers/%/.done,$(wildcard tests/trainers/*.txt))
