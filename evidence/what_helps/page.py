@@ -7,6 +7,7 @@ from typing import Any
 
 from PIL import Image
 
+from segpaste.augmentation import PlacementConfig
 from segpaste.tuning.comparing import Values, compare, compare_all, mean
 
 from .. import pages, plots
@@ -82,6 +83,8 @@ def _answer(results: Results) -> str:
     others = compared(valid)
     lines = "\n".join(f"- {said(arm, of, pages.figures(of))}" for arm, of in others.items())
     nothing = " The answer is not to paste." if share.value == 0 else ""
+    default = PlacementConfig().paste_prob
+    same = "is the same" if default == share.value else f"is {default:g}: set the share that you train with"
     return f"""\
 ## The answer
 
@@ -89,7 +92,8 @@ The primary endpoint is the mean IoU of the six classes on test scenes: {primary
 
 The defaults are chosen on validation scenes. Each is the smallest value that is not significantly worse than the best:
 
-- `paste_prob` {share.value:g}; the highest mean is at {share.best:g}.{nothing}
+- `paste_prob` {share.value:g}; the highest mean is at {share.best:g}.{nothing} The library's
+  default {same}.
 - Number of objects {count.value:g}; the highest mean is at {count.best:g}.
 
 {switched(others)}
