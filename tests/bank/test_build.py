@@ -249,6 +249,20 @@ class TestRefused:
             build(Listed(2), tmp_path / "bank", **options)
         assert list(tmp_path.iterdir()) == []
 
+    def test_datasets_without_the_methods(self, tmp_path: Path) -> None:
+        """And with ids that are none."""
+        with pytest.raises(
+            BankError, match=r"segpaste.bank.Photos, got a list without image_id, annotation_ids, left_out"
+        ):
+            build([Listed(1)[0]], tmp_path / "bank")
+        of_text, too_few = Listed(1), Listed(1)
+        of_text.image_id = lambda index: "a.png"  # type: ignore[assignment, method-assign, return-value]
+        with pytest.raises(BankError, match=r"expected an integer as image id, got 'a\.png'; number them"):
+            build(of_text, tmp_path / "bank")
+        too_few.annotation_ids = lambda index: []  # type: ignore[assignment, method-assign]
+        with pytest.raises(BankError, match=r"image 0: expected \d+ ids of annotation_ids\(0\), since .* got 0"):
+            build(too_few, tmp_path / "other")
+
     def test_a_url_takes_shards(self) -> None:
         with pytest.raises(BankError, match="expected format webdataset for a URL, got 'memmap'"):
             build(Listed(2), "s3://bucket/objects")  # type: ignore[arg-type]

@@ -81,6 +81,11 @@ BAD: dict[str, tuple[Callable[[Path], Any], list[str], str]] = {
         ["placement.scale_rage=[1,2]"],
         "got 'placement.scale_rage'; the nearest is 'placement.scale_range'",
     ),
+    "longer key": (
+        nothing,
+        ["placement.paste_probability=1"],
+        "got 'placement.paste_probability'; the nearest is 'placement.paste_prob'",
+    ),
     "bad value": (nothing, ["placement.scale_range=[2,1]"], "placement.scale_range: expected 1/64 <= low <= high"),
     "value of another type": (nothing, ["min_area_px=many"], "min_area_px: input should be a valid integer"),
     "unclosed value": (nothing, ["placement.scale_range=[2,1"], "placement.scale_range: expected a value such as"),

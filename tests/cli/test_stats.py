@@ -121,7 +121,7 @@ def test_scenes(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["nowhere.json"], "nowhere.json: expected an annotation file"),
+        (["nowhere.json"], "nowhere.json: expected a dataset or a bank, found neither file nor folder"),
         (["memory://nowhere"], "memory://nowhere: expected a bank"),
         (["."], "expected a dataset with annotations.json or a bank with meta.json, found neither"),
         (["scenes", "--balance", "rare"], "--balance: invalid choice: 'rare'"),

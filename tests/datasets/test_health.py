@@ -8,14 +8,17 @@ import shutil
 import tracemalloc
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from on_disk import noise, rectangle, runs
+from samples import make_sample
 from segpaste.datasets import CocoDetectionV2, CocoPanoptic, DatasetError, YoloDataset, check_dataset, find_dataset
 from segpaste.datasets.formats.format import ReadOptions
 from segpaste.datasets.formats.photo_scan import scan_photos
@@ -25,6 +28,7 @@ from segpaste.datasets.health.objects import NEAR_IOU
 from segpaste.datasets.health.regions import Region, near_pairs, region_of
 from segpaste.datasets.health.report import KINDS, Finding, HealthReport
 from segpaste.datasets.scenes import SceneConfig, SceneDataset
+from segpaste.types import DenseSample
 from yolo_files import BOX, SQUARE, write_yolo
 
 SIZE = (23, 37)
@@ -241,7 +245,7 @@ class TestKinds:
 
     def test_every_kind_has_a_case(self) -> None:
         seen = {kind for _, expected in CASES.values() for kind in expected}
-        assert {*KINDS} - seen == {"map_mismatch", "stray_labels", "unreadable"}
+        assert {*KINDS} - seen == {"map_mismatch", "stray_labels", "unknown_class", "unreadable"}
 
     def test_an_unknown_kind_is_refused(self) -> None:
         with pytest.raises(ValueError, match="expected a kind of missing_file"):
@@ -414,6 +418,30 @@ class TestOtherFormats:
         places = [(found.photo, found.annotation) for found in report.of_kind("broken_entry")]
         assert places == [("images/train/a.png", 1), ("images/train/a.png", 3), ("images/train/b.png", 1)]
         assert "a.txt: line 3: expected" in report.findings[1].message
+
+    @pytest.mark.parametrize(("labels", "names", "got"), [([0, 2], ["a", "b"], 2), ([1, -1], [], -1)])
+    def test_labels_without_a_class(self, labels: list[int], names: list[str], got: int) -> None:
+        """Of samples: readers of files have classes for all labels."""
+        sample = make_sample((48, 48), num_instances=2, modalities={"instance"})
+
+        class Samples(list[DenseSample]):
+            class_names = names
+
+        report = check_dataset(Samples([replace(sample, labels=torch.tensor(labels))]), decode=True)
+        assert not report.is_healthy
+        (found,) = report.of_kind("unknown_class")
+        assert found.message == f"expected a label from 0{' to 1' if names else ''}, got {got}"
+        assert found.annotation == int(sample.instance_ids[1])
+
+    def test_a_sample_that_cannot_be_read_is_not_empty(self) -> None:
+        class Samples:
+            def __len__(self) -> int:
+                return 1
+
+            def __getitem__(self, index: int) -> DenseSample:
+                raise ValueError("expected eight bits, got nine")
+
+        assert check_dataset(Samples(), decode=True).counts() == {"unreadable": 1}
 
     def test_any_dataset_of_samples(self) -> None:
         scenes = SceneDataset(2, SceneConfig(height=48, width=48), seed=3)

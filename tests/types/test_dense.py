@@ -315,6 +315,13 @@ class TestFromMasks:
             DenseSample.from_masks(torch.zeros(3, 9, 11), torch.zeros(1, 9, 11), torch.tensor([0]))
         with pytest.raises(ValueError, match="expected 3 dimensions"):
             DenseSample.from_masks(torch.zeros(3, 9, 11), torch.zeros(9, 11, dtype=torch.bool), torch.tensor([0]))
+        masks = torch.zeros(1, 9, 11, dtype=torch.bool)
+        with pytest.raises(TypeError, match="expected no boxes, got some; they are computed from the masks"):
+            DenseSample.from_masks(torch.zeros(3, 9, 11), masks, torch.tensor([0]), boxes=torch.zeros(1, 4))
+        with pytest.raises(
+            ValueError, match=r"image: expected \[C, H, W\], got \[9, 11, 3\] .* image.permute\(2, 0, 1\)"
+        ):
+            DenseSample.from_masks(torch.zeros(9, 11, 3), masks, torch.tensor([0]))
 
 
 class TestPytree:

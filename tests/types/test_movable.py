@@ -128,8 +128,14 @@ class TestDefaultCollate:
             assert_same(batch, BatchedDenseSample.from_samples(expected))
 
     def test_names_the_ways_that_work_for_mixed_sizes(self) -> None:
-        with pytest.raises(ValueError, match=r"one shape and dtype.*jittering.*collate_fn=list"):
+        with pytest.raises(
+            ValueError, match=r"one shape and dtype.*create_coco_dataloader\(dataset=\.\.\., size=\.\.\.\)"
+        ):
             default_collate([make_sample((17, 11)), make_sample((11, 17))])
+
+    def test_names_what_is_no_sample(self) -> None:
+        with pytest.raises(TypeError, match="expected DenseSamples, got tuple as sample 1; convert it in the dataset"):
+            BatchedDenseSample.from_samples([make_sample((17, 11)), (1, 2)])  # type: ignore[list-item]
 
     @pytest.mark.parametrize("name", ["ragged", "padded", "staged"])
     def test_refuses_batches_with_advice(self, records: dict[str, Any], name: str) -> None:

@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> None:
         work_dir=args.work_dir,
         skip_unreadable=args.skip_unreadable,
     )
-    print("\n".join(lines(summary, inputs.class_names)))
+    print("\n".join(lines(summary, inputs.class_names)).replace("the minimum area", f"--min-area {args.min_area}"))
     seconds = time.perf_counter() - start
     print(f"time     {seconds:.1f} s, {summary.num_crops / seconds:,.0f} crops/s")
 

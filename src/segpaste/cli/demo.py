@@ -33,7 +33,7 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser("demo", help="show what a paste does", description=text, example=_EXAMPLE)
     parser.usage = "segpaste demo [options] [KEY=VALUE ...] [--on IMAGES ANNOTATIONS | --on DATASET]"
     add = parser.add_argument
-    text = "your images: their folder and an annotation file, or a dataset of any format; default: rendered scenes"
+    text = "your images: their folder and an annotation file, in any order, or a dataset; default: rendered scenes"
     add("--on", metavar="PATH", nargs="+", help=text)
     add("--out", metavar="DIR", type=Path, default=Path("demo_out"), help="default: demo_out")
     add(

@@ -117,6 +117,8 @@ def _count(args: argparse.Namespace, has_photos: bool) -> ClassCounts | MapCount
     given = [
         name for name, value in (("split", args.split), ("task", args.task), ("from", args.from_)) if value is not None
     ]
+    if not path.exists():
+        raise CommandError(f"{path}: expected a dataset or a bank, found neither file nor folder; check the path")
     is_table = path.is_file() and path.suffix == ".json" and args.from_ is None
     if not (path / "meta.json").is_file() and not is_table and found_at(path, args.from_) is not None:
         return _counts.of_folder(path, args.split, args.task, args.from_)

@@ -89,8 +89,10 @@ class DenseSample(Movable):
             label = f"DenseSample.{field.name}"
             check.check_tensor(label, value, field.shape, field.dtypes, sizes)
             if field.tag is not None and not isinstance(value, field.tag):
+                home = "segpaste.types" if field.tag.__module__.startswith("segpaste") else "torchvision.tv_tensors"
                 raise TypeError(
-                    f"{label}: expected {field.tag.__name__}, got {type(value).__name__}; wrap it in that class"
+                    f"{label}: expected {field.tag.__name__}, got {type(value).__name__}; wrap it in "
+                    f"{home}.{field.tag.__name__}, or use DenseSample.from_masks, which takes plain tensors"
                 )
         if self.camera_intrinsics is not None and not isinstance(self.camera_intrinsics, CameraIntrinsics):
             raise TypeError(
@@ -119,6 +121,13 @@ class DenseSample(Movable):
             TypeError, ValueError: see the class.
         """
         check.check_tensor("DenseSample.from_masks: masks", masks, ("N", "H", "W"), (torch.bool,), {})
+        if "boxes" in fields:
+            raise TypeError("DenseSample.from_masks: expected no boxes, got some; they are computed from the masks")
+        if image.ndim == 3 and image.shape[:2] == masks.shape[1:] != image.shape[1:]:
+            raise ValueError(
+                f"DenseSample.from_masks: image: expected [C, H, W], got {list(image.shape)} for masks "
+                f"{list(masks.shape)}; change [H, W, C] by image.permute(2, 0, 1)"
+            )
         for field in SAMPLE_FIELDS:
             if field.tag is not None and isinstance(fields.get(field.name), Tensor):
                 fields[field.name] = field.tag(fields[field.name])
@@ -190,17 +199,22 @@ def check_uniform(samples: Sequence[DenseSample]) -> None:
     """Check that samples can be stacked: one size and dtype, the same fields and flags.
 
     Raises:
+        TypeError: one is of another class.
         ValueError: a sample differs from the first one; the message names it.
     """
     first = samples[0]
     for i, sample in enumerate(samples):
+        if not isinstance(sample, DenseSample):
+            raise TypeError(
+                f"BatchedDenseSample.from_samples: expected DenseSamples, got {type(sample).__name__} as sample {i}; "
+                "convert it in the dataset, for example with DenseSample.from_masks"
+            )
         if sample.image.shape != first.image.shape or sample.image.dtype != first.image.dtype:
             raise ValueError(
                 f"BatchedDenseSample.from_samples: expected images of one shape and dtype, got "
                 f"{list(first.image.shape)} {first.image.dtype} in sample 0 and "
-                f"{list(sample.image.shape)} {sample.image.dtype} in sample {i}; bring all to one size and dtype, "
-                "for example with segpaste.datasets.make_large_scale_jittering, or keep them in a list with "
-                "DataLoader(..., collate_fn=list)"
+                f"{list(sample.image.shape)} {sample.image.dtype} in sample {i}; bring all to one dtype and number of "
+                "channels in the dataset, and to one size with create_coco_dataloader(dataset=..., size=...)"
             )
         for field in SAMPLE_FIELDS:
             if (getattr(sample, field.name) is None) != (getattr(first, field.name) is None):

@@ -72,11 +72,14 @@ def known_fields(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str
 def nearest_key(model: type[BaseModel], key: str) -> tuple[str, float]:
     """Return the dotted key, or group, of a config that is most similar to ``key``, and the similarity from 0 to 1.
 
-    Keys are compared as a whole and by their last part: ``scale_range`` matches ``placement.scale_range``.
+    Keys are compared as a whole and by their last part: ``scale_range`` matches ``placement.scale_range``. A last part
+    that continues another one is most similar to it: ``paste_probability`` matches ``placement.paste_prob``.
     """
 
     def likeness(known: str) -> float:
         last, known_last = key.rpartition(".")[2], known.rpartition(".")[2]
+        if min(len(last), len(known_last)) > 3 and (last.startswith(known_last) or known_last.startswith(last)):
+            return 1.0
         pairs = (key, known), (last, known_last)
         return max(difflib.SequenceMatcher(None, one, other).ratio() for one, other in pairs)
 

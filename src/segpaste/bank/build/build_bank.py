@@ -183,6 +183,11 @@ def _check(
     Layout(crop_size)
     if not len(photos):
         raise BankError("expected at least one image, got none")
+    if missing := [name for name in ("image_id", "annotation_ids", "left_out") if by_index(photos, name) is None]:
+        raise BankError(
+            f"expected a dataset with the methods of segpaste.bank.Photos, got a {type(photos).__name__} without "
+            f"{', '.join(missing)}; add them, or paste from the dataset itself with source_pool=dataset"
+        )
     for module in (*_NEEDS.get(format, ()), *_NEEDS.get(engine, ())):
         require(module)
 

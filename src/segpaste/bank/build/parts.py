@@ -14,6 +14,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any, Protocol
 
 import numpy as np
@@ -240,7 +241,11 @@ class PartMaker:
         labels = sample.labels.tolist()
         if labels and not 0 <= min(labels) <= max(labels) < self.num_classes:
             raise BankError(f"expected labels from 0 to {self.num_classes - 1}, got {min(labels)} to {max(labels)}")
-        ids = self.photos.annotation_ids(index)
+        ids, most = self.photos.annotation_ids(index), max(sample.instance_ids.tolist(), default=0)
+        if len(ids) < most:
+            raise BankError(
+                f"expected {most} ids of annotation_ids({index}), since its ids go up to {most}, got {len(ids)}"
+            )
         return [stored_id(ids[instance_id - 1], "annotation") for instance_id in sample.instance_ids.tolist()]
 
     def _is_done(self, part: int) -> bool:
@@ -257,6 +262,8 @@ class PartMaker:
 
 def stored_id(value: int, kind: str) -> int:
     """Return an id as the bank stores it; raise BankError if it is outside of int64."""
+    if not isinstance(value, Integral):
+        raise BankError(f"expected an integer as {kind} id, got {value!r:.80}; number them")
     if not -(2**63) <= value < 2**63:
         raise BankError(f"expected ids from -2**63 to 2**63 - 1, got the {kind} id {value}; give it another one")
     return int(value)

@@ -110,7 +110,7 @@ def find_dataset(path: str | PathLike[str], format: str | None = None) -> FoundD
     known = format_named(format).title if format else ", ".join(known.title for known in FORMATS)
     raise DatasetError(
         f"{path}: expected a dataset of {known}, got a {'folder' if path.is_dir() else 'file'} without the files of "
-        "one; check the path"
+        "one; check the path, or make samples of another format in Python, by segpaste.DenseSample.from_masks"
     )
 
 

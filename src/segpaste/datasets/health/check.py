@@ -184,11 +184,26 @@ def _of_photos_and_classes(listing: Listing, num_threads: int) -> list[Finding]:
     findings = copies_among(listing.photos, num_threads) + unlisted(listing.photos)
     if not listing.has_annotations:
         return findings
+    unread = {found.photo for found in listing.findings if found.kind == "unreadable"}
     findings += [
-        Finding("no_annotation", photo.name, photo.name) for i, photo in enumerate(listing.photos) if i not in shown
+        Finding("no_annotation", photo.name, photo.name)
+        for i, photo in enumerate(listing.photos)
+        if i not in shown and photo.name not in unread
     ]
+    findings += _unknown_classes(listing)
     findings += [Finding("unused_category", name) for i, name in enumerate(listing.class_names) if i not in used]
     return findings
+
+
+def _unknown_classes(listing: Listing) -> list[Finding]:
+    """Return a finding for each label without a class; without class names only negative labels have none."""
+    most = len(listing.class_names) - 1 if listing.class_names else None
+    expected = "a label from 0" if most is None else f"a label from 0 to {most}"
+    return [
+        Finding("unknown_class", f"expected {expected}, got {of.label}", listing.photos[of.photo].name, of.id)
+        for of in listing.objects
+        if of.label is not None and (of.label < 0 or (most is not None and of.label > most))
+    ]
 
 
 def _classes(listing: Listing) -> tuple[ClassHealth, ...]:
