@@ -254,6 +254,12 @@ class TestRefuses:
         with pytest.raises(BankError, match="expected a dataset with objects, got none"):
             of_all(Squares())
 
+    def test_samples_of_another_class(self) -> None:
+        with pytest.raises(
+            BankError, match=r"dataset\[0\]: expected a DenseSample, got tuple; convert it in the dataset"
+        ):
+            of_all([(1, 2)], class_names=NAMES)
+
     def test_labels_beyond_the_names(self) -> None:
         with pytest.raises(BankError, match="expected labels from 0 to 2, since there are 3 class names, got 0 to 3"):
             of_all(Squares(([4, 4], [0, 3])))

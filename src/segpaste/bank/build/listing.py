@@ -97,12 +97,22 @@ def image_ids(dataset: Samples) -> NDArray[np.int64]:
     return np.array([stored_id(image_id, "image") for image_id in ids], np.int64)
 
 
+def _sample(dataset: Samples, image: int) -> DenseSample:
+    sample = dataset[image]
+    if not isinstance(sample, DenseSample):
+        raise BankError(
+            f"DatasetBank: dataset[{image}]: expected a DenseSample, got {type(sample).__name__}; convert it in the "
+            "dataset, for example with DenseSample.from_masks"
+        )
+    return sample
+
+
 def objects_of(dataset: Samples, num_classes: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Return image, number among the objects of its class in that image, and label of each object, [N] each."""
     images: list[int] = []
     ordinals: list[int] = []
     labels: list[int] = []
-    labels_of = by_index(dataset, "instance_labels") or (lambda image: dataset[image].labels.tolist())
+    labels_of = by_index(dataset, "instance_labels") or (lambda image: _sample(dataset, image).labels.tolist())
     for image in range(len(dataset)):
         seen: Counter[int] = Counter()
         for label in map(int, labels_of(image)):
