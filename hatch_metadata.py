@@ -12,6 +12,7 @@ import re
 import subprocess
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
@@ -40,8 +41,20 @@ def repository_url(root: str) -> str | None:
             address = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
         except (OSError, subprocess.CalledProcessError):
             return None
-    address = re.sub(r"^(?:ssh://)?git@([^:/]+)[:/]", r"https://\1/", address)
-    return address.removesuffix("/").removesuffix(".git") if address.startswith("https://") else None
+    return as_https(address)
+
+
+def as_https(address: str) -> str | None:
+    """Return an address of git as https, without user, password and port of ssh; None for a path."""
+    if short := re.fullmatch(r"(?:[^@/:]+@)?([^@/:]+):(?!//)/*(.+)", address):
+        host, path = short.groups()
+    else:
+        parts = urlsplit(address)
+        if parts.scheme not in ("https", "ssh", "git+ssh") or not parts.hostname:
+            return None
+        port = f":{parts.port}" if parts.port and parts.scheme == "https" else ""
+        host, path = f"{parts.hostname}{port}", parts.path
+    return f"https://{host}/{path.strip('/').removesuffix('.git')}"
 
 
 def project_urls(repository: str) -> dict[str, str]:

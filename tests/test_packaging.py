@@ -188,7 +188,10 @@ class TestReadmeOfTheIndex:
             ("git@example.org:owner/segpaste.git", "https://example.org/owner/segpaste"),
             ("ssh://git@example.org/owner/segpaste", "https://example.org/owner/segpaste"),
             ("https://example.org/owner/segpaste/", "https://example.org/owner/segpaste"),
+            ("https://ci-token:s3cret@example.org:8443/owner/segpaste.git", "https://example.org:8443/owner/segpaste"),
+            ("ssh://git@example.org:2222/owner/segpaste.git", "https://example.org/owner/segpaste"),
             ("/srv/segpaste", None),
+            ("file:///srv/segpaste", None),
         ],
     )
     def test_repository(self, address: str, expected: str | None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -200,6 +200,8 @@ class TestCopies:
         copies = answer(scenes, changes, preset=preset)["copies"]
         (tmp_path / "paste.yaml").write_text(copies["yaml"])
         assert _settings.load_config(str(tmp_path / "paste.yaml"), {}, schema) == config
+        assert copies["yaml"].startswith("# A preset also has a jitter") == bool(preset)
+        assert copies["python"].startswith("# The paste alone: dataset, jitter, seed and balance are in the command")
         program: dict[str, Any] = {}
         exec(copies["python"], program)
         assert program["config"] == config

@@ -48,8 +48,8 @@ def lines(found: Found) -> Iterator[str]:
 def answer(found: Found) -> str:
     """Return the answer in a sentence."""
     mean = found.mean.interval
-    text = f"{ANSWERS[found.mean.verdict]} (gain {mean.mean:+.4f}, interval {_interval(found.mean)}"
-    text += f", Wilcoxon p = {found.mean.p_value:.3g})"
+    gain = f"gain {mean.mean:+.4f} on splits of these images, interval {_interval(found.mean)}"
+    text = f"{ANSWERS[found.mean.verdict]} ({gain}, Wilcoxon p = {found.mean.p_value:.3g})"
     lost = [printable(name) for name, comparison in found.classes.items() if comparison.verdict == "lower"]
     return text + (f"; worse for {', '.join(lost)}" if lost and pastes(found) else "")
 

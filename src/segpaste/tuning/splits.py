@@ -1,7 +1,7 @@
 """Splits of a dataset into images to train on and held-out images, by seed.
 
 The images are divided into two pools. Runs of the search hold out images of the first pool, runs of the final
-comparison images of the second, so the chosen arm is judged on images that did not influence the choice. A run trains
+comparison images of the second, so the chosen arm is judged on images that were not scored in the search. A run trains
 on all images that it does not hold out, of both pools.
 
 Rare classes are divided first. As long as there are enough other images, at least one image of each class stays in the

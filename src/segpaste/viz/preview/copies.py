@@ -16,6 +16,10 @@ from pydantic import BaseModel
 from segpaste.augmentation import BatchCopyPasteConfig, PlacementConfig
 from segpaste.viz.preview.controls import LEAVES
 
+OF_PRESET = "# A preset also has a jitter, which is no key of a config: see the command line.\n"
+ALONE = "# The paste alone: dataset, jitter, seed and balance are in the command line.\n"
+"""What a copied file, and a copied program, leave out."""
+
 _LINE = 88
 
 
