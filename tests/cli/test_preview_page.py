@@ -159,6 +159,20 @@ class TestPage:
         assert not page.js("document.body.classList.contains('refused')")
         assert text(page, "#text") == "placement: {layers: 3}\n"
 
+    @pytest.mark.parametrize(
+        "kept", ['{"values": {"nokey": 1}, "seed": -1, "image": 1e9, "preset": "none such"}', "5", "["]
+    )
+    def test_an_address_that_means_nothing_is_left_out(self, page: Browser, address: str, kept: str) -> None:
+        page.open("about:blank")
+        page.open(f"{address}#{quote(kept)}")
+        page.until(READY)
+        assert (asked(page)["values"], asked(page)["seed"], asked(page)["image"], asked(page)["preset"]) == (
+            {},
+            0,
+            0,
+            "",
+        )
+
     def test_a_preset_and_back(self, page: Browser) -> None:
         move(page, "#preset", "vit_patch", "change")
         assert page.js(f'document.querySelector("{option("placement.pad_to_multiple")} .line > .switch").checked')
@@ -210,7 +224,7 @@ class TestPage:
 
     def test_copying(self, page: Browser) -> None:
         page.js("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
-        for form, start in (("python", "from segpaste import"), ("command", "segpaste augment scenes"), ("yaml", "#")):
+        for form, start in (("python", "# The paste alone"), ("command", "segpaste augment scenes"), ("yaml", "#")):
             page.js(f"document.querySelector('[data-copy={form}]').click(); document.getElementById('copy').click()")
             page.until("document.getElementById('copy').textContent === 'Copied'")
             assert page.js("window.copied").startswith(start)

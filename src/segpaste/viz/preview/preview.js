@@ -23,13 +23,21 @@ async function start() {
   ask();
 }
 
-// The address keeps what is chosen, so that a page that is loaded again shows the same.
+// The address keeps what is chosen, so that a page that is loaded again shows the same. What it cannot mean is left out.
 function remembered() {
+  let found;
   try {
-    return JSON.parse(decodeURIComponent(location.hash.slice(1)) || "{}");
+    found = Object(JSON.parse(decodeURIComponent(location.hash.slice(1)) || "{}"));
   } catch {
     return {};
   }
+  const within = (value, last) => Number.isInteger(value) && value >= 0 && value <= last;
+  if (!within(found.image, setup.images - 1)) delete found.image;
+  if (!within(found.seed, setup.largestSeed)) delete found.seed;
+  if (found.preset && !setup.presets.some(({ name }) => name === found.preset)) delete found.preset;
+  const keys = new Set(setup.controls.map(({ key }) => key));
+  if ("values" in found) found.values = Object.fromEntries(Object.entries(Object(found.values)).filter(([key]) => keys.has(key)));
+  return found;
 }
 
 function buildOptions() {
