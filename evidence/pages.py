@@ -56,6 +56,15 @@ def said(comparison: Comparison, ours: str, theirs: str) -> str:
     return f"{_SAID[comparison.verdict].format(ours=ours, theirs=theirs)} ({figures(comparison)})."
 
 
+def edges_said(chosen: Mapping[str, Choice]) -> list[str]:
+    """Return a sentence on the arms whose best learning rate may lie outside those that were tried, if any."""
+    rates = [choice.lr for choice in chosen.values() if choice.is_edge]
+    if not rates:
+        return []
+    tried = " or ".join(f"{rate:g}" for rate in sorted(set(rates)))
+    return [f"For {len(rates)} of {len(chosen)} arms the best learning rate was the lowest or highest tried, {tried}."]
+
+
 def said_kept(comparison: Comparison, ours: str, theirs: str, measure: str, margin: float) -> str:
     """Return a sentence on whether ours lost less than a margin, with its figures."""
     text = _KEPT[comparison.kept(margin)].format(ours=ours, theirs=theirs, measure=measure, margin=f"{100 * margin:g}")

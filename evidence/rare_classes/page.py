@@ -207,7 +207,7 @@ def _caveats(results: Results) -> str:
     base = mean(tail["none"])
     tails = {NAMES[arm]: values for arm, values in tail.items()}
     tails |= {f"{NAMES[arm]}, equal time": v for arm, v in measured(longer, protocol.groups["tail"]).items()}
-    of_runs = "".join(f"\n- {line}" for line in (*edges_said(protocol, chosen), *failures_said(tails)))
+    of_runs = "".join(f"\n- {line}" for line in (*pages.edges_said(chosen), *failures_said(tails)))
     above = (
         "above zero, as the protocol demands"
         if base > 0.01
@@ -224,15 +224,6 @@ def _caveats(results: Results) -> str:
 - Without any paste the tail has an IoU of {base:.2f}: {above}.
 - All classes are equally frequent in validation scenes, as in the test. With few examples of a class, tuning is
   noisier.{of_runs}"""
-
-
-def edges_said(protocol: Protocol, chosen: Mapping[str, Choice]) -> list[str]:
-    """Say for how many arms the best learning rate may lie outside those that were tried."""
-    highest = max(protocol.learning_rates)
-    arms = sum(choice.lr == highest for choice in chosen.values())
-    if not arms:
-        return []
-    return [f"For {arms} of {len(chosen)} arms the best learning rate was the highest that was tried, {highest:g}."]
 
 
 def failures_said(tails: Mapping[str, Values]) -> list[str]:

@@ -184,6 +184,7 @@ Score on validation scenes, averaged over the seeds:
 
 
 def _caveats(results: Results) -> str:
+    edges = "".join(f"\n- {line}" for line in pages.edges_said(results.chosen))
     base = {arm: mean(values) for arm, values in scores(results.found).items()}
     low = [NAMES[arm] for arm in ("none", "depth_none", "tokens_none") if base[arm] <= 0.01]
     too_hard = (
@@ -197,7 +198,7 @@ def _caveats(results: Results) -> str:
 - The results are from one domain, with small images, and small models trained from scratch. Other data may need other
   values.
 - Options are changed one at a time. Two options that help separately may not help together.
-- Without a paste the IoU of the classes is {base["none"]:.2f}.{too_hard}"""
+- Without a paste the IoU of the classes is {base["none"]:.2f}.{too_hard}{edges}"""
 
 
 def _every_run(results: Results) -> str:

@@ -16,6 +16,8 @@ from evidence.rare_classes.runs import train
 from evidence.runs import Run, RunFolder
 from evidence.scenes import NUM_CLASSES, class_maps, held_out_set, instance_counts, training_set
 
+from evidence import pages
+
 PROTOCOL = Protocol.load(NAME)
 SMALL = {
     "steps": 2,
@@ -181,12 +183,13 @@ def test_page_names_arms_whose_runs_failed() -> None:
     assert page.failures_said({"steady": {1: 0.7, 2: 0.65}}) == []
 
 
-def test_page_counts_arms_at_the_highest_rate() -> None:
+def test_page_counts_arms_at_the_edge_of_the_rates() -> None:
     low, high = min(PROTOCOL.learning_rates), max(PROTOCOL.learning_rates)
-    chosen = {arm: Choice(rate, None, is_edge=True, cpu_seconds=1.0) for arm, rate in {"a": low, "b": high}.items()}
-    (line,) = page.edges_said(PROTOCOL, chosen)
-    assert line.startswith("For 1 of 2 arms")
-    assert page.edges_said(PROTOCOL, {"a": chosen["a"]}) == []
+    of_arm = {"a": (low, True), "b": (high, True), "c": (0.01, False)}
+    chosen = {arm: Choice(rate, None, is_edge, cpu_seconds=1.0) for arm, (rate, is_edge) in of_arm.items()}
+    (line,) = pages.edges_said(chosen)
+    assert line == f"For 2 of 3 arms the best learning rate was the lowest or highest tried, {low:g} or {high:g}."
+    assert pages.edges_said({"c": chosen["c"]}) == []
 
 
 def test_page_of_missing_runs(tmp_path: Path) -> None:
