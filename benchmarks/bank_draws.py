@@ -30,7 +30,7 @@ LARGE, SMALL = 100_000_000, 16_000_000
 
 
 class ClassesOnly:
-    """What a sampler asks of a bank, without pixels; as in a bank on disk, classes are read when they are asked for."""
+    """Stand-in for a bank without pixels; as in a bank on disk, classes are read on demand."""
 
     version = "0"
 
@@ -64,7 +64,7 @@ def peak_bytes() -> int:
 
 
 def rate(draw: Callable[[], Iterable[int]], num: int) -> float:
-    """Draws a second, all of them handed out one by one; the best of three."""
+    """Return draws per second, all of them handed out one by one; the best of three."""
     seconds = []
     for _ in range(3):
         start = time.perf_counter()

@@ -48,7 +48,7 @@ Read = Callable[[NDArray[np.int64]], object]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Sizes:
-    """How much is measured.
+    """Sizes of the measurement.
 
     Attributes:
         crops: in each bank; all of them in one shard.
@@ -69,7 +69,7 @@ FULL, QUICK, TINY = Sizes(), Sizes(crops=500, rounds=30, slow_rounds=3), Sizes(5
 
 
 def measure(sizes: Sizes) -> dict[str, Any]:
-    """Single reads, batches, and what looks through a shard for a name."""
+    """Measure single reads, batches, and readers that look through a shard for a name."""
     with tempfile.TemporaryDirectory(prefix="segpaste_bench_") as name:
         folder = Path(name)
         banks = write_banks(folder, sizes)
@@ -99,7 +99,7 @@ def _timed(reads: Mapping[str, Read], sizes: Sizes, num: int, rounds: int, warm_
 
 
 def one_by_one(read: Callable[[int], object]) -> Read:
-    """Crop for crop, each let go of before the next."""
+    """Read crop by crop, each released before the next."""
 
     def call(indices: NDArray[np.int64]) -> None:
         for index in indices.tolist():
@@ -116,7 +116,7 @@ def into_arrays(bank: StoredBank, sizes: Sizes) -> Read:
 
 
 def mapped_copies(folder: Path, sizes: Sizes) -> tuple[Read, Read]:
-    """Image and alpha copied out of mapped files: into new arrays, and into arrays that are there."""
+    """Copy image and alpha out of mapped files, into new arrays and into existing ones."""
     shape = (sizes.crops, 3, sizes.side, sizes.side)
     images = np.memmap(folder / "images.dat", np.uint8, "r", shape=shape)
     alphas = np.memmap(folder / "alpha.dat", np.bool_, "r", shape=(shape[0], 1, *shape[2:]))
@@ -156,7 +156,7 @@ def write_banks(folder: Path, sizes: Sizes) -> dict[str, StoredBank]:
 
 
 def others(folder: Path, bank: StoredBank) -> dict[str, Callable[[int], object]]:
-    """The same crops as they are kept without a bank, a function that reads one for each way."""
+    """Write the same crops without a bank, and return a function for each way that reads one."""
     pngs, pickles = folder / "png", folder / "pickles"
     pngs.mkdir()
     env = lmdb.open(str(pickles), map_size=1 << 40, lock=False, readahead=False, writemap=True)
@@ -200,7 +200,7 @@ def others(folder: Path, bank: StoredBank) -> dict[str, Callable[[int], object]]
 
 
 def markdown(found: Mapping[str, Any]) -> str:
-    """A table of microseconds a crop, and the part of the ruler's speed that it is."""
+    """Return a table of microseconds per crop, and of the share of the copy's speed."""
     sizes = Sizes(**found["sizes"])
     single, batch = found["single"] | found["slow"], found["batch"]
     by_name = single[BY_NAME]

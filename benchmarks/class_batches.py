@@ -80,7 +80,7 @@ SAMPLERS: dict[str, MakeEpochs] = {
 
 
 class Measured(NamedTuple):
-    """What a sampler takes, and what its last epoch holds.
+    """Cost of a sampler, and the content of its last epoch.
 
     Attributes:
         made_s: seconds to make the sampler.

@@ -22,7 +22,7 @@ from .device_operations import CountingMode, Operations
 
 
 class OperatorMode(CountingMode):
-    """Counts what the operators of the engine do, instead of them."""
+    """Mode that counts the operations inside the engine's operators instead of the operators themselves."""
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

@@ -55,13 +55,13 @@ class Operations:
         return self.torch.total() + self.kernels.total()
 
     def to_dict(self) -> dict[str, Any]:
-        """The counts as JSON takes them."""
+        """Return the counts as JSON takes them."""
         found = {name: dict(getattr(self, name)) for name in _KINDS}
         return {"launches": self.num_launches, **found}
 
 
 class CountingMode(TorchDispatchMode):
-    """Counts the operations on fake CUDA tensors; what would wait gives 0, and no shape depends on values."""
+    """Mode that counts operations on fake CUDA tensors; those that would wait give 0, so no shape depends on them."""
 
     def __init__(self, found: Operations) -> None:
         super().__init__()

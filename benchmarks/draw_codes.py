@@ -39,7 +39,7 @@ def heat_map(shares: np.ndarray, names: tuple[str, ...]) -> Image.Image:
 
 
 def histogram(same: np.ndarray, other: np.ndarray, size: tuple[int, int]) -> Image.Image:
-    """Of both, each to its own height."""
+    """Draw the histograms of both, each to its own height."""
     picture = Image.new("RGB", size, "white")
     pen, font = ImageDraw.Draw(picture), ImageFont.load_default(11)
     pen.text((10, 5), "log likelihood ratio: one class, two classes", BLACK, font)

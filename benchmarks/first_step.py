@@ -112,7 +112,7 @@ def make_environment(folder: Path, trainer: Path) -> Path:
 
 
 def copy_of_the_checkout(folder: Path) -> Path:
-    """Copy what git knows, so that nothing that was built comes along."""
+    """Copy the files that git tracks, so that no build output is included."""
     for name in _run(["git", "ls-files", "-z"], cwd=ROOT).split("\0"):
         if (ROOT / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -174,7 +174,7 @@ def _run(command: list[str], cwd: Path | None = None) -> str:
 
 
 def _clean() -> dict[str, str]:
-    """The environment of a user, who has no path to a checkout."""
+    """Return the environment of a user, who has no path to a checkout."""
     return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
 

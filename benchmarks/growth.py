@@ -99,7 +99,7 @@ def measure_threads(growth: Growth, side: int, rounds: int) -> dict[str, Any]:
 
 
 def exponents(points: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Of each function the p of time ~ x^p; nothing where fewer than two values differ."""
+    """Return the p of time ~ x^p for each function; nothing where fewer than two values differ."""
     if len({point["x"] for point in points}) < 2:
         return {}
     names = [name for name in (CLONE, AGAIN, OUT_OF_PLACE, IN_PLACE) if name in points[0]["times"]]

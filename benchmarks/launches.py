@@ -69,7 +69,7 @@ class Case:
 
     @property
     def changes(self) -> Option:
-        """What the option changes."""
+        """Changes that the option makes."""
         return OPTIONS.get(self.option, Option())
 
     @property

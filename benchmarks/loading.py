@@ -123,7 +123,7 @@ def theirs(photos: Path, annotations: Path, loading: Loading) -> Epoch:
 
 
 def _of_instances(sample: tuple[Tensor, dict[str, Tensor]]) -> tuple[Tensor, Tensor]:
-    """What goes with its box."""
+    """Return the labels and masks that go with the boxes."""
     return sample[1]["labels"], sample[1]["masks"]
 
 

@@ -52,7 +52,7 @@ def _cpu() -> str:
 
 
 def _commit() -> str:
-    """The checkout's; nothing in an installed package."""
+    """Return the commit of the checkout; nothing in an installed package."""
     folder = Path(__file__).parents[1]
     if not (folder / ".git").exists():
         return ""

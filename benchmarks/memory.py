@@ -39,7 +39,7 @@ def measure(plan: Plan, threads: int = 1, device: str = "cpu") -> dict[str, Any]
 
 
 def peak_of_step(mode: str, sizes: tuple[int, int, int], device: str) -> dict[str, int]:
-    """Bytes: of the batch, of the tensors returned that are new, and the peak beyond what was there before the step."""
+    """Return the bytes of the batch and of new returned tensors, and the peak beyond the memory before the step."""
     small, config = batches.panoptic_tiles(2, 64, sizes[2])
     paste = BatchCopyPaste(config, inplace=mode == "in place").to(device)
     paste(small.to(device))
@@ -58,14 +58,14 @@ def peak_of_step(mode: str, sizes: tuple[int, int, int], device: str) -> dict[st
 
 
 def _new_bytes(out: PaddedBatchedDenseSample, batch: PaddedBatchedDenseSample) -> int:
-    """Of the tensors of ``out`` that do not share memory with those of ``batch``."""
+    """Return the bytes of the tensors of ``out`` that do not share memory with those of ``batch``."""
     old = {t.untyped_storage().data_ptr() for t in tree_leaves(batch)}
     new = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tree_leaves(out)}
     return sum(size for pointer, size in new.items() if pointer not in old)
 
 
 def _gauges(device: str) -> tuple[Any, Any, Any]:
-    """Functions: reset the peak, bytes in use, bytes at the peak."""
+    """Return functions that reset the peak, and give the bytes in use and at the peak."""
     if device == "cpu":
         return (
             lambda: Path("/proc/self/clear_refs").write_text("5"),

@@ -37,7 +37,7 @@ def contenders(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) ->
 
 
 def with_seeds(fresh: Callable[[], PaddedBatchedDenseSample]) -> Callable[[], PaddedBatchedDenseSample]:
-    """What ``fresh`` gives, with other seeds each time."""
+    """Return a function that gives the batch of ``fresh`` with other seeds each time."""
     numbers = itertools.count()
     return lambda: reseeded(fresh(), next(numbers))
 
@@ -56,23 +56,23 @@ def restored(own: PaddedBatchedDenseSample, batch: PaddedBatchedDenseSample) -> 
 
 
 def num_bytes(batch: PaddedBatchedDenseSample) -> int:
-    """Of all tensors."""
+    """Return the bytes of all tensors."""
     return sum(t.numel() * t.element_size() for t in tree_leaves(batch))
 
 
 def pasted_pixels(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) -> int:
-    """What a step on this batch pastes, as seen in its outputs; the median of some draws."""
+    """Return the number of pixels that a step on this batch pastes, seen in its outputs; the median of some draws."""
     paste = BatchCopyPaste(config).to(batch.device)
     reports = [paste(reseeded(batch, number), return_report=True)[1] for number in range(NUM_DRAWS)]
     return statistics.median_low([int((report.visible_layer >= 0).sum()) for report in reports])
 
 
 def pasted_frac(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) -> float:
-    """The same as a share of all pixels."""
+    """Return the same as a share of all pixels."""
     height, width = batch.canvas_size
     return pasted_pixels(batch, config) / (batch.batch_size * height * width)
 
 
 def dtype_name(dtype: torch.dtype) -> str:
-    """As in ``uint8``."""
+    """Return the name of a dtype, such as ``uint8``."""
     return str(dtype).removeprefix("torch.")

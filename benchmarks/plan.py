@@ -30,7 +30,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """What grows, one thing at a time; squares, pasted in their own size.
+    """Values that grow, one at a time; squares, pasted in their own size.
 
     Attributes:
         batch_size, size, instances, max_instances, side: where the others stand; ``side`` is that of the squares.

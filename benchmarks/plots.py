@@ -77,7 +77,7 @@ def growth_lines(axes: Sequence[Mapping[str, Any]]) -> Image.Image:
 
 
 def position(value: float, low: float, high: float) -> float:
-    """Where a value lies between two others on a logarithmic axis: 0 at ``low``, 1 at ``high``."""
+    """Return the position of a value between two others on a logarithmic axis: 0 at ``low``, 1 at ``high``."""
     return math.log(value / low) / math.log(high / low)
 
 

@@ -294,7 +294,7 @@ def _ms(of: timing.Summary) -> str:
 
 
 def _skipped(rows: Sequence[Found]) -> str:
-    """Who was left out and why, each reason once, with the batches where it is not all of them."""
+    """List the libraries that were left out and why, each reason once, with the batches where it is not all of them."""
     where: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         for name, reason in row["skipped"].items():

@@ -113,7 +113,7 @@ def in_turns(
 
 
 def rotating(contenders: Sequence[Contender]) -> Contender:
-    """The same work on another input each time, so that no cache holds it."""
+    """Return a function that does the same work on another input each time, so that no cache holds it."""
     turn = itertools.cycle(contenders)
 
     def fresh() -> tuple[Contender, Any]:
@@ -132,7 +132,7 @@ def summary(times: Sequence[float]) -> Summary:
 
 
 def summaries(times: Mapping[str, Sequence[float]]) -> dict[str, Summary]:
-    """The `summary` of each."""
+    """Return the `summary` of each."""
     return {name: summary(values) for name, values in times.items()}
 
 

@@ -93,7 +93,7 @@ def padded_scenes(size: int, num: int) -> PaddedBatchedDenseSample:
 
 
 def clocked(function: Callable[..., Any], *args: Any) -> tuple[Any, tuple[float, float]]:
-    """What a function returns, and (CPU, wall) milliseconds that it took."""
+    """Return the result of a function, and the (CPU, wall) milliseconds that it took."""
     start = _now()
     out = function(*args)
     return out, _since(start)

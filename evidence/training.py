@@ -18,7 +18,7 @@ _WEIGHT_DECAY = 1e-2
 
 
 class Fitted(NamedTuple):
-    """What a training gave.
+    """Results of a training run.
 
     Attributes:
         curve: at each check the step, the mean loss since the one before, and what the check found.

@@ -39,7 +39,7 @@ def crop(index: int) -> Crop:
 
 
 def read(bank: StoredBank, seed: int, num_reads: int) -> int:
-    """How many of so many random reads gave another crop."""
+    """Return how many of so many random reads gave another crop."""
     wrong = 0
     for index in np.random.default_rng(seed).integers(0, NUM_CROPS, num_reads).tolist():
         found, expected = bank[index], crop(index)

@@ -35,7 +35,7 @@ OFF = "TORCHDYNAMO_DISABLE"
 
 @dataclass(frozen=True)
 class Result:
-    """What the gate found for one case.
+    """Findings of the gate for one case.
 
     Attributes:
         name: of the case.

@@ -60,7 +60,7 @@ Layers = list[list[Node]]
 
 
 class House(NamedTuple):
-    """What is drawn.
+    """Data that the drawing shows.
 
     Attributes:
         texts: the first line of each room's docstring.

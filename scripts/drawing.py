@@ -50,7 +50,7 @@ class Subject:
 
     @property
     def before(self) -> DenseSample:
-        """The row as it is."""
+        """The row before the paste."""
         return samples(self.batch)[self.row]
 
 

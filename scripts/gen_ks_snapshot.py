@@ -38,7 +38,7 @@ def print_distances(path: Path, num_images: int, seed: int) -> bool:
 
 
 def counts_of_module(case: str, num_images: int, seed: int) -> Counts:
-    """What the module pastes into whole batches, at least ``num_images`` images."""
+    """Return the counts of the module's pastes into whole batches, at least ``num_images`` images."""
     from bank_draws import BATCH_SIZE, bank_counts, drawn_crops, open_bank
     from module_draws import make_module, module_counts
 

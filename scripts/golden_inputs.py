@@ -90,7 +90,7 @@ class CropSpec:
 
 @dataclass(frozen=True)
 class Spec:
-    """What one forward is given, besides its config.
+    """Inputs of one forward, besides its config.
 
     Attributes:
         seed: of all values.

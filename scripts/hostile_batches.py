@@ -132,7 +132,7 @@ def _broken(inputs: Inputs, out: PaddedBatchedDenseSample, report: PasteReport) 
 
 
 def _comparable(inputs: Inputs) -> PaddedBatchedDenseSample:
-    """The batch as the module took it: without what its config keeps out."""
+    """Return the batch as the module took it: without the fields that its config excludes."""
     closed = ("depth", "depth_valid") if inputs.config.emit_depth is False else ()
     return inputs.batch.derived(**dict.fromkeys(closed))
 

@@ -32,7 +32,7 @@ NO_CAMERA = (float("nan"), 0.0, -0.0, -5.0, float("inf"), float("-inf"))
 
 @dataclass(frozen=True)
 class Inputs:
-    """What one forward is given.
+    """Arguments of one forward.
 
     Attributes:
         batch: the target.

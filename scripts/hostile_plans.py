@@ -55,7 +55,7 @@ EDGES = (float("nan"), float("inf"), float("-inf"), 3e38, -3e38, 2.0**30, -(2.0*
 
 @dataclass(frozen=True)
 class Plan:
-    """What one forward is given.
+    """Arguments of one forward.
 
     Attributes:
         kind: see the module.
@@ -118,7 +118,7 @@ def hostile_plan(seed: int) -> Plan:
 
 
 def _is_fit(given: Inputs, may_be_empty: bool) -> bool:
-    """Whether a source of one's own can be pasted into a batch, in a time that allows for thousands."""
+    """Return whether a custom source can be pasted into a batch, in a time that allows for thousands."""
     is_quick = 0.1 <= given.config.placement.scale_range[0] <= 1
     has_room = bool(given.batch.instance_valid.any()) or may_be_empty
     is_plain = given.staged is None and not given.config.emit_classmix
@@ -189,7 +189,7 @@ def _spoil_boxes(draws: Draws, batch: PaddedBatchedDenseSample) -> None:
 def _placement(
     draws: Draws, shape: tuple[int, int], source: PaddedBatchedDenseSample, request: PlacementRequest
 ) -> Placement:
-    """What the checks of a source let through."""
+    """Return a random placement that passes the checks of a source."""
     num_rows, slots = source.batch_size, source.max_instances
     rows = torch.from_numpy(draws.rng.integers(0, num_rows, shape) if num_rows else torch.zeros(shape).long().numpy())
     if num_rows and draws.chance(0.5):
@@ -297,7 +297,7 @@ def _pasted(plan: Plan, backend: str) -> Outcome:
 
 
 def _same(one: PaddedBatchedDenseSample, other: PaddedBatchedDenseSample) -> bool:
-    """Whether two batches hold the same numbers."""
+    """Return whether two batches hold the same numbers."""
     for field in FIELDS:
         values = [getattr(batch, field.batched_name) for batch in (one, other)]
         if values[0] is None:

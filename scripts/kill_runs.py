@@ -216,7 +216,7 @@ def run_whole(command: str, world: Path) -> Whole:
 
 
 def faults(command: str, folder: Path, whole: Whole) -> Iterator[str]:
-    """What is wrong after a kill: things that have their final names and are not whole."""
+    """Yield the faults after a kill: files that have their final names and are not whole."""
     out = folder / "out"
     if command == "train":
         for path in out.glob("*.pt"):

@@ -1,4 +1,4 @@
-"""What a paste is, written again: one pixel, one instance at a time, in plain loops over NumPy arrays and fractions.
+"""Pastes written again: one pixel, one instance at a time, in plain loops over NumPy arrays and fractions.
 
 `BatchCopyPaste` must equal this after its placement is drawn (`brute_force_draws` writes the draws again). It shares
 no code with the module; it is far too slow for anything but small tests.
@@ -47,7 +47,7 @@ class Scene:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one image becomes.
+    """Result of a paste for one image.
 
     Attributes:
         fields: the output; the image in float64 and not rounded, unless it is uint8.
@@ -71,7 +71,7 @@ def paste(
     placement: Placement,
     sources: list[Fields] | None = None,
 ) -> list[Outcome]:
-    """Every image of a batch that has instance masks, with the pastes of a placement as it was drawn.
+    """Paste into every image of a batch that has instance masks, with a placement as it was drawn.
 
     Sources are those images too, or others.
     """
@@ -90,7 +90,7 @@ def paste(
 
 
 def prepared(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) -> list[Fields]:
-    """The images of a batch, without the maps that the config keeps out, with the output's number of slots."""
+    """Return the images of a batch, without the maps that the config excludes, with the output's number of slots."""
     closed = {"panoptic_maps"} if config.emit_panoptic is False else set()
     closed |= {"depth", "depth_valid"} if config.emit_depth is False else set()
     images: list[dict[str, Array]] = [{} for _ in range(batch.batch_size)]
@@ -112,7 +112,7 @@ def prepared(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) -> l
 
 
 def _pad(image: Fields, multiple: int) -> None:
-    """Right and below, to sides that are multiples: the image mirrored, everything else as outside of a picture."""
+    """Pad at the right and bottom to multiples: the image is mirrored, other fields are as outside of a picture."""
     height, width = image["images"].shape[-2:]
     extra = ((0, -height % multiple), (0, -width % multiple))
     if extra == ((0, 0), (0, 0)):
@@ -174,7 +174,7 @@ def seen_at(scene: Scene, carried: Carried, guards: Guards, y: int, x: int) -> i
 
 
 def priority_of(scene: Scene, label: int | None) -> int:
-    """Of a class in contact, 0 where it has none."""
+    """Return the contact priority of a class, 0 where it has none."""
     panoptic = scene.config.panoptic
     if panoptic is None or label is None or "panoptic_maps" not in scene.target:
         return 0
@@ -182,7 +182,7 @@ def priority_of(scene: Scene, label: int | None) -> int:
 
 
 def pasted_masks(scene: Scene, carried: Carried, seen: Array) -> dict[tuple[int, int], Array]:
-    """What is seen of each carried (layer, source slot); beside a panoptic map a pixel has one owner."""
+    """Return the visible mask of each carried (layer, source slot); with a panoptic map each pixel has one owner."""
     masks = {(j, k): np.zeros(scene.size, bool) for j, slots in enumerate(carried) for k in slots}
     for y, x in np.argwhere(seen >= 0):
         j = int(seen[y, x])
@@ -198,7 +198,7 @@ def pasted_masks(scene: Scene, carried: Carried, seen: Array) -> dict[tuple[int,
 
 
 def driven_out(scene: Scene, seen: Array) -> frozenset[int]:
-    """Stuff classes that lost pixels and are left with too few."""
+    """Return the stuff classes that lost pixels and have too few left."""
     panoptic, target = scene.config.panoptic, scene.target
     if panoptic is None or "panoptic_maps" not in target:
         return frozenset()
@@ -213,7 +213,7 @@ def driven_out(scene: Scene, seen: Array) -> frozenset[int]:
 
 
 def hidden_too_much(scene: Scene, seen: Array) -> Array:
-    """[H, W], the pixels of instances of which more is hidden than may be."""
+    """Return the pixels of instances of which more is hidden than allowed, [H, W]."""
     pixels = np.zeros(scene.size, bool)
     for mask, valid in zip(scene.target["instance_masks"], scene.target["instance_valid"], strict=True):
         if valid and (mask & (seen >= 0)).sum() > Fraction(str(scene.config.max_hidden_frac)) * int(mask.sum()):
@@ -222,7 +222,7 @@ def hidden_too_much(scene: Scene, seen: Array) -> Array:
 
 
 def settle(scene: Scene) -> Outcome:
-    """Resolve, keep what must stay, take out what is too small, resolve what that frees, and write the output."""
+    """Resolve, restore what must stay, remove what is too small, resolve again, and write the output."""
     free = resolve(scene, scene.carried, Guards(frozenset(), np.zeros(scene.size, bool)))
     area_free = {paste: int(m.sum()) for paste, m in pasted_masks(scene, scene.carried, free).items()}
     reverts = scene.config.panoptic is not None and scene.config.panoptic.stuff_policy == "revert"
@@ -248,7 +248,7 @@ def settle(scene: Scene) -> Outcome:
 
 
 def _settled(scene: Scene, carried: Carried, guards: Guards) -> tuple[Carried, int]:
-    """The pastes that are left once none is too small any more, and how many went.
+    """Return the pastes that are left once none is too small, and how many were removed.
 
     Without priorities none goes here: what has gone before only uncovered the others. With priorities and depth it may
     have uncovered a paste that is farther than a third one and yet outranked what let it by.
@@ -280,7 +280,7 @@ def survives(scene: Scene, slot: int, seen: Array) -> bool:
 
 
 def _slots(scene: Scene, carried: Carried, seen: Array) -> tuple[list[int], list[int]]:
-    """For each output slot the layer and source slot of its paste: in order, where no survivor is."""
+    """Return the layer and source slot of the paste in each output slot: in order, in slots without a survivor."""
     num_slots = len(scene.target["instance_valid"])
     layers, sources = [-1] * num_slots, [-1] * num_slots
     free = [k for k in range(num_slots) if not survives(scene, k, seen)]
@@ -321,7 +321,7 @@ def _render_pixel(out: dict[str, Array], scene: Scene, j: int, carried: list[int
 
 
 def _class_of(scene: Scene, layer: Layer, carried: list[int], y: int, x: int) -> int:
-    """That of the source, or without its map that of the object, if it is a thing that the taxonomy knows."""
+    """Return the class of the source, or without its map that of the object, if the taxonomy knows it as a thing."""
     if "semantic_maps" in layer.source:
         found = class_at(layer.source, *source_pixel(layer, y, x))
         assert found is not None

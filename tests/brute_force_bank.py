@@ -1,4 +1,4 @@
-"""Pastes from a bank, written again: the crops as images of one slot, and which of them are drawn."""
+"""Pastes from a bank, written again: crops as images of one slot, and the draw of crops."""
 
 from __future__ import annotations
 
@@ -89,5 +89,5 @@ def _shrunk(staged: StagedCrops, b: int, k: int) -> Fraction:
 def paste(
     batch: PaddedBatchedDenseSample, staged: StagedCrops, config: BatchCopyPasteConfig, placement: Placement
 ) -> list[brute_force.Outcome]:
-    """Every image, with the pastes of a placement as it was drawn."""
+    """Return every image, with the pastes of a placement as it was drawn."""
     return brute_force.paste(batch, config, placement, crops_of(staged, batch, config))

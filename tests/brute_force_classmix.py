@@ -1,4 +1,4 @@
-"""ClassMix written again, in plain loops: what it draws, and what it pastes as a scene that `brute_force` settles."""
+"""ClassMix written again, in plain loops: its draws, and its paste as a scene that `brute_force` settles."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NO_TAXONOMY = range(1024)
 def mix(
     images: list[Fields], config: BatchCopyPasteConfig, metric: bool
 ) -> tuple[list[brute_force.Outcome], list[Drawn]]:
-    """Every image of `brute_force.prepared` images, and what was drawn for it."""
+    """Return `brute_force.prepared` images after ClassMix, and the draws for each."""
     scenes, draws = zip(*(_scene(images, config, b, metric) for b in range(len(images))), strict=True)
     return [brute_force.settle(scene) for scene in scenes], list(draws)
 
@@ -71,7 +71,7 @@ def half_of(classes: set[int], seed: int, j: int) -> set[int]:
 
 
 def _mixed(source: Fields, chosen: set[int], wanted: list[int]) -> dict[str, Array]:
-    """The source with nothing to see but the chosen classes, and a last mask of those pixels that no instance owns."""
+    """Return the source showing only the chosen classes, with a last mask of those pixels that no instance owns."""
     mixed = dict(source)
     semantic, rest = source["semantic_maps"].copy(), np.zeros_like(source["semantic_maps"], dtype=bool)
     for y, x in np.ndindex(*semantic.shape):

@@ -54,7 +54,7 @@ def bernoulli(seed: int, name: str, probability: float, *indices: int) -> bool:
 
 @dataclass
 class Drawn:
-    """The placement of one image, a list entry for each layer, and what became of its tries."""
+    """Placement of one image, with a list entry for each layer, and the outcome of its tries."""
 
     source_idx: list[int] = field(default_factory=list)
     layer_valid: list[bool] = field(default_factory=list)
@@ -109,7 +109,7 @@ def place(
 
 
 def _take_part(images: list[Fields], config: BatchCopyPasteConfig, b: int, drawn: Drawn) -> None:
-    """Of all that have a place keep those that cover the least, as many as the fraction and the free slots allow."""
+    """Keep the placed objects that cover the least, as many as the fraction and the free slots allow."""
     covers = []
     for j, slots in enumerate(drawn.carried):
         source, (tx, ty) = images[drawn.source_idx[j]], drawn.translate[j]
@@ -200,7 +200,7 @@ def _largest_fitting(
 def _has_room(
     images: list[Fields], config: BatchCopyPasteConfig, b: int, drawn: Drawn, j: int, slots: list[int], scale: Fraction
 ) -> bool:
-    """Some translation by whole patches keeps the rectangle around the slots in the picture."""
+    """Return whether some translation by whole patches keeps the rectangle around the slots in the picture."""
     if not slots:
         return True
     source, rules = images[drawn.source_idx[j]], config.placement
@@ -227,7 +227,7 @@ def eligible(image: Fields, config: BatchCopyPasteConfig) -> list[int]:
 
 
 def cut_sides(box: Box, size: tuple[int, int]) -> list[bool]:
-    """Left, top, right, bottom: whether the border of a picture lies there."""
+    """Return whether the border of a picture cuts the left, top, right and bottom side."""
     return [box[0] <= 0, box[1] <= 0, box[2] >= size[0], box[3] >= size[1]]
 
 
@@ -274,7 +274,7 @@ def _one_for_each_layer(
 
 
 def _slot_keys(source: Fields, config: BatchCopyPasteConfig, seed: int, j: int) -> dict[int, int]:
-    """What the eligible slots of a source are taken by, the largest first: random numbers, or how short they wait."""
+    """Return the keys of eligible source slots, the largest taken first: random, or larger for a shorter wait."""
     random = {k: bits(seed, "slot", j, k) // 4 for k in eligible(source, config)}
     temperature = Decimal(round(config.placement.class_temperature * 2**32)) / 2**32
     if temperature == 0:
@@ -290,7 +290,7 @@ def _slot_keys(source: Fields, config: BatchCopyPasteConfig, seed: int, j: int) 
 
 
 def minus_log2(number: int) -> int:
-    """That of number / 2**62, times 2**32, from logarithms at every 1/256 and straight lines in between."""
+    """Return -log2(number / 2**62) times 2**32, from logarithms at every 1/256 and straight lines in between."""
     exponent = number.bit_length() - 1
     steps = Fraction(number * 2**38 // 2**exponent - 2**38, 2**30)  # from 0 to 256, in 30 binary places
     with localcontext() as context:
@@ -345,7 +345,7 @@ def _place(images: list[Fields], config: BatchCopyPasteConfig, b: int, drawn: Dr
 
 
 def in_region(target: Fields, box: Box, label: int, config: BatchCopyPasteConfig) -> bool:
-    """Enough of a box, as far as it is in the picture, is of the classes that it may be on, and of the mask."""
+    """Return whether enough of a box inside the picture is on allowed classes, and in the mask."""
     width, height = extent(target)
     classes, inside = config.placement.region.get(label), []
     for y in range(max(box[1], 0), min(box[3], height)):
@@ -382,7 +382,7 @@ def _keep(target: Fields, source: Fields, boxes: dict[int, Box], hflip: bool, co
 
 
 def _fits(box: Box, size: tuple[int, int], visible: Fraction | None) -> bool:
-    """It lies inside, or as much of it as need be."""
+    """Return whether the box lies inside, or as much of it as required."""
     x1, y1, x2, y2 = box
     if x1 >= 0 and y1 >= 0 and x2 <= size[0] and y2 <= size[1]:
         return True

@@ -1,4 +1,4 @@
-"""Where an output pixel reads its source and what it finds there, in plain loops, fractions and single array reads.
+"""Source coordinates of each output pixel and the values found there, in plain loops, fractions and single array reads.
 
 The geometry half of `brute_force`: it shares no code with `segpaste.augmentation` or `segpaste.engine`.
 """
@@ -25,7 +25,7 @@ HALF = Fraction(1, 2)
 
 @dataclass(frozen=True)
 class Axis:
-    """Where the pixels of one output axis read the source: None, or [], where the layer does not reach."""
+    """Source positions of the pixels of one output axis: None, or [], where the layer does not reach."""
 
     nearest: list[int | None]
     linear: list[Taps]
@@ -115,7 +115,7 @@ def layer_over(
 
 
 def scales_of(num: list[int], den: list[int]) -> tuple[Fraction, Fraction]:
-    """Of x and of y."""
+    """Return the scales of x and y."""
     return Fraction(num[0], den[0]), Fraction(num[1], den[1])
 
 

@@ -1,4 +1,4 @@
-"""A bank whose crops are told by their colour, photos without those colours, and a slow check of what was pasted.
+"""A bank whose crops have distinct colours, photos without those colours, and a slow check of pastes.
 
 Pixels of `CODE` and above come from a crop, and say from which; so labels can be compared with the image alone.
 """

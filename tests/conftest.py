@@ -1,4 +1,4 @@
-"""What every test shares: one torch thread, restored random states, hypothesis profiles, real photos."""
+"""Setup of every test: one torch thread, restored random states, hypothesis profiles, real photos."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ settings.load_profile(os.environ.get("SEGPASTE_HYPOTHESIS", "ci"))
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Config) -> None:
-    """What takes minutes starts first, so that all workers end together; what shares work is in one worker."""
+    """Start tests that take minutes first, so that all workers end together; tests that share work get one worker."""
     items.sort(key=lambda item: item.get_closest_marker("first") is None)
     grouped = [item.nodeid for item in items if item.get_closest_marker("xdist_group")]
     if config.getoption("loadgroup", False) and not all("@" in nodeid for nodeid in grouped):
@@ -38,7 +38,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Confi
 
 @pytest.fixture(autouse=True)
 def restore_random_states() -> Iterator[None]:
-    """Put the states of the global generators back, so that no test can lean on another."""
+    """Restore the states of the global generators, so that no test depends on another."""
     python_state = random.getstate()
     numpy_state = np.random.get_state()  # noqa: NPY002 (the global generator is the one to protect)
     torch_state = torch.get_rng_state()

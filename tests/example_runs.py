@@ -1,4 +1,4 @@
-"""How tests run an example: as a script, with this interpreter, in a folder of its own."""
+"""Helpers that run an example as a script, with this interpreter, in a folder of its own."""
 
 from __future__ import annotations
 

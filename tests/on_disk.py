@@ -1,4 +1,4 @@
-"""What small data sets on disk are made of, and digests of folders. Nothing here shares code with the package."""
+"""Helpers that write small datasets to disk, and digests of folders. Nothing here shares code with the package."""
 
 from __future__ import annotations
 

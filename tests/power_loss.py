@@ -22,7 +22,7 @@ Files = dict[str, bytes]
 
 @dataclass
 class Disk:
-    """What is on the disk below a folder.
+    """Content of the disk below a folder.
 
     Attributes:
         root: the folder; it is on the disk.
@@ -118,11 +118,11 @@ def read_tree(folder: Path) -> Files:
 
 
 def below(files: Files, folder: str) -> Files:
-    """Of some files those below a folder, such as ``out/``, by their path from there."""
+    """Return the files below a folder, such as ``out/``, by their path from there."""
     return {name.removeprefix(folder): content for name, content in files.items() if name.startswith(folder)}
 
 
 def every_state(disk: Disk) -> Iterator[Files]:
-    """What could be left, after each event."""
+    """Yield the states that a power loss could leave, after each event."""
     for snapshot in disk.snapshots:
         yield from snapshot

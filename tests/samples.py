@@ -236,7 +236,7 @@ def tensors_of(batch: PaddedBatchedDenseSample) -> dict[str, torch.Tensor]:
 
 
 def plain(tensor: torch.Tensor) -> Array:
-    """Its values, whatever its class."""
+    """Return the values of a tensor, whatever its class."""
     return tensor.as_subclass(torch.Tensor).numpy()
 
 

@@ -28,7 +28,7 @@ def test_there_are_snippets() -> None:
 
 
 def run_script(script: str, log: str) -> None:
-    """Be a process of its own that runs a script; what it says goes to a file."""
+    """Run a script as a separate process would, with its output in a file."""
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT)
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
@@ -38,7 +38,7 @@ def run_script(script: str, log: str) -> None:
 
 @pytest.fixture(scope="module")
 def processes() -> multiprocessing.context.ForkServerContext:
-    """Where processes come from that have the libraries loaded: to import them takes longer than most pages do."""
+    """Return a context whose processes have the libraries loaded: to import them takes longer than most pages do."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["torch", "torchvision.tv_tensors", "segpaste.datasets.scenes"])
     return context

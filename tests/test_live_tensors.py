@@ -22,7 +22,7 @@ def counted(step: Callable[[], object], num_steps: int = 15) -> list[int]:
 
 
 def test_kept_tensors_are_seen() -> None:
-    """In a list that was there before the count began."""
+    """They are in a list that was there before the count began."""
     kept: list[torch.Tensor] = []
     with pytest.raises(AssertionError):
         expect_flat(counted(lambda: kept.append(torch.zeros(NUM_VALUES))))

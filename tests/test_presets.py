@@ -1,4 +1,4 @@
-"""Presets: those that come along, those that users register, files of them, and that each pastes in one graph."""
+"""Presets: those of the package, those that users register, files of them, and one graph for each."""
 
 from __future__ import annotations
 

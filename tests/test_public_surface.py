@@ -129,7 +129,7 @@ class TestLazyNames:
 
     @pytest.mark.parametrize("kind", ["zip", "no sources"])
     def test_the_package_needs_no_source_files(self, kind: str, tmp_path: Path) -> None:
-        """As in a frozen application, or on a path inside an archive."""
+        """There are none in a frozen application, or on a path inside an archive."""
         shutil.copytree(PACKAGE, tmp_path / "segpaste", ignore=shutil.ignore_patterns("__pycache__", "*.so", "src"))
         root = tmp_path
         if kind == "zip":

@@ -51,7 +51,7 @@ class Peer:
     on_device: bool = False
 
     def prepare(self, batch: PaddedBatchedDenseSample) -> Contender:
-        """What to time, after one call that is not timed.
+        """Return the contender to time, after one call that is not timed.
 
         Raises:
             UnsupportedError: it is not installed, does not import, or cannot do this; the message says why.

@@ -39,7 +39,7 @@ def _arrays(batch: PaddedBatchedDenseSample, b: int) -> Results:
 
 
 def _results(arrays: Results) -> Results:
-    """What the loading transforms make of an image; nothing is copied."""
+    """Return the results of the loading transforms for an image; nothing is copied."""
     masks = arrays["masks"]
     return {
         "img": arrays["img"],

@@ -61,7 +61,7 @@ class Jittered:
 
 @dataclass(frozen=True)
 class Loading:
-    """What all arms share: images, jitter and collation.
+    """Components that all arms share: images, jitter and collation.
 
     Attributes:
         images: the dataset.

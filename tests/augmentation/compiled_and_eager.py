@@ -1,4 +1,4 @@
-"""Modules and batches that are compiled, and what compiled and eager must have in common."""
+"""Modules and batches to compile, and the properties that compiled and eager results share."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def make_input(modalities: Modalities = frozenset(OPTIONAL), seed: int = 0, **op
 
 
 def assert_equal(actual: Any, expected: Any, path: str = "") -> None:
-    """Bit for bit; float images to 1e-5."""
+    """Assert equality bit for bit; float images to 1e-5."""
     assert type(actual) is type(expected), path
     if isinstance(actual, Tensor):
         is_soft = actual.is_floating_point() and path.endswith(".images")

@@ -1,4 +1,4 @@
-"""What several files share."""
+"""Fixtures shared by several files."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ from segpaste.engine import use_backend
 
 @pytest.fixture(params=CPU_BACKENDS)
 def writing(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The writing of the kernels that runs on the CPU: each, one after the other."""
+    """Each backend of the kernels that runs on the CPU, one after the other."""
     with use_backend(request.param):
         yield request.param

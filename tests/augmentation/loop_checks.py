@@ -1,4 +1,4 @@
-"""One forward by every kernel, and whether it is what the loops of `brute_force` give."""
+"""One forward by every kernel, compared with the loops of `brute_force`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ EXACT = (
 
 
 class Recording(IntraBatchSource):
-    """Keeps the placement as it was drawn."""
+    """Source that keeps the placement as it was drawn."""
 
     placement: Placement
     counts: PlacementCounts
@@ -46,7 +46,7 @@ class Recording(IntraBatchSource):
 
 
 class Drawn(Protocol):
-    """What was drawn, before anything is settled."""
+    """Result of drawing, before pastes are settled."""
 
     placement: Placement
     counts: PlacementCounts

@@ -251,7 +251,7 @@ SPOILS = (
 def placed(
     kernels: str, batch: PaddedBatchedDenseSample, paste: BatchCopyPaste, generator: torch.Generator | None = None
 ) -> Placement:
-    """What the module draws for a batch as it comes, without its pixels."""
+    """Return what the module draws for a batch as it comes, without its pixels."""
     batch = prepare.prepared(batch, paste.config, generator)
     with use_backend(kernels):
         return placement_of(paste, batch)

@@ -1,4 +1,4 @@
-"""What `draw_placement` is given, made by hand: any number of targets over one source row."""
+"""Hand-made inputs of `draw_placement`: any number of targets over one source row."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ class TestForward:
 
 
 class TestCorners:
-    """What random batches meet too seldom, each shown to be met."""
+    """Cases that random batches hit too seldom; each test shows that its case occurs."""
 
     def test_opposite_normals_vanish(self) -> None:
         """At half the size each output pixel lies between four source pixels whose normals cancel."""

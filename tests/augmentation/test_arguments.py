@@ -1,4 +1,4 @@
-"""What the constructors and the forward refuse: each argument of the wrong kind, with what to write instead."""
+"""The constructors and the forward reject each argument of the wrong kind and say what to write instead."""
 
 from __future__ import annotations
 

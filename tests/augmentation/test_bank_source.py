@@ -52,7 +52,7 @@ EVERYTHING = frozenset(OPTIONAL)
 
 
 class Recording(BankSource):
-    """Keeps the placement as it was drawn."""
+    """Source that keeps the placement as it was drawn."""
 
     placement: Placement
     counts: PlacementCounts
@@ -63,7 +63,7 @@ class Recording(BankSource):
 
 
 def bank_config(crops_per_target: int = 1, **options: Any) -> BatchCopyPasteConfig:
-    """With a taxonomy, unless another one or none is given."""
+    """Return a config with a taxonomy, unless another one or none is given."""
     names = ("value_range", "relative_to", "without_depth")
     given = {name: options.pop(name) for name in names if name in options}
     source = SourceConfig(kind="bank", crops_per_target=crops_per_target, **given)
@@ -131,7 +131,7 @@ def vars_of(staged: StagedCrops) -> dict[str, Any]:
 
 @pytest.mark.parametrize("modalities", WITH_MASKS, ids=subset_id)
 def test_invariants_hold(modalities: frozenset[Modality]) -> None:
-    """Of the public checks all that look at an input and its output."""
+    """All public checks that compare an input with its output pass."""
     batch = make_batch(3, size=(20, 24), max_instances=8, seed=4, modalities=modalities)
     config = bank_config(3)
     staged = make_staged(3, 4, seed=1, with_surfaces=True)
@@ -142,7 +142,7 @@ def test_invariants_hold(modalities: frozenset[Modality]) -> None:
 
 class TestColours:
     def test_no_dark_fringe(self) -> None:
-        """Where a crop's edge goes on behind it, whatever the scale, an edge is as bright as the object."""
+        """An edge is as bright as the object at every scale, since the crop's colours continue behind it."""
         alphas = torch.zeros(1, 1, 1, 12, 12, dtype=torch.bool)
         alphas[..., 2:10, 2:10] = True
         staged = replace(
@@ -210,7 +210,7 @@ class TestGates:
 
     @pytest.mark.parametrize("align", ["canvas", "instance"])
     def test_patches(self, align: Any) -> None:
-        """No edge of the crop, or of the object, off the grid."""
+        """No edge of the crop or of the object is off the grid."""
         batch = make_batch(3, size=(48, 64), num_instances=[1, 0, 2], max_instances=8, seed=4)
         staged = make_staged(3, 4, (32, 24), seed=2)
         placement = PlacementConfig(
@@ -244,7 +244,7 @@ class TestRefused:
             BatchCopyPaste(bank_config(2))(make_batch(2), staged=make_staged(num_targets, num_crops))
 
     def test_semantic_maps_whose_classes_nobody_names(self) -> None:
-        """Else the pixels of every paste would be ignored."""
+        """A taxonomy is required, or the pixels of every paste would be ignored."""
         batch = make_batch(2, modalities={Modality.INSTANCE, Modality.SEMANTIC})
         with pytest.raises(ValueError, match=r"expected config\.panoptic because source\.kind='bank'"):
             BatchCopyPaste(bank_config(panoptic=None))(batch, staged=make_staged(2, 1))
@@ -288,7 +288,7 @@ class TestRefused:
 class TestCompiled:
     @pytest.mark.parametrize(("kernels", "crops_per_target"), [(CPU_BACKENDS[-1], 1), *((k, 8) for k in CPU_BACKENDS)])
     def test_one_graph_that_equals_eager(self, kernels: str, crops_per_target: int) -> None:
-        """Also as values change: seeds, crops, schedule."""
+        """The graph also stays the same when values change: seeds, crops, schedule."""
         config = bank_config(crops_per_target, panoptic=PanopticConfig(taxonomy=SCHEMA))
         batch = make_batch(3, size=(20, 24), max_instances=12, seed=4, metric_depth=True)
         backend = CompileCounterWithBackend("aot_eager")

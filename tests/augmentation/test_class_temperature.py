@@ -70,13 +70,13 @@ class TestNumbers:
         assert not (weighted(bits, labels, available, schedule.tables) == bits).any()
 
     def test_a_wait_is_no_overflow(self) -> None:
-        """The longest there is, of the lowest bits in the largest class."""
+        """The longest possible wait comes from the lowest bits in the largest class."""
         longest = int(negative_log2(torch.tensor(0), log_table())) * int(inverse_weights(TEMPERATURE_ONE)[-1])
         assert 0 <= (1 << 62) - 1 - longest < 1 << 59
 
 
 def objects(labels: list[int], num: int = 3, num_free: int = 5) -> PaddedBatchedDenseSample:
-    """Images with an object of each of these labels, their order another in every image, in slots here and there."""
+    """Return images with one object of each of these labels, in another order and other slots in every image."""
     batch = make_batch(
         num, size=(32, 40), num_instances=0, max_instances=len(labels) + num_free, modalities=("instance",)
     )
@@ -116,7 +116,7 @@ class TestEqualPlainLoops:
 
     @pytest.mark.parametrize("options", GROUPINGS, ids=lambda options: options["grouping"])
     def test_writings_over_many_images(self, options: dict[str, Any]) -> None:
-        """So many that waits which nearly agree are among them."""
+        """The images are so many that some waits nearly agree."""
         batch = objects(LABELS, num=60)
         placement = PlacementConfig(**options, class_temperature=0.5, k_range=(2, 12), scale_range=(0.7, 1.0))
         paste = BatchCopyPaste(BatchCopyPasteConfig(placement=placement, source=EVERY_OBJECT))
@@ -127,7 +127,7 @@ class TestEqualPlainLoops:
 
 
 def draw(kernels: str, num: int = 10_000, **options: Any) -> list[tuple[int, ...]]:
-    """The labels of what each of so many images takes of one image with `LABELS`, in ascending order."""
+    """Return the labels that each of so many images takes from one image with `LABELS`, in ascending order."""
     rows, num_slots = 101, len(LABELS)
     boxes = tuple((2 * k, k, 2 * k + 2, k + 1) for k in range(num_slots))
     batch = PaddedBatchedDenseSample(
@@ -149,7 +149,7 @@ def draw(kernels: str, num: int = 10_000, **options: Any) -> list[tuple[int, ...
 
 
 def probabilities(temperature: float, num_drawn: int) -> dict[tuple[int, ...], float]:
-    """Of the classes, in ascending order, of so many objects drawn one by one in proportion to their weights."""
+    """Return the probability of each sorted tuple of classes when objects are drawn one by one by weight."""
     weights = [COUNTS[label] ** -temperature for label in LABELS]
     found: Counter[tuple[int, ...]] = Counter()
     for order in permutations(range(len(LABELS)), num_drawn):
@@ -167,7 +167,7 @@ class TestProbabilities:
     @pytest.mark.parametrize("options", GROUPINGS, ids=lambda options: options["grouping"])
     @pytest.mark.parametrize("num_drawn", [1, 2])
     def test_of_classes(self, kernels: str, temperature: float, num_drawn: int, options: dict[str, Any]) -> None:
-        """Of one image's objects; where each layer carries one of them, four layers draw and two at most are kept.
+        """Objects come from one image; with one object per layer, four layers draw and at most two are kept.
 
         Over two layers of one source every object is there twice, and may be drawn twice.
         """
@@ -179,7 +179,7 @@ class TestProbabilities:
         assert_uniform(np.array([counts[key] for key in expected]), np.array(list(expected.values())))
 
     def test_of_the_objects_of_a_class(self, kernels: str, temperature: float) -> None:
-        """They stay alike."""
+        """Objects of one class stay equally likely."""
         batch = objects(LABELS, num=60)
         config = BatchCopyPasteConfig(
             placement=PlacementConfig(class_temperature=temperature, k_range=(3, 3)), source=EVERY_OBJECT
@@ -205,7 +205,7 @@ def test_the_expected_probabilities() -> None:
 
 @KERNELS
 def test_nothing_changes_where_all_classes_are_alike(kernels: str) -> None:
-    """Weights that are all equal: the very objects that are drawn without any."""
+    """With equal weights, the same objects are drawn as without weights."""
     batch, found = objects([1, 2, 1, 3, 3, 2], num=9), []
     for temperature in TEMPERATURES:
         placement = PlacementConfig(class_temperature=temperature, k_range=(1, 3))

@@ -56,7 +56,7 @@ TAXONOMY = PanopticConfig(taxonomy=SCHEMA, tau_stuff_frac=0, tau_stuff_px=0)
 
 @dataclass
 class Expected:
-    """What the loops drew, as tensors."""
+    """Draws of the loops, as tensors."""
 
     placement: Placement
     counts: PlacementCounts
@@ -170,7 +170,7 @@ class TestClasses:
             assert torch.equal(out.semantic_maps == 255, semantic == 255)
 
     def test_classes_beyond_the_table_stay(self, kernels: str) -> None:
-        """Without a taxonomy those from 1024 on, with one those that it does not know."""
+        """These are classes from 1024 on without a taxonomy, and classes that the taxonomy does not know with one."""
         batch = stripes()
         far = replace(batch, semantic_maps=torch.where(batch.semantic_maps == 4, 5000, batch.semantic_maps))
         known = BatchCopyPasteConfig(emit_classmix=True, panoptic=TAXONOMY)
@@ -204,7 +204,7 @@ class TestClasses:
 @KERNELS
 class TestInstances:
     def test_those_of_the_classes_come_along(self, kernels: str) -> None:
-        """And keep label and pixels; the check functions agree, for every modality."""
+        """They keep label and pixels; the check functions agree, for every modality."""
         config, num = BatchCopyPasteConfig(emit_classmix=True, panoptic=TAXONOMY), 0
         for start in range(6):
             batch = make_batch(3, size=(13, 11), num_instances=3, max_instances=9, seed=start, metric_depth=True)
@@ -251,7 +251,7 @@ class TestInstances:
 
 
 def out_of_classes(batch: PaddedBatchedDenseSample, report: PasteReport) -> torch.Tensor:
-    """Where the source's pixel is of a class that none of the instances over it has, [B, H, W]."""
+    """Return the mask of source pixels whose class is that of no instance over them, [B, H, W]."""
     rows = report.placement.source_idx[:, 0]
     semantic, masks = batch.semantic_maps[rows], batch.instance_masks[rows]
     return ~(masks & (batch.labels[rows][:, :, None, None] == semantic[:, None])).any(1)
@@ -261,7 +261,7 @@ class TestCompiled:
     @pytest.mark.slow
     @pytest.mark.parametrize("modalities", [("semantic",), OPTIONAL], ids=["semantic", "all"])
     def test_one_graph_equal_to_eager(self, modalities: tuple[Modality, ...]) -> None:
-        """Whatever is pasted, and however often: nothing is compiled again."""
+        """Nothing is compiled again, whatever is pasted, and however often."""
         config = BatchCopyPasteConfig(emit_classmix=True, panoptic=TAXONOMY)
         paste, counter = BatchCopyPaste(config), CompileCounterWithBackend("aot_eager")
         compiled = torch.compile(paste, fullgraph=True, backend=counter)

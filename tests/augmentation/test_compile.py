@@ -51,7 +51,7 @@ class TestEqualsEager:
         assert (num_placed > 0) == (Modality.INSTANCE in modalities)
 
     def test_layers_attempts_float_channels_last(self) -> None:
-        """Of equally good places the first is taken, whatever the backend's argmax does."""
+        """The first of equally good places is taken, whatever the backend's argmax does."""
         modalities = frozenset(OPTIONAL)
         module = make_module(modalities, layers=2, max_attempts=3, scale_range=(0.5, 0.7))
         compiled = torch.compile(module, fullgraph=True)
@@ -125,7 +125,7 @@ class TestEqualsEager:
         ids=["plain", "in place", "classmix", "clip"],
     )
     def test_sizes_that_are_dynamic_from_the_start(self, options: dict[str, Any], inplace: bool) -> None:
-        """Numbers of the config are not, or they could not be brought to fractions."""
+        """The numbers of the config are not dynamic, or they could not be converted to fractions."""
         config = BatchCopyPasteConfig.model_validate(options)
         paste = BatchCopyPaste(config, inplace=inplace)
         compiled = torch.compile(paste, fullgraph=True, dynamic=True, backend="aot_eager")

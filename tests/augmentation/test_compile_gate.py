@@ -78,7 +78,7 @@ class TestTheGate:
         name: str,
         spoil: Callable[..., Any],
     ) -> None:
-        """And names its line. From torch 2.15 on ``fullgraph=True`` lets the item pass, as a symbol."""
+        """It names the line of the break. From torch 2.15 on ``fullgraph=True`` lets the item pass, as a symbol."""
         monkeypatch.setattr(owner, name, spoil(getattr(owner, name)))
         assert gate.main(["--case", "instance"]) == 1
         out = capsys.readouterr().out
@@ -181,7 +181,7 @@ class TestTheGate:
 
     @pytest.mark.slow
     def test_it_passes_here(self, gate: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
-        """All of it, as a user runs it."""
+        """The whole gate passes, run as a user runs it."""
         status = gate.main([])
         out = capsys.readouterr().out
         assert status == 0, out

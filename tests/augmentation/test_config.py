@@ -214,7 +214,7 @@ class TestRefusals:
             BatchCopyPasteConfig(**options)
 
     def test_kept_objects_keep_their_size(self, tmp_path: Path) -> None:
-        """Unless a range is given; a file keeps either."""
+        """An explicit range overrides this; a file keeps either."""
         for placement, expected in (({}, (1.0, 1.0)), ({"scale_range": (0.5, 2.0)}, (0.5, 2.0))):
             config = BatchCopyPasteConfig.model_validate({"placement": {"position": "keep", **placement}})
             config.save(tmp_path / "config.yaml")
@@ -289,7 +289,7 @@ class TestTaxonomy:
 
     @pytest.mark.parametrize("priorities", [{}, {1: 0}])
     def test_no_table_without_priorities(self, priorities: dict[int, int]) -> None:
-        """Kernels go the shorter way."""
+        """Kernels take the shorter path."""
         panoptic = PanopticConfig(taxonomy=TAXONOMY, contact_priority=priorities)
         classes = BatchCopyPaste(BatchCopyPasteConfig(panoptic=panoptic)).classes
         assert classes is not None
@@ -302,7 +302,7 @@ BANK = BatchCopyPasteConfig(source=SourceConfig(kind="bank", mask_from="boxes", 
 
 class TestFiles:
     def test_every_value_of_the_other_config_is_no_default(self) -> None:
-        """Else the round trips below would not notice a value that is lost."""
+        """Otherwise the round trips below would not notice a lost value."""
         assert OTHER_THAN_DEFAULT.panoptic is not None
         pairs = (
             (OTHER_THAN_DEFAULT, ("blend_mode", "emit_classmix")),  # the only choice; and a round trip of its own

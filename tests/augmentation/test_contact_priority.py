@@ -64,7 +64,7 @@ def config_of(
 
 
 def random_cases() -> Iterator[tuple[PaddedBatchedDenseSample, Any]]:
-    """For each kind a batch and the arguments of `config_of`."""
+    """Return a batch and the arguments of `config_of` for each kind."""
     for seed, (*arguments, modalities) in enumerate(KINDS):
         yield crowded_batch(seed=seed, modalities=modalities), arguments
 
@@ -74,7 +74,7 @@ def priority_of(classes: Tensor) -> Tensor:
 
 
 def pasted_priority(out: PaddedBatchedDenseSample, report: PasteReport) -> Tensor:
-    """Of the paste that each pixel shows, [B, H, W]; 0 elsewhere."""
+    """Return the priority of the paste that each pixel shows, [B, H, W]; 0 elsewhere."""
     assert out.instance_masks is not None
     pasted = out.instance_masks & (report.slot_layer >= 0)[..., None, None]
     return (pasted * priority_of(out.labels)[..., None, None]).sum(1)
@@ -108,7 +108,7 @@ class TestRandomBatches:
         assert num_kept > 500
 
     def test_equal_plain_loops(self) -> None:
-        """Also where masks of one source overlap: the highest class owns the pixel, of equal ones the lowest slot."""
+        """Masks of one source may overlap: the highest class owns the pixel, the lowest slot among equal classes."""
         for batch, arguments in random_cases():
             for given in (batch, with_overlaps(batch)):
                 config, source = config_of(PRIORITIES, *arguments, min_area_px=3), Recording()
@@ -153,7 +153,7 @@ class TestRandomBatches:
 
 
 class Thing(NamedTuple):
-    """An object that is to be pasted: its class, where its pixels (y, x) shall lie, how far it is."""
+    """An object to paste: its class, the positions (y, x) of its pixels in the output, its depth."""
 
     label: int
     pixels: list[tuple[int, int]]
@@ -165,7 +165,7 @@ ROOM = 3
 
 
 def scene_of(things: list[Thing], overlap: bool) -> PaddedBatchedDenseSample:
-    """An image of nothing but stuff, and one with these things, which lie one over another or apart."""
+    """Return an image of nothing but stuff, and one with these things, which overlap or are apart."""
     modalities = FLAT if overlap else (*FLAT, Modality.DEPTH)
     size = (ROOM * len(things), 8)
     batch = make_batch(2, size=size, num_instances=0, max_instances=len(things), modalities=modalities)

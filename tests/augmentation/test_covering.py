@@ -38,7 +38,7 @@ def dropped(report: Any, reason: str) -> int:
 @KERNELS
 class TestCover:
     def test_less_than_the_fraction_is_pasted(self, kernels: str) -> None:
-        """Of the target's box of 100 pixels the sources cover 10, 30 and 0."""
+        """The sources cover 10, 30 and 0 of the 100 pixels of the target's box."""
         batch = two_images([(10, 10, 20, 20)], [(13, 0, 14, 40), (17, 10, 30, 20), (0, 0, 9, 9)])
         _, report = pasted(kernels, batch, max_cover_frac=0.3)
         assert report.drawn[TARGET, 0].nonzero().flatten().tolist() == [0, 2]

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:BatchCopyPaste could paste nothi
 def placed(
     batch: PaddedBatchedDenseSample, paste_prob: float, *, fixed_share: bool = True, **options: object
 ) -> set[int]:
-    """The rows of a batch that are tried."""
+    """Return the rows of a batch that are tried."""
     placement = PlacementConfig(paste_prob=paste_prob, fixed_share=fixed_share)
     config = BatchCopyPasteConfig(placement=placement, **options)
     _, report = BatchCopyPaste(config)(batch, return_report=True)

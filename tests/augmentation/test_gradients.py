@@ -29,7 +29,7 @@ FLOATS = ("images", "boxes", "depth", "normals", "camera_intrinsics")
 
 
 def made(mode: str) -> tuple[BatchCopyPaste, PaddedBatchedDenseSample, dict[str, Any]]:
-    """A module, a batch for it, and what its call needs beside."""
+    """Return a module, a batch for it, and further arguments of its call."""
     options = dict(MODES[mode])
     inplace, nothing = options.pop("inplace", False), options.pop("paste_nothing", False)
     panoptic = PanopticConfig.model_validate({"taxonomy": SCHEMA})
@@ -41,7 +41,7 @@ def made(mode: str) -> tuple[BatchCopyPaste, PaddedBatchedDenseSample, dict[str,
 
 
 def asking(batch: Any, name: str) -> Any:
-    """The batch with one field that requires grad."""
+    """Return the batch with one field that requires grad."""
     return replace(batch, **{name: getattr(batch, name).clone().requires_grad_()})
 
 

@@ -74,7 +74,7 @@ class TestOnlyTheImageChanges:
 
 
 def without(config: BatchCopyPasteConfig) -> dict[str, Any]:
-    """The values of a config but for ``harmonize``."""
+    """Return the values of a config except ``harmonize``."""
     return {name: getattr(config, name) for name in type(config).model_fields if name != "harmonize"}
 
 
@@ -155,7 +155,7 @@ class TestCompiled:
     @WRITINGS_AND_MODES
     @pytest.mark.parametrize("inplace", [False, True])
     def test_one_graph_that_equals_eager(self, mode: str, inplace: bool) -> None:
-        """Bit for bit, floats too: in the graph it is one operator."""
+        """They are equal bit for bit, floats too: in the graph it is one operator."""
         module = BatchCopyPaste(make_config(mode, prob=0.7, feather_px=1), inplace=inplace)
         compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
         for seed in range(3):

@@ -42,7 +42,7 @@ def run(pasted: Pasted, config: HarmonizeConfig) -> torch.Tensor:
 
 
 def raw(pasted: Pasted, config: HarmonizeConfig) -> torch.Tensor:
-    """What the mode gives before it is rounded and cut to the range."""
+    """Return the result of the mode before it is rounded and clamped to the range."""
     images = pasted.composed.float(), pasted.target.float()
     return MODES[config.mode](*images, pasted.visible[:, None], pasted.outside[:, None], config)
 
@@ -170,7 +170,7 @@ class TestPoisson:
         torch.testing.assert_close(padded[..., :12, :16], cut, rtol=0, atol=1e-4)
 
     def test_a_shift_of_all_colours_is_undone(self) -> None:
-        """What was cut out of the target and pasted back brighter is the target again."""
+        """A region that is cut out of the target and pasted back brighter becomes the target again."""
         target = make_pasted((33, 41), 1).target
         visible = make_pasted((33, 41), 1, seed=3).visible
         smooth = target.cumsum(-1).cumsum(-2) / 1000
@@ -228,7 +228,7 @@ class TestEveryMode:
     @pytest.mark.parametrize("dtype", DTYPES, ids=str)
     @pytest.mark.parametrize("size", SIZES, ids=str)
     def test_a_row_does_not_depend_on_the_others(self, mode: str, dtype: torch.dtype, size: tuple[int, int]) -> None:
-        """Bit for bit, alone or in any batch, in the operator and where rows are worked on together."""
+        """A row is the same bit for bit, alone or in any batch, in the operator and where rows run together."""
         pasted = make_pasted(size, 4, dtype=dtype)
         config = make_config(mode, feather_px=2)
         masks = pasted.visible[:, None], pasted.outside[:, None]
@@ -256,7 +256,7 @@ class TestEveryMode:
 
     @ALL_MODES
     def test_the_step_at_the_edge_shrinks(self, mode: str) -> None:
-        """Of a paste that is brighter all over."""
+        """The paste is brighter all over."""
         rows, cols = np.mgrid[:64, :64]
         visible = torch.from_numpy((np.hypot(rows - 30, cols - 30) < 22) | (rows > 58))[None]
         target = torch.from_numpy(rows + cols).float()[None, None] / 400
@@ -268,7 +268,7 @@ class TestEveryMode:
 
     @pytest.mark.parametrize("num_padded", [0, 1, 9])
     def test_multiband_and_feather_keep_the_end_of_the_picture(self, num_padded: int) -> None:
-        """There, far from the edge of a paste that reaches it, the paste is as it was."""
+        """Far from the edge of a paste that reaches the end, the paste is unchanged there."""
         visible = torch.zeros(1, 21, 64, dtype=torch.bool)
         visible[..., 8 : 64 - num_padded] = True
         is_padding = torch.zeros(1, 1, 21, 64, dtype=torch.bool)

@@ -42,7 +42,7 @@ def config(max_hidden_frac: float) -> BatchCopyPasteConfig:
 
 
 def hidden_and_all(batch: PaddedBatchedDenseSample, report: PasteReport) -> tuple[Tensor, Tensor]:
-    """Of each object of the target the pixels that pastes hide, and its pixels, [B, K] each."""
+    """Return the pixels that pastes hide of each target object, and all its pixels, [B, K] each."""
     masks = batch.instance_masks
     return (masks & (report.visible_layer >= 0)[:, None]).flatten(2).sum(2), masks.flatten(2).sum(2)
 
@@ -54,7 +54,7 @@ class TestLimit:
     )
     @pytest.mark.parametrize("limit", [0.0, 0.25, 0.5, 0.7])
     def test_no_object_loses_more(self, kernels: str, limit: float, modalities: tuple[Modality, ...]) -> None:
-        """And those that would have lost more lose nothing; without the limit there are some."""
+        """Objects that would have lost more lose nothing; without the limit there are some."""
         num_guarded = num_hidden = 0
         for start in range(6):
             batch = crowded(seed=start, modalities=modalities)

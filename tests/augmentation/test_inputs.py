@@ -1,4 +1,4 @@
-"""What the forward accepts, leaves alone and gives back: every kind of batch that a loader can come up with."""
+"""The forward accepts, leaves alone and returns every kind of batch that a loader can produce."""
 
 from __future__ import annotations
 

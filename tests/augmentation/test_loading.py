@@ -114,7 +114,7 @@ class TestTheLoaderBehind:
         assert loader.epoch == 3
 
     def test_seeds_follow_the_epoch_whatever_the_loader_is(self) -> None:
-        """Of a list of samples without seeds; every pass is a new epoch until one is set."""
+        """The loader is a list of samples without seeds; every pass is a new epoch until one is set."""
         augmented = BatchCopyPaste.from_dataloader([samples(seed=1), samples(seed=2)], K, CONFIG)
 
         def seeds() -> list[int]:
@@ -191,7 +191,7 @@ class TestPool:
         assert not torch.equal(next(iter(augmented)).images, first[0].images)
 
     def test_a_loader_of_staged_crops(self, tmp_path: Path) -> None:
-        """Begun anew with every iteration; a smaller last batch takes the first ones."""
+        """The crops restart with every iteration; a smaller last batch takes the first ones."""
         bank = small_bank(tmp_path / "bank", [0, 1, 1, 2, 1])
         pool = [stage_bank_batch(bank, [[i], [4], [i]]) for i in range(4)]
         small = bare(seed=2).map_tensors(lambda t: t[:2])

@@ -35,7 +35,7 @@ def not_masks(images: Tensor, boxes: Tensor, instance_valid: Tensor) -> Tensor:
 
 
 def touches(x: int, y: int, box: tuple[int, int, int, int]) -> bool:
-    """Whether some point of a pixel is inside of the ellipse in a box, in fractions."""
+    """Return whether some point of a pixel is inside the ellipse in a box, computed with fractions."""
     x1, y1, x2, y2 = box
     centre = Fraction(x1 + x2, 2), Fraction(y1 + y2, 2)
     nearest = min(max(centre[0], Fraction(x)), Fraction(x + 1)), min(max(centre[1], Fraction(y)), Fraction(y + 1))

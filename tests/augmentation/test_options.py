@@ -1,4 +1,4 @@
-"""What the options of a placement promise, by every kernel: one object a layer, sizes, cuts, edges on patches."""
+"""Guarantees of the placement options, by every kernel: one object a layer, sizes, cuts, edges on patches."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def placed_with(kernels: str, batch: PaddedBatchedDenseSample, seed: int = 0, **
 
 
 def drawn_boxes(batch: PaddedBatchedDenseSample, placement: Placement) -> torch.Tensor:
-    """Where the objects of each layer come to lie, cut or not, [B, L, K, 4]."""
+    """Return the boxes of the objects of each layer after placement, cut or not, [B, L, K, 4]."""
     boxes = geometry.pixel_boxes(batch.boxes)[placement.source_idx]
     width = torch.tensor(batch.canvas_size[1])
     boxes = geometry.mirrored(boxes, width, placement.hflip[:, :, None])
@@ -153,7 +153,7 @@ class TestPatches:
     @pytest.mark.parametrize("size", [SQUARE, TALL, ODD], ids=str)
     @pytest.mark.parametrize("patch", [8, 14, 16, 28, 32])
     def test_objects_lie_on_whole_patches_and_stay(self, kernels: str, patch: int, size: tuple[int, int]) -> None:
-        """No edge off the grid, and at least 95 % as many pastes as without."""
+        """No edge is off the grid, and at least 95 % as many pastes are placed as without alignment."""
         batch = rectangles(size, num=4)
         options = {"grouping": "instance", "layers": 8, "pad_to_multiple": patch}
         num_free = num_aligned = 0
@@ -166,7 +166,7 @@ class TestPatches:
         assert num_aligned >= 0.95 * num_free
 
     def test_no_axis_is_scaled_by_less_than_the_filter_has_taps_for(self, kernels: str) -> None:
-        """Also where only one patch has room."""
+        """This also holds where only one patch has room."""
         batch = rectangles((20, 70), num=4)
         batch.boxes[:, 0] = torch.tensor([0.0, 0, 70, 20])
         options = {"pad_to_multiple": 14, "patch_aligned_paste": True, "align": "instance", "grouping": "instance"}
@@ -177,7 +177,7 @@ class TestPatches:
             assert scale.min() >= smallest_scale(config)
 
     def test_no_token_is_mixed(self, kernels: str) -> None:
-        """Of objects that fill their boxes."""
+        """The objects fill their boxes."""
         batch = rectangles((90, 75), num=3)
         options = {"grouping": "instance", "layers": 4, "pad_to_multiple": 8, "patch_aligned_paste": True}
         out, report = pasted(kernels, batch, **options, align="instance")

@@ -1,4 +1,4 @@
-"""What a source of one's own returns is checked, with errors that name the class, the field and the mistake."""
+"""The output of a custom source is checked, with errors that name the class, the field and the mistake."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ MISTAKES: dict[str, tuple[Callable[[Sampled], Any], type[Exception], str]] = {
 
 
 class Clumsy:
-    """Draws as the guide's example does, and makes a mistake."""
+    """Source that draws as the guide's example does, and makes a mistake."""
 
     def __init__(
         self,
@@ -277,7 +277,7 @@ def test_a_wrong_canvas_of_the_sources_is_named(canvas: Any, error: type[Excepti
 
 @pytest.mark.parametrize("kernels", CPU_BACKENDS)
 def test_in_place_a_placement_may_lie_in_the_target(kernels: str) -> None:
-    """What is pasted is written over what says so."""
+    """The pastes overwrite the tensors that hold the placement itself."""
 
     def shared(sampled: Sampled) -> Sampled:
         source, placement, _ = sampled

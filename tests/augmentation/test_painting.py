@@ -1,4 +1,4 @@
-"""What is painted: it is what is labelled, in colours of the source, mirrored about the source's own width."""
+"""Painted pixels are the labelled ones, in colours of the source, mirrored about the source's own width."""
 
 from __future__ import annotations
 
@@ -277,7 +277,7 @@ def mirrored(batch: PaddedBatchedDenseSample, width: int) -> PaddedBatchedDenseS
 
 
 class FixedRow:
-    """Copies the first instance of one row to where it is, into every image but that row's."""
+    """Source that copies the first instance of one row to where it is, into every image but that row's."""
 
     def __init__(self, row: int) -> None:
         self.row = row

@@ -52,7 +52,7 @@ class TestNothingToPaste:
         assert_nothing_pasted(*paste_with(batch), batch)
 
     def test_all_rows_invalid_in_one_image(self) -> None:
-        """It is a target, and never a source."""
+        """The image is a target, and never a source."""
         batch = make_batch(num_instances=[3, 0, 2], modalities=INSTANCE)
         out, report = paste_with(batch)
         assert report.num_placed[1] > 0

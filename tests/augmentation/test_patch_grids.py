@@ -1,4 +1,4 @@
-"""How many pastes alignment keeps, on every canvas and patch of the documentation, of images and of a bank."""
+"""Number of pastes that alignment keeps, on every canvas and patch of the documentation, of images and of a bank."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class TestPastesStay:
         assert share_kept(each, from_images(size, patch, boxes, **OBJECTS, **ALIGNED, align="instance")) >= 0.95
 
     def test_of_images_whose_pastes_are_cut(self, size: Size, patch: int) -> None:
-        """As many, not the same ones: places over the border are drawn anew."""
+        """The number of pastes is the same, not the pastes: places over the border are drawn again."""
         boxes = rectangles(size, NUM, 5, min(size) // 16, min(size) // 2)
         cut: dict[str, Any] = {"partial": "clip", "scale_to_fit": False}  # else hardly anything is cut off the grid
         free = from_images(size, patch, boxes, **cut)

@@ -1,4 +1,4 @@
-"""What a placement draws, and how often: places, scales, subsets and sources, against known distributions."""
+"""Places, scales, subsets and sources of a placement follow known distributions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class TestTranslation:
     @pytest.mark.parametrize("box", [(0, 0, 4, 3), (9, 6, 13, 9), (5, 2, 9, 5)])
     @pytest.mark.parametrize("flip", [0.0, 1.0])
     def test_uniform_over_where_it_fits(self, box: tuple[int, ...], flip: float) -> None:
-        """Wherever the object is in its source, and negative translations among them."""
+        """The object is anywhere in its source; translations may be negative."""
         placement, _ = draw([box], hflip_probability=flip)
         left = 13 - box[2] if flip else box[0]
         where = placement.translate[:, 0] + torch.tensor([left, box[1]])
@@ -89,7 +89,7 @@ class TestTranslation:
 
 class TestAttempts:
     def test_the_least_overlap_of_all_wins(self) -> None:
-        """Of 64 places the best one leaves the occupied left half alone wherever it can."""
+        """The best of 64 places avoids the occupied left half wherever it can."""
         occupied = ((0, 0, 7, 9),)
         one, _ = draw([(0, 0, 4, 3)], num=500, occupied=occupied, hflip_probability=0.0)
         many, _ = draw([(0, 0, 4, 3)], num=500, occupied=occupied, hflip_probability=0.0, max_attempts=64)

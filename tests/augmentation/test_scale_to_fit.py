@@ -50,7 +50,7 @@ def test_the_smallest_where_none_fits(kernels: str) -> None:
 
 
 def test_all_scales_fit_a_small_object(kernels: str) -> None:
-    """Then the draw is the one without the option, bit for bit."""
+    """The draw is then the one without the option, bit for bit."""
     boxes = [(3, 4, 10, 9)]
     one, _ = scales(kernels, boxes, scale_range=(0.5, 2.0))
     with use_backend(kernels):

@@ -1,4 +1,4 @@
-"""What `Schedule` holds, refuses and draws; that a compiled step follows it is in `test_compile`."""
+"""Values that `Schedule` holds, rejects and draws; `test_compile` tests that a compiled step follows it."""
 
 from __future__ import annotations
 

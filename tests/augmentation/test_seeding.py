@@ -1,4 +1,4 @@
-"""`segpaste.seeding`: golden values, an independent np.uint64 writing of every draw, and a look at the distribution."""
+"""`segpaste.seeding`: golden values, an independent np.uint64 version of every draw, and a look at the distribution."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def test_bernoulli_at_its_threshold(probability: float, want: list[int], monkeyp
 
 @pytest.mark.parametrize("seed", [1.5, "1", None])
 def test_what_is_no_integer_is_an_error_that_names_the_argument(seed: Any) -> None:
-    """From every place where a run's seed is given."""
+    """Every argument that gives a run's seed is checked."""
     for make in (
         lambda: derive_seed(seed, 0, 0, 0, 0),
         lambda: ExhaustiveNxMSampler([0, 1], 1, 1, base_seed=seed),

@@ -1,4 +1,4 @@
-"""Which rows `IntraBatchSource` takes, and that a sample draws the same wherever it stands in a batch."""
+"""Rows that `IntraBatchSource` takes; a sample draws the same wherever it is in a batch."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class TestIntraBatchSource:
 
     @pytest.mark.parametrize("place", range(8))
     def test_one_sample_draws_the_same_anywhere_in_eight(self, place: int) -> None:
-        """With the same candidate source, alone with it or among others that have nothing to give."""
+        """The candidate source is the same, alone with the sample or among others that have nothing to give."""
         pair = self.BATCH.map_tensors(lambda t: t[[0, 1]])
         options: dict[str, Any] = {"layers": 2, "scale_range": (0.5, 2.0), "max_attempts": 2}
         _, alone, _ = sampled(pair, pair.instance_valid, **options)

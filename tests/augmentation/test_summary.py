@@ -13,7 +13,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:BatchCopyPaste could paste nothi
 
 
 def reports(kernels: str) -> list[PasteReport]:
-    """Of batches of several sizes, an empty one and one without masks among them."""
+    """Return reports of batches of several sizes, including an empty one and one without masks."""
     found = []
     with use_backend(kernels):
         for seed, num in enumerate((4, 1, 3, 0)):

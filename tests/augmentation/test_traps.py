@@ -1,4 +1,4 @@
-"""What went wrong in other systems, in cases of its own where no other test has one."""
+"""Failures of other systems, each as a test case where no other test has one."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class TestDepthThatIsNoNumber:
     @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
     @pytest.mark.parametrize("options", [{}, {"batch_size": 1}, {"modalities": {Modality.DEPTH}}, {"max_instances": 0}])
     def test_is_0_and_invalid_in_every_output(self, value: float, options: dict[str, Any]) -> None:
-        """Also where the input calls it valid, where nothing is pasted, and where the source has it."""
+        """This also holds where the input calls it valid, where nothing is pasted, and where the source has it."""
         if options.get("max_instances") == 0:
             options = {**options, "num_instances": 0}
         batch = make_batch(**{"max_instances": 8, **options})

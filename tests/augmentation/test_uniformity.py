@@ -1,4 +1,4 @@
-"""Places, slots and sources that shall be alike are alike: chi-square tests of both writings of the draws.
+"""Places, slots and sources that must be equally likely are so: chi-square tests of both backends of the draws.
 
 Beside `test_placement` and `test_source`, which look at one layer, one size, one choice at a time: here are places at
 every size, slots over layers, and choices that must not know of one another.
@@ -58,7 +58,7 @@ def draw(boxes: Boxes, eligible: Sequence[bool] | None = None, **options: Any) -
 
 
 def subset_counts(placement: Placement, size: int) -> np.ndarray[Any, Any]:
-    """How often each subset of ``size`` of all slots of all layers was carried."""
+    """Return how often each subset of ``size`` of all slots of all layers was carried."""
     carried = placement.carried.flatten(1)
     codes = (carried * 2 ** torch.arange(carried.shape[1])).sum(1)
     subsets = combinations(range(carried.shape[1]), size)
@@ -68,7 +68,7 @@ def subset_counts(placement: Placement, size: int) -> np.ndarray[Any, Any]:
 class TestPlaces:
     @pytest.mark.parametrize("box", [(0, 0, 4, 3), (9, 6, 13, 9), (4, 3, 9, 5)])
     def test_every_place_is_alike_at_every_size(self, box: tuple[int, int, int, int]) -> None:
-        """Along either axis; the first and the last place, at which the object touches the border, among them."""
+        """Either axis is tested, including the first and the last place, at which the object touches the border."""
         placement = draw([box], extent=(13, 9), scale_range=(0.5, 2.0))
         left = torch.where(placement.hflip[:, 0], 13 - box[2], box[0])
         right = left + box[2] - box[0]
@@ -124,7 +124,7 @@ class TestSlots:
         assert_uniform(subset_counts(draw(SMALL, layers=2, k_range=(num, num)), num))
 
     def test_all_pairs_are_alike_where_two_slots_are_free(self) -> None:
-        """The cap takes at random what the count would have taken."""
+        """The cap takes a random part of the slots that the count would have taken."""
         assert_uniform(subset_counts(draw(SMALL, layers=2, k_range=(4, 256), num_free=2), 2))
 
     def test_slots_that_are_not_eligible_leave_the_others_alike(self) -> None:
@@ -136,7 +136,7 @@ class TestSlots:
         assert not any(found.values())
 
     def test_the_count_does_not_tell_which(self) -> None:
-        """One or two of three: six outcomes, all alike."""
+        """One or two of three slots give six outcomes, all equally likely."""
         placement = draw(SMALL, k_range=(1, 2))
         assert_uniform(np.concatenate([subset_counts(placement, 1), subset_counts(placement, 2)]))
 
@@ -165,7 +165,7 @@ class TestSources:
         assert_uniform(np.bincount((first + 4 * second).flatten(), minlength=16))
 
     def test_rows_of_equal_seeds_are_alike(self) -> None:
-        """As where a loader gives the same sample twice: every other row is as likely."""
+        """Equal rows occur if a loader gives the same sample twice: every other row is as likely."""
         counts, batch = np.zeros((5, 5), np.int64), picture_rows(5, len(SMALL))
         for seed in range(400):
             wanted = request(torch.full((5,), seed), occupied=SMALL, extent=(40, 40))

@@ -47,7 +47,7 @@ class TestWhatTheDocumentsWrite:
         assert_same(pickle.loads(pickle.dumps(augment))(batch), copy.deepcopy(augment)(batch))
 
     def test_every_class_is_drawn(self, bank: Any) -> None:
-        """By its repeat factor, of which the threshold is the mean share of the three classes."""
+        """Classes are drawn by repeat factor, whose threshold is the mean share of the three classes."""
         crops = BatchCopyPaste(
             BatchCopyPasteConfig(source=SourceConfig(kind="bank", crops_per_target=4)), source_pool=bank
         ).crops
@@ -161,7 +161,7 @@ class TestConfigValues:
     @pytest.mark.parametrize("white", [1e-6, 1.0, 65535.0, 1e9])
     @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
     def test_a_white_that_half_images_do_not_hold(self, dtype: torch.dtype, white: float) -> None:
-        """What is accepted comes out finite, and not black."""
+        """An accepted value gives finite images that are not black."""
         taxonomy = {"taxonomy": {"classes": {i: "thing" for i in range(256) if i != 255}}}
         source = SourceConfig(kind="bank", value_range=white)
         module = BatchCopyPaste(BatchCopyPasteConfig.model_validate({"source": source, "panoptic": taxonomy}))

@@ -23,12 +23,12 @@ def mixed_bank(path: Path) -> MemmapBank:
 
 
 def is_even(crop: Crop) -> bool:
-    """By its number in the bank, which is in its first pixel."""
+    """Return whether the crop's number in the bank, which is in its first pixel, is even."""
     return int(crop.image[0, 0, 0]) % 2 == 0
 
 
 class EvenPhotos:
-    """The same, without pixels."""
+    """The same predicate, without pixels."""
 
     reads = ("image_id",)
 

@@ -1,4 +1,4 @@
-"""A build as the tests make it."""
+"""A build with the arguments of the tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What several files share: photos and the bank that is built of them; a cache of its own for remote banks."""
+"""Fixtures shared by several files: photos and the bank that is built of them; a separate cache for remote banks."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def expected(photos: CocoDetectionV2, tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.fixture
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks and files of the moment go below the test's folder; a lost connection is tried again soon."""
+    """Keep blocks and temporary files below the test's folder, and retry a lost connection soon."""
     monkeypatch.setenv("SEGPASTE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(store_module, "FIRST_PAUSE_S", 0.005)
     (tmp_path / "tmp").mkdir()

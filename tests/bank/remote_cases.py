@@ -68,7 +68,7 @@ class Proxy:
                     server.sendall(data)
 
     def _wait(self) -> None:
-        """As for a store that is far away; how many requests wait together at most is noted."""
+        """Wait as for a distant store, and note the most requests that wait together."""
         if self.delay_s:
             self.num_waiting += 1
             self.most_waiting = max(self.most_waiting, self.num_waiting)
@@ -91,7 +91,7 @@ def small_blocks(
 
 
 def write_large_shards(where: Any, **options: Any) -> None:
-    """So that only reads of crops fetch the blocks in the middle of a shard, such as that of crop 4."""
+    """Write shards so large that only reads of crops fetch their middle blocks, such as that of crop 4."""
     layout = Layout(SIZE, GROUPS, POINTS)
     with WebDatasetWriter(where, layout, NAMES, shard_bytes=20_000, **options) as writer:
         for index in range(NUM):

@@ -74,7 +74,7 @@ class TestSteps:
 
     @pytest.mark.parametrize(("context", "persistent"), [("fork", False), ("fork", True), ("spawn", True)])
     def test_workers_read_what_one_process_reads(self, context: str, persistent: bool, bank: Any) -> None:
-        """With a predicate, whose walk needs a table that is not sent along; the parent has read before."""
+        """The walk of a predicate needs a table that is not sent to the workers; the parent has read before."""
         bank[0]
         options: dict[str, Any] = {"batch_size": 4, "steps": 6, "mode": "class_uniform", "predicate": EvenPhotos()}
         alone = create_bank_dataloader(bank, **options)

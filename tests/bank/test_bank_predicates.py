@@ -75,7 +75,7 @@ class TestPredicates:
         assert crop_idx(list(one)) == crop_idx(list(other))
 
     def test_a_walk_knows_nothing_of_the_replicas(self, bank: Any) -> None:
-        """Where they share one sequence."""
+        """The replicas share one sequence."""
         options: dict[str, Any] = {"batch_size": 5, "predicate": is_even, "replicas": "disjoint"}
         alone = crop_idx(list(create_bank_dataloader(bank, steps=6, rank=0, num_replicas=1, **options)))
         own = [crop_idx(list(create_bank_dataloader(bank, steps=3, rank=r, num_replicas=2, **options))) for r in (0, 1)]

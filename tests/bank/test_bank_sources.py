@@ -43,7 +43,7 @@ def test_another_order_is_another_bank(parts: list[Path], expected: Path, tmp_pa
 
 
 def test_where_each_crop_is_of(parts: list[Path], tmp_path: Path) -> None:
-    """Ids are those of its dataset, which the bank names by number; dropped classes are counted."""
+    """Ids are those of the crop's dataset, which the bank names by number; dropped classes are counted."""
     photos = joined(parts)
     summary = build(photos, tmp_path / "bank", class_names=["cup"])
     bank, pool = open_bank(tmp_path / "bank"), DatasetBank(photos, crop_size=SIZE)

@@ -45,7 +45,7 @@ def at_once(calls: list[Callable[[], Any]]) -> None:
 
 @pytest.fixture
 def switching(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Threads take turns as often as they can."""
+    """Make threads switch as often as they can."""
     import sys
 
     interval = sys.getswitchinterval()
@@ -62,7 +62,7 @@ def read_one(bank: StoredBank, index: int) -> None:
 @FORMATS
 class TestFirstRead:
     def test_of_one_bank(self, kind: str, tmp_path: Path) -> None:
-        """One set of handles, however many threads ask for the first crop."""
+        """The bank keeps one set of handles, however many threads ask for the first crop."""
         path = write(kind, tmp_path / "bank")
         read_one(open_bank(path), 0)
         before = num_descriptors()

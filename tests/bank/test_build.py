@@ -156,7 +156,7 @@ class TestStrays:
         assert scales[1] < 0.3
 
     def test_whoever_cuts_them_off(self, tmp_path: Path) -> None:
-        """The same bytes, and the same count, also of parts that an earlier call made."""
+        """The bytes are the same, and so is the count, also of parts that an earlier call made."""
         one = build(Listed(70, with_a_stray), tmp_path / "one", crop_size=(80, 80))
         with pytest.raises(DatasetError, match="not now"):
             build(Listed(70, fails_late), tmp_path / "other", crop_size=(80, 80))
@@ -176,7 +176,7 @@ class TestStrays:
             )
 
     def test_what_is_a_stray(self) -> None:
-        """Small, and outside of the box of what is large; diagonal neighbours are one part."""
+        """A stray is small, and outside the box of the large part; diagonal neighbours are one part."""
         import torch
 
         def cut_off(*boxes: tuple[int, int, int, int]) -> list[int]:
@@ -250,7 +250,7 @@ class TestRefused:
         assert list(tmp_path.iterdir()) == []
 
     def test_datasets_without_the_methods(self, tmp_path: Path) -> None:
-        """And with ids that are none."""
+        """Datasets with invalid ids are rejected, too."""
         with pytest.raises(
             BankError, match=r"segpaste.bank.Photos, got a list without image_id, annotation_ids, left_out"
         ):

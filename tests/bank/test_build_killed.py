@@ -1,4 +1,4 @@
-"""Builds that end too early: nothing that opens is left, and the next one goes on to the same bytes."""
+"""Builds that end too early leave nothing that opens, and the next one resumes to the same bytes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class TestKilledAnywhere:
     """At every change of a name on the disk: the same call then makes the same bank, or says that it is there."""
 
     def killed(self, kind: str, out: Path, moment: int) -> bool:
-        """Build in a child that dies before its operation of this number; whether it died."""
+        """Build in a child that dies before its operation of this number, and return whether it died."""
         if (child := os.fork()) == 0:
             left = iter(range(moment))
 
@@ -65,7 +65,7 @@ class TestKilledAnywhere:
 
 
 class TestKilledAtTheEnd:
-    """When the bank has its name, and its parts are still there."""
+    """Builds that are killed when the bank has its name and its parts are still there."""
 
     def killed(self, out: Path, in_remove: Callable[[Path], None]) -> None:
         if (child := os.fork()) == 0:
@@ -95,7 +95,7 @@ class TestKilledAtTheEnd:
         assert [path.name for path in tmp_path.iterdir()] == ["bank"]
 
     def test_parts_of_another_build_stay(self, tmp_path: Path) -> None:
-        """A bank that was moved there meanwhile says nothing about them."""
+        """A bank that was moved there in the meantime says nothing about them."""
         with pytest.raises(DatasetError, match="not now"):
             build(Listed(70, fails_late), tmp_path / "bank")
         build(Listed(3), tmp_path / "moved", margin_frac=0.5)
@@ -208,7 +208,7 @@ class TestGoingOn:
     def test_a_part_that_was_changed(
         self, photos: CocoDetectionV2, expected: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """It is found, and made anew by the next call."""
+        """The changed part is found, and written again by the next call."""
         write = build_module._write
 
         def change(maker: Any, writer: Any) -> Any:
@@ -235,7 +235,7 @@ class TestGoingOn:
         tmp_path: Path,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        """As a crash of the machine may leave it; it counts as not done."""
+        """A crash of the machine may leave such a part; it counts as not done."""
 
         def interrupt(*_: Any) -> None:
             raise KeyboardInterrupt
@@ -255,7 +255,7 @@ class TestGoingOn:
         assert tree(tmp_path / "bank") == expected
 
     def test_not_with_another_fingerprint(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """It is no part of the bank."""
+        """The part does not belong to the bank."""
 
         def interrupt(*_: Any) -> None:
             raise KeyboardInterrupt
@@ -277,7 +277,7 @@ class TestGoingOn:
 
     @pytest.mark.parametrize(("limit", "kind"), [(3_000, "memmap"), (32_000, "memmap"), (32_000, "lmdb")])
     def test_a_full_disk(self, limit: int, kind: str, folder: Path, expected: dict[str, str], tmp_path: Path) -> None:
-        """In a part's file, and in the bank's own."""
+        """The disk is full while writing a part's file, and the bank's own."""
         context = get_context("fork")
         answer = context.Queue()
         child = context.Process(target=build_on_a_full_disk, args=(folder, tmp_path / "bank", limit, kind, answer))

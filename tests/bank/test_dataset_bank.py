@@ -42,7 +42,7 @@ SAME = Selection(min_area_px=1, min_part_frac=0.0)
 
 
 class Numbered:
-    """The scenes, with what a build asks for beside samples."""
+    """Scenes with the methods that a build asks for beside samples."""
 
     def __len__(self) -> int:
         return len(SCENES)
@@ -294,7 +294,7 @@ class TestRefuses:
 
 
 class TestParts:
-    """A `Subset` has what its dataset has."""
+    """A `Subset` has the methods of its dataset."""
 
     def test_names_labels_and_version(self) -> None:
         class Labelled(Squares):

@@ -341,7 +341,7 @@ class TestNearDuplicates:
         assert near_duplicates(embedded, threshold).tolist() == wanted
 
     def test_the_same_object_twice(self, plain: Any, tmp_path: Path) -> None:
-        """Also where it was saved anew; others of its kind stay."""
+        """A copy that was saved again counts too; other objects of its kind stay."""
         columns = plain.read(range(20))
         noise = np.random.default_rng(0).integers(-2, 3, columns["image"].shape)
         again = (columns["image"].astype(int) + noise).clip(0, 255).astype(np.uint8)

@@ -55,7 +55,7 @@ def forget_blocks(folder: Path) -> None:
 @FORMATS
 class TestFaults:
     def test_a_flipped_byte_is_found(self, kind: str, tmp_path: Path) -> None:
-        """By `verify`, where the blocks that opening compares do not hold it."""
+        """`verify` finds it where the blocks that are compared on opening do not hold it."""
         folder = write(kind, tmp_path / "bank")
         forget_blocks(folder)
         for path in data_files(folder):
@@ -111,7 +111,7 @@ class TestFaults:
             open_bank(folder)
 
     def test_a_file_of_another_bank(self, kind: str, tmp_path: Path) -> None:
-        """Of the same size: found by opening, before the bank is opened and before its first read."""
+        """A file of the same size is found when the bank is opened, and before its first read."""
         folder, other = write(kind, tmp_path / "bank"), write(kind, tmp_path / "other", first=3)
         for path in data_files(folder):
             whole, swapped = path.read_bytes(), (other / path.name).read_bytes()
@@ -145,7 +145,7 @@ class TestFaults:
 
 
 def opened_blocks(bank: StoredBank, column: str) -> Callable[[], Any]:
-    """What computes with a column of the whole bank."""
+    """Return a function that computes with a column of the whole bank."""
     if column == "embedding":
         return lambda: (class_prototypes(bank), near_duplicates(bank))
     return lambda: stage_bank_batch(bank, [[4, 5]])
@@ -153,7 +153,7 @@ def opened_blocks(bank: StoredBank, column: str) -> Callable[[], Any]:
 
 @FORMATS
 class TestForged:
-    """Numbers that do not fit, under a hash that does."""
+    """Numbers that are inconsistent, under a hash that is correct."""
 
     @pytest.mark.parametrize(
         "changes",
@@ -171,7 +171,7 @@ class TestForged:
         ids=lambda c: " ".join(f"{k}={str(v)[:9]}" for k, v in c.items()),
     )
     def test_does_not_open(self, kind: str, changes: dict[str, Any], tmp_path: Path) -> None:
-        """Or, where only a read can tell, does not read."""
+        """The bank does not open, or does not read where only a read can tell."""
         folder = write(kind, tmp_path / "bank")
         forge(folder, **changes)
         with pytest.raises(BankError, match=r"bank(/meta\.json|/data\.mdb|/index\.parquet)?: "):
@@ -179,7 +179,7 @@ class TestForged:
 
     @pytest.mark.parametrize("value", ["24", 24.0, True, None, [24], -1.5], ids=repr)
     def test_what_is_no_integer(self, kind: str, value: Any, tmp_path: Path) -> None:
-        """In every field that holds one."""
+        """Every field that holds an integer is tested."""
         folder = write(kind, tmp_path / "bank")
         whole = (folder / "meta.json").read_bytes()
         meta = json.loads(whole)
@@ -223,7 +223,7 @@ class TestForged:
 
     @pytest.mark.parametrize("column", ["embedding", "scale"])
     def test_values_that_poison(self, kind: str, column: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Every reader names the crop; the writer here looks away."""
+        """Every reader names the crop; the writer here skips its checks."""
         monkeypatch.setattr("segpaste.bank.format.writer.first_fault", lambda columns: None)
         layout = Layout(SIZE, GROUPS, POINTS)
         for bad in (np.nan, np.inf, -np.inf, *([0.0, -1.0, 1e9] * (column == "scale"))):
@@ -259,7 +259,7 @@ class TestForged:
 
 @FORMATS
 class TestReplaced:
-    """A bank that another one takes the place of is never read as if it were the first."""
+    """A bank that is replaced by another one is never read as if it were the first."""
 
     def test_before_the_first_read(self, kind: str, tmp_path: Path) -> None:
         old = open_bank(write(kind, tmp_path / "bank"))
@@ -269,7 +269,7 @@ class TestReplaced:
             old[0]
 
     def test_while_it_is_read(self, kind: str, tmp_path: Path) -> None:
-        """What is open stays what it was, and the new one is the new one."""
+        """The open bank keeps its content, and the new one has the new content."""
         old = open_bank(write(kind, tmp_path / "bank"))
         assert_equal(old[0], make_crop(old.layout, 0))
         shutil.rmtree(tmp_path / "bank")
@@ -279,7 +279,7 @@ class TestReplaced:
         assert_equal(pickle.loads(pickle.dumps(new))[3], make_crop(new.layout, 4))
 
     def test_between_reads(self, kind: str, tmp_path: Path) -> None:
-        """Every later read is of the first bank or refused, also of a file that was not open yet."""
+        """Every later read gives the first bank or fails, also in a file that was not open yet."""
         old = open_bank(write(kind, tmp_path / "bank"))
         assert_equal(old[0], make_crop(old.layout, 0))
         shutil.rmtree(tmp_path / "bank")
@@ -327,7 +327,7 @@ def test_few_shards_stay_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_sparse_index(tmp_path: Path) -> None:
-    """Of 64 GiB, which a forged meta states."""
+    """A forged meta states an index of 64 GiB."""
     folder = write("webdataset", tmp_path / "bank")
     os.truncate(folder / "index.parquet", 1 << 36)
     files = json.loads((folder / "meta.json").read_text())["files"]

@@ -1,4 +1,4 @@
-"""What a writer accepts and refuses, and what it leaves behind."""
+"""Inputs that a writer accepts and rejects, and the files that it leaves."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class TestWrite:
         assert list(tmp_path.iterdir()) == []
 
     def test_a_killed_build_too(self, kind: str, tmp_path: Path) -> None:
-        """And the next one does not find its rests."""
+        """The next build does not find the fragments of a killed one."""
         layout = Layout(SIZE, GROUPS, POINTS)
         writer = WRITERS[kind](tmp_path / "bank", layout, NAMES)
         writer.add(make_crop(layout, 0))
@@ -81,7 +81,7 @@ class TestWrite:
         assert_sound(open_bank(write(kind, tmp_path / "bank")))
 
     def test_what_is_finished_discards_nothing(self, kind: str, tmp_path: Path) -> None:
-        """Of a folder that the next writer has made meanwhile."""
+        """The next writer has created its folder in the meantime."""
         layout = Layout(SIZE)
         with WRITERS[kind](tmp_path / "bank", layout, NAMES) as writer:
             writer.finish()
@@ -124,7 +124,7 @@ class TestWrite:
             assert_sound(open_bank(writer.finish()), 1)
 
     def test_a_disk_that_is_full_from_the_start(self, kind: str, tmp_path: Path) -> None:
-        """A limit of file sizes; the writer leaves nothing."""
+        """A limit of file sizes stands for the full disk; the writer leaves nothing."""
         limits = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (64, limits[1]))
         try:

@@ -98,7 +98,7 @@ class TestBytes:
 
 
 class TestBlocks:
-    """Which bytes of a data file opening compares."""
+    """Blocks of a data file that are compared on opening."""
 
     def test_places(self) -> None:
         assert block_spans(0) == []
@@ -125,7 +125,7 @@ class TestBlocks:
 
 class TestProcesses:
     def test_each_opens_the_files_itself(self, bank: StoredBank) -> None:
-        """Also where the parent has read before, and goes on."""
+        """This also holds if the parent has read before, and continues."""
         assert_sound(bank)
         with ProcessPoolExecutor(3, mp_context=get_context("fork")) as pool:
             futures = [pool.submit(read_all, bank, seed) for seed in range(6)]
@@ -134,7 +134,7 @@ class TestProcesses:
         assert_sound(bank)
 
     def test_a_spawned_one_opens_them_itself(self, tmp_path: Path) -> None:
-        """One process for the banks of all formats, for it takes seconds to start."""
+        """One process opens the banks of all formats, since it takes seconds to start."""
         with ExitStack() as stack:
             banks = {kind: stack.enter_context(open_bank(write(kind, tmp_path / kind))) for kind in BANKS}
             for bank in banks.values():
@@ -185,7 +185,7 @@ class TestManyHandles:
             assert_sound(first)
 
     def test_what_is_dropped_gives_its_files_back(self, kind: str, tmp_path: Path) -> None:
-        """Without `close`; and a child that drops its copy leaves the parent's alone."""
+        """The files are closed without `close`; and a child that drops its copy leaves the parent's open."""
         path = write(kind, tmp_path / "bank")
         gc.collect()
         at_first = len(os.listdir("/proc/self/fd"))

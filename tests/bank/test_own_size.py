@@ -1,4 +1,4 @@
-"""Crops at the size of their photos are those that the bank gives in the size at which they are staged."""
+"""Crops at the size of their photos equal those that the bank gives in the size at which they are staged."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def proxy() -> Iterator[Proxy]:
 
 @pytest.fixture
 def s3(proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A file system of the bucket, for what is done behind the bank's back; not through the proxy."""
+    """Yield a file system of the bucket that bypasses the proxy and the open bank."""
     for name, value in {
         "AWS_ENDPOINT_URL": proxy.url,
         "AWS_ACCESS_KEY_ID": "a",
@@ -73,7 +73,7 @@ class Steps(Dataset[StagedCrops]):
 
 class TestRead:
     def test_what_was_built_to_it(self, s3: Any, tmp_path: Path) -> None:
-        """The same bytes as on a disk, one shard at a time on this machine."""
+        """The bytes are the same as on a disk, one shard at a time on this machine."""
         local = write("webdataset", tmp_path / "bank")
         layout = Layout(SIZE, GROUPS, POINTS)
         with WebDatasetWriter(URL, layout, NAMES, shard_bytes=6000, build_seed=7) as writer:
@@ -92,7 +92,7 @@ class TestRead:
 
     @pytest.mark.parametrize(("context", "num"), [("fork", 2), ("spawn", 1)])
     def test_each_process_by_itself(self, s3: Any, context: str, num: int) -> None:
-        """Also where the parent has read before, and goes on."""
+        """This also holds if the parent has read before, and continues."""
         write("webdataset", URL)
         bank = open_bank(URL)
         assert_sound(bank)
@@ -103,7 +103,7 @@ class TestRead:
         assert_sound(bank)
 
     def test_training_without_a_cache(self, s3: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-        """So that every read of a forked worker goes through its own file system."""
+        """Every read of a forked worker then uses its own file system."""
         monkeypatch.setenv("SEGPASTE_CACHE_BYTES", "0")
         write("webdataset", URL)
         bank = open_bank(URL)
@@ -139,7 +139,7 @@ class TestRead:
 
     @pytest.mark.parametrize("max_bytes", [None, 0], ids=["cache", "no cache"])
     def test_a_batch_waits_once(self, s3: Any, proxy: Proxy, max_bytes: int | None, tmp_path: Path) -> None:
-        """Not for one block after the other; and each block is still fetched once."""
+        """It does not wait for one block after the other, and each block is still fetched once."""
         write("webdataset", URL)
         bank = small_blocks(URL, tmp_path / "blocks", max_bytes)
         bank[0]
@@ -245,7 +245,7 @@ class TestStore:
 
     @pytest.mark.parametrize("change", ["other", "cut", "gone"])
     def test_an_object_that_was_replaced(self, s3: Any, change: str, tmp_path: Path) -> None:
-        """After the bank was opened, and after it was read: never bytes of both."""
+        """The object is replaced after the bank was opened, and after it was read: no read mixes the bytes of both."""
         write_large_shards(URL)
         bank, fresh = small_blocks(URL, tmp_path / "blocks"), small_blocks(URL, tmp_path / "blocks")
         bank[0]
@@ -286,7 +286,7 @@ class TestBuild:
         assert list((tmp_path / "tmp").iterdir()) == []
 
     def test_a_killed_build_does_not_open(self, s3: Any) -> None:
-        """And the next one removes its rests, of which it has more than the new one writes over."""
+        """The next build removes its fragments, which are more than the objects that it writes."""
         layout = Layout(SIZE, GROUPS, POINTS)
         writer = WebDatasetWriter(URL, layout, NAMES, shard_bytes=3000)
         for index in range(NUM):

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 class TestFaults:
-    """As of the formats on a disk; in memory, for no connection matters."""
+    """Faults like those of the formats on a disk; in memory, since no connection matters."""
 
     @pytest.fixture
     def memory(self) -> Iterator[Any]:
@@ -38,7 +38,7 @@ class TestFaults:
         assert_sound(open_bank("memory://bank/"))
 
     def test_a_flipped_byte_is_found(self, memory: Any) -> None:
-        """Though the blocks of the sound one are in the cache."""
+        """The fault is found although the blocks of the sound bank are in the cache."""
         assert_sound(open_bank("memory://bank"))
         for name in set(names_at(memory, "/bank")) - {"meta.json"}:
             whole = memory.cat_file(f"/bank/{name}")
@@ -49,7 +49,7 @@ class TestFaults:
         open_bank("memory://bank").verify()
 
     def test_a_shard_of_another_bank(self, memory: Any, tmp_path: Path) -> None:
-        """It was there before the bank was opened, so its tag says nothing."""
+        """The shard was there before the bank was opened, so its tag says nothing."""
         other = write("webdataset", tmp_path / "other", first=3)
         memory.pipe_file(f"/bank/{SHARD}", (other / SHARD).read_bytes())
         bank = open_bank("memory://bank")
@@ -58,7 +58,7 @@ class TestFaults:
                 bank[0]
 
     def test_blocks_of_another_object_are_not_read(self, memory: Any) -> None:
-        """Of the same name, length and bank, after the cache was filled."""
+        """The object has the same name, length and bank, and is written after the cache was filled."""
         assert open_bank("memory://bank")[0].image[0, 0, 0] == make_crop(Layout(SIZE, GROUPS, POINTS), 0).image[0, 0, 0]
         memory.pipe_file(f"/bank/{SHARD}", bytes(len(memory.cat_file(f"/bank/{SHARD}"))))
         with pytest.raises(BankError, match=rf"{SHARD}: expected the bytes that meta\.json says, got others at 0"):
@@ -102,7 +102,7 @@ def used_by(cache: Path) -> int:
 
 
 def read_much(url: str, cache: Path, max_bytes: int, seed: int) -> int:
-    """Random reads; the most that was in the cache at any time."""
+    """Make random reads, and return the most bytes that were in the cache at any time."""
     bank, most = small_blocks(url, cache, max_bytes), 0
     for index in np.random.default_rng(seed).integers(0, NUM, 150).tolist():
         assert_equal(bank[index], make_crop(bank.layout, index))
@@ -119,7 +119,7 @@ def read_much(url: str, cache: Path, max_bytes: int, seed: int) -> int:
 class TestCache:
     @pytest.fixture
     def url(self, tmp_path: Path) -> str:
-        """On a disk, but read like an object store."""
+        """Return the URL of a bank on disk that is read like an object store."""
         return f"file://{write('webdataset', tmp_path / 'bank')}"
 
     def test_damaged_blocks_are_fetched_again(self, url: str, tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ class TestCache:
         assert used_by(tmp_path / "blocks") <= 2 * 1004
 
     def test_counts_what_is_there(self, tmp_path: Path) -> None:
-        """After a crash or a new bound the count may be wrong: nothing that matters."""
+        """After a crash or a new bound the count may be wrong, which is harmless."""
         for text in ("", "99999999999999999999", "words"):
             cache = BlockCache(tmp_path / "blocks", max_bytes=3000)
             cache.write("key", 0, bytes(1000))

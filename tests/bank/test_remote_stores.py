@@ -165,7 +165,7 @@ class TestGoogle:
 
     @pytest.mark.parametrize("change", ["middle", "cut"])
     def test_replaced(self, options: dict[str, str], change: str, tmp_path: Path) -> None:
-        """Between opening and the first read, with the blocks that are compared as they were."""
+        """The bank is replaced between opening and the first read, with the compared blocks unchanged."""
         write_large_shards(self.URL, storage_options=options)
         bank = small_blocks(self.URL, tmp_path / "blocks", options=options)
         fs = fsspec.filesystem("gs", **options)

@@ -1,4 +1,4 @@
-"""Draws of a bank: as likely as the formulas say, as many as `len` says, the same again from the same seed."""
+"""Draws of a bank follow the formulas, are as many as `len` says, and repeat with the same seed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def reference_probabilities(counts: Any, mode: str, threshold: float, temperatur
 
 
 def ids_of(counts: Any) -> NDArray[np.int64]:
-    """Classes in an order that is not theirs."""
+    """Return the class ids in a shuffled order."""
     return np.random.default_rng(3).permutation(np.repeat(np.arange(len(counts)), counts))
 
 
@@ -61,7 +61,7 @@ def tail(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 class ClassesOnly:
-    """A bank as large as need be: what a sampler asks of one, and no pixels."""
+    """Bank of any size with the attributes that a sampler reads, without pixels."""
 
     version = "0"
 
@@ -149,7 +149,7 @@ class TestProbabilities:
 
 class TestTables:
     def test_every_class_has_its_share_of_the_unit_interval(self) -> None:
-        """Exactly: the table is a partition, so its parts are measured on a fine grid."""
+        """The table is an exact partition, so its parts are measured on a fine grid."""
         for counts in ([900, 90, 10], [1], [0, 5, 0, 0, 5], [1] * 7, [10**6, 1, 0, 30]):
             probabilities = class_probabilities(counts, "repeat_factor", threshold=0.01)
             grid = (np.arange(10**6) + 0.5) / 10**6
@@ -271,7 +271,7 @@ class TestEpochs:
         assert list(again) == list(again) == one[1]  # and this one once it was set
 
     def test_golden(self) -> None:
-        """What a seed draws is part of what a seed means."""
+        """The draws of a seed are part of the contract."""
         bank: Any = ClassesOnly(np.repeat(np.arange(len(TAIL)), TAIL))
         assert list(BankSampler(bank, 8, mode="class_uniform", base_seed=5)) == [
             1458,

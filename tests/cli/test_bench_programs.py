@@ -1,4 +1,4 @@
-"""What `segpaste bench` measures with: turns, ratios, growth, batches, peers; no test asserts on a time."""
+"""Timing helpers of `segpaste bench`: turns, ratios, growth, batches, peers; no test asserts on a time."""
 
 from __future__ import annotations
 
@@ -271,7 +271,7 @@ class TestDetector:
 
 
 class TestDeviceSteps:
-    """What needs no card: the clocks are those of the host here."""
+    """Tests that need no GPU: the clocks are those of the host here."""
 
     SHAPE = plan.Shape(2, (40, 56), 3, layers=2)
 
@@ -284,7 +284,7 @@ class TestDeviceSteps:
         assert found["skipped"] == {}
 
     def test_each_step_has_inputs_of_its_own(self) -> None:
-        """What is pasted in place changes no input of the others."""
+        """A paste in place changes no input of the other steps."""
         batch, config = step.made(self.SHAPE)
         before = batch.clone()
         for name, in_place in device_steps.STEPS.items():

@@ -91,7 +91,7 @@ class TestSources:
         assert all(len(record.photos or ()) == 1 and record.crop_size is not None for record in records)
 
     def test_objects_keep_their_size(self, by_object: Path, world: Path) -> None:
-        """What is pasted at scale s has about s * s times the area that its annotation has."""
+        """An object pasted at scale s has about s * s times the area of its annotation."""
         area = {}
         for row in read_json(world / "labels.json")["annotations"]:
             area[row["id"]] = sum(row["segmentation"]["counts"][1::2])

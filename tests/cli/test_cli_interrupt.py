@@ -87,7 +87,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def expected(world: Path) -> dict[str, str]:
-    """What an uninterrupted run leaves."""
+    """Return the files that an uninterrupted run leaves."""
     assert main(words_for(world, world / "whole")) == 0
     return tree(world / "whole")
 

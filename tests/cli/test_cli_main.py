@@ -1,4 +1,4 @@
-"""What all commands share: help, version, settings, signals, the taxonomy of a config; and `segpaste demo`."""
+"""Behaviour shared by all commands: help, version, settings, signals, the taxonomy of a config; and `segpaste demo`."""
 
 from __future__ import annotations
 

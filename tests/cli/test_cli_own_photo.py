@@ -61,7 +61,7 @@ def test_same_image(words: tuple[str, ...], world: Path, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("words", [(), BY_OBJECT], ids=["photos", "objects"])
 def test_never_the_own_photo(words: tuple[str, ...], tmp_path: Path) -> None:
-    """Where one photo has all objects, the others are pasted into, and it gets none."""
+    """If one image has all objects, pastes go into the others and that one gets none."""
     _, photos = write_instances(tmp_path)
     tables = read_json(tmp_path / "labels.json")
     kept = [row for row in tables["annotations"] if row["image_id"] == 501]

@@ -33,7 +33,7 @@ class TestAugment:
     @pytest.fixture(scope="class")
     @staticmethod
     def run(words: list[str], tmp_path_factory: pytest.TempPathFactory) -> tuple[Disk, Files]:
-        """What could be left of a run, and what it left."""
+        """Return the possible states of the disk during a run, and the files that it left."""
         folder = tmp_path_factory.mktemp("run")
         with watched(folder) as disk:
             assert main([*words, str(folder / "out")]) == 0

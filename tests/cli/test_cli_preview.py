@@ -145,7 +145,7 @@ class TestPicture:
 
     @pytest.mark.parametrize("name", ["defaults", "objects", "colours"])
     def test_a_picture_takes_less_than_a_second(self, tmp_path: Path, name: str) -> None:
-        """Of this thread, whatever else the machine does."""
+        """The time is that of this thread, whatever else the machine does."""
         labels, images = write_instances(tmp_path, ((480, 640),) * 4)
         studio = studio_of(str(labels), "--images", str(images))
         answer(studio, CHANGES[name], image=1)

@@ -84,7 +84,7 @@ def text(page: Browser, selector: str) -> str:
 
 
 def asked(page: Browser) -> dict[str, Any]:
-    """What the page keeps in its address."""
+    """Return the state that the page keeps in its address."""
     found: dict[str, Any] = json.loads(page.js("decodeURIComponent(location.hash.slice(1))"))
     return found
 

@@ -156,7 +156,7 @@ def test_polygons_of_yolo(test_data: Path, tmp_path: Path) -> None:
 
 
 def many(folder: str, names: list[str]) -> list[str]:
-    """All photos and labels but the first eight."""
+    """Return the names of all photos and labels but the first eight."""
     return sorted(name for name in names if Path(name).suffix in (".jpg", ".txt") and name[:1].isdigit())[8:]
 
 
@@ -183,7 +183,7 @@ def test_classes_of_camvid(test_data: Path, tmp_path: Path) -> None:
 
 
 def test_normals_and_depth_of_cleargrasp(test_data: Path, tmp_path: Path) -> None:
-    """Outside of pastes normals point as in the file, whose axes are others, and depth is in metres."""
+    """Outside of pastes normals point as in the file, which uses other axes, and depth is in metres."""
     root = test_data / "cleargrasp" / "real-val" / "d435"
     text = f"""
 root: {root}

@@ -19,7 +19,7 @@ OTHERS: dict[str, Any] = {"info": {"year": 2017}, "licenses": [{"id": 4, "name":
 
 
 def write_instances(folder: Path) -> tuple[Path, Path]:
-    """Two photos: three objects, of which the last two overlap, a crowd and an ignored region; and none."""
+    """Write two photos: one with three objects, the last two overlapping, a crowd and an ignored region; one empty."""
     images = [{**image_row(8, SIZES[0], "a/one.png"), "license": 4}, image_row(5, SIZES[1], "two.png")]
     masks = [rectangle(SIZES[0], 1, 2, 6, 7), rectangle(SIZES[0], 4, 9, 15, 20), rectangle(SIZES[0], 6, 11, 9, 14)]
     rows = [

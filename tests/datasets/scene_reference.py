@@ -1,4 +1,4 @@
-"""What tests of scenes share: samples as arrays, back-projection, and a slow ray caster of another writing."""
+"""Helpers for tests of scenes: samples as arrays, back-projection, and an independent slow ray caster."""
 
 from __future__ import annotations
 

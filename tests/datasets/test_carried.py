@@ -27,7 +27,7 @@ def test_of_a_file(tmp_path: Path) -> None:
 
 
 def test_written_rows_have_them(tmp_path: Path) -> None:
-    """Keys of regions are the writer's own, whatever is carried."""
+    """Keys of regions are the writer's own, whatever keys are carried."""
     sample = make_sample(modalities=[Modality.INSTANCE, Modality.SEMANTIC, Modality.PANOPTIC], crowd=True)
     categories = [{"id": i, "name": str(i), "isthing": 1} for i in range(20)]
     num = sample.num_instances

@@ -1,4 +1,4 @@
-"""COCO photos and their annotations as samples, as the COCO API reads them; what is broken and is said so."""
+"""COCO photos and their annotations as samples, as the COCO API reads them; errors for broken files."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class TestPhoto:
         assert max(green, blue) < 60
 
     def rotated(self, folder: Path, size: tuple[int, int], orientation: int, suffix: str = "png") -> CocoDetectionV2:
-        """A photo of ``SIZE`` as stored whose EXIF says so, annotated on ``size``."""
+        """Write a photo of ``SIZE`` as stored whose EXIF rotates it, annotated on ``size``."""
         (folder / "photos").mkdir()
         exif = Image.Exif()
         exif[ORIENTATION] = orientation

@@ -88,7 +88,7 @@ class TestRead:
             write(tmp_path, points=[number, 7, 2, 14, 9, 1, 0, 0, 0])
 
     def test_points_of_others_are_not_looked_at(self, tmp_path: Path) -> None:
-        """Of a category that names none, and of a crowd."""
+        """The points belong to a category that names none, and to a crowd."""
         rows = [
             annotation_row(1, 1, runs(rectangle(SIZE, 4, 8, 30, 20)), 5, keypoints=[1, 1, 2]),
             annotation_row(2, 1, runs(rectangle(SIZE, 4, 8, 30, 20)), 1, iscrowd=1, keypoints=[0] * 6),
@@ -138,7 +138,7 @@ class TestRead:
 
 
 def test_jittered_as_its_parts(tmp_path: Path) -> None:
-    """What is read through a window is what the parts give, crowds and points too."""
+    """A read through a window equals the parts of the jitter applied in turn, including crowds and points."""
     photos = write(tmp_path)
     num_labelled = 0
     for seed in range(40):

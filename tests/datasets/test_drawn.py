@@ -1,4 +1,4 @@
-"""What the formats of labelling tools have in common: the same dataset gives the same samples from each."""
+"""The formats of labelling tools give the same samples for the same dataset."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lies at a path is found out and opened: YOLO and Roboflow folders, annotation files; which splits there are."""
+"""A path is recognized and opened: YOLO and Roboflow folders, annotation files; which splits there are."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def write(folder: Path, change: Change = lambda folder, tables: None) -> Path:
 
 
 def check(path: Path, **options: Any) -> HealthReport:
-    """The report of a file, as the command makes it: by its reader, or where that refuses the file."""
+    """Return the report of a file as the command makes it: by its reader, or by the checks if the reader rejects it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -85,7 +85,7 @@ def check(path: Path, **options: Any) -> HealthReport:
 
 
 def can_be_read(path: Path) -> bool:
-    """Whether the reader reads all samples."""
+    """Return whether the reader reads all samples."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -410,7 +410,7 @@ class TestOtherFormats:
         assert report.object_area_px.min == 64
 
     def test_broken_yolo(self, tmp_path: Path) -> None:
-        """Each broken line, which the reader stops at the first of."""
+        """Each broken line is listed; the reader stops at the first."""
         path = write_yolo(tmp_path, {"a": f"0 x\n{SQUARE}\n99 {BOX}\n", "b": "0 5 5 5 5"}, val=None)
         with pytest.raises(DatasetError) as refused:
             YoloDataset(path)
@@ -421,7 +421,7 @@ class TestOtherFormats:
 
     @pytest.mark.parametrize(("labels", "names", "got"), [([0, 2], ["a", "b"], 2), ([1, -1], [], -1)])
     def test_labels_without_a_class(self, labels: list[int], names: list[str], got: int) -> None:
-        """Of samples: readers of files have classes for all labels."""
+        """The samples are made by hand: readers of files have classes for all labels."""
         sample = make_sample((48, 48), num_instances=2, modalities={"instance"})
 
         class Samples(list[DenseSample]):

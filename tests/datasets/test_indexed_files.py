@@ -49,7 +49,7 @@ def no_scan(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def everything(photos: CocoDetectionV2 | CocoPanoptic) -> list[Any]:
-    """What a reader tells of a dataset, without the samples."""
+    """Return everything that a reader tells about a dataset, without the samples."""
     names = ("image_id", "file_name", "image_size", "instance_labels", "image_row", "annotation_rows", "federated")
     facts = [photos.class_names, photos.category_ids, photos.has_crowds, photos.categories, photos.tables()]
     return [*facts, *([getattr(photos, name)(i) for name in names] for i in range(len(photos)))]

@@ -300,7 +300,7 @@ class TestBackgrounds:
 
     @pytest.mark.parametrize("num_workers", [0, 1])
     def test_targets_of_other_images(self, num_workers: int, two: Any, tmp_path: Path) -> None:
-        """In a batch objects come from images that have some, and backgrounds get them too."""
+        """In a batch, objects come from images that have some, and backgrounds receive them too."""
         joined = JoinedPhotos([two[0], BackgroundImages(write_backgrounds(tmp_path / "rooms", 5))])
         loader = create_coco_dataloader(
             dataset=joined, batch_size=6, size=48, scale_range=(1, 1), shuffle=False, num_workers=num_workers

@@ -1,4 +1,4 @@
-"""What readers keep of a file beside samples: entries with all their keys, and other tables."""
+"""Data that readers keep of a file beside samples: entries with all their keys, and other tables."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ class TestShapes:
         assert [row.get("ignore") for row in photos.annotation_rows(0)] == [1, None]
 
     def test_all_that_a_file_says_is_kept(self, tmp_path: Path) -> None:
-        """Also what labelme does not know."""
+        """Keys that labelme does not know are kept too."""
         shape = labelme_shape("cup", ELL_POINTS, group_id=4, flags={"chipped": False}, description="old", score=0.5)
         photos = one(tmp_path, shape, flags={"night": True}, camera="left")
         wanted = {"group_id": 4, "flags": {"chipped": False}, "description": "old", "score": 0.5}
@@ -110,7 +110,7 @@ class TestFiles:
         assert photos.class_names == ("zebra", "cup")
 
     def test_photos_elsewhere(self, tmp_path: Path) -> None:
-        """By the path in the file, with the slashes of Windows, or by its name in a folder that is given."""
+        """They are found by the path in the file, with the slashes of Windows, or by name in a folder that is given."""
         folder = write_labelme(tmp_path / "json", {"a": []}, imagePath="..\\photos\\a.png")
         (tmp_path / "photos").mkdir()
         (folder / "a.png").rename(tmp_path / "photos" / "a.png")

@@ -1,4 +1,4 @@
-"""What is wrong with a dataset of maps is said in one line that names the file and what to do."""
+"""Errors in a dataset of maps are reported in one line that names the file and what to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""EXIF orientations: which pixels annotations lie on, in each format, that it is said, and that conversions keep it."""
+"""EXIF orientations: the pixels that annotations refer to in each format, the warning, and conversions that keep it."""
 
 from __future__ import annotations
 

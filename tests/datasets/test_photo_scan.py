@@ -90,7 +90,7 @@ def test_sizes_that_nobody_gives(folder: Path) -> None:
 
 
 def test_only_heads_are_read(folder: Path) -> None:
-    """Else the scan of a large dataset takes as long as reading it."""
+    """Otherwise the scan of a large dataset takes as long as reading it."""
     content = (folder / "good.png").read_bytes()
     (folder / "cut.png").write_bytes(content[: content.index(b"IDAT") + 6])
     assert scan_photos(Files(folder, ["cut.png"])).problems == []

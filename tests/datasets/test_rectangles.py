@@ -39,7 +39,7 @@ def test_it_is_a_rectangle_in_the_photo_around_all_pixels(mask: Mask) -> None:
 
 @given(mask=masks)
 def test_no_angle_gives_a_lesser_one(mask: Mask) -> None:
-    """Of the angles whose rectangle lies in the photo; the photo has a wide margin, so that all do."""
+    """The photo has a wide margin, so that the rectangle of every angle lies inside it."""
     mask = np.pad(mask, 20)
     points, least = corners_of(mask), np.inf
     for angle in np.linspace(0, np.pi / 2, 91):

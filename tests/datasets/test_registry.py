@@ -1,4 +1,4 @@
-"""The registry of formats: names, the page that lists them, and what happens where none or another is asked for."""
+"""The registry of formats: names, the page that lists them, and behaviour without a format or with an unknown one."""
 
 from __future__ import annotations
 

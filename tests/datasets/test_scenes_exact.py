@@ -226,7 +226,7 @@ class TestPicture:
 
     @staticmethod
     def blocks(solid: Solid, origin: Array, towards: Array) -> bool:
-        """Whether a ray from a point on the floor meets the solid: the camera moved there."""
+        """Return whether a ray from a point on the floor meets the solid, with the camera moved to that point."""
         moved = replace(solid, center=tuple((np.array(solid.center) - origin).tolist()))
         forward = np.array([0.0, 0.0, 1.0])
         turn = np.linalg.qr(np.stack([towards, forward, [1.0, 0.0, 0.0]], 1))[0].T[[1, 2, 0]]

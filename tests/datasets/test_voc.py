@@ -170,7 +170,7 @@ class TestMaps:
             open_dataset(folder)[1]
 
     def test_the_classes_of_voc(self, tmp_path: Path) -> None:
-        """Where nothing lists classes, and boxes have no others."""
+        """They are used if no file lists classes; boxes may have no others."""
         folder = write_voc(tmp_path, xml=False)
         (folder / "class_names.txt").unlink()
         photos = open_dataset(folder)

@@ -70,7 +70,7 @@ class TestSegment:
         np.testing.assert_array_equal(plain(sample.boxes), [[0, 0, SIZE[1], SIZE[0]]])
 
     def test_polygons_that_leave_the_photo(self, tmp_path: Path) -> None:
-        """Of a polygon the box counts, as for Ultralytics: its centre and its size are fractions here."""
+        """The box of the polygon counts, as in Ultralytics: its centre and its size are fractions here."""
         sample = single(tmp_path, "0 0.5 0.2 1.2 0.2 1.2 0.6 0.5 0.6")[0]
         np.testing.assert_array_equal(plain(sample.instance_masks)[0], rectangle(SIZE, 4, 20, 12, 40))
 

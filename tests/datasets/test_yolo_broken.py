@@ -1,4 +1,4 @@
-"""What is broken in YOLO datasets is said in one line: which file and line, what was expected, what came."""
+"""Errors in YOLO datasets are reported in one line: the file and line, what was expected, what came."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the photos, labels and names of YOLO datasets lie: YAMLs, folders, lists, links, turned photos."""
+"""Locations of the photos, labels and names of YOLO datasets: YAMLs, folders, lists, links, turned photos."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class TestPlaces:
 
     @pytest.mark.parametrize("given", ["root", "../moved/root", None])
     def test_the_root(self, tmp_path: Path, given: str | None) -> None:
-        """Relative to the YAML; a YAML that lies in the folder that it names by another way."""
+        """The root is relative to the YAML; a YAML may lie in the folder that it names by another path."""
         path = write_yolo(tmp_path / "root", path=given)
         if given == "root":
             path = path.rename(tmp_path / "root.yaml")
@@ -92,7 +92,7 @@ class TestPlaces:
         assert YoloDataset(tmp_path).class_names == tuple(NAMES)
 
     def test_photos_are_turned_as_they_are_seen(self, tmp_path: Path) -> None:
-        """Also where turning does not change the size, and no size tells."""
+        """This also holds where turning does not change the size."""
         exif = Image.Exif()
         for orientation in (3, 6):
             folder = tmp_path / str(orientation)

@@ -28,7 +28,7 @@ def clusters(num: int, seed: int, noise: float = 1.0) -> LabelledVectors:
 
 
 def config(data: dict[str, Any] | None = None, **trainer: Any) -> TrainConfig:
-    """A small one."""
+    """Return a small configuration."""
     values = {"sampler": "segpaste.samplers.ExhaustiveNxMSampler", "N_classes_per_batch": 3, "M_samples_per_class": 2}
     return TrainConfig.model_validate(
         {
@@ -40,7 +40,7 @@ def config(data: dict[str, Any] | None = None, **trainer: Any) -> TrainConfig:
 
 
 def write_numbers(path: Path, data: LabelledVectors) -> Path:
-    """As columns of a CSV."""
+    """Write the vectors as columns of a CSV."""
     lines = [",".join(["label", *(f"embedding_{i}" for i in range(data.vectors.shape[1]))])]
     for label, vector in zip(data.labels.tolist(), data.vectors, strict=True):
         lines.append(",".join([data.label_names[label], *map(repr, vector.tolist())]))
@@ -66,14 +66,14 @@ class WaitingSampler(ExhaustiveNxMSampler):
 
 
 class OwnArguments(RandomNxMSampler):
-    """Does not take what its base does."""
+    """Sampler that does not take the arguments of its base class."""
 
     def __init__(self, labels: Any) -> None:
         super().__init__(labels, 2, 2)
 
 
 class Failing(RandomNxMSampler):
-    """Raises what no sampler of ours does."""
+    """Sampler that raises an error that none of the package raises."""
 
     def __init__(self, *args: Any, **named: Any) -> None:
         raise KeyError("speaker")

@@ -76,7 +76,7 @@ class TestCost:
 class TestCalibration:
     @pytest.mark.parametrize(("seed", "gap"), [(0, 1.5), (1, 0.2), (2, 4.0), (3, 30.0)])
     def test_as_logistic_regression(self, seed: int, gap: float) -> None:
-        """Of scikit-learn and of SciPy; with a gap of 30 the kinds are apart, and the optimum is still finite."""
+        """The fit equals scikit-learn's and SciPy's; a gap of 30 separates the kinds, the optimum being finite."""
         target, nontarget = drawn(seed, gap=gap)
         found = Calibration.fit(target, nontarget)
         scores, kinds = both_of(target, nontarget)

@@ -1,4 +1,4 @@
-"""Codes in a bank: those of the encoder, compared by what compares embeddings; the command."""
+"""Codes in a bank equal those of the encoder and compare like embeddings; the command."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def encoder() -> BinaryAttributeEncoder:
 
 class TestCodes:
     def test_are_those_of_the_encoder(self, bank: MemmapBank, encoder: BinaryAttributeEncoder, tmp_path: Path) -> None:
-        """In the order of the crops, whose pixels are the same, for any size of a batch."""
+        """They are in the order of the crops, whose pixels are the same, for any batch size."""
         vectors = torch.from_numpy(bank.read(np.arange(27))["embedding"].astype(np.float32))
         expected = encoder.encode(vectors).numpy()
         for batch_size in (5, 256):

@@ -104,7 +104,7 @@ class TestRunning:
     def test_it_says_how_it_goes_on(
         self, words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Where there is no terminal for a bar; not more often than now and then."""
+        """Progress lines replace the bar where there is no terminal, at intervals of some seconds at least."""
         given = [*words, "trainer.losses=[mse]"]
         assert main([*given, "trainer.epochs=1"]) == 0
         assert "epoch " not in capsys.readouterr().out.partition("best ")[0]
@@ -117,7 +117,7 @@ class TestRunning:
         assert all("loss " in line and "mAP " in line for line in said)
 
     def test_a_sampler_of_ones_own(self, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """In a file of the folder that the command is run in."""
+        """The sampler is in a file in the working directory of the command."""
         text = "from segpaste.samplers import RandomNxMSampler\nclass Own(RandomNxMSampler):\n    pass\n"
         (tmp_path / "own_sampler_here.py").write_text(text)
         monkeypatch.chdir(tmp_path)
@@ -194,7 +194,7 @@ class TestFirstEpoch:
 
 
 class TestFigures:
-    """What is said of the best epoch, and what it is measured on."""
+    """Printed figures of the best epoch, and the data that they are measured on."""
 
     def test_with_two_files(self, words: list[str], tmp_path: Path, capsys: Any) -> None:
         assert main([*words, "trainer.losses=[mse,triplet]", "trainer.epochs=3"]) == 0
@@ -239,7 +239,7 @@ class TestFigures:
         assert not (tmp_path / "run").exists()
 
     def test_ratios_that_mislead(self, words: list[str], tmp_path: Path, capsys: Any) -> None:
-        """The vectors of the test set do not know their class, those before did."""
+        """The vectors of the test set carry no class; those before did."""
         rng = np.random.default_rng(0)
         third = LabelledVectors.of(2 * rng.normal(size=(90, SIZE)), rng.integers(0, 9, 90))
         given = [*words, "trainer.epochs=4", "--test", str(write_numbers(tmp_path / "third.csv", third))]
@@ -252,7 +252,7 @@ class TestFigures:
         assert re.search(r"\nuncalibrated       Cllr [\d.]+; 1 or more: worse than no evidence, ", out)
 
     def test_calibration_mends_scores_that_mislead(self, words: list[str], tmp_path: Path, capsys: Any) -> None:
-        """Of vectors that do not know their class in any set; what is left of the evidence is chance."""
+        """The vectors carry no class in any set, so that the evidence is no better than chance."""
         rng = np.random.default_rng(0)
         for name, num in (("train", 80), ("test", 120), ("third", 120)):
             data = LabelledVectors.of(rng.normal(size=(num, SIZE)), rng.integers(0, 20, num))
@@ -276,7 +276,7 @@ class TestFigures:
 
 
 class TestOtherProcesses:
-    """Of several processes that torchrun started on a machine the first one speaks."""
+    """Only the first of several processes that torchrun started on a machine prints."""
 
     @pytest.mark.parametrize("given", [["no.csv", "none.csv"], ["no.csv"], ["no.csv", "none.csv", "trainer.epoch=1"]])
     def test_one_line_for_all(self, capsys: Any, monkeypatch: pytest.MonkeyPatch, given: list[str]) -> None:
@@ -289,7 +289,7 @@ class TestOtherProcesses:
 
     @pytest.mark.parametrize(("mark", "said_by"), [(None, [True]), (mark_own, [True, False]), (mark_said, [])])
     def test_who_says_it(self, capsys: Any, mark: Any, said_by: list[bool]) -> None:
-        """An error that only another process knows of is printed by that one; what another one prints, by nobody."""
+        """An error that only another process has is printed there; one that another process prints is not repeated."""
         for is_first in (True, False):
             error = ValueError("no room")
             if mark is not None:

@@ -1,4 +1,4 @@
-"""A real training on two processes of torchrun, on banks of scenes, killed half-way: it ends bit for bit as another."""
+"""A real training on two processes of torchrun, on banks of scenes, is killed half-way and resumes bit for bit."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def kill(process: subprocess.Popen[str]) -> None:
 
 
 def finished(process: subprocess.Popen[str]) -> str:
-    """What a run that ends well prints."""
+    """Return the output of a run that ends well."""
     try:
         stdout, stderr = process.communicate(timeout=240)
     except subprocess.TimeoutExpired:
@@ -85,7 +85,7 @@ class Reference(NamedTuple):
 
 
 def in_one_process(data: LabelledVectors, given: TrainConfig) -> Reference:
-    """What comes of the same batches, the gradients of two at a time averaged by hand.
+    """Return the result of the same batches in one process, the gradients of two at a time averaged by hand.
 
     AdamW steps by gradients over their own size, so that a wrong scale shows in the moments only.
     """

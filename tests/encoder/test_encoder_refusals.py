@@ -98,7 +98,7 @@ class TestRefusing:
         assert capsys.readouterr().err == f"segpaste: error: {tmp_path / 'a.csv'}: No such file or directory\n"
 
     def test_another_run_is_there(self, words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        """It may be finished, so nobody is told to delete it."""
+        """The run may be finished, so the message does not tell the user to delete it."""
         given = [*words, "trainer.losses=[mse]", "trainer.epochs=1"]
         assert main(given) == 0
         assert main([*given, "trainer.learning_rate=0.01"]) == 2

@@ -1,4 +1,4 @@
-"""Training in this process: it learns, it stops and goes on bit for bit, and refuses what is not its own."""
+"""Training in this process learns, stops and resumes bit for bit, and rejects files that are not its own."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class TestFiles:
         assert len(list((tmp_path / "run").glob("tensorboard/events*"))) == (now == "tensorboard")
 
     def test_a_checkpoint_that_does_not_fit(self, tmp_path: Path) -> None:
-        """The system's error, which torch would hide; the file before stays, and nothing beside it."""
+        """The system's error is raised, which torch would hide; the earlier file stays, and nothing beside it."""
         file, limits = tmp_path / "last.pt", resource.getrlimit(resource.RLIMIT_FSIZE)
         write_checkpoint(file, {"values": torch.ones(3)})
         try:
@@ -216,7 +216,7 @@ class TestGoingOn:
             train(TRAIN, VALIDATION, config(losses=["mse"]), tmp_path / "one")
 
     def test_killed_before_the_first_epoch(self, tmp_path: Path) -> None:
-        """Nothing is kept there yet, so other arguments may replace it; a checkpoint is never replaced."""
+        """Nothing is saved yet, so other arguments may replace the run; a checkpoint is never replaced."""
         script = (
             "import os, signal, sys\n"
             "from encoder_cases import clusters, config\n"
@@ -338,7 +338,7 @@ class TestSettings:
             train(TRAIN, VALIDATION, config(backend="nccl"), tmp_path / "run")
 
     def test_the_seed(self, tmp_path: Path) -> None:
-        """It is that of the first parameters and of the batches; the global generator is neither read nor moved."""
+        """It sets the first parameters and the batches; the global generator is neither read nor advanced."""
         found = []
         for number, seed in enumerate((0, 0, 1)):
             before = torch.random.get_rng_state()

@@ -50,7 +50,7 @@ class TestNumbers:
         assert read_vectors(path, label_column="speaker", embedding_prefix="f.").vectors.tolist() == [[1]]
 
     def test_a_label_among_numbered_columns(self, tmp_path: Path) -> None:
-        """As pandas writes a frame without names; it is no feature."""
+        """pandas writes such a column for a frame without names; it is no feature."""
         path = csv(tmp_path, ",0,1,2", "0,1.5,2.5,7", "1,3.5,4.5,8")
         data = read_vectors(path, label_column="2", embedding_prefix="")
         assert data.vectors.tolist() == [[1.5, 2.5], [3.5, 4.5]]
@@ -189,7 +189,7 @@ class TestBank:
             read_vectors(make_bank(tmp_path / "bank", [], np.zeros((0, 256))))
 
     def test_not_finite(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """In a broken bank: a writer refuses it, and here looks away."""
+        """The values are in a broken bank: a writer rejects them, and skips its checks here."""
         monkeypatch.setattr("segpaste.bank.format.writer.first_fault", lambda columns: None)
         embeddings = np.zeros((3, 256))
         embeddings[1, 7] = np.inf
@@ -206,7 +206,7 @@ class TestArrays:
         assert data.label_names == ("c", "a", "b")
 
     def test_numbers_as_labels(self, tmp_path: Path) -> None:
-        """As a CSV has them."""
+        """A CSV has such labels."""
         data = LabelledVectors.of(np.eye(3, dtype=np.float64), np.array([7, 0, 7]))
         read = read_vectors(csv(tmp_path, "label,embedding_0,embedding_1,embedding_2", "7,1,0,0", "0,0,1,0", "7,0,0,1"))
         assert data.label_names == read.label_names == ("7", "0")

@@ -101,5 +101,5 @@ class TestEvidence:
 
 
 def share_of(pairs: list[tuple[bool, bool]], a: int, b: int) -> float:
-    """Of unordered pairs the share that is (a, b) where the order of the two is drawn."""
+    """Return the fraction of unordered pairs that are (a, b) when the order of the two is drawn."""
     return sum(((x, y) == (a, b)) + ((y, x) == (a, b)) for x, y in pairs) / (2 * len(pairs))

@@ -1,4 +1,4 @@
-"""Two processes that do what the first one does: what it makes and what it raises reach both."""
+"""Two processes do what the first one does: its result and its error reach both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches, modules and what every backend makes of them."""
+"""Batches, modules and the results of every backend."""
 
 from __future__ import annotations
 

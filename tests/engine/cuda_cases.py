@@ -86,7 +86,7 @@ def placed(target: PaddedBatchedDenseSample, source: PaddedBatchedDenseSample, *
 
 
 def settled_by_reference(scene: Scene, placement: Placement) -> tuple[Tensor, ...]:
-    """What `settled_by_kernels` returns, from the reference."""
+    """Return what `settled_by_kernels` returns, from the reference."""
     settled = stages.settle(scene, stages.layer_plan(scene, placement), plain_pixels)
     labels = scene.source.labels[placement.source_idx]
     slots = stages.assign(scene, settled, labels)

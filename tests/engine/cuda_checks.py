@@ -77,7 +77,7 @@ class TestAgree:
         ("modalities", "layers"), [({*OPTIONAL}, 3), ({*OPTIONAL} - {Modality.DEPTH}, 1)], ids=["depth", "no depth"]
     )
     def test_priorities_of_classes(self, layers: int, modalities: set[Modality]) -> None:
-        """Also of masks that overlap, and equal ones, which are none."""
+        """Masks may overlap; equal priorities count as none."""
         options: dict[str, Any] = {"layers": layers, "scale_range": (0.5, 1.5)}
         alike = {"contact_priority": dict.fromkeys(SCHEMA.classes, 7)}
         batch = with_overlaps(small_batch(modalities=modalities, max_instances=8, seed=1))
@@ -111,7 +111,7 @@ class TestAgree:
         agreed(batch, BatchCopyPaste(BatchCopyPasteConfig(emit_classmix=True, panoptic=rules, source=EVERY_OBJECT)), 2)
 
     def test_many_slots(self) -> None:
-        """The last of which are those that are taken."""
+        """The last slots are those that are taken."""
         batch = small_batch(max_instances=24, num_instances=9, modalities={Modality.INSTANCE})
         names = ("boxes", "labels", "instance_ids", "instance_valid", "instance_masks", "keypoints")
         agreed(replace(batch, **{name: getattr(batch, name).flip(1) for name in names}), module(layers=1), 5)
@@ -187,7 +187,7 @@ class TestShapes:
 class TestValues:
     @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
     def test_numbers_that_are_none(self, dtype: torch.dtype) -> None:
-        """In images, depth and normals, of the source and of the target."""
+        """They are in images, depth and normals, of the source and of the target."""
         batch = small_batch(image_dtype=dtype, max_instances=8)
         generator = torch.Generator().manual_seed(3)
 
@@ -211,7 +211,7 @@ class TestValues:
         agreed(replace(batch, depth=flat), module(layers=3, scale_range=(0.9, 1.6)), 3)
 
     def test_whole_pixels_are_copied(self) -> None:
-        """Normals too, bit for bit, where a layer is not scaled."""
+        """Normals too are copied bit for bit, where a layer is not scaled."""
         batch = small_batch(max_instances=8, modalities={Modality.INSTANCE, Modality.NORMALS})
         paste = module(scale_range=(1.0, 1.0))
         out, _ = agreed(batch, paste)
@@ -231,7 +231,7 @@ class TestForeignSource:
     @pytest.mark.parametrize("size", [(7, 9), (30, 23)])
     @pytest.mark.parametrize("modalities", [set(OPTIONAL), MAPLESS], ids=subset_id)
     def test_of_another_size(self, size: tuple[int, int], modalities: set[Modality]) -> None:
-        """Another canvas, another number of images and of slots."""
+        """The other batch has another canvas, another number of images and of slots."""
         options = {"modalities": modalities, "padding": (1, 2)}
         other = small_batch(batch_size=3, size=size, max_instances=4, seed=7, **options)
         agreed(small_batch(max_instances=7, **options), module(Elsewhere(other), scale_range=(0.5, 0.8)), 2)

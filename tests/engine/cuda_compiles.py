@@ -44,7 +44,7 @@ NUM_SHARES = 2
 
 
 class NoDevice:
-    """What Triton asks a driver while it compiles."""
+    """Driver that answers what Triton asks while it compiles."""
 
     def __init__(self, capability: int) -> None:
         self.capability = capability
@@ -60,7 +60,7 @@ class NoDevice:
 
 
 def launches_of(given: Iterable[Forward]) -> list[Launch]:
-    """What some forwards would launch; a backend of the CPU tells their results."""
+    """Return the launches of some forwards; a backend of the CPU supplies their results."""
     found: list[Launch] = []
 
     def run(kernel: Any, *arguments: Any, grid: Any, warmup: bool, **options: Any) -> None:
@@ -96,15 +96,15 @@ def compiled_for(card: int, launch: Launch) -> Any:
 
 
 def faults(card: int, kernel: Any) -> list[str]:
-    """What a kernel has that it must not have, and what it needs beyond the ceilings."""
+    """Return what a compiled kernel must not contain, and what it needs beyond the ceilings."""
     is_for_card = f".target sm_{card}" in kernel.asm["ptx"] and "cubin" in kernel.asm
     inexact = sorted(set(INEXACT.findall(kernel.asm["ptx"])))
     return [*([] if is_for_card else ["not compiled"]), *inexact, *excesses(kernel)]
 
 
 def excesses(kernel: Any) -> list[str]:
-    """What a compiled kernel needs beyond the ceilings: registers of a thread, its stack, where registers are spilled
-    to, and shared memory.
+    """Return what a compiled kernel needs beyond the ceilings: registers of a thread, its stack, where registers are
+    spilled to, and shared memory.
     """
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(kernel.asm["cubin"])

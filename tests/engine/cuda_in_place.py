@@ -118,7 +118,7 @@ class TestEqualsOutOfPlace:
 
 
 class TestSpareBits:
-    """Where masks have enough slots, layers and values wait in their bytes, and the planes that are made are few."""
+    """With enough slots, the bytes of the masks also hold layers and values, and few planes are made."""
 
     @pytest.fixture(autouse=True)
     def made(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -261,7 +261,7 @@ def counted_stores(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
 
 
 def change(plan: LayerPlan, visible: Visible, slots: SlotPlan, before: Tensor, after: Tensor) -> traffic.Change:
-    """What a paste changes, by the slow way."""
+    """Return the changes that a paste makes, computed the slow way."""
     num_images, num_slots, height, width = before.shape
     seen, whole = visible.layer >= 0, Region(slice(0, height), slice(0, width))
     boxes = in_boxes(plan.target_box, whole)

@@ -54,7 +54,7 @@ def assert_equal(found: tuple[Any, ...], expected: tuple[Any, ...]) -> None:
 class TestDraw:
     @pytest.mark.parametrize("name", RULES)
     def test_each_rule(self, name: str) -> None:
-        """On two batches; in one of them at least something is pasted, and the rule makes a difference."""
+        """Each rule runs on two batches: at least one has pastes, and the rule makes a difference."""
         differs, num_pasted = False, 0
         for seed in range(2):
             case, plain = draw_case(name, seed)
@@ -87,7 +87,7 @@ class TestDraw:
 
     @pytest.mark.parametrize("name", ["image", "own rows", "candidates"])
     def test_no_layers(self, name: str) -> None:
-        """No program has a layer, and the counts are set all the same."""
+        """No program has a layer, and the counts are still set."""
         case, _ = draw_case(name, 1, num_layers=0)
         found = triton.draw(*case)
         assert_equal(found, reference.draw(*case))
@@ -119,7 +119,7 @@ class TestDraw:
 class TestRows:
     @pytest.mark.parametrize("batch_size", [0, 1, 5])
     def test_other_rows(self, batch_size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Also of equal seeds, and where no other row may be pasted from."""
+        """This includes equal seeds, and rows without any other row to paste from."""
         monkeypatch.setattr(drawing, "ROW_BLOCK", 2)
         monkeypatch.setattr(drawing, "LAYER_BLOCK", 2)
         for num_seeds, chance in ((1 << 40, 4), (2, 3), (2, 0)):

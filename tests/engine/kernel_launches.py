@@ -48,7 +48,7 @@ def forwards() -> Iterator[Forward]:
 
 
 def every_pair() -> Iterator[Forward]:
-    """And every dtype in every layout, of every side, out of place and in place."""
+    """Yield all `forwards`, and every dtype in every layout, of every side, out of place and in place."""
     yield from forwards()
     sides: tuple[Any, ...] = (set(OPTIONAL), INSTANCE, MAPS, NO_PANOPTIC)
     for dtype, layout, modalities in product(DTYPES, LAYOUTS.values(), sides):
@@ -97,7 +97,7 @@ def _of_batches() -> Iterator[Forward]:
 
 
 def _of_rooms() -> Iterator[Forward]:
-    """In place, with slots in whose masks all that is pasted waits, or some of it, or not even who is seen."""
+    """Yield forwards in place whose spare mask bits hold all that is pasted, or some of it, or not even the layers."""
     for slots, modalities in product((ROOMY, SOME_ROOM), (set(OPTIONAL), NO_PANOPTIC)):
         for dtype in DTYPES:
             yield of(in_place(module(2)), _roomy(dtype, modalities, slots))

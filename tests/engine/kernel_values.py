@@ -1,4 +1,4 @@
-"""What decides which code Triton compiles for a launch, and a choice of launches that shows each such value.
+"""Properties that decide which code Triton compiles for a launch, and a choice of launches that shows each such value.
 
 A value is a property of the arguments that a kernel and the functions that it calls read: an absent field, a dtype, an
 integer that is 1, a constant, or the outcome of a condition that is decided while the kernel is compiled.
@@ -48,7 +48,7 @@ UNREACHABLE: Mapping[str, Collection[Value]] = {
 
 
 class Launch(NamedTuple):
-    """A kernel, what it is given, and the values of that."""
+    """A kernel, its arguments, and their values."""
 
     kernel: Any
     arguments: tuple[Any, ...]
@@ -57,7 +57,7 @@ class Launch(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Of the kernel."""
+        """Name of the kernel."""
         return str(self.kernel.fn.__name__)
 
     @property
@@ -67,7 +67,7 @@ class Launch(NamedTuple):
 
     @property
     def decisive(self) -> set[Value]:
-        """The values but for integers that are not 1."""
+        """The values except integers that are not 1."""
         return {value for value in self.values if value[1] not in ("16", "any")}
 
     @property
@@ -86,7 +86,7 @@ def launch_of(kernel: Any, arguments: tuple[Any, ...], options: Mapping[str, Any
 
 
 def missing(launches: Iterable[Launch]) -> list[str]:
-    """Outcomes of conditions that no launch has, though a forward may."""
+    """Return outcomes of conditions that no launch has, though a forward may have them."""
     seen: dict[str, set[Value]] = defaultdict(set)
     for launch in launches:
         seen[launch.name] |= launch.values
@@ -123,7 +123,7 @@ def covering(launches: Iterable[Launch]) -> list[Launch]:
 
 
 def _by_kernel(launches: Iterable[Launch]) -> list[list[Launch]]:
-    """The launches of each kernel, of those with the same values the first."""
+    """Return the launches of each kernel, the first of those with the same values."""
     found: dict[str, dict[frozenset[Value], Launch]] = defaultdict(dict)
     for launch in launches:
         found[launch.name].setdefault(launch.values, launch)
@@ -197,7 +197,7 @@ def _conditions(kernel: Any) -> dict[str, tuple[CodeType, list[str], dict[str, A
 
 
 def _parts(test: ast.expr) -> Iterator[ast.expr]:
-    """What ``and``, ``or`` and ``not`` make a condition of, without results of calls."""
+    """Yield the operands of ``and``, ``or`` and ``not`` in a condition, without results of calls."""
     if isinstance(test, ast.BoolOp):
         for value in test.values:
             yield from _parts(value)
@@ -228,7 +228,7 @@ def _functions(kernel: Any) -> dict[Any, ast.AST]:
 
 
 def _named(node: ast.AST, of_module: Mapping[str, Any]) -> Any:
-    """What a name, or an attribute of a module, stands for."""
+    """Return the object that a name, or an attribute of a module, stands for."""
     if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
         module = of_module.get(node.value.id)
         return getattr(module, node.attr, None) if isinstance(module, ModuleType) else None

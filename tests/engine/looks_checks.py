@@ -1,4 +1,4 @@
-"""What the looks of the triton backend decide next to the reference, to the last bit, without the pixels of a paste.
+"""The looks of the triton backend decide the same as the reference, to the last bit, without the pixels of a paste.
 
 `test_cuda` runs this file with `cuda_checks`, in a process of its own.
 """
@@ -96,7 +96,7 @@ def test_rules_of_masks_that_overlap() -> None:
 
 
 def test_rounds_of_removal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where priorities and depth both decide, a removal may uncover what hides another paste.
+    """If priorities and depth both decide, a removal may uncover what hides another paste.
 
     What is seen is the same where masks keep it, though each round sees something else.
     """

@@ -25,7 +25,7 @@ from segpaste.types import PaddedBatchedDenseSample
 
 @pytest.fixture
 def three_threads(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """For batches of any size."""
+    """Use three threads for batches of any size."""
     monkeypatch.setattr(_threads, "_BYTES_PER_THREAD", 1)
     before = torch.get_num_threads()
     torch.set_num_threads(3)
@@ -145,6 +145,6 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
 def _paste_with_threads(batch: PaddedBatchedDenseSample) -> tuple[int, int]:
-    """How many threads work on a paste, and what it gives; nothing in it is large enough for torch's threads."""
+    """Return the number of threads of a paste, and the sum of its output; tensors are too small for torch's threads."""
     out = module()(batch)
     return _threads.num_threads(4, 1 << 30), int(out.images.sum(dtype=torch.int64))

@@ -57,7 +57,7 @@ class TestAgree:
 
     @pytest.mark.parametrize("modalities", SUBSETS)
     def test_without_a_report(self, modalities: frozenset[Modality]) -> None:
-        """Room for what is seen is used again from row to row: nothing is left over in it."""
+        """The buffer of visible layers is reused from row to row without leftovers."""
         paste = module(layers=1, k_range=(1, 1), scale_range=(0.5, 1.0), max_attempts=1)
         for seed in range(6):
             batch = make_batch(8, size=(5, 41), max_instances=8, modalities=modalities, seed=seed)
@@ -84,7 +84,7 @@ class TestAgree:
             assert_same(replace(out, images=out.images.contiguous()), plain)
 
     def test_a_mask_reaches_as_far_as_its_box(self) -> None:
-        """A box that lies says so to every kernel alike."""
+        """A box that is wrong gives the same result by every kernel."""
         batch = roomy_batch(num_instances=4, modalities=set(OPTIONAL) - {Modality.PANOPTIC})
         x1, y1, x2, y2 = batch.boxes.unbind(-1)
         lying = replace(batch, boxes=torch.stack([x1, y1, (x1 + x2) / 2, (y1 + y2) / 2], -1))
@@ -148,7 +148,7 @@ class TestAgree:
             assert torch.equal(out.images.detach(), expected.images)
 
     def test_colours_that_are_no_number(self) -> None:
-        """They reach as far as their weight does."""
+        """They spread as far as their weight does."""
         batch = roomy_batch(image_dtype=torch.float32)
         batch.images[:, :, ::5, ::3] = float("nan")
         batch.images[:, :, 1::5, 1::3] = float("inf")
@@ -192,7 +192,7 @@ class TestForeignSource:
 
     @pytest.mark.parametrize("name", CPU_BACKENDS)
     def test_its_placement_is_left_alone(self, name: str) -> None:
-        """A strategy may give it again; what is too small now need not be then."""
+        """A strategy may return it again, when a paste that is too small now may be large enough."""
 
         class Keeping(IntraBatchSource):
             def sample(self, *args: Any) -> Any:
@@ -208,7 +208,7 @@ class TestForeignSource:
         assert not torch.equal(report.placement.carried, source.before)
 
     def test_without_some_fields(self) -> None:
-        """What the source does not have is none: depth and normals invalid, classes by label."""
+        """A field that the source lacks counts as absent: depth and normals invalid, classes by label."""
         batch = roomy_batch()
         for missing in ("semantic_maps", "depth", "normals"):
             also = {"semantic_maps": "panoptic_maps", "depth": "depth_valid"}.get(missing, missing)
@@ -269,7 +269,7 @@ class TestSurvey:
     @pytest.mark.parametrize("options", [{}, {"padding": (5, 3)}, {"num_instances": 0}, {"batch_size": 0}])
     @pytest.mark.parametrize("has_taxonomy", [True, False])
     def test_equals_the_stages(self, options: dict[str, Any], has_taxonomy: bool) -> None:
-        """Also beside padding with holes and boxes between pixels."""
+        """This includes padding with holes and boxes between pixels."""
         batch = roomy_batch(**options)
         generator = torch.Generator().manual_seed(0)
         shift = torch.rand(batch.boxes.shape, generator=generator) * batch.instance_valid[..., None]

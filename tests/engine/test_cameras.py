@@ -1,4 +1,4 @@
-"""Cameras that construction refuses reach the kernels through tracing: they write no depth that is none, all alike."""
+"""Cameras that construction rejects reach the kernels through tracing: all write the same and no invalid depth."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def wild_batch(seed: int, modalities: Any) -> PaddedBatchedDenseSample:
 
 
 def assert_agree(one: Any, other: Any) -> None:
-    """But for the cameras, which `dataclasses.replace` would refuse."""
+    """Assert equality of all but the cameras, which `dataclasses.replace` would reject."""
     without = [(out.derived(camera_intrinsics=None, metric_depth=False), report) for out, report in (one, other)]
     assert_backends_agree(*without)
 

@@ -1,4 +1,4 @@
-"""`scripts/check_gpu.sh` on a machine without a card, and with a Python that only writes down what it is asked."""
+"""`scripts/check_gpu.sh` on a machine without a GPU, and with a Python that only records its arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How launches to compile are chosen, and how `scripts/compile_kernels.py` reads what a kernel needs, and what it calls
+"""Choice of launches to compile, and how `scripts/compile_kernels.py` reads what a kernel needs, and what it reports as
 too much; nothing is compiled here.
 """
 
@@ -33,7 +33,7 @@ ptxas info    : Used 209 registers, used 1 barriers, 56 bytes cumulative stack s
 
 
 class Pair(NamedTuple):
-    """Argument of `small`; what it does not read decides nothing."""
+    """Argument of `small`; fields that it does not read decide nothing."""
 
     one: torch.Tensor
     other: torch.Tensor | None
@@ -96,7 +96,7 @@ def test_a_kernel_that_is_not_launched_is_an_error(script: Any, monkeypatch: pyt
 
 
 def test_the_log_is_asked_for_while_a_kernel_is_compiled(script: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not longer: other processes that compile kernels print nothing that they did not before."""
+    """It is on for no longer: other processes that compile kernels print nothing new."""
 
     def compiled_for(*_: Any) -> str:
         print(LOG if triton.knobs.nvidia.dump_ptxas_log else "")

@@ -1,4 +1,4 @@
-"""What compiled code asks of a CUDA device, without one: as many launches as eager code, and no table from the host."""
+"""Compiled code needs as many launches as eager code and no table from the host, counted without a CUDA device."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class TestOperators:
         assert found.to_dict() == eager.to_dict()
 
     def test_what_they_copy(self) -> None:
-        """What is of the operator alone and row-major comes back as it is."""
+        """A row-major tensor that the operator owns alone comes back as it is."""
         given = torch.arange(6)
         alone, shared = torch.zeros(2, 3), torch.ones(4)
         found = [given, alone, given[2:], alone.t(), torch.ones(2, 3).t(), shared[:2], shared[2:]]
@@ -91,7 +91,7 @@ def is_among(tensor: Tensor, others: list[Tensor]) -> bool:
 
 
 class TestTables:
-    """Of a module that stays on the CPU; the meta device stands in for another one, for it has shapes only."""
+    """The module stays on the CPU; the meta device stands in for another one, since it has shapes only."""
 
     def test_no_graph_copies_them(self) -> None:
         paste, recorder = module(), Recorder()
@@ -133,7 +133,7 @@ class TestTables:
         assert not paste.schedule._copies._held
 
     def test_the_host_waits_for_the_first_copy_alone(self) -> None:
-        """Then any stream may read it."""
+        """After that any stream may read it."""
         device_operations, schedule = program("device_operations"), Schedule(PlacementConfig())
 
         def waits(work: Callable[[], object]) -> int:

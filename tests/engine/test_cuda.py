@@ -60,7 +60,7 @@ def test_they_agree_on_random_batches() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("share", "version"), list(enumerate([OLDEST_TRITON, None])))
 def test_they_compile_without_a_device(share: int, version: str | None, tmp_path: Path) -> None:
-    """And round every product and quotient, for the last bit of a depth decides who is seen, within the ceilings.
+    """They round every product and quotient, since the last bit of a depth decides visibility, within the ceilings.
 
     Triton 3.6 and the installed Triton share the launches: see `kernel_values.shares`. An unexpected line names a
     fault, or what no launch has.
@@ -80,7 +80,7 @@ def test_they_compile_without_a_device(share: int, version: str | None, tmp_path
 
 
 def triton_folder(version: str) -> Path:
-    """Where `make test` has put this Triton, beside the environment's own."""
+    """Return the folder in which `make test` has installed this Triton, beside the environment's own."""
     folder = Path(sys.prefix) / f"triton-{version}"
     if not (folder / "triton").is_dir():
         name = Path(sys.prefix).name

@@ -1,4 +1,4 @@
-"""The program of hostile batches: 300 of its batches on every run of the tests; and it tells of what is wrong."""
+"""The program of hostile batches: 300 of its batches on every run of the tests; and it reports faults."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_the_reference_says_the_same(program: ModuleType) -> None:
 
 
 def test_the_batches_go_where_trouble_is(program: ModuleType, given: list[Any]) -> None:
-    """What the batches are drawn to hold, some of them do; a seed gives the same batch again."""
+    """Some of the batches hold each hard case that they are drawn for; a seed gives the same batch again."""
     batches = [inputs.batch for inputs in given]
     cameras = [batch.camera_intrinsics for batch in batches if batch.camera_intrinsics is not None]
     reached = {

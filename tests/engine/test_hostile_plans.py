@@ -1,4 +1,4 @@
-"""The program of hostile plans: some of its plans on every run of the tests; and they go where trouble is."""
+"""The program of hostile plans: some of its plans on every run of the tests; and they cover the hard cases."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_nothing_is_wrong(program: ModuleType) -> None:
 
 
 def test_the_library_itself_refuses(program: ModuleType) -> None:
-    """Without the checks of sources, as in compiled code."""
+    """The checks of sources are off, as in compiled code."""
     seeds = [seed for seed in range(300) if program.hostile_plan(seed).kind == "unchecked"]
     found = list(program.run(seeds))
     assert {seed: wrong for seed, _, wrong in found if wrong} == {}
@@ -50,7 +50,7 @@ def test_the_library_itself_refuses(program: ModuleType) -> None:
 
 @pytest.mark.parametrize("grouping", ["image", "instance"])
 def test_boxes_without_end_are_equal_to_the_reference(grouping: Literal["image", "instance"]) -> None:
-    """What they share, summed, leaves 64 bits; places are farther than any source of one's own may say."""
+    """The sum of their overlaps exceeds 64 bits; places are farther away than a custom source may state."""
     batch = make_batch(4, size=(24, 31), max_instances=12, num_instances=6, modalities={"instance"})
     batch.boxes[batch.instance_valid] = torch.tensor([-1e30, -1e30, 1e30, 1e30])
     placement = PlacementConfig(

@@ -1,4 +1,4 @@
-"""In place, a paste does what it does out of place, into the batch's own tensors."""
+"""A paste in place gives the result of one out of place, in the batch's own tensors."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def of_inference(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def overlapping(images: torch.Tensor) -> torch.Tensor:
-    """As many values in fewer places."""
+    """Return a tensor with as many values in fewer memory locations."""
     b, c, height, width = images.shape
     room = images.new_zeros(b * c * height * width)
     return room.as_strided(images.shape, (c * height * (width - 1), height * (width - 1), width - 1, 1))
@@ -122,7 +122,7 @@ class TestEqualsOutOfPlace:
         assert num_lost > 3
 
     def test_many_pastes(self) -> None:
-        """More than there is room for at first."""
+        """The pastes are more than the initial allocation has room for."""
         found, expected = paste_both(roomy_batch(batch_size=24, num_instances=3), modules())
         assert_backends_agree(found, expected)
         assert expected[1].num_placed.sum() > 48

@@ -1,4 +1,4 @@
-"""How many launches, waits and host tensors an eager forward asks of a CUDA device, counted without one."""
+"""Number of launches, waits and host tensors that an eager forward asks of a CUDA device, counted without one."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ CPU = torch.device("cpu")
 class TestForward:
     @pytest.mark.parametrize("preset", list_presets())
     def test_stays_below_the_ceilings(self, preset: str) -> None:
-        """On every subset of modalities that the preset takes."""
+        """This holds on every subset of modalities that the preset takes."""
         cases = [case for case in launches.cases() if case.preset == preset]
         for case, later in zip(cases, launches.count_later(cases), strict=True):
             assert later.num_launches <= MOST_LAUNCHES, case
@@ -86,7 +86,7 @@ class TestMemory:
         assert found["new_bytes"] <= found["peak_bytes"] < 0.001 * found["batch_bytes"]
 
     def test_few_slots_need_planes(self) -> None:
-        """Images of float32, next to which the rest is small."""
+        """The images are float32, next to which the rest is small."""
         case = launches.Case("documents", frozenset(allocations.PLANES["panoptic"]), inplace=True)
         found = allocations.peak(case, (8, 10, (512, 512)))
         assert found["peak_bytes"] == pytest.approx(8 * 3 * 4 * 512**2, rel=0.02)
@@ -155,7 +155,7 @@ class TestCounting:
 
 
 class TestTables:
-    """Of a module that stays on the CPU while its batches are elsewhere."""
+    """The module stays on the CPU while its batches are elsewhere."""
 
     def test_a_copy_follows_in_its_own_memory(self) -> None:
         table = torch.arange(4)

@@ -1,4 +1,4 @@
-"""The native library: how it is built, what it refuses, and that every instruction set gives the same bits."""
+"""The native library: its build, the inputs that it rejects, and equal bits from every instruction set."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class TestCompilers:
     """Each compiler's library, built here."""
 
     def test_all_give_the_same_bits(self, compiler: str, variants: Callable[[str], Variant]) -> None:
-        """In one process, for most of its time goes by before the first paste."""
+        """They run in one process, since most of its time passes before the first paste."""
         path = str(variants(compiler).library)
         levels = [level for level in LEVELS.values() if level <= library.load().segpaste_level()] or [2]
         code = (
@@ -185,7 +185,7 @@ class TestLoading:
             library.load(tmp_path / "libsegpaste.so")
 
     def test_records_are_as_long_on_both_sides(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A record that is longer on one side would be read behind its end."""
+        """A record that is longer on one side would be read beyond its end."""
         found: list[int] = []
         call = binding._call
 

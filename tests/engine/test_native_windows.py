@@ -215,7 +215,7 @@ def test_all_instruction_sets_give_the_same_bits(level: str) -> None:
 
 
 def test_records_are_as_long_on_both_sides(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A record that is longer on one side would be read behind its end."""
+    """A record that is longer on one side would be read beyond its end."""
     found: list[int] = []
     call = windows._call
 

@@ -1,4 +1,4 @@
-"""The native library under sanitizers, and that what they would miss is told."""
+"""The native library under sanitizers, and faults that they would miss are reported."""
 
 from __future__ import annotations
 

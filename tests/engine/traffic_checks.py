@@ -168,7 +168,7 @@ def shape_of(scene: Scene) -> traffic.Shape:
 
 
 def looked_at(scene: Scene, placement: Placement, plan: LayerPlan) -> look_traffic.Looked:
-    """What the first look reads, by the slow way."""
+    """Return what the first look reads, computed the slow way."""
     target, source = scene.target, scene.source
     found: Counter[str] = Counter()
     for b in range(target.batch_size):
@@ -214,7 +214,7 @@ def boxed(boxes: Tensor, target: Any) -> Tensor:
 
 class TestShares:
     def test_goals(self) -> None:
-        """A tenth of the bytes of a clone at most is added; in place bytes go by what is pasted, but for few."""
+        """At most a tenth of a clone's bytes is added; in place, bytes scale with the pasted area, but for few."""
         for row in look_traffic.shares():
             assert row["out_of_place"] <= 1.1
             assert row["in_place"] < 0.55

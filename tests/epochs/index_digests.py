@@ -45,7 +45,7 @@ Make = Callable[[int, dict[str, int]], Any]
 
 
 class Stepping(Sampler[int]):
-    """A sampler of another make: an order that depends on its seed and epoch, and is shared out."""
+    """Sampler of another kind: its order depends on its seed and epoch, and is shared out."""
 
     def __init__(self, seed: int, rank: int, num_replicas: int) -> None:
         self.seed, self.rank, self.num_replicas, self.epoch = seed, rank, num_replicas, 0
@@ -82,7 +82,7 @@ def nxm(kind: type[NxMSampler], labels: Any, seed: int, ranks: dict[str, int]) -
 
 
 def samplers(bank: Any) -> dict[str, Make]:
-    """Those of indices."""
+    """Return the samplers of indices."""
 
     def balanced(mode: Any, seed: int, ranks: dict[str, int]) -> BankSampler:
         replicas: Any = ("independent", "disjoint")[seed % 2]
@@ -98,7 +98,7 @@ def samplers(bank: Any) -> dict[str, Make]:
 
 
 def loaders(bank: Any) -> dict[str, Make]:
-    """Those whose ``sampler`` gives what their workers fetch."""
+    """Return the loaders whose ``sampler`` gives what their workers fetch."""
     dataset: Any = Samples()
 
     def of_dataset(seed: int, ranks: dict[str, int]) -> EpochDataLoader:
@@ -131,7 +131,7 @@ def loaders(bank: Any) -> dict[str, Make]:
 
 
 def whole_loaders(bank: Any) -> dict[str, Make]:
-    """Those that are read batch by batch, for a few seeds."""
+    """Return the loaders that are read batch by batch, for a few seeds."""
     few: Any = Samples(12)
     every: Any = Samples()
 
@@ -186,7 +186,7 @@ class Batched:
 
 
 def plain_values(item: Any) -> Any:
-    """What an item says of indices, as JSON has it."""
+    """Return the indices of an item, as JSON has them."""
     if isinstance(item, int) or item is None:
         return item
     if isinstance(item, PaddedBatchedDenseSample):
@@ -200,7 +200,7 @@ def plain_values(item: Any) -> Any:
 
 
 def place_of(state: Any) -> Any:
-    """A state without what differs from release to release."""
+    """Return a state without the entries that differ from release to release."""
     if isinstance(state, dict):
         return {key: place_of(value) for key, value in state.items() if key not in ("bank", "augment")}
     return state
@@ -243,7 +243,7 @@ def digests_of(make: Make, read: Callable[[Any], Iterable[Any]], num_replicas: i
 
 
 def readers(bank: Any) -> Iterator[tuple[str, Callable[[], list[str]], Callable[[], list[str]]]]:
-    """The name of each reader with a number of replicas, and what computes its first digest, and both."""
+    """Return, by reader and number of replicas, the functions that compute its first digest, and both."""
     every, few = range(NUM_SEEDS), range(0, NUM_SEEDS, 37)
     groups = (
         (samplers(bank), iter, every),

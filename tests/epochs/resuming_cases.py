@@ -1,4 +1,4 @@
-"""Every loader that has epochs, small, and what its batches hold."""
+"""Every loader that has epochs, small, and the content of its batches."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Images:
 
 
 def digest(item: Any) -> Any:
-    """What a batch holds, as values that compare."""
+    """Return the content of a batch, as values that compare."""
     if isinstance(item, tuple):
         return tuple(map(digest, item))
     if isinstance(item, PaddedBatchedDenseSample):

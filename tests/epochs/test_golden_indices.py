@@ -1,4 +1,4 @@
-"""The indices of every sampler and loader are what they were when golden_indices.json was written."""
+"""The indices of every sampler and loader equal those of golden_indices.json."""
 
 from __future__ import annotations
 
@@ -27,6 +27,6 @@ def test_every_reader_is_recorded(computed: dict[str, Callable[[], list[str]]]) 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", NAMES)
 def test_indices_are_the_same(name: str, computed: dict[str, Callable[[], list[str]]]) -> None:
-    """Of the first seeds; `index_digests` compares all."""
+    """The first seeds are compared; `index_digests` compares all."""
     keys = [f"{name}/{num_replicas}" for num_replicas in NUM_REPLICAS]
     assert {key: computed[key]() for key in keys} == {key: GOLDEN[key][:1] for key in keys}

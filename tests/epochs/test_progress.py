@@ -1,4 +1,4 @@
-"""Which epoch a pass reads, from which place on, and whose a state is."""
+"""The epoch and the place that a pass reads from, and the owner of a state."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def no_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def read(progress: EpochProgress, num: int = 5, take: int = 5) -> tuple[int, list[int]]:
-    """A pass over 0 .. num - 1 that is left after some items: its epoch, and what it gave."""
+    """Return the epoch and the items of a pass over 0 .. num - 1 that is left after some items."""
     this = progress.begin()
     items = this.counted(range(this.start, num))
     return this.epoch, [item for _, item in zip(range(take), items, strict=False)]
@@ -57,7 +57,7 @@ class TestEpochs:
             assert read(progress)[0] == epoch
 
     def test_an_epoch_that_is_set_again_before_a_pass_is_meant(self) -> None:
-        """As Lightning does for a validation loader: once for its sanity check, once for the first epoch."""
+        """Lightning does so for a validation loader: once for its sanity check, once for the first epoch."""
         progress = EpochProgress("test", 1, 2)
         with warnings.catch_warnings():
             warnings.simplefilter("error")

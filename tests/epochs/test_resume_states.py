@@ -1,4 +1,4 @@
-"""The states of loaders: what is in them, and which ones a loader refuses."""
+"""The states of loaders: their content, and those that a loader rejects."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from small_bank import small_bank
 
 
 class TestForeignStates:
-    """Each is refused by name, and a refused load changes nothing."""
+    """Each state is rejected by name, and a rejected load changes nothing."""
 
     @staticmethod
     def of(loader: Any, max_instances: int = K, config: BatchCopyPasteConfig = CONFIG, **options: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Every loader, stopped in the middle of an epoch and resumed in another process's stead: bit for bit as without."""
+"""Every loader, stopped in the middle of an epoch and resumed as in another process, continues bit for bit."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_every_pass_is_a_new_epoch_around_a_torch_sampler(tmp_path: Path) -> Non
 
 @pytest.mark.filterwarnings("ignore:BatchCopyPaste could paste nothing")
 def test_every_pass_is_a_new_epoch_where_only_the_crops_have_one(tmp_path: Path) -> None:
-    """The epoch that a pass sets on the crops is not taken for one that the user set there."""
+    """The epoch that a pass sets on the crops is not mistaken for one set by the user."""
     augmented = plain_from_a_bank(tmp_path, 0)
     found = [(list(map(digest, augmented)), augmented.epoch, augmented.crops.pool.epoch) for _ in range(4)]
     assert [epochs for _, *epochs in found] == [[epoch, epoch] for epoch in range(4)]

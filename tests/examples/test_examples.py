@@ -130,7 +130,7 @@ def test_notebooks_are_well_formed(path: Path) -> None:
 
 
 def test_a_notebook_runs_cell_by_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a program whose own arguments are none of the example's, as a kernel is; its last cell is the picture."""
+    """The arguments of the process are not the example's, as in a kernel; the last cell is the picture."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["kernel", "-f", "connection.json"])
     content = json.loads((EXAMPLES / "notebooks" / "01_first_paste.ipynb").read_text(encoding="utf-8"))

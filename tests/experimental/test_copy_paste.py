@@ -197,7 +197,7 @@ def test_every_form_comes_back_as_it_was(form: str, bank: MemmapBank) -> None:
 @pytest.mark.parametrize("num_own", [0, 1])
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32, torch.int64, torch.int16])
 def test_masks_of_255_stay_masks_of_255(dtype: torch.dtype, num_own: int, bank: MemmapBank) -> None:
-    """As cv2 and PIL give them; of an image without objects only an option says it."""
+    """cv2 and PIL give such masks; for an image without objects only an option says it."""
     paste = CopyPaste(bank, coded_config(), label_map=IDS[:3], **({} if num_own else {"mask_value": 255}))
     photo = coded_photo(1)
     photo = photo._replace(rows=[row._replace(is_crowd=False) for row in photo.rows[:num_own]])
@@ -287,7 +287,7 @@ def test_boxes_without_masks_are_pasted_over_as_boxes(form: str, bank: MemmapBan
 
 @pytest.mark.parametrize(("mask_from", "names"), [(None, {"boxes", "labels", "masks"}), ("boxes", {"boxes", "labels"})])
 def test_an_image_without_any_entry_gets_them(mask_from: str | None, names: set[str], bank: MemmapBank) -> None:
-    """As torchvision's wrapper gives images without annotations."""
+    """torchvision's wrapper gives such images without annotations."""
     options = {} if mask_from is None else {"mask_from": mask_from}
     paste, photo = CopyPaste(bank, coded_config(**options), label_map=IDS[:3]), Photo(coded_photo(0).pixels, [])
     image, target = paste(image_of(photo), {"image_id": 7})

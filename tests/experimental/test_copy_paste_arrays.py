@@ -129,7 +129,7 @@ def test_images_without_objects_get_masks_of_the_value_that_is_named(bank: Memma
 
 @pytest.mark.parametrize("as_array", [True, False])
 def test_labels_of_the_other_kind_are_refused(as_array: bool, bank: MemmapBank) -> None:
-    """Also where nothing is pasted, so that the error does not wait for a paste."""
+    """They are rejected also where nothing is pasted, so that the error does not wait for a paste."""
     data = arrays_of(without_crowds(1))
     form = np.array if as_array else list
     nothing = BatchCopyPasteConfig(source=SourceConfig(kind="bank"), placement=PlacementConfig(paste_prob=0.0))

@@ -117,7 +117,7 @@ def test_no_two_workers_or_epochs_paste_the_same(workers: int, bank: MemmapBank)
 
 
 def test_geometry_before_and_after(bank: MemmapBank, photos: tuple[Path, Path]) -> None:
-    """A flip of what was pasted into a flipped image is what was pasted, seen from behind."""
+    """A paste into a flipped image, flipped again, equals the paste seen from behind."""
     paste = CopyPaste(bank, coded_config(), label_map=IDS[:3])
     flip = v2.RandomHorizontalFlip(p=1.0)
     dataset = wrapped(photos, v2.Compose([v2.ToImage(), flip, paste, flip]))

@@ -1,4 +1,4 @@
-"""Trainings under Accelerate in one of two processes, which it tells its place by variables of its launcher."""
+"""Trainings under Accelerate in one of two processes, whose rank is given by variables of its launcher."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from segpaste.samplers import ExhaustiveNxMSampler
 
 
 class Training:
-    """What a training script has: all but the loop.
+    """Everything that a training script has except the loop.
 
     Args:
         variant: of the loader.
@@ -47,7 +47,7 @@ class Training:
         self.num_done += 1
 
     def run(self, checkpoint: Path | None = None) -> None:
-        """The epochs that are left; with a checkpoint, save there in the middle of the second."""
+        """Run the remaining epochs; with a checkpoint, save there in the middle of the second."""
         for epoch in range(self.num_done // STEPS, NUM_EPOCHS):
             self.loader.set_epoch(epoch)
             for item in self.loader:

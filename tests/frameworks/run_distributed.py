@@ -60,7 +60,7 @@ def train_whole(loader: Any, training: Training, checkpoint: Path) -> None:
 
 
 def train_resumed(loader: Any, training: Training, checkpoint: Path) -> None:
-    """The rest of the epochs; every rank loads the state of rank 0."""
+    """Train the remaining epochs; every rank loads the state of rank 0."""
     loader.load_state_dict(torch.load(checkpoint, weights_only=True))
     for epoch in range(training.num_done // STEPS, NUM_EPOCHS):
         loader.set_epoch(epoch)
@@ -69,7 +69,7 @@ def train_resumed(loader: Any, training: Training, checkpoint: Path) -> None:
 
 
 def train_without_epochs(loader: Any, training: Training) -> None:
-    """As many passes as epochs, and nothing said about them."""
+    """Train as many passes as epochs, without setting an epoch."""
     for _ in range(NUM_EPOCHS):
         for item in loader:
             training.on(item)

@@ -20,7 +20,7 @@ import segpaste
 
 
 def expected(variant: str, folder: Path) -> list[list[Record]]:
-    """What each rank has to see, epoch after epoch, from loaders that are told their rank."""
+    """Return the records that each rank has to see, epoch after epoch, from loaders that are told their rank."""
     return [list(_expected_of(variant, folder, rank)) for rank in range(NUM_RANKS)]
 
 
@@ -38,7 +38,7 @@ def _expected_of(variant: str, folder: Path, rank: int) -> Iterator[Record]:
 
 
 class Seen(NamedTuple):
-    """What a run wrote, rank by rank."""
+    """Output of a run, rank by rank."""
 
     records: list[list[Record]]
     facts: list[dict[str, Any]]

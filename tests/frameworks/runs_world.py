@@ -38,7 +38,7 @@ CROPS = BatchCopyPasteConfig(source=SourceConfig(kind="bank", crops_per_target=2
 
 
 class Record(NamedTuple):
-    """What one training step saw.
+    """Record of one training step.
 
     Attributes:
         step: steps of the run before it.
@@ -62,7 +62,7 @@ def record(step: int, batch: PaddedBatchedDenseSample) -> Record:
 
 
 def digest(batch: PaddedBatchedDenseSample) -> str:
-    """Of every field that a model trains on, and of the seeds."""
+    """Return a digest of every field that a model trains on, and of the seeds."""
     assert batch.instance_masks is not None
     made = hashlib.sha256()
     for field in (batch.images, batch.instance_masks, batch.labels, batch.boxes, batch.sample_seeds):
@@ -239,7 +239,7 @@ class Model(nn.Module):
 
 
 class Step(nn.Module):
-    """From what a loader of a variant yields to the augmented batch."""
+    """Turns the output of a variant's loader into the augmented batch."""
 
     def __init__(self, variant: str) -> None:
         super().__init__()
@@ -260,7 +260,7 @@ class Step(nn.Module):
 
 
 class Written:
-    """The records of one rank in one run, in a file, whatever comes of the run.
+    """File of the records of one rank in one run, kept even if the run fails.
 
     Args:
         folder: of the world.

@@ -24,13 +24,13 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def wanted(world: Path) -> dict[str, list[list[Record]]]:
-    """Of each variant, the records of each rank. The loops that paste are compiled by this, before any run."""
+    """Return the records of each rank, by variant. This compiles the loops that paste, before any run."""
     return {variant: expected(variant, world) for variant in {run.variant for run in TORCH_RUNS.values()}}
 
 
 @pytest.fixture(scope="module")
 def folder(world: Path, wanted: dict[str, list[list[Record]]]) -> Path:
-    """Where all of the runs have ended."""
+    """Return the folder of all finished runs."""
     Processes("run_distributed.py", [str(world)], of_launcher()).finish()
     return world
 
@@ -58,7 +58,7 @@ class TestRuns:
 
 @pytest.mark.parametrize("name", TORCH_RUNS)
 def test_a_pass_before_the_process_group_is_refused(folder: Path, name: str) -> None:
-    """Every rank would read as rank 0; the constructor is allowed, for launchers come before groups."""
+    """Every rank would read as rank 0; the constructor is allowed, since launchers come before groups."""
     for rank in range(NUM_RANKS):
         content = json.loads((folder / "records" / f"too-early-{name}-{rank}.json").read_text())
         assert content["error"].startswith("RuntimeError"), content["error"]
@@ -68,7 +68,7 @@ def test_a_pass_before_the_process_group_is_refused(folder: Path, name: str) -> 
 
 @pytest.mark.parametrize("name", TORCH_RUNS)
 def test_an_epoch_that_is_repeated_is_warned_of(folder: Path, name: str) -> None:
-    """Ranks share the data all the same: nobody may advance alone."""
+    """Ranks still share the data: no rank may advance alone."""
     whole, repeated = (read(folder, f"ddp-{phase}-{name}") for phase in ("whole", "repeated"))
     first = [[r._replace(step=r.step % STEPS) for r in records[:STEPS]] * NUM_EPOCHS for records in whole.records]
     assert [[r._replace(step=r.step % STEPS) for r in records] for records in repeated.records] == first

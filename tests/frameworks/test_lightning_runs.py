@@ -21,7 +21,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def wanted(world: Path) -> dict[str, list[list[Record]]]:
-    """Of each variant, the records of each rank; crops that are drawn in the process have no explicit rank.
+    """Return the records of each rank, by variant; crops that are drawn in the process have no explicit rank.
 
     The loops that paste are compiled by this, before any run.
     """
@@ -31,7 +31,7 @@ def wanted(world: Path) -> dict[str, list[list[Record]]]:
 
 @pytest.fixture(scope="module")
 def folder(world: Path, wanted: dict[str, list[list[Record]]]) -> Path:
-    """Where all of the runs have ended: whole ones, and ones that new processes resumed."""
+    """Return the folder of all finished runs: whole ones, and ones that new processes resumed."""
     for phase in ("whole", "resumed"):
         try:
             Processes("run_lightning.py", [str(world), phase], [{}]).finish(limit_s=150)
@@ -44,19 +44,19 @@ def folder(world: Path, wanted: dict[str, list[list[Record]]]) -> Path:
 
 @pytest.mark.parametrize("name", LIGHTNING_RUNS)
 def test_ranks_share_the_data(folder: Path, name: str) -> None:
-    """With ``use_distributed_sampler`` left as it is, and nothing told about ranks and epochs."""
+    """``use_distributed_sampler`` keeps its default, and no rank or epoch is given."""
     check_shares(read(folder, f"lightning-whole-{name}"), NUM_SAMPLES, num_repeated=1)
 
 
 @pytest.mark.parametrize("name", [name for name, run in LIGHTNING_RUNS.items() if run.variant != "pool"])
 def test_the_steps_see_what_explicit_ranks_see(folder: Path, wanted: dict[str, list[list[Record]]], name: str) -> None:
-    """Bit for bit, so that neither the workers nor where the loader is made matters."""
+    """They are equal bit for bit, so that neither the workers nor where the loader is made matters."""
     assert read(folder, f"lightning-whole-{name}").records == wanted[LIGHTNING_RUNS[name].variant]
 
 
 @pytest.mark.parametrize("name", LIGHTNING_RUNS)
 def test_a_resumed_run_sees_what_the_whole_run_saw(folder: Path, name: str) -> None:
-    """From the checkpoint's step on, in new processes that both load the checkpoint of rank 0."""
+    """The run resumes at the checkpoint's step, in new processes that both load the checkpoint of rank 0."""
     whole, resumed = (read(folder, f"lightning-{phase}-{name}") for phase in ("whole", "resumed"))
     start = LIGHTNING_RUNS[name].resumes_at
     assert resumed.records == [records[start:] for records in whole.records]

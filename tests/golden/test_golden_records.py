@@ -1,4 +1,4 @@
-"""Golden records: the library computes what it computed when they were written, and a difference is found."""
+"""Golden records: the library computes the recorded results, and a difference is found."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_every_option_is_recorded_with_several_values(records: list[dict[str, An
 
 
 def test_presets_mean_what_they_meant(records: list[dict[str, Any]]) -> None:
-    """Each option that was recorded has its value still; what is new since may be added."""
+    """Each recorded option still has its value; new options may be added."""
     of_presets = {r["name"].split("/")[1]: r["config"] for r in records if r["name"].startswith("preset/")}
     assert {*of_presets} <= {*list_presets()}
     for name, recorded in of_presets.items():
@@ -88,7 +88,7 @@ def test_presets_mean_what_they_meant(records: list[dict[str, Any]]) -> None:
 def test_a_difference_is_told(
     program: ModuleType, records: list[dict[str, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of a config that was changed, of an output, of a sampler; the other records stay as they are."""
+    """A changed config, output or sampler is reported; the other records stay as they are."""
     chosen = [r for r in records if r["name"] in ("option/tiles/panoptic", "option/hflip=0.0/panoptic", "classmix/1")]
     chosen += [r for r in records if r["name"] in ("sampler/seeds", "sampler/rarest_labels")]
     copy = tmp_path / "copy.json"

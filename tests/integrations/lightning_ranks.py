@@ -26,7 +26,7 @@ PHOTOS = ("tiny_coco", "coco128_seg")
 
 
 class Unseeded(Training):
-    """Of samples in lists a padded batch without seeds."""
+    """Module that makes padded batches without seeds from lists of samples."""
 
     def on_before_batch_transfer(self, batch: Any, dataloader_idx: int) -> Any:
         return BatchedDenseSample.from_samples(batch).to_padded(24, overflow="largest")

@@ -23,7 +23,7 @@ FADING = BatchCopyPasteConfig(placement=PlacementConfig(fade_last=0.75, fade_cur
 
 
 class Seen(NamedTuple):
-    """What one training step saw and gave.
+    """Record of one training step.
 
     Attributes:
         seeds: of the samples of its batch.

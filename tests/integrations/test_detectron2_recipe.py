@@ -35,13 +35,13 @@ class Instances:
 
 
 def holder(tensor: torch.Tensor) -> Any:
-    """What ``Boxes`` and ``BitMasks`` are here."""
+    """Return a stand-in for ``Boxes`` and ``BitMasks``."""
     return SimpleNamespace(tensor=tensor)
 
 
 @pytest.fixture
 def recipe(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """What the code of the page defines."""
+    """Return the names that the code of the page defines."""
     structures, engine = ModuleType("detectron2.structures"), ModuleType("detectron2.engine")
     vars(structures).update(Instances=Instances, Boxes=holder, BitMasks=holder)
     vars(engine).update(DefaultTrainer=object)

@@ -1,4 +1,4 @@
-"""The picture of the first batch: once, by one process, and never at the cost of the training."""
+"""The picture of the first batch is written once, by one process, and never at the cost of the training."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def test_panoptic_segments_cover_every_labelled_pixel_once() -> None:
 
 
 def test_padding_is_in_no_segment() -> None:
-    """Also where the maps give it a class."""
+    """This also holds where the maps give it a class."""
     batch = make_batch(2, modalities=["semantic"], padding=(4, 3))
     assert batch.semantic_maps is not None
     assert batch.padding_mask is not None
@@ -257,7 +257,7 @@ def test_the_collator_pads_pastes_and_converts() -> None:
 
 
 def test_the_collator_without_paste_gives_the_samples_as_they_are() -> None:
-    """With all objects, beyond ``max_instances``, and with what the config says of the output."""
+    """They keep all objects, beyond ``max_instances``, and follow the config's options of the output."""
     samples = make_samples(3, size=(17, 11), num_instances=(3, 0, 2))
     placement = PlacementConfig(pad_to_multiple=8)
     augment = BatchCopyPaste(BatchCopyPasteConfig(emit_panoptic=False, placement=placement))

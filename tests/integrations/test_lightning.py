@@ -160,7 +160,7 @@ class TestBalance:
         assert sum(seen.pixels != own for seen, own in zip(model.seen, pixels, strict=False)) >= 8
 
     def test_the_pastes_of_an_epoch_are_told(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        """Of the images that are trained on, and with the probability that the schedule begins with."""
+        """The counts are of the images that are trained on, with the probability that the schedule begins with."""
         source = SourceConfig(kind="bank", crops_per_target=2)
         seldom = BatchCopyPasteConfig(
             source=source, placement=PlacementConfig(paste_prob=0.25, k_range=(2, 2), fade_last=0.5)
@@ -282,7 +282,7 @@ class TestFirstBatch:
         assert picture.read_bytes() == (tmp_path / "expected.jpg").read_bytes()
 
     def test_none_without_a_folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """As of ``fast_dev_run``, whose logger keeps nothing."""
+        """``fast_dev_run`` does so: its logger keeps nothing."""
         monkeypatch.chdir(tmp_path)
         model = fit(tmp_path, data_of(scenes()), logger=True, fast_dev_run=True)
         assert len(model.seen) == 1
@@ -332,7 +332,7 @@ class TestResuming:
         assert again.seen == whole.seen[2 * EPOCH :]
 
     def test_a_schedule_that_its_owner_sets(self, tmp_path: Path) -> None:
-        """It is in the checkpoint, which torch reads as plain values."""
+        """The schedule is in the checkpoint, which torch reads as plain values."""
         augment = BatchCopyPaste()
         augment.schedule.set(paste_prob=0.25)
         made = trainer(tmp_path, [CopyPasteCallback(augment, progress=False)], max_steps=2)
@@ -399,7 +399,7 @@ class Normalises(Training):
 
 
 class Divides(CopyPasteDataModule):
-    """The same in the DataModule."""
+    """The same operation in the DataModule."""
 
     def on_after_batch_transfer(self, batch: Any, dataloader_idx: int) -> Any:
         return batch.derived(images=batch.images.float() / 255)
@@ -438,7 +438,7 @@ class TestHook:
         assert model.on_after_batch_transfer is own
 
     def test_a_hook_of_the_users_is_not_pretended(self, tmp_path: Path) -> None:
-        """Or Lightning would warn of it."""
+        """Otherwise Lightning would warn of it."""
         found = []
 
         class Looks(lightning.Callback):
@@ -461,14 +461,14 @@ class TestHook:
 
 
 class Unseeded(Training):
-    """Of samples in lists a padded batch without seeds."""
+    """Module that makes padded batches without seeds from lists of samples."""
 
     def on_before_batch_transfer(self, batch: Any, dataloader_idx: int) -> Any:
         return padded(batch)
 
 
 def test_batches_without_seeds_get_some(tmp_path: Path) -> None:
-    """Of torch's seed and the place. The checkpoint has it: a training of another seed resumes with the first one's."""
+    """They depend on torch's seed, which the checkpoint keeps for a resumed training, and on the sample's place."""
 
     paste = CopyPasteCallback(BatchCopyPaste())  # for all trainings
 

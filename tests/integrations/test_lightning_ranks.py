@@ -25,7 +25,7 @@ Runs = dict[str, list[dict[str, Any]]]
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
-    """By its name, what the two ranks of each training wrote."""
+    """Return the output of the two ranks of each training, by its name."""
     folder = tmp_path_factory.mktemp("ranks")
     data = os.environ.get("SEGPASTE_TEST_DATA")
     words = [str(folder), *([str(Path(data).resolve())] if data else [])]
@@ -62,7 +62,7 @@ def test_the_same_seed_gives_the_same_losses(runs: Runs) -> None:
 
 
 def test_a_resumed_training_is_the_same(runs: Runs) -> None:
-    """From the middle of an epoch on, on both ranks, though the checkpoint is that of the first."""
+    """The run resumes in the middle of an epoch, on both ranks, though the checkpoint is that of the first."""
     assert seen(runs, "resumed") == [steps[RESUMES_AT:] for steps in seen(runs, "whole")]
 
 
@@ -77,7 +77,7 @@ def test_ranks_share_an_epoch(runs: Runs) -> None:
 
 
 def test_seeds_that_the_callback_gives(runs: Runs) -> None:
-    """Of the first rank's seed, though the second has another one, and of the place: different everywhere."""
+    """They depend on the first rank's seed, not on that of the second, and on the place: all are different."""
     found = [[seed for step in steps for seed in step[0]] for steps in seen(runs, "unseeded")]
     assert len({*found[0], *found[1]}) == len(found[0]) + len(found[1])
     for rank, seeds in enumerate(found):

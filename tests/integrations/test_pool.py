@@ -16,7 +16,7 @@ SCENES = SceneDataset(8, SceneConfig(height=32, width=32), modalities=[Modality.
 
 @pytest.mark.parametrize("num_workers", [0, 1])
 def test_steps_beyond_those_announced_draw_anew(num_workers: int) -> None:
-    """Two are announced, and five are made: their draws are those of no other step, and the same in another run."""
+    """Two steps are announced, and five are made: their draws differ from all others, and repeat in another run."""
 
     def drawn(num_steps: int, num_epochs: int) -> list[list[float]]:
         crops = DatasetCrops(

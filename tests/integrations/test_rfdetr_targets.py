@@ -57,7 +57,7 @@ def test_entries_of_one_target_and_lists_are_seen_and_areas_may_lack() -> None:
 
 
 def test_what_rfdetr_gives_is_all_known() -> None:
-    """Also where an entry of the image is as long as it has objects, and where no image has objects."""
+    """This includes an entry as long as the number of objects, and batches where no image has objects."""
     samples, targets = loaded()
     for given in (targets, [targets[1], targets[1]], [targets[0], targets[0]]):
         batch = from_nested(samples, given, 4, FORM)

@@ -180,7 +180,7 @@ GREY = torch.full((3, 8, 8), 114, dtype=torch.uint8)
 
 
 class TestTargetsOfItsDatasets:
-    """What ``wrap_dataset_for_transforms_v2`` gives: crowds as a list, nothing for an image without objects."""
+    """Targets of ``wrap_dataset_for_transforms_v2``: crowds as a list, nothing for an image without objects."""
 
     def test_crowds_in_a_list(self) -> None:
         masks = torch.zeros(2, 8, 8, dtype=torch.bool)

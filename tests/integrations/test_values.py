@@ -1,4 +1,4 @@
-"""Colours in another range than the adapters take: refused by each of them, in the same words."""
+"""Colours in another range than the adapters take are rejected by each of them, in the same words."""
 
 from __future__ import annotations
 

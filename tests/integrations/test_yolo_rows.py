@@ -86,7 +86,7 @@ OTHER = (1, (4, 4, 24, 12), (4.3, 4.0, 24.0, 12.0))
 
 @pytest.mark.parametrize("overlap", [True, False])
 def test_untouched_objects_keep_box_and_row_to_the_bit(overlap: bool) -> None:
-    """Also where a map shows a part of an object, or none."""
+    """This also holds where a map shows a part of an object, or none."""
     batch = loaded([WIDE, HIDDEN, FRONT, OTHER], overlap)
     again = to_yolo(from_yolo(batch, 6, overlap=overlap), like=batch, mask_ratio=2, overlap=overlap)
     order = again["cls"][:, 0].long()

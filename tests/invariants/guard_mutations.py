@@ -115,7 +115,7 @@ def pastes_take_the_labels_of_their_slots(patch: pytest.MonkeyPatch) -> None:
 
 @guards("instance_target_masks_subtract_paste_union")
 def pastes_swap_their_masks(patch: pytest.MonkeyPatch) -> None:
-    """The union stays; only whose mask is whose changes."""
+    """The union stays; only the owners of the masks change."""
 
     def change(original: Any, *args: Any) -> Any:
         planes, plan = original(*args), args[3]

@@ -1,4 +1,4 @@
-"""What `batch_violations` finds in one batch, and that it finds nothing in a sound one."""
+"""`batch_violations` finds each fault in one batch, and nothing in a sound one."""
 
 from __future__ import annotations
 

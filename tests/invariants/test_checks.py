@@ -1,4 +1,4 @@
-"""The checks on outputs spoiled by hand: they name the right image, say what is wrong, and refuse what does not fit."""
+"""The checks on outputs spoiled by hand name the image, state the fault, and reject inconsistent input."""
 
 from __future__ import annotations
 
@@ -354,7 +354,7 @@ def test_degenerate_batches(batch_size: int, num_slots: int) -> None:
 
 
 def test_batches_without_slots_have_no_violations() -> None:
-    """Also where crops of a bank, which have a slot, are staged for them, and classes have contact priorities."""
+    """This includes staged crops of a bank, which have a slot, and classes with contact priorities."""
     batch = make_batch(2, size=(11, 17), max_instances=0, num_instances=0)
     crop = torch.ones(2, 1, 1, 5, 7, dtype=torch.bool)
     staged = StagedCrops(

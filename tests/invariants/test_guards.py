@@ -35,7 +35,7 @@ def clean_cases() -> list[Case]:
 
 
 def broken(name: str, cases: list[Case]) -> list[Violation]:
-    """What the check of this name finds in all cases that it applies to."""
+    """Return what the check of this name finds in all cases that it applies to."""
     check = getattr(invariants, name)
     return [v for case in cases if what_is_missing(name, case) is None for v in check(replace(case))]
 

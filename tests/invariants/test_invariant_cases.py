@@ -1,4 +1,4 @@
-"""The random cases reach what the invariants speak of: an invariant over cases without it would hold of nothing."""
+"""The random cases reach what the invariants check: without such cases an invariant would hold trivially."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EVERYTHING_GROUP = pytest.mark.xdist_group(f"invariants-{subset_id(EVERYTHING)}"
 
 
 def _shown(case: Case, what: torch.Tensor) -> bool:
-    """Whether ``what`` [B, L] is true of a layer that is seen."""
+    """Return whether ``what`` [B, L] is true of a visible layer."""
     seen = torch.stack([(case.report.visible_layer == layer).flatten(1).any(1) for layer in range(what.shape[1])], 1)
     return bool((seen & what).any())
 

@@ -23,7 +23,7 @@ def test_crowd_never_under_paste(subset: Subset) -> None:
 
 @pytest.mark.parametrize("subset", subsets_with(Modality.INSTANCE))
 def test_the_reference_gives_the_same(subset: Subset) -> None:
-    """Of every tenth case."""
+    """Every tenth case is compared."""
     for case in cases(subset)[::10]:
         with use_backend("reference"):
             again = run(case.before, case.config)

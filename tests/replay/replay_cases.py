@@ -35,7 +35,7 @@ def reader(samples: Sequence[DenseSample]) -> Callable[[SampleKey], DenseSample]
 def recorded(
     config: BatchCopyPasteConfig, batch: PaddedBatchedDenseSample, **options: Any
 ) -> tuple[list[DenseSample], list[ReplayRecord]]:
-    """What a paste gives, and its records after a way through JSON."""
+    """Return the samples of a paste, and its records after a round trip through JSON."""
     module = BatchCopyPaste(config)
     out, report = module(batch, return_report=True)
     texts = [record.to_json() for record in records(module, batch, out, report, **options)]

@@ -113,7 +113,7 @@ class TestEqual:
                     (assert_same if reads == wrote else assert_same_to_an_ulp)(again, expected)
 
     def test_that_test_sees_pastes_of_every_fate(self) -> None:
-        """Pastes that went after they were drawn are recorded: a stuff class that they wiped out got its pixels."""
+        """Pastes that are removed after they were drawn are recorded, such as those that wiped out a stuff class."""
         samples = make_samples(4, size=(23, 17), num_instances=4, seed=3)
         panoptic = PanopticConfig(taxonomy=SCHEMA, tau_stuff_frac=0.9)
         config = BatchCopyPasteConfig(placement=PlacementConfig(layers=3), panoptic=panoptic, min_area_px=8)
@@ -144,7 +144,7 @@ class TestEqual:
             assert_same(replay(record, reader(samples)), expected)
 
     def test_classes_of_another_dataset(self) -> None:
-        """A record says which instances came along, and that nothing was moved."""
+        """A record says which instances are included, and that nothing was moved."""
         samples = make_samples(4, size=(23, 17), num_instances=3)
         _, found = recorded(BatchCopyPasteConfig(emit_classmix=True), keyed_batch(samples), with_digest=False)
         record = next(r for r in found if r.num_pastes)

@@ -1,4 +1,4 @@
-"""What a record holds, how it is written and read, and which records are refused."""
+"""Content of a record, how it is written and read, and which records are rejected."""
 
 from __future__ import annotations
 

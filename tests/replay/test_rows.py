@@ -1,4 +1,4 @@
-"""One photo as a batch of one row and back, however large it counts as."""
+"""One photo as a batch of one row and back, however large it is."""
 
 from __future__ import annotations
 

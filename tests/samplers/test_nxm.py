@@ -49,7 +49,7 @@ class TestPage:
         assert all(len(set(indices[i : i + 2])) == 2 for i in range(0, 8, 2))
 
     def test_random_differs_between_epochs(self) -> None:
-        """Also where nothing is shuffled: the samples of a class are random."""
+        """This holds without shuffling, too: the samples of a class are random."""
         sampler = RandomNxMSampler(LABELS, 2, 2, shuffle=False)
         seen = set()
         for epoch in range(50):
@@ -173,7 +173,7 @@ class TestPromises:
         assert batches.tolist() == sampler_type(labels, 3, 2, shuffle, drop_last, base_seed=8).epoch_batches(5).tolist()
 
     def test_going_on(self, sampler_type: type[NxMSampler], shuffle: bool, drop_last: bool) -> None:
-        """From each batch of an epoch, by a sampler of its own; in the middle of a batch that batch comes again."""
+        """A new sampler resumes at each batch of an epoch; in the middle of a batch that batch comes again."""
         labels = [c for c in range(7) for _ in range(4 + c)]
         whole = sampler_type(labels, 3, 2, shuffle, drop_last, rank=1, num_replicas=2)
         whole.set_epoch(4)

@@ -1,4 +1,4 @@
-"""What the samplers of N classes take and refuse, what they report, and their way into loaders."""
+"""Arguments that the samplers of N classes accept and reject, what they report, and their use in loaders."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class TestLabels:
             assert list(ExhaustiveNxMSampler(labels, 2, 2)) == expected
 
     def test_a_dataset_that_calls_something_else_labels(self) -> None:
-        """Class names, say: taken are those that are as many as the samples."""
+        """Such labels may be class names; the attribute with one entry per sample is taken."""
         dataset = TensorDataset(LABELS)
         dataset.labels = ["bee", "cat", "dog"]  # type: ignore[attr-defined]
         with pytest.raises(ValueError, match=r"expected as many as the 10 samples of the TensorDataset, got 3 in its"):
@@ -177,7 +177,7 @@ class TestArguments:
 
 class TestReport:
     def test_classes_that_are_left_out(self) -> None:
-        """Of a random one those that are in no batch; that only M samples of each are taken is how it works."""
+        """A random sampler reports classes in no batch, not the samples beyond the M that it draws of a class."""
         left_out = RandomNxMSampler([0] * 9 + [1] * 9 + [2] * 4, 2, 2, shuffle=False).report().left_out
         assert left_out == ((2, 4, 4),)
         assert RandomNxMSampler(TAIL, 5, 1).report().left_out == ()

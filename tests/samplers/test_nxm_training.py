@@ -1,4 +1,4 @@
-"""Class-structured batches where they are used: images that paste from one another, crops of a bank."""
+"""Class-structured batches in use: images that paste from one another, crops of a bank."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class TestImages:
         assert all(abs(pasted[c] / total - 0.25) < 0.08 for c in range(4))
 
     def test_the_epoch_is_the_samplers(self) -> None:
-        """Also where it was set there, or loaded: images have the seeds of that epoch."""
+        """This also holds if it was set there, or loaded: images have the seeds of that epoch."""
         images = Images(LABELS)
 
         def read(loader: EpochDataLoader) -> list[list[int]]:
@@ -96,7 +96,7 @@ class TestImages:
             assert read(other) != expected
 
     def test_an_epoch_that_has_begun_stays_that_epoch(self) -> None:
-        """Its images and its seeds belong together, whatever is set for the next one meanwhile."""
+        """Its images and its seeds belong together, whatever is set for the next one in the meantime."""
         images, sampler = Images(LABELS), ExhaustiveNxMSampler(LABELS, 3, 2)
         expected = [sample for batch in sampler.epoch_batches(0).tolist() for sample in batch]
         batches = iter(loader := EpochDataLoader(images, batch_size=6, sampler=sampler))
@@ -253,7 +253,7 @@ class TestCrops:
             create_bank_dataloader(bank, batch_size=4, sampler=ExhaustiveNxMSampler([0, 1, 2, 3, 3], 2, 2))
 
     def test_a_place_loaded_into_the_sampler_is_the_loaders(self, bank: MemmapBank) -> None:
-        """Before the loader is made and after, for they share it."""
+        """It is loaded before or after the loader is made, since they share it."""
         arguments: dict[str, Any] = {"batch_size": 2, "crops_per_target": 2}
         whole = [s.crop_idx.tolist() for s in create_bank_dataloader(bank, sampler=of(bank), **arguments)]
         sampler = of(bank)

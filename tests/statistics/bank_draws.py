@@ -1,4 +1,4 @@
-"""What `BatchCopyPaste` pastes from a bank on disk into the pictures of the population, seen from outside."""
+"""Pastes of `BatchCopyPaste` from a bank on disk into the pictures of the population, seen from outside."""
 
 from __future__ import annotations
 

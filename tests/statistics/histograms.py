@@ -1,4 +1,4 @@
-"""What is counted of pasted images, and how far two such counts lie apart."""
+"""Counts of pasted images, and the distance between two such counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one forward draws and shows, written again in plain loops: the reference of the statistics gate.
+"""Draws and visible pixels of one forward, written again in plain loops: the reference of the statistics gate.
 
 Written from the rules, one picture at a time, with Python's random numbers; it shares neither code nor random numbers
 with the package, so only distributions can be compared. `brute_force` is the one to compare pixel by pixel.
@@ -18,7 +18,7 @@ from population import NUM_SLOTS, Box, Picture, Rules
 
 
 def draw_image(world: Sequence[Picture], rules: Rules, b: int, random: Random) -> list[Paste]:
-    """What is pasted into picture ``b`` and seen."""
+    """Return the visible pastes of picture ``b``."""
     layers = draw_layers(world, rules, b, random)
     return settle(world[b], layers, rules)
 
@@ -36,7 +36,7 @@ def draw_layers(world: Sequence[Picture], rules: Rules, b: int, random: Random) 
 def draw_bank_image(
     target: Picture, crops_of_classes: Sequence[Sequence[Picture]], num_staged: int, rules: Rules, random: Random
 ) -> list[Paste]:
-    """What is pasted from a bank and seen: crops are staged, a class first, then one of it, and some of them layers."""
+    """Return the visible pastes from a bank: crops are staged by class, then by crop, and some become layers."""
     staged = [one_of(one_of(crops_of_classes, random), random) for _ in range(num_staged)]
     hat = [crop for crop in staged if crop.offers]
     if not hat or random.random() >= rules.paste_prob:
@@ -54,7 +54,7 @@ def mapped(source: Picture, rules: Rules, random: Random) -> Layer:
 
 
 def place_all(layers: list[Layer], target: Picture, rules: Rules, random: Random) -> None:
-    """What the layers carry, and where."""
+    """Choose the slots that the layers carry, and their places."""
     choose_slots(layers, rules, NUM_SLOTS - len(target.labels), random)
     for layer in layers:
         if layer.carried:

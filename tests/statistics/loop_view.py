@@ -1,4 +1,4 @@
-"""What is seen of the layers of the loop sampler: the second half of the reference of the statistics gate.
+"""Visible pixels of the layers of the loop sampler: the second half of the reference of the statistics gate.
 
 A pixel x of the output shows ``floor((x + 0.5 - t) / s)`` of the source, mirrored about the source's own width where it
 is flipped. Depth here is a few planes that differ by more than 5 %, so between two of them it is the nearest pixel's.
@@ -87,7 +87,7 @@ def resolve(target: Picture, views: list[View], protected: set[int]) -> Array:
 
 
 def visible_pixels(views: list[View], seen: Array) -> dict[tuple[int, int], int]:
-    """Of each paste, by layer and instance. In panoptic pictures masks of a layer exclude one another already."""
+    """Count the visible pixels of each paste, by layer and instance; panoptic masks of a layer are disjoint."""
     return {(j, k): int((mask & (seen == j)).sum()) for j, view in enumerate(views) for k, mask in view.masks.items()}
 
 

@@ -1,4 +1,4 @@
-"""What `BatchCopyPaste` pastes into the pictures of the population, seen from outside: only its output is read."""
+"""Pastes of `BatchCopyPaste` into the pictures of the population, seen from outside: only its output is read."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ UNKNOWN_CLASS = 3
 
 @dataclass(frozen=True)
 class Rules:
-    """What one forward may do, named as in the configuration. ``tau_stuff_px`` is 0 where stuff is not watched."""
+    """Rules of one forward, named as in the configuration. ``tau_stuff_px`` is 0 where stuff is not watched."""
 
     layers: int = 1
     paste_prob: float = 1.0

@@ -40,7 +40,7 @@ class TestGate:
         assert max(lie_apart.values()) <= LIMIT, lie_apart
 
     def test_all_writings_draw_alike(self, bank: StoredBank) -> None:
-        """So what is measured of one holds for the others."""
+        """A measurement of one backend therefore holds for the others."""
         found = []
         for name in CPU_BACKENDS:
             with use_backend(name):
@@ -58,7 +58,7 @@ class TestGate:
 
 class TestReference:
     def test_sees_everything_that_can_happen(self) -> None:
-        """Images with nothing, with all that may be; each class, but the one that is no thing."""
+        """Images with no pastes, and with all that are allowed; each class but the one that is no thing."""
         rules, counts = bank_population.RULES, ks_snapshot.load()[ks_snapshot.BANK]
         assert (counts.pastes > 0).tolist() == [n <= rules.layers for n in range(len(counts.pastes))]
         assert not counts.area[: rules.min_area_px].any()

@@ -32,7 +32,7 @@ class TestGate:
 
     @each_modality
     def test_all_writings_draw_alike(self, modality: str) -> None:
-        """So what is measured of one holds for the others."""
+        """A measurement of one backend therefore holds for the others."""
         found = []
         for name in CPU_BACKENDS:
             with use_backend(name):
@@ -48,7 +48,7 @@ class TestGate:
 class TestReference:
     @each_modality
     def test_sees_everything_that_can_happen(self, modality: str) -> None:
-        """Images with nothing, with all that may be; each class, but the one that is no thing."""
+        """Images with no pastes, and with all that are allowed; each class but the one that is no thing."""
         rules, counts = population.RULES[modality], ks_snapshot.load()[modality]
         assert counts.pastes[0] > 0
         assert counts.pastes[rules.k_range[1]] > 0
@@ -65,7 +65,7 @@ class TestReference:
 
 class TestDistance:
     def test_is_the_definition(self) -> None:
-        """For two samples, one value after the other."""
+        """Two samples are compared, one value after the other."""
         rng = np.random.default_rng(0)
         for _ in range(50):
             one, other = (rng.integers(0, rng.integers(2, 9), rng.integers(1, 12)) for _ in range(2))

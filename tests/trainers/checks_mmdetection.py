@@ -25,7 +25,7 @@ from trainer_data import SIZE, data_folder, expect_flat_memory
 
 
 class CompiledOperators(ModuleType):
-    """What ``mmcv._ext`` is elsewhere."""
+    """Stand-in for the compiled module ``mmcv._ext``."""
 
     @staticmethod
     def nms(boxes: Tensor, scores: Tensor, iou_threshold: float, offset: int) -> Tensor:
@@ -142,7 +142,7 @@ EXPLANATIONS = {
 
 
 def test_the_table_of_differences() -> None:
-    """Without paste."""
+    """The table is made without pastes."""
     photos = photos_of(640)
     plain = MODELS.build({"type": "DetDataPreprocessor", **COLOURS, "pad_mask": True, "pad_size_divisor": 32})
     ours = mask_rcnn().data_preprocessor

@@ -76,7 +76,7 @@ def test_the_same_images_masks_and_boxes() -> None:
 @pytest.mark.parametrize("edge", [20, 21, 30, 31])
 @pytest.mark.parametrize("num_more", [0, 1])
 def test_at_the_thresholds(edge: int, num_more: int) -> None:
-    """Of an object whose right edge moves to ``edge`` from 41, 300 pixels are left, or 301."""
+    """300 or 301 pixels are left of an object whose right edge moves from 41 to ``edge``."""
     batch = pair(0, 1, filled=True)
     assert batch.instance_masks is not None
     num_rows = 300 // (edge - 10)

@@ -405,7 +405,7 @@ def test_only_training_is_pasted_and_has_masks(scenes: Path, tmp_path: Path) -> 
 
 
 def test_boxes_without_outlines_are_pasted_as_rectangles(scenes: Path, tmp_path: Path) -> None:
-    """One object without a segmentation is enough; nothing is pasted unless `mask_from` says so."""
+    """One object without a segmentation is enough; nothing is pasted unless `mask_from` is set."""
     data = tmp_path / "boxes"
     shutil.copytree(scenes, data)
     path = data / "train" / "_annotations.coco.json"

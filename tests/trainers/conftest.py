@@ -1,4 +1,4 @@
-"""What the suites of all trainers share."""
+"""Fixtures shared by the suites of all trainers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a framework's own loader gives beside what ours gives, field by field, as the tables of the guide show it.
+"""Differences between a framework's own loader and ours, field by field, as the tables of the guide show them.
 
 A structure is made of dictionaries, lists and tensors. The fields of its table are the paths to its tensors, where the
 position in a list does not count: ``labels.boxes`` are the boxes of all images. A table is filled by many pairs.
@@ -32,7 +32,7 @@ class Row(NamedTuple):
 
 
 class Objects(NamedTuple):
-    """How to tell which rows of the two sides are the same object.
+    """Rules that tell which rows of the two sides are the same object.
 
     Attributes:
         same: fields [N] or [N, 1] that are equal on both sides.
@@ -135,7 +135,7 @@ class _Side:
 
 
 class _Field:
-    """What both sides have of a field."""
+    """Values of a field on both sides."""
 
     def __init__(self) -> None:
         self.theirs, self.ours = _Side(), _Side()

@@ -94,7 +94,7 @@ def configs(task: str, data: Path, out: Path, **options: Any) -> tuple[Any, Any]
 
 
 class Notes(lightning.Callback):
-    """What a training was like."""
+    """Losses and live tensors of a training."""
 
     def __init__(self) -> None:
         self.losses: list[float] = []

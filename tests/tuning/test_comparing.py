@@ -1,4 +1,4 @@
-"""What may be said of a comparison follows from its interval and its test."""
+"""The wording of a comparison follows from its interval and its test."""
 
 from __future__ import annotations
 

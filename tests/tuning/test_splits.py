@@ -57,7 +57,7 @@ def test_held_out_images_of_any_seeds_stay_apart() -> None:
 
 
 def test_rare_classes_are_held_out_in_proportion() -> None:
-    """Of 8 images of a class among 400, random splits often hold out none; these hold out 2 of 8."""
+    """Random splits often hold out none of the 8 images of a class among 400; these hold out 2 of 8."""
     classes = [frozenset({0} | ({1} if index % 50 == 0 else set())) for index in range(400)]
     for part in PARTS:
         for run_seed in range(1, 11):

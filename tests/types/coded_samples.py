@@ -102,7 +102,7 @@ class Seen(NamedTuple):
 
 
 def assert_shows(seen: Seen, code: Tensor, shift: int, what: str) -> None:
-    """Codes stand where the image shows their places."""
+    """Assert that codes stand where the image shows their places."""
     rows, cols = places(code, shift)
     for place, expected in ((rows, seen.y), (cols, seen.x)):
         away = (place - expected).abs()[seen.inside]
@@ -110,7 +110,7 @@ def assert_shows(seen: Seen, code: Tensor, shift: int, what: str) -> None:
 
 
 def assert_follows(after: DenseSample, shift: int) -> None:
-    """Every label shows the place that the image shows.
+    """Assert that every label shows the place that the image shows.
 
     Args:
         after: `coded_sample` after a transform that moves pixels.
@@ -171,7 +171,7 @@ def _of_neighbours(value: Tensor, sign: int) -> Tensor:
 
 
 def _signs(seen: Seen) -> tuple[int, int]:
-    """Whether columns and rows run as in the input (1) or mirrored (-1)."""
+    """Return whether columns and rows run as in the input (1) or mirrored (-1)."""
     rows, cols = torch.meshgrid(*(torch.arange(size) for size in seen.x.shape), indexing="ij")
     x, y, inside = seen.x, seen.y, seen.inside
     along = [((a - a[inside].mean()) * (b - b[inside].float().mean()))[inside].sum() for a, b in ((x, cols), (y, rows))]

@@ -97,7 +97,7 @@ class TestContainers:
 
 
 class TestTrees:
-    """Functions of pytrees, and what takes the classes of tensors away."""
+    """Functions of pytrees, and operations that remove the classes of tensors."""
 
     @pytest.mark.parametrize("make", ["sample", "ragged", "padded"])
     def test_a_mapped_tree_is_the_same(self, make: str) -> None:

@@ -39,7 +39,7 @@ def mixed_batch(dtype: torch.dtype = torch.float32) -> PaddedBatchedDenseSample:
 
 
 def pictures(batch: PaddedBatchedDenseSample) -> list[dict[str, Tensor]]:
-    """What each row shows inside its picture, cut out, and where its boxes and camera are in it."""
+    """Return the content of each row inside its picture, cut out, and where its boxes and camera are in it."""
     assert batch.padding_mask is not None
     out = []
     for b in range(batch.batch_size):
@@ -69,7 +69,7 @@ class TestPadding:
             assert inside.sum() == rows * cols > 0
 
     def test_every_picture_is_the_one_of_the_ragged_batch(self, name: str) -> None:
-        """Which is moved as it is, wherever its padding comes to lie."""
+        """The ragged batch is moved as it is, wherever its padding ends up."""
         batch = mixed_batch()
         torch.manual_seed(0)
         moved = pictures(MOVES[name]()(batch))

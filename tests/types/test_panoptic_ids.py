@@ -1,4 +1,4 @@
-"""Panoptic maps hold instance ids: what does not fit int32 is refused, and does no harm where nothing can look."""
+"""Panoptic maps hold instance ids: ids beyond int32 are rejected, and do no harm where nothing can check."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_the_largest_one_is_not() -> None:
 @pytest.mark.parametrize("kernels", CPU_BACKENDS)
 @pytest.mark.filterwarnings("ignore:BatchCopyPaste could paste nothing")
 def test_where_nothing_looks_ids_fit_int32(kernels: str, value: int) -> None:
-    """As on a GPU, or in compiled code: fresh ids are above all that are ids, positive and distinct."""
+    """GPUs and compiled code cannot check: fresh ids are above all valid ids, positive and distinct."""
     with use_backend(kernels):
         out = BatchCopyPaste(BatchCopyPasteConfig(source=EVERY_OBJECT))(
             batch_with_id(value).derived(sample_seeds=torch.arange(2))

@@ -24,7 +24,7 @@ def records() -> dict[str, Any]:
 
 
 def fields_of(record: Any) -> list[str]:
-    """The paths of its tensors, in order."""
+    """Return the paths of its tensors, in order."""
     found = []
     for item in dataclasses.fields(record):
         value = getattr(record, item.name)

@@ -1,4 +1,4 @@
-"""Where an output pixel reads its input, against exact rational arithmetic and slow loops."""
+"""Input positions of output pixels, against exact rational arithmetic and slow loops."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def reference_taps(centre: Fraction, radius: Fraction) -> dict[int, int]:
 
 
 def taps_of(first: Tensor, weights: Tensor) -> dict[int, int]:
-    """Source index to weight, without the weightless."""
+    """Return the weight of each source index, without weights of zero."""
     return {int(first) + t: w for t, w in enumerate(weights.tolist()) if w}
 
 

@@ -1,4 +1,4 @@
-"""What is sent and copied of staged crops: the tensors, not the memory that some of them are views of."""
+"""Sending and copying staged crops moves the tensors, not the memory that some of them are views of."""
 
 from __future__ import annotations
 

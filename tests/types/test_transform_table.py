@@ -1,4 +1,4 @@
-"""What each transform of torchvision.transforms.v2 does to each container, and the table of it in the guide.
+"""Effect of each transform of torchvision.transforms.v2 on each container, and the table of it in the guide.
 
 `SEGPASTE_WRITE_TABLES=1` writes the table anew.
 """
@@ -71,7 +71,7 @@ MOVED, IMAGE, BOXES, SAME, REFUSED = "all fields", "image", "boxes", "no change"
 
 
 def observed(name: str, apply: Apply, *, with_maps: bool) -> tuple[str, str]:
-    """What the transforms of a class do, and the first line of their error if they are refused.
+    """Return the effects of the transforms of a class, and the first line of their error if they are rejected.
 
     A field that disagrees with the image fails the test.
     """
@@ -152,7 +152,7 @@ def advice(name: str) -> str | None:
 class TestEveryTransform:
     @pytest.mark.parametrize("container", CONTAINERS)
     def test_moves_all_fields_or_is_refused(self, name: str, container: str) -> None:
-        """And the guide says which."""
+        """The guide says which."""
         kind, message = cell(name, container)
         if os.environ.get("SEGPASTE_WRITE_TABLES") != "1":
             assert row(name) in PAGE.read_text(encoding="utf-8").splitlines(), f"{name} on {container}: {kind}"
@@ -225,7 +225,7 @@ class _Jittered(nn.Module):
 
 
 class TestAround:
-    """The same holds in other people's hands."""
+    """The same holds inside dictionaries, pickled transforms and workers."""
 
     def test_in_a_dictionary_beside_other_values(self) -> None:
         sample = coded_sample(3, torch.float32, with_maps=True)

@@ -30,7 +30,7 @@ class Case(NamedTuple):
 
 
 def moved(sample: DenseSample, transform: Callable[[Any], Any]) -> DenseSample:
-    """What the transform makes of the sample's fields, as a sample."""
+    """Return the sample that the transform makes of the sample's fields."""
     return DenseSample.from_dict(transform(sample.to_dict()))
 
 

@@ -266,6 +266,6 @@ def areas(b: int) -> list[float]:
 
 
 def at_edge(mask: Array, y: int, x: int) -> bool:
-    """Whether a pixel of a mask touches one outside of it, or the edge of the image."""
+    """Return whether a pixel of a mask touches one outside of it, or the edge of the image."""
     around = [(y - 1, x), (y + 1, x), (y, x - 1), (y, x + 1)]
     return not all(0 <= v < HEIGHT and 0 <= u < WIDTH and mask[v, u] for v, u in around)

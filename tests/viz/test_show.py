@@ -33,7 +33,7 @@ def tile(page: Image.Image, b: int, size: tuple[int, int] = (HEIGHT, WIDTH), lef
 
 
 def drawn(batch: Any, **options: Any) -> Image.Image:
-    """At one pixel per pixel."""
+    """Return the picture at one pixel per pixel."""
     return viz.show(batch, tile_px=WIDTH, **options)
 
 
@@ -324,7 +324,7 @@ class TestFiles:
 class TestMasksOfUltralytics:
     @given(st.integers(1, 5).flatmap(lambda b: st.tuples(st.just(b), st.lists(st.integers(0, b - 1), max_size=7))))
     def test_maps_are_told_from_stacks(self, case: tuple[int, list[int]]) -> None:
-        """Also where there are as many images as objects, as long as every object has a pixel."""
+        """This also holds if there are as many images as objects, as long as every object has a pixel."""
         batch_size, rows = case[0], torch.tensor(sorted(case[1]), dtype=torch.int64)
         stacked = torch.zeros(len(rows), 2, 8, dtype=torch.uint8)
         maps = torch.zeros(batch_size, 2, 8, dtype=torch.uint8)

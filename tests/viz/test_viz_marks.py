@@ -1,4 +1,4 @@
-"""What pictures are drawn with: colours, outlines, letters and their plates."""
+"""Marks of pictures: colours, outlines, letters and their plates."""
 
 from __future__ import annotations
 

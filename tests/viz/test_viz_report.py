@@ -160,7 +160,7 @@ class TestReport:
 
     @pytest.mark.parametrize("kind", ["pictures", "objects", "classes", "pictures and classes"])
     def test_it_stays_below_three_megabytes(self, tmp_path: Path, kind: str) -> None:
-        """Whatever there is most of; noise is what pictures cost at most."""
+        """This holds whatever there is most of; noise gives the largest pictures."""
         rng = np.random.default_rng(0)
         noise = rng.integers(0, 256, (300, 400, 3), np.uint8)
         picture = noise if "pictures" in kind else noise[:8, :8]

@@ -1,4 +1,4 @@
-"""What each modality's picture shows: the image, the maps, depth, normals."""
+"""Content of each modality's picture: the image, the maps, depth, normals."""
 
 from __future__ import annotations
 

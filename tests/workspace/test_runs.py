@@ -24,7 +24,7 @@ NUM_STEPS = 2
 
 
 class PlaceError(ValueError):
-    """What the runs of these tests raise."""
+    """Error that the runs of these tests raise."""
 
 
 def work(out: Path, seed: int = 1, read: Callable[[int], None] = lambda step: None) -> None:
@@ -67,7 +67,7 @@ class TestKilledAnywhere:
     """Before every change of a name on the disk, in a run and in the run that resumes it."""
 
     def killed(self, out: Path, moment: int, seed: int = 1) -> bool:
-        """Work in a child that dies before its change of this number; whether it died."""
+        """Work in a child that dies before its change of this number, and return whether it died."""
 
         def work_there() -> int:
             work(out, seed)
@@ -96,7 +96,7 @@ class TestKilledAnywhere:
         assert num_whole > 3
 
     def test_another_call_begins_anew_or_is_refused(self, tmp_path: Path) -> None:
-        """Until a step is done other arguments replace the run, then they are refused."""
+        """Other arguments replace the run until a step is done, then they are rejected."""
         moment, out, outcomes = 0, tmp_path / "out", []
         while self.killed(out, moment) and not out.exists():
             done = (tmp_path / "out.partial" / "parts" / "000000.json").exists()
@@ -117,7 +117,7 @@ class TestKilledAnywhere:
         assert {True, False} == set(outcomes)
 
     def test_a_published_folder_is_whole(self, expected: dict[str, bytes], tmp_path: Path) -> None:
-        """After a power loss, too; and so is what a note speaks of."""
+        """This holds after a power loss, too, and also for files that a note names."""
         with watched(tmp_path) as disk:
             work(tmp_path / "out")
         assert [below(files, "out/") for files in disk.snapshots[-1]] == [expected, expected]
@@ -222,7 +222,7 @@ class TestClaim:
         assert read_tree(tmp_path) == before
 
     def test_a_run_that_may_be_finished(self, tmp_path: Path) -> None:
-        """Nobody is told to delete it; only what the run wrote is removed."""
+        """The message does not tell the user to delete it; only files of the run are removed."""
         run = Run(tmp_path / "run", PlaceError, results=("last.pt",), owned=("log.csv",), what="a run", keeping=())
 
         def fail() -> None:

@@ -1,4 +1,4 @@
-"""Nothing in the package writes files past `segpaste.workspace`, but what is listed here with the reason."""
+"""Nothing in the package writes files except through `segpaste.workspace`, save what is listed here with the reason."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def dotted(node: ast.expr) -> tuple[str, str]:
 
 
 def opens_for_writing(call: ast.Call) -> bool:
-    """Whether a call of ``open`` has a mode that writes, or one that is not a constant."""
+    """Return whether a call of ``open`` has a mode that writes, or one that is not a constant."""
     owner, name = dotted(call.func)
     if name not in ("open", "fdopen") or (owner == "os" and name == "open"):
         return owner == "os" and name == "open" and any(flag in ast.unparse(call) for flag in ("O_WRONLY", "O_RDWR"))
