@@ -15,8 +15,10 @@ from hypothesis import HealthCheck, settings
 
 from segpaste.engine import use_backend
 
-# Several pytest workers run side by side; more threads would only make them wait for each other.
+# Several pytest workers run side by side; more threads would only make them wait for each other. So would those of the
+# processes that they start.
 torch.set_num_threads(1)
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # too_slow measures the machine rather than the test, so a busy machine would fail a good test.
 settings.register_profile(

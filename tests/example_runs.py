@@ -49,7 +49,7 @@ runpy.run_path({script!r}, run_name="__main__")
 def expect_example_runs(name: str, folder: Path) -> str:
     """Run an example in an empty folder and return what it prints; it must print its line and write its picture."""
     script = str(EXAMPLES / f"{name}.py")
-    run = run_fresh(RUNS.format(folder=str(folder), script=script), OMP_NUM_THREADS="1")
+    run = run_fresh(RUNS.format(folder=str(folder), script=script))
     assert run.returncode == 0, run.stdout[-2000:] + run.stderr[-3000:]
     assert re.search(f"^{PRINTS[name]}", run.stdout, re.MULTILINE), run.stdout[-3000:]
     with Image.open(folder / "pictures" / f"{name}.png") as picture:
