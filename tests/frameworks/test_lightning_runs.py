@@ -33,12 +33,15 @@ def wanted(world: Path) -> dict[str, list[list[Record]]]:
 def folder(world: Path, wanted: dict[str, list[list[Record]]]) -> Path:
     """Return the folder of all finished runs: whole ones, and ones that new processes resumed."""
     for phase in ("whole", "resumed"):
-        try:
-            Processes("run_lightning.py", [str(world), phase], [{}]).finish(limit_s=150)
-        except subprocess.TimeoutExpired:
+        for limit_s in (90, 90, 300):
             # Python 3.11 waits for ever in the child of a fork beside a thread that begins or ends just then
-            # (_PyThreadState_DeleteExcept takes a lock that nobody releases); a second hang is a failure.
-            Processes("run_lightning.py", [str(world), phase], [{}]).finish()
+            # (_PyThreadState_DeleteExcept takes a lock that nobody releases); a third hang is a failure.
+            try:
+                Processes("run_lightning.py", [str(world), phase], [{}]).finish(limit_s=limit_s)
+                break
+            except subprocess.TimeoutExpired:
+                if limit_s == 300:
+                    raise
     return world
 
 
