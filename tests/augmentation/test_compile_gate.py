@@ -90,7 +90,23 @@ class TestTheGate:
     ) -> None:
         monkeypatch.setattr(torch, "compile", lambda module, **_: module)
         result = gate.check("instance", cases.make_case(INSTANCE))
-        assert [f for f in result.failures if "makes 1 graph, got 0" in f] == list(result.failures) != []
+        assert (
+            [
+                f
+                for f in result.failures
+                if "expected 1 graph of one frame compiled whole, got 0 of 0 among 0 frames" in f
+            ]
+            == list(result.failures)
+            != []
+        )
+
+    def test_a_frame_that_is_skipped_is_a_failure(
+        self, gate: ModuleType, cases: ModuleType, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Without ``fullgraph=True`` it runs eagerly, and equals itself."""
+        monkeypatch.setattr(BatchCopyPaste, "forward", torch.compiler.disable(BatchCopyPaste.forward))
+        result = gate.check("instance", cases.make_case(INSTANCE))
+        assert any("graph break" in failure for failure in result.failures), result
 
     def test_a_compiler_that_raises_is_a_failure(
         self, gate: ModuleType, cases: ModuleType, monkeypatch: pytest.MonkeyPatch
