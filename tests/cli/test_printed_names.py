@@ -61,7 +61,7 @@ class TestCommands:
         assert "<b>" not in page
 
     def test_build_and_tally(self) -> None:
-        assert_safe("\n".join(_bank_build.lines(BuildSummary("bank", 1, (1,), {}), [HOSTILE])))
+        assert_safe("\n".join(_bank_build.lines(BuildSummary("bank", 1, (1,), {}), [HOSTILE], 64)))
         tally = _tally.Tally()
         tally.pasted[HOSTILE] += 1
         assert_safe("\n".join(tally.lines()))

@@ -38,12 +38,12 @@ def run(args: argparse.Namespace) -> None:
         work_dir=args.work_dir,
         skip_unreadable=args.skip_unreadable,
     )
-    print("\n".join(lines(summary, inputs.class_names)).replace("the minimum area", f"--min-area {args.min_area}"))
+    print("\n".join(lines(summary, inputs.class_names, args.min_area)))
     seconds = time.perf_counter() - start
     print(f"time     {seconds:.1f} s, {summary.num_crops / seconds:,.0f} crops/s")
 
 
-def lines(summary: BuildSummary, class_names: list[str]) -> Iterator[str]:
+def lines(summary: BuildSummary, class_names: list[str], min_area: int) -> Iterator[str]:
     """Yield the printed lines about a build."""
     yield f"bank     {summary.where}"
     yield f"kept     {summary.num_crops:,} crops from {summary.num_photos:,} images"
@@ -56,6 +56,7 @@ def lines(summary: BuildSummary, class_names: list[str]) -> Iterator[str]:
     if num := summary.num_trimmed:
         yield f"trimmed  {num:,} {'crop' if num == 1 else 'crops'}, whose stray parts were cut off"
     yield f"skipped  {sum(summary.skipped.values()):,}"
+    texts = {**REASONS, "small": f"smaller than --min-area {min_area}"}
     for reason, num in summary.skipped.items():
         if num:
-            yield f"  {REASONS[reason]:<32} {num:>10,}"
+            yield f"  {texts[reason]:<32} {num:>10,}"

@@ -16,10 +16,8 @@ from pydantic import BaseModel
 from segpaste.augmentation import BatchCopyPasteConfig, PlacementConfig
 from segpaste.viz.preview.controls import LEAVES
 
-OF_PRESET = "# A preset also has a jitter, which is no key of a config: see the command line.\n"
-ALONE = "# The paste alone: dataset, jitter, seed and balance are in the command line.\n"
-"""What a copied file, and a copied program, leave out."""
-
+_OF_PRESET = "# A preset also has a jitter, which is no key of a config: see the command line.\n"
+_PASTE_ALONE = "# The paste alone: dataset, jitter, seed and balance are in the command line."
 _LINE = 88
 
 
@@ -50,8 +48,12 @@ def differences(config: BatchCopyPasteConfig, base: BatchCopyPasteConfig) -> dic
     return {key: value for key, value in leaves_of(config) if key not in before or before[key] != value}
 
 
-def as_yaml(config: BatchCopyPasteConfig, base: BatchCopyPasteConfig) -> str:
-    """Return a file for ``--config``: what differs from ``base``, the defaults for the same dataset."""
+def as_yaml(config: BatchCopyPasteConfig, base: BatchCopyPasteConfig, *, of_preset: bool = False) -> str:
+    """Return a file for ``--config``: what differs from ``base``, the defaults for the same dataset.
+
+    A comment says that the jitter of a preset is left out.
+    """
+    comment = _OF_PRESET if of_preset else ""
     nested: dict[str, Any] = {}
     for key, value in differences(config, base).items():
         *groups, last = key.split(".")
@@ -60,8 +62,8 @@ def as_yaml(config: BatchCopyPasteConfig, base: BatchCopyPasteConfig) -> str:
             inner = inner.setdefault(group, {})
         inner[last] = plain(value)
     if not nested:
-        return "# every option has its default\n"
-    return yaml.safe_dump(nested, sort_keys=False, default_flow_style=None, allow_unicode=True)
+        return f"{comment}# every option has its default\n"
+    return comment + yaml.safe_dump(nested, sort_keys=False, default_flow_style=None, allow_unicode=True)
 
 
 def as_words(config: BatchCopyPasteConfig, base: BatchCopyPasteConfig) -> list[str]:
@@ -86,7 +88,7 @@ def as_python(config: BatchCopyPasteConfig) -> str:
     others = sorted(names - {"BatchCopyPasteConfig"})
     imports = ["from segpaste import BatchCopyPaste, BatchCopyPasteConfig"]
     imports += [f"from segpaste.augmentation import {', '.join(others)}"] if others else []
-    return "\n".join([*imports, "", f"config = {call}", "augment = BatchCopyPaste(config)", ""])
+    return "\n".join([_PASTE_ALONE, *imports, "", f"config = {call}", "augment = BatchCopyPaste(config)", ""])
 
 
 def flow(value: Any) -> str:

@@ -23,7 +23,7 @@ async function start() {
   ask();
 }
 
-// The address keeps what is chosen, so that a page that is loaded again shows the same. What it cannot mean is left out.
+// The address keeps what is chosen, so that a page that is loaded again shows the same. Invalid entries are left out.
 function remembered() {
   let found;
   try {

@@ -60,8 +60,8 @@ def render(studio: Studio, asked: Mapping[str, Any]) -> dict[str, Any]:
         **_shown_of(pasted, asked),
         "report": report_of(pasted),
         "copies": {
-            "yaml": (copies.OF_PRESET if draw.preset else "") + copies.as_yaml(config, _plainest(config)),
-            "python": copies.ALONE + copies.as_python(config),
+            "yaml": copies.as_yaml(config, _plainest(config), of_preset=bool(draw.preset)),
+            "python": copies.as_python(config),
             "command": copies.as_command(studio.command(draw), copies.as_words(config, base)),
         },
         "name": printable(pasted.name),
