@@ -46,7 +46,7 @@ def repository_url(root: str) -> str | None:
 
 def as_https(address: str) -> str | None:
     """Return an address of git as https, without user, password and port of ssh; None for a path."""
-    if short := re.fullmatch(r"(?:[^@/:]+@)?([^@/:]+):(?!//)/*(.+)", address):
+    if short := re.fullmatch(r"(?:[^@/:]+@)?([^@/:]{2,}):(?!//)/*(.+)", address):
         host, path = short.groups()
     else:
         parts = urlsplit(address)

@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, settings
 
 from segpaste.engine import use_backend
 
-# Several pytest workers run side by side; more threads would only make them wait for each other. So would those of the
-# processes that they start.
+# Several pytest workers run side by side; more threads would only make them wait for each other. The same
+# holds for the processes that they start.
 torch.set_num_threads(1)
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 

@@ -192,6 +192,7 @@ class TestReadmeOfTheIndex:
             ("ssh://git@example.org:2222/owner/segpaste.git", "https://example.org/owner/segpaste"),
             ("/srv/segpaste", None),
             ("file:///srv/segpaste", None),
+            ("C:/work/segpaste", None),
         ],
     )
     def test_repository(self, address: str, expected: str | None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -142,7 +142,7 @@ CPU milliseconds of one thread.
 their pixels more. *Intra-batch* pastes objects between the images of a batch. The bank holds the objects of the
 training set: drawn as often as they occur, tempered, or class-uniform. *Placebo* draws and places what
 *bank, class-uniform* does, but filled with the background of the object's room and labelled as background. Its
-learning rate and `paste_prob` were tuned for itself. In the natural test classes are as frequent as in training.
+own learning rate and `paste_prob` were tuned. In the natural test, classes are as frequent as in training.
 
 All arms that paste draw {paste["objects"]} objects for an image and resize them by {low:g} to {high:g}. Of
 {paste["placement"]["max_attempts"]} places, each object takes the one where it hides least.

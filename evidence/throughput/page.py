@@ -114,8 +114,8 @@ def _answer(turns: Turns) -> str:
 
 The primary endpoint is the first line. A second measurement of no paste has a ratio of {noise.mean:.2f} to the first,
 95 % interval {noise.low:.2f} to {noise.high:.2f}: differences of that size are noise.
-Each interval stands alone: {len(turns[NONE])} repeats are too few for a test that is corrected for all of these
-comparisons. CPU time, in the table, depends less on other programs.
+The intervals are not corrected for the number of comparisons: {len(turns[NONE])} repeats are too few for such a test.
+CPU time, in the table, depends less on other programs.
 
 {lines}
 

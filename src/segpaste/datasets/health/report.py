@@ -25,7 +25,7 @@ _ERRORS = {
     "broken_entry": "invalid entry of a table, or invalid line of a label file",
     "duplicate_id": "id of two entries of a table",
     "unknown_reference": "id of an image or category that is not in its table",
-    "unknown_class": "label of no class: negative, or beyond the last class name",
+    "unknown_class": "label without a class: negative, or beyond the last class name",
     "broken_mask": "segmentation that cannot be decoded",
     "broken_keypoints": "keypoints of another number or form than in their category",
     "missing_mask": "box without a mask, among annotations with masks",
