@@ -28,6 +28,8 @@ from segpaste.integrations.torchvision import from_detection, to_detection
 from segpaste.integrations.ultralytics import from_yolo, to_yolo
 from segpaste.types import BatchedDenseSample, DenseSample
 
+from .batches import EVERY_IMAGE
+
 COLOURS: dict[str, Any] = {"mean": [0.5] * 3, "std": [0.25] * 3}
 MB = 1_000_000
 
@@ -67,7 +69,7 @@ def peak_bytes(step: Step) -> int:
 def cases(num: int, side: int, num_objects: int, slots: int) -> dict[str, tuple[Any, Step]]:
     """Return the loader's batch of each framework, and its way through the adapter."""
     generator = torch.Generator().manual_seed(0)
-    paste = BatchCopyPaste()
+    paste = BatchCopyPaste(EVERY_IMAGE)
     samples = [_sample(side, num_objects, generator) for _ in range(num)]
     images, masks = (torch.stack([getattr(s, name) for s in samples]) for name in ("image", "instance_masks"))
     boxes, labels = (torch.stack([getattr(s, name) for s in samples]) for name in ("boxes", "labels"))

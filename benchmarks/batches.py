@@ -9,6 +9,9 @@ from segpaste.augmentation import BatchCopyPasteConfig, PanopticConfig, Panoptic
 from segpaste.datasets.scenes import SceneConfig, SceneSchema, scene_batch
 from segpaste.types import PaddedBatchedDenseSample
 
+EVERY_IMAGE = BatchCopyPasteConfig(placement=PlacementConfig(paste_prob=1.0))
+"""Pastes into every image, which takes longest; by default half of the images get no paste."""
+
 NUM_CLASSES = 80
 """Thing classes of `panoptic_tiles`; the stuff class comes after them."""
 
@@ -52,7 +55,9 @@ def scenes(batch_size: int, size: int, max_instances: int) -> tuple[PaddedBatche
     """Synthetic scenes with all five modalities, and the configuration with their taxonomy."""
     config = SceneConfig(height=size, width=size)
     taxonomy = PanopticConfig(taxonomy=SceneSchema(config.thing_names))  # type: ignore[arg-type]
-    return scene_batch(batch_size, max_instances, config), BatchCopyPasteConfig(panoptic=taxonomy)
+    return scene_batch(batch_size, max_instances, config), BatchCopyPasteConfig(
+        placement={"paste_prob": 1.0}, panoptic=taxonomy
+    )
 
 
 def panoptic_tiles(
@@ -75,7 +80,8 @@ def panoptic_tiles(
     classes = dict.fromkeys(range(NUM_CLASSES), "thing") | {NUM_CLASSES: "stuff"}
     taxonomy = PanopticTaxonomy(classes=classes)  # type: ignore[arg-type]
     config = BatchCopyPasteConfig(
-        panoptic=PanopticConfig(taxonomy=taxonomy), placement=PlacementConfig(k_range=(1, max_instances))
+        panoptic=PanopticConfig(taxonomy=taxonomy),
+        placement=PlacementConfig(paste_prob=1.0, k_range=(1, max_instances)),
     )
     return batch.derived(semantic_maps=semantic, panoptic_maps=panoptic), config
 

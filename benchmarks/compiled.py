@@ -28,7 +28,7 @@ def measure(plan: Plan, threads: int = 1, device: str = "cpu") -> dict[str, Any]
     torch.set_num_threads(threads)
     batch_size, size, slots = plan.compiled
     batch = batches.random_boxes(batch_size, size, slots, torch.float32).to(device)
-    config = BatchCopyPasteConfig(placement=PlacementConfig(k_range=(1, slots)))
+    config = BatchCopyPasteConfig(placement=PlacementConfig(paste_prob=1.0, k_range=(1, slots)))
     paste = BatchCopyPaste(config).to(device)
     compiled = torch.compile(BatchCopyPaste(config).to(device), fullgraph=True)
     start = time.perf_counter()

@@ -114,7 +114,7 @@ def _each(base: dict[str, int], key: str, values: tuple[int, ...]) -> tuple[dict
 
 
 def _config(num_instances: int) -> BatchCopyPasteConfig:
-    placement = PlacementConfig(scale_range=(1.0, 1.0), k_range=(num_instances, num_instances))
+    placement = PlacementConfig(paste_prob=1.0, scale_range=(1.0, 1.0), k_range=(num_instances, num_instances))
     return BatchCopyPasteConfig(placement=placement)
 
 

@@ -24,7 +24,9 @@ SIZES = ((448, 448), (518, 518), (448, 672), (333, 450))
 def pasted(batch: PaddedBatchedDenseSample, patch: int, align: str | None) -> tuple[int, int]:
     """Pastes in the output and mixed tokens, over some batches of seeds."""
     options = {} if align is None else {"patch_aligned_paste": True, "align": align}
-    placement = PlacementConfig(grouping="instance", layers=6, k_range=(6, 6), pad_to_multiple=patch, **options)  # type: ignore[arg-type]
+    placement = PlacementConfig(
+        paste_prob=1.0, grouping="instance", layers=6, k_range=(6, 6), pad_to_multiple=patch, **options
+    )  # type: ignore[arg-type]
     paste = BatchCopyPaste(BatchCopyPasteConfig(placement=placement))
     num_placed = num_mixed = 0
     for start in range(0, 40, batch.batch_size):

@@ -127,11 +127,13 @@ def main() -> None:
     """Print a table in Markdown."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.placed_shares", description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, help="a folder with tiny_coco and coco128_seg; default: only scenes")
-    parser.add_argument("--preset", help="default: the default config")
+    parser.add_argument("--preset", help="default: the default config, pasted into every image")
     parser.add_argument("--num", type=int, default=40, help="batches of eight images, default: 40")
     parser.add_argument("changes", nargs="*", metavar="KEY=VALUE", help="such as placement.layers=3")
     args = parser.parse_args()
-    values: dict[str, Any] = {} if args.preset is None else get_preset(args.preset).config.model_dump()
+    values: dict[str, Any] = (
+        {"placement": {"paste_prob": 1.0}} if args.preset is None else get_preset(args.preset).config.model_dump()
+    )
     for change in args.changes:
         key, _, text = change.partition("=")
         for part in reversed(key.split(".")):

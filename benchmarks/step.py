@@ -90,7 +90,9 @@ def made(shape: Shape, seed: int = 0) -> Made:
         assert isinstance(shape.size, int)
         return batches.scenes(shape.batch_size, shape.size, shape.instances)
     batch = batches.random_boxes(shape.batch_size, shape.size, shape.instances, shape.dtype, seed)
-    return batch, BatchCopyPasteConfig(placement=PlacementConfig(k_range=(1, shape.instances), layers=shape.layers))
+    return batch, BatchCopyPasteConfig(
+        placement=PlacementConfig(paste_prob=1.0, k_range=(1, shape.instances), layers=shape.layers)
+    )
 
 
 def _device_contenders(shape: Shape, device: str) -> tuple[dict[str, Contender], dict[str, str]]:

@@ -85,14 +85,16 @@ def measure(name: str, args: argparse.Namespace) -> dict[str, Any]:
     """Times of a case in this process, and what was measured."""
     from segpaste import BatchCopyPaste
 
+    from .batches import EVERY_IMAGE
+
     torch.set_num_threads(args.threads)
     torch.manual_seed(0)
     size, batch_size = (128, 2) if args.quick else (256, 8)
     with tempfile.TemporaryDirectory() as folder:
         case = CASES[name].make(size, batch_size, Path(folder))
-        augments: dict[str, Callable[..., Any]] = {"paste": BatchCopyPaste()}
+        augments: dict[str, Callable[..., Any]] = {"paste": BatchCopyPaste(EVERY_IMAGE)}
         if args.compile and not args.quick:
-            augments["paste, compiled"] = torch.compile(BatchCopyPaste(), fullgraph=True)
+            augments["paste, compiled"] = torch.compile(BatchCopyPaste(EVERY_IMAGE), fullgraph=True)
         start = time.process_time()
         times = case.turns(augments, *((1.0, 1) if args.quick else (args.seconds, 3)))
         seconds = time.process_time() - start

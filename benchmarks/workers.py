@@ -18,13 +18,15 @@ from torch.utils.data import DataLoader, Dataset
 from segpaste.augmentation import BatchCopyPaste
 from segpaste.datasets.scenes import SceneConfig, scene_batch
 
+from .batches import EVERY_IMAGE
+
 
 class PastedScenes(Dataset[Any]):
     """Batches of scenes, pasted by the worker that reads them."""
 
     def __init__(self, num_batches: int) -> None:
         self.num_batches = num_batches
-        self.paste = BatchCopyPaste()
+        self.paste = BatchCopyPaste(EVERY_IMAGE)
 
     def __len__(self) -> int:
         return self.num_batches

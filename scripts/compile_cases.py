@@ -133,7 +133,8 @@ def make_case(modalities: frozenset[Modality], *, inplace: bool = False, **optio
     from_bank = options.get("source", {}).get("kind") == "bank"
     needs_classes = Modality.PANOPTIC in modalities or (from_bank and Modality.SEMANTIC in modalities)
     panoptic = PanopticConfig.model_validate({"taxonomy": scenes.schema}) if needs_classes else None
-    config = BatchCopyPasteConfig.model_validate({**options, "panoptic": panoptic})
+    placement = {"paste_prob": 1.0, **options.get("placement", {})}
+    config = BatchCopyPasteConfig.model_validate({**options, "panoptic": panoptic, "placement": placement})
     return Case(BatchCopyPaste(config, inplace=inplace), padded, make_staged(modalities) if from_bank else None)
 
 

@@ -118,7 +118,7 @@ def _config(panoptic: dict[str, Any], **options: Any) -> BatchCopyPasteConfig:
         of_placement = {"scale_range": (0.5, 1.5), **of_placement}
     rules = PanopticConfig.model_validate({"taxonomy": SCHEMA, "tau_stuff_px": 0, "tau_stuff_frac": 0.3, **panoptic})
     options = {"source": EVERY_OBJECT, **options}
-    return BatchCopyPasteConfig(panoptic=rules, placement=PlacementConfig(**of_placement), **options)
+    return BatchCopyPasteConfig(panoptic=rules, placement={"paste_prob": 1.0, **of_placement}, **options)
 
 
 def _crops(size: Size, num: int, seed: int) -> StagedCrops:

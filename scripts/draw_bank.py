@@ -86,7 +86,7 @@ def main() -> None:
             staged = stage_bank_batch(bank, chosen)
     config = BatchCopyPasteConfig(
         source=SourceConfig(kind="bank", crops_per_target=NUM_CROPS),
-        placement=PlacementConfig(scale_range=(0.5, 1.2), max_attempts=8),
+        placement=PlacementConfig(paste_prob=1.0, scale_range=(0.5, 1.2), max_attempts=8),
         emit_depth=False,
     )
     out, report = BatchCopyPaste(config)(batch, staged=staged, return_report=True)

@@ -22,6 +22,7 @@ NUM_PASTED = 6
 def config_for(num: int) -> BatchCopyPasteConfig:
     """Return a configuration that pastes ``num`` objects, each with a size and place of its own."""
     placement = {
+        "paste_prob": 1.0,
         "layers": NUM_PASTED,
         "grouping": "instance",
         "k_range": (num, num),

@@ -17,7 +17,14 @@ from segpaste import BatchCopyPasteConfig, get_preset, list_presets
 Options = dict[str, Any]
 
 TAXONOMY: Options = {"classes": {**dict.fromkeys(THINGS, "thing"), **dict.fromkeys(STUFF, "stuff")}}
-FITTING: Options = {"layers": 2, "k_range": (1, 4), "scale_range": (0.5, 1.5), "scale_to_fit": False, "max_attempts": 4}
+FITTING: Options = {
+    "paste_prob": 1.0,
+    "layers": 2,
+    "k_range": (1, 4),
+    "scale_range": (0.5, 1.5),
+    "scale_to_fit": False,
+    "max_attempts": 4,
+}
 """Placements of which most fit."""
 LATER_PRESETS = ("documents", "mmdet", "simple_copy_paste", "ultralytics_flip", "ultralytics_mixup")
 """Presets that come after the others: seeds follow the order."""
@@ -416,7 +423,7 @@ def _degenerate() -> Iterator[Case]:
             crops = CropSpec(num=2, size=(1, 1) if "x" in name else (6, 5), depth=True, normals=True)
             config = _config({"layers": 1, "scale_range": (0.5, 1.0)}, source=bank)
             yield Case(f"degenerate/{name}/crops", dataclasses.replace(spec, crops=crops), config)
-    mixed = BatchCopyPasteConfig.model_validate({"emit_classmix": True})
+    mixed = BatchCopyPasteConfig.model_validate({"emit_classmix": True, "placement": {"paste_prob": 1.0}})
     for name in ("no image", "one image", "no slot, more", "1x9"):
         yield Case(f"degenerate/{name}/classmix", specs[name], mixed)
 
@@ -431,7 +438,11 @@ def _large() -> Iterator[Case]:
     floats = dataclasses.replace(spec, dtype="float32", layout="channels_last", modalities=NO_PANOPTIC, overlap=True)
     yield Case("large/floats", floats, _config(layers, min_area_px=9))
     yield Case("large/in place", dataclasses.replace(floats, layout="rows", inplace=True), _config(by_object))
-    yield Case("large/classmix", spec, BatchCopyPasteConfig.model_validate({"emit_classmix": True}))
+    yield Case(
+        "large/classmix",
+        spec,
+        BatchCopyPasteConfig.model_validate({"emit_classmix": True, "placement": {"paste_prob": 1.0}}),
+    )
     crops = CropSpec(num=12, size=(64, 64), depth=True, normals=True)
     bank: Options = {"kind": "bank", "crops_per_target": 10}
     config = _config({"layers": 1, "scale_range": (0.5, 1.5)}, source=bank)
@@ -458,7 +469,7 @@ def _sources() -> Iterator[Case]:
     crops = CropSpec(num=3, scales=True)
     bank: Options = {"kind": "bank", "crops_per_target": 2, "relative_to": "photo"}
     yield Case("source/crops", Spec(0, crops=crops, source="crops"), _config({"layers": 1}, source=bank))
-    mixed = BatchCopyPasteConfig.model_validate({"emit_classmix": True, "placement": {"layers": 2}})
+    mixed = BatchCopyPasteConfig.model_validate({"emit_classmix": True, "placement": {"layers": 2, "paste_prob": 1.0}})
     for name in ("rows", "fixed"):
         yield Case(f"source/{name}/classmix", Spec(0, modalities=NO_PANOPTIC, source=name), mixed)
     for dtype in ("uint8", "float32"):

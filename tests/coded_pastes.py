@@ -53,7 +53,7 @@ def coded_bank(path: Path, crop_size: tuple[int, int] = (13, 17)) -> MemmapBank:
 def coded_config(num_crops: int = 2, **source: str) -> BatchCopyPasteConfig:
     """Options that leave the colours of crops as they are."""
     return BatchCopyPasteConfig(
-        placement=PlacementConfig(scale_range=(1.0, 1.0)),
+        placement=PlacementConfig(paste_prob=1.0, scale_range=(1.0, 1.0)),
         source=SourceConfig(kind="bank", crops_per_target=num_crops, **source),
     )
 

@@ -26,6 +26,7 @@ from segpaste.augmentation import (
     BatchCopyPasteConfig,
     IntraBatchSource,
     PasteReport,
+    PlacementConfig,
     PlacementCounts,
     PlacementRequest,
     SourceConfig,
@@ -55,6 +56,9 @@ STUFF = (11, 12)
 
 EVERY_OBJECT = SourceConfig(whole_only=False)
 """Also pastes the objects that touch the border of their image, which are many in such small samples."""
+
+EVERY_IMAGE = BatchCopyPasteConfig(placement=PlacementConfig(paste_prob=1.0))
+"""Pastes into every image, not into half of them, which is the default."""
 
 CPU_BACKENDS = ("reference", "native")
 """The backends that run on the CPU as it is, the reference first."""
@@ -372,7 +376,7 @@ def paste(
 
     Args:
         batch: the target.
-        config: of the module.
+        config: of the module; by default `EVERY_IMAGE`.
         source: of the module.
         backend: its name; by default the one that is chosen.
         seed: of a generator; by default the batch's ``sample_seeds`` are used.
@@ -381,7 +385,7 @@ def paste(
         warns: whether it warns where nothing can be pasted; the report says so anyway.
     """
     generator = None if seed is None else torch.Generator().manual_seed(seed)
-    module = BatchCopyPaste(config, source, inplace=inplace)
+    module = BatchCopyPaste(config or EVERY_IMAGE, source, inplace=inplace)
     with use_backend(backend) if backend else nullcontext(), warnings.catch_warnings():
         if not warns:
             warnings.filterwarnings("ignore", "BatchCopyPaste could paste nothing")

@@ -96,9 +96,12 @@ def prepare(loading: Loading, settings: Mapping[str, Any], folder: Path) -> tupl
     num, scenes, crop_side = settings["pasted"], loading.images.scenes, settings["side"] // 2
     build_bank(scenes, folder / "bank", class_names=scenes.class_names, crop_size=(crop_side, crop_side))
     bank = open_bank(folder / "bank")
-    placement = PlacementConfig(scale_range=_SCALES, layers=num, grouping="instance", k_range=(num, num))
+    placement = PlacementConfig(
+        paste_prob=1.0, scale_range=_SCALES, layers=num, grouping="instance", k_range=(num, num)
+    )
     of_bank = BatchCopyPasteConfig(
-        placement=PlacementConfig(scale_range=_SCALES), source=SourceConfig(kind="bank", crops_per_target=num)
+        placement=PlacementConfig(paste_prob=1.0, scale_range=_SCALES),
+        source=SourceConfig(kind="bank", crops_per_target=num),
     )
     of_batch = BatchCopyPasteConfig(placement=placement)
     makers: dict[str, Callable[[], Arm]] = {

@@ -94,7 +94,8 @@ The defaults are chosen on validation scenes. Each is the smallest value that is
 
 - `paste_prob` {share.value:g}; the highest mean is at {share.best:g}.{nothing} The library's
   default {same}.
-- Number of objects {count.value:g}; the highest mean is at {count.best:g}.
+- Number of objects {count.value:g}; the highest mean is at {count.best:g}. The library's default pastes all objects of
+  one source image that may be pasted.
 
 {switched(others)}
 

@@ -27,7 +27,7 @@ def make_module(modalities: Modalities, **placement: Any) -> BatchCopyPaste:
     panoptic = PanopticConfig.model_validate({"taxonomy": SCHEMA, "tau_stuff_px": 8})
     return BatchCopyPaste(
         BatchCopyPasteConfig(
-            placement=PlacementConfig(**{"scale_range": (0.5, 1.5), **placement}),
+            placement=PlacementConfig(**{"paste_prob": 1.0, "scale_range": (0.5, 1.5), **placement}),
             panoptic=panoptic if Modality.PANOPTIC in modalities else None,
             source=EVERY_OBJECT,
         )

@@ -12,7 +12,7 @@ from segpaste.types import Modality, PaddedBatchedDenseSample
 
 SUBSETS = [pytest.param(s, id=subset_id(s)) for s in all_modality_subsets()]
 PANOPTIC = PanopticConfig.model_validate({"taxonomy": SCHEMA, "tau_stuff_px": 0, "tau_stuff_frac": 0})
-SMALL = PlacementConfig(scale_range=(0.5, 1.0))
+SMALL = PlacementConfig(paste_prob=1.0, scale_range=(0.5, 1.0))
 INSTANCE = frozenset({Modality.INSTANCE})
 
 

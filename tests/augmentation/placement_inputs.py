@@ -15,7 +15,7 @@ from segpaste.augmentation.sources.placement import LayerSources
 def request(
     seeds: Tensor, extent: tuple[int, int] = (13, 9), num_free: int = 9, occupied: Any = ((0, 0, 0, 0),), **config: Any
 ) -> PlacementRequest:
-    num, placement = len(seeds), PlacementConfig(**{"scale_range": (1.0, 1.0), **config})
+    num, placement = len(seeds), PlacementConfig(**{"paste_prob": 1.0, "scale_range": (1.0, 1.0), **config})
     return PlacementRequest(
         seeds=seeds,
         extent=torch.tensor(extent).expand(num, 2),

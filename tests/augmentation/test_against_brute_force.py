@@ -132,7 +132,7 @@ class TestForward:
             x1, y1, x2, y2 = batch.boxes[b, k].int().tolist()
             masks[b, k, y1:y2, x1:x2] = True
         ids = torch.arange(1, 7, dtype=torch.int32).repeat(4, 1) * batch.instance_valid
-        config = BatchCopyPasteConfig(source=SourceConfig(mask_from="boxes"))
+        config = BatchCopyPasteConfig(placement={"paste_prob": 1.0}, source=SourceConfig(mask_from="boxes"))
         out, report, recording = run(batch, config)
         assert report.num_placed.any()
         expected = brute_force.paste(
@@ -150,7 +150,9 @@ class TestCorners:
         """At half the size each output pixel lies between four source pixels whose normals cancel."""
         batch = make_batch(3, size=(13, 19), num_instances=2, max_instances=6, modalities=("instance", "normals"))
         batch = paste_cases.opposite_normals(batch, np.random.default_rng(0))
-        config = BatchCopyPasteConfig(placement=PlacementConfig(scale_range=(0.5, 0.5)), source=EVERY_OBJECT)
+        config = BatchCopyPasteConfig(
+            placement=PlacementConfig(paste_prob=1.0, scale_range=(0.5, 0.5)), source=EVERY_OBJECT
+        )
         out, report, recording = run(batch, config)
         shown = (report.visible_layer >= 0)[:, None] & (out.normals != 0).any(1, keepdim=True)
         assert shown.any()
@@ -161,7 +163,7 @@ class TestCorners:
         """Thresholds that nearly every paste crosses, over pastes of which some are too small."""
         panoptic = PanopticConfig(taxonomy=SCHEMA, stuff_policy=policy, tau_stuff_frac=0.95, tau_stuff_px=4)
         config = BatchCopyPasteConfig(
-            panoptic=panoptic, min_area_px=5, placement=PlacementConfig(layers=2), source=EVERY_OBJECT
+            panoptic=panoptic, min_area_px=5, placement=PlacementConfig(paste_prob=1.0, layers=2), source=EVERY_OBJECT
         )
         reverted = ignored = 0
         for start in range(12):
@@ -186,7 +188,9 @@ class TestCorners:
     def test_degenerate(self, batch_size: int, size: tuple[int, int], num_instances: int, max_instances: int) -> None:
         """No image, no slot, no instance, one pixel, one image, no free slot."""
         batch = make_batch(batch_size, size=size, num_instances=num_instances, max_instances=max_instances)
-        config = BatchCopyPasteConfig(panoptic=PanopticConfig(taxonomy=SCHEMA), source=EVERY_OBJECT)
+        config = BatchCopyPasteConfig(
+            placement={"paste_prob": 1.0}, panoptic=PanopticConfig(taxonomy=SCHEMA), source=EVERY_OBJECT
+        )
         out, report, recording = run(batch, config)
         if max_instances == 0:
             assert_same(out, batch)
@@ -201,7 +205,7 @@ class TestTileSize:
             3, size=(11, 7), max_instances=7, seed=2, image_dtype=image_dtype, metric_depth=True, padding=(1, 2)
         )
         panoptic = PanopticConfig(taxonomy=SCHEMA, tau_stuff_px=0)
-        placement = PlacementConfig(layers=2, scale_range=(0.4, 1.5))
+        placement = PlacementConfig(paste_prob=1.0, layers=2, scale_range=(0.4, 1.5))
 
         def tiled(tile_size: int) -> PaddedBatchedDenseSample:
             config = BatchCopyPasteConfig(

@@ -67,7 +67,8 @@ def bank_config(crops_per_target: int = 1, **options: Any) -> BatchCopyPasteConf
     names = ("value_range", "relative_to", "without_depth")
     given = {name: options.pop(name) for name in names if name in options}
     source = SourceConfig(kind="bank", crops_per_target=crops_per_target, **given)
-    return BatchCopyPasteConfig(**{"source": source, "panoptic": PanopticConfig(taxonomy=SCHEMA), **options})
+    defaults = {"source": source, "panoptic": PanopticConfig(taxonomy=SCHEMA), "placement": {"paste_prob": 1.0}}
+    return BatchCopyPasteConfig(**{**defaults, **options})
 
 
 class TestForward:
@@ -214,6 +215,7 @@ class TestGates:
         batch = make_batch(3, size=(48, 64), num_instances=[1, 0, 2], max_instances=8, seed=4)
         staged = make_staged(3, 4, (32, 24), seed=2)
         placement = PlacementConfig(
+            paste_prob=1.0,
             pad_to_multiple=8,
             patch_aligned_paste=True,
             align=align,

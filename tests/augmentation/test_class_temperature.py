@@ -64,7 +64,7 @@ class TestNumbers:
     def test_at_zero_the_bits_are_left_as_they_are(self) -> None:
         bits = torch.randint(0, 1 << 62, (5, 2, 16), generator=torch.Generator().manual_seed(0))
         labels, available = torch.tensor(LABELS).expand(5, 2, 16), torch.ones(5, 2, 16, dtype=torch.bool)
-        schedule = Schedule(PlacementConfig())
+        schedule = Schedule(PlacementConfig(paste_prob=1.0))
         assert torch.equal(weighted(bits, labels, available, schedule.tables), bits)
         schedule.set(class_temperature=0.5)
         assert not (weighted(bits, labels, available, schedule.tables) == bits).any()
@@ -99,7 +99,9 @@ class TestEqualPlainLoops:
     )
     def test_every_slot_of_every_layer(self, labels: list[int], temperature: float, options: dict[str, Any]) -> None:
         """The crowd is more than the table of weights knows; an empty slot is of no class, though its label is 0."""
-        placement = PlacementConfig(**options, class_temperature=temperature, k_range=(1, 4), scale_range=(0.7, 1.0))
+        placement = PlacementConfig(
+            **options, paste_prob=1.0, class_temperature=temperature, k_range=(1, 4), scale_range=(0.7, 1.0)
+        )
         paste, chosen = BatchCopyPaste(BatchCopyPasteConfig(placement=placement, source=EVERY_OBJECT)), set()
         num_batches = 1 if len(labels) > 100 else 6
         for start in range(num_batches):
@@ -118,7 +120,9 @@ class TestEqualPlainLoops:
     def test_writings_over_many_images(self, options: dict[str, Any]) -> None:
         """The images are so many that some waits nearly agree."""
         batch = objects(LABELS, num=60)
-        placement = PlacementConfig(**options, class_temperature=0.5, k_range=(2, 12), scale_range=(0.7, 1.0))
+        placement = PlacementConfig(
+            **options, paste_prob=1.0, class_temperature=0.5, k_range=(2, 12), scale_range=(0.7, 1.0)
+        )
         paste = BatchCopyPaste(BatchCopyPasteConfig(placement=placement, source=EVERY_OBJECT))
         for start in range(20):
             seeded = batch.derived(sample_seeds=torch.arange(60) + 60 * start)
@@ -182,7 +186,8 @@ class TestProbabilities:
         """Objects of one class stay equally likely."""
         batch = objects(LABELS, num=60)
         config = BatchCopyPasteConfig(
-            placement=PlacementConfig(class_temperature=temperature, k_range=(3, 3)), source=EVERY_OBJECT
+            placement=PlacementConfig(paste_prob=1.0, class_temperature=temperature, k_range=(3, 3)),
+            source=EVERY_OBJECT,
         )
         paste, ranks = BatchCopyPaste(config), np.zeros(12, np.int64)
         for start in range(40):
@@ -208,7 +213,7 @@ def test_nothing_changes_where_all_classes_are_alike(kernels: str) -> None:
     """With equal weights, the same objects are drawn as without weights."""
     batch, found = objects([1, 2, 1, 3, 3, 2], num=9), []
     for temperature in TEMPERATURES:
-        placement = PlacementConfig(class_temperature=temperature, k_range=(1, 3))
+        placement = PlacementConfig(paste_prob=1.0, class_temperature=temperature, k_range=(1, 3))
         found.append(
             placed(
                 kernels, batch, BatchCopyPaste(BatchCopyPasteConfig(placement=placement, source=EVERY_OBJECT))

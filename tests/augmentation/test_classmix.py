@@ -20,6 +20,7 @@ import brute_force_classmix
 from brute_force_draws import Drawn
 from samples import (
     CPU_BACKENDS,
+    EVERY_IMAGE,
     OPTIONAL,
     SCHEMA,
     Pasted,
@@ -50,7 +51,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:BatchCopyPaste could paste nothi
 
 KERNELS = pytest.mark.parametrize("kernels", CPU_BACKENDS)
 SUBSETS = [m for m in all_modality_subsets() if Modality.SEMANTIC in m]
-MIXED = BatchCopyPasteConfig(emit_classmix=True)
+MIXED = BatchCopyPasteConfig(placement={"paste_prob": 1.0}, emit_classmix=True)
 TAXONOMY = PanopticConfig(taxonomy=SCHEMA, tau_stuff_frac=0, tau_stuff_px=0)
 
 
@@ -173,7 +174,7 @@ class TestClasses:
         """These are classes from 1024 on without a taxonomy, and classes that the taxonomy does not know with one."""
         batch = stripes()
         far = replace(batch, semantic_maps=torch.where(batch.semantic_maps == 4, 5000, batch.semantic_maps))
-        known = BatchCopyPasteConfig(emit_classmix=True, panoptic=TAXONOMY)
+        known = BatchCopyPasteConfig(placement={"paste_prob": 1.0}, emit_classmix=True, panoptic=TAXONOMY)
         for start in range(6):
             _, report = mixed(kernels, far, seed=start)
             assert not (report.visible_layer >= 0)[far.semantic_maps == 5000].any()
@@ -191,7 +192,7 @@ class TestClasses:
     @pytest.mark.parametrize("layers", [1, 3])
     def test_no_image(self, kernels: str, layers: int) -> None:
         batch = make_batch(0, size=(13, 11), num_instances=0, max_instances=2)
-        config = BatchCopyPasteConfig(emit_classmix=True, placement=PlacementConfig(layers=layers))
+        config = BatchCopyPasteConfig(emit_classmix=True, placement=PlacementConfig(paste_prob=1.0, layers=layers))
         out, report = mixed(kernels, batch, config)
         assert out.batch_size == len(report.num_tried) == 0
 
@@ -205,7 +206,7 @@ class TestClasses:
 class TestInstances:
     def test_those_of_the_classes_come_along(self, kernels: str) -> None:
         """They keep label and pixels; the check functions agree, for every modality."""
-        config, num = BatchCopyPasteConfig(emit_classmix=True, panoptic=TAXONOMY), 0
+        config, num = BatchCopyPasteConfig(placement={"paste_prob": 1.0}, emit_classmix=True, panoptic=TAXONOMY), 0
         for start in range(6):
             batch = make_batch(3, size=(13, 11), num_instances=3, max_instances=9, seed=start, metric_depth=True)
             out, report = mixed(kernels, batch, config, seed=start)
@@ -221,7 +222,9 @@ class TestInstances:
     def test_without_a_free_slot_their_pixels_stay_away(self, kernels: str) -> None:
         """An object without a row would be one that nothing names."""
         batch = make_batch(4, size=(13, 11), num_instances=3, max_instances=3, modalities=OPTIONAL)
-        out, report = mixed(kernels, batch, BatchCopyPasteConfig(emit_classmix=True, panoptic=TAXONOMY))
+        out, report = mixed(
+            kernels, batch, BatchCopyPasteConfig(placement={"paste_prob": 1.0}, emit_classmix=True, panoptic=TAXONOMY)
+        )
         assert report.num_dropped[:, DROP_REASONS.index("no_free_slot")].sum() > 0
         assert (report.visible_layer >= 0).any()
         assert not (out.panoptic_maps != 0)[report.visible_layer >= 0].any()
@@ -233,7 +236,7 @@ class TestInstances:
 
     def test_in_place(self, kernels: str) -> None:
         batch = make_batch(3, size=(13, 11), num_instances=3, max_instances=9)
-        config = BatchCopyPasteConfig(emit_classmix=True, panoptic=TAXONOMY)
+        config = BatchCopyPasteConfig(placement={"paste_prob": 1.0}, emit_classmix=True, panoptic=TAXONOMY)
         out, _ = mixed(kernels, batch, config)
         own = batch.clone()
         over, _ = mixed(kernels, own, config, inplace=True)
@@ -244,7 +247,9 @@ class TestInstances:
         batch = make_batch(3, size=(13, 11), num_instances=2, max_instances=6, modalities=("semantic",))
         with pytest.raises(ValueError, match="expected instance masks with the boxes because emit_classmix=True"):
             mixed(kernels, batch)
-        boxes = BatchCopyPasteConfig(emit_classmix=True, source=SourceConfig(mask_from="boxes"))
+        boxes = BatchCopyPasteConfig(
+            placement={"paste_prob": 1.0}, emit_classmix=True, source=SourceConfig(mask_from="boxes")
+        )
         out, report = mixed(kernels, batch, boxes)
         assert report.num_placed.sum() > 3
         assert out.instance_masks is None
@@ -262,7 +267,7 @@ class TestCompiled:
     @pytest.mark.parametrize("modalities", [("semantic",), OPTIONAL], ids=["semantic", "all"])
     def test_one_graph_equal_to_eager(self, modalities: tuple[Modality, ...]) -> None:
         """Nothing is compiled again, whatever is pasted, and however often."""
-        config = BatchCopyPasteConfig(emit_classmix=True, panoptic=TAXONOMY)
+        config = BatchCopyPasteConfig(placement={"paste_prob": 1.0}, emit_classmix=True, panoptic=TAXONOMY)
         paste, counter = BatchCopyPaste(config), CompileCounterWithBackend("aot_eager")
         compiled = torch.compile(paste, fullgraph=True, backend=counter)
         for start in range(4):
@@ -290,7 +295,7 @@ class TestErrors:
         with pytest.raises(
             ValidationError, match=r"emit_classmix: expected no panoptic.contact_priority, .* got {1: 2}"
         ):
-            BatchCopyPasteConfig(emit_classmix=True, panoptic=priorities)
+            BatchCopyPasteConfig(placement={"paste_prob": 1.0}, emit_classmix=True, panoptic=priorities)
 
     def test_a_source_that_names_no_rows(self) -> None:
         class Other:
@@ -301,4 +306,4 @@ class TestErrors:
 
     def test_it_reads_semantic_maps(self) -> None:
         assert Modality.SEMANTIC in BatchCopyPaste(MIXED).read_modalities
-        assert Modality.SEMANTIC not in BatchCopyPaste().read_modalities
+        assert Modality.SEMANTIC not in BatchCopyPaste(EVERY_IMAGE).read_modalities

@@ -126,7 +126,8 @@ class TestEqualsEager:
     )
     def test_sizes_that_are_dynamic_from_the_start(self, options: dict[str, Any], inplace: bool) -> None:
         """The numbers of the config are not dynamic, or they could not be converted to fractions."""
-        config = BatchCopyPasteConfig.model_validate(options)
+        placement = {"paste_prob": 1.0, **options.get("placement", {})}
+        config = BatchCopyPasteConfig.model_validate({**options, "placement": placement})
         paste = BatchCopyPaste(config, inplace=inplace)
         compiled = torch.compile(paste, fullgraph=True, dynamic=True, backend="aot_eager")
         for size in ((20, 24), (33, 21)):

@@ -57,7 +57,13 @@ def config_of(
     priorities: dict[int, int], layers: int = 3, grouping: str = "image", policy: str = "revert", **options: Any
 ) -> BatchCopyPasteConfig:
     panoptic = {"taxonomy": SCHEMA, "stuff_policy": policy, "tau_stuff_px": 6, "contact_priority": priorities}
-    placement = {"layers": layers, "grouping": grouping, "scale_range": (0.6, 1.8), "max_attempts": 2}
+    placement = {
+        "paste_prob": 1.0,
+        "layers": layers,
+        "grouping": grouping,
+        "scale_range": (0.6, 1.8),
+        "max_attempts": 2,
+    }
     return BatchCopyPasteConfig(
         panoptic=PanopticConfig.model_validate(panoptic), placement=PlacementConfig.model_validate(placement), **options
     )

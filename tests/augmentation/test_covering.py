@@ -14,7 +14,7 @@ from segpaste.types import PaddedBatchedDenseSample
 
 KERNELS = pytest.mark.parametrize("kernels", CPU_BACKENDS)
 TARGET, SOURCE = 0, 1
-STILL = {"position": "keep", "hflip_probability": 0.0, "k_range": (99, 99)}
+STILL = {"position": "keep", "hflip_probability": 0.0, "paste_prob": 1.0, "k_range": (99, 99)}
 
 
 def two_images(target: list[Any], source: list[Any], max_instances: int = 12) -> PaddedBatchedDenseSample:

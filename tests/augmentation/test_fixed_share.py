@@ -47,7 +47,7 @@ def test_a_broken_share_is_drawn_for_each_batch() -> None:
 
 def test_rows_are_as_they_would_be_by_themselves() -> None:
     batch = batch_of(6)
-    every = BatchCopyPaste(BatchCopyPasteConfig())(batch).to_batched().to_samples()
+    every = BatchCopyPaste(BatchCopyPasteConfig(placement={"paste_prob": 1.0}))(batch).to_batched().to_samples()
     half = BatchCopyPaste(BatchCopyPasteConfig(placement=PlacementConfig(paste_prob=0.5, fixed_share=True)))(batch)
     rows = placed(batch, 0.5)
     assert len(rows) == 3
@@ -74,7 +74,7 @@ def test_without_it_the_number_varies() -> None:
 
 def test_the_schedule_changes_the_share() -> None:
     batch = batch_of(8)
-    augment = BatchCopyPaste(BatchCopyPasteConfig(placement=PlacementConfig(fixed_share=True)))
+    augment = BatchCopyPaste(BatchCopyPasteConfig(placement=PlacementConfig(paste_prob=1.0, fixed_share=True)))
     for paste_prob, num in ((1.0, 8), (0.25, 2), (0.0, 0)):
         augment.schedule.set(paste_prob=paste_prob)
         _, report = augment(batch, return_report=True)
@@ -88,7 +88,10 @@ def test_classes_are_mixed_into_the_same_share() -> None:
 
 def test_an_empty_batch() -> None:
     assert (
-        BatchCopyPaste(BatchCopyPasteConfig(placement=PlacementConfig(fixed_share=True)))(make_batch(0)).batch_size == 0
+        BatchCopyPaste(BatchCopyPasteConfig(placement=PlacementConfig(paste_prob=1.0, fixed_share=True)))(
+            make_batch(0)
+        ).batch_size
+        == 0
     )
 
 

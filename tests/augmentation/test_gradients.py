@@ -33,7 +33,9 @@ def made(mode: str) -> tuple[BatchCopyPaste, PaddedBatchedDenseSample, dict[str,
     options = dict(MODES[mode])
     inplace, nothing = options.pop("inplace", False), options.pop("paste_nothing", False)
     panoptic = PanopticConfig.model_validate({"taxonomy": SCHEMA})
-    module = BatchCopyPaste(BatchCopyPasteConfig(panoptic=panoptic, **options), inplace=inplace)
+    module = BatchCopyPaste(
+        BatchCopyPasteConfig(placement={"paste_prob": 1.0}, panoptic=panoptic, **options), inplace=inplace
+    )
     slots: dict[str, Any] = {"num_instances": 0, "max_instances": 0} if nothing else {}
     batch = make_batch(image_dtype=torch.float32, metric_depth=True, **slots)
     bank = {"staged": make_staged(3, 1, with_surfaces=True, metric_depth=True)} if mode == "bank" else {}

@@ -24,7 +24,7 @@ framed_batch = partial(make_batch, batch_size=4, size=(33, 29), max_instances=8,
 def make_config(mode: str = "reinhard", prob: float = 1.0, **values: Any) -> BatchCopyPasteConfig:
     return BatchCopyPasteConfig.model_validate(
         {
-            "placement": {"scale_range": (0.5, 1.5), "layers": 2},
+            "placement": {"paste_prob": 1.0, "scale_range": (0.5, 1.5), "layers": 2},
             "panoptic": {"taxonomy": SCHEMA, "tau_stuff_px": 8},
             "harmonize": {"mode": mode, "prob": prob, "surround_px": 4, **values},
         }

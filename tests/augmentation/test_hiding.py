@@ -36,7 +36,7 @@ def config(max_hidden_frac: float) -> BatchCopyPasteConfig:
         max_hidden_frac=max_hidden_frac,
         min_area_px=2,
         panoptic=PanopticConfig(taxonomy=SCHEMA, tau_stuff_frac=0.0, tau_stuff_px=0),
-        placement=PlacementConfig(layers=2, scale_range=(0.7, 1.5), k_range=(2, 6)),
+        placement=PlacementConfig(paste_prob=1.0, layers=2, scale_range=(0.7, 1.5), k_range=(2, 6)),
         source=EVERY_OBJECT,
     )
 
@@ -78,7 +78,7 @@ class TestLimit:
         batch = replace(batch, instance_masks=everywhere, boxes=batch.boxes.clone().index_fill_(1, torch.tensor(0), 0))
         batch.boxes[:, 0, 2:] = 8
         options = BatchCopyPasteConfig(
-            max_hidden_frac=0, placement=PlacementConfig(scale_range=(0.5, 0.5)), source=EVERY_OBJECT
+            max_hidden_frac=0, placement=PlacementConfig(paste_prob=1.0, scale_range=(0.5, 0.5)), source=EVERY_OBJECT
         )
         with use_backend(kernels), pytest.warns(UserWarning, match="reverted 2"):
             out, report = BatchCopyPaste(options)(batch, return_report=True)
@@ -108,4 +108,4 @@ def test_one_graph_equal_to_eager() -> None:
 @pytest.mark.parametrize("value", [-0.1, 1.1, float("nan")])
 def test_no_fraction(value: float) -> None:
     with pytest.raises(ValidationError, match="max_hidden_frac"):
-        BatchCopyPasteConfig(max_hidden_frac=value, source=EVERY_OBJECT)
+        BatchCopyPasteConfig(placement={"paste_prob": 1.0}, max_hidden_frac=value, source=EVERY_OBJECT)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from input_cases import INSTANCE, SMALL, SUBSETS, paste_with
 
-from samples import EVERY_OBJECT, SCHEMA, FromBatch, Schema, assert_same, make_batch, make_samples
+from samples import EVERY_IMAGE, EVERY_OBJECT, SCHEMA, FromBatch, Schema, assert_same, make_batch, make_samples
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
 from segpaste.augmentation import PanopticConfig
 from segpaste.types import FIELDS, BatchedDenseSample, Modality
@@ -213,7 +213,7 @@ class TestWhatIsNotABatch:
             "tensor": samples[0].image,
         }[form]
         with pytest.raises(TypeError, match=r"expected a PaddedBatchedDenseSample, got .*to_padded"):
-            BatchCopyPaste()(wrong)
+            BatchCopyPaste(EVERY_IMAGE)(wrong)
 
 
 def with_limit(limit: int) -> PanopticConfig:
@@ -226,18 +226,20 @@ def with_limit(limit: int) -> PanopticConfig:
 def test_as_many_slots_as_the_taxonomy_has_or_more_where_it_plays_no_part(num_slots: int, modalities: Any) -> None:
     options = {} if modalities is None else {"modalities": modalities}
     batch = make_batch(max_instances=num_slots, **options)
-    out = BatchCopyPaste(BatchCopyPasteConfig(panoptic=with_limit(5), source=EVERY_OBJECT))(batch)
+    out = BatchCopyPaste(
+        BatchCopyPasteConfig(placement={"paste_prob": 1.0}, panoptic=with_limit(5), source=EVERY_OBJECT)
+    )(batch)
     assert out.max_instances == num_slots
 
 
 def test_drawn_seeds_use_all_64_bits() -> None:
     batch = make_batch(16, max_instances=4, with_seeds=False, modalities=INSTANCE)
-    seeds = BatchCopyPaste()(batch, torch.Generator().manual_seed(0)).sample_seeds
+    seeds = BatchCopyPaste(EVERY_IMAGE)(batch, torch.Generator().manual_seed(0)).sample_seeds
     assert bool((seeds < 0).any())
     assert bool((seeds > 0).any())
 
 
 @pytest.mark.filterwarnings("ignore:BatchCopyPaste could paste nothing")
 def test_the_maps_of_a_batch_without_masks_have_scale_one() -> None:
-    _, report = BatchCopyPaste()(make_batch(modalities=[]), return_report=True)
+    _, report = BatchCopyPaste(EVERY_IMAGE)(make_batch(modalities=[]), return_report=True)
     assert (report.placement.scale_num == report.placement.scale_den).all()

@@ -22,7 +22,8 @@ from segpaste.types import BatchedDenseSample, DenseSample, Modality, PaddedBatc
 from small_bank import small_bank
 
 K = 6
-CONFIG = BatchCopyPasteConfig(placement=PlacementConfig(scale_range=(0.5, 1.0)))
+CONFIG = BatchCopyPasteConfig(placement=PlacementConfig(paste_prob=1.0, scale_range=(0.5, 1.0)))
+OF_BANK = BatchCopyPasteConfig(placement={"paste_prob": 1.0}, source=SourceConfig(kind="bank"))
 MODALITIES = [m for m in OPTIONAL if m is not Modality.PANOPTIC]
 
 
@@ -178,7 +179,7 @@ class TestPool:
     def test_a_bank(self, tmp_path: Path) -> None:
         bank = small_bank(tmp_path / "bank", [0, 1, 1, 2, 1])
         loader = Loader([bare(seed=0), bare(seed=1)])
-        augmented = BatchCopyPaste.from_dataloader(loader, K, source_pool=bank)
+        augmented = BatchCopyPaste.from_dataloader(loader, K, OF_BANK, source_pool=bank)
         first = list(augmented)
         loader.epoch = 1
         again = [out.images.clone() for out in augmented]
@@ -196,11 +197,10 @@ class TestPool:
         pool = [stage_bank_batch(bank, [[i], [4], [i]]) for i in range(4)]
         small = bare(seed=2).map_tensors(lambda t: t[:2])
         batches = [bare(seed=0), bare(seed=1), small]
-        config = BatchCopyPasteConfig(source=SourceConfig(kind="bank"))
-        augmented = BatchCopyPaste.from_dataloader(Loader(batches), K, config, source_pool=pool)
+        augmented = BatchCopyPaste.from_dataloader(Loader(batches), K, OF_BANK, source_pool=pool)
         for _ in range(2):
             for out, batch, staged in zip(augmented, batches, [pool[0], pool[1], pool[2].first(2)], strict=True):
-                assert_same(out, BatchCopyPaste(config)(batch, staged=staged))
+                assert_same(out, BatchCopyPaste(OF_BANK)(batch, staged=staged))
 
     @pytest.mark.parametrize(
         ("pool", "words"),
@@ -219,7 +219,7 @@ class TestPool:
 
     def test_the_epoch_reaches_the_crops_whatever_the_loader_is(self, tmp_path: Path) -> None:
         bank, pool = small_bank(tmp_path / "bank", [0, 1, 1, 2, 1]), Loader([])
-        augmented = BatchCopyPaste.from_dataloader([bare(seed=0)], K, source_pool=bank)
+        augmented = BatchCopyPaste.from_dataloader([bare(seed=0)], K, OF_BANK, source_pool=bank)
         augmented.set_epoch(0)
         (first,) = augmented
         augmented.set_epoch(1)
@@ -233,8 +233,7 @@ class TestPool:
                 BatchCopyPaste.from_dataloader(Loader([]), K, source_pool=path)  # type: ignore[arg-type]
 
     def test_a_source_without_a_pool(self, tmp_path: Path) -> None:
-        config = BatchCopyPasteConfig(source=SourceConfig(kind="bank"))
         with pytest.raises(ValueError, match=r"expected source_pool if, and only if, source\.kind='bank'"):
-            BatchCopyPaste.from_dataloader(Loader([]), K, config)
+            BatchCopyPaste.from_dataloader(Loader([]), K, OF_BANK)
         with pytest.raises(ValueError, match=r"expected source_pool if, and only if, source\.kind='bank'"):
             BatchCopyPaste.from_dataloader(Loader([]), K, CONFIG, source_pool=[])

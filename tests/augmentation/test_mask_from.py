@@ -78,7 +78,9 @@ def test_a_paste_is_that_of_a_batch_with_such_masks(backend: str, mask_from: str
     batch = make_batch(4, size=(17, 11), max_instances=6, num_instances=2, modalities=("semantic",), seed=4)
     masks = masks_of(batch, mask_from)
     ids = torch.arange(1, 7, dtype=torch.int32).repeat(4, 1) * batch.instance_valid
-    module = BatchCopyPaste(BatchCopyPasteConfig(source=SourceConfig(mask_from=mask_from)))
+    module = BatchCopyPaste(
+        BatchCopyPasteConfig(placement={"paste_prob": 1.0}, source=SourceConfig(mask_from=mask_from))
+    )
     with use_backend(backend):
         found = module(batch)
         expected = module(replace(batch, instance_masks=masks, instance_ids=ids))
@@ -100,7 +102,7 @@ def test_a_function_is_cut_to_its_boxes() -> None:
 
 
 def test_functions_are_kept_by_name() -> None:
-    config = BatchCopyPasteConfig(source=SourceConfig(mask_from=upper_half))  # type: ignore[arg-type]
+    config = BatchCopyPasteConfig(placement={"paste_prob": 1.0}, source=SourceConfig(mask_from=upper_half))  # type: ignore[arg-type]
     assert config.source.mask_from == HERE
     assert BatchCopyPasteConfig.model_validate_json(config.model_dump_json()) == config
 
@@ -123,7 +125,9 @@ def test_what_is_no_function_is_refused(value: object, message: str) -> None:
 @pytest.mark.parametrize("mask_from", ["ellipse", HERE])
 def test_it_compiles_whole(mask_from: str) -> None:
     batch = make_batch(3, size=(17, 11), max_instances=4, num_instances=2, modalities=())
-    module = BatchCopyPaste(BatchCopyPasteConfig(source=SourceConfig(mask_from=mask_from)))
+    module = BatchCopyPaste(
+        BatchCopyPasteConfig(placement={"paste_prob": 1.0}, source=SourceConfig(mask_from=mask_from))
+    )
     compiled = torch.compile(module, fullgraph=True, backend="eager")
     found, expected = compiled(batch), module(batch)
     assert torch.equal(found.images, expected.images)

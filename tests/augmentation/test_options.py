@@ -39,12 +39,13 @@ def rectangles(size: tuple[int, int] = (64, 64), num: int = 6, seed: int = 0) ->
 
 
 def pasted(kernels: str, batch: PaddedBatchedDenseSample, **placement: Any) -> Pasted:
-    return paste(batch, BatchCopyPasteConfig(placement=PlacementConfig(**placement)), backend=kernels, seed=0)
+    config = BatchCopyPasteConfig(placement={"paste_prob": 1.0, **placement})
+    return paste(batch, config, backend=kernels, seed=0)
 
 
 def placed_with(kernels: str, batch: PaddedBatchedDenseSample, seed: int = 0, **options: Any) -> Placement:
     """The drawn placement alone, without its pixels."""
-    paste = BatchCopyPaste(BatchCopyPasteConfig(placement=PlacementConfig(**options)))
+    paste = BatchCopyPaste(BatchCopyPasteConfig(placement={"paste_prob": 1.0, **options}))
     return placed(kernels, batch, paste, torch.Generator().manual_seed(seed))
 
 
@@ -170,7 +171,7 @@ class TestPatches:
         batch = rectangles((20, 70), num=4)
         batch.boxes[:, 0] = torch.tensor([0.0, 0, 70, 20])
         options = {"pad_to_multiple": 14, "patch_aligned_paste": True, "align": "instance", "grouping": "instance"}
-        config = PlacementConfig(**options, scale_range=(0.35, 1.2), layers=8)
+        config = PlacementConfig(**options, paste_prob=1.0, scale_range=(0.35, 1.2), layers=8)
         for seed in range(20):
             placement = placed_with(kernels, batch, seed, **config.model_dump())
             scale = placement.scale_num / placement.scale_den
@@ -247,13 +248,13 @@ class TestRefusals:
             PlacementConfig(**options)
 
     def test_sizes_survive_a_file(self, tmp_path: Any) -> None:
-        placement = PlacementConfig(grouping="instance", class_sizes={3: SizeRange(low=1, high=2)})
+        placement = PlacementConfig(paste_prob=1.0, grouping="instance", class_sizes={3: SizeRange(low=1, high=2)})
         config = BatchCopyPasteConfig(placement=placement)
         for name in ("config.yaml", "config.json"):
             config.save(tmp_path / name)
             assert BatchCopyPasteConfig.load(tmp_path / name) == config
 
     def test_in_place_on_a_canvas_that_must_grow(self) -> None:
-        config = BatchCopyPasteConfig(placement=PlacementConfig(pad_to_multiple=14))
+        config = BatchCopyPasteConfig(placement=PlacementConfig(paste_prob=1.0, pad_to_multiple=14))
         with pytest.raises(ValueError, match="multiples of pad_to_multiple=14 because inplace=True"):
             BatchCopyPaste(config, inplace=True)(rectangles(num=2))

@@ -143,7 +143,7 @@ class Clumsy:
 BATCH = make_batch(
     3, size=(48, 64), num_instances=2, max_instances=6, modalities={Modality.INSTANCE, Modality.SEMANTIC}
 )
-CONFIG = BatchCopyPasteConfig(placement=PlacementConfig(layers=2, k_range=(2, 2), max_attempts=8))
+CONFIG = BatchCopyPasteConfig(placement=PlacementConfig(paste_prob=1.0, layers=2, k_range=(2, 2), max_attempts=8))
 
 
 @pytest.mark.parametrize("kernels", CPU_BACKENDS)
@@ -207,7 +207,7 @@ def test_wrong_rows_are_named(name: str) -> None:
     source = Clumsy(mistake)  # type: ignore[arg-type]
     assert isinstance(source, RowStrategy)
     with pytest.raises(error, match="Clumsy.rows: .*" + message):
-        BatchCopyPaste(BatchCopyPasteConfig(emit_classmix=True), source=source)(BATCH)
+        BatchCopyPaste(BatchCopyPasteConfig(placement={"paste_prob": 1.0}, emit_classmix=True), source=source)(BATCH)
 
 
 @pytest.mark.parametrize("layers", [1, 3])
@@ -215,7 +215,7 @@ def test_wrong_rows_in_compiled_code_do_not_end_the_process(layers: int) -> None
     def too_far(rows: LayerRows) -> LayerRows:
         return rows._replace(source_idx=rows.source_idx + 1_000_000)
 
-    config = BatchCopyPasteConfig(emit_classmix=True)
+    config = BatchCopyPasteConfig(placement={"paste_prob": 1.0}, emit_classmix=True)
     paste = BatchCopyPaste(config, source=Clumsy(too_far))  # type: ignore[arg-type]
     batch = BATCH.derived(sample_seeds=torch.arange(3))
     with use_backend("native"), pytest.raises(ValueError, match="expected source_idx to be rows of the source batch"):
@@ -263,7 +263,7 @@ def test_wrong_sources_of_layers_are_named(name: str, kernels: str) -> None:
         whole = replace(sources, shrunk=torch.full_like(sources.source_idx, SCALE_DEN))
         return replace(whole, **{field: change(getattr(whole, field)) for field, change in changes.items()})
 
-    config = BatchCopyPasteConfig(placement=PlacementConfig(layers=3))
+    config = BatchCopyPasteConfig(placement=PlacementConfig(paste_prob=1.0, layers=3))
     with use_backend(kernels), pytest.raises(error, match=message):
         BatchCopyPaste(config, source=Clumsy(mistake_before=wrong))(BATCH)
 
@@ -289,7 +289,7 @@ def test_in_place_a_placement_may_lie_in_the_target(kernels: str) -> None:
         return source, placement, PlacementCounts(tried, none, none, none)
 
     batch = BATCH.derived(sample_seeds=torch.arange(3))
-    config = BatchCopyPasteConfig(placement=PlacementConfig(max_attempts=8))
+    config = BatchCopyPasteConfig(placement=PlacementConfig(paste_prob=1.0, max_attempts=8))
     with use_backend(kernels):
         expected = BatchCopyPaste(config, source=Clumsy(shared))(batch)
         own = batch.clone()

@@ -27,7 +27,7 @@ SIZES = [(17, 11), (11, 17), (1, 1), (1, 23), (23, 1), (2, 3), (31, 7)]
 def paste_at(
     batch: PaddedBatchedDenseSample, scale: float = 1.0, flip: float = 0.0, warns: bool = False, **options: Any
 ) -> Pasted:
-    placement = PlacementConfig(scale_range=(scale, scale), hflip_probability=flip)
+    placement = PlacementConfig(paste_prob=1.0, scale_range=(scale, scale), hflip_probability=flip)
     config = BatchCopyPasteConfig(placement=placement, source=EVERY_OBJECT, **options)
     return paste(batch, config, warns=warns)
 
@@ -107,7 +107,7 @@ class TestPaintedIsLabelled:
     def test_any_size(self, size: tuple[int, int], modalities: frozenset[Modality]) -> None:
         batch = make_batch(4, size=size, num_instances=[1, 0] if min(size) == 1 else [3, 0, 2], modalities=modalities)
         module = BatchCopyPaste(
-            BatchCopyPasteConfig(placement=PlacementConfig(scale_range=(0.5, 1.0)), source=EVERY_OBJECT)
+            BatchCopyPasteConfig(placement=PlacementConfig(paste_prob=1.0, scale_range=(0.5, 1.0)), source=EVERY_OBJECT)
         )
         out, report = module(batch, return_report=True)
         assert_painted_is_labelled(batch, out, report)
@@ -181,7 +181,7 @@ class TestPaintedIsLabelled:
 
     def test_k_range_caps_the_rows(self) -> None:
         batch = make_batch(4, num_instances=4, max_instances=12, modalities={Modality.INSTANCE})
-        placement = PlacementConfig(scale_range=(0.5, 0.5), k_range=(2, 2), layers=2)
+        placement = PlacementConfig(paste_prob=1.0, scale_range=(0.5, 0.5), k_range=(2, 2), layers=2)
         out, report = paste(batch, BatchCopyPasteConfig(placement=placement, source=EVERY_OBJECT))
         assert report.num_tried.tolist() == [2] * 4
         assert_painted_is_labelled(batch, out, report)
@@ -303,7 +303,9 @@ class TestSourceStrategy:
         strategy = FixedRow(row)
         assert isinstance(strategy, SourceStrategy)
         batch = make_batch(modalities={Modality.INSTANCE, Modality.SEMANTIC, Modality.NORMALS})
-        out, report = paste(batch, BatchCopyPasteConfig(source=EVERY_OBJECT), source=strategy)
+        out, report = paste(
+            batch, BatchCopyPasteConfig(placement={"paste_prob": 1.0}, source=EVERY_OBJECT), source=strategy
+        )
         assert report.num_placed.tolist() == [int(b != row) for b in range(3)]
         assert_painted_is_labelled(batch, out, report)
         for b in range(3):

@@ -43,7 +43,7 @@ pointed_batch = partial(make_batch, 4, size=(19, 23), max_instances=9, keypoints
 
 
 def config_of(**options: Any) -> BatchCopyPasteConfig:
-    placement = PlacementConfig(layers=2, scale_range=(0.5, 1.5), max_attempts=4)
+    placement = PlacementConfig(paste_prob=1.0, layers=2, scale_range=(0.5, 1.5), max_attempts=4)
     defaults = {"placement": placement, "panoptic": PanopticConfig(taxonomy=SCHEMA), "source": EVERY_OBJECT}
     return BatchCopyPasteConfig(**{**defaults, **options})
 
@@ -71,7 +71,7 @@ def test_compiled_is_eager(inplace: bool) -> None:
 
 
 def test_classmix() -> None:
-    batch, config = pointed_batch(), config_of(emit_classmix=True, placement=PlacementConfig(layers=2))
+    batch, config = pointed_batch(), config_of(emit_classmix=True, placement=PlacementConfig(paste_prob=1.0, layers=2))
     out, report = paste(batch, config)
     assert int(report.num_placed.sum()) > 0
     check_all(Case(batch, out, report, config))
@@ -105,7 +105,7 @@ def test_edges_are_those_of_the_picture(padding: int) -> None:
     batch = batch_of(samples, 3)
     points = torch.tensor([[20.0, 4.0, 2.0], [20.0 + padding, 4.0, 2.0]])
     batch = replace(batch, keypoints=points * batch.instance_valid[..., None, None])
-    placement = PlacementConfig(scale_range=(1, 1), hflip_probability=0)
+    placement = PlacementConfig(paste_prob=1.0, scale_range=(1, 1), hflip_probability=0)
     config = BatchCopyPasteConfig(min_residual_area_frac=0, placement=placement, source=EVERY_OBJECT)
     module = BatchCopyPaste(config, _Unmoved())
     out, report = module(replace(batch, sample_seeds=torch.arange(2)), return_report=True)
@@ -174,7 +174,10 @@ def test_from_a_bank(tmp_path: Any) -> None:
     build_bank(scenes, tmp_path / "bank", class_names=scenes.class_names, crop_size=(24, 32))
     panoptic = PanopticConfig(taxonomy=scenes.schema)
     config = BatchCopyPasteConfig(
-        max_instances=24, panoptic=panoptic, source=SourceConfig(kind="bank", crops_per_target=3)
+        placement={"paste_prob": 1.0},
+        max_instances=24,
+        panoptic=panoptic,
+        source=SourceConfig(kind="bank", crops_per_target=3),
     )
     target = batch_of((scenes[i] for i in range(4)), 16, overflow="largest")
     target = replace(target, sample_seeds=torch.arange(4))

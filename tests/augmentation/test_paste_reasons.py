@@ -10,7 +10,7 @@ import pytest
 import torch
 from input_cases import INSTANCE, SUBSETS, paste_with
 
-from samples import EVERY_OBJECT, SCHEMA, assert_same, make_batch
+from samples import EVERY_IMAGE, EVERY_OBJECT, SCHEMA, assert_same, make_batch
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
 from segpaste.augmentation import DROP_REASONS, PanopticConfig, PasteReport, PlacementConfig, SourceConfig
 from segpaste.types import Modality, PaddedBatchedDenseSample
@@ -80,12 +80,17 @@ class TestTheReasons:
             ("no_source", "batch at least two images", {"batch_size": 1}, {}),
             ("no_source", "batch at least two images", {"modalities": ()}, {}),
             ("no_free_slot", "pad to more slots", {"max_instances": 3, "num_instances": 3}, {}),
-            ("does_not_fit", "lower placement.scale_range", {}, {"placement": PlacementConfig(scale_range=(60, 60))}),
+            (
+                "does_not_fit",
+                "lower placement.scale_range",
+                {},
+                {"placement": PlacementConfig(paste_prob=1.0, scale_range=(60, 60))},
+            ),
             (
                 "too_small",
                 "raise placement.scale_range",
                 {},
-                {"min_area_px": 10_000, "placement": PlacementConfig(scale_range=(1, 1))},
+                {"min_area_px": 10_000, "placement": PlacementConfig(paste_prob=1.0, scale_range=(1, 1))},
             ),
         ],
     )
@@ -93,7 +98,8 @@ class TestTheReasons:
         self, reason: str, advice: str, options: dict[str, Any], config: dict[str, Any]
     ) -> None:
         batch = make_batch(**{"modalities": INSTANCE, **options})
-        module = BatchCopyPaste(BatchCopyPasteConfig(source=EVERY_OBJECT, **config))
+        given = {"placement": PlacementConfig(paste_prob=1.0), **config}
+        module = BatchCopyPaste(BatchCopyPasteConfig(source=EVERY_OBJECT, **given))
         with pytest.warns(UserWarning, match=rf"paste nothing .* of \d+ tries, {reason} \d+; {advice}"):
             out, report = module(batch, return_report=True)
         assert torch.equal(out.images, batch.images)
@@ -127,7 +133,7 @@ class TestTheReasons:
 
 class TestTheWarning:
     def test_the_first_time_and_not_again(self) -> None:
-        module = BatchCopyPaste()
+        module = BatchCopyPaste(EVERY_IMAGE)
         empty = make_batch(batch_size=1, modalities=INSTANCE)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -140,11 +146,12 @@ class TestTheWarning:
             warnings.simplefilter("error")
             module(empty)
 
-    @pytest.mark.parametrize("config", [{}, {"placement": PlacementConfig(paste_prob=0)}], ids=["pasted", "none tried"])
-    def test_not_at_all(self, config: dict[str, Any]) -> None:
+    @pytest.mark.parametrize("share", [1, 0], ids=["pasted", "none tried"])
+    def test_not_at_all(self, share: float) -> None:
+        config = BatchCopyPasteConfig(placement={"paste_prob": share}, source=EVERY_OBJECT)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            BatchCopyPaste(BatchCopyPasteConfig(source=EVERY_OBJECT, **config))(make_batch(modalities=INSTANCE))
+            BatchCopyPaste(config)(make_batch(modalities=INSTANCE))
 
 
 class TestBoxesWithoutMasks:
@@ -182,7 +189,7 @@ class TestBoxesWithoutMasks:
 
     def test_a_box_is_pasted_whole_and_alone(self) -> None:
         batch = make_batch(modalities=())
-        placement = PlacementConfig(scale_range=(1, 1), k_range=(1, 1))
+        placement = PlacementConfig(paste_prob=1.0, scale_range=(1, 1), k_range=(1, 1))
         _, report = paste_with(batch, placement, source=SourceConfig(mask_from="boxes", whole_only=False))
         sizes = (batch.boxes[..., 2:] - batch.boxes[..., :2]).prod(-1)
         for b in range(3):

@@ -155,7 +155,7 @@ class TestDraws:
 
 @pytest.mark.parametrize("kernels", CPU_BACKENDS)
 class TestFewScales:
-    CONFIG = PlacementConfig(pad_to_multiple=14, patch_aligned_paste=True)
+    CONFIG = PlacementConfig(paste_prob=1.0, pad_to_multiple=14, patch_aligned_paste=True)
 
     def test_are_warned_of_once_where_the_module_is_called(self, kernels: str) -> None:
         batch = make_batch(2, size=(90, 120), num_instances=2, max_instances=6, modalities=("instance",))
@@ -183,7 +183,9 @@ class TestFewScales:
     @pytest.mark.parametrize("options", [{}, {**ALIGNED, "align": "instance", **OBJECTS}, ALIGNED])
     def test_enough_are_not(self, kernels: str, options: dict[str, Any]) -> None:
         batch = make_batch(2, size=(56, 56), num_instances=2, max_instances=6, modalities=("instance",))
-        paste = BatchCopyPaste(BatchCopyPasteConfig(placement=PlacementConfig(pad_to_multiple=8, **options)))
+        paste = BatchCopyPaste(
+            BatchCopyPasteConfig(placement=PlacementConfig(paste_prob=1.0, pad_to_multiple=8, **options))
+        )
         with use_backend(kernels), warnings.catch_warnings():
             warnings.filterwarnings("error", message=".*at least 4 scales")
             paste(batch)

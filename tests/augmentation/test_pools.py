@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from samples import assert_same
+from samples import EVERY_IMAGE, assert_same
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig, BatchedDenseSample, PaddedBatchedDenseSample
 from segpaste.augmentation import PanopticConfig, PlacementConfig, SourceConfig
 from segpaste.augmentation.sources.bank_source import source_batch
@@ -23,7 +23,7 @@ from segpaste.types import Modality
 SCENES = SceneDataset(12, SceneConfig(height=48, width=64, long_tail=2.0), seed=1)
 INSTANCES = SceneDataset(12, SCENES.config, seed=1, modalities=[Modality.INSTANCE])
 SOURCE = SourceConfig(kind="bank", crops_per_target=3)
-OF_POOL = BatchCopyPasteConfig(source=SOURCE)
+OF_POOL = BatchCopyPasteConfig(placement={"paste_prob": 1.0}, source=SOURCE)
 K = 32
 
 
@@ -43,7 +43,9 @@ class TestDataset:
         assert sum(num > 0 for num in placed) >= 7
 
     def test_every_field_is_pasted(self) -> None:
-        config = BatchCopyPasteConfig(source=SOURCE, panoptic=PanopticConfig(taxonomy=SCENES.schema))
+        config = BatchCopyPasteConfig(
+            placement={"paste_prob": 1.0}, source=SOURCE, panoptic=PanopticConfig(taxonomy=SCENES.schema)
+        )
         augment, batch = BatchCopyPaste(config, source_pool=SCENES), batch_of(SCENES, 0, 1)
         assert augment.crops is not None
         assert batch.sample_seeds is not None
@@ -183,7 +185,7 @@ class TestBalance:
         report = augment.expected_pastes(240)
         assert report is not None
         assert sum(report.expected_draws) == pytest.approx(240 * augment.pastes_per_image, abs=0.51)
-        assert BatchCopyPaste().expected_pastes(5) is None
+        assert BatchCopyPaste(EVERY_IMAGE).expected_pastes(5) is None
 
     def test_refuses(self) -> None:
         with pytest.raises(ValueError, match="expected source_pool with balance='class_uniform'"):

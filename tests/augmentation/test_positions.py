@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from samples import CPU_BACKENDS, Pasted, make_batch, paste, put_box
-from segpaste.augmentation import DROP_REASONS, BatchCopyPasteConfig, IntraBatchSource, PlacementConfig, SourceConfig
+from segpaste.augmentation import DROP_REASONS, BatchCopyPasteConfig, IntraBatchSource, SourceConfig
 from segpaste.types import PaddedBatchedDenseSample
 
 pytestmark = pytest.mark.parametrize("kernels", CPU_BACKENDS)
@@ -28,7 +28,8 @@ def boxes_batch(*boxes: tuple[int, int, int, int], num: int = 3, size: tuple[int
 
 
 def pasted(kernels: str, batch: PaddedBatchedDenseSample, source: Any = None, **placement: Any) -> Pasted:
-    config = BatchCopyPasteConfig(placement=PlacementConfig(**placement), source=SourceConfig(**(source or {})))
+    placement = {"paste_prob": 1.0, **placement}
+    config = BatchCopyPasteConfig(placement=placement, source=SourceConfig(**(source or {})))
     return paste(batch, config, backend=kernels, warns=True)
 
 
@@ -108,7 +109,7 @@ class TestSameImage:
         assert report.num_dropped[:, DROP_REASONS.index("no_source")].tolist() == [0, 1]
 
     def test_the_source_and_the_config_agree(self, kernels: str) -> None:
-        config = BatchCopyPasteConfig(source=SourceConfig(kind="same_image"))
+        config = BatchCopyPasteConfig(placement={"paste_prob": 1.0}, source=SourceConfig(kind="same_image"))
         with pytest.raises(ValueError, match=r"expected source\.kind='intra_batch'.*got 'same_image'"):
             paste(boxes_batch(INNER), config, IntraBatchSource(), backend=kernels)
         with pytest.raises(ValueError, match="expected kind 'intra_batch' or 'same_image', got 'elsewhere'"):

@@ -37,7 +37,7 @@ def street(num: int = 6) -> PaddedBatchedDenseSample:
 def pasted(
     kernels: str, batch: PaddedBatchedDenseSample, mask: Tensor | None = None, **placement: Any
 ) -> tuple[PaddedBatchedDenseSample, PasteReport]:
-    options = {"grouping": "instance", "layers": 8, "scale_range": (0.5, 1.5)} | placement
+    options = {"paste_prob": 1.0, "grouping": "instance", "layers": 8, "scale_range": (0.5, 1.5)} | placement
     module = BatchCopyPaste(BatchCopyPasteConfig(placement=PlacementConfig(**options)))
     with use_backend(kernels):
         return module(batch, region=mask, return_report=True)
@@ -141,7 +141,9 @@ class TestMask:
         with pytest.raises(error, match=message):
             pasted(kernels, street(), region)
         with pytest.raises(ValueError, match="expected region=None with emit_classmix"):
-            BatchCopyPaste(BatchCopyPasteConfig(emit_classmix=True))(street(), region=region)
+            BatchCopyPaste(BatchCopyPasteConfig(placement={"paste_prob": 1.0}, emit_classmix=True))(
+                street(), region=region
+            )
 
 
 @pytest.mark.parametrize("with_mask", [False, True])
@@ -151,8 +153,14 @@ def test_draws_equal_plain_loops(with_mask: bool) -> None:
     for seed in range(6):
         batch = make_batch(3, size=(17, 23), num_instances=3, max_instances=9, seed=seed, padding=(1, 2))
         batch = replace(batch, sample_seeds=torch.arange(3) + 7 * seed)
-        placement = {"layers": 3, "region": {1: [1, 11], 2: [12, 11]}, "region_frac": 0.6, "scale_range": (0.3, 0.9)}
-        config = BatchCopyPasteConfig.model_validate({"placement": {**placement, "max_attempts": 1 + seed % 3}})
+        placement: dict[str, Any] = {
+            "layers": 3,
+            "region": {1: [1, 11], 2: [12, 11]},
+            "region_frac": 0.6,
+            "scale_range": (0.3, 0.9),
+        }
+        placement |= {"paste_prob": 1.0, "max_attempts": 1 + seed % 3}
+        config = BatchCopyPasteConfig.model_validate({"placement": placement})
         mask = torch.from_numpy(rng.random((3, 17, 23)) < 0.9) if with_mask else None
         images: list[dict[str, Any]] = [dict(image) for image in brute_force.prepared(batch, config)]
         for image, row in zip(images, mask.numpy() if mask is not None else [], strict=False):

@@ -72,7 +72,7 @@ def test_large_objects_are_placed_as_often_as_small_ones(kernels: str) -> None:
         put_box(batch, slice(None), k, box, 1)
     placed = {}
     for fits in (True, False):
-        placement = PlacementConfig(grouping="instance", layers=12, scale_to_fit=fits)
+        placement = PlacementConfig(paste_prob=1.0, grouping="instance", layers=12, scale_to_fit=fits)
         _, report = paste(batch, BatchCopyPasteConfig(placement=placement), backend=kernels)
         placed[fits] = report.drawn.sum((0, 1))
         assert int(report.num_intended.sum()) == int(report.num_tried.sum())

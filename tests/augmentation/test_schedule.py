@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from samples import CPU_BACKENDS, EVERY_OBJECT, make_batch
+from samples import CPU_BACKENDS, EVERY_IMAGE, EVERY_OBJECT, make_batch
 from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, PlacementConfig, Schedule
 from segpaste.engine import use_backend
 
@@ -54,7 +54,7 @@ def test_what_is_not_given_stays() -> None:
     ],
 )
 def test_refuses(options: dict[str, Any], message: str) -> None:
-    schedule = Schedule(PlacementConfig())
+    schedule = Schedule(PlacementConfig(paste_prob=1.0))
     with pytest.raises(ValueError, match=message):
         schedule.set(**options)
     schedule.set()
@@ -62,7 +62,7 @@ def test_refuses(options: dict[str, Any], message: str) -> None:
 
 
 def test_numbers_in_tensors_are_numbers() -> None:
-    schedule = Schedule(PlacementConfig())
+    schedule = Schedule(PlacementConfig(paste_prob=1.0))
     schedule.set(paste_prob=torch.tensor(0.25), class_temperature=np.float32(0.5))
     schedule.at(torch.tensor(0.9))
     assert (schedule.paste_prob, schedule.class_temperature) == (0.25, 0.5)
@@ -70,7 +70,9 @@ def test_numbers_in_tensors_are_numbers() -> None:
 
 @pytest.mark.parametrize("options", [{"k_range": (1, 2)}, {"class_temperature": 0.5, "paste_prob": 0.1}])
 def test_classes_have_no_counts_and_no_temperature(options: dict[str, Any]) -> None:
-    schedule = BatchCopyPaste(BatchCopyPasteConfig(emit_classmix=True, source=EVERY_OBJECT)).schedule
+    schedule = BatchCopyPaste(
+        BatchCopyPasteConfig(placement={"paste_prob": 1.0}, emit_classmix=True, source=EVERY_OBJECT)
+    ).schedule
     with pytest.raises(ValueError, match="expected only paste_prob with emit_classmix"):
         schedule.set(**options)
     assert schedule.paste_prob == 1
@@ -81,7 +83,7 @@ def test_classes_have_no_counts_and_no_temperature(options: dict[str, Any]) -> N
 @pytest.mark.parametrize("progress", [-0.1, 1.1, float("nan")])
 def test_progress_is_a_part_of_the_whole(progress: float) -> None:
     with pytest.raises(ValueError, match="0 <= progress <= 1"):
-        Schedule(PlacementConfig()).at(progress)
+        Schedule(PlacementConfig(paste_prob=1.0)).at(progress)
 
 
 def test_the_last_part_of_training_is_without_pastes() -> None:
@@ -100,7 +102,7 @@ def test_the_last_part_of_training_is_without_pastes() -> None:
 @pytest.mark.parametrize("num", [10, 20, 30, 60, 90, 300])
 def test_the_last_part_starts_where_it_is_said_to(num: int) -> None:
     for last in range(1, num):
-        schedule = Schedule(PlacementConfig(fade_last=last / num))
+        schedule = Schedule(PlacementConfig(paste_prob=1.0, fade_last=last / num))
         schedule.at((num - last) / num)
         assert schedule.paste_prob == 0.0, last
 
@@ -125,18 +127,20 @@ def test_the_last_part_can_fade_out() -> None:
 
 def test_a_curve_without_a_last_part_is_refused() -> None:
     with pytest.raises(ValueError, match="fade_curve: expected fade_last above 0"):
-        PlacementConfig(fade_curve="linear")
+        PlacementConfig(paste_prob=1.0, fade_curve="linear")
 
 
 def test_without_a_last_part_pastes_go_on_to_the_end() -> None:
-    schedule = Schedule(PlacementConfig())
+    schedule = Schedule(PlacementConfig(paste_prob=1.0))
     schedule.at(1.0)
     assert schedule.paste_prob == 1.0
 
 
 @pytest.mark.parametrize("kernels", CPU_BACKENDS)
 def test_a_step_follows_it(kernels: str) -> None:
-    paste = BatchCopyPaste(BatchCopyPasteConfig(placement=PlacementConfig(fade_last=0.5), source=EVERY_OBJECT))
+    paste = BatchCopyPaste(
+        BatchCopyPasteConfig(placement=PlacementConfig(paste_prob=1.0, fade_last=0.5), source=EVERY_OBJECT)
+    )
     batch = make_batch(4, num_instances=3, max_instances=8)
     with use_backend(kernels):
         assert paste(batch, return_report=True)[1].num_tried.tolist() == [3, 3, 3, 3]
@@ -159,7 +163,7 @@ def test_a_step_follows_its_temperature(kernels: str, grouping: Literal["image",
 
     def made(temperature: float) -> BatchCopyPaste:
         options = {"k_range": (2, 2), "layers": 4, "grouping": grouping, "scale_range": (0.5, 0.6)}
-        placement = PlacementConfig(**options, class_temperature=temperature)  # type: ignore[arg-type]
+        placement = PlacementConfig(**options, paste_prob=1.0, class_temperature=temperature)  # type: ignore[arg-type]
         return BatchCopyPaste(BatchCopyPasteConfig(placement=placement, source=EVERY_OBJECT))
 
     batch = make_batch(8, num_instances=8, max_instances=12)
@@ -175,7 +179,7 @@ def test_a_step_follows_its_temperature(kernels: str, grouping: Literal["image",
 
 
 def test_the_saved_state_is_one_entry_of_plain_values() -> None:
-    module = BatchCopyPaste()
+    module = BatchCopyPaste(EVERY_IMAGE)
     module.schedule.set(paste_prob=0.5, k_range=(2, 5))
     wanted = {"paste_prob": 0.5, "k_range": [2, 5], "class_temperature": 0.0, "kept": 1.0}
     assert dict(module.state_dict()) == {"schedule._extra_state": wanted}

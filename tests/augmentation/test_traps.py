@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from samples import SCHEMA, THINGS, FromBatch, make_batch, paste
+from samples import EVERY_IMAGE, SCHEMA, THINGS, FromBatch, make_batch, paste
 from segpaste.augmentation import (
     BatchCopyPaste,
     BatchCopyPasteConfig,
@@ -52,7 +52,10 @@ class TestLargeIds:
             instance_ids=(batch.instance_ids + offset).int() * batch.instance_valid,
             panoptic_maps=torch.where(batch.panoptic_maps > 0, batch.panoptic_maps + offset, 0),
         )
-        small, large = (BatchCopyPaste(BatchCopyPasteConfig(panoptic=PANOPTIC))(b) for b in (batch, moved))
+        small, large = (
+            BatchCopyPaste(BatchCopyPasteConfig(placement={"paste_prob": 1.0}, panoptic=PANOPTIC))(b)
+            for b in (batch, moved)
+        )
         assert torch.equal(large.instance_ids, (small.instance_ids + offset) * small.instance_valid)
         assert torch.equal(large.panoptic_maps, torch.where(small.panoptic_maps > 0, small.panoptic_maps + offset, 0))
 
@@ -62,7 +65,9 @@ class TestLargeIds:
         stray = int(batch.instance_ids.max()) + 1
         maps = batch.panoptic_maps.clone()  # type: ignore[union-attr]
         maps[:, :3, :3] = stray
-        out, report = paste(replace(batch, panoptic_maps=maps), BatchCopyPasteConfig(panoptic=PANOPTIC))
+        out, report = paste(
+            replace(batch, panoptic_maps=maps), BatchCopyPasteConfig(placement={"paste_prob": 1.0}, panoptic=PANOPTIC)
+        )
         assert report.num_placed.any()
         assert (out.instance_ids[report.slot_layer >= 0] > stray).all()
 
@@ -82,7 +87,7 @@ class TestLargeIds:
         for b in range(batch.batch_size):
             maps[b][maps[b] == int(ids[b, 0])] = MAX_INSTANCE_ID
             ids[b, 0] = MAX_INSTANCE_ID
-        module = BatchCopyPaste(BatchCopyPasteConfig(panoptic=PANOPTIC))
+        module = BatchCopyPaste(BatchCopyPasteConfig(placement={"paste_prob": 1.0}, panoptic=PANOPTIC))
         step = torch.compile(module, fullgraph=True, backend="aot_eager") if compiled else module
         batch = replace(batch, instance_ids=ids, panoptic_maps=maps)
         for _ in range(2):
@@ -104,7 +109,7 @@ class TestDepthThatIsNoNumber:
         valid[:, :, ::4] = True
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            out = BatchCopyPaste()(replace(batch, depth=depth, depth_valid=valid))
+            out = BatchCopyPaste(EVERY_IMAGE)(replace(batch, depth=depth, depth_valid=valid))
         assert out.depth is not None
         assert out.depth.isfinite().all()
         outside = (out.depth == depth) & (out.depth_valid == valid)
@@ -123,7 +128,7 @@ class TestNormalsThatAreNoNumbers:
 
     def test_scale_1_copies_them_bit_for_bit(self) -> None:
         batch = make_batch(2, max_instances=8, size=(31, 37), modalities={Modality.INSTANCE, Modality.NORMALS})
-        same = PlacementConfig(scale_range=(1, 1), hflip_probability=0)
+        same = PlacementConfig(paste_prob=1.0, scale_range=(1, 1), hflip_probability=0)
         out, report = paste(batch, BatchCopyPasteConfig(placement=same))
         num_compared = 0
         for b in range(2):
@@ -146,7 +151,7 @@ class TestReprojection:
         batch = replace(
             batch, depth=depth, depth_valid=torch.ones_like(depth, dtype=torch.bool), camera_intrinsics=camera
         )
-        same_size = PlacementConfig(scale_range=(1, 1), hflip_probability=0)
+        same_size = PlacementConfig(paste_prob=1.0, scale_range=(1, 1), hflip_probability=0)
         out, report = paste(batch, BatchCopyPasteConfig(placement=same_size))
         slot = int((report.slot_layer[0] >= 0).nonzero()[0, 0])
         seen = out.instance_masks[0, slot]  # type: ignore[index]
@@ -181,27 +186,27 @@ class TestSourceThatLacksAField:
         return out, shown
 
     def test_depth_becomes_invalid(self) -> None:
-        out, shown = self.pasted(("depth", "depth_valid"), BatchCopyPasteConfig())
+        out, shown = self.pasted(("depth", "depth_valid"), BatchCopyPasteConfig(placement={"paste_prob": 1.0}))
         assert not out.depth_valid[:, 0][shown].any()
         assert (out.depth[:, 0][shown] == 0).all()
 
     def test_normals_become_zero(self) -> None:
-        out, shown = self.pasted(("normals",), BatchCopyPasteConfig())
+        out, shown = self.pasted(("normals",), BatchCopyPasteConfig(placement={"paste_prob": 1.0}))
         assert (out.normals.permute(0, 2, 3, 1)[shown] == 0).all()
 
     def test_semantic_is_the_label_of_a_thing_else_ignore(self) -> None:
         missing = ("semantic_maps", "panoptic_maps")
-        out, shown = self.pasted(missing, BatchCopyPasteConfig(panoptic=PANOPTIC))
+        out, shown = self.pasted(missing, BatchCopyPasteConfig(placement={"paste_prob": 1.0}, panoptic=PANOPTIC))
         assert torch.isin(out.semantic_maps[shown], torch.tensor(THINGS)).all()
         of_row = (out.instance_masks * out.labels[..., None, None]).amax(1)
         assert torch.equal(out.semantic_maps[shown], of_row[shown])
-        out, shown = self.pasted(missing, BatchCopyPasteConfig())
+        out, shown = self.pasted(missing, BatchCopyPasteConfig(placement={"paste_prob": 1.0}))
         assert (out.semantic_maps[shown] == 255).all()
 
 
 class TestTaxonomyTravels:
     def test_config_and_module_are_copied_pickled_hashed(self) -> None:
-        config = BatchCopyPasteConfig(panoptic=PANOPTIC)
+        config = BatchCopyPasteConfig(placement={"paste_prob": 1.0}, panoptic=PANOPTIC)
         for twin in (copy.deepcopy(config), pickle.loads(pickle.dumps(config))):
             assert twin == config
             assert hash(twin) == hash(config)

@@ -104,7 +104,7 @@ class TestPlaces:
             instance_ids=torch.tensor([1, 0], dtype=torch.int32).repeat(num, 1),
             instance_masks=masks,
         )
-        placement = PlacementConfig(scale_range=(1.0, 1.0))
+        placement = PlacementConfig(paste_prob=1.0, scale_range=(1.0, 1.0))
         module = BatchCopyPaste(
             BatchCopyPasteConfig(placement=placement, min_residual_area_frac=0.0, source=EVERY_OBJECT)
         )

@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 
 from on_disk import noise, rectangle, runs
-from samples import EVERY_OBJECT
+from samples import EVERY_IMAGE, EVERY_OBJECT
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
 from segpaste.augmentation import SourceConfig
 from segpaste.bank import DatasetBank
@@ -50,7 +50,9 @@ def test_a_bank_of_a_dataset_leaves_them_empty_where_no_other_is_of_their_class(
 @pytest.mark.parametrize("whole_only", [True, False])
 def test_the_pool_of_a_module_follows_its_config(whole_only: bool) -> None:
     photos = Photos("cut", "cut")
-    config = BatchCopyPasteConfig(source=SourceConfig(kind="bank", whole_only=whole_only))
+    config = BatchCopyPasteConfig(
+        placement={"paste_prob": 1.0}, source=SourceConfig(kind="bank", whole_only=whole_only)
+    )
     batch = BatchedDenseSample.from_samples([photos[0], photos[1]]).to_padded(4)
     samples = [[photos[0], photos[1]]]
     eager = BatchCopyPaste(config, source_pool=photos)(batch, return_report=True)[1]
@@ -62,8 +64,10 @@ def test_the_pool_of_a_module_follows_its_config(whole_only: bool) -> None:
 def test_the_default_of_a_batch() -> None:
     batch = BatchedDenseSample.from_samples([Photos("cut")[0], Photos("cut")[0]]).to_padded(4)
     with pytest.warns(UserWarning, match="paste nothing"):
-        assert not BatchCopyPaste()(batch, return_report=True)[1].num_placed.any()
-    assert BatchCopyPaste(BatchCopyPasteConfig(source=EVERY_OBJECT))(batch, return_report=True)[1].num_placed.all()
+        assert not BatchCopyPaste(EVERY_IMAGE)(batch, return_report=True)[1].num_placed.any()
+    assert BatchCopyPaste(BatchCopyPasteConfig(placement={"paste_prob": 1.0}, source=EVERY_OBJECT))(
+        batch, return_report=True
+    )[1].num_placed.all()
 
 
 @pytest.mark.parametrize("grouping", ["image", "instance"])

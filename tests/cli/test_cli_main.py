@@ -21,7 +21,7 @@ from PIL import Image
 
 import segpaste
 from on_disk import tree
-from segpaste.augmentation import BatchCopyPasteConfig
+from segpaste.augmentation import BatchCopyPasteConfig, PlacementConfig
 from segpaste.augmentation.config.strict import known_fields
 from segpaste.cli import _arguments, _errors, _inputs, _settings, _values, main
 from segpaste.datasets import SceneDataset
@@ -109,6 +109,19 @@ class TestSettings:
         assert config.placement.scale_range == (0.5, 1.5)
         assert config.source.mask_from == "boxes"
         assert config.antialias is False
+
+    def test_every_image_unless_something_else_is_asked_for(self, tmp_path: Path) -> None:
+        path = tmp_path / "paste.yaml"
+        path.write_text("min_area_px: 7")
+
+        def share(*given: Any) -> float:
+            return _settings.load_config(*given, every_image=True).placement.paste_prob
+
+        assert share(None, {"placement.layers": "2"}) == 1
+        assert share(None, {"placement.paste_prob": "0.25"}) == 0.25
+        assert share(str(path), {}) == PlacementConfig().paste_prob == 0.5
+        assert share(None, {}, None, "ultralytics_mixup") == 0.5
+        assert share(None, {}, None, "mmdet") == 1
 
     def test_the_dataset_says_what_is_a_thing(self) -> None:
         schema = _inputs.open_scenes(0, 32).schema

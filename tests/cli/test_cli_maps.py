@@ -123,7 +123,7 @@ camera: {{files: '{tmp_path}/masks/{{name}}.json'}}
         frames = open_dataset(write_yaml(tmp_path, text, "tsdf.segpaste.yaml"))
     before = [frames[0], frames[1]]
     batch = BatchedDenseSample.from_samples(before).to_padded(4)
-    config = {"placement": {"scale_range": (1, 1), "hflip_probability": 0}, "min_area_px": 1}
+    config = {"placement": {"paste_prob": 1, "scale_range": (1, 1), "hflip_probability": 0}, "min_area_px": 1}
     out, report = BatchCopyPaste(BatchCopyPasteConfig(**config))(
         batch, torch.Generator().manual_seed(4), return_report=True
     )

@@ -195,7 +195,7 @@ class TestCopies:
     def test_they_give_the_configuration_of_the_picture(
         self, scenes: DatasetStudio, preset: str, tmp_path: Path
     ) -> None:
-        changes = {"max_hidden_frac": 0.4, "panoptic.tau_stuff_px": 9, "placement.paste_prob": 0.9}
+        changes: dict[str, Any] = {"max_hidden_frac": 0.4, "panoptic.tau_stuff_px": 9}
         config, schema = scenes.config(preset, changes), scenes.inputs.schema
         copies = answer(scenes, changes, preset=preset)["copies"]
         (tmp_path / "paste.yaml").write_text(copies["yaml"])
@@ -206,7 +206,8 @@ class TestCopies:
         exec(copies["python"], program)
         assert program["config"] == config
         args = parse(words_of(copies["command"])[1:])
-        assert _settings.load_config(args.config, args.overrides, schema, args.preset) == config
+        assert _settings.load_config(args.config, args.overrides, schema, args.preset, every_image=True) == config
+        assert config.placement.paste_prob == 1
         assert (args.seed, args.preset or "") == (0, preset)
 
     def test_what_is_given_at_the_start_is_in_them(self, world: list[str], tmp_path: Path) -> None:
@@ -214,7 +215,8 @@ class TestCopies:
         words = ["--config", str(tmp_path / "c.yaml"), "placement.layers=2", "--size", "64x48", "--seed", "7"]
         studio = studio_of(*world, *words)
         start = setup_of(studio)["start"]
-        assert start["values"] == {"tile_size": 64, "min_area_px": 3, "placement.layers": 2}
+        expected = {"tile_size": 64, "min_area_px": 3, "placement.layers": 2, "placement.paste_prob": 0.5}
+        assert start["values"] == expected
         found = render(studio, start)
         assert found["copies"]["yaml"] == "tile_size: 64\nmin_area_px: 3\nplacement: {layers: 2}\n"
         args = parse(words_of(found["copies"]["command"])[1:])

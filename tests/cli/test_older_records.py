@@ -31,7 +31,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Remaker, list[Replay
     size = max(p.canvas_size[0] for p in photos), max(p.canvas_size[1] for p in photos)
     batch = BatchedDenseSample.from_samples([cornered(photo, size) for photo in photos])
     padded = batch.to_padded(9, **key_tensors([pick.key for pick in picks]))
-    module = BatchCopyPaste(BatchCopyPasteConfig(min_area_px=4, placement=PlacementConfig(layers=2)))
+    module = BatchCopyPaste(BatchCopyPasteConfig(min_area_px=4, placement=PlacementConfig(paste_prob=1.0, layers=2)))
     out, report = module(padded, return_report=True)
     found = records(module, padded, out, report, dataset=inputs.digest)
     expected = out.to_batched().to_samples()

@@ -14,7 +14,7 @@ from torch.utils.data import Subset
 
 from cutout_files import write_backgrounds, write_cutouts
 from on_disk import rectangle
-from samples import make_samples
+from samples import EVERY_IMAGE, make_samples
 from segpaste import BatchCopyPaste, create_coco_dataloader
 from segpaste.bank import DatasetBank
 from segpaste.datasets import (
@@ -307,7 +307,7 @@ class TestBackgrounds:
         )
         (batch,) = loader
         assert batch.instance_valid.sum(1).tolist() == [3, 0, 0, 0, 0, 0]
-        out, report = BatchCopyPaste()(batch, return_report=True)
+        out, report = BatchCopyPaste(EVERY_IMAGE)(batch, return_report=True)
         pasted = report.placement.layer_valid
         assert pasted[1:].any(1).tolist() == [True] * 5
         assert set(report.placement.source_idx[pasted].tolist()) == {0}

@@ -13,6 +13,7 @@ from coco_files import annotation_row, image_row, runs, write_coco
 from PIL import Image
 
 from on_disk import noise, rectangle
+from samples import EVERY_IMAGE
 from segpaste import BatchCopyPaste, create_coco_dataloader
 from segpaste.cli import main
 from segpaste.datasets import CocoDetectionV2, DatasetError, FederatedLabels
@@ -197,7 +198,7 @@ class TestBatches:
         loader = create_coco_dataloader(
             dataset=photos, batch_size=3, size=SIZE, max_instances=8, num_workers=num_workers, base_seed=4
         )
-        augment = BatchCopyPaste()
+        augment = BatchCopyPaste(EVERY_IMAGE)
         num_added = 0
         for batch in loader:
             out, report = augment(batch, return_report=True)

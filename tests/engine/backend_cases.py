@@ -26,7 +26,7 @@ roomy_batch = partial(make_batch, batch_size=4, size=(31, 37), max_instances=8, 
 def module(source: Any = None, panoptic: dict[str, Any] | None = None, **placement: Any) -> BatchCopyPaste:
     """Two layers at many scales, with a taxonomy and little stuff to lose; ``placement`` may say otherwise."""
     rules = PanopticConfig.model_validate({"taxonomy": SCHEMA, "tau_stuff_px": 8, **(panoptic or {})})
-    placement = {"layers": 2, "scale_range": (0.4, 2.0), "max_attempts": 4, **placement}
+    placement = {"paste_prob": 1.0, "layers": 2, "scale_range": (0.4, 2.0), "max_attempts": 4, **placement}
     return BatchCopyPaste(
         BatchCopyPasteConfig(placement=PlacementConfig(**placement), panoptic=rules, source=EVERY_OBJECT), source
     )

@@ -108,7 +108,15 @@ class TestAgree:
             image_dtype=torch.float32, modalities=modalities, num_instances=num, max_instances=7, padding=(1, 2)
         )
         rules = PanopticConfig(taxonomy=SCHEMA, tau_stuff_px=0, tau_stuff_frac=0)
-        agreed(batch, BatchCopyPaste(BatchCopyPasteConfig(emit_classmix=True, panoptic=rules, source=EVERY_OBJECT)), 2)
+        agreed(
+            batch,
+            BatchCopyPaste(
+                BatchCopyPasteConfig(
+                    placement={"paste_prob": 1.0}, emit_classmix=True, panoptic=rules, source=EVERY_OBJECT
+                )
+            ),
+            2,
+        )
 
     def test_many_slots(self) -> None:
         """The last slots are those that are taken."""

@@ -143,12 +143,16 @@ def _of_banks() -> Iterator[Forward]:
     for dtype, (modalities, panoptic) in product(DTYPES, sides):
         without_depth = "skip" if Modality.NORMALS in modalities else "invalid"
         source = SourceConfig(kind="bank", crops_per_target=3, value_range=1.0, without_depth=without_depth)
-        paste = BatchCopyPaste(BatchCopyPasteConfig(source=source, panoptic=panoptic))
+        paste = BatchCopyPaste(BatchCopyPasteConfig(placement={"paste_prob": 1.0}, source=source, panoptic=panoptic))
         batch = make_batch(2, max_instances=8, modalities=modalities, image_dtype=dtype)
         yield of(paste, batch, staged=_crops(batch))
     one = make_batch(1, modalities=INSTANCE, image_dtype=torch.float32)
     source = SourceConfig(kind="bank", crops_per_target=1, value_range=1.0)
-    yield of(BatchCopyPaste(BatchCopyPasteConfig(source=source)), one, staged=_crops(one, num=1, side=1))
+    yield of(
+        BatchCopyPaste(BatchCopyPasteConfig(placement={"paste_prob": 1.0}, source=source)),
+        one,
+        staged=_crops(one, num=1, side=1),
+    )
 
 
 def _of_draws() -> Iterator[Forward]:
@@ -177,7 +181,7 @@ def module(
 ) -> BatchCopyPaste:
     given = {"taxonomy": replace(SCHEMA, max_instances_per_image=MANY_SLOTS), **(panoptic or {})}
     rules = None if without_taxonomy else PanopticConfig.model_validate(given)
-    placement = PlacementConfig(layers=layers)
+    placement = PlacementConfig(paste_prob=1.0, layers=layers)
     return BatchCopyPaste(
         BatchCopyPasteConfig(placement=placement, panoptic=rules, source=EVERY_OBJECT, **options), source
     )

@@ -13,6 +13,7 @@ from backend_cases import module, outcomes, roomy_batch
 from fresh_process import fresh_output
 from samples import (
     CPU_BACKENDS,
+    EVERY_IMAGE,
     OPTIONAL,
     FromBatch,
     all_modality_subsets,
@@ -274,7 +275,7 @@ class TestSurvey:
         generator = torch.Generator().manual_seed(0)
         shift = torch.rand(batch.boxes.shape, generator=generator) * batch.instance_valid[..., None]
         batch = replace(batch, boxes=(batch.boxes - shift).clamp(min=0))
-        paste = module() if has_taxonomy else BatchCopyPaste()
+        paste = module() if has_taxonomy else BatchCopyPaste(EVERY_IMAGE)
         for with_holes in (False, True):
             if with_holes:
                 holes = torch.rand(batch.batch_size, 1, *batch.canvas_size, generator=generator) < 0.97

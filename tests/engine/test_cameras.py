@@ -29,7 +29,7 @@ SUBSETS = (
 
 
 def module(**options: Any) -> BatchCopyPaste:
-    placement = PlacementConfig(layers=3, scale_range=(0.5, 1.6), max_attempts=2)
+    placement = PlacementConfig(paste_prob=1.0, layers=3, scale_range=(0.5, 1.6), max_attempts=2)
     panoptic = PanopticConfig.model_validate({"taxonomy": SCHEMA, "tau_stuff_px": 2})
     config = BatchCopyPasteConfig(
         placement=placement, panoptic=panoptic, perspective_depth=True, tile_size=7, source=EVERY_OBJECT

@@ -55,7 +55,7 @@ class TestOperators:
 
 def module() -> BatchCopyPaste:
     panoptic = PanopticConfig.model_validate({"taxonomy": SCHEMA})
-    return BatchCopyPaste(BatchCopyPasteConfig(panoptic=panoptic, source=EVERY_OBJECT))
+    return BatchCopyPaste(BatchCopyPasteConfig(placement={"paste_prob": 1.0}, panoptic=panoptic, source=EVERY_OBJECT))
 
 
 def batch() -> PaddedBatchedDenseSample:
@@ -134,7 +134,7 @@ class TestTables:
 
     def test_the_host_waits_for_the_first_copy_alone(self) -> None:
         """After that any stream may read it."""
-        device_operations, schedule = program("device_operations"), Schedule(PlacementConfig())
+        device_operations, schedule = program("device_operations"), Schedule(PlacementConfig(paste_prob=1.0))
 
         def waits(work: Callable[[], object]) -> int:
             with device_operations.counting() as found:

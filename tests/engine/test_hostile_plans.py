@@ -54,7 +54,13 @@ def test_boxes_without_end_are_equal_to_the_reference(grouping: Literal["image",
     batch = make_batch(4, size=(24, 31), max_instances=12, num_instances=6, modalities={"instance"})
     batch.boxes[batch.instance_valid] = torch.tensor([-1e30, -1e30, 1e30, 1e30])
     placement = PlacementConfig(
-        partial="clip", min_visible_frac=0.0, max_attempts=8, layers=3, scale_range=(0.5, 64.0), grouping=grouping
+        paste_prob=1.0,
+        partial="clip",
+        min_visible_frac=0.0,
+        max_attempts=8,
+        layers=3,
+        scale_range=(0.5, 64.0),
+        grouping=grouping,
     )
     outcomes = []
     for kernels in CPU_BACKENDS:

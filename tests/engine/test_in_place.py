@@ -16,6 +16,7 @@ from torch import Tensor
 
 from samples import (
     CPU_BACKENDS,
+    EVERY_IMAGE,
     SCHEMA,
     all_modality_subsets,
     assert_backends_agree,
@@ -51,7 +52,7 @@ def kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 def modules(source: Any = None, **options: Any) -> tuple[BatchCopyPaste, BatchCopyPaste]:
     """The same paste out of place and in place."""
     panoptic = PanopticConfig.model_validate({"taxonomy": SCHEMA, "tau_stuff_px": 8})
-    placement = PlacementConfig(layers=options.pop("layers", 2), scale_range=(0.4, 2.0), max_attempts=4)
+    placement = PlacementConfig(paste_prob=1.0, layers=options.pop("layers", 2), scale_range=(0.4, 2.0), max_attempts=4)
     if options.pop("boxes", False):
         options["source"] = SourceConfig(mask_from="boxes")
     config = BatchCopyPasteConfig(placement=placement, panoptic=panoptic, **options)
@@ -313,7 +314,7 @@ class TestContract:
         own = batch.derived(depth=depth).clone()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            expected = BatchCopyPaste()(batch.derived(depth=depth))
+            expected = BatchCopyPaste(EVERY_IMAGE)(batch.derived(depth=depth))
         with pytest.raises(UserWarning, match="could paste nothing"):
             BatchCopyPaste(inplace=True)(own)
         assert_same(own, expected)

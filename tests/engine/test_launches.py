@@ -178,7 +178,7 @@ class TestTables:
         assert copy.values.tolist() == [2, 2, 2, 2]
 
     def test_they_are_moved_once_and_follow_the_schedule(self) -> None:
-        schedule = Schedule(PlacementConfig())
+        schedule = Schedule(PlacementConfig(paste_prob=1.0))
 
         def moved() -> int:
             with device_operations.counting() as found:
@@ -198,7 +198,7 @@ class TestTables:
             assert [moved(), moved()] == [0, 0]
 
     def test_a_module_on_the_device_of_its_batch_needs_no_copies(self) -> None:
-        module = BatchCopyPaste(BatchCopyPasteConfig())
+        module = BatchCopyPaste(BatchCopyPasteConfig(placement={"paste_prob": 1.0}))
         with use_backend("reference"):
             assert all(a is b for a, b in zip(module.schedule.tables_on(CPU), module.schedule.tables, strict=True))
 

@@ -24,7 +24,7 @@ import pytest
 import torch
 
 from fresh_process import fresh_output
-from samples import assert_same, make_batch
+from samples import EVERY_IMAGE, assert_same, make_batch
 from segpaste import BatchCopyPaste, seeding
 from segpaste.augmentation import BatchCopyPasteConfig, PlacementConfig
 from segpaste.engine import use_backend
@@ -37,7 +37,7 @@ LEVELS = {name: level for name, level in library._LEVELS.items() if name != "bas
 def digest_of_a_paste() -> str:
     """Return a digest of what pastes of every kind of pixel give."""
     found = hashlib.sha256()
-    config = BatchCopyPasteConfig(placement=PlacementConfig(layers=3, scale_range=(0.3, 2.0)))
+    config = BatchCopyPasteConfig(placement=PlacementConfig(paste_prob=1.0, layers=3, scale_range=(0.3, 2.0)))
     for dtype, inplace in product((torch.uint8, torch.float32, torch.float16, torch.bfloat16), (False, True)):
         batch = make_batch(4, size=(61, 83), max_instances=8, metric_depth=True, image_dtype=torch.uint8)
         batch = batch.derived(images=(batch.images.float() / 3).to(dtype))
@@ -195,8 +195,10 @@ class TestLoading:
 
         monkeypatch.setattr(binding, "_call", measured)
         with use_backend("native"):
-            BatchCopyPaste()(make_batch(2, size=(9, 11), max_instances=5))
-            BatchCopyPaste(BatchCopyPasteConfig(emit_classmix=True))(make_batch(2, size=(9, 11), max_instances=5))
+            BatchCopyPaste(EVERY_IMAGE)(make_batch(2, size=(9, 11), max_instances=5))
+            BatchCopyPaste(BatchCopyPasteConfig(placement={"paste_prob": 1.0}, emit_classmix=True))(
+                make_batch(2, size=(9, 11), max_instances=5)
+            )
         survey, draw, compose, rows, mixture = (ctypes.c_int64 * 5).in_dll(library.load(), "segpaste_sizes")
         assert found == [survey, draw, compose, survey, rows, mixture, compose]
 

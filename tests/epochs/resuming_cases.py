@@ -18,7 +18,7 @@ from segpaste.types import DenseSample, Modality, PaddedBatchedDenseSample
 from small_bank import small_bank
 
 K = 4
-CONFIG = BatchCopyPasteConfig(placement=PlacementConfig(scale_range=(0.5, 1.0)))
+CONFIG = BatchCopyPasteConfig(placement=PlacementConfig(paste_prob=1.0, scale_range=(0.5, 1.0)))
 CLASSES = [0, 1, 2, 0, 1, 2, 0, 0, 1, 0, 2]
 
 

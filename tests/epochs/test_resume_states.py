@@ -58,7 +58,10 @@ class TestForeignStates:
                 "sampler is 'SequentialSampler' in the state and 'R",
             ),
             (lambda my: my.of(my.torch_loader(), max_instances=9), "max_instances is 4 in the state and 9 here"),
-            (lambda my: my.of(my.torch_loader(), config=BatchCopyPasteConfig()), "config.placement.scale_range is '"),
+            (
+                lambda my: my.of(my.torch_loader(), config=BatchCopyPasteConfig(placement={"paste_prob": 1.0})),
+                "config.placement.scale_range is '",
+            ),
             (lambda my: my.of([[]]), "loader is 'DataLoader' in the state and 'list' here"),
             (
                 lambda my: my.of(epoch_loader(Path(), 0)),
@@ -249,7 +252,7 @@ class TestStates:
             augmented(tmp_path, 0).load_state_dict(augmented_from_a_bank(tmp_path, 0).state_dict())
 
     def test_the_schedule_is_part_of_it(self, tmp_path: Path) -> None:
-        config = BatchCopyPasteConfig(placement=PlacementConfig(fade_last=0.5))
+        config = BatchCopyPasteConfig(placement=PlacementConfig(paste_prob=1.0, fade_last=0.5))
         started = BatchCopyPaste.from_dataloader(epoch_loader(tmp_path, 0), K, config)
         schedule: Any = started.augment.schedule  # type: ignore[attr-defined]
         schedule.set(paste_prob=0.25, k_range=(2, 3), class_temperature=0.5)

@@ -192,7 +192,7 @@ def fake_runs(wanted: list[dict[str, Any]], gains: dict[str, float]) -> list[Run
                 "*harmonised, reinhard*: **no significant difference** from *default*",
                 "These options improve what they should: *depth-aware pastes*.",
                 "stay off: *harmonised, reinhard*, *harmonised, multiband*, *cut-off objects included*, *pastes on",
-                "`paste_prob` 1; the highest mean is at 1. The library's\n  default is the same.\n",
+                "`paste_prob` 1; the highest mean is at 1. The library's\n  default is 0.5: set the share that you train with.\n",
             ],
         ),
         (
@@ -200,8 +200,12 @@ def fake_runs(wanted: list[dict[str, Any]], gains: dict[str, float]) -> list[Run
             [
                 "**the default is worse than no paste**",
                 "`paste_prob` 0; the highest mean is at 0. The answer is not to",
-                "default is 1: set the share that you train with",
+                "default is 0.5: set the share that you train with",
             ],
+        ),
+        (
+            {"none": -0.2, "share_25": -0.2},
+            ["`paste_prob` 0.5; the highest mean is at 0.5. The library's\n  default is the same.\n"],
         ),
     ],
 )

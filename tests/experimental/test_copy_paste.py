@@ -79,7 +79,7 @@ CONFIGS: dict[str, tuple[list[str], dict[str, Any]]] = {
     "surfaces": (["instance", "depth", "normals"], {}),
     "panoptic": ([m.value for m in OPTIONAL], {"panoptic": PanopticConfig(taxonomy=SCHEMA)}),
     "left out": (["instance", "depth"], {"emit_depth": False}),
-    "patches": (["instance"], {"placement": PlacementConfig(pad_to_multiple=8)}),
+    "patches": (["instance"], {"placement": PlacementConfig(paste_prob=1.0, pad_to_multiple=8)}),
 }
 
 
@@ -88,7 +88,8 @@ CONFIGS: dict[str, tuple[list[str], dict[str, Any]]] = {
 @pytest.mark.parametrize("name", CONFIGS)
 def test_a_sample_is_a_batch_of_one(name: str, num_instances: int, dtype: torch.dtype, surfaces: MemmapBank) -> None:
     modalities, options = CONFIGS[name]
-    config = BatchCopyPasteConfig(**{"source": SourceConfig(kind="bank", crops_per_target=2), **options})
+    defaults = {"source": SourceConfig(kind="bank", crops_per_target=2), "placement": {"paste_prob": 1.0}}
+    config = BatchCopyPasteConfig(**{**defaults, **options})
     bits = config.model_copy(update={"source": config.source.model_copy(update={"value_range": 1.0})})
     paste, batched = CopyPaste(surfaces, config), BatchCopyPaste(bits, source_pool=surfaces)
     sample = make_sample((31, 23), num_instances, modalities, image_dtype=dtype, keypoints=name == "plain", crowd=True)
@@ -246,7 +247,7 @@ def test_floats_have_colours_in_0_to_1(bank: MemmapBank) -> None:
 
 
 def test_a_given_value_range_stays(bank: MemmapBank) -> None:
-    config = BatchCopyPasteConfig(source=SourceConfig(kind="bank", value_range=255.0))
+    config = BatchCopyPasteConfig(placement={"paste_prob": 1.0}, source=SourceConfig(kind="bank", value_range=255.0))
     assert CopyPaste(bank, config).augment.config.source.value_range == 255.0
 
 

@@ -166,7 +166,7 @@ def tiny_coco(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Mem
 
 def test_photos_of_coco(tiny_coco: tuple[Path, Path, MemmapBank, tuple[int, ...]]) -> None:
     photos, table, bank, ids = tiny_coco
-    config = BatchCopyPasteConfig(source=SourceConfig(kind="bank", crops_per_target=3))
+    config = BatchCopyPasteConfig(placement={"paste_prob": 1.0}, source=SourceConfig(kind="bank", crops_per_target=3))
     paste = CopyPaste(bank, config, label_map=ids)
     plain = wrapped((photos, table), v2.ToImage())
     dataset = wrapped((photos, table), v2.Compose([v2.ToImage(), paste]))

@@ -118,7 +118,7 @@ def test_only_long_failure_is_worth_a_warning(bank: MemmapBank) -> None:
     [
         ({"source_pool": None}, TypeError, "expected source_pool to be a bank or a dataset, got NoneType"),
         ({"source_pool": "bank"}, TypeError, r"got str; open a bank with open_bank\(path\)"),
-        ({"config": BatchCopyPasteConfig()}, ValueError, "expected source.kind='bank'"),
+        ({"config": BatchCopyPasteConfig(placement={"paste_prob": 1.0})}, ValueError, "expected source.kind='bank'"),
         ({"config": {}}, TypeError, "BatchCopyPasteConfig"),
         ({"label_map": [1, 2]}, ValueError, "expected a class id for every label, got none for 2"),
         ({"label_map": ["a", "b"]}, ValueError, r"expected a text for every class of the bank, got none for \[2\]"),
@@ -196,9 +196,13 @@ def test_options_that_a_form_needs(bank: MemmapBank) -> None:
     for given in [(sample,), (sample.image, target_of(sample))]:
         with pytest.raises(ValueError, match="expected class ids in label_map"):
             names(*given)
-    padded = BatchCopyPasteConfig(source=SourceConfig(kind="bank"), placement=PlacementConfig(pad_to_multiple=16))
+    padded = BatchCopyPasteConfig(
+        source=SourceConfig(kind="bank"), placement=PlacementConfig(paste_prob=1.0, pad_to_multiple=16)
+    )
     with pytest.raises(ValueError, match=r"expected placement\.fade_last=0, .* got 0\.5; leave it out"):
-        CopyPaste(bank, BatchCopyPasteConfig(source=padded.source, placement=PlacementConfig(fade_last=0.5)))
+        CopyPaste(
+            bank, BatchCopyPasteConfig(source=padded.source, placement=PlacementConfig(paste_prob=1.0, fade_last=0.5))
+        )
     with pytest.raises(ValueError, match=r"expected no placement\.pad_to_multiple"):
         CopyPaste(bank, padded, label_map=1)(sample.image, target_of(sample))
 
@@ -258,7 +262,7 @@ def float_image(low: float, high: float) -> torch.Tensor:
 def test_colours_out_of_range_are_refused(
     form: str, image: torch.Tensor, white: float, message: str, bank: MemmapBank
 ) -> None:
-    config = BatchCopyPasteConfig(source=SourceConfig(kind="bank", value_range=white))
+    config = BatchCopyPasteConfig(placement={"paste_prob": 1.0}, source=SourceConfig(kind="bank", value_range=white))
     given = {
         "pair": (image, {}),
         "sample": DenseSample.from_masks(image, torch.zeros(0, 20, 30, dtype=torch.bool), torch.zeros(0).long()),
@@ -270,7 +274,7 @@ def test_colours_out_of_range_are_refused(
 
 @pytest.mark.parametrize("white", [1.0, 255.0])
 def test_black_images_are_right_in_every_range(white: float, bank: MemmapBank) -> None:
-    config = BatchCopyPasteConfig(source=SourceConfig(kind="bank", value_range=white))
+    config = BatchCopyPasteConfig(placement={"paste_prob": 1.0}, source=SourceConfig(kind="bank", value_range=white))
     paste = CopyPaste(bank, config, label_map=1)
     for image in (torch.zeros(3, 60, 80), torch.zeros(3, 60, 80, dtype=torch.uint8)):
         assert paste(image, {})[0].dtype == image.dtype

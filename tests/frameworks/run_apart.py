@@ -26,7 +26,9 @@ class Augmented(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         rules = PanopticConfig.model_validate({"taxonomy": SCHEMA, "contact_priority": {1: 1}})
-        self.augment = BatchCopyPaste(BatchCopyPasteConfig(panoptic=rules, source=EVERY_OBJECT))
+        self.augment = BatchCopyPaste(
+            BatchCopyPasteConfig(placement={"paste_prob": 1.0}, panoptic=rules, source=EVERY_OBJECT)
+        )
         self.head = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4))
 
     def forward(self, batch: PaddedBatchedDenseSample) -> Tensor:

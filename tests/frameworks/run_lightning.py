@@ -30,6 +30,7 @@ from runs_world import (
 from torch import Tensor
 from torch.utils.data import DataLoader
 
+from samples import EVERY_IMAGE
 from segpaste import BatchCopyPaste
 from segpaste.datasets.scenes import SceneConfig, SceneDataset
 from segpaste.types import BatchedDenseSample, DenseSample
@@ -64,7 +65,7 @@ class Containers(lightning.LightningModule):
 
     def __init__(self, written: Written) -> None:
         super().__init__()
-        self.model, self.augment, self.written = Model(), BatchCopyPaste(), written
+        self.model, self.augment, self.written = Model(), BatchCopyPaste(EVERY_IMAGE), written
 
     def training_step(self, batch: list[DenseSample] | BatchedDenseSample, batch_idx: int) -> Tensor:
         ragged = batch if isinstance(batch, BatchedDenseSample) else BatchedDenseSample.from_samples(batch)

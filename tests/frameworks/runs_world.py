@@ -34,7 +34,7 @@ STEPS = 4
 MID_STEPS = STEPS + STEPS // 2
 """Training steps until the middle of epoch 1."""
 
-CROPS = BatchCopyPasteConfig(source=SourceConfig(kind="bank", crops_per_target=2))
+CROPS = BatchCopyPasteConfig(placement={"paste_prob": 1.0}, source=SourceConfig(kind="bank", crops_per_target=2))
 
 
 class Record(NamedTuple):

@@ -17,6 +17,7 @@ from lightning_world import Training, data_of, fit, framework, photos_of, scenes
 from torch.utils.data import DataLoader, DistributedSampler
 
 from live_tensors import LiveTensors
+from samples import EVERY_IMAGE
 from segpaste import BatchCopyPaste
 from segpaste.integrations.lightning import CopyPasteCallback
 from segpaste.types import BatchedDenseSample
@@ -39,7 +40,7 @@ def on_ranks() -> dict[str, Any]:
 
 def train_unseeded(folder: Path) -> Training:
     """Train with other seeds of torch on each rank."""
-    made = trainer(folder, [CopyPasteCallback(BatchCopyPaste())], **on_ranks())
+    made = trainer(folder, [CopyPasteCallback(BatchCopyPaste(EVERY_IMAGE))], **on_ranks())
     model = Unseeded()
     torch.manual_seed(made.global_rank)
     loader: Any = DataLoader(

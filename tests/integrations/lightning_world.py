@@ -19,7 +19,7 @@ from segpaste.seeding import keys_of
 from segpaste.types import PaddedBatchedDenseSample
 
 SIZE = 48
-FADING = BatchCopyPasteConfig(placement=PlacementConfig(fade_last=0.75, fade_curve="linear"))
+FADING = BatchCopyPasteConfig(placement=PlacementConfig(paste_prob=1.0, fade_last=0.75, fade_curve="linear"))
 
 
 class Seen(NamedTuple):

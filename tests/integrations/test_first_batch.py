@@ -18,7 +18,7 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils.data import DataLoader, Dataset
 from torchvision import tv_tensors
 
-from samples import make_batch, make_samples
+from samples import EVERY_IMAGE, make_batch, make_samples
 from segpaste import BatchCopyPaste, viz
 from segpaste.integrations._first_batch import FirstBatch
 from segpaste.integrations.huggingface import CopyPasteCollator, to_mask_labels
@@ -131,7 +131,7 @@ class TestCollator:
         found = []
         for path in (None, tmp_path / "batch.jpg"):
             torch.manual_seed(0)
-            collator = CopyPasteCollator(BatchCopyPaste(), 8, convert, first_batch=path)
+            collator = CopyPasteCollator(BatchCopyPaste(EVERY_IMAGE), 8, convert, first_batch=path)
             found.append([collator(samples) for _ in range(2)])
         for one, other in zip(*found, strict=True):
             for name in ("mask_labels", "class_labels"):

@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from samples import make_batch, make_samples
+from samples import EVERY_IMAGE, make_batch, make_samples
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
 from segpaste.augmentation import PlacementConfig, SourceConfig
 from segpaste.datasets.scenes import SceneConfig, SceneDataset
@@ -186,7 +186,7 @@ def test_what_the_batch_lacks_is_said() -> None:
 
 def test_the_collator_prints_what_to_expect(capsys: pytest.CaptureFixture[str]) -> None:
     dataset = SceneDataset(4, SceneConfig(height=32, width=32), modalities=[Modality.INSTANCE])
-    config = BatchCopyPasteConfig(source=SourceConfig(kind="bank"))
+    config = BatchCopyPasteConfig(placement={"paste_prob": 1.0}, source=SourceConfig(kind="bank"))
     collator = CopyPasteCollator(
         BatchCopyPaste(config, source_pool=dataset, balance="class_uniform"), 24, partial(to_detr, **COLOURS)
     )
@@ -201,7 +201,9 @@ def test_the_collator_prints_what_to_expect(capsys: pytest.CaptureFixture[str]) 
 def test_a_compiled_augmentation_pastes_from_its_pool() -> None:
     """As it does uncompiled: the crops are read outside of the graph."""
     dataset = SceneDataset(4, SceneConfig(height=32, width=32), modalities=[Modality.INSTANCE])
-    augment = BatchCopyPaste(BatchCopyPasteConfig(source=SourceConfig(kind="bank")), source_pool=dataset)
+    augment = BatchCopyPaste(
+        BatchCopyPasteConfig(placement={"paste_prob": 1.0}, source=SourceConfig(kind="bank")), source_pool=dataset
+    )
     found = []
     for module in (augment, torch.compile(augment, fullgraph=True, backend="eager")):
         torch.manual_seed(1)
@@ -234,7 +236,7 @@ def test_ranks_that_are_seeded_alike_paste_otherwise(monkeypatch: pytest.MonkeyP
 
 
 def test_the_collator_says_that_nothing_fades() -> None:
-    augment = BatchCopyPaste(BatchCopyPasteConfig(placement=PlacementConfig(fade_last=0.5)))
+    augment = BatchCopyPaste(BatchCopyPasteConfig(placement=PlacementConfig(paste_prob=1.0, fade_last=0.5)))
     with pytest.warns(UserWarning, match=r"expected placement\.fade_last=0, since a collator does not know"):
         CopyPasteCollator(torch.compile(augment), 4, partial(to_detr, **COLOURS))
 
@@ -244,7 +246,7 @@ def test_the_collator_pads_pastes_and_converts() -> None:
 
     def augment(batch: PaddedBatchedDenseSample) -> PaddedBatchedDenseSample:
         seen.append(batch)
-        return BatchCopyPaste()(batch)
+        return BatchCopyPaste(EVERY_IMAGE)(batch)
 
     collator = CopyPasteCollator(augment, 2, partial(to_detr, **COLOURS))
     with pytest.warns(UserWarning, match="more objects than max_instances=2 slots"):
@@ -259,7 +261,7 @@ def test_the_collator_pads_pastes_and_converts() -> None:
 def test_the_collator_without_paste_gives_the_samples_as_they_are() -> None:
     """They keep all objects, beyond ``max_instances``, and follow the config's options of the output."""
     samples = make_samples(3, size=(17, 11), num_instances=(3, 0, 2))
-    placement = PlacementConfig(pad_to_multiple=8)
+    placement = PlacementConfig(paste_prob=1.0, pad_to_multiple=8)
     augment = BatchCopyPaste(BatchCopyPasteConfig(emit_panoptic=False, placement=placement))
     for module in (augment, torch.compile(augment)):
         plain = CopyPasteCollator(module, 1, partial(to_mask_labels, **COLOURS)).without_paste()
@@ -295,7 +297,7 @@ class TestTrainerThatEvaluatesWithoutPastes:
     SCENES = SceneDataset(4, SceneConfig(height=32, width=32), modalities=[Modality.INSTANCE])
 
     def made(self, folder: Path, **options: Any) -> Any:
-        collator = CopyPasteCollator(BatchCopyPaste(), 24, partial(to_detr, **COLOURS), **options)
+        collator = CopyPasteCollator(BatchCopyPaste(EVERY_IMAGE), 24, partial(to_detr, **COLOURS), **options)
         return with_copy_paste(FakeTrainer)(folder, self.SCENES, collator)
 
     def test_only_training_is_pasted(self, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from pytorch_lightning.utilities.model_helpers import is_overridden
 from torch.utils.data import DataLoader
 
 from live_tensors import LiveTensors, expect_flat
+from samples import EVERY_IMAGE
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig, create_bank_dataloader
 from segpaste.augmentation import PlacementConfig, SourceConfig
 from segpaste.bank import zip_loaders
@@ -67,9 +68,9 @@ class TestTraining:
 
     def test_the_step_sees_what_the_augmentation_makes_of_the_loaders_batch(self, tmp_path: Path) -> None:
         data = data_of(scenes())
-        model = fit(tmp_path, data, max_steps=1, config=BatchCopyPasteConfig())
+        model = fit(tmp_path, data, max_steps=1, config=BatchCopyPasteConfig(placement={"paste_prob": 1.0}))
         plain = next(iter(data.train_dataloader()))
-        assert same(model.trained[0], BatchCopyPaste()(plain))
+        assert same(model.trained[0], BatchCopyPaste(EVERY_IMAGE)(plain))
         assert not same(model.trained[0], plain)
 
     def test_eight_images_are_learned(self, tmp_path: Path) -> None:
@@ -78,7 +79,7 @@ class TestTraining:
         )
         torch.manual_seed(0)
         model = Training(rate=0.03)
-        trainer(tmp_path, [CopyPasteCallback(BatchCopyPaste())], max_epochs=40).fit(model, datamodule=data)
+        trainer(tmp_path, [CopyPasteCallback(BatchCopyPaste(EVERY_IMAGE))], max_epochs=40).fit(model, datamodule=data)
         losses = [seen.loss for seen in model.seen]
         assert len({seen.pixels for seen in model.seen}) == 40  # the pastes are others in each epoch
         assert sum(losses[-5:]) / 5 < losses[0] / 2, losses[::5]
@@ -96,7 +97,9 @@ class TestTraining:
 
     def test_validate_alone(self, tmp_path: Path) -> None:
         data, model = data_of(scenes()), Training()
-        trainer(tmp_path, [CopyPasteCallback(BatchCopyPaste())]).validate(model, datamodule=data, verbose=False)
+        trainer(tmp_path, [CopyPasteCallback(BatchCopyPaste(EVERY_IMAGE))]).validate(
+            model, datamodule=data, verbose=False
+        )
         assert same(model.validated[0][1], next(iter(data.val_dataloader())))
 
     @pytest.mark.slow
@@ -113,7 +116,9 @@ class TestTraining:
 
     def test_crops_of_a_bank(self, tmp_path: Path) -> None:
         bank = small_bank(tmp_path / "bank", [0, 1, 2, 1])
-        config = BatchCopyPasteConfig(source=SourceConfig(kind="bank", crops_per_target=2))
+        config = BatchCopyPasteConfig(
+            placement={"paste_prob": 1.0}, source=SourceConfig(kind="bank", crops_per_target=2)
+        )
 
         def loader() -> Any:
             targets = data_of(scenes()).train_dataloader()
@@ -141,7 +146,8 @@ def draws_of(printed: str) -> float:
 
 class TestBalance:
     CONFIG = BatchCopyPasteConfig(
-        source=SourceConfig(kind="bank", crops_per_target=2), placement=PlacementConfig(scale_range=(0.5, 1.0))
+        source=SourceConfig(kind="bank", crops_per_target=2),
+        placement=PlacementConfig(paste_prob=1.0, scale_range=(0.5, 1.0)),
     )
 
     @staticmethod
@@ -252,7 +258,7 @@ class TestTuner:
 
     def test_batches_grow(self, tmp_path: Path) -> None:
         model, data = Training(), data_of(scenes())
-        made = trainer(tmp_path, [CopyPasteCallback(BatchCopyPaste())], max_epochs=1)
+        made = trainer(tmp_path, [CopyPasteCallback(BatchCopyPaste(EVERY_IMAGE))], max_epochs=1)
         assert Tuner(made).scale_batch_size(model, datamodule=data, max_trials=2, steps_per_trial=1) == 4
         assert data.batch_size == 4
         assert {len(seen.seeds) for seen in model.seen} == {2, 4}
@@ -263,7 +269,13 @@ class TestTuner:
 class TestFirstBatch:
     def test_a_picture_lies_beside_the_log(self, tmp_path: Path) -> None:
         logger = CSVLogger(tmp_path / "logs", version=0)
-        model = fit(tmp_path, data_of(scenes()), max_steps=3, logger=logger, config=BatchCopyPasteConfig())
+        model = fit(
+            tmp_path,
+            data_of(scenes()),
+            max_steps=3,
+            logger=logger,
+            config=BatchCopyPasteConfig(placement={"paste_prob": 1.0}),
+        )
         show(model.trained[0], path=tmp_path / "expected.jpg", class_names=scenes().class_names)
         picture = Path(logger.log_dir) / "copy_paste_batch.jpg"
         assert picture.read_bytes() == (tmp_path / "expected.jpg").read_bytes()
@@ -273,7 +285,7 @@ class TestFirstBatch:
         """In 0..``white``, pasted from the batch or, with a value range, from a bank."""
         model, logger = Floats(white), CSVLogger(tmp_path / "logs", version=0)
         given = {} if source is None else {"source": SourceConfig(kind="bank", value_range=source)}
-        callbacks = [CopyPasteCallback(BatchCopyPaste(BatchCopyPasteConfig(**given)))]
+        callbacks = [CopyPasteCallback(BatchCopyPaste(BatchCopyPasteConfig(placement={"paste_prob": 1.0}, **given)))]
         data = data_of(scenes(), **({} if source is None else {"balance": "class_uniform"}))
         trainer(tmp_path, callbacks, max_steps=1, logger=logger).fit(model, datamodule=data)
         options: Any = {"class_names": scenes().class_names, "value_range": (0, white)}
@@ -290,7 +302,7 @@ class TestFirstBatch:
 
     def test_none_without_a_logger_or_if_it_is_switched_off(self, tmp_path: Path) -> None:
         fit(tmp_path, data_of(scenes()), max_steps=1)
-        callback = CopyPasteCallback(BatchCopyPaste(), first_batch=False)
+        callback = CopyPasteCallback(BatchCopyPaste(EVERY_IMAGE), first_batch=False)
         made = trainer(tmp_path, [callback], max_steps=1, logger=CSVLogger(tmp_path / "logs"))
         made.fit(Training(), datamodule=data_of(scenes()))
         assert not list(tmp_path.rglob("*.jpg"))
@@ -320,27 +332,29 @@ class TestResuming:
     def test_a_checkpoint_of_an_epochs_end(self, tmp_path: Path) -> None:
         torch.manual_seed(0)
         model, save = Training(), ModelCheckpoint(tmp_path, save_last=True)
-        trainer(tmp_path, [CopyPasteCallback(BatchCopyPaste()), save], max_epochs=2).fit(
+        trainer(tmp_path, [CopyPasteCallback(BatchCopyPaste(EVERY_IMAGE)), save], max_epochs=2).fit(
             model, datamodule=data_of(scenes())
         )
         again = Training()
-        resumed = trainer(tmp_path, [CopyPasteCallback(BatchCopyPaste())], max_epochs=3)
+        resumed = trainer(tmp_path, [CopyPasteCallback(BatchCopyPaste(EVERY_IMAGE))], max_epochs=3)
         resumed.fit(again, datamodule=data_of(scenes()), ckpt_path=tmp_path / "last.ckpt")
         torch.manual_seed(0)
         whole = Training()
-        trainer(tmp_path, [CopyPasteCallback(BatchCopyPaste())], max_epochs=3).fit(whole, datamodule=data_of(scenes()))
+        trainer(tmp_path, [CopyPasteCallback(BatchCopyPaste(EVERY_IMAGE))], max_epochs=3).fit(
+            whole, datamodule=data_of(scenes())
+        )
         assert again.seen == whole.seen[2 * EPOCH :]
 
     def test_a_schedule_that_its_owner_sets(self, tmp_path: Path) -> None:
         """The schedule is in the checkpoint, which torch reads as plain values."""
-        augment = BatchCopyPaste()
+        augment = BatchCopyPaste(EVERY_IMAGE)
         augment.schedule.set(paste_prob=0.25)
         made = trainer(tmp_path, [CopyPasteCallback(augment, progress=False)], max_steps=2)
         made.fit(Training(), datamodule=data_of(scenes()))
         made.save_checkpoint(tmp_path / "made.ckpt")
         state = torch.load(tmp_path / "made.ckpt", weights_only=True)["callbacks"]["CopyPasteCallback"]
         assert state["augment"]["schedule._extra_state"]["paste_prob"] == 0.25
-        resumed = BatchCopyPaste()
+        resumed = BatchCopyPaste(EVERY_IMAGE)
         seen = Training(resumed)
         made = trainer(tmp_path, [CopyPasteCallback(resumed, progress=False)], max_steps=3)
         made.fit(seen, datamodule=data_of(scenes()), ckpt_path=tmp_path / "made.ckpt")
@@ -373,7 +387,7 @@ class TestProgress:
         with pytest.raises(ValueError, match="expected max_epochs or max_steps in the Trainer"):
             fit(tmp_path, data_of(scenes()), max_epochs=-1)
         model = Training()
-        callbacks = [CopyPasteCallback(BatchCopyPaste()), Stop(3)]
+        callbacks = [CopyPasteCallback(BatchCopyPaste(EVERY_IMAGE)), Stop(3)]
         trainer(tmp_path, callbacks, max_epochs=-1).fit(model, datamodule=data_of(scenes()))
         assert len(model.seen) == 3
 
@@ -411,9 +425,9 @@ class TestHook:
         kind = CopyPasteDataModule if owner == "model" else Divides
         data = kind(scenes(), scenes(5), batch_size=2, size=SIZE, max_instances=24)
         model = Training() if owner.startswith("data") else Normalises()
-        made = trainer(tmp_path, [CopyPasteCallback(BatchCopyPaste())], max_steps=1)
+        made = trainer(tmp_path, [CopyPasteCallback(BatchCopyPaste(EVERY_IMAGE))], max_steps=1)
         plain = next(iter(data.train_dataloader()))
-        expected = BatchCopyPaste()(plain)
+        expected = BatchCopyPaste(EVERY_IMAGE)(plain)
         if owner == "data_without_datamodule":  # its hook is not Lightning's then
             made.fit(model, data.train_dataloader())
             assert same(model.trained[0], expected)
@@ -424,7 +438,7 @@ class TestHook:
 
     def test_it_is_put_back_after_an_error(self, tmp_path: Path) -> None:
         model, data = Normalises(), data_of(scenes())
-        callback = CopyPasteCallback(BatchCopyPaste())
+        callback = CopyPasteCallback(BatchCopyPaste(EVERY_IMAGE))
         with pytest.raises(OSError, match="disk"):
             trainer(tmp_path, [callback, Stop(2, OSError("disk"))], max_steps=4).fit(model, datamodule=data)
         assert "on_after_batch_transfer" not in vars(model)
@@ -434,7 +448,9 @@ class TestHook:
     def test_an_attribute_is_put_back(self, tmp_path: Path) -> None:
         model = Training()
         model.on_after_batch_transfer = own = lambda batch, dataloader_idx: batch
-        trainer(tmp_path, [CopyPasteCallback(BatchCopyPaste())], max_steps=1).fit(model, datamodule=data_of(scenes()))
+        trainer(tmp_path, [CopyPasteCallback(BatchCopyPaste(EVERY_IMAGE))], max_steps=1).fit(
+            model, datamodule=data_of(scenes())
+        )
         assert model.on_after_batch_transfer is own
 
     def test_a_hook_of_the_users_is_not_pretended(self, tmp_path: Path) -> None:
@@ -446,7 +462,7 @@ class TestHook:
                 found.append(is_overridden("on_after_batch_transfer", pl_module))
 
         for model in (Training(), Normalises()):
-            callbacks = [CopyPasteCallback(BatchCopyPaste()), Looks()]
+            callbacks = [CopyPasteCallback(BatchCopyPaste(EVERY_IMAGE)), Looks()]
             trainer(tmp_path, callbacks, max_steps=1).fit(model, datamodule=data_of(scenes()))
         assert found == [False, True]
 
@@ -454,7 +470,7 @@ class TestHook:
         model = Training()
         model.example_input_array = torch.zeros(1, 3, SIZE, SIZE)
         model.forward = model.net.forward
-        callbacks = [CopyPasteCallback(BatchCopyPaste()), ModelSummary()]
+        callbacks = [CopyPasteCallback(BatchCopyPaste(EVERY_IMAGE)), ModelSummary()]
         made = trainer(tmp_path, callbacks, max_steps=1, enable_model_summary=True)
         made.fit(model, datamodule=data_of(scenes()))
         assert len(model.seen) == 1
@@ -470,7 +486,7 @@ class Unseeded(Training):
 def test_batches_without_seeds_get_some(tmp_path: Path) -> None:
     """They depend on torch's seed, which the checkpoint keeps for a resumed training, and on the sample's place."""
 
-    paste = CopyPasteCallback(BatchCopyPaste())  # for all trainings
+    paste = CopyPasteCallback(BatchCopyPaste(EVERY_IMAGE))  # for all trainings
 
     def train(seed: int, resume: bool = False) -> list[list[int]]:
         torch.manual_seed(seed)
@@ -497,8 +513,8 @@ class TestErrors:
         ("arguments", "message"),
         [
             ((BatchCopyPaste,), "expected an augmentation"),
-            ((BatchCopyPasteConfig(),), "expected an augmentation"),
-            ((BatchCopyPaste(), 1), "progress: expected bool"),
+            ((BatchCopyPasteConfig(placement={"paste_prob": 1.0}),), "expected an augmentation"),
+            ((BatchCopyPaste(EVERY_IMAGE), 1), "progress: expected bool"),
         ],
     )
     def test_wrong_arguments(self, arguments: Any, message: str) -> None:
@@ -508,16 +524,16 @@ class TestErrors:
     def test_a_batch_of_another_kind(self, tmp_path: Path) -> None:
         loader = DataLoader(scenes(), 2, collate_fn=list)  # type: ignore[arg-type]
         with pytest.raises(TypeError, match="or a pair of it and StagedCrops, got list; use Copy"):
-            trainer(tmp_path, [CopyPasteCallback(BatchCopyPaste())], max_steps=1).fit(Training(), loader)
+            trainer(tmp_path, [CopyPasteCallback(BatchCopyPaste(EVERY_IMAGE))], max_steps=1).fit(Training(), loader)
 
     def test_a_loader_that_pastes_already(self, tmp_path: Path) -> None:
         loader = BatchCopyPaste.from_dataloader(data_of(scenes()).train_dataloader(), 24)
         with pytest.raises(ValueError, match="got one of from_dataloader, which pastes already"):
-            trainer(tmp_path, [CopyPasteCallback(BatchCopyPaste())], max_steps=1).fit(Training(), loader)
+            trainer(tmp_path, [CopyPasteCallback(BatchCopyPaste(EVERY_IMAGE))], max_steps=1).fit(Training(), loader)
 
     def test_a_step_that_takes_the_loader(self, tmp_path: Path) -> None:
         with pytest.raises(RuntimeError, match="that takes dataloader_iter must paste by itself"):
-            trainer(tmp_path, [CopyPasteCallback(BatchCopyPaste())], max_steps=1).fit(
+            trainer(tmp_path, [CopyPasteCallback(BatchCopyPaste(EVERY_IMAGE))], max_steps=1).fit(
                 TakesTheLoader(), data_of(scenes()).train_dataloader()
             )
 
@@ -540,7 +556,9 @@ class TestDataModule:
         write_roboflow(tmp_path, ("train", "valid", "test"))
         for options, name in (({}, "test"), ({"test_split": "valid"}, "valid")):
             data, model = CopyPasteDataModule(tmp_path, batch_size=2, size=32, **options), Training()
-            trainer(tmp_path, [CopyPasteCallback(BatchCopyPaste())]).test(model, datamodule=data, verbose=False)
+            trainer(tmp_path, [CopyPasteCallback(BatchCopyPaste(EVERY_IMAGE))]).test(
+                model, datamodule=data, verbose=False
+            )
             plain = CopyPasteDataModule(tmp_path, batch_size=2, size=32, val_split=name).val_dataloader()
             assert all(same(batch, own) for (_, batch), own in zip(model.validated, plain, strict=True))
         own = CopyPasteDataModule(scenes(2), test=scenes(3), batch_size=3, size=SIZE).test_dataloader()
@@ -558,7 +576,7 @@ class TestDataModule:
         data = CopyPasteDataModule(tmp_path, batch_size=1, size=32)
         assert data.val_data is None
         model = Training()
-        trainer(tmp_path, [CopyPasteCallback(BatchCopyPaste())], max_steps=2).fit(model, datamodule=data)
+        trainer(tmp_path, [CopyPasteCallback(BatchCopyPaste(EVERY_IMAGE))], max_steps=2).fit(model, datamodule=data)
         assert len(model.seen) == 2
         assert model.validated == []
 

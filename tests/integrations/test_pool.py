@@ -10,7 +10,9 @@ from segpaste.datasets.scenes import SceneConfig, SceneDataset
 from segpaste.integrations._pool import DatasetCrops
 from segpaste.types import Modality
 
-AUGMENT = BatchCopyPaste(BatchCopyPasteConfig(source=SourceConfig(kind="bank", crops_per_target=4)))
+AUGMENT = BatchCopyPaste(
+    BatchCopyPasteConfig(placement={"paste_prob": 1.0}, source=SourceConfig(kind="bank", crops_per_target=4))
+)
 SCENES = SceneDataset(8, SceneConfig(height=32, width=32), modalities=[Modality.INSTANCE])
 
 

@@ -166,7 +166,9 @@ def test_boxes_without_masks_keep_what_no_paste_overlaps(mask_from: Any) -> None
         "cls": torch.arange(24).float()[:, None],
         "bboxes": torch.cat([(boxes[:, :2] + boxes[:, 2:]) / 2, boxes[:, 2:] - boxes[:, :2]], 1) / 100,
     }
-    paste = BatchCopyPaste(BatchCopyPasteConfig(source=SourceConfig(mask_from=mask_from)))
+    paste = BatchCopyPaste(
+        BatchCopyPasteConfig(placement={"paste_prob": 1.0}, source=SourceConfig(mask_from=mask_from))
+    )
     pasted = paste(from_yolo(batch, 12, overlap=False), torch.Generator().manual_seed(1))
     out = to_yolo(pasted, like=batch, mask_ratio=1, overlap=False)
     num_kept = num_cut = 0

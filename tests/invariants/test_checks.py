@@ -32,7 +32,7 @@ SPOILED = 1
 CONFIG = BatchCopyPasteConfig(
     min_area_px=2,
     panoptic=PanopticConfig(taxonomy=SCHEMA, tau_stuff_px=4),
-    placement=PlacementConfig(layers=2),
+    placement=PlacementConfig(paste_prob=1.0, layers=2),
     source=EVERY_OBJECT,
 )
 
@@ -238,7 +238,10 @@ def test_priorities_that_are_not_kept_are_reported(sound: Case) -> None:
 def test_pastes_in_the_wrong_order_are_reported() -> None:
     """Two layers that lie on each other, and the taxonomy says afterwards that the lower one is above."""
     before = make_batch(3, size=(19, 23), max_instances=12, num_instances=4, modalities=FLAT, seed=1)
-    case = run(before, CONFIG.model_copy(update={"placement": PlacementConfig(layers=3, scale_range=(1.5, 2.0))}))
+    case = run(
+        before,
+        CONFIG.model_copy(update={"placement": PlacementConfig(paste_prob=1.0, layers=3, scale_range=(1.5, 2.0))}),
+    )
     assert CONFIG.panoptic is not None
     messages = []
     for label in THINGS:
@@ -271,7 +274,10 @@ def test_one_violation_tells_of_the_first_place_and_counts_the_others(sound: Cas
 
 class TestWhatIsMissing:
     def test_a_check_refuses_a_case_without_its_modality(self) -> None:
-        case = run(make_batch(2, modalities={"semantic"}), BatchCopyPasteConfig(source=EVERY_OBJECT))
+        case = run(
+            make_batch(2, modalities={"semantic"}),
+            BatchCopyPasteConfig(placement={"paste_prob": 1.0}, source=EVERY_OBJECT),
+        )
         with pytest.raises(ValueError, match=r"depth_monotonicity: expected \['depth'\] in the batch before and after"):
             invariants.depth_monotonicity(case)
         assert {c.__name__ for c in applicable(case)} == {
@@ -287,7 +293,7 @@ class TestWhatIsMissing:
         assert violations(case) == []
 
     def test_a_taxonomy_is_asked_for(self, sound: Case) -> None:
-        case = run(sound.before, BatchCopyPasteConfig(source=EVERY_OBJECT))
+        case = run(sound.before, BatchCopyPasteConfig(placement={"paste_prob": 1.0}, source=EVERY_OBJECT))
         with pytest.raises(ValueError, match=r"panoptic_thing_stuff_consistent: expected config\.panoptic"):
             invariants.panoptic_thing_stuff_consistent(case)
         assert len(applicable(case)) == len(invariants.INVARIANTS) - 3
@@ -365,7 +371,9 @@ def test_batches_without_slots_have_no_violations() -> None:
         crop_idx=torch.zeros(2, 1, dtype=torch.int64),
     )
     panoptic = PanopticConfig.model_validate({"taxonomy": SCHEMA, "contact_priority": {THINGS[0]: 2}})
-    config = BatchCopyPasteConfig(panoptic=panoptic, source=SourceConfig(kind="bank", value_range=1))
+    config = BatchCopyPasteConfig(
+        placement={"paste_prob": 1.0}, panoptic=panoptic, source=SourceConfig(kind="bank", value_range=1)
+    )
     out, report = paste(batch, config, staged=staged)
     source = source_batch(staged, batch, config.source)
     assert source.max_instances == 1

@@ -14,7 +14,7 @@ from segpaste.datasets import CocoDetectionV2, CocoPanoptic, SceneConfig, SceneD
 from segpaste.invariants import INVARIANTS, Case, applicable, check_all, check_batch
 from segpaste.types import PanopticSchema
 
-PLACEMENT = PlacementConfig(layers=2, max_attempts=4)
+PLACEMENT = PlacementConfig(paste_prob=1.0, layers=2, max_attempts=4)
 
 
 def check_both(case: Case, schema: PanopticSchema | None = None) -> None:

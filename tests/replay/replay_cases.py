@@ -45,7 +45,7 @@ def recorded(
 def one_record(**options: Any) -> tuple[list[DenseSample], DenseSample, ReplayRecord]:
     """Samples, the first of them augmented so that something is seen of its paste, and its record."""
     samples = make_samples(3, size=(23, 19), modalities=[Modality.INSTANCE])
-    config = BatchCopyPasteConfig(placement=PlacementConfig(scale_range=(0.5, 1.0)))
+    config = BatchCopyPasteConfig(placement=PlacementConfig(paste_prob=1.0, scale_range=(0.5, 1.0)))
     pasted, found = recorded(config, keyed_batch(samples), **options)
     assert not torch.equal(pasted[0].image, samples[0].image)
     return samples, pasted[0], found[0]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from replay_cases import BASE_SEED, KEY_OF_0, keyed_batch, reader, recorded
 from torch.utils.data import DataLoader
 
-from samples import CPU_BACKENDS, SCHEMA, all_modality_subsets, assert_same, make_samples, subset_id
+from samples import CPU_BACKENDS, EVERY_IMAGE, SCHEMA, all_modality_subsets, assert_same, make_samples, subset_id
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig, create_coco_dataloader
 from segpaste.augmentation import HarmonizeConfig, PanopticConfig, PlacementConfig, SourceConfig
 from segpaste.bank import InstanceBank, stage_bank_batch
@@ -116,7 +116,9 @@ class TestEqual:
         """Pastes that are removed after they were drawn are recorded, such as those that wiped out a stuff class."""
         samples = make_samples(4, size=(23, 17), num_instances=4, seed=3)
         panoptic = PanopticConfig(taxonomy=SCHEMA, tau_stuff_frac=0.9)
-        config = BatchCopyPasteConfig(placement=PlacementConfig(layers=3), panoptic=panoptic, min_area_px=8)
+        config = BatchCopyPasteConfig(
+            placement=PlacementConfig(paste_prob=1.0, layers=3), panoptic=panoptic, min_area_px=8
+        )
         module, batch = BatchCopyPaste(config), keyed_batch(samples, 16)
         for kernels in CPU_BACKENDS:
             with use_backend(kernels):
@@ -146,7 +148,11 @@ class TestEqual:
     def test_classes_of_another_dataset(self) -> None:
         """A record says which instances are included, and that nothing was moved."""
         samples = make_samples(4, size=(23, 17), num_instances=3)
-        _, found = recorded(BatchCopyPasteConfig(emit_classmix=True), keyed_batch(samples), with_digest=False)
+        _, found = recorded(
+            BatchCopyPasteConfig(placement={"paste_prob": 1.0}, emit_classmix=True),
+            keyed_batch(samples),
+            with_digest=False,
+        )
         record = next(r for r in found if r.num_pastes)
         values = json.loads(record.to_json())
         replay(record, reader(samples))
@@ -161,7 +167,7 @@ class TestEqual:
                 ReplayRecord.from_json(json.dumps(moved))
 
     def test_in_place(self) -> None:
-        samples, config = make_samples(4, size=(23, 17)), BatchCopyPasteConfig()
+        samples, config = make_samples(4, size=(23, 17)), BatchCopyPasteConfig(placement={"paste_prob": 1.0})
         pasted, expected = recorded(config, keyed_batch(samples))
         module, batch = BatchCopyPaste(config, inplace=True), keyed_batch(samples)
         out, report = module(batch, return_report=True)
@@ -172,7 +178,10 @@ class TestEqual:
             assert_same(replay(record, reader(samples)), sample)
 
     def test_of_a_compiled_step(self) -> None:
-        samples, config = make_samples(3, size=(23, 17), modalities=[Modality.INSTANCE]), BatchCopyPasteConfig()
+        samples, config = (
+            make_samples(3, size=(23, 17), modalities=[Modality.INSTANCE]),
+            BatchCopyPasteConfig(placement={"paste_prob": 1.0}),
+        )
         pasted, expected = recorded(config, keyed_batch(samples))
         step, batch = torch.compile(BatchCopyPaste(config), fullgraph=True, backend="aot_eager"), keyed_batch(samples)
         out, report = step(batch, return_report=True)
@@ -183,7 +192,7 @@ class TestEqual:
 
     def test_only_what_was_pasted_from_is_read(self) -> None:
         samples = make_samples(4, size=(23, 17), modalities=[Modality.INSTANCE])
-        pasted, found = recorded(BatchCopyPasteConfig(), keyed_batch(samples))
+        pasted, found = recorded(BatchCopyPasteConfig(placement={"paste_prob": 1.0}), keyed_batch(samples))
         for i, (record, expected) in enumerate(zip(found, pasted, strict=True)):
             asked: list[int] = []
 
@@ -198,7 +207,7 @@ class TestEqual:
     def test_the_same_sample_twice_in_a_batch(self) -> None:
         samples = make_samples(1, size=(23, 17), num_instances=2)
         batch = keyed_batch(samples).map_tensors(lambda t: torch.cat([t, t]))
-        module = BatchCopyPaste()
+        module = BatchCopyPaste(EVERY_IMAGE)
         out, report = module(batch, return_report=True)
         assert report.num_placed.sum() > 0
         for record, expected in zip(records(module, batch, out, report), out.to_batched().to_samples(), strict=True):
@@ -210,7 +219,7 @@ class PasteInWorker:
     """Collates as the loader does, pastes, and writes records; all of it in the worker."""
 
     def __init__(self, collate: Callable[..., Any]) -> None:
-        self.collate, self.module = collate, BatchCopyPaste()
+        self.collate, self.module = collate, BatchCopyPaste(EVERY_IMAGE)
 
     def __call__(self, loaded: Any) -> tuple[PaddedBatchedDenseSample, list[str]]:
         assert torch.utils.data.get_worker_info() is not None
@@ -229,7 +238,7 @@ class TestLoader:
     def test_two_workers_two_epochs(self) -> None:
         loader = self.loader(batch_size=4, base_seed=BASE_SEED, num_workers=2, rank=1, num_replicas=2)
         other = self.loader(batch_size=1)  # of another batch size, seed and rank
-        module, num_pasted = BatchCopyPaste(BatchCopyPasteConfig(max_instances=12)), 0
+        module, num_pasted = BatchCopyPaste(BatchCopyPasteConfig(placement={"paste_prob": 1.0}, max_instances=12)), 0
         for epoch in (0, 3):
             loader.set_epoch(epoch)
             for batch in loader:
@@ -264,7 +273,9 @@ class TestBank:
     def recorded(self, bank: InstanceBank, **options: Any) -> tuple[list[DenseSample], list[DenseSample], list[str]]:
         samples = make_samples(4, size=(23, 29), num_instances=(3, 1, 0, 2), seed=2, image_dtype=torch.float32)
         source = SourceConfig(kind="bank", crops_per_target=3, value_range=1, relative_to="photo")
-        module = BatchCopyPaste(BatchCopyPasteConfig(source=source, panoptic=PanopticConfig(taxonomy=SCHEMA)))
+        module = BatchCopyPaste(
+            BatchCopyPasteConfig(placement={"paste_prob": 1.0}, source=source, panoptic=PanopticConfig(taxonomy=SCHEMA))
+        )
         staged = stage_bank_batch(bank, torch.arange(20).reshape(4, 5) % len(bank), **options)
         batch = keyed_batch(samples)
         out, report = module(batch, staged=staged, return_report=True)
@@ -326,7 +337,9 @@ class TestBank:
         batch = keyed_batch(make_samples(2, size=(23, 29)))
         staged = stage_bank_batch(small_bank(tmp_path / "bank", [1, 2, 1, 1]), [[0], [1]])
         panoptic = PanopticConfig(taxonomy=SCHEMA)
-        module = BatchCopyPaste(BatchCopyPasteConfig(source=SourceConfig(kind="bank"), panoptic=panoptic))
+        module = BatchCopyPaste(
+            BatchCopyPasteConfig(placement={"paste_prob": 1.0}, source=SourceConfig(kind="bank"), panoptic=panoptic)
+        )
         out, report = module(batch, staged=staged, return_report=True)
         with pytest.raises(ValueError, match="records: expected staged"):
             records(module, batch, out, report)

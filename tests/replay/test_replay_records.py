@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from replay_cases import BASE_SEED, KEY_OF_0, keyed_batch, one_record, reader, recorded
 from torchvision import tv_tensors
 
-from samples import assert_same, make_batch, make_sample, make_samples
+from samples import EVERY_IMAGE, assert_same, make_batch, make_sample, make_samples
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig, IntraBatchSource
 from segpaste.augmentation import PlacementConfig
 from segpaste.replay import ReplayError, ReplayRecord, read_records, records, replay
@@ -160,7 +160,7 @@ class TestRecords:
     def test_other_floats(self, name: str) -> None:
         """No digest covers them, for backends differ in the last bits."""
         samples = make_samples(4, size=(23, 17), num_instances=3, image_dtype=torch.float32, metric_depth=True)
-        _, found = recorded(BatchCopyPasteConfig(), keyed_batch(samples))
+        _, found = recorded(BatchCopyPasteConfig(placement={"paste_prob": 1.0}), keyed_batch(samples))
         record = next(r for r in found if r.num_pastes)
         replay(record, reader(samples))
         for share in (1e-6, 1e-2):
@@ -236,7 +236,7 @@ class TestWhatCannotBeRecorded:
             records(module, batch, out, report)
 
     def test_no_keys(self) -> None:
-        self.refused("expected sample_keys in the batch, got None", make_batch(3), BatchCopyPaste())
+        self.refused("expected sample_keys in the batch, got None", make_batch(3), BatchCopyPaste(EVERY_IMAGE))
 
     def test_another_source(self) -> None:
         batch = keyed_batch(make_samples(3))
@@ -244,18 +244,18 @@ class TestWhatCannotBeRecorded:
 
     def test_seeds_of_a_generator(self) -> None:
         generator = torch.Generator().manual_seed(0)
-        self.refused("give no generator", keyed_batch(make_samples(3)), BatchCopyPaste(), generator)
+        self.refused("give no generator", keyed_batch(make_samples(3)), BatchCopyPaste(EVERY_IMAGE), generator)
 
     def test_half_precision(self) -> None:
         batch = keyed_batch(make_samples(3, image_dtype=torch.float32))
         batch = dataclasses.replace(batch, images=batch.images.half())
-        self.refused("expected uint8 or float32 images", batch, BatchCopyPaste())
+        self.refused("expected uint8 or float32 images", batch, BatchCopyPaste(EVERY_IMAGE))
 
     def test_instances_that_are_not_in_the_first_slots(self) -> None:
         batch = keyed_batch(make_samples(3))
         names = ("boxes", "labels", "instance_ids", "instance_masks", "instance_valid")
         turned = dataclasses.replace(batch, **{name: getattr(batch, name).flip(1) for name in names})
-        self.refused("expected the instances of a sample in the first slots", turned, BatchCopyPaste())
+        self.refused("expected the instances of a sample in the first slots", turned, BatchCopyPaste(EVERY_IMAGE))
 
 
 class TestKeys:
@@ -278,7 +278,12 @@ class TestKeys:
         batch = keyed_batch(make_samples(2))
         expected = batch.sample_keys
         assert expected is not None
-        for other in (batch.clone(), batch.to("cpu"), BatchCopyPaste()(batch), batch.map_tensors(lambda t: t)):
+        for other in (
+            batch.clone(),
+            batch.to("cpu"),
+            BatchCopyPaste(EVERY_IMAGE)(batch),
+            batch.map_tensors(lambda t: t),
+        ):
             assert torch.equal(other.sample_keys, expected)
         leaves, spec = torch.utils._pytree.tree_flatten(batch)
         assert torch.equal(torch.utils._pytree.tree_unflatten(leaves, spec).sample_keys, expected)

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch.utils.data import Dataset
 
-from samples import make_sample, paste
+from samples import EVERY_IMAGE, make_sample, paste
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig, create_bank_dataloader
 from segpaste.augmentation import SourceConfig
 from segpaste.bank import MemmapBank
@@ -66,7 +66,7 @@ class TestImages:
         """Each of N classes is as often a source as any other, however rare it is."""
         images = Images(LABELS)
         loader = EpochDataLoader(images, batch_size=8, sampler=RandomNxMSampler(images, 4, 2))
-        paste, pasted = BatchCopyPaste(), Counter[int]()
+        paste, pasted = BatchCopyPaste(EVERY_IMAGE), Counter[int]()
         for epoch in range(150):
             loader.set_epoch(epoch)
             for batch in loader:
@@ -193,7 +193,9 @@ class TestCrops:
         crops = create_bank_dataloader(
             bank, batch_size=4, crops_per_target=2, sampler=RandomNxMSampler(bank, 4, 2, drop_last=False)
         )
-        config = BatchCopyPasteConfig(source=SourceConfig(kind="bank", crops_per_target=2))
+        config = BatchCopyPasteConfig(
+            placement={"paste_prob": 1.0}, source=SourceConfig(kind="bank", crops_per_target=2)
+        )
         out, report = paste(next(iter(targets)), config, staged=next(iter(crops)))
         assert int(report.num_placed.sum()) > 3
         assert len(set(out.labels[:, 1:][out.instance_valid[:, 1:]].tolist())) > 2

@@ -16,6 +16,7 @@ import torch
 from lightning.pytorch.callbacks import ModelCheckpoint
 from trainer_data import SIZE, dataset_of
 
+from samples import EVERY_IMAGE
 from segpaste import BatchCopyPaste
 from segpaste.integrations.lightning import CopyPasteCallback, CopyPasteDataModule
 
@@ -48,7 +49,11 @@ def losses(folder: Path, path: Path | None = None) -> list[float]:
     save = ModelCheckpoint(folder, "{step}", every_n_train_steps=6, save_top_k=-1)
     quiet: Any = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False}
     trainer = lightning.pytorch.Trainer(
-        accelerator="cpu", devices=1, max_steps=20, callbacks=[CopyPasteCallback(BatchCopyPaste()), save], **quiet
+        accelerator="cpu",
+        devices=1,
+        max_steps=20,
+        callbacks=[CopyPasteCallback(BatchCopyPaste(EVERY_IMAGE)), save],
+        **quiet,
     )
     loaders = CopyPasteDataModule(dataset_of("scenes"), batch_size=2, size=SIZE, max_instances=24)
     trainer.fit(model, datamodule=loaders, ckpt_path=path)

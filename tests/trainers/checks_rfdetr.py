@@ -34,6 +34,7 @@ from rfdetr_runs import (
 from trainer_data import SIZE, CountingPastes, data_folder, dataset_of
 
 from example_runs import expect_example_runs
+from samples import EVERY_IMAGE
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig, CocoDetectionV2
 from segpaste.augmentation import PlacementConfig, SourceConfig
 from segpaste.datasets import open_dataset
@@ -126,7 +127,7 @@ def test_batches_of_one_receive_objects_of_the_dataset(
             return out
 
     allowed = set(range(1, 9)) if data == "scenes" else set(range(80))  # scenes: class 0 is a group
-    config = BatchCopyPasteConfig(source=SourceConfig(kind="bank", crops_per_target=2))
+    config = BatchCopyPasteConfig(placement={"paste_prob": 1.0}, source=SourceConfig(kind="bank", crops_per_target=2))
     folder, options = request.getfixturevalue(data), {"batch_size": 1, "num_workers": workers, "steps": 12}
     losses = losses_of(task, folder, tmp_path, Counting(config), balance="class_uniform", **options)
     assert len(losses) == len(placed) == 12
@@ -139,7 +140,9 @@ def test_batches_of_one_receive_objects_of_the_dataset(
 @pytest.mark.parametrize("balance", [None, "natural"])
 def test_pastes_fade_with_the_epochs(scenes: Path, tmp_path: Path, balance: Any) -> None:
     kind = "intra_batch" if balance is None else "bank"
-    config = BatchCopyPasteConfig(source=SourceConfig(kind=kind), placement=PlacementConfig(fade_last=0.5))
+    config = BatchCopyPasteConfig(
+        source=SourceConfig(kind=kind), placement=PlacementConfig(paste_prob=1.0, fade_last=0.5)
+    )
     counting = CountingPastes(config)
     losses_of("detect", scenes, tmp_path, counting, steps=-1, balance=balance, epochs=2)
     assert len(counting.placed) == 10  # five in an epoch
@@ -149,7 +152,7 @@ def test_pastes_fade_with_the_epochs(scenes: Path, tmp_path: Path, balance: Any)
 
 def test_balance_needs_crops() -> None:
     with pytest.raises(ValueError, match=r"expected an augmentation with source.kind='bank' because balance="):
-        with_copy_paste(RFDETRDataModule, BatchCopyPaste(), 8, balance="natural")
+        with_copy_paste(RFDETRDataModule, BatchCopyPaste(EVERY_IMAGE), 8, balance="natural")
 
 
 @pytest.mark.parametrize("backend", ["albumentations", "kornia"])
@@ -175,7 +178,7 @@ def test_the_lines_of_the_guide(scenes: Path, tmp_path: Path, monkeypatch: pytes
 def test_eight_pasted_images_are_learned(scenes: Path, tmp_path: Path, task: str) -> None:
     lightning.seed_everything(3)
     model_config, train_config = configs(task, scenes, tmp_path, **STILL)
-    samples, targets = batch_of(ready(task, scenes, tmp_path, BatchCopyPaste()), range(8))
+    samples, targets = batch_of(ready(task, scenes, tmp_path, BatchCopyPaste(EVERY_IMAGE)), range(8))
     module = RFDETRModelModule(model_config, train_config).train()
     optimizer = torch.optim.AdamW(module.model.parameters(), 2e-3)
     losses: list[float] = []
@@ -194,7 +197,7 @@ def test_images_without_objects_are_accepted(scenes: Path, tmp_path: Path, task:
     """In a batch with others and in a batch of their own; the loss is finite and has gradients."""
     model_config, train_config = configs(task, scenes, tmp_path, **STILL)
     module = RFDETRModelModule(model_config, train_config).train()
-    datamodule = ready(task, scenes, tmp_path, BatchCopyPaste())
+    datamodule = ready(task, scenes, tmp_path, BatchCopyPaste(EVERY_IMAGE))
     for images in ([0, EMPTY, 1], [EMPTY, EMPTY]):
         samples, targets = batch_of(datamodule, images)
         loss = loss_of(module, samples, targets)
@@ -291,7 +294,7 @@ def test_the_table_of_differences(task: str, photos: Path, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("task", TASKS)
 def test_a_paste_changes_what_it_covers_only(scenes: Path, tmp_path: Path, task: str) -> None:
-    datamodule = ready(task, scenes, tmp_path, BatchCopyPaste())
+    datamodule = ready(task, scenes, tmp_path, BatchCopyPaste(EVERY_IMAGE))
     own, ours = batch_of(datamodule, range(4), paste=False), batch_of(datamodule, range(4))
     assert sum(len(target["labels"]) for target in ours[1]) > sum(len(target["labels"]) for target in own[1])
     changed = (own[0].tensors != ours[0].tensors).any(1)
@@ -328,7 +331,7 @@ def test_the_paste_sees_the_colours_of_the_file(
 
 
 def test_padding_is_not_pasted_over(photos: Path, tmp_path: Path) -> None:
-    datamodule = ready("detect", photos, tmp_path, BatchCopyPaste(), square_resize_div_64=False)
+    datamodule = ready("detect", photos, tmp_path, BatchCopyPaste(EVERY_IMAGE), square_resize_div_64=False)
     own, ours = batch_of(datamodule, range(4), paste=False), batch_of(datamodule, range(4))
     changed = (own[0].tensors != ours[0].tensors).any(1)
     assert changed.any()
@@ -356,7 +359,7 @@ def test_pastes_come_before_the_augmentations_on_the_device(
     assert torch.equal(samples.tensors, other.tensors)
     for target, again in zip(targets, others, strict=True):
         assert all(same(again[name], target[name]) for name in again)
-    pasted = batch_of(ready(task, scenes, tmp_path, BatchCopyPaste(), **options), range(4))
+    pasted = batch_of(ready(task, scenes, tmp_path, BatchCopyPaste(EVERY_IMAGE), **options), range(4))
     assert sum(len(target["labels"]) for target in pasted[1]) > sum(len(target["labels"]) for target in targets)
     assert all((target["boxes"] <= 1).all() for target in pasted[1])
     assert are_colours(pasted[0].tensors)
@@ -379,7 +382,7 @@ def test_the_picture_has_the_names_of_the_classes(data: str, request: pytest.Fix
 def test_targets_keep_their_number_of_rows(scenes: Path, tmp_path: Path) -> None:
     """`pad_targets_to` fills targets with rows that are no objects: not for the paste, and there after it."""
     for rows in (12, 40):
-        datamodule = ready("segment", scenes, tmp_path, BatchCopyPaste(), pad_targets_to=rows)
+        datamodule = ready("segment", scenes, tmp_path, BatchCopyPaste(EVERY_IMAGE), pad_targets_to=rows)
         own, ours = batch_of(datamodule, range(4), paste=False), batch_of(datamodule, range(4))
         for target, again in zip(own[1], ours[1], strict=True):
             assert {name: value.shape for name, value in again.items()} == {n: v.shape for n, v in target.items()}
@@ -389,7 +392,7 @@ def test_targets_keep_their_number_of_rows(scenes: Path, tmp_path: Path) -> None
 
 
 def test_only_training_is_pasted_and_has_masks(scenes: Path, tmp_path: Path) -> None:
-    datamodule = ready("detect", scenes, tmp_path, BatchCopyPaste())
+    datamodule = ready("detect", scenes, tmp_path, BatchCopyPaste(EVERY_IMAGE))
     assert datamodule._dataset_train.include_masks
     assert not datamodule._dataset_val.include_masks
     assert not datamodule.model_config.segmentation_head
@@ -412,8 +415,8 @@ def test_boxes_without_outlines_are_pasted_as_rectangles(scenes: Path, tmp_path:
     tables = json.loads(path.read_text())
     del next(row for row in tables["annotations"] if not row["iscrowd"])["segmentation"]
     path.write_text(json.dumps(tables))
-    config = BatchCopyPasteConfig(source=SourceConfig(mask_from="boxes"))
-    for augment, grows in ((BatchCopyPaste(), False), (BatchCopyPaste(config), True)):
+    config = BatchCopyPasteConfig(placement={"paste_prob": 1.0}, source=SourceConfig(mask_from="boxes"))
+    for augment, grows in ((BatchCopyPaste(EVERY_IMAGE), False), (BatchCopyPaste(config), True)):
         datamodule = ready("detect", data, tmp_path, augment)
         assert not datamodule._dataset_train.include_masks
         own, ours = batch_of(datamodule, range(4), paste=False), batch_of(datamodule, range(4))
@@ -438,7 +441,7 @@ def yolo_folder(folder: Path, row: str) -> str:
 @pytest.mark.parametrize(("row", "outlined"), [("1 0.2 0.2 0.7 0.2 0.2 0.7", True), ("1 0.5 0.5 0.4 0.4", False)])
 def test_yolo_folders(tmp_path: Path, row: str, outlined: bool) -> None:
     (tmp_path / "data.yaml").write_text(yolo_folder(tmp_path, row))
-    datamodule = ready("detect", tmp_path, tmp_path, BatchCopyPaste())
+    datamodule = ready("detect", tmp_path, tmp_path, BatchCopyPaste(EVERY_IMAGE))
     assert datamodule._dataset_train.include_masks == outlined
     assert label_map_of(datamodule._dataset_train) == 0
     _, targets = batch_of(datamodule, range(4))
@@ -448,7 +451,9 @@ def test_yolo_folders(tmp_path: Path, row: str, outlined: bool) -> None:
 
 def test_balance_of_a_yolo_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "data.yaml").write_text(yolo_folder(tmp_path, "1 0.2 0.2 0.7 0.2 0.2 0.7"))
-    augment = BatchCopyPaste(BatchCopyPasteConfig(source=SourceConfig(kind="bank", crops_per_target=2)))
+    augment = BatchCopyPaste(
+        BatchCopyPasteConfig(placement={"paste_prob": 1.0}, source=SourceConfig(kind="bank", crops_per_target=2))
+    )
     datamodule = ready("detect", tmp_path, tmp_path, augment, balance="class_uniform")
     monkeypatch.setattr(type(datamodule.trainer), "num_training_batches", 4)  # known once `fit` has begun
     placed = 0
@@ -480,7 +485,7 @@ def test_balance_of_boxes_is_refused_before_training(layout: str, scenes: Path, 
         for row in tables["annotations"]:
             del row["segmentation"]
         path.write_text(json.dumps(tables))
-    augment = BatchCopyPaste(BatchCopyPasteConfig(source=SourceConfig(kind="bank")))
+    augment = BatchCopyPaste(BatchCopyPasteConfig(placement={"paste_prob": 1.0}, source=SourceConfig(kind="bank")))
     with pytest.raises(ValueError, match="expected objects with outlines because balance='natural' cuts them out, got"):
         ready("detect", data, tmp_path, augment, balance="natural")
 
@@ -534,7 +539,7 @@ def test_one_graph_serves_all_batches(scenes: Path, tmp_path: Path) -> None:
         graphs.append(graph)
         return graph.forward
 
-    compiled = torch.compile(BatchCopyPaste(), backend=count, fullgraph=True, dynamic=False)
+    compiled = torch.compile(BatchCopyPaste(EVERY_IMAGE), backend=count, fullgraph=True, dynamic=False)
     datamodule = ready("segment", scenes, tmp_path, compiled)
     for images in (range(4), range(4, 8), [EMPTY] * 4):
         batch_of(datamodule, images)
@@ -543,7 +548,7 @@ def test_one_graph_serves_all_batches(scenes: Path, tmp_path: Path) -> None:
 
 def test_what_is_refused(scenes: Path, tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="expected a data module of rfdetr or its class, got 'x'"):
-        with_copy_paste("x", BatchCopyPaste(), 8)
+        with_copy_paste("x", BatchCopyPaste(EVERY_IMAGE), 8)
     datamodule = ready("segment", scenes, tmp_path, lambda batch: batch)
     samples, targets = batch_of(datamodule, range(2), paste=False)
     with pytest.raises(ValueError, match=r"read as images in 0\.\.1: expected colours in 0\.\.1, got -\d\.\d+\.\.\d"):

@@ -16,6 +16,7 @@ from torchvision.models.detection.faster_rcnn import FastRCNNPredictor, TwoMLPHe
 from torchvision.models.detection.mask_rcnn import MaskRCNNHeads, MaskRCNNPredictor
 from trainer_data import NUM_CLASSES, SIZE, dataset_of, expect_flat_memory, tiny_coco
 
+from samples import EVERY_IMAGE
 from segpaste import BatchCopyPaste
 from segpaste.integrations.torchvision import to_detection
 from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSample, select_instances
@@ -118,7 +119,9 @@ def test_eight_pasted_images_are_learned(name: str) -> None:
     scenes = dataset_of("scenes")
     samples = [scenes[i] for i in range(8)]
     torch.manual_seed(0)
-    batch = BatchCopyPaste()(BatchedDenseSample.from_samples(samples).to_padded(MAX_INSTANCES, overflow="largest"))
+    batch = BatchCopyPaste(EVERY_IMAGE)(
+        BatchedDenseSample.from_samples(samples).to_padded(MAX_INSTANCES, overflow="largest")
+    )
     model, losses, ratio = model_of(name), [], 0.0
     step = training_of(model, torch.optim.AdamW(model.parameters(), 5e-3))
     while len(losses) < MOST_STEPS and (not losses or losses[-1] >= losses[0] / 2 or ratio < 1.5):
@@ -144,7 +147,7 @@ def test_images_without_objects_are_accepted(name: str) -> None:
     step = training_of(model, sgd(model))
     for samples in ([scenes[0], *empty], empty):
         batch = BatchedDenseSample.from_samples(samples).to_padded(MAX_INSTANCES, overflow="largest")
-        assert math.isfinite(step(BatchCopyPaste()(batch)))
+        assert math.isfinite(step(BatchCopyPaste(EVERY_IMAGE)(batch)))
     assert all(bool(weights.isfinite().all()) for weights in model.parameters())
 
 

@@ -17,6 +17,7 @@ from torch.utils.data import DataLoader, Dataset, Subset
 from trainer_data import NUM_CLASSES, SIZE, dataset_of, expect_flat_memory
 
 from example_runs import expect_example_runs
+from samples import EVERY_IMAGE
 from segpaste import BatchCopyPaste
 from segpaste.integrations.huggingface import (
     CopyPasteCollator,
@@ -136,7 +137,7 @@ MODELS: dict[str, tuple[Callable[[], torch.nn.Module], Callable[..., Inputs]]] =
 
 
 def collator_of(name: str, **options: Any) -> CopyPasteCollator:
-    return CopyPasteCollator(BatchCopyPaste(), MAX_INSTANCES, MODELS[name][1], **options)
+    return CopyPasteCollator(BatchCopyPaste(EVERY_IMAGE), MAX_INSTANCES, MODELS[name][1], **options)
 
 
 def train(name: str, dataset: Dataset[DenseSample], num_steps: int, num_workers: int = 0) -> list[float]:
@@ -280,7 +281,7 @@ def test_the_trainer_evaluates_without_pastes(tmp_path: Path) -> None:
         dataloader_num_workers=1,
     )
     convert = partial(to_detr, **COLOURS)
-    collator = CopyPasteCollator(BatchCopyPaste(), MAX_INSTANCES, convert)
+    collator = CopyPasteCollator(BatchCopyPaste(EVERY_IMAGE), MAX_INSTANCES, convert)
     trainer_cls = with_copy_paste(transformers.Trainer)
     trainer = trainer_cls(model, arguments, train_dataset=data, eval_dataset=data, data_collator=collator)
     trainer.train()

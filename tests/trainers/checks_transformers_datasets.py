@@ -170,7 +170,9 @@ def test_they_are_pasted_in_a_collator_and_as_a_pool(scenes: Any, num_workers: i
     crop = v2.RandomResizedCrop(64, scale=(0.8, 1.0))
     samples = HubSamples(scenes, instance_map="things", class_names=NAMES, transforms=crop)
     pool = DatasetBank(HubSamples(scenes, instance_map="things", class_names=NAMES), crop_size=(48, 48))
-    augment = BatchCopyPaste(BatchCopyPasteConfig(source=SourceConfig(kind="bank")), source_pool=pool)
+    augment = BatchCopyPaste(
+        BatchCopyPasteConfig(placement={"paste_prob": 1.0}, source=SourceConfig(kind="bank")), source_pool=pool
+    )
     convert = ConvertDetr()
     collator = CopyPasteCollator(augment, 24, convert)
     torch.manual_seed(0)
@@ -180,7 +182,7 @@ def test_they_are_pasted_in_a_collator_and_as_a_pool(scenes: Any, num_workers: i
 
 
 def test_a_pool_without_names_says_what_gives_them(scenes: Any) -> None:
-    config = BatchCopyPasteConfig(source=SourceConfig(kind="bank"))
+    config = BatchCopyPasteConfig(placement={"paste_prob": 1.0}, source=SourceConfig(kind="bank"))
     with pytest.raises(BankError, match=r"since a HubSamples has none; give HubSamples\(\.\.\., class_names=\["):
         BatchCopyPaste(config, source_pool=HubSamples(scenes, instance_map="things"))
 

@@ -24,6 +24,7 @@ from ultralytics.utils.torch_utils import init_seeds
 
 from example_runs import expect_example_runs
 from live_tensors import LiveTensors, expect_flat
+from samples import EVERY_IMAGE
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
 from segpaste.augmentation import PlacementConfig, SourceConfig
 from segpaste.bank import DatasetBank
@@ -102,7 +103,7 @@ def written(name: str, task: Task, folder: Path) -> Path:
 
 
 def config(**source: Any) -> BatchCopyPasteConfig:
-    return BatchCopyPasteConfig(source=SourceConfig(**source))
+    return BatchCopyPasteConfig(placement={"paste_prob": 1.0}, source=SourceConfig(**source))
 
 
 def losses_of(trainer_cls: type[Any], model: str, data: Path, out: Path, **options: Any) -> list[float]:
@@ -328,7 +329,7 @@ def test_plain_margins_of_other_brightness_are_image(grey: int, hsv_v: float, is
 
 
 def test_pastes_fade_with_the_epochs(folder: Path, tmp_path: Path) -> None:
-    made = BatchCopyPasteConfig(placement=PlacementConfig(fade_last=0.5))
+    made = BatchCopyPasteConfig(placement=PlacementConfig(paste_prob=1.0, fade_last=0.5))
     options = {"data": str(folder / "segment" / "data.yaml"), "project": str(tmp_path), "device": "cpu", "epochs": 4}
     fixed = {"imgsz": 96, "batch": 4, "workers": 0, "plots": False, "val": False, "amp": False, "seed": 3}
     counting = CountingPastes(made)
@@ -353,7 +354,7 @@ def test_balance_needs_colours_and_outlines(folder: Path, tmp_path: Path) -> Non
 
 def test_balance_needs_crops() -> None:
     with pytest.raises(ValueError, match=r"expected an augmentation with source.kind='bank' because balance="):
-        with_copy_paste(SegmentationTrainer, BatchCopyPaste(), 8, balance="natural")
+        with_copy_paste(SegmentationTrainer, BatchCopyPaste(EVERY_IMAGE), 8, balance="natural")
 
 
 @pytest.mark.parametrize(
@@ -392,7 +393,7 @@ def test_detection_on_polygons_pastes_by_masks(folder: Path, tmp_path: Path, ove
 
 def test_validation_is_not_touched(folder: Path, tmp_path: Path) -> None:
     options = {"data": str(folder / "segment" / "data.yaml"), "project": str(tmp_path), "device": "cpu", "imgsz": 96}
-    trainer = with_copy_paste(SegmentationTrainer, BatchCopyPaste(), 8)(
+    trainer = with_copy_paste(SegmentationTrainer, BatchCopyPaste(EVERY_IMAGE), 8)(
         overrides={"model": "yolo11n-seg.yaml", **options}
     )
     trainer.model = trainer.get_model("yolo11n-seg.yaml", verbose=False)
@@ -403,11 +404,11 @@ def test_validation_is_not_touched(folder: Path, tmp_path: Path) -> None:
 
 
 def test_oriented_boxes_are_refused(folder: Path, tmp_path: Path) -> None:
-    trainer_cls = with_copy_paste(OBBTrainer, BatchCopyPaste(), 8)
+    trainer_cls = with_copy_paste(OBBTrainer, BatchCopyPaste(EVERY_IMAGE), 8)
     with pytest.raises(ValueError, match="expected a task among segment, detect, pose, got 'obb'"):
         trainer_cls(overrides={"model": "yolo11n-obb.yaml", "data": str(folder / "segment" / "data.yaml")})
     with pytest.raises(TypeError, match="expected a trainer class of ultralytics, got 'x'"):
-        with_copy_paste("x", BatchCopyPaste(), 8)  # type: ignore[arg-type]
+        with_copy_paste("x", BatchCopyPaste(EVERY_IMAGE), 8)  # type: ignore[arg-type]
 
 
 def loaded(data: Path, task: str, num: int, **options: Any) -> dict[str, Any]:
@@ -464,7 +465,9 @@ def test_maps_of_many_objects_do_not_wrap() -> None:
 
 def test_texts_of_each_image_are_refused(folder: Path, tmp_path: Path) -> None:
     overrides = {"model": "yolo11n.yaml", "data": str(folder / "segment" / "data.yaml"), "project": str(tmp_path)}
-    trainer = with_copy_paste(DetectionTrainer, BatchCopyPaste(), 8)(overrides={**overrides, "device": "cpu"})
+    trainer = with_copy_paste(DetectionTrainer, BatchCopyPaste(EVERY_IMAGE), 8)(
+        overrides={**overrides, "device": "cpu"}
+    )
     with pytest.raises(ValueError, match="expected class ids that all images share, got texts"):
         trainer.preprocess_batch({"texts": [["cat"]]})
 

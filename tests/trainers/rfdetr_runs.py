@@ -20,6 +20,7 @@ from rfdetr.training import RFDETRDataModule, RFDETRModelModule, build_trainer
 from trainer_data import SIZE, dataset_of
 
 from live_tensors import LiveTensors, expect_flat
+from samples import EVERY_IMAGE
 from segpaste import BatchCopyPaste
 from segpaste.integrations.rfdetr import with_copy_paste
 
@@ -112,7 +113,7 @@ def losses_of(task: str, data: Path, out: Path, augment: Any = None, steps: int 
     balance = options.pop("balance", None)
     model_config, train_config = configs(task, data, out, **options)
     module = RFDETRDataModule(model_config, train_config)
-    datamodule = with_copy_paste(module, augment or BatchCopyPaste(), MAX_INSTANCES, balance)
+    datamodule = with_copy_paste(module, augment or BatchCopyPaste(EVERY_IMAGE), MAX_INSTANCES, balance)
     notes = Notes()
     trainer = build_trainer(
         train_config, model_config, max_steps=steps, limit_val_batches=0, enable_checkpointing=False, callbacks=[notes]

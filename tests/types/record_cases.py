@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from samples import make_batch, make_sample, make_samples
+from samples import EVERY_IMAGE, make_batch, make_sample, make_samples
 from segpaste import BatchCopyPaste
 from segpaste.augmentation import PasteSummary
 from segpaste.types import BatchedDenseSample, PaddedBatchedDenseSample, StagedCrops
@@ -27,7 +27,7 @@ def full_batch(**options: Any) -> PaddedBatchedDenseSample:
 def make_records() -> dict[str, Any]:
     """A record of each kind, by the names in ``RECORDS``."""
     batch = full_batch()
-    _, report = BatchCopyPaste()(batch, return_report=True)
+    _, report = BatchCopyPaste(EVERY_IMAGE)(batch, return_report=True)
     return {
         "sample": make_sample(**FULL),
         "ragged": BatchedDenseSample.from_samples(make_samples(2, **FULL)),

@@ -88,7 +88,7 @@ class TestPastes:
     def test_padding_gives_no_colour(self, name: str) -> None:
         """Pictures are white and padding is black: what is pasted, enlarged, has no other colour than white."""
         module = BatchCopyPaste(
-            BatchCopyPasteConfig(placement=PlacementConfig(scale_range=(1.3, 1.9)), source=EVERY_OBJECT)
+            BatchCopyPasteConfig(placement=PlacementConfig(paste_prob=1.0, scale_range=(1.3, 1.9)), source=EVERY_OBJECT)
         )
         plain, num_placed = white_batch(), 0
         torch.manual_seed(0)

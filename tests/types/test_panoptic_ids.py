@@ -53,7 +53,7 @@ def test_the_largest_one_is_not() -> None:
 def test_where_nothing_looks_ids_fit_int32(kernels: str, value: int) -> None:
     """GPUs and compiled code cannot check: fresh ids are above all valid ids, positive and distinct."""
     with use_backend(kernels):
-        out = BatchCopyPaste(BatchCopyPasteConfig(source=EVERY_OBJECT))(
+        out = BatchCopyPaste(BatchCopyPasteConfig(placement={"paste_prob": 1.0}, source=EVERY_OBJECT))(
             batch_with_id(value).derived(sample_seeds=torch.arange(2))
         )
     assert out.instance_ids is not None

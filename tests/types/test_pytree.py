@@ -13,7 +13,7 @@ from record_cases import FULL, RECORDS, make_records
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
-from samples import OPTIONAL, assert_same, make_batch, make_sample
+from samples import EVERY_IMAGE, OPTIONAL, assert_same, make_batch, make_sample
 from segpaste import BatchCopyPaste
 from segpaste.types import CameraIntrinsics, DenseSample, PaddedBatchedDenseSample
 
@@ -94,7 +94,7 @@ class TestExport:
             assert torch.equal(mean, expected_mean)
 
     def test_of_the_paste(self, strict: bool) -> None:
-        module = BatchCopyPaste()
+        module = BatchCopyPaste(EVERY_IMAGE)
         program = torch.export.export(module, (make_batch(**FULL),), strict=strict)
         for seed in range(3):
             batch = make_batch(seed=seed, **FULL)
@@ -103,7 +103,7 @@ class TestExport:
 
     def test_of_the_paste_without_seeds_draws_anew(self, strict: bool) -> None:
         batch = make_batch(8, with_seeds=False)
-        program = torch.export.export(BatchCopyPaste(), (batch,), strict=strict).module()
+        program = torch.export.export(BatchCopyPaste(EVERY_IMAGE), (batch,), strict=strict).module()
         assert len({tuple(program(batch).images.flatten().tolist()) for _ in range(3)}) == 3
 
 
@@ -118,7 +118,7 @@ def test_an_exported_program_is_saved_and_loaded() -> None:
 
 
 def test_batches_and_samples_load_as_weights_only() -> None:
-    for record in (make_batch(**FULL), BatchCopyPaste()(make_batch(), return_report=True)[1].placement):
+    for record in (make_batch(**FULL), BatchCopyPaste(EVERY_IMAGE)(make_batch(), return_report=True)[1].placement):
         file = io.BytesIO()
         torch.save(record, file)
         file.seek(0)

@@ -25,6 +25,7 @@ def load_config(
     preset: str | None = None,
     *,
     of_bank: bool = False,
+    every_image: bool = False,
     class_names: Sequence[str] = (),
 ) -> BatchCopyPasteConfig:
     """Make the configuration.
@@ -35,6 +36,8 @@ def load_config(
         preset: name of a preset, or a file of a saved one; the file and the arguments override it.
         schema: the dataset's things and stuff, used if the configuration has no taxonomy.
         of_bank: True if objects are taken from a bank.
+        every_image: True for commands that show or write single images, where one without a paste is of no use:
+            ``placement.paste_prob`` is then 1 unless a file or a preset is given.
         class_names: names of the dataset's classes, which ``placement.region`` may use.
 
     Raises:
@@ -46,6 +49,8 @@ def load_config(
     if schema is not None:
         taxonomy = {name: getattr(schema, name) for name in PanopticTaxonomy.model_fields}
         values["panoptic"] = {"taxonomy": taxonomy}
+    if every_image and path is None and preset is None:
+        values["placement"] = {"paste_prob": 1.0}
     given = {} if preset is None else _of_preset(preset)
     if path is not None:
         given = merged(given, read_file(Path(path)))

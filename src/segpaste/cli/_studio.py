@@ -148,7 +148,9 @@ class DatasetStudio:
 
     def _loaded(self, preset: str, words: Mapping[str, str], path: str | None = None) -> BatchCopyPasteConfig:
         schema, names = self.inputs.schema, self.inputs.class_names
-        return _settings.load_config(path, words, schema, preset or None, of_bank=self.has_bank, class_names=names)
+        return _settings.load_config(
+            path, words, schema, preset or None, of_bank=self.has_bank, every_image=True, class_names=names
+        )
 
     def _paster(self, draw: Draw, config: BatchCopyPasteConfig) -> _pasting.Paster:
         """Make what pastes with a configuration; what takes long to find out of a large dataset is kept."""

@@ -205,6 +205,7 @@ def _opened(args: argparse.Namespace) -> tuple[Inputs, Paster, list[PhotoProblem
         inputs.schema,
         args.preset,
         of_bank=args.bank is not None,
+        every_image=True,
         class_names=inputs.class_names,
     )
     _layouts.expect_masks(inputs, config)

@@ -54,7 +54,9 @@ def run(args: argparse.Namespace) -> None:
     from segpaste.cli import _layouts, _pasting, _planning, _settings, _show, _tally
 
     inputs = _opened(args)
-    config = _settings.load_config(args.config, args.overrides, inputs.schema, class_names=inputs.class_names)
+    config = _settings.load_config(
+        args.config, args.overrides, inputs.schema, every_image=True, class_names=inputs.class_names
+    )
     _layouts.expect_masks(inputs, config)
     _layouts.expect_region(inputs, config)
     paster = _pasting.open_paster(inputs, config, args.seed, skips_unreadable=True)

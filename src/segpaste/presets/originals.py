@@ -38,7 +38,7 @@ SIMPLE_COPY_PASTE = Preset(
     loader=LoaderOptions(size=1024, scale_range=(0.1, 2.0), hflip_prob=0.5),
     config=BatchCopyPasteConfig(
         min_residual_area_frac=0.0,
-        placement=PlacementConfig(**IN_PLACE, k_range=(0, ALL), k_to_available=True),
+        placement=PlacementConfig(**IN_PLACE, paste_prob=1.0, k_range=(0, ALL), k_to_available=True),
         source=EVERY_OBJECT,
         harmonize=HarmonizeConfig(blur_px=1.0),
     ),
@@ -58,7 +58,7 @@ MMDET = Preset(
         min_residual_area_frac=0.0,
         min_residual_area_px=301,
         max_box_shift_px=10,
-        placement=PlacementConfig(**IN_PLACE, k_range=(0, 99), k_to_available=True),
+        placement=PlacementConfig(**IN_PLACE, paste_prob=1.0, k_range=(0, 99), k_to_available=True),
         source=EVERY_OBJECT,
     ),
 )
@@ -74,7 +74,7 @@ ULTRALYTICS_FLIP = Preset(
     loader=LoaderOptions(size=640, scale_range=(0.5, 1.5), hflip_prob=0.5),
     config=BatchCopyPasteConfig(
         min_residual_area_frac=0.0,
-        placement=PlacementConfig(**(IN_PLACE | LEAST_COVERING | {"hflip_probability": 1.0})),
+        placement=PlacementConfig(**(IN_PLACE | LEAST_COVERING | {"hflip_probability": 1.0}), paste_prob=1.0),
         source=SourceConfig(kind="same_image", whole_only=False),
     ),
 )
@@ -108,7 +108,7 @@ XPASTE = Preset(
         "edges are smoothed only inside the mask. To build a bank from cut-outs, use segpaste bank build --cutouts."
     ),
     config=BatchCopyPasteConfig(
-        placement=PlacementConfig(grouping="instance", scale_range=(1 / 16, 8.0), k_range=(1, 20)),
+        placement=PlacementConfig(grouping="instance", scale_range=(1 / 16, 8.0), paste_prob=1.0, k_range=(1, 20)),
         source=SourceConfig(kind="bank", crops_per_target=20),
         harmonize=HarmonizeConfig(blur_px=1.0),
     ),

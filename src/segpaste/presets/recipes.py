@@ -18,7 +18,9 @@ RANDOM_PLACE = Preset(
     ),
     loader=LoaderOptions(size=1024, scale_range=(0.1, 2.0), hflip_prob=0.5),
     config=BatchCopyPasteConfig(
-        placement=PlacementConfig(scale_range=(1.0, 1.0), scale_to_fit=False, hflip_probability=0.0, k_range=(1, 10))
+        placement=PlacementConfig(
+            scale_range=(1.0, 1.0), scale_to_fit=False, hflip_probability=0.0, paste_prob=1.0, k_range=(1, 10)
+        )
     ),
 )
 
@@ -34,7 +36,9 @@ PANOPTIC_LSJ = Preset(
     config=BatchCopyPasteConfig(
         emit_panoptic=True,
         min_area_px=16,
-        placement=PlacementConfig(layers=2, k_range=(1, 8), scale_range=(0.5, 1.5), scale_to_fit=False, max_attempts=4),
+        placement=PlacementConfig(
+            paste_prob=1.0, layers=2, k_range=(1, 8), scale_range=(0.5, 1.5), scale_to_fit=False, max_attempts=4
+        ),
     ),
 )
 
@@ -49,7 +53,7 @@ CLASSMIX = Preset(
         "by your training code."
     ),
     loader=LoaderOptions(size=512, scale_range=(0.5, 1.5), hflip_prob=0.5),
-    config=BatchCopyPasteConfig(emit_classmix=True),
+    config=BatchCopyPasteConfig(emit_classmix=True, placement=PlacementConfig(paste_prob=1.0)),
 )
 
 DEPTH_AWARE = Preset(
@@ -65,7 +69,13 @@ DEPTH_AWARE = Preset(
         perspective_depth=True,
         min_area_px=16,
         placement=PlacementConfig(
-            grouping="instance", layers=6, k_range=(1, 6), scale_range=(0.7, 1.5), scale_to_fit=False, max_attempts=4
+            paste_prob=1.0,
+            grouping="instance",
+            layers=6,
+            k_range=(1, 6),
+            scale_range=(0.7, 1.5),
+            scale_to_fit=False,
+            max_attempts=4,
         ),
     ),
 )
@@ -84,6 +94,7 @@ VIT_PATCH = Preset(
             pad_to_multiple=14,
             patch_aligned_paste=True,
             align="instance",
+            paste_prob=1.0,
             grouping="instance",
             layers=6,
             k_range=(1, 6),

@@ -95,7 +95,7 @@ class PlacementConfig(StrictConfig):
     size_range: SizeRange | None = None
     class_sizes: Mapping[int, SizeRange] = FrozenMapping({})
     hflip_probability: Probability = 0.5
-    paste_prob: Probability = 1.0
+    paste_prob: Probability = 0.5
     fixed_share: bool = False
     fade_last: Probability = 0.0
     fade_curve: Literal["step", "linear"] = "step"
