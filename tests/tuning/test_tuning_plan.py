@@ -11,7 +11,6 @@ from segpaste.augmentation.config.strict import known_fields
 from segpaste.tuning.plan import FEWEST_PAIRS, PLACEMENTS, SEARCHED_KEYS, Plan, fit
 from segpaste.tuning.runs import arm_config
 from segpaste.tuning.search import Run, tune
-from segpaste.tuning.statistics import wilcoxon
 
 BASE = BatchCopyPasteConfig.model_validate({"source": {"kind": "bank"}, "placement": {"scale_range": [0.8, 1.25]}})
 PLANS = [
@@ -30,7 +29,7 @@ def test_number_of_runs(plan: Plan) -> None:
         done.append(run)
         return {"ball": 0.5}
 
-    tune(plan, train)
+    tune(plan, train, lambda run, name: [run.seed])
     assert len(done) == plan.num_runs
     assert len({run.name for run in done}) == plan.num_runs
 
@@ -42,10 +41,6 @@ def test_a_single_arm_needs_no_search() -> None:
 def test_the_final_comparison_has_seeds_of_its_own() -> None:
     plan = Plan(num_search=100, num_pairs=100)
     assert not set(plan.search_seeds) & set(plan.final_seeds)
-
-
-def test_fewer_pairs_than_the_fewest_prove_nothing() -> None:
-    assert wilcoxon([0.1] * FEWEST_PAIRS) < 0.05 <= wilcoxon([0.1] * (FEWEST_PAIRS - 1))
 
 
 class TestConfigs:

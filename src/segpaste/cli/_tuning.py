@@ -105,7 +105,6 @@ def _expect_not_searched(args: argparse.Namespace) -> None:
 
 def _plan(args: argparse.Namespace, classes: Classes, trainer: Trainer) -> tuple[Plan, list[str]]:
     """Return the plan that fits the dataset, the trainer and the number of runs, and what was cut."""
-    split_images(classes, "final", 1, seed=args.seed, held_out=args.held_out)  # too few images are an error now
     names = "balances", "shares", "counts", "placements"
     values = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
     if len(frozenset[int]().union(*classes)) == 1:
@@ -113,12 +112,25 @@ def _plan(args: argparse.Namespace, classes: Classes, trainer: Trainer) -> tuple
     numbers = {"num_search": args.seeds, "num_pairs": args.pairs, "seed": args.seed, "held_out": args.held_out}
     plan = Plan(**values, **numbers)
     plan, cuts = (plan, []) if args.runs is None else fit(plan, args.runs)
+    _expect_different_splits(classes, plan)
     if len(plan.balances) > 1 and "balance" not in trainer.used:
         raise CommandError(
             "--trainer: expected {balance} in the command, because several balances are tried, got none; add it, or "
             "give --balances with one value"
         )
     return plan, cuts
+
+
+def _expect_different_splits(classes: Classes, plan: Plan) -> None:
+    """Reject plans whose pairs all hold out the same images, and datasets that are too small for a split."""
+    splits = (split_images(classes, "final", s, seed=plan.seed, held_out=plan.held_out) for s in plan.final_seeds)
+    first = next(splits)
+    if all(split == first for split in splits):
+        raise CommandError(
+            f"--held-out {plan.held_out:g}: expected pairs with different held-out images, got the same "
+            f"{len(first.held_out):,} of {len(classes):,} in all pairs, because the rarest classes have so few images; "
+            "add images of these classes, or leave these classes out"
+        )
 
 
 def _facts(args: argparse.Namespace, inputs: Inputs, trainer: Trainer, base: BatchCopyPasteConfig) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from segpaste._printable import printable
 from segpaste.cli._arguments import add_photos, integer, number
 from segpaste.cli._errors import CommandError
-from segpaste.tuning.plan import BALANCES, FEWEST_PAIRS, PLACEMENTS, Plan, listed
+from segpaste.tuning.plan import BALANCES, FEWEST_PAIRS, MOST_HELD_OUT, PLACEMENTS, Plan, listed
 
 if TYPE_CHECKING:
     from segpaste.cli._tuning import Setup
@@ -34,8 +34,9 @@ placeholders:
 
 The search tries balances and shares (probability of pasting into an image), then counts (objects drawn for an image),
 then placements. The best arm is then compared with no paste on new splits, whose held-out images the search never
-scored. Values in a LIST are separated by commas. The first count and the first placement are used until their stage.
-KEY=VALUE and --config set other keys of the paste config, for all arms.
+scored. The interval of the gain is for other images like these, not only for these. Values in a LIST are separated by
+commas. The first count and the first placement are used until their stage. KEY=VALUE and --config set other keys of the
+paste config, for all arms.
 
 Every finished run is a file in DIR: after an interruption, the same command resumes. DIR/tuned.yaml is the config to
 train with; it pastes nothing unless a gain is shown. DIR/tune.json has all runs.
@@ -80,8 +81,8 @@ def add_to(commands: Any) -> None:
     text = f"pairs of runs of the final comparison, default: {plan.num_pairs}, at least {FEWEST_PAIRS}"
     add("--pairs", metavar="N", type=integer(FEWEST_PAIRS, 100), default=plan.num_pairs, help=text)
     add("--runs", metavar="N", type=integer(1), help="at most this many runs: the plan is reduced until it fits")
-    text = f"fraction of the images to hold out in each run, default: {plan.held_out:g}"
-    add("--held-out", metavar="F", type=number(0.5, above_zero=True), default=plan.held_out, help=text)
+    text = f"fraction of the images to hold out in each run, at most {MOST_HELD_OUT:g}, default: {plan.held_out:g}"
+    add("--held-out", metavar="F", type=number(MOST_HELD_OUT, above_zero=True), default=plan.held_out, help=text)
     add("--seed", metavar="S", type=integer(0, (1 << 63) - 1), default=0, help="seed of the splits, default: 0")
     add("--dry-run", action="store_true", help="print the plan without running it")
     parser.set_defaults(run=run, takes_overrides=True)
@@ -123,7 +124,7 @@ def _tune(out: Path, setup: Setup) -> Found:
     with space.claim({**setup.facts, **setup.plan.facts()}):
         say = lambda line: print(line, flush=True)  # noqa: E731
         doing = runs.Runs(space.folder, setup.photos, setup.plan, setup.trainer, setup.base, say)
-        found = search.tune(setup.plan, doing.train)
+        found = search.tune(setup.plan, doing.train, doing.scored)
         document = report.document(found, setup.plan, doing.done, setup.facts)
         config = runs.arm_config(setup.base, found.arm)
         with WholeFiles() as files:

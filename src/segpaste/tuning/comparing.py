@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from segpaste.tuning.resampled import resampled_t
 from segpaste.tuning.statistics import Interval, differences, holm, paired_bootstrap, wilcoxon
 
 Values = Mapping[int, float]
@@ -20,8 +24,8 @@ class Comparison(NamedTuple):
     """Ours against theirs.
 
     Attributes:
-        interval: mean difference, ours minus theirs, and its 95 % bootstrap interval.
-        p_value: p value of Wilcoxon's signed-rank test; `compare_all` adjusts it for several tests.
+        interval: mean difference, ours minus theirs, and its 95 % interval.
+        p_value: p value of the test; `compare_all` and `adjusted` adjust it for several tests.
         num_better: number of seeds at which ours is higher.
         num_pairs: number of seeds.
     """
@@ -46,16 +50,32 @@ class Comparison(NamedTuple):
 
 
 def compare(ours: Values, theirs: Values) -> Comparison:
-    """Return one comparison with an unadjusted p value."""
+    """Return one comparison of independent pairs: bootstrap interval and unadjusted p value of Wilcoxon's test."""
     found = differences(ours, theirs)
     return Comparison(paired_bootstrap(found), wilcoxon(found), int((found > 0).sum()), len(found))
 
 
+def compare_splits(ours: Values, theirs: Values, weights: NDArray[np.float64]) -> Comparison:
+    """Return one comparison on splits that overlap: interval and unadjusted p value of the corrected resampled t test.
+
+    Args:
+        ours: value for the seed of each split.
+        theirs: the same of the other arm.
+        weights: weight of each image in the value of each split, in the order of the seeds; see `image_weights`.
+    """
+    found = differences(ours, theirs)
+    return Comparison(*resampled_t(found, weights), int((found > 0).sum()), len(found))
+
+
 def compare_all(pairs: Mapping[str, tuple[Values, Values]]) -> dict[str, Comparison]:
-    """Return several comparisons, with p values adjusted over all of them by Holm's method."""
-    found = {name: compare(*pair) for name, pair in pairs.items()}
-    adjusted = holm({name: comparison.p_value for name, comparison in found.items()})
-    return {name: comparison._replace(p_value=adjusted[name]) for name, comparison in found.items()}
+    """Return several comparisons of independent pairs, with adjusted p values."""
+    return adjusted({name: compare(*pair) for name, pair in pairs.items()})
+
+
+def adjusted(found: Mapping[str, Comparison]) -> dict[str, Comparison]:
+    """Return comparisons with p values adjusted over all of them by Holm's method."""
+    p_values = holm({name: comparison.p_value for name, comparison in found.items()})
+    return {name: comparison._replace(p_value=p_values[name]) for name, comparison in found.items()}
 
 
 def mean(values: Values) -> float:

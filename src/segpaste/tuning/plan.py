@@ -14,7 +14,9 @@ BALANCES = ("natural", "tempered", "class_uniform", "repeat_factor", "instance_a
 PLACEMENTS: Mapping[str, Mapping[str, int]] = {"least_covering": {"max_attempts": 8}, "uniform": {"max_attempts": 1}}
 """Values of ``placement`` by name: the place of 8 that covers the least, or any place."""
 FEWEST_PAIRS = 6
-"""Number of pairs below which Wilcoxon's test cannot reach p < 0.05."""
+"""Pairs of the smallest plan; with fewer, only very large gains are significant."""
+MOST_HELD_OUT = 0.4
+"""Largest fraction that a run holds out. With nearly half of the images, all runs would hold out the same pool."""
 _FIRST_SEARCH_SEED = 101  # seeds below are those of the final comparison
 
 

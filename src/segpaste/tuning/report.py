@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from segpaste._printable import printable
 from segpaste.augmentation import BatchCopyPasteConfig
 from segpaste.tuning.comparing import Comparison, Verdict
-from segpaste.tuning.plan import FEWEST_PAIRS, Plan
+from segpaste.tuning.plan import Plan
 from segpaste.tuning.search import Found
 
 ANSWERS: Mapping[Verdict, str] = {
@@ -48,8 +49,8 @@ def lines(found: Found) -> Iterator[str]:
 def answer(found: Found) -> str:
     """Return the answer in a sentence."""
     mean = found.mean.interval
-    gain = f"gain {mean.mean:+.4f} on splits of these images, interval {_interval(found.mean)}"
-    text = f"{ANSWERS[found.mean.verdict]} ({gain}, Wilcoxon p = {found.mean.p_value:.3g})"
+    gain = f"gain {mean.mean:+.4f} on images like these, 95 % interval {_interval(found.mean)}"
+    text = f"{ANSWERS[found.mean.verdict]} ({gain}, corrected t test p = {found.mean.p_value:.3g})"
     lost = [printable(name) for name, comparison in found.classes.items() if comparison.verdict == "lower"]
     return text + (f"; worse for {', '.join(lost)}" if lost and pastes(found) else "")
 
@@ -102,17 +103,21 @@ def _row(name: str, without: float, with_paste: float, comparison: Comparison) -
 
 
 def _interval(comparison: Comparison) -> str:
-    """Return an interval; that of too few pairs would be too narrow."""
-    if comparison.num_pairs < FEWEST_PAIRS:
-        return "too few pairs"
+    """Return an interval; it is infinite with one pair, or if all pairs score the same images."""
+    if not _is_known(comparison):
+        return "too few images"
     return f"[{comparison.interval.low:+.4f}, {comparison.interval.high:+.4f}]"
+
+
+def _is_known(comparison: Comparison) -> bool:
+    return math.isfinite(comparison.interval.low)
 
 
 def _facts(comparison: Comparison) -> dict[str, Any]:
     low, high = comparison.interval.low, comparison.interval.high
     return {
         "gain": comparison.interval.mean,
-        "interval": [low, high] if comparison.num_pairs >= FEWEST_PAIRS else None,
+        "interval": [low, high] if _is_known(comparison) else None,
         "p": comparison.p_value,
         "pairs": comparison.num_pairs,
         "better in": comparison.num_better,

@@ -22,7 +22,7 @@ from segpaste.datasets.conversion.subsets import EntryFile
 from segpaste.datasets.formats.records import AnnotatedPhotos
 from segpaste.tuning.plan import Arm, Plan
 from segpaste.tuning.search import Run, mean_score
-from segpaste.tuning.splits import Classes, split_images
+from segpaste.tuning.splits import Classes, Part, Split, showing, split_images
 from segpaste.tuning.trainer import Scores, Trainer, TrainerError
 from segpaste.workspace import write_whole
 
@@ -62,6 +62,7 @@ class Runs:
         self.folder, self.photos, self.plan, self.trainer = folder.absolute(), photos, plan, trainer
         self.base, self.say = base, say
         self._classes = image_classes(photos)
+        self._splits: dict[tuple[Part, int], tuple[Split, dict[str, list[int]]]] = {}
         self._done: dict[str, dict[str, Any]] = {}
         self._seconds: list[float] = []
 
@@ -84,6 +85,23 @@ class Runs:
         found = self._done.setdefault(run.name, json.loads(path.read_bytes()))
         scores: Scores = found["scores"]
         return scores
+
+    def scored(self, run: Run, name: str) -> Sequence[int]:
+        """Return the held-out images that a class is scored on: those that show it, or all if none does.
+
+        None does if the trainer scores something else than classes of the dataset.
+        """
+        split, shown = self._split(run)
+        return shown.get(name, split.held_out)
+
+    def _split(self, run: Run) -> tuple[Split, dict[str, list[int]]]:
+        """Return the split of a run, and the held-out images that show each class."""
+        key = run.part, run.seed
+        if key not in self._splits:
+            split = split_images(self._classes, *key, seed=self.plan.seed, held_out=self.plan.held_out)
+            names, shown = self.photos.class_names, showing(self._classes, split.held_out)
+            self._splits[key] = split, {names[label]: images for label, images in shown.items()}
+        return self._splits[key]
 
     def _trained(self, run: Run) -> dict[str, Any]:
         folder = self.folder / "runs" / run.name
@@ -116,7 +134,7 @@ class Runs:
 
     def _files(self, run: Run) -> dict[str, Path]:
         """Write the files of a split that the trainer asks for, and return the values of their placeholders."""
-        split = split_images(self._classes, run.part, run.seed, seed=self.plan.seed, held_out=self.plan.held_out)
+        split, _ = self._split(run)
         folder = self.folder / "splits" / f"{run.part}-{run.seed}"
         found = {"images": self.photos.images_dir.absolute()}
         for name, indices in (("train", split.train), ("val", split.held_out)):

@@ -6,12 +6,13 @@ Not for arms that were chosen in another way.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from segpaste.tuning.comparing import Comparison, compare, compare_all
+from segpaste.tuning.comparing import Comparison, adjusted, compare_splits
 from segpaste.tuning.plan import Arm, Plan
+from segpaste.tuning.resampled import image_weights
 from segpaste.tuning.splits import Part
 from segpaste.tuning.trainer import Scores, TrainerError
 
@@ -39,6 +40,9 @@ class Run(NamedTuple):
 
 
 Train = Callable[[Run], Scores]
+"""Returns the scores of a run."""
+Scored = Callable[[Run, str], Sequence[int]]
+"""Returns the held-out images that a class is scored on in a run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,7 @@ class Found:
     Attributes:
         arm: the chosen arm.
         gains: mean gain over no paste of each arm of the search; empty without a search.
-        mean: comparison of the means over the classes.
+        mean: comparison of the means over the classes, as all comparisons for other images like those of the dataset.
         mean_scores: those means without and with paste, averaged over the seeds.
         classes: comparison of each class, p values adjusted over the classes.
         without, with_paste: mean score of each class over the seeds that measured it.
@@ -63,12 +67,13 @@ class Found:
     with_paste: dict[str, float]
 
 
-def tune(plan: Plan, train: Train) -> Found:
+def tune(plan: Plan, train: Train, scored: Scored) -> Found:
     """Search for the best arm, and compare it with no paste.
 
     Args:
         plan: arms and seeds.
         train: does a run and returns its scores, or only returns them if the run is done.
+        scored: returns the images that a class is scored on, from which follows how much the splits overlap.
 
     Raises:
         TrainerError: a run fails, or scores other classes than another run of its split.
@@ -82,12 +87,17 @@ def tune(plan: Plan, train: Train) -> Found:
     names = list(dict.fromkeys(name for scores in none.values() for name in scores))
     pairs = {name: (_of_class(name, ours), _of_class(name, none)) for name in names}
     means = [{seed: mean_score(scores) for seed, scores in runs.items()} for runs in (none, ours)]
+    images = {seed: {name: scored(Run("final", seed, arm), name) for name in scores} for seed, scores in none.items()}
+    of_means = image_weights([[*of_split.values()] for of_split in images.values()])
+    of_classes = {
+        name: image_weights([[of_split[name]] for of_split in images.values() if name in of_split]) for name in names
+    }
     return Found(
         arm,
         gains,
-        compare(means[1], means[0]),
+        compare_splits(means[1], means[0], of_means),
         (_mean(means[0]), _mean(means[1])),
-        compare_all(pairs),
+        adjusted({name: compare_splits(*pairs[name], of_classes[name]) for name in names}),
         {name: _mean(theirs) for name, (_, theirs) in pairs.items()},
         {name: _mean(own) for name, (own, _) in pairs.items()},
     )

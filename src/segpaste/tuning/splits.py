@@ -11,7 +11,7 @@ training set.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -71,6 +71,15 @@ def in_one_image(classes: Classes) -> list[int]:
     return sorted(label for label, total in totals.items() if total == 1)
 
 
+def showing(classes: Classes, indices: Iterable[int]) -> dict[int, list[int]]:
+    """Return the images that show each class, in the given order."""
+    found: dict[int, list[int]] = {}
+    for index in indices:
+        for label in classes[index]:
+            found.setdefault(label, []).append(index)
+    return found
+
+
 def _picked(
     classes: Classes, order: Sequence[int], wanted: Mapping[int, int], size: int, totals: Mapping[int, int]
 ) -> set[int]:
@@ -78,10 +87,7 @@ def _picked(
 
     Images that exceed no class's wanted number are preferred. Images that are the last one of a class are picked last.
     """
-    showing: dict[int, list[int]] = {}
-    for index in order:
-        for label in classes[index]:
-            showing.setdefault(label, []).append(index)
+    shown = showing(classes, order)
     picked: set[int] = set()
     counts: Counter[int] = Counter()
 
@@ -96,9 +102,9 @@ def _picked(
 
     others = {label: total - 1 for label, total in totals.items()}
     exact = {label: min(num, others[label]) for label, num in wanted.items()}
-    for label in sorted(showing, key=lambda label: (totals[label], label)):
-        pick(showing[label], exact, label)
-        pick(showing[label], others, label)
+    for label in sorted(shown, key=lambda label: (totals[label], label)):
+        pick(shown[label], exact, label)
+        pick(shown[label], others, label)
     for limits in (exact, others, totals):
         pick(order, limits)
     return picked

@@ -1,6 +1,7 @@
 """Statistics of paired runs: an interval, a test, and a correction for several tests.
 
-All of them take the differences within pairs of runs, two arms with the same seed. Not for unpaired runs.
+All of them take the differences within pairs of runs, two arms with the same seed. Not for unpaired runs, and not for
+splits of the same images, which `segpaste.tuning.resampled` compares.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 
 class Interval(NamedTuple):
-    """Mean or median of some values, and the ends of its bootstrap interval."""
+    """Mean or median of some values, and the ends of its interval."""
 
     mean: float
     low: float
@@ -30,7 +31,7 @@ def paired_bootstrap(
     Raises:
         ValueError: there are no differences.
     """
-    values = _checked(differences)
+    values = checked(differences)
     picked = np.random.default_rng(seed).integers(len(values), size=(num_resamples, len(values)))
     means = values[picked].mean(1)
     low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
@@ -43,7 +44,7 @@ def median_interval(values: ArrayLike, *, level: float = 0.95, num_resamples: in
     Raises:
         ValueError: there are no values.
     """
-    found = _checked(values)
+    found = checked(values)
     picked = np.random.default_rng(seed).integers(len(found), size=(num_resamples, len(found)))
     low, high = np.quantile(np.median(found[picked], axis=1), [(1 - level) / 2, (1 + level) / 2])
     return Interval(float(np.median(found)), float(low), float(high))
@@ -57,7 +58,7 @@ def wilcoxon(differences: ArrayLike) -> float:
 
     After Wilcoxon, "Individual Comparisons by Ranking Methods", Biometrics Bulletin 1(6), 1945.
     """
-    values = _checked(differences)
+    values = checked(differences)
     values = values[values != 0]
     doubled = _doubled_ranks(np.abs(values))
     total = int(doubled.sum())
@@ -101,7 +102,12 @@ def _doubled_ranks(sizes: NDArray[np.float64]) -> NDArray[np.int64]:
     return np.asarray(first + last + 1, np.int64)
 
 
-def _checked(differences: ArrayLike | Sequence[float]) -> NDArray[np.float64]:
+def checked(differences: ArrayLike | Sequence[float]) -> NDArray[np.float64]:
+    """Return differences as an array [N].
+
+    Raises:
+        ValueError: there are no differences.
+    """
     values = np.asarray(differences, np.float64)
     if values.ndim != 1 or not len(values):
         raise ValueError(f"expected at least one difference [N], got {values.shape}")
