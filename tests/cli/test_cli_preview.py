@@ -111,6 +111,14 @@ class TestPicture:
         placed = [answer(studio, CHANGES["objects"], image=3, seed=seed)["report"]["placed"] for seed in range(4)]
         assert max(placed) > 1
 
+    def test_padding_alone_changes_nothing(self, studio: DatasetStudio) -> None:
+        """The help of the option says so, because a user would otherwise take it for a defect."""
+        plain, padded = (answer(studio, {"placement.pad_to_multiple": side}, image=3) for side in (None, 37))
+        assert plain["report"]["placed"] > 0
+        assert plain["after"] == padded["after"]
+        (control,) = (c for c in setup_of(studio)["controls"] if c["key"] == "placement.pad_to_multiple")
+        assert "this option alone moves nothing" in control["note"]
+
     @pytest.mark.parametrize("name", ["defaults", "own", "colours"])
     def test_it_is_what_the_copied_program_pastes(self, tmp_path: Path, name: str) -> None:
         """Two photos of one size: the other one is the source, as in a batch of two."""

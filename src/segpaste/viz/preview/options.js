@@ -129,7 +129,7 @@ export function makeOption(control, changed) {
     show();
     tell();
   });
-  const help = element("p", { id: `${id}-help`, className: "help", hidden: true }, ...withCode(control.help), control.seen ? "" : ". One image does not show it");
+  const help = element("p", { id: `${id}-help`, className: "help", hidden: true }, ...withCode(control.note ? `${control.help}. ${control.note}` : control.help));
   const error = element("p", { id: `${id}-error`, className: "error", hidden: true });
   const more = element("button", { type: "button", className: "more", textContent: "?", attributes: { "aria-label": `What ${control.label} does`, "aria-expanded": "false", "aria-controls": help.id } });
   more.addEventListener("click", () => {
