@@ -1,5 +1,5 @@
-"""What a step costs next to a copy of its batch, and next to other ways to do it; programs, not tests.
+"""Benchmarks: the cost of a step relative to a copy of its batch and to other libraries; programs, not tests.
 
-`segpaste bench` runs them all, ``python -m benchmarks.step`` and its like one of them. In an installed package they
+`segpaste bench` runs all of them, and ``python -m benchmarks.step`` runs a single one. In an installed package they
 are ``segpaste._benchmarks``.
 """

@@ -1,9 +1,9 @@
-"""Memory that the adapters take beside a batch: masks of every object in full size, before and after the paste.
+"""Measure the memory that the adapters take besides a batch: full-size masks of all objects before and after the paste.
 
     python -m benchmarks.adapter_memory
     python -m benchmarks.adapter_memory --images 4 --side 320 --slots 32
 
-What counts are the bytes that torch's allocator hands out and gets back, as its profiler records them on the CPU: they
+Counted are the bytes that torch's allocator hands out and gets back, as its profiler records them on the CPU: they
 are the same on every run. The step goes from the batch as the framework's loader gives it to the batch that its model
 gets, which is part of the peak. No framework is needed.
 """

@@ -1,4 +1,4 @@
-"""Peak memory of one forward on a CUDA device, next to the bytes of its batch, counted without a device.
+"""Compute the peak memory of one forward on a CUDA device, relative to the bytes of its batch, without a device.
 
     python -m benchmarks.allocations
     python -m benchmarks.allocations --out benchmarks/results/allocations.json

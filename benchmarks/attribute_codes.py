@@ -1,18 +1,18 @@
-"""Do codes separate classes? Retrieval by codes, by the embeddings that they are made of, and by codes of no meaning.
+"""Test whether codes separate classes: retrieval by codes, by the embeddings they are made of, and by random codes.
 
     python -m benchmarks.attribute_codes
 
-Objects of synthetic scenes go into three banks, of other scenes each, and get the embeddings that need no weights. An
-encoder is trained on the first; the second chooses the epoch and calibrates the evidence; all figures are of the third.
-Labels are true, or shuffled among the crops to train on, which must not teach it more than an encoder knows that was
-never trained, and what the reconstruction asks it to keep; or shuffled in all banks, which no code can tell apart.
+Three banks hold objects of different synthetic scenes, with the embeddings that need no weights. The encoder is trained
+on the first bank; the second chooses the epoch and calibrates the evidence; all figures come from the third. There are
+two controls. With labels shuffled in the training bank, the encoder must not separate classes better than an untrained
+one, apart from what reconstruction preserves. With labels shuffled in all banks, no code can separate classes.
 
-The second table is of vectors around the centres of classes, alike in all directions. Each set has classes of its
-own, as in speaker verification; the smaller the spread of the centres beside the noise of 1, the harder.
+The second table uses vectors around class centres, with isotropic noise of standard deviation 1. Each set has its own
+classes, as in speaker verification. The smaller the spread of the centres, the harder the task.
 
-Mean average precision: each crop of the third bank asks for those of its class; what a random order gives is beside it.
-Of the likelihood ratios of pairs: equal error rate, Cllr after calibration, and Cllr of the scores before it. 0 is
-perfect; 1 is what no evidence costs.
+Retrieval is measured by mean average precision: each crop of the third bank is a query for the crops of its class, and
+the value of a random order is given beside it. Likelihood ratios of pairs are measured by equal error rate, Cllr after
+calibration, and Cllr of the scores before it. A Cllr of 0 is perfect; 1 is that of no evidence.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The same augmented dataset in every way that `segpaste augment` can make it: workers, shards, and Ray.
+"""Time every way in which `segpaste augment` can make the same dataset: workers, shards, and Ray.
 
     python -m benchmarks.augment_ways DATASET [--num 1000] [--workers 1 2] [--shards 4] [--out FILE]
 

@@ -1,4 +1,4 @@
-"""What building a bank costs: crops per second, and peak memory as the dataset grows.
+"""Measure the cost of building a bank: crops per second, and peak memory as the dataset grows.
 
     python -m benchmarks.bank_build --quick
 

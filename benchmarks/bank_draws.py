@@ -1,4 +1,4 @@
-"""Draws over 100 M crops: how many a second and in how much memory, next to torch's WeightedRandomSampler.
+"""Measure draws from 100 M crops: draws per second and memory, compared with torch's WeightedRandomSampler.
 
     python -m benchmarks.bank_draws
 

@@ -1,10 +1,10 @@
-"""Random crops out of warm banks, next to a copy out of a mapped file and to what is used instead of a bank.
+"""Measure random reads from warm banks, compared with a copy from a mapped file and with the alternatives to a bank.
 
     python -m benchmarks.bank_reads --quick
 
 It needs ``pip install '.[bank,dev]'``. All hold the same crops, and their files are in the page cache. A read
-makes the arrays of one crop: image and alpha, and for a bank all else that it keeps. A batch goes into arrays that are
-there. The ruler is a copy of image and alpha out of two `numpy.memmap`, measured once more for the noise.
+makes the arrays of one crop: image and alpha, and for a bank all else that it keeps. A batch is read into
+existing arrays. The reference is a copy of image and alpha from two `numpy.memmap`, measured twice to show the noise.
 """
 
 from __future__ import annotations

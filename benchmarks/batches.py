@@ -1,4 +1,4 @@
-"""Batches to measure on: random rectangles, as many as asked for at most; equal squares; scenes; panoptic tiles."""
+"""Batches for benchmarks: up to a given number of random rectangles, equal squares, scenes, and panoptic tiles."""
 
 from __future__ import annotations
 

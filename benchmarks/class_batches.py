@@ -1,4 +1,4 @@
-"""Epochs of class-structured batches: how long they take and what they cover, next to what is used instead.
+"""Measure epochs of class-structured batches: time and coverage, compared with other samplers.
 
     python -m benchmarks.class_batches
 

@@ -1,4 +1,4 @@
-"""Observe what libraries for copy-paste do, for the table of the README: `python -m benchmarks.compared`.
+"""Observe the behaviour of copy-paste libraries for the table of the README: `python -m benchmarks.compared`.
 
 Two or more images carry their own coordinates as colours, so each pixel of an output tells the image and the place that
 it comes from. Each library pastes into them many times, by the calls that `benchmarks.peers` measures. A cell of the

@@ -1,8 +1,8 @@
-"""A compiled step next to the eager one.
+"""Compare a compiled step with the eager one.
 
     python -m benchmarks.compiled
 
-Quick runs leave it out, for compiling takes a minute.
+Quick runs leave it out, because compiling takes a minute.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Launches of one compiled forward on a CUDA device, counted without one.
+"""Count the launches of one compiled forward on a CUDA device, without a device.
 
     python -m benchmarks.compiled_launches
 

@@ -1,4 +1,4 @@
-"""Crops cut out of a dataset when they are drawn: milliseconds each, with and without the memory of a `DatasetBank`.
+"""Measure the milliseconds to cut a drawn crop out of a dataset, with and without the memory of a `DatasetBank`.
 
     python -m benchmarks.dataset_pool DATASET [--images FOLDER] [--num 300]
 

@@ -1,4 +1,4 @@
-"""A paste next to the training step that it is for: Mask R-CNN with a ResNet-50 FPN, on a CUDA device.
+"""Compare a paste with the training step it belongs to: Mask R-CNN with a ResNet-50 FPN, on a CUDA device.
 
     python -m benchmarks.detector --quick
     python -m benchmarks.detector --out benchmarks/results/gpu-detector.json

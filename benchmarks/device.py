@@ -1,8 +1,8 @@
-"""Limits of a CUDA device: the bandwidth of a copy within its memory, and of a fill.
+"""Measure the limits of a CUDA device: the bandwidth of a copy within its memory, and of a fill.
 
     python -m benchmarks.device
 
-The ruler of the other figures there: no step that returns a new batch can be faster than its bytes over this.
+The reference for the other figures there: no step that returns a new batch is faster than its bytes at this bandwidth.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Counts what a CUDA device would do, without one: operations, kernels, waits, and tensors from the host."""
+"""Count the operations, kernels, waits and tensors from the host of a CUDA device, without a device."""
 
 from __future__ import annotations
 

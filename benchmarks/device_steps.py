@@ -1,4 +1,4 @@
-"""A step on a CUDA device: the host's time and the device's apart, replayed as a graph, its peak memory, its waits.
+"""Measure a step on a CUDA device: host time, device time, replay as a graph, peak memory, and waits.
 
     python -m benchmarks.device_steps --quick
     python -m benchmarks.device_steps --out benchmarks/results/gpu.json

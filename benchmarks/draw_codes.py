@@ -1,4 +1,4 @@
-"""Draw what codes look like, for the documentation: attributes by class, likelihood ratios of pairs, and neighbours.
+"""Draw codes for the documentation: attributes by class, likelihood ratios of pairs, and neighbours.
 
 python -m benchmarks.draw_codes
 """

@@ -1,4 +1,4 @@
-"""The walk of a new user: from ``pip install .`` beside a trainer to the first augmented step on a YOLO folder.
+"""Time the path of a new user, from ``pip install .`` beside a trainer to the first augmented step on a YOLO folder.
 
     python -m benchmarks.first_step
     python -m benchmarks.first_step --data data.yaml --size 640

@@ -1,4 +1,4 @@
-"""How a step grows: with the batch, the picture, the slots, the pasted area and the threads, one at a time.
+"""Measure how the time of a step grows with batch, image size, slots, pasted area and threads, one at a time.
 
     python -m benchmarks.growth --quick
 

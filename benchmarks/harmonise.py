@@ -1,4 +1,4 @@
-"""What it costs to harmonise an image, by mode.
+"""Measure the time to harmonise an image, by mode.
 
     python -m benchmarks.harmonise
 

@@ -1,4 +1,4 @@
-"""Large annotation files: times and memory to open, to open again, and to read in a worker.
+"""Measure time and memory of large annotation files: the first opening, a later one, and reading in a worker.
 
     python -m benchmarks.large_files [--images 20000] [--annotations 10] [--out benchmarks/results/large-files]
 

@@ -1,4 +1,4 @@
-"""Commands on large datasets: a bank that is built, killed and resumed, and one shard of an augmented dataset.
+"""Run commands on large datasets: a bank that is built, killed and resumed, and one shard of an augmented dataset.
 
     python -m benchmarks.large_runs build [--images 20000] [--annotations 10] [--workers 2]
     python -m benchmarks.large_runs augment --images 1000000 --annotations 5

@@ -1,4 +1,4 @@
-"""Options that take launches of their own, for `benchmarks.launches`."""
+"""Options that need additional launches, for `benchmarks.launches`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Launches, waits, host tensors and bytes of one eager forward on a CUDA device, counted without one.
+"""Count launches, waits, host tensors and bytes of one eager forward on a CUDA device, without a device.
 
     python -m benchmarks.launches
     python -m benchmarks.launches --out benchmarks/results/launches.json

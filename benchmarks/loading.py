@@ -1,4 +1,4 @@
-"""From JPEG files to a padded batch, decoded and jittered: this project's loader next to torchvision's transforms.
+"""Time loading JPEG files into a padded batch, with decoding and jitter, compared with torchvision's transforms.
 
     python -m benchmarks.loading --quick
 

@@ -1,4 +1,4 @@
-"""Bytes that the tables and the looks of the triton backend move, for `benchmarks.traffic`.
+"""Bytes moved by the tables and the looks of the Triton backend, for `benchmarks.traffic`.
 
 Counted as there: a source pixel once, and a box once for each tile. Not counted are the tables of the axes where a look
 reads them, and its counters, a few words for each tile and instance: they stay in the caches. Nor are the draws: they

@@ -1,4 +1,4 @@
-"""What the figures depend on: processor, versions, commit, allocator."""
+"""Facts on which the figures depend: processor, versions, commit, allocator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Peak memory of one step, next to the bytes of its batch.
+"""Measure the peak memory of one step, relative to the bytes of its batch.
 
     python -m benchmarks.memory --quick
 

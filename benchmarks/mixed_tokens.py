@@ -1,4 +1,4 @@
-"""How many tokens of a vision transformer show more than one thing, with and without alignment.
+"""Count the tokens of a vision transformer that show more than one object, with and without alignment.
 
     python -m benchmarks.mixed_tokens
 

@@ -1,4 +1,4 @@
-"""The contenders of every table: the clone, twice, and a step out of place and in place."""
+"""Contenders of every table: the clone, measured twice, and a step out of place and in place."""
 
 from __future__ import annotations
 

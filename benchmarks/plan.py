@@ -1,4 +1,4 @@
-"""How much a run measures: everything, what fits into two minutes, or next to nothing."""
+"""Extent of a run: everything, a quick selection of two minutes, or a smoke test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figures of a run as pictures, drawn with Pillow: bars of a step's ratios, and lines of its growth.
+"""Plots of the figures of a run, drawn with Pillow: bars of a step's ratios, and lines of its growth.
 
 Both axes are logarithmic. Pillow's bundled font has ASCII only, so the signs of the tables are spelled out.
 """

@@ -1,4 +1,4 @@
-"""Why a step takes what it takes on a CUDA device: launches and the device's time by kernel, from torch's profiler.
+"""Profile a step on a CUDA device: launches and device time by kernel, from torch's profiler.
 
     python -m benchmarks.profiles --quick
     python -m benchmarks.profiles --out profiles.json

@@ -1,4 +1,4 @@
-"""The command line of a single program: measure one section, print its table, and write its figures if asked to."""
+"""Command line of a single benchmark: measure one section, print its table, and write its figures on request."""
 
 from __future__ import annotations
 

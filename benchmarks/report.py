@@ -1,4 +1,4 @@
-"""The figures of a run as Markdown: pure functions of what was found, and `publish`, which prints and writes them."""
+"""Report of a run as Markdown: pure functions of the figures, and `publish`, which prints and writes them."""
 
 from __future__ import annotations
 

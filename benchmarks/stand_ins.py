@@ -1,4 +1,4 @@
-"""Three common ways to write copy-paste in torch, implemented here as a comparison.
+"""Implementations of three common ways to write copy-paste in torch, for comparison.
 
 They stand in for pipelines of their kind; none does all that `segpaste.BatchCopyPaste` does, as said below.
 """

@@ -1,4 +1,4 @@
-"""One augmentation step next to a clone of the same batch, and to what a user would pick instead.
+"""Compare an augmentation step with a clone of the same batch and with the alternatives for a user.
 
     python -m benchmarks.step --quick
     python -m benchmarks.step --threads 1 --out benchmarks/results/step.json

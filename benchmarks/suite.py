@@ -1,4 +1,4 @@
-"""All programs one after the other: what `segpaste bench` runs."""
+"""Run all benchmarks one after the other, for `segpaste bench`."""
 
 from __future__ import annotations
 

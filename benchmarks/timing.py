@@ -1,4 +1,4 @@
-"""Medians taken in turns, on an allocator that keeps what is freed; ratios and growth out of them."""
+"""Medians of interleaved runs, on an allocator that keeps freed memory; their ratios and growth."""
 
 from __future__ import annotations
 

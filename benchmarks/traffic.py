@@ -1,4 +1,4 @@
-"""Bytes that the kernels of the triton backend move, from shapes, grids and tiles, next to those of a clone.
+"""Compute the bytes that the kernels of the Triton backend move, from shapes, grids and tiles, relative to a clone.
 
 Counted is what kernels ask of memory, and a source pixel once for all pixels and taps that read it: caches are large
 enough for that, and for nothing else. In particular:

@@ -1,4 +1,4 @@
-"""The cases of `benchmarks.trainer_steps`: a model of each framework, its training step, and a batch of its loader.
+"""Cases of `benchmarks.trainer_steps`: a model of each framework, its training step, and a batch of its loader.
 
 Each imports its framework when it is made, for no environment has all of them.
 """

@@ -1,4 +1,4 @@
-"""A training step of each framework with and without paste, on the CPU, each in the environment that has the framework.
+"""Time a training step of each framework with and without paste, on the CPU, each in the framework's environment.
 
     python -m benchmarks.trainer_steps --trainers .venv/trainers
     python -m benchmarks.trainer_steps --only rfdetr --quick

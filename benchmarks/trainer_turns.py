@@ -1,4 +1,4 @@
-"""What the cases of `benchmarks.trainer_steps` share: how steps take turns, also inside a Lightning training."""
+"""Shared code of the cases of `benchmarks.trainer_steps`: interleaved steps, also within a Lightning training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Paste inside the workers of a data loader for many batches: no hang, and memory that stays flat.
+"""Paste in the workers of a data loader for many batches, and check that nothing hangs and memory stays flat.
 
     python -m benchmarks.workers --batches 500
 

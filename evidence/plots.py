@@ -1,4 +1,4 @@
-"""Results as pictures, drawn with Pillow: every run of each arm with its interval, and curves over the steps.
+"""Plots of results, drawn with Pillow: every run of each arm with its interval, and curves over the steps.
 
 All runs are drawn, not only their means. Both axes are linear.
 """

@@ -1,4 +1,4 @@
-"""The command line that all comparisons share."""
+"""Command line shared by all comparisons."""
 
 from __future__ import annotations
 

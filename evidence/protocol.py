@@ -1,6 +1,6 @@
-"""A protocol: what is run, with which seeds, and how settings are chosen; read from a file of `evidence/protocols`.
+"""Protocol of a comparison: runs, seeds, and the choice of settings; read from a file of `evidence/protocols`.
 
-The JSON file holds all numbers, the Markdown file beside it says what they are for. Both are committed before the first
+The JSON file holds all numbers, the Markdown file beside it explains them. Both are committed before the first
 run.
 """
 

@@ -1,9 +1,9 @@
-"""Runs as files: each is written whole under the digest of its settings, and what exists is not run again.
+"""Files of runs: each is written atomically under the digest of its settings, and an existing run is not repeated.
 
     folder = RunFolder("evidence/results/rare-classes")
     run_missing(folder, list_of_settings, "evidence.rare_classes.runs:train", processes=2)
 
-Settings must hold all that a result depends on: two runs of equal settings are one run.
+Settings must contain everything that a result depends on: two runs with equal settings are one run.
 """
 
 from __future__ import annotations

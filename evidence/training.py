@@ -1,4 +1,4 @@
-"""The loop of a training run: a number of steps that is fixed beforehand, and checks in between."""
+"""Training loop: a fixed number of steps, with checks in between."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Build a bank of objects from a dataset: `segpaste bank build`, under another name.
+"""Build a bank of objects from a dataset; the same as `segpaste bank build`.
 
 python scripts/build_instance_bank.py instances.json --images photos --out objects
 """

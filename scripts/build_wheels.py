@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Build the wheels of every platform on this machine, by the compiler of the package ziglang.
+"""Build the wheels of every platform on one machine, with the compiler of the package ziglang.
 
     python scripts/build_wheels.py --out dist
     python scripts/build_wheels.py --out dist --target macos-arm64

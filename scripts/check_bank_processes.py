@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Read a bank of every format at random from many processes, and compare each crop with what was written.
+"""Read a bank of every format at random from many processes, and compare each crop with the written one.
 
 The parent reads first and goes on reading, which is where shared file offsets, shared LMDB environments and threads
 that did not survive a fork would show. Crops are pure functions of their index, so a process needs no copy of them.

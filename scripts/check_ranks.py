@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Train in two processes that augment on their own devices: NCCL where there are two cards, gloo elsewhere.
+"""Train in two processes that augment on their own devices: NCCL with two GPUs, otherwise gloo.
 
 Each process pastes its own batches on its device, before that is the current one, and compares them with the native
 backend on the CPU. Then it trains a DistributedDataParallel model that contains the augmentation, whose schedule

@@ -1,4 +1,4 @@
-"""The cases of the compile gate, `compile_explain`: modules, and small batches of scenes that they are called with."""
+"""Cases of the compile gate, `compile_explain`: modules, and the small batches of scenes they are called with."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The compile gate: `BatchCopyPaste` is one graph for every modality subset, source and preset, and equals eager.
+"""Check that `BatchCopyPaste` compiles to one graph for every modality subset, source and preset, and equals eager.
 
 Cases are every subset with every ``source.kind``, every preset, and eight pairwise combinations of modalities, source,
 ``inplace``, ClassMix, ``max_hidden_frac``, harmonising, patches and grouping: any two of these options meet in one of

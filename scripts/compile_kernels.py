@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compile every Triton kernel ahead of time, without a card, and check what it needs of a multiprocessor.
+"""Compile every Triton kernel ahead of time, without a GPU, and check the resources it needs of a multiprocessor.
 
 Every kernel is compiled for so many launches that each pair of values that its arguments can have is in one of them:
 constants, dtypes, layouts, fields that are absent, integers that are 1 (`tests/engine/kernel_values.py`). A kernel

@@ -1,4 +1,4 @@
-"""Forwards that use every Triton kernel, for programs that check them on a device; and the interpreter in its place.
+"""Forwards that use every Triton kernel, for checks on a device or in Triton's interpreter.
 
 Canvases have many tiles, so that many programs of a row arrive at the counter whose last one decides.
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draw how often each class of a long-tailed bank is drawn, by mode, for the documentation: counted, not computed.
+"""Draw how often each class of a long-tailed bank is drawn, by mode, for the documentation; counts, not formulas.
 
 python scripts/draw_balance.py
 """

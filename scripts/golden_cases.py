@@ -1,4 +1,4 @@
-"""What `golden_records` writes records of: the inputs and the config of each forward.
+"""Cases of `golden_records`: the inputs and the config of each forward.
 
 Only ``--write`` needs them: a check reads inputs and config from the record.
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write down what the library computes, or check that it still computes the same, bit for bit.
+"""Record the outputs of the library, or check that they are still the same, bit for bit.
 
 A record holds all of a forward: its inputs as a `golden_inputs.Spec`, its config with every option, and a digest of
 every field of the output and the report. Inputs come from integer arithmetic, so a record depends on no random

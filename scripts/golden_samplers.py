@@ -1,4 +1,4 @@
-"""The index sequences of all samplers, for `golden_records`."""
+"""Index sequences of all samplers, for `golden_records`."""
 
 from __future__ import annotations
 

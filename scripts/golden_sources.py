@@ -1,4 +1,4 @@
-"""Source strategies for `golden_records`: those of the package, named, one of a user's own, and a bank in memory."""
+"""Source strategies for `golden_records`: those of the package by name, a custom one, and a bank in memory."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Paste thousands of random hostile batches, and look at every pixel of what comes out.
+"""Paste thousands of random hostile batches, and check every pixel of the outputs.
 
 Each batch is a pure function of its seed: canvases down to one pixel, no image, no slot, views of every layout, ids up
 to the largest, padding of any pixels, depth of any magnitude, cameras that construction would refuse, every option of

@@ -1,4 +1,4 @@
-"""Random configs for `hostile_inputs`: every option that goes with a batch and a kind of source."""
+"""Random configs for `hostile_inputs`: all options that are valid for a batch and a kind of source."""
 
 from __future__ import annotations
 

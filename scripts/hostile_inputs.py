@@ -1,4 +1,4 @@
-"""Random batches and configs that go where trouble is, each a pure function of its seed.
+"""Random batches and configs of edge cases, each a pure function of its seed.
 
 The batches keep the contract of the containers, but for the cameras of some: those are what tracing lets through.
 Canvases are small, so that thousands run in minutes. `hostile_batches` pastes them and looks at what comes out.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Paste by thousands of random hostile plans: sources of one's own that say where everything goes.
+"""Paste by thousands of random hostile plans: custom sources that set every placement.
 
 Each plan is a pure function of its seed, over a batch of `hostile_inputs`. It has no layer, one or many; translations,
 scales and rows of the source at the ends of what is allowed; a source of another canvas, of no slot, or in the memory
@@ -14,7 +14,7 @@ of the target. Some boxes are NaN, infinite, inverted or without extent. There a
     python scripts/hostile_plans.py --num 3000
     python scripts/hostile_plans.py --num 1 --seed 4711    # one plan again
 
-What is read or written outside shows under a sanitizer: `scripts/sanitize_native.py` runs this program there. Exits
+A sanitizer detects accesses outside of tensors: `scripts/sanitize_native.py` runs this program with one. Exits
 with 1, and prints the seeds, if a plan fails.
 """
 

@@ -1,4 +1,4 @@
-"""Record of the batches of `hostile_batches`: how many were pasted by which options, and what failed."""
+"""Record of `hostile_batches`: the number of batches pasted with each option, and the failures."""
 
 from __future__ import annotations
 

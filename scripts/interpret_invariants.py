@@ -1,4 +1,4 @@
-"""Hold all invariants on the Triton backend, in Triton's interpreter on the CPU: the random batches of the tests.
+"""Check all invariants of the Triton backend on the random batches of the tests, in Triton's interpreter on the CPU.
 
 The suite draws these batches for the native backend; interpreted, a forward takes up to a second. Most batches have
 one tile for a whole image, every twentieth tiles of 8 x 8.

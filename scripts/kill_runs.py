@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Kill long commands at random moments, and give each again until it ends: nothing but the whole result is left.
+"""Kill long commands at random moments, rerun each until it ends, and check that only the complete result is left.
 
 Half of the kills come at a random time, wherever the process is. The others come before a random change of a name on
 the disk: a rename, a removal, a flush or a new folder, where a run is torn most easily. A run is killed up to three

@@ -1,4 +1,4 @@
-"""Ways to run the same calls in another timing: on several streams, beside busy kernels, in another order of programs.
+"""Run the same calls with different timing: on several streams, beside busy kernels, in another order of programs.
 
 Every way takes the calls and returns what they returned, when all of it is there. Those of a CUDA device change which
 programs run at the same time and which one arrives last; in Triton's interpreter, which runs one program after another,

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Repeat the same forwards on a device with different timing, and demand the same bits each time.
+"""Repeat the same forwards on a device with different timing, and check that all bits are equal.
 
 The decisions of a row are taken by whichever program arrives last, and pastes in place read what other programs write.
 A race there changes a result now and then, and compute-sanitizer's racecheck sees shared memory only. Each case is

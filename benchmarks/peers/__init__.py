@@ -1,4 +1,4 @@
-"""What a user could take instead: other libraries by their public interface, and implementations of common methods.
+"""Alternatives for a user: other libraries by their public interface, and implementations of common methods.
 
 A peer is a function that takes a padded batch, brings it into the peer's own format, and returns what to time. What is
 not installed, or does not run, is skipped, and the reason is kept for the report.

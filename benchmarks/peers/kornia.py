@@ -1,4 +1,4 @@
-"""`RandomTransplantation` of Kornia: the pixels of one class of the neighbour, picture and semantic map."""
+"""`RandomTransplantation` of Kornia: the pixels of one class of the neighbour, in image and semantic map."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Few images: an instance model that has 4 or 8 photos to learn from, with pastes of several libraries and without."""
+"""Few images: an instance model trained on 4 or 8 photos, without pastes and with those of several libraries."""

@@ -1,4 +1,4 @@
-"""One run with few real photos: a U-Net for instances, trained and tested by the settings of the run."""
+"""A single run with few real photos: a U-Net for instances, trained and tested with the settings of the run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arms of the comparison for rare classes: what each draws, pastes and weighs."""
+"""Arms of the comparison for rare classes: the draws, pastes and loss weights of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One run of the comparison for rare classes: a U-Net for class maps, trained and tested by the settings of the run."""
+"""A single run on rare classes: a U-Net for class maps, trained and tested with the settings of the run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The places where a paste can run: nowhere, on each sample in a worker, on the batch in a worker, or in the step."""
+"""Places where a paste can run: nowhere, on each sample in a worker, on the batch in a worker, or in the step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The measurement: training steps of all arms in turn, each with loader workers of its own that live on between turns.
+"""Measure training steps of all arms in turn; each arm has its own loader workers, which persist between turns.
 
 A turn begins with steps that do not count, until batches that were made while others trained are used up.
 """

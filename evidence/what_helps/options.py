@@ -1,4 +1,4 @@
-"""Which arms are compared, and which value of an option is chosen: pure functions of the scores."""
+"""Choice of the arms to compare and of the value of each option: pure functions of the scores."""
 
 from __future__ import annotations
 

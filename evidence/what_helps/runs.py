@@ -1,4 +1,4 @@
-"""One run: a model of a task, trained with the paste of the settings, and measured on scenes that it has not seen."""
+"""A single run: a model of a task, trained with the paste of the settings, and measured on held-out scenes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is trained and measured: class maps; class maps with depth; classes of the patches of a vision transformer.
+"""Tasks: class maps, class maps with depth, and classes of the patches of a vision transformer.
 
 A task measures a score on held-out scenes, the higher the better, beside the intersection over union of each class.
 """

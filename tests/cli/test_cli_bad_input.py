@@ -87,7 +87,7 @@ BAD: dict[str, tuple[Callable[[Path], Any], list[str], str]] = {
         "got 'placement.paste_probability'; the nearest is 'placement.paste_prob'",
     ),
     "bad value": (nothing, ["placement.scale_range=[2,1]"], "placement.scale_range: expected 1/64 <= low <= high"),
-    "value of another type": (nothing, ["min_area_px=many"], "min_area_px: input should be a valid integer"),
+    "value of another type": (nothing, ["min_area_px=many"], "min_area_px: expected a whole number, got 'many'"),
     "unclosed value": (nothing, ["placement.scale_range=[2,1"], "placement.scale_range: expected a value such as"),
     "key twice": (nothing, ["min_area_px=1", "min_area_px=2"], "expected min_area_px=... once"),
     "missing config": (nothing, ["--config", "none.yaml"], "none.yaml: No such file"),

@@ -32,6 +32,7 @@ from segpaste.cli._studio import DatasetStudio
 from segpaste.replay.rows import row_sample
 from segpaste.seeding import key_tensors
 from segpaste.types import BatchedDenseSample, Modality
+from segpaste.viz.preview.controls import Control, controls_of
 from segpaste.viz.preview.rendering import draw_of, render, setup_of
 from segpaste.viz.preview.serving import Asked, make_server, respond
 
@@ -109,6 +110,14 @@ class TestPicture:
     def test_something_is_pasted(self, studio: DatasetStudio) -> None:
         placed = [answer(studio, CHANGES["objects"], image=3, seed=seed)["report"]["placed"] for seed in range(4)]
         assert max(placed) > 1
+
+    def test_padding_alone_changes_nothing(self, studio: DatasetStudio) -> None:
+        """The help of the option says so, because a user would otherwise take it for a defect."""
+        plain, padded = (answer(studio, {"placement.pad_to_multiple": side}, image=3) for side in (None, 37))
+        assert plain["report"]["placed"] > 0
+        assert plain["after"] == padded["after"]
+        (control,) = (c for c in setup_of(studio)["controls"] if c["key"] == "placement.pad_to_multiple")
+        assert "this option alone moves nothing" in control["note"]
 
     @pytest.mark.parametrize("name", ["defaults", "own", "colours"])
     def test_it_is_what_the_copied_program_pastes(self, tmp_path: Path, name: str) -> None:
@@ -223,6 +232,18 @@ class TestCopies:
         assert (args.size, args.seed) == ((48, 64), 7)
 
 
+ABSURD = (1e18, 10**18, 10**60, -1, -1e18, float("nan"), float("inf"), 1e-300, 2.5, "", "not a number", None, True, [1])
+
+
+def numbers() -> list[Control]:
+    """Return the controls that hold numbers."""
+    return [c for c in controls_of(has_bank=False, is_panoptic=False) if c.kind in ("number", "range")]
+
+
+def _too_large(*_: Any) -> Any:
+    raise MemoryError("Unable to allocate 14.6 GiB")
+
+
 class TestRefusals:
     @pytest.mark.parametrize(
         ("asked", "key", "text"),
@@ -242,6 +263,9 @@ class TestRefusals:
             ({"values": {"placement.align": "instance"}}, "placement.align", "patch_aligned_paste=True"),
             ({"values": {"emit_depth": True}}, "emit_depth", "expected depth"),
             ({"values": {"emit_classmix": True}}, "emit_classmix", "expected semantic"),
+            ({"values": {"max_instances": 1e18}}, "max_instances", "expected less than 32768, got 1e+18"),
+            ({"values": {"placement.k_range": [1]}}, "placement.k_range", "expected two numbers, such as [0.5, 2]"),
+            ({"values": {"placement.k_range": [1, 2, 3]}}, "placement.k_range", "expected two numbers"),
         ],
     )
     def test_one_line_beside_the_control(self, studio: DatasetStudio, asked: Values, key: str, text: str) -> None:
@@ -250,6 +274,28 @@ class TestRefusals:
         assert text in error["text"]
         assert "\n" not in error["text"]
         assert not error["text"].startswith("placement: ")
+
+    @pytest.mark.parametrize("control", numbers(), ids=lambda control: control.key)
+    def test_absurd_numbers(self, studio: DatasetStudio, control: Control) -> None:
+        """Each is drawn, or one line beside its control says what was expected and what came."""
+        for number in ABSURD:
+            both = dict.fromkeys(control.parts, number) or [number, number]
+            found = render(studio, {"values": {control.key: both if control.kind == "range" else number}})
+            for error in found.get("errors", []):
+                assert error["key"] == control.key
+                assert ": expected " in error["text"]
+                assert ", got " in error["text"]
+                assert "\n" not in error["text"]
+                assert len(error["text"]) < 250
+
+    def test_more_slots_than_memory(self, studio: DatasetStudio, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("segpaste.replay.rows.untouched_zeros", _too_large)
+        (error,) = render(studio, {"values": {"max_instances": 30_000}})["errors"]
+        assert error["key"] == "max_instances"
+        assert "expected as many slots as fit into memory" in error["text"]
+        assert "got 30000; use fewer" in error["text"]
+        (error,) = render(studio, {})["errors"]
+        assert (error["key"], error["text"][:40]) == ("", "expected an image that fits into memory,")
 
     def test_a_photo_that_cannot_be_read(self, tmp_path: Path) -> None:
         labels, images = write_instances(tmp_path)

@@ -159,6 +159,39 @@ class TestPage:
         assert not page.js("document.body.classList.contains('refused')")
         assert text(page, "#text") == "placement: {layers: 3}\n"
 
+    def test_absurd_numbers_of_an_address(self, page: Browser, address: str) -> None:
+        values = {"max_instances": 1e18, "placement.k_range": 5, "placement.size_range": 3}
+        page.open("about:blank")
+        page.open(f"{address}#{quote(json.dumps({'values': values}))}")
+        page.until("document.body?.classList.contains('refused') && !document.body.hasAttribute('aria-busy')")
+        slots = text(page, f"{option('max_instances')} .error")
+        assert slots == f"max_instances: expected less than 32768, got {10**18}"
+        assert "expected a list in brackets" in text(page, f"{option('placement.k_range')} .error")
+        assert "no answer" not in text(page, "#status")
+
+    @pytest.mark.parametrize(("typed", "got"), [("", "''"), ("1e400", "'not a number'"), ("-3", "-3"), ("2.5", "2.5")])
+    def test_a_number_field_that_holds_no_count(self, page: Browser, typed: str, got: str) -> None:
+        field = f"{option('placement.layers')} .parts input"
+        page.js(f"document.querySelector('{field}').focus(); document.querySelector('{field}').select()")
+        page.js(f"document.execCommand({json.dumps('insertText' if typed else 'delete')}, false, '{typed}')")
+        settle(page)
+        error = text(page, f"{option('placement.layers')} .error")
+        assert error.startswith("placement.layers: expected ")
+        assert error.endswith(f", got {got}")
+        move(page, field, 2)
+        assert text(page, f"{option('placement.layers')} .error") == ""
+        assert text(page, "#text") == "placement: {layers: 2}\n"
+
+    @pytest.mark.parametrize("typed", ["", "-1", "99999999999999999999"])
+    def test_a_seed_that_is_none(self, page: Browser, typed: str) -> None:
+        move(page, "#seed", typed)
+        assert text(page, "#status").startswith("seed: expected a whole number from 0 to 9007199254740991, got ")
+        assert text(page, "#status").endswith(typed or "none")
+        assert asked(page)["seed"] == 0
+        move(page, "#seed", "4")
+        assert asked(page)["seed"] == 4
+        assert not page.js("document.body.classList.contains('refused')")
+
     @pytest.mark.parametrize(
         "kept", ['{"values": {"nokey": 1}, "seed": -1, "image": 1e9, "preset": "none such"}', "5", "["]
     )

@@ -60,6 +60,11 @@ class TestControls:
         assert {key for key, control in by_key().items() if len(control.help) < 12} == set()
         assert by_key()["placement.paste_prob"].help == "probability of pasting anything into an image"
 
+    def test_what_the_picture_does_not_show_says_why(self) -> None:
+        noted = {key: control.note for key, control in by_key().items() if control.note}
+        assert noted == NOT_SEEN
+        assert "without the padding" in noted["placement.pad_to_multiple"]
+
     def test_sliders_lie_within_the_limits(self) -> None:
         for key, control in by_key().items():
             if control.kind != "number":

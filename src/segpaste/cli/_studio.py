@@ -88,6 +88,8 @@ class DatasetStudio:
             raise
         except (ValueError, OSError) as error:
             raise _refused(error) from error
+        except MemoryError as error:
+            raise _out_of_memory(config) from error
         shown = _show.describe(augmented, self.inputs, self.inputs.photos.file_name(draw.image))
         is_classes = bool(shown["before"] or shown["after"])
         return Pasted(
@@ -187,7 +189,16 @@ def _refused(error: Exception) -> RefusedError:
         ]
     else:
         found = [(str(error).removeprefix("BatchCopyPaste: "), [])]
-    return RefusedError(*(Problem(key_named(text, place), _without_group(text, place)) for text, place in found))
+    problems = dict.fromkeys(Problem(key_named(text, place), _without_group(text, place)) for text, place in found)
+    return RefusedError(*problems)
+
+
+def _out_of_memory(config: BatchCopyPasteConfig) -> RefusedError:
+    """Return the error for an image that takes more memory than there is; masks of many slots take most."""
+    if (num := config.max_instances) is None:
+        return RefusedError(Problem("", "expected an image that fits into memory, got a larger one; use --size"))
+    text = f"expected as many slots as fit into memory, a mask of the image's size each, got {num}; use fewer"
+    return RefusedError(Problem("max_instances", f"max_instances: {text}"))
 
 
 def _without_group(text: str, place: Sequence[str]) -> str:

@@ -15,6 +15,17 @@ from segpaste.cli._errors import CommandError
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
+_EXPECTED = {
+    "greater_than": "more than {gt}",
+    "greater_than_equal": "at least {ge}",
+    "less_than": "less than {lt}",
+    "less_than_equal": "at most {le}",
+    "finite_number": "a finite number",
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float", "int_parsing_size"), "a whole number"),
+    **dict.fromkeys(("float_type", "float_parsing"), "a number"),
+}
+"""Expectations about numbers, by the type of pydantic's error; the names in braces are in its context."""
+
 
 class _KeyTwice(ValueError):
     """A table has a key twice; YAML and JSON would keep the last value silently."""
@@ -119,8 +130,13 @@ def explained(item: Any, model: type[BaseModel]) -> str:
     if item["type"] == "tuple_type":
         hint = f"; write {key}=[{item['input']}]" if isinstance(item["input"], str) else ""
         return f"{key}: expected a list in brackets, such as [0.5, 2], got {item['input']!r:.80}{hint}"
+    if (is_short := item["type"] == "missing" and isinstance(item["loc"][-1], int)) or item["type"] == "too_long":
+        pair = ".".join(str(part) for part in item["loc"][: -1 if is_short else None])
+        return f"{pair}: expected two numbers, such as [0.5, 2], got {item['input']!r:.80}"
     if item["type"] == "missing":
         return f"{key}: {message}; give it, or leave {item['loc'][0]} out"
+    if item["type"] in _EXPECTED:
+        message = f"expected {_EXPECTED[item['type']].format_map(item.get('ctx', {}))}"
     got = "" if ", got " in message else f", got {item['input']!r:.80}"
     prefix = f"{key}: " if key else ""  # messages of checks of several keys name them already
     return f"{prefix}{message[:1].lower()}{message[1:]}{got}"

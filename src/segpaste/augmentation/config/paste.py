@@ -130,7 +130,7 @@ class PanopticConfig(StrictConfig):
     taxonomy: PanopticTaxonomy
     stuff_policy: Literal["revert", "ignore"] = "revert"
     tau_stuff_frac: Probability = 0.1
-    tau_stuff_px: int = Field(default=64, ge=0)
+    tau_stuff_px: int = Field(default=64, ge=0, lt=1 << 40)
     contact_priority: Mapping[int, Priority] = FrozenMapping({})
 
     @field_validator("taxonomy", mode="before")
@@ -195,11 +195,11 @@ class BatchCopyPasteConfig(SavedConfig):
     emit_depth: bool | None = None
     emit_classmix: bool = False
     blend_mode: Literal["alpha"] = "alpha"
-    max_instances: int | None = Field(default=None, ge=1)
+    max_instances: int | None = Field(default=None, ge=1, lt=1 << 15)
     tile_size: int = Field(default=512, ge=1)
     antialias: bool = True
     perspective_depth: bool = False
-    min_area_px: int = Field(default=1, ge=1)
+    min_area_px: int = Field(default=1, ge=1, lt=1 << 40)
     min_residual_area_frac: Probability = 0.1
     min_residual_area_px: int = Field(default=0, ge=0, lt=1 << 40)
     max_box_shift_px: int | None = Field(default=None, ge=0, lt=1 << 31)

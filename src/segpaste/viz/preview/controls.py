@@ -46,8 +46,14 @@ LEFT_OUT = {
 }
 """Keys without a control, and why."""
 
-NOT_SEEN = {"placement.fixed_share", "placement.fade_last", "placement.fade_curve"}
-"""Keys that act over batches or over a training, so that one image does not show them."""
+NOT_SEEN = {
+    **dict.fromkeys(
+        ("placement.fixed_share", "placement.fade_last", "placement.fade_curve"), "One image does not show it"
+    ),
+    "placement.pad_to_multiple": "The picture shows the image without the padding, as ``segpaste augment`` writes it, "
+    "so this option alone moves nothing; with ``patch_aligned_paste`` it is the grid on which pastes lie",
+}
+"""Keys that the picture does not show, and why: they act over batches, over a training, or outside of the image."""
 
 _OF_BANK = {"crops_per_target", "value_range", "relative_to", "without_depth"}
 _WITHOUT_BANK = {"source.kind", "placement.layers", "placement.position", "placement.class_temperature"}
@@ -72,7 +78,7 @@ class Control:
         whole: numbers are integers.
         extent: ends of the sliders.
         parts: keys of the two values of a ``range`` that is a table.
-        seen: False if one image does not show it.
+        note: why the picture does not show it; empty if it does.
     """
 
     key: str
@@ -84,7 +90,7 @@ class Control:
     whole: bool = False
     extent: Extent = field(default_factory=Extent)
     parts: tuple[str, ...] = ()
-    seen: bool = True
+    note: str = ""
 
 
 @cache
@@ -146,7 +152,7 @@ def _control(path: Path, info: FieldInfo, what: str) -> Control:
     optional = type(None) in kinds
     kind = next(kind for kind in kinds if kind is not type(None))
     group = MAIN if key in FIRST else TITLES[path[0] if len(path) > 1 else ""]
-    base = Control(key, "text", group, what, optional=optional, seen=key not in NOT_SEEN)
+    base = Control(key, "text", group, what, optional=optional, note=NOT_SEEN.get(key, ""))
     none = (None,) if optional else ()
     if kind is bool:
         return replace(base, kind="choice", choices=(None, True, False)) if optional else replace(base, kind="switch")

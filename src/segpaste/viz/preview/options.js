@@ -34,7 +34,6 @@ function sliderOf(ends, label, changed) {
     changed();
   });
   number.addEventListener("input", () => {
-    if (number.value === "") return;
     slider.value = toSlider(Number(number.value));
     say(number.value);
     changed();
@@ -42,7 +41,7 @@ function sliderOf(ends, label, changed) {
   return {
     slider,
     number,
-    get: () => Number(number.value),
+    get: () => (number.validity.badInput ? "not a number" : number.value && Number(number.value)), // the server rejects text
     set(value) {
       if (document.activeElement !== number) number.value = value;
       if (document.activeElement !== slider) slider.value = toSlider(value);
@@ -94,7 +93,7 @@ const KINDS = {
       below: [element("div", { className: "dual" }, low.slider, high.slider)],
       get: () => (parts.length ? { [parts[0]]: low.get(), [parts[1]]: high.get() } : [low.get(), high.get()]),
       set(value) {
-        const [from, to] = parts.length ? parts.map((part) => value[part]) : value;
+        const [from, to] = parts.length ? parts.map((part) => Object(value)[part]) : Array.isArray(value) ? value : []; // an address may hold anything
         low.set(from);
         high.set(to);
       },
@@ -130,7 +129,7 @@ export function makeOption(control, changed) {
     show();
     tell();
   });
-  const help = element("p", { id: `${id}-help`, className: "help", hidden: true }, ...withCode(control.help), control.seen ? "" : ". One image does not show it");
+  const help = element("p", { id: `${id}-help`, className: "help", hidden: true }, ...withCode(control.note ? `${control.help}. ${control.note}` : control.help));
   const error = element("p", { id: `${id}-error`, className: "error", hidden: true });
   const more = element("button", { type: "button", className: "more", textContent: "?", attributes: { "aria-label": `What ${control.label} does`, "aria-expanded": "false", "aria-controls": help.id } });
   more.addEventListener("click", () => {

@@ -76,7 +76,11 @@ function listen() {
   $("previous").addEventListener("click", () => go((state.image - 1 + setup.images) % setup.images));
   $("next").addEventListener("click", () => go((state.image + 1) % setup.images));
   $("image").addEventListener("change", () => go(Math.round(Number($("image").value) || 1) - 1));
-  $("seed").addEventListener("input", () => /^\d+$/.test($("seed").value) && ((state.seed = Math.min(setup.largestSeed, Number($("seed").value))), ask()));
+  $("seed").addEventListener("input", () => {
+    const given = $("seed").value;
+    if (/^\d+$/.test(given) && Number(given) <= setup.largestSeed) return (state.seed = Number(given)), ask();
+    fail([{ key: "", text: `seed: expected a whole number from 0 to ${setup.largestSeed}, got ${given || "none"}` }]);
+  });
   $("draw").addEventListener("click", () => (state.seed = state.seed < setup.largestSeed ? state.seed + 1 : 0, show(), ask()));
   $("preset").addEventListener("change", () => (state.preset = $("preset").value, state.values = {}, ask()));
   $("reset").addEventListener("click", () => (state.values = {}, ask()));

@@ -170,7 +170,7 @@ def _described(control: Control) -> dict[str, Any]:
         "step": extent.step,
         "log": extent.is_log,
         "parts": list(control.parts),
-        "seen": control.seen,
+        "note": control.note,
     }
 
 
