@@ -35,7 +35,8 @@ def picture(option: Option) -> np.ndarray:
     """Draw an image of the batch pasted into with the option off and on, side by side."""
     subject = option.subject()
     tiles = []
-    for values, caption in zip((option.off, merged(option.off, option.on)), option.captions, strict=True):
+    off = merged({"placement": {"paste_prob": 1.0}}, option.off)
+    for values, caption in zip((off, merged(off, option.on)), option.captions, strict=True):
         config = BatchCopyPasteConfig(**values)
         after, pasted, _ = subject.pasted(config)
         view = drawn(subject, option.view, after, pasted)
@@ -63,7 +64,8 @@ def temperature_bars() -> Image.Image:
 def _chances(temperature: float) -> dict[int, float]:
     """Return the fraction of objects that were drawn, by how many objects of their class the source has."""
     batch = scene_batch(24, 24, SceneConfig(height=64, width=64))
-    placement = {"class_temperature": temperature, "k_range": (1, 1), "scale_range": (0.25, 0.5), "max_attempts": 4}
+    placement = {"paste_prob": 1.0, "class_temperature": temperature, "k_range": (1, 1)}
+    placement |= {"scale_range": (0.25, 0.5), "max_attempts": 4}
     paste = BatchCopyPaste(BatchCopyPasteConfig(placement=placement, emit_depth=False))
     num_drawn, num_offered = np.zeros(4), np.zeros(4)
     for seed in range(40):

@@ -192,7 +192,7 @@ def fake_runs(wanted: list[dict[str, Any]], gains: dict[str, float]) -> list[Run
                 "*harmonised, reinhard*: **no significant difference** from *default*",
                 "These options improve what they should: *depth-aware pastes*.",
                 "stay off: *harmonised, reinhard*, *harmonised, multiband*, *cut-off objects included*, *pastes on",
-                "`paste_prob` 1; the highest mean is at 1. The library's\n  default is 0.5: set the share that you train with.\n",
+                "`paste_prob` 1; the highest mean is at 1. The library's\n  default is 0.5: set the share that you",
             ],
         ),
         (
