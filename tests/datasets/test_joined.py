@@ -15,7 +15,8 @@ from torch.utils.data import Subset
 from cutout_files import write_backgrounds, write_cutouts
 from on_disk import rectangle
 from samples import EVERY_IMAGE, make_samples
-from segpaste import BatchCopyPaste, create_coco_dataloader
+from segpaste import BatchCopyPaste, BatchCopyPasteConfig, create_coco_dataloader
+from segpaste.augmentation import SourceConfig
 from segpaste.bank import DatasetBank
 from segpaste.datasets import (
     BackgroundImages,
@@ -319,7 +320,8 @@ class TestBackgrounds:
         cutouts = CutOuts(write_cutouts(tmp_path / "cutouts"))
         backgrounds = BackgroundImages(write_backgrounds(tmp_path / "rooms", 4, size=(64, 64)))
         loader = create_coco_dataloader(dataset=backgrounds, batch_size=4, size=64, scale_range=(1, 1))
-        augment = BatchCopyPaste(source_pool=DatasetBank(cutouts, crop_size=(24, 24)))
+        config = BatchCopyPasteConfig(placement={"paste_prob": 1.0}, source=SourceConfig(kind="bank"))
+        augment = BatchCopyPaste(config, source_pool=DatasetBank(cutouts, crop_size=(24, 24)))
         (batch,) = loader
         out = augment(batch)
         assert out.instance_valid.sum(1).tolist() == [1] * 4

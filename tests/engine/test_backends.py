@@ -189,7 +189,7 @@ class TestForeignSource:
         }
         for words, other in wrong.items():
             with use_backend(name), pytest.raises(ValueError, match=words):
-                BatchCopyPaste(source=FromBatch(other))(batch)
+                BatchCopyPaste(EVERY_IMAGE, source=FromBatch(other))(batch)
 
     @pytest.mark.parametrize("name", CPU_BACKENDS)
     def test_its_placement_is_left_alone(self, name: str) -> None:
@@ -326,5 +326,5 @@ class TestBadInput:
         batch = roomy_batch(num_instances=4)
         before = batch.clone()
         with use_backend("native"), pytest.raises(ValueError, match=words):
-            BatchCopyPaste(source=Wild(), inplace=inplace)(batch)
+            BatchCopyPaste(EVERY_IMAGE, source=Wild(), inplace=inplace)(batch)
         assert_same(batch, before)

@@ -316,7 +316,7 @@ class TestContract:
             warnings.simplefilter("ignore")
             expected = BatchCopyPaste(EVERY_IMAGE)(batch.derived(depth=depth))
         with pytest.raises(UserWarning, match="could paste nothing"):
-            BatchCopyPaste(inplace=True)(own)
+            BatchCopyPaste(EVERY_IMAGE, inplace=True)(own)
         assert_same(own, expected)
 
     def test_boxes_one_pixel_short(self) -> None:

@@ -263,7 +263,7 @@ def test_more_threads_than_rows(inplace: bool, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(_threads, "_BYTES_PER_THREAD", 1)
     before = torch.get_num_threads()
     batch = make_batch(3, size=(33, 47), max_instances=8)
-    paste = BatchCopyPaste(inplace=inplace)
+    paste = BatchCopyPaste(EVERY_IMAGE, inplace=inplace)
     expected = paste(batch.clone())
     torch.set_num_threads(8)
     try:

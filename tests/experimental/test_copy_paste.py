@@ -228,7 +228,8 @@ def test_a_pair_and_one_dictionary_are_the_same(bank: MemmapBank) -> None:
 
 def test_the_dictionary_of_a_sample(surfaces: MemmapBank) -> None:
     sample = make_sample((31, 23), 3, ["instance", "depth"], keypoints=True)
-    paste = CopyPaste(surfaces)
+    config = BatchCopyPasteConfig(placement={"paste_prob": 1.0}, source=SourceConfig(kind="bank"))
+    paste = CopyPaste(surfaces, config)
     torch.manual_seed(0)
     out = paste(sample)
     torch.manual_seed(0)

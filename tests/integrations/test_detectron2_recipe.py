@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
+from itertools import chain
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -64,10 +65,12 @@ def test_a_batch_of_its_mapper(recipe: dict[str, Any]) -> None:
         if len(target["boxes"]):
             instances.gt_masks = holder(target["masks"].bool())  # type: ignore[attr-defined]
         samples.append({"image": batch.images[b], "instances": instances, "file_name": f"{b}.jpg"})
-    (pasted,) = recipe["PastedLoader"]([samples], max_instances=16, device="cpu")
-    assert [sample["file_name"] for sample in pasted] == ["0.jpg", "1.jpg", "2.jpg"]
+    loader = recipe["PastedLoader"]([samples] * 4, max_instances=16, device="cpu")
+    torch.manual_seed(0)
+    pasted = list(chain.from_iterable(loader))
+    assert [sample["file_name"] for sample in pasted] == ["0.jpg", "1.jpg", "2.jpg"] * 4
     changed = 0
-    for sample, own in zip(pasted, samples, strict=True):
+    for sample, own in zip(pasted, samples * 4, strict=True):
         image, found = sample["image"], sample["instances"]
         assert torch.equal(image, image.round())
         masks = found.gt_masks.tensor
