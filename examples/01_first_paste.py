@@ -37,9 +37,11 @@ print("images", list(batch.images.shape), "with", ", ".join(sorted(m.value for m
 # Instance masks say what can be pasted. All other fields of the batch follow: boxes, labels, maps, depth, normals.
 # The input stays as it is. With `grouping="instance"` each of up to four objects has a size and a place of its own;
 # without it, objects of one image are moved as a group. Scenes have depth, so a target that is nearer stays in front.
+# By default half of the images get no paste; with `paste_prob` 1 all of them get one.
 
 # %%
 placement = {"grouping": "instance", "layers": 4, "k_range": (2, 4), "scale_range": (0.5, 1.2), "max_attempts": 8}
+placement |= {"paste_prob": 1.0}
 augment = BatchCopyPaste(BatchCopyPasteConfig(placement=placement))
 augmented, report = augment(batch, return_report=True)
 print("placed", int(report.num_placed.sum()), "of", int(report.num_tried.sum()), "objects:", report)

@@ -64,10 +64,10 @@ print(crops.report())
 # ## Training
 #
 # `zip_loaders` walks through both loaders. Each staged crop is placed by itself; the step of a model stands where the
-# objects are counted here.
+# objects are counted here. Every image gets its crops (`paste_prob` 1); by default half of the images get none.
 
 # %%
-placement = {"scale_range": (0.5, 1.0), "max_attempts": 8}
+placement = {"paste_prob": 1.0, "scale_range": (0.5, 1.0), "max_attempts": 8}
 augment = BatchCopyPaste(BatchCopyPasteConfig(source={"kind": "bank", "crops_per_target": 4}, placement=placement))
 before, after = torch.zeros(2, len(class_names), dtype=torch.int64)
 for batch, staged in zip_loaders(targets, crops):

@@ -30,7 +30,7 @@ args = parser.parse_args()
 # %%
 scenes = SceneDataset(8, SceneConfig(height=250, width=330), seed=4, modalities=["instance"])
 batch = BatchedDenseSample.from_samples([scenes[i] for i in range(len(scenes))]).to_padded(max_instances=24)
-placement = {"grouping": "instance", "layers": 5, "scale_range": (0.5, 1.5), "max_attempts": 4}
+placement = {"paste_prob": 1.0, "grouping": "instance", "layers": 5, "scale_range": (0.5, 1.5), "max_attempts": 4}
 free = BatchCopyPaste(BatchCopyPasteConfig(placement={**placement, "pad_to_multiple": args.patch}))
 free_batch, free_report = free(batch, return_report=True)
 print("canvas", batch.canvas_size, "becomes", free_batch.canvas_size)

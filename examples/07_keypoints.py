@@ -37,7 +37,7 @@ print("swapped in a mirror:", " | ".join(f"{schema.names[i]} and {schema.names[j
 # Depth is left out with `emit_depth=False`, so that pastes lie in front of everything.
 
 # %%
-placement = {"grouping": "instance", "layers": 4, "scale_range": (0.7, 1.2), "max_attempts": 2}
+placement = {"paste_prob": 1.0, "grouping": "instance", "layers": 4, "scale_range": (0.7, 1.2), "max_attempts": 2}
 augment = BatchCopyPaste(BatchCopyPasteConfig(placement=placement, emit_depth=False))
 augmented, report = augment(batch, return_report=True)
 is_pasted = report.slot_layer >= 0

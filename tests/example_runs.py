@@ -25,7 +25,7 @@ PRINTS = {
     "11_torchvision_mask_rcnn": r"step 4: loss \d+\.\d+, [1-9]\d* objects",
     "12_hugging_face_mask2former": r"losses (\d+\.\d+(, |$)){4}",
     "13_ultralytics_segmentation": r"losses (\d+\.\d+(, |$)){4}",
-    "14_lightning": r"probability of a paste in the last step: 0\.33",
+    "14_lightning": r"probability of a paste in the last step: 0\.17",
     "15_small_batches": r"batch 2: 2 of 4 images are pasted into",
     "16_per_sample_transform": r"\d+ objects in 16 images, \d+ after the pastes",
     "17_rf_detr": r"objects in the batches: [1-9]",

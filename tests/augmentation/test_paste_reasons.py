@@ -132,6 +132,19 @@ class TestTheReasons:
 
 
 class TestTheWarning:
+    def test_a_single_image_that_tries_is_chance(self) -> None:
+        config = BatchCopyPasteConfig(placement={"paste_prob": 0.3}, source=EVERY_OBJECT, min_area_px=10_000)
+        numbers = set()
+        for seed in range(30):
+            batch = make_batch(modalities=INSTANCE, seed=seed)
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                _, report = BatchCopyPaste(config)(batch, return_report=True)
+            num_tried = int((report.num_tried > 0).sum())
+            assert bool(caught) == (num_tried >= 2)
+            numbers.add(num_tried)
+        assert {0, 1, 2} <= numbers
+
     def test_the_first_time_and_not_again(self) -> None:
         module = BatchCopyPaste(EVERY_IMAGE)
         empty = make_batch(batch_size=1, modalities=INSTANCE)

@@ -228,12 +228,16 @@ def num_mixed_tokens(visible_layer: Tensor, patch_size: int) -> Tensor:
 def nothing_pasted_warning(report: PasteReport, config: BatchCopyPasteConfig) -> str | None:
     """Return a message that says why nothing was pasted into a batch; None if there is a paste, or nothing was tried.
 
+    A single image of several may have tried by chance, and its source may be the one image without objects. So at least
+    two images must have tried, unless the batch has only one.
+
     Args:
         report: report of the batch; it is read once, which waits for its device.
         config: config of the paste.
     """
     _, tried, placed, *dropped = PasteSummary.of(report).counts.tolist()
-    return None if placed else _nothing_pasted(tried, dropped, config)
+    is_chance = int((report.num_tried > 0).sum()) < min(2, len(report.num_tried))
+    return None if placed or is_chance else _nothing_pasted(tried, dropped, config)
 
 
 def nothing_there_warning(num_images: int, config: BatchCopyPasteConfig) -> str | None:
