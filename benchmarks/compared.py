@@ -92,7 +92,7 @@ def segpaste(batch: PaddedBatchedDenseSample) -> list[Output]:
     """Paste by this library, each object with a size and place of its own."""
     from segpaste import BatchCopyPaste, BatchCopyPasteConfig
 
-    placement = {"grouping": "instance", "layers": 2, "k_range": (1, 2), "scale_range": (0.5, 1.0)}
+    placement = {"paste_prob": 1.0, "grouping": "instance", "layers": 2, "k_range": (1, 2), "scale_range": (0.5, 1.0)}
     assert batch.sample_seeds is not None
     seeds = batch.sample_seeds + NUM_IMAGES * torch.initial_seed()
     out = BatchCopyPaste(BatchCopyPasteConfig(placement=placement))(batch.derived(sample_seeds=seeds))

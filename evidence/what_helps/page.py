@@ -90,7 +90,8 @@ def _answer(results: Results) -> str:
 
 The primary endpoint is the mean IoU of the six classes on test scenes: {primary} A point is 0.01.
 
-The defaults are chosen on validation scenes. Each is the smallest value that is not significantly worse than the best:
+The defaults are chosen on validation scenes. Each is the smallest value that is not significantly worse than the
+best, by tests without correction for their number, as the protocol says:
 
 - `paste_prob` {share.value:g}; the highest mean is at {share.best:g}.{nothing} The library's
   default {same}.

@@ -119,9 +119,15 @@ class TestSettings:
 
         assert share(None, {"placement.layers": "2"}) == 1
         assert share(None, {"placement.paste_prob": "0.25"}) == 0.25
-        assert share(str(path), {}) == PlacementConfig().paste_prob == 0.5
+        assert share(str(path), {}) == 1
+        assert _settings.load_config(str(path), {}).placement.paste_prob == PlacementConfig().paste_prob == 0.5
         assert share(None, {}, None, "ultralytics_mixup") == 0.5
         assert share(None, {}, None, "mmdet") == 1
+        path.write_text("placement: {paste_prob: 0.75}")
+        assert share(str(path), {}, None, "mmdet") == 0.75
+        mine = Preset(name="mine", summary="", config=BatchCopyPasteConfig(min_area_px=7))
+        mine.save(tmp_path / "mine.yaml")
+        assert share(None, {}, None, str(tmp_path / "mine.yaml")) == 0.5
 
     def test_the_dataset_says_what_is_a_thing(self) -> None:
         schema = _inputs.open_scenes(0, 32).schema

@@ -208,7 +208,8 @@ class TestCopies:
         config, schema = scenes.config(preset, changes), scenes.inputs.schema
         copies = answer(scenes, changes, preset=preset)["copies"]
         (tmp_path / "paste.yaml").write_text(copies["yaml"])
-        assert _settings.load_config(str(tmp_path / "paste.yaml"), {}, schema) == config
+        assert _settings.load_config(str(tmp_path / "paste.yaml"), {}, schema, every_image=True) == config
+        assert "paste_prob" not in copies["yaml"]
         assert copies["yaml"].startswith("# A preset also has a jitter") == bool(preset)
         assert copies["python"].startswith("# The paste alone: dataset, jitter, seed and balance are in the command")
         program: dict[str, Any] = {}
@@ -224,8 +225,7 @@ class TestCopies:
         words = ["--config", str(tmp_path / "c.yaml"), "placement.layers=2", "--size", "64x48", "--seed", "7"]
         studio = studio_of(*world, *words)
         start = setup_of(studio)["start"]
-        expected = {"tile_size": 64, "min_area_px": 3, "placement.layers": 2, "placement.paste_prob": 0.5}
-        assert start["values"] == expected
+        assert start["values"] == {"tile_size": 64, "min_area_px": 3, "placement.layers": 2}
         found = render(studio, start)
         assert found["copies"]["yaml"] == "tile_size: 64\nmin_area_px: 3\nplacement: {layers: 2}\n"
         args = parse(words_of(found["copies"]["command"])[1:])

@@ -36,8 +36,8 @@ def load_config(
         preset: name of a preset, or a file of a saved one; the file and the arguments override it.
         schema: the dataset's things and stuff, used if the configuration has no taxonomy.
         of_bank: True if objects are taken from a bank.
-        every_image: True for commands that show or write single images, where one without a paste is of no use:
-            ``placement.paste_prob`` is then 1 unless a file or a preset is given.
+        every_image: True for commands that show or write single images: ``placement.paste_prob`` is then 1 unless a
+            preset, the file or an argument sets it.
         class_names: names of the dataset's classes, which ``placement.region`` may use.
 
     Raises:
@@ -49,7 +49,7 @@ def load_config(
     if schema is not None:
         taxonomy = {name: getattr(schema, name) for name in PanopticTaxonomy.model_fields}
         values["panoptic"] = {"taxonomy": taxonomy}
-    if every_image and path is None and preset is None:
+    if every_image:
         values["placement"] = {"paste_prob": 1.0}
     given = {} if preset is None else _of_preset(preset)
     if path is not None:
@@ -116,8 +116,9 @@ def jitter_of(dataset: str | None, size: tuple[int, int] | str | None, preset: s
 
 
 def _of_preset(name: str) -> dict[str, Any]:
-    """Return the values of a preset for the paste configuration."""
-    return _preset(name).config.model_dump(exclude_defaults=True)
+    """Return the values of a preset for the paste configuration; they always have its ``paste_prob``."""
+    config = _preset(name).config
+    return merged({"placement": {"paste_prob": config.placement.paste_prob}}, config.model_dump(exclude_defaults=True))
 
 
 def _preset(name: str) -> Preset:

@@ -18,6 +18,7 @@ from segpaste.viz.preview.controls import LEAVES
 
 _OF_PRESET = "# A preset also has a jitter, which is no key of a config: see the command line.\n"
 _PASTE_ALONE = "# The paste alone: dataset, jitter, seed and balance are in the command line."
+_EVERY_IMAGE = "# Pastes into every image, as on the page; without paste_prob, into half of them."
 _LINE = 88
 
 
@@ -88,7 +89,8 @@ def as_python(config: BatchCopyPasteConfig) -> str:
     others = sorted(names - {"BatchCopyPasteConfig"})
     imports = ["from segpaste import BatchCopyPaste, BatchCopyPasteConfig"]
     imports += [f"from segpaste.augmentation import {', '.join(others)}"] if others else []
-    return "\n".join([_PASTE_ALONE, *imports, "", f"config = {call}", "augment = BatchCopyPaste(config)", ""])
+    comments = [_PASTE_ALONE, *([_EVERY_IMAGE] if config.placement.paste_prob == 1 else [])]
+    return "\n".join([*comments, *imports, "", f"config = {call}", "augment = BatchCopyPaste(config)", ""])
 
 
 def flow(value: Any) -> str:

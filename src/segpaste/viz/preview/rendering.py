@@ -138,7 +138,8 @@ def _options_of(asked: Mapping[str, Any]) -> dict[str, bool]:
 
 def _plainest(config: BatchCopyPasteConfig) -> BatchCopyPasteConfig:
     """Return what a command without options has for this dataset; the kind of source is always said."""
-    values = {} if config.panoptic is None else {"panoptic": {"taxonomy": config.panoptic.taxonomy}}
+    values: dict[str, Any] = {"placement": {"paste_prob": 1.0}}
+    values |= {} if config.panoptic is None else {"panoptic": {"taxonomy": config.panoptic.taxonomy}}
     return BatchCopyPasteConfig.model_validate(values)
 
 
