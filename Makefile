@@ -12,8 +12,11 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --no-compile -c constraints.txt
 WORKERS ?= 2
-# The Triton of the oldest torch that pyproject.toml accepts: tests/engine/test_cuda.py compiles the kernels with it.
+# The Triton of the oldest torch that pyproject.toml accepts, and the newest NumPy with which its interpreter works:
+# tests/engine/test_cuda.py compiles and interprets the kernels with them.
 OLDEST_TRITON := 3.6
+ITS_NUMPY := 2.3
+OLDEST_TRITON_DONE = $(VENV)/.triton-$(OLDEST_TRITON)-numpy-$(ITS_NUMPY)
 TRAINERS := $(patsubst tests/trainers/%.txt,$(VENV)/trainers/%/.done,$(wildcard tests/trainers/*.txt))
 NATIVE := hatch_build.py $(wildcard $(addprefix src/segpaste/engine/native/,build.py src/*.* src/*/*))
 export NO_MKDOCS_2_WARNING := 1
@@ -43,7 +46,7 @@ lint: $(VENV)/.dev
 	$(BIN)/mkdocs build --strict
 
 # The whole suite has the tests that check runs.
-test: lint $(VENV)/.triton-$(OLDEST_TRITON) $(TRAINERS)
+test: lint $(OLDEST_TRITON_DONE) $(TRAINERS)
 	$(BIN)/pytest -q -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
 wheels: $(VENV)/.dev
@@ -62,9 +65,10 @@ $(VENV)/.dev: pyproject.toml constraints.txt $(NATIVE) | $(BIN)/pip
 	@touch $(VENV)/.core $@
 
 # Beside the environment's own Triton, not over it: only a process whose PYTHONPATH begins with this folder imports it.
-$(VENV)/.triton-$(OLDEST_TRITON): | $(BIN)/pip
+$(OLDEST_TRITON_DONE): | $(BIN)/pip
 	rm -rf $(VENV)/triton-$(OLDEST_TRITON)
-	$(PIP_INSTALL) --no-deps --target=$(VENV)/triton-$(OLDEST_TRITON) 'triton==$(OLDEST_TRITON).*'
+	$(BIN)/python -m pip install --no-compile --no-deps --target=$(VENV)/triton-$(OLDEST_TRITON) \
+	    'triton==$(OLDEST_TRITON).*' 'numpy==$(ITS_NUMPY).*'
 	@touch $@
 
 # A trainer has an environment of its own, which also sees the packages of $(VENV), pip among them: torch is not installed twice.

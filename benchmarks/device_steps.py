@@ -5,7 +5,8 @@
 
 The batches are those on which a step is hard: many slots, all modalities, odd widths, many layers. Each is pasted next
 to its clone, all of them in turn, on several batches of random data. A call that waits for the device is an error that
-the report quotes; what runs into it is measured all the same.
+the report quotes; what runs into it is measured all the same. The program exits with 1 if there is such an error, or
+if a goal of `benchmarks.device_goals` is missed.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from torch.utils._pytree import tree_leaves
 from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig
 from segpaste.types import PaddedBatchedDenseSample
 
-from . import pasting, step, timing
+from . import device_goals, pasting, step, timing
 from .plan import HARD_SHAPES, QUICK, TINY, Plan, Shape
 from .timing import Clock, Contender
 
@@ -38,11 +39,14 @@ STEPS = {pasting.CLONE: None, pasting.OUT_OF_PLACE: False, pasting.IN_PLACE: Tru
 
 
 def measure(plan: Plan, threads: int = 1, device: str = "cuda") -> dict[str, Any]:
-    """The device table: a row for each shape."""
+    """The device table, a row for each shape; and the goals, of which ``missed`` has those that do not hold."""
     torch.set_num_threads(threads)
     shapes = plan.shapes if plan is TINY else HARD_SHAPES[:1] + HARD_SHAPES[5:6] if plan is QUICK else HARD_SHAPES
     rows = [measure_shape(shape, plan.rounds, device) for shape in shapes]
-    return {"rows": rows, "errors": [] if device == "cpu" else list(errors(rows))}
+    if device == "cpu":
+        return {"rows": rows, "errors": [], "goals": [], "missed": []}
+    goals = device_goals.judged(rows)
+    return {"rows": rows, "errors": list(errors(rows)), "goals": goals, "missed": list(device_goals.missed(goals))}
 
 
 def errors(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:

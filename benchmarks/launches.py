@@ -8,14 +8,15 @@ and every option that takes launches of its own, see `benchmarks.launch_options`
 which have shapes and no values: each operation of torch that would run on the device counts as one launch (some are
 two), and each Triton kernel of this package as one. The first call also moves the module's tables and may look whether
 anything was pasted; it is counted apart from the calls after it. The bytes are those of a model,
-`benchmarks.look_traffic`.
+`benchmarks.look_traffic`. The program exits with 1 if a forward after the first waits, or if without an option it makes
+more than `MOST_LAUNCHES`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
 from typing import Any
@@ -35,6 +36,10 @@ from .plan import QUICK, Plan
 OPTIONAL = (Modality.INSTANCE, Modality.PANOPTIC, Modality.SEMANTIC, Modality.DEPTH, Modality.NORMALS)
 SIZE, BATCH_SIZE, SLOTS, CLASSES, CROP = (56, 84), 4, 8, 20, 24
 """Shapes of the counted batch: (H, W), which are multiples of the presets' patches, B, K, classes, sides of crops."""
+
+
+MOST_LAUNCHES = 12
+"""Of a forward after the first, with every preset and every subset of modalities."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +125,17 @@ def measure(plan: Plan, threads: int = 1, device: str = "cpu") -> dict[str, Any]
         row = {"preset": case.preset, "modalities": case.name, "inplace": case.inplace, "padding": case.padding}
         row["option"] = case.option
         rows.append({**row, **later.to_dict(), "first": first.to_dict()})
-    return {"torch": torch.__version__, "rows": rows, "traffic": look_traffic.shares()}
+    return {"torch": torch.__version__, "rows": rows, "errors": list(errors(rows)), "traffic": look_traffic.shares()}
+
+
+def errors(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield what must not be: too many launches, and waits for the device."""
+    for row in rows:
+        name = ", ".join(filter(None, (row["preset"], row["modalities"], row["option"], "in place" * row["inplace"])))
+        if not row["option"] and row["launches"] > MOST_LAUNCHES:
+            yield f"{name}: {row['launches']} launches, expected at most {MOST_LAUNCHES}"
+        if row["waits"]:
+            yield f"{name}: waits for the device: {', '.join(row['waits'])}"
 
 
 def count(case: Case) -> tuple[Operations, Operations]:

@@ -10,6 +10,7 @@ what the first one does, without its copies and without the classes and ids of t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -61,8 +62,8 @@ class Looked:
     guards: bool = False
 
 
-def shares() -> list[dict[str, Any]]:
-    """Return the bytes of pastes as multiples of a clone's: 8 images of 1024^2, float32, little and much pasted.
+def shares(pasted_fracs: Sequence[float] = (0, 0.05, 0.2)) -> list[dict[str, Any]]:
+    """Return the bytes of pastes as multiples of a clone's: 8 images of 1024^2, float32, these shares of them pasted.
 
     All instances fill two canvases, and those of a paste twice its visible pixels. Half the slots hold an instance. One
     layer pastes as many as a quarter of the slots, all over the canvas. An instance of each image loses its row.
@@ -71,7 +72,7 @@ def shares() -> list[dict[str, Any]]:
     for num_slots, fields in product((32, 100), ((), ("semantic", "panoptic", "depth", "normals"))):
         classes = 20 if fields else 0
         shape = Shape(8, num_slots, 1024, 1024, **dict.fromkeys(fields, True), num_classes=classes)
-        for pasted in (0, shape.num_pixels // 20, shape.num_pixels // 5):
+        for pasted in (int(frac * shape.num_pixels) for frac in pasted_fracs):
             row = {"slots": num_slots, "planes": "five modalities" if fields else "image and masks"}
             row |= {"pasted": pasted / shape.num_pixels, "clone_bytes": clone(shape).total}
             found.append({**row, **_share(shape, pasted)})

@@ -19,7 +19,7 @@ from .plan import FULL, QUICK
 
 
 def main(section: str, doc: str | None, measure: Callable[..., dict[str, Any]], device: str = "cpu") -> None:
-    """Measure, print, and write JSON if asked to; exit with 1 if the section has ``errors``.
+    """Measure, print, and write JSON if asked to; exit with 1 if the section has ``errors`` or ``missed`` goals.
 
     Args:
         section: a key of `report.SECTIONS`.
@@ -44,5 +44,5 @@ def main(section: str, doc: str | None, measure: Callable[..., dict[str, Any]], 
     print(f"{report.SECTIONS[section](found)}\n\n{report.setting(results)}")
     if args.out is not None:
         write_whole(args.out, (json.dumps(results, indent=2) + "\n").encode())
-    if found.get("errors"):
-        sys.exit("\n".join(["", *found["errors"]]))
+    if wrong := [*found.get("errors", ()), *found.get("missed", ())]:
+        sys.exit("\n".join(["", *wrong]))

@@ -152,7 +152,21 @@ def device_steps(found: Found) -> str:
         "returns."
     )
     said = "\n\n" + "\n".join(notes) if notes else ""
-    return f"## A step on the device\n\n{text}\n\n{table(head, body)}{said}"
+    return f"## A step on the device\n\n{text}\n\n{table(head, body)}{said}{_goals(found.get('goals', ()))}"
+
+
+def _goals(goals: Sequence[Found]) -> str:
+    """A row for each goal: its batch, the measured value, and whether it holds."""
+    body = [
+        [
+            g["batch"],
+            g["goal"],
+            "–" if g["measured"] is None else f"{g['measured']:.2f}",
+            "holds" if g["holds"] else "missed",
+        ]
+        for g in goals
+    ]
+    return f"\n\n{table(['batch', 'goal', 'measured', ''], body)}" if body else ""
 
 
 def detector(found: Found) -> str:

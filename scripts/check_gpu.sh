@@ -6,8 +6,9 @@
 # right  every Triton kernel and random batches against the CPU; the same forwards repeated in other timing; CUDA graphs of
 #        eager and compiled forwards; two processes, by NCCL on two cards, else by gloo; compute-sanitizer's memcheck and
 #        racecheck. Needs compute-sanitizer, on PATH, under CUDA_HOME, or named by COMPUTE_SANITIZER.
-# fast   every shape of the device table, and `segpaste bench --quick --device cuda`
-# why    launches and device time by kernel, registers and spills of each kernel for this card, the counted launches
+# fast   every shape of the device table, and `segpaste bench --quick --device cuda`; a missed goal is a failure
+# why    launches and device time by kernel, registers and spills of each kernel for this card, the counted launches; a
+#        preset with more than 12 launches, or a wait, is a failure
 #
 # All parts run by default. Each writes its output, and what it measured, into DIR; DIR/ran.txt lists every step with its
 # result, seconds and command. A part ends after --seconds, 580 by default: what does not fit fails. --wheels names a folder
@@ -142,7 +143,8 @@ right() {
     done
     beside right-backends 230 env SEGPASTE_TEST_DEVICE=cuda "${checks[@]}" \
         tests/engine/test_backends.py -k "TestAgree or TestForeignSource"
-    beside right-batches 230 "$python" scripts/hostile_batches.py --num 2000 --backend triton --seconds 150
+    beside right-batches 230 "$python" scripts/hostile_batches.py --num 2000 \
+        --backend triton --seconds 150 --pasted 8 # each new set of options is compiled first
     all_ended
     step right-stress 110 "$python" scripts/stress_kernels.py --seconds 60 --out "$out/stress.json" # alone, for its timing
     beside right-graphs 230 "$python" scripts/check_graphs.py --out "$out/graphs.json"

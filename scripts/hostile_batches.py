@@ -15,7 +15,8 @@ colour that is not finite.
 
 Exits with 1, and prints the seeds, if a batch fails. A record counts the batches into which something was pasted by the
 options that they used (`hostile_options`); if a value of an option is missing at the end, the program exits with 1,
-too. A record that ``--seconds`` cut short exits with 3, and the same command resumes it.
+too, as it does if fewer batches than ``--pasted`` pasted something. A record that ``--seconds`` cut short exits with 3,
+and the same command resumes it.
 """
 
 from __future__ import annotations
@@ -211,7 +212,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     missing = record.missing() if options.record is not None else []
     if missing:
         print("no batch that pasted something used", ", ".join(missing))
-    return 1 if record.failed or missing else 0
+    if too_few := record.num_pasted < options.pasted:
+        print(f"expected at least {options.pasted} batches that paste something, got {record.num_pasted}")
+    return 1 if record.failed or missing or too_few else 0
 
 
 def options_of(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -225,6 +228,7 @@ def options_of(argv: Sequence[str] | None) -> argparse.Namespace:
         "--backend", choices=BACKENDS, default=["native"], nargs="+", help="to compare the native backend with"
     )
     parser.add_argument("--record", type=Path, metavar="FILE", help="JSON file with counts; every option is demanded")
+    parser.add_argument("--pasted", type=int, default=0, metavar="N", help="batches that must paste, default: 0")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after the batch of this time")
     return parser.parse_args(argv)
 

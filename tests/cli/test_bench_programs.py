@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -21,6 +21,7 @@ PROGRAMS = bench.load_programs()
     batches,
     detector,
     device,
+    device_goals,
     device_steps,
     growth,
     loading,
@@ -41,6 +42,7 @@ PROGRAMS = bench.load_programs()
         "batches",
         "detector",
         "device",
+        "device_goals",
         "device_steps",
         "growth",
         "loading",
@@ -315,6 +317,60 @@ class TestDeviceSteps:
         monkeypatch.setitem(programs.report.SECTIONS, "device_steps", lambda found: "table")
         with pytest.raises(SystemExit, match="it waits"):
             programs.main("device_steps", "", lambda *_: {"rows": [], "errors": ["it waits"]})
+        with pytest.raises(SystemExit, match="too slow"):
+            programs.main("device_steps", "", lambda *_: {"rows": [], "errors": [], "missed": ["too slow"]})
+        programs.main("device_steps", "", lambda *_: {"rows": [], "errors": [], "missed": []})
+
+
+class TestDeviceGoals:
+    """Goals on made-up times; the clone takes 2 ms on the device."""
+
+    FINE: ClassVar[dict[str, dict[str, float]]] = {
+        "device": {pasting.CLONE: 2.0, pasting.OUT_OF_PLACE: 9.0, pasting.IN_PLACE: 1.0},
+        "eager": {pasting.CLONE: 9.0, pasting.OUT_OF_PLACE: 6.0, pasting.IN_PLACE: 9.0},
+        "graph": {pasting.CLONE: 9.0, pasting.OUT_OF_PLACE: 2.6},
+        "host": {pasting.CLONE: 9.0, pasting.OUT_OF_PLACE: 9.0, pasting.IN_PLACE: 0.6},
+    }
+
+    def row(self, **times: dict[str, float]) -> dict[str, Any]:
+        summaries = {
+            clock: {name: timing.summary([value]) for name, value in by_step.items()}
+            for clock, by_step in (self.FINE | times).items()
+        }
+        return {"batch": step.name_of(plan.DEVICE_SHAPES[0]), "times": summaries, "skipped": {}}
+
+    def test_goals_that_just_hold(self) -> None:
+        goals = device_goals.judged([self.row(), {**self.row(), "batch": "8 × 512², 1..32, float32"}])
+        assert [goal["measured"] for goal in goals] == pytest.approx([3, 1.3, 0.5, 0.6])
+        assert all(goal["holds"] for goal in goals)
+        assert list(device_goals.missed(goals)) == []
+
+    @pytest.mark.parametrize(
+        ("clock", "name", "value", "expected"),
+        [
+            ("eager", pasting.OUT_OF_PLACE, 6.02, "segpaste, eager ≤ 3 ×: missed, measured 3.01"),
+            ("graph", pasting.OUT_OF_PLACE, 2.62, "segpaste, graph ≤ 1.3 ×: missed, measured 1.31"),
+            ("device", pasting.IN_PLACE, 1.02, "segpaste, in place, device ≤ 0.5 ×: missed, measured 0.51"),
+            ("host", pasting.IN_PLACE, 0.61, "segpaste, in place, host ≤ 0.6 ms: missed, measured 0.61"),
+        ],
+    )
+    def test_a_missed_goal_is_told(self, clock: str, name: str, value: float, expected: str) -> None:
+        row = self.row(**{clock: {**self.FINE[clock], name: value}})
+        goals = device_goals.judged([row])
+        assert list(device_goals.missed(goals)) == [f"8 × 1024², 1..32, float32, {expected}"]
+        text = report.device_steps({"rows": [row], "goals": goals})
+        assert (text.count("| holds |"), text.count("| missed |")) == (3, 1)
+
+    def test_a_goal_that_was_not_measured_is_missed(self) -> None:
+        goals = device_goals.judged([self.row(graph={pasting.CLONE: 1.0})])
+        assert [line.partition(": ")[2] for line in device_goals.missed(goals)] == ["missed, not measured"]
+
+    def test_every_full_run_has_goals(self) -> None:
+        """The rows are found by their names."""
+        assert {step.name_of(shape) for shape in plan.HARD_SHAPES} > device_goals.BATCHES
+        assert len(device_goals.BATCHES) == 3
+        assert {goal.clock for goal in device_goals.GOALS} <= set(device_steps.CLOCKS)
+        assert {goal.step for goal in device_goals.GOALS} <= set(device_steps.STEPS)
 
 
 def test_every_way_to_read_a_crop_gives_the_same(tmp_path: Path) -> None:

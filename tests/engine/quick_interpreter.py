@@ -1,6 +1,7 @@
 """Triton's interpreter with less work around each operation: describing types takes it longer than computing values.
 
-No operation on values is replaced. What is kept depends on the sizes of a block, or on names of types, alone.
+No operation on values is replaced. What is kept depends on the sizes of a block, or on names of types, alone. In
+Triton 3.6 the interpreter takes no bool as an argument; here it does, as in later versions.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import triton
 from triton.language import core
 from triton.language.semantic import TritonSemantic
 from triton.runtime import interpreter
@@ -20,6 +22,8 @@ def patch_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
     _patch_once_a_launch(monkeypatch)
     _describe_blocks_once(monkeypatch)
     _describe_elements_once(monkeypatch)
+    if triton.__version__.startswith("3.6."):
+        _take_flags(monkeypatch)
 
 
 def _patch_once_a_launch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,3 +97,15 @@ def _describe_elements_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interpreter, "_get_np_dtype", numpy_type)
     monkeypatch.setattr(TritonSemantic, "computation_type_impl", common_type)
     monkeypatch.setattr(core.dtype, "__eq__", lambda one, other: one is other or real_equal(one, other))
+
+
+def _take_flags(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Triton 3.6 stores a bool argument in 32 bits, which it then rejects for a bool."""
+    real = interpreter._implicit_cvt
+
+    def convert(argument: Any) -> Any:
+        if isinstance(argument, bool):
+            return core.tensor(interpreter.TensorHandle(np.array([argument]), core.int1), core.int1)
+        return real(argument)
+
+    monkeypatch.setattr(interpreter, "_implicit_cvt", convert)

@@ -91,6 +91,7 @@ def test_programs_take_these_arguments(tmp_path: Path, monkeypatch: pytest.Monke
         (line,) = [line for line in (tmp_path / "asked.txt").read_text().splitlines() if f"/{name}.py" in line]
         options = importlib.import_module(name).options_of(line.split()[1:])
         assert getattr(options, "device", "cuda") == "cuda"
+        assert getattr(options, "pasted", 1) > 0  # a run that pastes nothing shows nothing
 
 
 def test_a_missing_sanitizer_is_a_failure(tmp_path: Path) -> None:

@@ -18,8 +18,11 @@ HERE = Path(__file__).parent
 OLDEST_TRITON = "3.6"
 """The one of torch 2.11; the Makefile has the same number."""
 
+ITS_NUMPY = "2.3"
+"""The newest with which the interpreter of that Triton works; in the Makefile, too."""
 
-NUM_RANDOM = 24
+RANDOM_BATCHES = {OLDEST_TRITON: ("--num", "8", "--seed", "1", "--pasted", "5"), None: ("--num", "24", "--pasted", "8")}
+"""By version of Triton, None for the installed one. At least the last number of them must paste something."""
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -49,10 +52,12 @@ def test_they_agree_with_the_reference(names: tuple[str, ...]) -> None:
 
 
 @pytest.mark.slow
-def test_they_agree_on_random_batches() -> None:
-    """The first of those that `scripts/hostile_batches.py` draws, next to the native backend."""
+@pytest.mark.parametrize("version", RANDOM_BATCHES)
+def test_they_agree_on_random_batches(version: str | None) -> None:
+    """The first of those that `scripts/hostile_batches.py` draws, by native code, the reference and the interpreter."""
     script = HERE.parents[1] / "scripts" / "hostile_batches.py"
-    done = run(str(script), "--num", str(NUM_RANDOM), "--backend", "triton")
+    command = [str(script), *RANDOM_BATCHES[version], "--backend", "reference", "triton"]
+    done = run("-W", "ignore", *command, **path_to(version))
     assert done.returncode == 0, done.stdout + done.stderr
     assert " 0 batches that failed" in done.stdout
 
@@ -65,10 +70,8 @@ def test_they_compile_without_a_device(share: int, version: str | None, tmp_path
     Triton 3.6 and the installed Triton share the launches: see `kernel_values.shares`. An unexpected line names a
     fault, or what no launch has.
     """
-    folders = [] if version is None else [str(triton_folder(version))]
-    path = os.pathsep.join([*folders, *sys.path])
     compiles = [str(HERE / "cuda_compiles.py"), str(share)]
-    done = run("-W", "ignore", *compiles, PYTHONPATH=path, TRITON_CACHE_DIR=str(tmp_path))
+    done = run("-W", "ignore", *compiles, TRITON_CACHE_DIR=str(tmp_path), **path_to(version))
     assert done.returncode == 0, done.stdout + done.stderr
     used, *lines = done.stdout.splitlines()
     assert used.startswith(f"triton {version or ''}")
@@ -79,12 +82,19 @@ def test_they_compile_without_a_device(share: int, version: str | None, tmp_path
     assert set(lines) == {f"{card} {name}" for card in (80, 90, 100) for name in names}
 
 
+def path_to(version: str | None) -> dict[str, str]:
+    """Return the variable with which a process imports this version of Triton, None for the installed one."""
+    folders = [] if version is None else [str(triton_folder(version))]
+    return {"PYTHONPATH": os.pathsep.join([*folders, *sys.path])}
+
+
 def triton_folder(version: str) -> Path:
-    """Return the folder in which `make test` has installed this Triton, beside the environment's own."""
+    """Return the folder in which `make test` has installed this Triton and its NumPy, beside the environment's own."""
     folder = Path(sys.prefix) / f"triton-{version}"
-    if not (folder / "triton").is_dir():
+    if not (folder / "triton").is_dir() or not list(folder.glob(f"numpy-{ITS_NUMPY}.*")):
         name = Path(sys.prefix).name
-        pytest.fail(f"expected Triton {version} in {folder}; run `make VENV={name} {name}/.triton-{version}`")
+        target = f"{name}/.triton-{version}-numpy-{ITS_NUMPY}"
+        pytest.fail(f"expected Triton {version} and NumPy {ITS_NUMPY} in {folder}; run `make VENV={name} {target}`")
     return folder
 
 

@@ -151,6 +151,15 @@ def test_backends_that_differ_are_told(program: ModuleType, monkeypatch: pytest.
     assert any("labels: reference differs from native" in wrong for _, _, wrong in found)
 
 
+def test_too_few_pastes_are_told(program: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["--num", "12", "--seed", "300", "--pasted"]
+    assert program.main([*command, "3"]) == 0
+    assert program.main([*command, "4"]) == 1
+    expected = "expected at least 4 batches that paste something, got 3"
+    assert capsys.readouterr().out.splitlines()[-1] == expected
+    assert program.main([*command, "1", "--seconds", "0"]) == 1  # batch 300 pastes nothing
+
+
 def test_nothing_wrong_is_told(program: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     assert program.main(["--num", "2"]) == 0
     assert capsys.readouterr().out.startswith("2 batches, ")

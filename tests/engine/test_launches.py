@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -76,6 +76,30 @@ class TestForward:
         for found in launches.count(case):
             assert found.num_launches == 3
             assert not found.waits
+
+
+class TestErrors:
+    ROW: ClassVar[dict[str, Any]] = {
+        "preset": "mmdet",
+        "modalities": "instance",
+        "inplace": False,
+        "option": "",
+        "launches": 12,
+        "waits": {},
+    }
+
+    @pytest.mark.parametrize(
+        ("changes", "expected"),
+        [
+            ({}, []),
+            ({"option": "keypoints", "launches": 97}, []),
+            ({"launches": 13}, ["mmdet, instance: 13 launches, expected at most 12"]),
+            ({"inplace": True, "waits": {"item": 1}}, ["mmdet, instance, in place: waits for the device: item"]),
+            ({"option": "crowd", "waits": {"nonzero": 1}}, ["mmdet, instance, crowd: waits for the device: nonzero"]),
+        ],
+    )
+    def test_they_are_told(self, changes: dict[str, Any], expected: list[str]) -> None:
+        assert list(launches.errors([self.ROW | changes])) == expected
 
 
 class TestMemory:

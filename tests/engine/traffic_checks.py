@@ -214,10 +214,20 @@ def boxed(boxes: Tensor, target: Any) -> Tensor:
 
 class TestShares:
     def test_goals(self) -> None:
-        """At most a tenth of a clone's bytes is added; in place, bytes scale with the pasted area, but for few."""
+        """At most a tenth of a clone's bytes is added out of place, and in place little is moved if nothing is pasted."""
         for row in look_traffic.shares():
             assert row["out_of_place"] <= 1.1
             assert row["in_place"] < 0.55
             assert row["pixels_in_place"] < row["in_place"]
             if row["pasted"] == 0:
                 assert row["in_place"] < 0.25
+
+    def test_in_place_bytes_grow_with_the_pasted_pixels(self) -> None:
+        """In proportion, beyond a constant part: the looks add a little to it as soon as anything is pasted."""
+        rows = look_traffic.shares((0, 0.05, 0.1, 0.2))
+        for same in (rows[i : i + 4] for i in range(0, len(rows), 4)):
+            none, few, more, many = (row["pixels_in_place"] for row in same)
+            assert [more - none, many - none] == pytest.approx([2 * (few - none), 4 * (few - none)], rel=0.001)
+            none, few, more, many = (row["in_place"] for row in same)
+            assert many - more == pytest.approx(2 * (more - few), rel=0.001)
+            assert 0 <= (few - none) - (more - few) < 0.005
