@@ -156,8 +156,8 @@ OPTIONS = {
     ),
     "candidates": Option(
         {"placement": {**LARGE, "scale_to_fit": True}},
-        {"placement": {"candidate_frac": 0.5}},
-        ("candidate_frac=1", "candidate_frac=0.5"),
+        {"placement": {"candidate_frac": 0.2}},
+        ("candidate_frac=1", "candidate_frac=0.2"),
     ),
     "own": Option(
         placed(),

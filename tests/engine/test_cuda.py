@@ -21,7 +21,7 @@ OLDEST_TRITON = "3.6"
 ITS_NUMPY = "2.3"
 """The newest with which the interpreter of that Triton works; in the Makefile, too."""
 
-RANDOM_BATCHES = {OLDEST_TRITON: ("--num", "8", "--seed", "1", "--pasted", "5"), None: ("--num", "24", "--pasted", "8")}
+RANDOM_BATCHES = {OLDEST_TRITON: ("--num", "6", "--seed", "1", "--pasted", "4"), None: ("--num", "24", "--pasted", "8")}
 """By version of Triton, None for the installed one. At least the last number of them must paste something."""
 
 

@@ -214,7 +214,7 @@ def boxed(boxes: Tensor, target: Any) -> Tensor:
 
 class TestShares:
     def test_goals(self) -> None:
-        """At most a tenth of a clone's bytes is added out of place, and in place little is moved if nothing is pasted."""
+        """At most a tenth of a clone is added out of place; in place, little is moved where nothing is pasted."""
         for row in look_traffic.shares():
             assert row["out_of_place"] <= 1.1
             assert row["in_place"] < 0.55
