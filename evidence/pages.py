@@ -42,7 +42,7 @@ Pictures = Callable[[Protocol, Found], Mapping[str, Image.Image]]
 _SAID: dict[Verdict, str] = {
     "higher": "**{ours} is better than {theirs}**",
     "lower": "**{ours} is worse than {theirs}**",
-    "undecided": "**undecided between {ours} and {theirs}**: the runs do not tell them apart",
+    "undecided": "**undecided between {ours} and {theirs}**",
 }
 _KEPT: dict[Kept, str] = {
     "kept": "{ours} **keeps** {measure} within {margin} points of {theirs}",

@@ -83,13 +83,13 @@ def _answer(results: Results) -> str:
         text = compare(head[ours], head[theirs])
         lines.append(pages.said_kept(text, NAMES[ours], NAMES[theirs], "the head", MARGIN))
     text = compare(natural["head"][ours], natural["head"]["none"])
-    where = "the head on scenes as frequent as in training"
-    lines.append(pages.said_kept(text, NAMES[ours], NAMES["none"], where, MARGIN))
+    kept = pages.said_kept(text, NAMES[ours], NAMES["none"], "the head", MARGIN)
+    lines.append(f"In the natural test, whose classes are as frequent as in training: {kept}")
     of_tail = [
         pages.said(compare(natural["tail"][ours], natural["tail"][arm]), NAMES[ours], NAMES[arm])
         for arm in (rival, "none")
     ]
-    lines.append(f"The tail on scenes as frequent as in training, where it has few pixels: {' '.join(of_tail)}")
+    lines.append(f"The tail in the natural test, where it has few pixels: {' '.join(of_tail)}")
     listed = "\n".join(f"- {line}" for line in lines)
     return f"""\
 ## The answer

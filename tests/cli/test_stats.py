@@ -96,7 +96,9 @@ def test_what_a_sampler_of_the_bank_reports(mode: Any, bank: Path, capsys: pytes
     given = {"tempered": ["--temperature", "0.7"], "class_uniform": []}.get(mode, ["--threshold", "0.3"])
     words = [str(bank), "--balance", mode, *given, "--draws", "70"]
     assert main(["stats", *words]) == 0
-    assert capsys.readouterr().out.endswith(f"would draw\n{sampler.report()}\n")
+    printed = capsys.readouterr().out
+    assert f"\ndrawn with {mode}" in printed
+    assert printed.endswith(f"\n{sampler.report()}\n")
     found = document(capsys, *words)
     assert found["kind"] == "bank"
     assert list(column(found, "expected_draws").values()) == list(sampler.report().expected_draws)

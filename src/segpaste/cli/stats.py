@@ -76,9 +76,9 @@ def run(args: argparse.Namespace) -> None:
     if counts.num_pasted is not None:
         print(f"\n{_before_and_after(counts)}")
     given = options["threshold"]
-    threshold = " of t = the mean frequency" if given is None else f" of t = {given:g}"
+    threshold = ", t = the mean frequency" if given is None else f", t = {given:g}"
     shown = {"repeat_factor": threshold, "instance_aware": threshold, "tempered": f" by {options['temperature']:g}"}
-    print(f"\n{mode}{shown.get(mode, '')} would draw\n{report}")
+    print(f"\ndrawn with {mode}{shown.get(mode, '')}\n{report}")
 
 
 def _map_lines(target: str, counts: MapCounts) -> str:
