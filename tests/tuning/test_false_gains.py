@@ -1,7 +1,8 @@
 """How often a tuning answers "paste" when pasting does not help: simulated gains on real splits, without a trainer.
 
 The effect of pasting on each image is drawn anew in each trial, so a trial is another dataset of the same kind. The
-score of a class is the mean over its held-out images, and each run adds noise.
+score of a class is the mean over its held-out images, and each run adds noise. The classes share the effect on an
+image, or each has its own.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ DATASETS = {
     "16 images": [frozenset({0})] * 16,
     "two images of a class in the pool": [frozenset({0, 1} if index % 15 == 0 else {0}) for index in range(60)],
     "one image of a class in the pool": [frozenset({0, 1} if index % 30 == 0 else {0}) for index in range(60)],
+    "a rare class that varies more": [frozenset(range(6 if index % 30 == 0 else 5)) for index in range(60)],
 }
+OWN_EFFECT_SDS = {"a rare class that varies more": {**dict.fromkeys("01234", EFFECT_SD), "5": 3 * EFFECT_SD}}
+"""Standard deviation for each class that has its own effect on each image."""
 
 
 @cache
@@ -40,12 +44,15 @@ def scored_images(dataset: str, seed: int, pool_seed: int) -> dict[str, list[int
 def simulated(dataset: str, trial: int, *, mean: float, run_sd: float, num_pairs: int) -> Found:
     """Return the result of a tuning in which pasting has a mean effect."""
     rng = np.random.default_rng(trial)
-    effects = rng.normal(mean, EFFECT_SD, len(DATASETS[dataset]))
+    num = len(DATASETS[dataset])
+    shared = rng.normal(mean, EFFECT_SD, num)
+    own = {name: rng.normal(mean, sd, num) for name, sd in OWN_EFFECT_SDS.get(dataset, {}).items()}
 
     def train(run: Run) -> dict[str, float]:
-        scores = 0.5 + rng.normal(0, run_sd / 2**0.5) + (effects if run.arm else 0 * effects)
+        score = 0.5 + rng.normal(0, run_sd / 2**0.5)
         images = scored_images(dataset, run.seed, trial % 10)
-        return {name: float(scores[of_class].mean()) for name, of_class in images.items()}
+        effects = {name: float(own.get(name, shared)[of_class].mean()) for name, of_class in images.items()}
+        return {name: score + (effect if run.arm else 0) for name, effect in effects.items()}
 
     plan = replace(ONE_ARM, num_pairs=num_pairs)
     return tune(plan, train, lambda run, name: scored_images(dataset, run.seed, trial % 10)[name])

@@ -115,6 +115,46 @@ class TestClasses:
             tune(Plan(), train, own_images)
 
 
+class TestClassesInTheSameImages:
+    """The mean that decides has no class whose pairs (nearly) all score the same images."""
+
+    @staticmethod
+    def scored(run: Run, name: str) -> list[int]:
+        return [100] if name == "nut" else [run.seed]
+
+    @staticmethod
+    def train(run: Run) -> Scores:
+        return {**scores_of(run, "nothing"), "nut": 0.1 if run.arm is None else 0.9}
+
+    def test_they_leave_the_mean(self) -> None:
+        found, without = tune(Plan(), self.train, self.scored), found_with("nothing")
+        assert found.left_out == ["nut"]
+        assert found.arm == without.arm
+        assert (found.mean, found.mean_scores) == (without.mean, without.mean_scores)
+        assert found.classes["nut"].interval.mean == pytest.approx(0.8)
+        assert not found.classes["nut"].is_known
+
+    def test_the_report_names_them(self) -> None:
+        found = tune(Plan(), self.train, self.scored)
+        assert answer(found).endswith("; not in the mean, too few images: nut")
+        (row,) = (line for line in lines(found) if line.startswith("nut"))
+        assert row.endswith("too few images      8")
+        assert document(found, Plan(), [], {})["not in the mean"] == ["nut"]
+        assert not document(found_with("nothing"), Plan(), [], {})["not in the mean"]
+
+    def test_without_other_classes_nothing_is_decided(self) -> None:
+        """Two classes, each in a single image, that different pairs score."""
+
+        def train(run: Run) -> Scores:
+            return {"nut" if run.seed % 2 else "seed": 0.1 if run.arm is None else 0.9}
+
+        found = tune(Plan(), train, lambda run, name: [len(name)])
+        assert answer(found).startswith("undecided: no gain shown (gain +0.8000")
+        assert found.mean_scores == pytest.approx((0.1, 0.9))
+        assert not found.left_out
+        assert document(found, Plan(), [], {})["mean"]["interval"] is None
+
+
 class TestReport:
     def test_a_class_that_loses_is_named(self) -> None:
         def train(run: Run) -> Scores:

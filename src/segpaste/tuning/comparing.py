@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
@@ -41,6 +42,15 @@ class Comparison(NamedTuple):
         if self.p_value < ALPHA and self.interval.low > 0:
             return "higher"
         return "lower" if self.p_value < ALPHA and self.interval.high < 0 else "undecided"
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the interval is finite; it is not if the splits say too little about other images."""
+        return math.isfinite(self.interval.low)
+
+    def unknown(self) -> Comparison:
+        """Return the comparison without its result: the interval is infinite, and the p value 1."""
+        return self._replace(interval=Interval(self.interval.mean, -math.inf, math.inf), p_value=1.0)
 
     def kept(self, margin: float) -> Kept:
         """Return whether ours lost less than a margin: the whole interval decides."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -52,7 +51,11 @@ def answer(found: Found) -> str:
     gain = f"gain {mean.mean:+.4f} on images like these, 95 % interval {_interval(found.mean)}"
     text = f"{ANSWERS[found.mean.verdict]} ({gain}, corrected t test p = {found.mean.p_value:.3g})"
     lost = [printable(name) for name, comparison in found.classes.items() if comparison.verdict == "lower"]
-    return text + (f"; worse for {', '.join(lost)}" if lost and pastes(found) else "")
+    if lost and pastes(found):
+        text += f"; worse for {', '.join(lost)}"
+    if found.left_out:
+        text += f"; not in the mean, too few images: {', '.join(printable(name) for name in found.left_out)}"
+    return text
 
 
 def document(found: Found, plan: Plan, runs: Sequence[Mapping[str, Any]], facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -61,6 +64,7 @@ def document(found: Found, plan: Plan, runs: Sequence[Mapping[str, Any]], facts:
         "answer": ANSWERS[found.mean.verdict],
         "chosen": {"balance": found.arm.balance, **found.arm.settings()},
         "mean": _facts(found.mean),
+        "not in the mean": found.left_out,
         "classes": {
             name: {"without": found.without[name], "with": found.with_paste[name], **_facts(comparison)}
             for name, comparison in found.classes.items()
@@ -103,21 +107,17 @@ def _row(name: str, without: float, with_paste: float, comparison: Comparison) -
 
 
 def _interval(comparison: Comparison) -> str:
-    """Return an interval; it is infinite with one pair, or if all pairs score the same images."""
-    if not _is_known(comparison):
+    """Return an interval; it is infinite with one pair, or if nearly all pairs score the same images."""
+    if not comparison.is_known:
         return "too few images"
     return f"[{comparison.interval.low:+.4f}, {comparison.interval.high:+.4f}]"
-
-
-def _is_known(comparison: Comparison) -> bool:
-    return math.isfinite(comparison.interval.low)
 
 
 def _facts(comparison: Comparison) -> dict[str, Any]:
     low, high = comparison.interval.low, comparison.interval.high
     return {
         "gain": comparison.interval.mean,
-        "interval": [low, high] if _is_known(comparison) else None,
+        "interval": [low, high] if comparison.is_known else None,
         "p": comparison.p_value,
         "pairs": comparison.num_pairs,
         "better in": comparison.num_better,

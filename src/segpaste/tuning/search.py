@@ -54,6 +54,8 @@ class Found:
         gains: mean gain over no paste of each arm of the search; empty without a search.
         mean: comparison of the means over the classes, as all comparisons for other images like those of the dataset.
         mean_scores: those means without and with paste, averaged over the seeds.
+        left_out: classes that are not in these means, because their splits say too little about other images. If no
+            class remained, none is left out, and the comparison has no result.
         classes: comparison of each class, p values adjusted over the classes.
         without, with_paste: mean score of each class over the seeds that measured it.
     """
@@ -62,6 +64,7 @@ class Found:
     gains: dict[Arm, float]
     mean: Comparison
     mean_scores: tuple[float, float]
+    left_out: list[str]
     classes: dict[str, Comparison]
     without: dict[str, float]
     with_paste: dict[str, float]
@@ -85,21 +88,26 @@ def tune(plan: Plan, train: Train, scored: Scored) -> Found:
         none[seed], ours[seed] = train(run._replace(arm=None)), train(run)
         expect_same_classes(run, ours[seed], none[seed])
     names = list(dict.fromkeys(name for scores in none.values() for name in scores))
-    pairs = {name: (_of_class(name, ours), _of_class(name, none)) for name in names}
-    means = [{seed: mean_score(scores) for seed, scores in runs.items()} for runs in (none, ours)]
     images = {seed: {name: scored(Run("final", seed, arm), name) for name in scores} for seed, scores in none.items()}
-    of_means = image_weights([[*of_split.values()] for of_split in images.values()])
-    of_classes = {
-        name: image_weights([[of_split[name]] for of_split in images.values() if name in of_split]) for name in names
-    }
+
+    def compared(names: Sequence[str]) -> tuple[dict[int, float], dict[int, float], Comparison]:
+        """Return the means over some classes without and with paste, and their comparison."""
+        theirs, own = _means(names, none), _means(names, ours)
+        weights = image_weights([[images[seed][name] for name in names if name in images[seed]] for seed in theirs])
+        return theirs, own, compare_splits(own, theirs, weights)
+
+    classes = {name: compared([name]) for name in names}
+    known = [name for name in names if classes[name][2].is_known]
+    theirs, own, mean = compared(known or names)
     return Found(
         arm,
         gains,
-        compare_splits(means[1], means[0], of_means),
-        (_mean(means[0]), _mean(means[1])),
-        adjusted({name: compare_splits(*pairs[name], of_classes[name]) for name in names}),
-        {name: _mean(theirs) for name, (_, theirs) in pairs.items()},
-        {name: _mean(own) for name, (own, _) in pairs.items()},
+        mean if known else mean.unknown(),
+        (_mean(theirs), _mean(own)),
+        [name for name in names if known and name not in known],
+        adjusted({name: comparison for name, (_, _, comparison) in classes.items()}),
+        {name: _mean(theirs) for name, (theirs, _, _) in classes.items()},
+        {name: _mean(own) for name, (_, own, _) in classes.items()},
     )
 
 
@@ -146,8 +154,10 @@ def expect_same_classes(run: Run, ours: Scores, theirs: Scores) -> None:
         )
 
 
-def _of_class(name: str, runs: dict[int, Scores]) -> dict[int, float]:
-    return {seed: scores[name] for seed, scores in runs.items() if name in scores}
+def _means(names: Sequence[str], runs: dict[int, Scores]) -> dict[int, float]:
+    """Return the mean over some classes of each run that measured any of them."""
+    found = {seed: {name: scores[name] for name in names if name in scores} for seed, scores in runs.items()}
+    return {seed: mean_score(scores) for seed, scores in found.items() if scores}
 
 
 def _mean(values: dict[int, float]) -> float:
