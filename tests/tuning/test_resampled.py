@@ -82,6 +82,13 @@ class TestResampledT:
         assert interval == (pytest.approx(np.mean(values)), -math.inf, math.inf)
         assert p_value == 1
 
+    @pytest.mark.parametrize(("num_other", "is_known"), [(1, False), (2, True)])
+    def test_nearly_the_same_images_show_too_little(self, num_other: int, is_known: bool) -> None:
+        """Of 30 splits one or two score another image: rho is 0.93 or 0.87, and the limit 0.9."""
+        splits = [[[0]]] * (30 - num_other) + [[[1]]] * num_other
+        interval, p_value = resampled_t(np.linspace(0.1, 0.2, 30), image_weights(splits))
+        assert (math.isfinite(interval.low), p_value < 1) == (is_known, is_known)
+
     def test_equal_differences_have_no_width(self) -> None:
         assert resampled_t([0.25, 0.25, 0.25], np.eye(3)) == ((0.25, 0.25, 0.25), 0)
         assert resampled_t([0, 0, 0], np.eye(3)) == ((0, 0, 0), 1)
