@@ -6,11 +6,9 @@ Error", Machine Learning 52, 2003, estimate that variance from N differences wit
 
     (1 / N + rho / (1 - rho)) S^2
 
-where rho is the correlation between splits. They set rho to the fraction of the images that is held out, which makes
-rho / (1 - rho) = num_test / num_train. That holds if any image can be held out. `segpaste.tuning.splits` holds out
-images of a pool only, which has half of the images. If splits hold out m of the P images of a pool, rho is m / P, and
-rho / (1 - rho) = m / (P - m): 1, not 1 / 3, for a quarter of the images. Images of rare classes are held out even more
-often. Therefore rho is computed from the held-out images themselves.
+where rho is the correlation between splits. They set rho to the fraction of the images that is held out, as if any
+image could be held out. `segpaste.tuning.splits` holds out images of a pool only, and those of rare classes more often.
+Therefore rho is computed from the held-out images themselves; docs/decisions/tuning.md derives it.
 
 The model: the score of a split is a mean over held-out images, the effects of pasting on the images are independent
 draws from one population, and each run adds independent noise. Noise of the runs lowers the correlation, which makes
