@@ -39,12 +39,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Confi
 
 
 @pytest.fixture(autouse=True)
-def restore_random_states() -> Iterator[None]:
-    """Restore the states of the global generators, so that no test depends on another."""
+def same_random_states() -> Iterator[None]:
+    """Seed the global generators, and restore them after, so that a test draws the same in any order and company."""
     python_state = random.getstate()
     numpy_state = np.random.get_state()  # noqa: NPY002 (the global generator is the one to protect)
     torch_state = torch.get_rng_state()
     cuda_states = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
+    random.seed(0)
+    np.random.seed(0)  # noqa: NPY002
+    torch.default_generator.manual_seed(0)  # torch.manual_seed would queue a call for each device that is not there
     yield
     random.setstate(python_state)
     np.random.set_state(numpy_state)  # noqa: NPY002
