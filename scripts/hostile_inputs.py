@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from segpaste import BatchCopyPasteConfig, PaddedBatchedDenseSample
-from segpaste.types import StagedCrops, tight_boxes
+from segpaste.types import KeypointSchema, StagedCrops, tight_boxes
 from segpaste.types.check import MAX_FED_BACK_ID
 
 Array = NDArray[Any]
@@ -28,6 +28,10 @@ SIZES = ((5, 17), (13, 19), (11, 7), (24, 21), (16, 16), (23, 8))
 FOCAL = (1e-45, 1e-38, 1e-20, 1e-3, 1.0, 7.5, 900.0, 1e9, 1e20, 3.4e38)
 MAGNITUDES = (1.0, 1.0, 1e-38, 1e-20, 1e20, 4e37)
 NO_CAMERA = (float("nan"), 0.0, -0.0, -5.0, float("inf"), float("-inf"))
+SKELETONS = (
+    KeypointSchema(names=("stem",)),
+    KeypointSchema(names=("left", "right", "tip"), flip_pairs=((0, 1),)),
+)
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,7 @@ def hostile_inputs(seed: int) -> Inputs:
     if staged is not None:
         shrunk = own.rng.choice([1.0, 0.3, 0.01, 1e-9, 64.0], (staged.batch_size, staged.num_crops))
         staged = replace(staged, scales=torch.from_numpy(shrunk).float())
+    batch, staged = _with_points_and_crowds(Draws(np.random.default_rng((seed, 1))), batch, staged)
     return Inputs(batch, config, staged, inplace, region, own.one_of((0.0, 0.5, 0.8, 0.99)))
 
 
@@ -201,6 +206,39 @@ def _normals(draws: Draws, shape: tuple[int, ...]) -> Tensor:
     normals /= np.linalg.norm(normals, axis=1, keepdims=True)
     normals *= (draws.noise(shape[0], 1, *shape[2:]) >= draws.one_of((0.0, 0.1))).astype(float)
     return torch.from_numpy(normals.astype(np.float32))
+
+
+def _with_points_and_crowds(
+    draws: Draws, batch: PaddedBatchedDenseSample, staged: StagedCrops | None
+) -> tuple[PaddedBatchedDenseSample, StagedCrops | None]:
+    """Give some batches keypoints, in their crops, too, and some crowd regions; in any layout."""
+    added: dict[str, Any] = {}
+    if draws.chance(0.3):
+        schema = draws.one_of(SKELETONS)
+        added = {
+            "keypoints": _points(draws, batch.instance_valid, schema, batch.canvas_size),
+            "keypoint_schema": schema,
+        }
+        if staged is not None and draws.chance(0.7):
+            has_object = staged.alphas.flatten(2).any(-1)
+            staged = replace(
+                staged, **added | {"keypoints": _points(draws, has_object, schema, staged.crop_size, beyond=3.0)}
+            )
+    if draws.chance(0.3):
+        crowds = draws.noise(batch.batch_size, 1, *batch.canvas_size) < draws.one_of((0.0, 0.2, 0.9, 1.0))
+        crowds[..., crowds.shape[-1] // 2 :] &= draws.chance(0.5)
+        added["crowd_mask"] = torch.from_numpy(crowds)
+    laid_out = {name: draws.one_of(LAYOUTS)(t) if isinstance(t, Tensor) else t for name, t in added.items()}
+    return batch.derived(**laid_out), staged
+
+
+def _points(draws: Draws, valid: Tensor, schema: KeypointSchema, size: tuple[int, int], beyond: float = 0.0) -> Tensor:
+    """Points on a canvas, its last edges included, or ``beyond`` it, of each valid instance; x = y = 0 where v = 0."""
+    shape, edges = (*valid.shape, schema.num_points), np.array(size[::-1])
+    v = draws.rng.integers(0, 3, shape) * valid.numpy()[..., None]
+    places = (edges + 2 * beyond) * draws.noise(*shape, 2) - beyond
+    places = np.where(draws.noise(*shape, 1) < 0.5, places.round(), places) * (v > 0)[..., None]
+    return torch.from_numpy(np.concatenate([places, v[..., None]], -1).astype(np.float32))
 
 
 def _region(draws: Draws, batch: PaddedBatchedDenseSample) -> Tensor:

@@ -102,9 +102,12 @@ ARGUMENTS = {
     "inplace": lambda inputs: inputs.inplace,
     "staged": lambda inputs: inputs.staged is not None,
     "region": lambda inputs: inputs.region is not None,
+    "keypoints": lambda inputs: inputs.batch.keypoints is not None,
+    "keypoints of crops": lambda inputs: inputs.staged is not None and inputs.staged.keypoints is not None,
+    "crowd_mask": lambda inputs: inputs.batch.crowd_mask is not None,
     "schedule.at": lambda inputs: inputs.progress > 0 and inputs.config.placement.fade_last > 0,
 }
-"""Arguments of the module, of its forward and of its schedule."""
+"""Arguments of the module, of its forward and of its schedule, and fields that only some batches have."""
 
 
 def _versions() -> dict[str, str]:

@@ -24,7 +24,7 @@ from unittest.mock import patch
 import torch
 import triton
 from kernel_launches import Forward, forwards
-from kernel_values import Launch, launch_of, missing, shares
+from kernel_values import Launch, launch_of, missing, shares, widened
 from triton.backends import nvidia
 from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
@@ -65,6 +65,8 @@ def launches_of(given: Iterable[Forward]) -> list[Launch]:
 
     def run(kernel: Any, *arguments: Any, grid: Any, warmup: bool, **options: Any) -> None:
         found.append(launch_of(kernel, arguments, options))
+        if (wide := widened(found[-1])) is not None:
+            found.append(wide)
 
     with ExitStack() as stack:
         stack.enter_context(patch.object(triton.JITFunction, "run", run))

@@ -35,6 +35,13 @@ ALIASES = {"axis": "x_axis"}
 TOGETHER = (("target.images", "out.images"), ("target.images", "held.images"))
 """Fields whose values decide some code together: colours that wait in spare bits are written by their dtype."""
 
+COUNTS: Mapping[str, Collection[str]] = {
+    "fill_masks": ("total",),
+    "keep": ("num_pixels", "num_values"),
+    "stage": ("num_values",),
+}
+"""Arguments of kernels that count the values of a whole batch: from 2**31 on Triton makes them 64 bits wide."""
+
 _ALWAYS_PANOPTIC = ("target.panoptic", "target.semantic", "target.depth", "source.depth", "labels.rank")
 UNREACHABLE: Mapping[str, Collection[Value]] = {
     "look_until_settled": {  # priorities need a panoptic map, rounds of removal need depth too, ClassMix takes neither
@@ -83,6 +90,15 @@ def launch_of(kernel: Any, arguments: tuple[Any, ...], options: Mapping[str, Any
     fields = dict(_fields(kernel, given))
     together = {(f"{a}, {b}", f"{fields[a]}, {fields[b]}") for a, b in TOGETHER if a in fields and b in fields}
     return Launch(kernel, arguments, options, frozenset({*fields.items(), *together, *_outcomes(kernel, given)}))
+
+
+def widened(launch: Launch) -> Launch | None:
+    """Return the launch for so large a batch that its `COUNTS` are 64 bits wide; None for a kernel that has none."""
+    if launch.name not in COUNTS:
+        return None
+    given = zip((param.name for param in launch.kernel.params), launch.arguments, strict=False)
+    counts = COUNTS[launch.name]
+    return launch_of(launch.kernel, tuple(v + (1 << 32) if n in counts else v for n, v in given), launch.options)
 
 
 def missing(launches: Iterable[Launch]) -> list[str]:
@@ -161,7 +177,7 @@ def _kinds(name: str, value: Any) -> Iterator[Value]:
         for field, item in zip(names, value, strict=True):
             yield from _kinds(f"{name}.{field}", item)
     elif type(value) is int:
-        yield name, "1" if value == 1 else "16" if value % 16 == 0 else "any"
+        yield name, "1" if value == 1 else "wide" if value >= 1 << 31 else "16" if value % 16 == 0 else "any"
     else:
         yield name, "None" if value is None else type(value).__name__
 

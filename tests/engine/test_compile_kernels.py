@@ -20,7 +20,7 @@ pytest.importorskip("triton", reason="torch brings Triton along where it has it"
 import triton
 from cuda_compiles import CARDS, NUM_SHARES, launches_of
 from kernel_launches import forwards
-from kernel_values import Launch, covering, launch_of, missing, shares
+from kernel_values import COUNTS, Launch, covering, launch_of, missing, shares
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "compile_kernels.py"
 LOG = """\
@@ -122,6 +122,14 @@ def test_what_decides_the_code_of_a_kernel_is_read() -> None:
         ("FLAG > 0", "True"),
     }
     assert missing([found]) == ["small: FLAG > 0 is never False", "small: pair.other is not None is never True"]
+
+
+def test_counts_of_large_batches_are_compiled_for_every_version(launches: list[Launch]) -> None:
+    """8 images with 300 masks of 1024 x 1024 have more than 2**31 values, so their count is 64 bits wide."""
+    counts = {(name, count) for name, counts in COUNTS.items() for count in counts}
+    for share in shares(launches, CARDS, NUM_SHARES):
+        wide = {(of.name, value) for _, of in share for value, kind in of.values if kind == "wide"}
+        assert counts <= wide
 
 
 def test_shares_are_pairwise(launches: list[Launch]) -> None:

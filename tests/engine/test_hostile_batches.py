@@ -72,6 +72,9 @@ def test_the_batches_go_where_trouble_is(program: ModuleType, given: list[Any]) 
         "guarded": sum(inputs.config.max_hidden_frac < 1 for inputs in given),
         "patches": sum(inputs.config.placement.patch_aligned_paste for inputs in given),
         "objects": sum(inputs.config.placement.grouping == "instance" for inputs in given),
+        "keypoints": sum(batch.keypoints is not None for batch in batches),
+        "keypoints of crops": sum(i.staged is not None and i.staged.keypoints is not None for i in given),
+        "crowds": sum(batch.crowd_mask is not None and bool(batch.crowd_mask.any()) for batch in batches),
         "priorities": sum(bool(i.config.panoptic and i.config.panoptic.contact_priority) for i in given),
     }
     assert {what: num for what, num in reached.items() if num < 5} == {}
