@@ -5,7 +5,7 @@
     python scripts/build_wheels.py --out dist --target macos-arm64
 
 A wheel appears under its name only when it is whole. Each holds the library of its platform; it serves every Python
-from 3.11 on and every version of torch.
+from 3.11 on and every version of torch. Below each name the program prints what its bytes are.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -49,6 +50,17 @@ def build_wheel(target: str, out: Path) -> Path:
         return whole.replace(out / whole.name)
 
 
+def parts_of(wheel: Path) -> dict[str, int]:
+    """Return the bytes of a wheel, compressed: of the native core with its sources, of other files, and of the archive.
+
+    The archive's own bytes are the names, times and sums of the files, and ``RECORD`` with their hashes.
+    """
+    sizes = {info.filename: info.compress_size for info in zipfile.ZipFile(wheel).infolist()}
+    core = sum(size for name, size in sizes.items() if "/engine/native/" in name)
+    files = sum(size for name, size in sizes.items() if not name.endswith(".dist-info/RECORD")) - core
+    return {"native core": core, "other files": files, "names and hashes": wheel.stat().st_size - core - files}
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Build; 0 if it went well."""
     parser = argparse.ArgumentParser(
@@ -59,10 +71,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     for target in options.target or TARGETS:
         try:
-            print(build_wheel(target, options.out))
+            wheel = build_wheel(target, options.out)
         except RuntimeError as error:
             print(error, file=sys.stderr)
             return 1
+        print(wheel, *(f"{size:>13,} bytes  {part}" for part, size in parts_of(wheel).items()), sep="\n")
     return 0
 
 

@@ -116,13 +116,3 @@ def empty_visible(scene: Scene) -> Visible:
     b, (height, width) = scene.target.batch_size, scene.target.canvas_size
     layer = torch.empty(b, height, width, dtype=torch.int16, device=scene.target.device)
     return Visible(layer, layer.new_empty(b if scene.needs_owner else 0, height, width))
-
-
-def empty_measures(scene: Scene, plan: LayerPlan) -> Measures:
-    """Allocate the tensors that ``measure`` writes."""
-    b, k_t = scene.target.labels.shape
-    num_classes = 0 if scene.watched is None else len(scene.watched)
-    layers, k_s = plan.carried.shape[1:]
-    kept, pasted, classes = (b, k_t), (b, layers, k_s), (b, num_classes)
-    shapes = kept, kept, (*kept, 4), pasted, (*pasted, 4), classes, classes
-    return Measures(*(torch.empty(shape, dtype=torch.int64, device=scene.target.device) for shape in shapes))
