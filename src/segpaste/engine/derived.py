@@ -78,12 +78,13 @@ def _pasted_keypoints(scene: Scene, placement: Placement, outcome: Outcome, exte
     without padding.
     """
     target, source = scene.target, scene.source
-    if source.keypoints is None or target.keypoint_schema is None or not source.keypoints.numel():
+    schema = target.keypoint_schema
+    if schema is None or source.keypoints is None or not source.keypoints.numel() or not placement.source_idx.numel():
         return torch.zeros_like(not_none(target.keypoints))
     layer, slot = outcome.slot_layer.clamp(min=0), outcome.slot_source.clamp(0, source.max_instances - 1)
     rows = placement.source_idx.gather(1, layer)
     x, y, v = source.keypoints[rows, slot].double().unbind(-1)
-    order = target.keypoint_schema.flip_order
+    order = schema.flip_order
     flips = placement.hflip.gather(1, layer)[..., None]
     room = geometry.valid_extent(source)[rows]
     mirrored = [torch.stack([value[..., point] for point in order], -1) for value in (room[..., :1] - x, y, v)]
