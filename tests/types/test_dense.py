@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from PIL import Image, ImageDraw
 from record_cases import FULL
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
@@ -34,6 +35,7 @@ from segpaste.types import (
     PanopticSchema,
     SemanticMap,
 )
+from segpaste.types.fields import SAMPLE_FIELDS
 
 SUBSETS = [pytest.param(s, id=subset_id(s)) for s in all_modality_subsets()]
 
@@ -286,6 +288,19 @@ class TestDictionary:
         assert_same(sample, pickle.loads(pickle.dumps(sample)))
 
 
+class TestBytesOfBools:
+    @pytest.mark.parametrize("name", [field.name for field in SAMPLE_FIELDS if field.dtypes == (torch.bool,)])
+    def test_other_bytes_are_refused(self, name: str) -> None:
+        sample = make_sample((9, 11), 2, crowd=True, padding=(0, 2))
+        value = getattr(sample, name)
+        spoiled = (value.as_subclass(Tensor).view(torch.uint8) * 255).view(torch.bool)
+        spoiled = spoiled.as_subclass(type(value)) if type(value) is not Tensor else spoiled
+        with pytest.raises(
+            ValueError, match=rf"DenseSample.{name}: expected bool values stored as 0 or 1, got another"
+        ):
+            dataclasses.replace(sample, **{name: spoiled})
+
+
 class TestFromMasks:
     def test_boxes_and_ids_come_from_the_masks(self) -> None:
         masks = torch.zeros(3, 9, 11, dtype=torch.bool)
@@ -309,6 +324,19 @@ class TestFromMasks:
         masks = torch.ones(2, 3, 3, dtype=torch.bool)
         sample = DenseSample.from_masks(torch.zeros(3, 3, 3), masks, torch.tensor([0, 1]), instance_ids=ids)
         assert sample.instance_ids is ids
+
+    def test_true_may_be_any_byte(self) -> None:
+        """Pillow's mode "1" stores true as 255, and `numpy.array` keeps the bytes."""
+        canvas = Image.new("1", (11, 9))
+        ImageDraw.Draw(canvas).rectangle((3, 2, 5, 4), fill=1)
+        array = np.array([canvas, canvas], bool)
+        assert array.view(np.uint8).max() == 255
+        masks = torch.from_numpy(array)
+        sample = DenseSample.from_masks(torch.zeros(3, 9, 11), masks, torch.tensor([4, 0]))
+        assert sample.boxes.tolist() == [[3, 2, 6, 5]] * 2
+        assert sample.instance_masks is not None
+        assert sample.instance_masks.view(torch.uint8).sum() == 2 * 9
+        assert masks.view(torch.uint8).max() == 255, "the given masks stay as they are"
 
     def test_what_is_no_mask_is_refused(self) -> None:
         with pytest.raises(TypeError, match=r"masks: expected dtype bool"):

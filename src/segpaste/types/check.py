@@ -95,6 +95,25 @@ def check_tensor(
     return value
 
 
+def check_bools(label: str, value: Tensor) -> None:
+    """Check that bool values on the CPU are stored as 0 or 1, as torch expects; see `has_other_bytes`.
+
+    Raises:
+        ValueError: a byte has another value.
+    """
+    if value.dtype == torch.bool and has_other_bytes(value):
+        raise ValueError(
+            f"{label}: expected bool values stored as 0 or 1, got another byte; NumPy arrays that are made without a "
+            "copy may have them, such as those of Pillow's mode '1': convert them with array.view(np.uint8) > 0"
+        )
+
+
+def has_other_bytes(value: Tensor) -> bool:
+    """Return whether a bool tensor on the CPU has bytes other than 0 and 1, with which torch computes wrong results."""
+    is_read = value.device.type == "cpu" and value.numel() > 0
+    return is_read and int(value.as_subclass(Tensor).view(torch.uint8).max()) > 1
+
+
 def check_class(label: str, value: object, kind: type) -> None:
     """Raise TypeError unless a value is an instance of a class."""
     if not isinstance(value, kind):

@@ -88,6 +88,7 @@ class DenseSample(Movable):
                 continue
             label = f"DenseSample.{field.name}"
             check.check_tensor(label, value, field.shape, field.dtypes, sizes)
+            check.check_bools(label, value)
             if field.tag is not None and not isinstance(value, field.tag):
                 home = "segpaste.types" if field.tag.__module__.startswith("segpaste") else "torchvision.tv_tensors"
                 raise TypeError(
@@ -113,7 +114,7 @@ class DenseSample(Movable):
 
         Args:
             image: [C, H, W], uint8 or float32.
-            masks: [N, H, W] bool.
+            masks: [N, H, W] bool; also with bytes other than 0 and 1, as in arrays of Pillow's mode "1".
             labels: [N] int64, classes from 0 without gaps, not category ids.
             fields: other fields by name, such as ``semantic_map``; maps may be plain tensors.
 
@@ -121,6 +122,8 @@ class DenseSample(Movable):
             TypeError, ValueError: see the class.
         """
         check.check_tensor("DenseSample.from_masks: masks", masks, ("N", "H", "W"), (torch.bool,), {})
+        if check.has_other_bytes(masks):
+            masks = masks.view(torch.uint8) > 0
         if "boxes" in fields:
             raise TypeError("DenseSample.from_masks: expected no boxes, got some; they are computed from the masks")
         if image.ndim == 3 and image.shape[:2] == masks.shape[1:] != image.shape[1:]:
