@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from on_disk import rectangle
 from segpaste.bank import BankError, Crop
-from segpaste.bank.build.cropping import crop_object
+from segpaste.bank.build.cropping import PhotoFrame, checked_fit, crop_object
 from segpaste.datasets import SceneConfig, SceneDataset
 from segpaste.types import CameraIntrinsics, DenseSample
 
@@ -55,7 +55,9 @@ def weights_at(x: int, scale: Fraction, radius: Fraction, start: int, length: in
     return found
 
 
-def reference(sample: DenseSample, crop_size: tuple[int, int], margin_frac: float) -> dict[str, Array]:
+def reference(
+    sample: DenseSample, crop_size: tuple[int, int], margin_frac: float, fit_into: tuple[int, int] | None = None
+) -> dict[str, Array]:
     """The crop of the first instance, pixel by pixel in exact fractions."""
     mask = sample.instance_masks.numpy()[0]  # type: ignore[union-attr]
     image = sample.image.numpy().astype(int)
@@ -66,6 +68,7 @@ def reference(sample: DenseSample, crop_size: tuple[int, int], margin_frac: floa
     start = [max(box[1] - margin, 0), max(box[0] - margin, 0)]
     end = [min(box[3] + margin, size[0]), min(box[2] + margin, size[1])]
     scale = min([Fraction(1)] + [Fraction(c, e - s) for c, s, e in zip(crop_size, start, end, strict=True)])
+    scale = min([scale] + [Fraction(f, s) for f, s in zip(fit_into or size, size, strict=True)])
     num = [
         max(1, sum((n + Fraction(1, 2)) / scale < e - s for n in range(c)))
         for c, s, e in zip(crop_size, start, end, strict=True)
@@ -105,7 +108,9 @@ def reference(sample: DenseSample, crop_size: tuple[int, int], margin_frac: floa
             if np.any(normals[:, near[0], near[1]]):
                 mean = sum(normals[:, r, c].astype(float) * w for r, c, w in used)
                 norm = np.linalg.norm(mean)
-                out["normals"][:, y, x] = mean / norm if norm > 2e-3 else np.nan
+                # A content smaller than half a pixel of the crop is read beside itself, and decides for no hemisphere.
+                is_clear = norm > 2e-3 and any((r, c) == tuple(near) for r, c, _ in used)
+                out["normals"][:, y, x] = mean / norm if is_clear else np.nan
     return out
 
 
@@ -115,14 +120,16 @@ def test_against_the_reference(data: st.DataObject) -> None:
     size = data.draw(st.tuples(st.integers(1, 23), st.integers(1, 23)))
     crop_size = data.draw(st.tuples(st.integers(1, 9), st.integers(1, 9)))
     margin_frac = data.draw(st.sampled_from([0.0, 0.0625, 0.3, 1.0]))
+    fit_into = data.draw(st.none() | st.tuples(st.integers(1, 30), st.integers(1, 30)))
     rng = np.random.default_rng(data.draw(st.integers(0, 1000)))
     top, left = data.draw(st.integers(0, size[0] - 1)), data.draw(st.integers(0, size[1] - 1))
     bottom, right = data.draw(st.integers(top + 1, size[0])), data.draw(st.integers(left + 1, size[1]))
     mask = rectangle(size, top, left, bottom, right) & (rng.random(size) < 0.8)
     mask[top, left] = True
     sample = photo_with(size, mask, int(rng.integers(1000)))
-    crop = crop_object(sample, 0, crop_size, margin_frac=margin_frac, image_id=7, annotation_id=9)
-    for name, expected in reference(sample, crop_size, margin_frac).items():
+    ids = {"image_id": 7, "annotation_id": 9}
+    crop = crop_object(sample, 0, crop_size, margin_frac=margin_frac, frame=None, fit_into=fit_into, **ids)
+    for name, expected in reference(sample, crop_size, margin_frac, fit_into).items():
         actual = getattr(crop, name)
         if name in ("depth", "normals"):
             known = np.isfinite(expected)
@@ -235,6 +242,31 @@ class TestGeometry:
             np.testing.assert_allclose((xs + 0.5 - cx) / fx, (own_xs + 0.5 - camera.cx) / camera.fx, atol=1e-5)
             np.testing.assert_allclose((ys + 0.5 - cy) / fy, (own_ys + 0.5 - camera.cy) / camera.fy, atol=1e-5)
             assert (own_xs.min(), own_ys.min()) == (left, top)
+
+
+class TestFitInto:
+    def test_an_object_shrinks_with_its_image(self) -> None:
+        """A square of 40 pixels in an image of 120 x 160 has 10 in one of 30 x 40, and no more in a smaller crop."""
+        sample = photo_with((120, 160), rectangle((120, 160), 20, 30, 60, 70), geometry=False)
+        for fit_into, side in (((30, 40), 10), ((60, 40), 10), ((30, 400), 10), ((120, 160), 40), ((999, 999), 40)):
+            crop = crop_object(sample, 0, (64, 64), fit_into=fit_into)
+            assert crop.alpha.sum() == side * side
+            assert (crop.scale, crop.source_box.tolist()) == (side / 40, [30, 20, 70, 60])  # type: ignore[union-attr]
+        assert crop_object(sample, 0, (5, 5), margin_frac=0.0, fit_into=(30, 40)).alpha.sum() == 25
+
+    def test_a_cut_out_shrinks_with_the_image_that_it_is_assumed_in(self) -> None:
+        """The picture has 2 pixels for each of its image of 100 x 100."""
+        sample = photo_with((40, 40), rectangle((40, 40), 0, 0, 40, 40), geometry=False)
+        frame = PhotoFrame((100, 100), (1, 2))
+        for fit_into, side in ((None, 20), ((50, 80), 10), ((200, 100), 20)):
+            crop = crop_object(sample, 0, (64, 64), margin_frac=0.0, frame=frame, fit_into=fit_into)
+            assert crop.alpha.sum() == side * side
+            assert crop.scale == side / 20
+
+    @pytest.mark.parametrize("wrong", [0, (3,), (0, 4), (2.5, 4), (True, 4), "64", (4, 4, 4)])
+    def test_no_size(self, wrong: Any) -> None:
+        with pytest.raises(BankError, match=r"expected fit_into \(H, W\), two numbers of pixels, got"):
+            checked_fit(wrong)
 
 
 class TestRefused:

@@ -70,6 +70,32 @@ class Counted(SceneDataset):
         return super().__getitem__(index)
 
 
+def test_crops_of_shrunk_images_are_those_of_a_build(tmp_path: Path) -> None:
+    """In both, an object shrinks with its image; the version says so."""
+    summary = build(
+        Numbered(), tmp_path / "bank", class_names=SCENES.class_names, crop_size=SIZE, selection=SAME, fit_into=(20, 40)
+    )
+    built = open_bank(tmp_path / "bank")
+    cut = of_all(SCENES, crop_size=SIZE, fit_into=(20, 40))
+    whole = of_all(SCENES, crop_size=SIZE)
+    assert summary.num_crops == len(cut) == len(whole)
+    halves = 0
+    for i in range(len(cut)):
+        one, other = built[i], cut[i]
+        assert np.array_equal(one.alpha, other.alpha)
+        assert np.array_equal(one.image, other.image)
+        assert one.scale == other.scale
+        assert other.scale is not None
+        assert other.scale <= 0.5
+        halves += other.scale == 0.5
+    assert halves > len(cut) / 2
+    assert cut.version != whole.version
+    assert pickle.loads(pickle.dumps(cut)).fit_into == (20, 40)
+    assert cut.resized((30, 30)).fit_into == (20, 40)
+    with pytest.raises(BankError, match="expected fit_into"):
+        of_all(SCENES, fit_into=(0, 4))
+
+
 def squares(sides: list[int], labels: list[int]) -> DenseSample:
     """An image of grey with squares side by side, whose value is their side."""
     image = torch.zeros(3, 20, 20 * max(len(sides), 1), dtype=torch.uint8)

@@ -28,6 +28,7 @@ from segpaste.augmentation.sources import source_check
 from segpaste.augmentation.sources.bank_source import BankSource
 from segpaste.augmentation.sources.crop_pool import Balance, BankPool, CropPool, Report, SeededCrops, SourcePool
 from segpaste.augmentation.sources.placement import PlacementRequest
+from segpaste.augmentation.sources.pool_sizes import oversized_warning
 from segpaste.augmentation.sources.strategies import IntraBatchSource, RowStrategy, SourceStrategy
 from segpaste.engine import (
     Classes,
@@ -121,7 +122,7 @@ class BatchCopyPaste(nn.Module):
         self._needs_whole = self.config.source.whole_only and self._placement.position == "random"
         self.classes = None if self.config.panoptic is None else ClassTables(self.config.panoptic)
         self._rules = paste_rules(self.config)
-        self._may_warn, self._may_warn_of_scales = True, True
+        self._may_warn = self._may_warn_of_scales = self._may_compare = True
         if self.config.emit_panoptic and self.config.panoptic is None:
             raise ValueError(
                 "BatchCopyPaste: expected config.panoptic because emit_panoptic=True, got None; "
@@ -280,7 +281,14 @@ class BatchCopyPaste(nn.Module):
 
     def _crops_for(self, batch: PaddedBatchedDenseSample) -> StagedCrops | None:
         """Draw the crops of a batch from ``source_pool``, if there is one."""
-        return None if self.crops is None else self.crops.staged(not_none(batch.sample_seeds))
+        if self.crops is None:
+            return None
+        staged: StagedCrops = self.crops.staged(not_none(batch.sample_seeds))
+        if self._may_compare and not torch.compiler.is_compiling():
+            self._may_compare = False
+            if (message := oversized_warning(self.crops.bank, staged.crop_idx, batch, self.config)) is not None:
+                warnings.warn(message, stacklevel=5)  # the caller of the module's __call__
+        return staged
 
     def _unchanged(
         self, batch: PaddedBatchedDenseSample, target: PaddedBatchedDenseSample, return_report: bool

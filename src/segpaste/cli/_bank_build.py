@@ -29,6 +29,7 @@ def run(args: argparse.Namespace) -> None:
         class_names=inputs.class_names,
         format=args.format,
         crop_size=args.crop_size,
+        fit_into=args.fit_into,
         margin_frac=DEFAULT_MARGIN_FRAC if args.margin is None else args.margin,
         selection=Selection(args.min_area, args.min_fill, args.whole_only, **min_part),
         workers=max(1, args.workers),

@@ -114,6 +114,12 @@ class CropPool(Stateful):
         """The loader of crops; None if they are drawn from a bank."""
         return None if isinstance(self.pool, InstanceBank) else self.pool
 
+    @property
+    def bank(self) -> InstanceBank | None:
+        """Bank of the crops; None if a loader of another class yields them."""
+        found = self.pool if isinstance(self.pool, InstanceBank) else getattr(self.pool, "bank", None)
+        return found if isinstance(found, InstanceBank) else None
+
     def report(self, num_draws: int) -> DrawReport | None:
         """Return the expected classes of ``num_draws`` draws of a bank; None for a loader, which decides them."""
         if self._sampler is None or not isinstance(self.pool, InstanceBank):

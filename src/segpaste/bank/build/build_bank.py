@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from segpaste._version import __version__
 from segpaste.bank.build._work_folder import remove_finished, said_of_bank, work_folder
-from segpaste.bank.build.cropping import DEFAULT_MARGIN_FRAC
+from segpaste.bank.build.cropping import DEFAULT_MARGIN_FRAC, checked_fit
 from segpaste.bank.build.engines import PartEngine, make_parts
 from segpaste.bank.build.origins import by_index, groups_for
 from segpaste.bank.build.parts import PHOTOS_PER_PART, REASONS, PartMaker, Photos, Selection, stored_id
@@ -80,6 +80,7 @@ def build_bank(
     class_names: Sequence[str],
     format: Format = "memmap",
     crop_size: tuple[int, int] = (256, 256),
+    fit_into: tuple[int, int] | None = None,
     margin_frac: float = DEFAULT_MARGIN_FRAC,
     selection: Selection = Selection(),  # noqa: B008 (frozen)
     groups: Sequence[str] | None = None,
@@ -104,6 +105,8 @@ def build_bank(
         class_names: name of each label.
         format: format of the bank.
         crop_size: size (h, w) of every crop, pixels.
+        fit_into: size (H, W) to which your loader resizes images, pixels: objects of larger images are shrunk as if
+            their image was resized to fit into it. By default they keep the size that they have in their image.
         margin_frac: margin of image around each object, see `segpaste.bank.build.cropping.crop_object`.
         selection: choice of the objects that become crops.
         groups: optional columns, see `segpaste.bank.schema.record.COLUMNS`; by default provenance and all others that
@@ -136,11 +139,13 @@ def build_bank(
     order, image_ids = _in_order(photos)
     first = _first_of(photos, order, skip_unreadable)
     layout = Layout(crop_size, groups_for(photos, first) if groups is None else groups, first.keypoint_schema)
+    num_classes, flags, fit_into = len(class_names), flags_of(first), checked_fit(fit_into)
     maker = PartMaker(
-        photos, order, layout, selection, margin_frac, len(class_names), flags_of(first), run.notes, skip_unreadable
+        photos, order, layout, selection, margin_frac, num_classes, flags, run.notes, skip_unreadable, fit_into
     )
     options = {
         "margin_frac": margin_frac,
+        **({} if fit_into is None else {"fit_into": list(fit_into)}),
         **{name: getattr(selection, name) for name in Selection.__slots__},
         **(built_from or {}),
     }

@@ -13,6 +13,7 @@ Every function is pure, and its result is the same to the bit on every machine.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -76,6 +77,7 @@ def crop_object(
     mask: Tensor | None = None,
     margin_frac: float = DEFAULT_MARGIN_FRAC,
     frame: PhotoFrame | None = None,
+    fit_into: tuple[int, int] | None = None,
     image_id: int = 0,
     annotation_id: int = 0,
 ) -> Crop:
@@ -90,6 +92,7 @@ def crop_object(
             rounded up to pixels; smaller at the edge of the image.
         frame: assumed image around the sample, by default the sample itself. The resolution of the crop is
             at most that of this image.
+        fit_into: size (H, W) that the image is shrunk to fit into, if it is larger; the object shrinks with it.
         image_id: id of the image.
         annotation_id: id of the object.
 
@@ -106,8 +109,9 @@ def crop_object(
     box = box_of(mask)
     left, top, right, bottom = content = content_of(box, (height, width), margin_frac)
     num, den = ratio((bottom - top, right - left), crop_size)
-    if frame is not None and frame.scale[0] * den < num * frame.scale[1]:
-        num, den = frame.scale
+    most_num, most_den = _resolution((height, width), frame, fit_into)
+    if most_num * den < num * most_den:
+        num, den = most_num, most_den
     rows = _axis(top, bottom, height, crop_size[0], num, den)
     cols = _axis(left, right, width, crop_size[1], num, den)
     image = sample.image.as_subclass(Tensor)
@@ -130,6 +134,15 @@ def crop_object(
         **_in_photo(box, num / den, frame or PhotoFrame((height, width), (1, 1)), is_own=frame is None),
         **_arrays(values),
     )
+
+
+def _resolution(size: tuple[int, int], frame: PhotoFrame | None, fit_into: tuple[int, int] | None) -> tuple[int, int]:
+    """Return the largest scale (num, den) of a crop of a picture (H, W): that of its image, shrunk to fit."""
+    frame = frame or PhotoFrame(size, (1, 1))
+    fit = (1, 1) if fit_into is None else ratio(frame.size, fit_into)
+    num, den = frame.scale[0] * fit[0], frame.scale[1] * fit[1]
+    common = math.gcd(num, den)
+    return num // common, den // common
 
 
 def _in_photo(box: PixelBox, scale: float, frame: PhotoFrame, *, is_own: bool) -> dict[str, Any]:
@@ -214,7 +227,7 @@ def cut_own_size(
     num, den = ratio((bottom - top, right - left), limit)
     size = -(-(bottom - top) * num // den), -(-(right - left) * num // den)  # no less, or it would be shrunk further
     ids = {"image_id": image_id, "annotation_id": annotation_id}
-    crop = crop_object(sample, position, size, mask=mask, margin_frac=margin_frac, frame=None, **ids)
+    crop = crop_object(sample, position, size, mask=mask, margin_frac=margin_frac, frame=None, fit_into=None, **ids)
     points = None if sample.keypoints is None else sample.keypoints[position]
     return OwnSizeCut(crop, (left, top), num / den, sample.camera_intrinsics, points)
 
@@ -247,6 +260,20 @@ def ratio(content_size: tuple[int, int], crop_size: tuple[int, int]) -> tuple[in
     return (crop_h, height) if crop_h * width <= crop_w * height else (crop_w, width)
 
 
+def checked_fit(fit_into: Sequence[int] | None) -> tuple[int, int] | None:
+    """Return ``fit_into`` of `crop_object` as a pair of integers, or None.
+
+    Raises:
+        BankError: it is not a size (H, W) of at least one pixel.
+    """
+    if fit_into is None:
+        return None
+    found = tuple(fit_into) if isinstance(fit_into, Sequence) else (fit_into,)
+    if len(found) != 2 or not all(isinstance(side, int) and not isinstance(side, bool) and side > 0 for side in found):
+        raise BankError(f"expected fit_into (H, W), two numbers of pixels, got {fit_into!r}")
+    return found
+
+
 def _axis(start: int, end: int, length: int, crop_length: int, num: int, den: int) -> CropAxis:
     """Return the positions for content from ``start`` to ``end`` of an image axis of ``length`` pixels."""
     size = max(1, -(-(2 * (end - start) * num - den) // (2 * den)))
@@ -266,7 +293,7 @@ def _axis(start: int, end: int, length: int, crop_length: int, num: int, den: in
 
 def _filtered(image: Tensor, rows: CropAxis, cols: CropAxis, content: PixelBox) -> Tensor:
     """Average [3, H, W] uint8 to [3, rows, cols], rounded to the nearest, a half upwards."""
-    if rows.size == content[3] - content[1] and cols.size == content[2] - content[0]:
+    if rows.filter[0].shape[1] == 2:  # not shrunk: the first tap has all the weight
         return image[:, content[1] : content[3], content[0] : content[2]].clone()
     x0, x1 = int(cols.filter[0].min()), int(cols.filter[0].max()) + 1
     wide = _weighed(image[:, :, x0:x1], 1, *rows.filter)

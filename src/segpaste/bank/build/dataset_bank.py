@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import Subset
 
-from segpaste.bank.build.cropping import DEFAULT_MARGIN_FRAC, box_of, crop_object
+from segpaste.bank.build.cropping import DEFAULT_MARGIN_FRAC, box_of, checked_fit, crop_object
 from segpaste.bank.build.listing import (
     Samples,
     attribute_of,
@@ -94,6 +94,9 @@ class DatasetBank:
             sample is read once.
         class_names: the name of each label, a list or a dictionary; by default the ``class_names`` of the dataset.
         crop_size: (h, w) of every crop, pixels. Larger objects are shrunk.
+        fit_into: size (H, W) to which your loader resizes images, pixels: objects of larger images are shrunk as if
+            their image was resized to fit into it. By default they keep the size that they have in their image, and
+            are too large for smaller batches. Images are never enlarged.
         margin_frac: background kept about each object, see `segpaste.bank.build_bank`.
         selection: which objects may be pasted; by default all that have a pixel and do not touch the border of their
             image, since the cut would show, see ``source.whole_only`` of `segpaste.augmentation.SourceConfig`.
@@ -121,12 +124,14 @@ class DatasetBank:
         *,
         class_names: Sequence[str] | Mapping[int, str] | None = None,
         crop_size: tuple[int, int] = (256, 256),
+        fit_into: tuple[int, int] | None = None,
         margin_frac: float = DEFAULT_MARGIN_FRAC,
         selection: Selection = WHOLE_OBJECTS,
         cache_bytes: int = 256 << 20,
         skips_unreadable: bool = False,
     ) -> None:
         self.dataset, self.margin_frac, self.selection, self.cache_bytes = dataset, margin_frac, selection, cache_bytes
+        self.fit_into = checked_fit(fit_into)
         if attribute_of(dataset, "transforms") is not None:
             raise BankError(
                 "DatasetBank: expected a dataset without transforms, so that an object is the same each time it is "
@@ -286,11 +291,18 @@ class DatasetBank:
     def _crop_of(self, found: FoundObject) -> Crop:
         """Cut out an object."""
         size, margin_frac = self.layout.crop_size, self.margin_frac
-        ids = {"image_id": self.image_id_of(found), "annotation_id": found.instance_id}
         frame = frame_of(self.dataset, found.image, box_of(found.mask))
         try:
             crop = crop_object(
-                found.sample, found.position, size, mask=found.mask, margin_frac=margin_frac, frame=frame, **ids
+                found.sample,
+                found.position,
+                size,
+                mask=found.mask,
+                margin_frac=margin_frac,
+                frame=frame,
+                fit_into=self.fit_into,
+                image_id=self.image_id_of(found),
+                annotation_id=found.instance_id,
             )
             return replace(crop, dataset_idx=dataset_idx_of(self.dataset, found.image))
         except BankError as error:
@@ -316,6 +328,7 @@ class DatasetBank:
             "class_names": self.class_names,
             "crop_size": self.crop_size,
             "margin_frac": self.margin_frac,
+            **({} if self.fit_into is None else {"fit_into": self.fit_into}),
             "selection": {name: getattr(self.selection, name) for name in Selection.__slots__},
             "groups": self.layout.groups,
             "dataset": str(attribute_of(self.dataset, "digest") or ""),

@@ -124,6 +124,7 @@ class PartMaker:
         flags: `segpaste.types.fields.FLAGS` of every sample.
         notes: notes on the finished parts, beside their rows.
         skips_unreadable: True if images that cannot be read are counted and skipped.
+        fit_into: see `segpaste.bank.build.cropping.crop_object`.
     """
 
     photos: Photos
@@ -135,6 +136,7 @@ class PartMaker:
     flags: Mapping[str, Any]
     notes: Notes
     skips_unreadable: bool = False
+    fit_into: tuple[int, int] | None = None
 
     @property
     def num_parts(self) -> int:
@@ -217,6 +219,7 @@ class PartMaker:
                         mask=mask,
                         margin_frac=self.margin_frac,
                         frame=frame_of(self.photos, index, box_of(mask)),
+                        fit_into=self.fit_into,
                         image_id=image_id,
                         annotation_id=ids[position],
                     )
