@@ -58,8 +58,8 @@ class BatchCopyPaste(nn.Module):
         source: source of the objects; by default the one that ``config.source`` names.
         source_pool: an instance bank (`segpaste.open_bank`), or a dataset, whose objects are cut out when they are
             drawn (`segpaste.bank.DatasetBank`). A call without staged crops then draws and reads its crops; those of a
-            target depend only on the target's seed. A compiled module has a graph break there. It needs
-            ``config.source`` of ``kind="bank"``, which is then the default.
+            target depend only on the target's seed. A compiled module has a graph break there. It sets
+            ``config.source.kind`` to ``bank``, unless the config sets another kind, which is an error.
         balance: how the classes of ``source_pool`` are drawn, see `segpaste.BankSampler`; by default by its repeat
             factors. `expected_pastes` returns the resulting counts.
         inplace: paste into the batch's own tensors. On the CPU and on CUDA devices only the values that change are
@@ -218,7 +218,8 @@ class BatchCopyPaste(nn.Module):
                 ones; padded batches must have this many slots.
             config: options of the paste.
             source_pool: a bank or a dataset, from which crops are drawn and read in this process, or a loader of staged
-                crops; it needs ``config.source`` of ``kind="bank"``, which is then the default.
+                crops. It sets ``config.source.kind`` to ``bank``, unless the config sets another kind, which is an
+                error.
             balance: how the classes of a bank or dataset are drawn, see `segpaste.BankSampler`. The expected draws of
                 an epoch are then printed before the first batch.
             device: device to paste on; by default that of the batch.
@@ -226,7 +227,7 @@ class BatchCopyPaste(nn.Module):
 
         Raises:
             TypeError: an argument is of another class.
-            ValueError: ``config.source`` is of ``kind="bank"`` without ``source_pool``, or the reverse.
+            ValueError: ``config.source.kind`` is ``bank`` without ``source_pool``, or set to another with it.
         """
         arguments.check_loader(loader, max_instances, device, source_pool)
         arguments.check_balance("from_dataloader", balance, source_pool)
