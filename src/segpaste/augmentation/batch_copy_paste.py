@@ -232,11 +232,11 @@ class BatchCopyPaste(nn.Module):
         arguments.check_loader(loader, max_instances, device, source_pool)
         arguments.check_balance("from_dataloader", balance, source_pool)
         module = cls(arguments.checked_config(config, source_pool), inplace=inplace)
-        kind = module.config.source.kind
-        if (kind == "bank") != (source_pool is not None):
+        arguments.check_pool("from_dataloader", source_pool, module.config)
+        if source_pool is None and module.config.source.kind == "bank":
             raise ValueError(
-                "from_dataloader: expected source_pool if, and only if, source.kind='bank', got "
-                f"{'none' if source_pool is None else 'one'} and kind={kind!r}"
+                "from_dataloader: expected source_pool because source.kind='bank', got none; give a bank, a dataset or "
+                "a loader of staged crops"
             )
         pool = None
         if source_pool is not None:

@@ -60,11 +60,7 @@ def _instead_of_config(given: object) -> str:
 
 def check_sources(source: object, source_pool: object, config: BatchCopyPasteConfig) -> None:
     """Check that source, pool and config are of one kind."""
-    if source_pool is not None and config.source.kind != "bank":
-        raise ValueError(
-            f"BatchCopyPaste: expected source.kind='bank' because source_pool is given, got {config.source.kind!r}; "
-            "set BatchCopyPasteConfig(source=SourceConfig(kind='bank')), or leave source.kind out of the config"
-        )
+    check_pool("BatchCopyPaste", source_pool, config)
     if source is None:
         return
     if isinstance(source, type) or not isinstance(source, SourceStrategy | RowStrategy):
@@ -98,6 +94,15 @@ def check_sources(source: object, source_pool: object, config: BatchCopyPasteCon
         raise ValueError(
             f"BatchCopyPaste: expected source.kind={source.kind!r} in the config, as in the IntraBatchSource, got "
             f"{config.source.kind!r}; leave source out: the config sets it"
+        )
+
+
+def check_pool(owner: str, source_pool: object, config: BatchCopyPasteConfig) -> None:
+    """Check that the source of the config is a bank if a pool is given."""
+    if source_pool is not None and config.source.kind != "bank":
+        raise ValueError(
+            f"{owner}: expected source.kind='bank' because source_pool is given, got {config.source.kind!r}; set "
+            "BatchCopyPasteConfig(source=SourceConfig(kind='bank')), or leave source.kind out of the config"
         )
 
 
