@@ -212,6 +212,8 @@ class BatchCopyPaste(nn.Module):
     ) -> AugmentedLoader:
         """Wrap a loader into an iterable of augmented batches.
 
+        It yields no reports. For these, call the module on the batches of the loader, with ``return_report=True``.
+
         Args:
             loader: yields padded batches, ragged batches, or lists of samples of one size.
             max_instances: K, the slots of the output. Samples and ragged batches with more instances keep the largest

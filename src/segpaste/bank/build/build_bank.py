@@ -161,7 +161,7 @@ def build_bank(
         _make_missing(maker, workers, engine)
         summary = _summary(maker, str(where))
         if not summary.num_crops:
-            run.remove()  # the parts of another selection are others
+            run.remove()  # a build with other options needs other parts
             raise _nothing_kept(summary)
         writer = WRITERS[format](
             where,

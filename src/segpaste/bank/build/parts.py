@@ -60,7 +60,7 @@ class Photos(Protocol):
         ...
 
     def left_out(self, index: int) -> Mapping[str, int]:
-        """Return the number of annotations of an image that are no instances, by reason, `{}` if there are none.
+        """Return the number of annotations of an image that are no instances, by reason, ``{}`` if there are none.
 
         The reasons are the keys of `REASONS`: ``crowd`` for crowd or ignored regions, ``empty`` for masks without a
         pixel, ``unmapped`` for classes that the dataset drops, ``unreadable``; the build itself counts ``small``,
@@ -241,8 +241,8 @@ class PartMaker:
         found = self.photos.left_out(index)
         if unknown := [reason for reason in found if reason not in REASONS]:
             raise BankError(
-                f"left_out({index}): expected reasons among {', '.join(REASONS)}, got {unknown[0]!r}; for example, "
-                "crowd stands for all regions that are crowds or are to be ignored"
+                f"left_out({index}): expected reasons among {', '.join(REASONS)}, got {unknown[0]!r}; use the "
+                "one that fits best, such as crowd for regions to be ignored"
             )
         return found
 
