@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 
 from segpaste import BatchCopyPaste
+from segpaste.datasets import EpochDataLoader
 
 ROOT = Path(__file__).parents[1]
+FIRST_PAGES = [ROOT / "README.md", ROOT / "docs" / "index.md"]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 
 
@@ -60,5 +62,23 @@ def test_snippets_run(page: Path, tmp_path: Path, processes: multiprocessing.con
 def test_the_forward_that_is_shown_is_the_code() -> None:
     source = inspect.getsource(BatchCopyPaste.forward)
     body = textwrap.dedent(source.split('"""')[-1]).strip()
-    assert textwrap.indent(body, "    ") in (ROOT / "docs" / "guide" / "pipeline.md").read_text()
+    page = (ROOT / "docs" / "guide" / "pipeline.md").read_text()
+    assert textwrap.indent(body, "    ") in page
     assert len(body.splitlines()) <= 15
+    signature = inspect.signature(BatchCopyPaste.forward)
+    plain = [p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values()]
+    assert f"def forward{inspect.Signature(plain)}:\n{textwrap.indent(body, '    ')}" in page
+
+
+def test_the_first_lines_of_readme_and_index_are_the_same() -> None:
+    """They work with the batches of a loader with default arguments, which are padded to its number of slots."""
+    readme, index = (shown(page) for page in FIRST_PAGES)
+    assert readme[0] == index[0]
+    slots = inspect.signature(EpochDataLoader).parameters["max_instances"].default
+    found = re.findall(r"loader, max_instances=(\d+)", "".join(readme + index))
+    assert found == [str(slots)] * 3
+
+
+def shown(page: Path) -> list[str]:
+    """The bodies of the page's ```py fences, which do not run."""
+    return re.findall(r"^```py\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)

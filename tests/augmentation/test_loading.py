@@ -232,8 +232,13 @@ class TestPool:
             with pytest.raises(TypeError, match=r"got the path .*; give open_bank\(path\)"):
                 BatchCopyPaste.from_dataloader(Loader([]), K, source_pool=path)  # type: ignore[arg-type]
 
-    def test_a_source_without_a_pool(self, tmp_path: Path) -> None:
-        with pytest.raises(ValueError, match=r"expected source_pool if, and only if, source\.kind='bank'"):
+    def test_a_source_without_a_pool(self) -> None:
+        with pytest.raises(
+            ValueError, match=r"expected source_pool because source\.kind='bank', got none; give a bank"
+        ):
             BatchCopyPaste.from_dataloader(Loader([]), K, OF_BANK)
-        with pytest.raises(ValueError, match=r"expected source_pool if, and only if, source\.kind='bank'"):
-            BatchCopyPaste.from_dataloader(Loader([]), K, CONFIG, source_pool=[])
+        config = BatchCopyPasteConfig(source=SourceConfig(kind="same_image"))
+        with pytest.raises(
+            ValueError, match=r"from_dataloader: expected source\.kind='bank' because .* or leave source"
+        ):
+            BatchCopyPaste.from_dataloader(Loader([]), K, config, source_pool=[])

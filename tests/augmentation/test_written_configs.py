@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -46,6 +47,31 @@ class TestWhatTheDocumentsWrite:
         assert_same(backwards.map_tensors(lambda t: t.flip(0)), out)
         assert_same(pickle.loads(pickle.dumps(augment))(batch), copy.deepcopy(augment)(batch))
 
+    @pytest.mark.parametrize(
+        "given",
+        [{}, {"placement": {"paste_prob": 1.0}}, {"source": {"whole_only": False}, "min_area_px": 3}],
+    )
+    def test_a_pool_sets_a_kind_that_the_config_does_not(
+        self, bank: Any, tmp_path: Path, given: dict[str, Any]
+    ) -> None:
+        config = BatchCopyPasteConfig.model_validate(given)
+        wanted = BatchCopyPasteConfig.model_validate({**given, "source": {**given.get("source", {}), "kind": "bank"}})
+        assert BatchCopyPaste(config, source_pool=bank).config == wanted
+        pasting = BatchCopyPaste.from_dataloader([make_batch(2)], 5, config, source_pool=bank)
+        assert isinstance(pasting.augment, BatchCopyPaste)
+        assert pasting.augment.config == wanted
+        assert config.source.kind == "intra_batch"
+        assert BatchCopyPaste(config).config == config
+        config.save(tmp_path / "paste.yaml")  # writes every key, so this file sets the kind
+        with pytest.raises(ValueError, match=r"expected source\.kind='bank' because source_pool is given"):
+            BatchCopyPaste(BatchCopyPasteConfig.load(tmp_path / "paste.yaml"), source_pool=bank)
+
+    def test_a_pool_and_options_that_do_not_fit_a_bank(self, bank: Any) -> None:
+        config = BatchCopyPasteConfig(placement={"layers": 3})
+        for make in (BatchCopyPaste, lambda *a, **k: BatchCopyPaste.from_dataloader([], 5, *a, **k)):
+            with pytest.raises(ValueError, match=r"source\.kind='bank': expected placement\.layers=1"):
+                make(config, source_pool=bank)
+
     def test_every_class_is_drawn(self, bank: Any) -> None:
         """Classes are drawn by repeat factor, whose threshold is the mean share of the three classes."""
         crops = BatchCopyPaste(
@@ -84,8 +110,8 @@ class TestWhatTheDocumentsWrite:
             TypeError, match=r"BankSource: expected a SourceConfig, got dict; give SourceConfig\(kind='bank"
         ):
             BankSource({})  # type: ignore[arg-type]
-        with pytest.raises(ValueError, match=r"expected source\.kind='bank' because source_pool is given"):
-            BatchCopyPaste(BatchCopyPasteConfig(), source_pool=bank)
+        with pytest.raises(ValueError, match=r"expected source\.kind='bank' because source_pool is given, .* or leave"):
+            BatchCopyPaste(BatchCopyPasteConfig(source=SourceConfig(kind="intra_batch")), source_pool=bank)
         for wrong in ("bank", [1], make_staged(1, 1)):
             with pytest.raises(
                 TypeError, match=r"expected source_pool to be a bank or a dataset, got .*open_bank\(path\)"

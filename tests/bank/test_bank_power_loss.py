@@ -10,7 +10,7 @@ import pytest
 from photo_folder import NAMES, open_photos, write_photos
 
 from power_loss import below, every_state, read_tree, restore, watched
-from segpaste.bank import build_bank, open_bank
+from segpaste.bank import Selection, build_bank, open_bank
 from segpaste.bank.format import WRITERS
 from segpaste.workspace import MARKER
 
@@ -22,7 +22,8 @@ class TestBank:
         where = tmp_path / "build"
         where.mkdir()
         with watched(where) as disk:
-            build_bank(photos, where / "bank", class_names=NAMES, format=kind, crop_size=(8, 8))
+            options: dict[str, Any] = {"crop_size": (8, 8), "selection": Selection(min_area_px=1)}
+            build_bank(photos, where / "bank", class_names=NAMES, format=kind, **options)
         expected = read_tree(where / "bank")
         parts, banks = set(), 0
         for files in every_state(disk):

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from build_cases import ALL, FORMATS, SIZE, Listed, build, fails_late, joined, with_a_stray, write_parts
 from photo_folder import open_photos, write_photos
 
@@ -126,9 +127,49 @@ class TestSelection:
 
     def test_what_vanishes(self, tmp_path: Path) -> None:
         """A line of one pixel that no pixel of the crop reads."""
-        photos = Listed(1)
-        summary = build(photos, tmp_path / "bank", crop_size=(4, 4), margin_frac=10.0)
-        assert (summary.num_crops, summary.skipped["vanished"]) == (0, 1)
+
+        def first_is_wide(index: int, sample: DenseSample) -> DenseSample:
+            return with_a_stray(0, sample) if index == 0 else sample
+
+        summary = build(Listed(2, first_is_wide), tmp_path / "bank", crop_size=(4, 4), margin_frac=10.0)
+        assert (summary.num_crops, summary.skipped["vanished"]) == (1, 1)
+
+    @pytest.mark.parametrize("kind", WRITERS)
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"crop_size": (4, 4), "margin_frac": 10.0}, r"\(no pixel left after shrinking: 40\); raise crop_size \("),
+            ({"selection": Selection()}, r"\(smaller than the minimum area: 40\); lower min_area_px \(--min-area\)"),
+        ],
+    )
+    def test_no_object_at_all(self, options: dict[str, Any], message: str, kind: Any, tmp_path: Path) -> None:
+        """Nothing is left, so that a build with other options can follow at once."""
+        with pytest.raises(
+            BankError, match=rf"bank: expected at least one object to cut .*none in 40 images {message}"
+        ):
+            build(Listed(40), tmp_path / "bank", format=kind, **options)
+        assert os.listdir(tmp_path) == []
+        assert build(Listed(40), tmp_path / "bank", format=kind).num_crops == 40
+
+    def test_no_annotation_at_all(self, tmp_path: Path) -> None:
+        def without_objects(index: int, sample: DenseSample) -> DenseSample:
+            return DenseSample.from_masks(sample.image, torch.zeros(0, 40, 40, dtype=torch.bool), torch.zeros(0).long())
+
+        photos = Listed(2, without_objects)
+        with pytest.raises(BankError, match=r"in 2 images \(no annotation of an object\); check the annotations"):
+            build(photos, tmp_path / "bank")
+
+    def test_reasons_of_the_dataset(self, tmp_path: Path) -> None:
+        photos = Listed(3)
+        photos.left_out = lambda index: {"crowd": index, "empty": 1}  # type: ignore[method-assign]
+        skipped = build(photos, tmp_path / "bank").skipped
+        assert {reason: num for reason, num in skipped.items() if num} == {"crowd": 3, "empty": 3}
+        photos.left_out = lambda index: {"dont care": 1}  # type: ignore[method-assign]
+        with pytest.raises(
+            BankError, match=r"image 0: left_out\(0\): expected reasons among crowd, .* got 'dont care'"
+        ):
+            build(photos, tmp_path / "other")
+        assert os.listdir(tmp_path) == ["bank"]
 
     @pytest.mark.parametrize("options", [{"min_area_px": 0}, {"min_fill_frac": 1.5}, {"min_part_frac": -0.1}])
     def test_bad_ones(self, options: dict[str, Any]) -> None:
@@ -285,9 +326,9 @@ class TestRefused:
     def test_only_what_it_made_is_removed(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         write = build_module._write
 
-        def add_a_file(maker: Any, writer: Any) -> Any:
+        def add_a_file(*args: Any) -> Any:
             (tmp_path / "work" / "mine.txt").write_text("mine")
-            return write(maker, writer)
+            return write(*args)
 
         monkeypatch.setattr(build_module, "_write", add_a_file)
         build(Listed(2), tmp_path / "bank", work_dir=tmp_path / "work")

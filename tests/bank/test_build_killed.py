@@ -98,7 +98,7 @@ class TestKilledAtTheEnd:
         """A bank that was moved there in the meantime says nothing about them."""
         with pytest.raises(DatasetError, match="not now"):
             build(Listed(70, fails_late), tmp_path / "bank")
-        build(Listed(3), tmp_path / "moved", margin_frac=0.5)
+        build(Listed(3), tmp_path / "moved", margin_frac=0.0)
         (tmp_path / "moved").rename(tmp_path / "bank")
         before = tree(tmp_path / "bank.parts")
         with pytest.raises(BankError, match="expected a new or an empty folder"):
@@ -211,12 +211,12 @@ class TestGoingOn:
         """The changed part is found, and written again by the next call."""
         write = build_module._write
 
-        def change(maker: Any, writer: Any) -> Any:
+        def change(maker: Any, *args: Any) -> Any:
             part = maker.notes.path(1, "rows")
             content = bytearray(part.read_bytes())
             content[5] ^= 1
             part.write_bytes(content)
-            return write(maker, writer)
+            return write(maker, *args)
 
         with monkeypatch.context() as patch:
             patch.setattr(build_module, "_write", change)

@@ -248,6 +248,28 @@ class TestDemoOnImagesOfTheUser:
         words[words.index("1000")] = "2"
         assert main(words) == 0  # the next command runs
 
+    def test_images_as_in_other_commands(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        annotations, images = (str(path) for path in write_instances(tmp_path))
+        words = ["demo", "--num", "2", "--out", str(tmp_path / "out")]
+        assert main([*words, "--on", annotations, "--images", images]) == 0
+        assert f"next     segpaste augment {annotations} --images {images} --out" in capsys.readouterr().out
+
+    @pytest.mark.parametrize(
+        ("words", "message"),
+        [
+            ([], "--images: expected --on IMAGES ANNOTATIONS, got --images photos; add --on"),
+            (
+                ["--on", "a", "b"],
+                "--images: expected one path after --on with this option, the annotation file, got a a",
+            ),
+        ],
+    )
+    def test_images_in_the_wrong_place(
+        self, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert main(["demo", "--images", "photos", *words]) == 2
+        assert message in capsys.readouterr().err
+
     def test_a_dataset_in_a_folder(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         dataset = write_yolo(tmp_path / "set")
         assert main(["demo", "--num", "2", "--out", str(tmp_path / "out"), "--on", str(dataset)]) == 0

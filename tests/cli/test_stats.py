@@ -135,6 +135,8 @@ def test_scenes(capsys: pytest.CaptureFixture[str]) -> None:
         (["empty.json"], "empty.json: expected at least one object, got none"),
         (["broken.json"], "expected every id that annotation 1 refers to in 'categories', got 8"),
         (["scenes", "a=1"], "expected options only, got a=..."),
+        (["scenes", "--imges", "x"], "expected a known option, got '--imges'; see segpaste stats --help"),
+        (["empty.json", "--images", "photos"], "--images: expected no folder of images, because stats counts annot"),
     ],
 )
 def test_bad_input(

@@ -335,11 +335,39 @@ class TestBank:
 
     def test_records_need_the_crops(self, tmp_path: Path) -> None:
         batch = keyed_batch(make_samples(2, size=(23, 29)))
-        staged = stage_bank_batch(small_bank(tmp_path / "bank", [1, 2, 1, 1]), [[0], [1]])
-        panoptic = PanopticConfig(taxonomy=SCHEMA)
-        module = BatchCopyPaste(
-            BatchCopyPasteConfig(placement={"paste_prob": 1.0}, source=SourceConfig(kind="bank"), panoptic=panoptic)
+        bank = small_bank(tmp_path / "bank", [1, 2, 1, 1])
+        staged = stage_bank_batch(bank, [[0], [1]])
+        config = BatchCopyPasteConfig(
+            placement={"paste_prob": 1.0},
+            source=SourceConfig(kind="bank"),
+            panoptic=PanopticConfig(taxonomy=SCHEMA),
         )
+        module, of_pool = BatchCopyPaste(config), BatchCopyPaste(config, source_pool=bank)
         out, report = module(batch, staged=staged, return_report=True)
-        with pytest.raises(ValueError, match="records: expected staged"):
+        with pytest.raises(ValueError, match=r"got None; write records\(.*, staged=crops\) with the crops"):
             records(module, batch, out, report)
+        with pytest.raises(ValueError, match=r"got None; write .*staged=augment\.crops\.staged\(out\.sample_seeds\)\)"):
+            records(of_pool, batch, out, report)
+        with pytest.raises(
+            ValueError, match=r"expected crops that name their bank, .* make them with stage_bank_batch"
+        ):
+            records(module, batch, out, report, staged=dataclasses.replace(staged, version=""))
+        without = BatchCopyPaste(config.model_copy(update={"source": SourceConfig()}))
+        with pytest.raises(ValueError, match=r"expected staged=None, .* got StagedCrops.*; leave it out"):
+            records(without, batch, out, report, staged=staged)
+
+    def test_a_pool_of_the_module(self, tmp_path: Path) -> None:
+        """The crops that a call drew are drawn again from its seeds."""
+        bank = small_bank(tmp_path / "bank", [1, 2, 1, 1])
+        samples = make_samples(3, size=(23, 29), num_instances=(3, 1, 0))
+        config = BatchCopyPasteConfig(
+            placement={"paste_prob": 1.0}, source=SourceConfig(kind="bank"), panoptic=PanopticConfig(taxonomy=SCHEMA)
+        )
+        module = BatchCopyPaste(config, source_pool=bank)
+        batch = keyed_batch(samples)
+        out, report = module(batch, return_report=True)
+        assert int(report.num_placed.sum()) > 0
+        assert module.crops is not None
+        made = records(module, batch, out, report, staged=module.crops.staged(out.sample_seeds))
+        for record, sample in zip(made, out.to_batched().to_samples(), strict=True):
+            assert_same_to_an_ulp(replay(record, reader(samples), bank=module.crops.bank), sample)

@@ -59,8 +59,8 @@ class BatchCopyPaste(nn.Module):
         source: source of the objects; by default the one that ``config.source`` names.
         source_pool: an instance bank (`segpaste.open_bank`), or a dataset, whose objects are cut out when they are
             drawn (`segpaste.bank.DatasetBank`). A call without staged crops then draws and reads its crops; those of a
-            target depend only on the target's seed. A compiled module has a graph break there. It needs
-            ``config.source`` of ``kind="bank"``, which is then the default.
+            target depend only on the target's seed. A compiled module has a graph break there. It sets
+            ``config.source.kind`` to ``bank``, unless the config sets another kind, which is an error.
         balance: how the classes of ``source_pool`` are drawn, see `segpaste.BankSampler`; by default by its repeat
             factors. `expected_pastes` returns the resulting counts.
         inplace: paste into the batch's own tensors. On the CPU and on CUDA devices only the values that change are
@@ -213,13 +213,16 @@ class BatchCopyPaste(nn.Module):
     ) -> AugmentedLoader:
         """Wrap a loader into an iterable of augmented batches.
 
+        It yields no reports. For these, call the module on the batches of the loader, with ``return_report=True``.
+
         Args:
             loader: yields padded batches, ragged batches, or lists of samples of one size.
             max_instances: K, the slots of the output. Samples and ragged batches with more instances keep the largest
                 ones; padded batches must have this many slots.
             config: options of the paste.
             source_pool: a bank or a dataset, from which crops are drawn and read in this process, or a loader of staged
-                crops; it needs ``config.source`` of ``kind="bank"``, which is then the default.
+                crops. It sets ``config.source.kind`` to ``bank``, unless the config sets another kind, which is an
+                error.
             balance: how the classes of a bank or dataset are drawn, see `segpaste.BankSampler`. The expected draws of
                 an epoch are then printed before the first batch.
             device: device to paste on; by default that of the batch.
@@ -227,16 +230,16 @@ class BatchCopyPaste(nn.Module):
 
         Raises:
             TypeError: an argument is of another class.
-            ValueError: ``config.source`` is of ``kind="bank"`` without ``source_pool``, or the reverse.
+            ValueError: ``config.source.kind`` is ``bank`` without ``source_pool``, or set to another with it.
         """
         arguments.check_loader(loader, max_instances, device, source_pool)
         arguments.check_balance("from_dataloader", balance, source_pool)
         module = cls(arguments.checked_config(config, source_pool), inplace=inplace)
-        kind = module.config.source.kind
-        if (kind == "bank") != (source_pool is not None):
+        arguments.check_pool("from_dataloader", source_pool, module.config)
+        if source_pool is None and module.config.source.kind == "bank":
             raise ValueError(
-                "from_dataloader: expected source_pool if, and only if, source.kind='bank', got "
-                f"{'none' if source_pool is None else 'one'} and kind={kind!r}"
+                "from_dataloader: expected source_pool because source.kind='bank', got none; give a bank, a dataset or "
+                "a loader of staged crops"
             )
         pool = None
         if source_pool is not None:

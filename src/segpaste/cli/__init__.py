@@ -84,8 +84,10 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     args, others = parser.parse_known_args(words)
     if args.takes_overrides and _arguments.is_override(getattr(args, "dataset", None)):
         args.dataset, others = None, [args.dataset, *others]
+    if others and not args.takes_overrides:
+        wanted, got = "a known option", repr(others[0])
+        if _arguments.is_override(others[0]):
+            wanted, got = "options only", f"{others[0].partition('=')[0]}=..."
+        raise _errors.CommandError(f"expected {wanted}, got {got}; see segpaste {args.command} --help")
     args.overrides = _arguments.overrides(others)
-    if args.overrides and not args.takes_overrides:
-        key = next(iter(args.overrides))
-        raise _errors.CommandError(f"expected options only, got {key}=...; see segpaste {args.command} --help")
     return args

@@ -48,8 +48,6 @@ def lines(summary: BuildSummary, class_names: list[str], min_area: int) -> Itera
     """Yield the printed lines about a build."""
     yield f"bank     {summary.where}"
     yield f"kept     {summary.num_crops:,} crops from {summary.num_photos:,} images"
-    if not summary.num_crops:
-        yield "         nothing can be drawn from this bank; the reasons for skipping objects are below"
     kept = [(name, num) for name, num in zip(class_names, summary.kept, strict=True) if num]
     yield from class_lines(kept, 32, 10)
     if num_none := len(class_names) - len(kept):

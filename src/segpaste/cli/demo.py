@@ -31,10 +31,11 @@ def add_to(commands: Any) -> None:
     """Add the command to the parser."""
     text = "Paste objects between synthetic scenes, or between your images, and write a gallery and an HTML report."
     parser = commands.add_parser("demo", help="show what a paste does", description=text, example=_EXAMPLE)
-    parser.usage = "segpaste demo [options] [KEY=VALUE ...] [--on IMAGES ANNOTATIONS | --on DATASET]"
+    parser.usage = "segpaste demo [options] [KEY=VALUE ...] [--on IMAGES ANNOTATIONS | --on DATASET [--images DIR]]"
     add = parser.add_argument
     text = "your images: their folder and an annotation file, in any order, or a dataset; default: rendered scenes"
     add("--on", metavar="PATH", nargs="+", help=text)
+    add("--images", metavar="DIR", type=Path, help="folder of the images, if --on names only the annotation file")
     add("--out", metavar="DIR", type=Path, default=Path("demo_out"), help="default: demo_out")
     add(
         "--num",
@@ -76,7 +77,7 @@ def run(args: argparse.Namespace) -> None:
     tally.unreadable |= {str(index): reason for index, reason in paster.unreadable.items()}
     _tally.print_summary(tally, time.perf_counter() - start, (paster.num_pasted_into, paster.seconds))
     print("files    " + "\n         ".join(str(path) for path in paths))
-    print(f"next     {_next_command(args.on)}")
+    print(f"next     {_next_command(args)}")
     if not tally.has_pastes:
         raise SystemExit("nothing was pasted into any image: see the reasons and settings above")
 
@@ -86,38 +87,45 @@ def _opened(args: argparse.Namespace) -> Inputs:
     from segpaste.cli import _inputs
 
     if args.on is None:
+        if args.images is not None:
+            raise CommandError(f"--images: expected --on IMAGES ANNOTATIONS, got --images {args.images}; add --on")
         return _inputs.open_scenes(args.seed, args.size or 256)
     if args.size is not None:
         raise CommandError("--size: expected no --on, because those images keep their size; leave one of them out")
-    dataset, images = _dataset_and_images(args.on)
+    dataset, images = _dataset_and_images(args.on, args.images)
     files: dict[str, Any] = {"dataset": dataset, "images": images, "panoptic_dir": None}
     return _inputs.open_annotated(argparse.Namespace(**files, split=None, task=None, from_=None), args.seed, 256)
 
 
-def _dataset_and_images(paths: list[str]) -> tuple[str, Path | None]:
-    """Return the dataset and the folder of its images, which may be named in either order.
+def _dataset_and_images(paths: list[str], images_dir: Path | None) -> tuple[str, Path | None]:
+    """Return the dataset and the folder of its images, which ``--on`` may name in either order, or ``--images``.
 
     Raises:
-        CommandError: there are more than two paths.
+        CommandError: there are more than two paths, or two folders of images.
     """
     if words := [path for path in paths if "=" in path and not Path(path).exists()]:
         raise CommandError(f"--on: expected KEY=VALUE before --on, got {words[0]} after it")
     if len(paths) > 2:
         raise CommandError(f"--on: expected IMAGES ANNOTATIONS, or one dataset, got {len(paths)} paths")
     if len(paths) == 1:
-        return paths[0], None
+        return paths[0], images_dir
+    if images_dir is not None:
+        raise CommandError(
+            f"--images: expected one path after --on with this option, the annotation file, got {' and '.join(paths)}; "
+            "leave one of the folders out"
+        )
     images, annotations = paths
     if Path(annotations).is_dir() and Path(images).is_file():
         images, annotations = annotations, images
     return annotations, Path(images)
 
 
-def _next_command(paths: list[str] | None) -> str:
+def _next_command(args: argparse.Namespace) -> str:
     """Return the command that a user runs after this one."""
     import shlex
 
-    if paths is None:
+    if args.on is None:
         return "segpaste demo --on IMAGES ANNOTATIONS, on images of yours"
-    dataset, images = _dataset_and_images(paths)
+    dataset, images = _dataset_and_images(args.on, args.images)
     words = ["segpaste", "augment", dataset, *([] if images is None else ["--images", str(images)])]
     return shlex.join([*words, "--out", "augmented", "--num", "1000"])

@@ -42,11 +42,16 @@ def add_to(commands: Any) -> None:
     add("--num", metavar="N", type=integer(1, 100_000), help="scenes to count, default: 50")
     add("--seed", metavar="S", type=integer(0), help="seed of scenes, default: 0")
     add("--json", action="store_true", help="print JSON")
+    add("--images", help=argparse.SUPPRESS)  # an option of other commands, for which `run` has an error
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:
     """Count and print."""
+    if args.images is not None:
+        raise CommandError(
+            "--images: expected no folder of images, because stats counts annotations only; leave it out"
+        )
     if args.target != "scenes" and (args.num is not None or args.seed is not None):
         raise CommandError("--num, --seed: expected these options only with scenes; leave them out")
     options = balance_of(args)

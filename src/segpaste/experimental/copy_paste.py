@@ -51,7 +51,7 @@ class CopyPaste(v2.Transform):
     Args:
         source_pool: an instance bank (`segpaste.open_bank`), which workers open again by its path; or a dataset of
             `DenseSample`, whose objects are cut out when they are drawn (`segpaste.bank.DatasetBank`).
-        config: options of the paste; ``source.kind`` is ``bank``, which is the default. ``source.value_range``, the
+        config: options of the paste; ``source.kind`` is ``bank``, also if it is not set. ``source.value_range``, the
             value of white in float images, is 1 unless it is set.
         balance: draw mode of the classes of the pool, see `segpaste.BankSampler`; by default by its repeat factors.
             If it is given, the expected pastes of 1000 images are printed.

@@ -37,7 +37,8 @@ def records(
         batch: its input, with ``sample_keys`` (the same object as ``out`` if the module works in place).
         out: its output.
         report: its report.
-        staged: staged crops of a bank, if it was called with them.
+        staged: crops that the call pasted, with ``source.kind="bank"``: those that it was given, or with a
+            ``source_pool`` of the module ``module.crops.staged(out.sample_seeds)``.
         dataset: name of the content of the dataset, such as a digest of its annotations.
         with_digest: store a digest of every result, and the means of its floats, so that a replay with another result
             is an error.
@@ -118,11 +119,7 @@ def _check_named(
             f"records: expected sources that are rows of the batch, or crops of a bank, got a "
             f"{type(module.source).__name__}, whose samples have no keys"
         )
-    if isinstance(module.source, BankSource) != (staged is not None and staged.version != ""):
-        raise ValueError(
-            "records: expected staged, the crops of a bank that were given to the call, where sources are those, and "
-            f"only there, got {staged!r} and a {type(module.source).__name__}"
-        )
+    _check_crops(module, staged)
     if batch.images.dtype not in (torch.uint8, torch.float32):
         raise ValueError(f"records: expected uint8 or float32 images, which samples have, got {batch.images.dtype}")
     expected = key_tensors(keys_of(batch.sample_keys))["sample_seeds"]
@@ -133,6 +130,29 @@ def _check_named(
         raise ValueError(
             "records: expected the instances of a sample in the first slots, as to_padded puts them, got free slots "
             "before them; is this the output of a paste?"
+        )
+
+
+def _check_crops(module: BatchCopyPaste, staged: StagedCrops | None) -> None:
+    """Check that crops of a bank were given if, and only if, the module pastes crops."""
+    if not isinstance(module.source, BankSource):
+        if staged is not None:
+            raise ValueError(
+                "records: expected staged=None, because the objects come from images, not from a bank, got "
+                f"{staged!r}; leave it out"
+            )
+    elif staged is None:
+        crops = "crops) with the crops that you gave to the call"
+        if module.crops is not None:
+            crops = "augment.crops.staged(out.sample_seeds)), or with the crops that you gave to the call"
+        raise ValueError(
+            "records: expected staged, the crops that the call pasted, because source.kind='bank', got None; write "
+            f"records(augment, batch, out, report, staged={crops}"
+        )
+    elif staged.version == "":
+        raise ValueError(
+            "records: expected crops that name their bank, because a record names crops by their index, got crops "
+            "without a version of a bank; make them with stage_bank_batch or create_bank_dataloader"
         )
 
 

@@ -42,9 +42,10 @@ class PlacementConfig(StrictConfig):
             into the image; if there is none, use the smallest scale. A size in pixels is limited in the same way. If
             False, an object that is drawn too large is not pasted. It has no effect if canvases are aligned to patches.
         size_range: range of the longer side of an object's box in pixels of the target, drawn instead of a relative
-            scale. The resulting scale stays within ``scale_range``.
+            scale. The resulting scale stays within ``scale_range``. It needs ``grouping`` instance, also with a bank,
+            whose crops are single objects, because this class is checked without the source.
         class_sizes: class id to the ``size_range`` of its objects; other classes use ``size_range`` if it is given,
-            else a relative scale.
+            else a relative scale. It needs ``grouping`` instance, too.
         hflip_probability: probability of flipping a layer horizontally.
         paste_prob: probability of pasting anything into an image.
         fixed_share: paste into the same share of every batch, ``paste_prob`` of its images, instead of into each image
@@ -176,7 +177,8 @@ class PlacementConfig(StrictConfig):
             )
         if self.draws_sizes and self.grouping != "instance":
             raise ValueError(
-                "size_range and class_sizes: expected grouping='instance', a size for each object, got 'image'"
+                "size_range and class_sizes: expected grouping='instance', a size for each object, got 'image'; "
+                "set it, also with source.kind='bank'"
             )
         if self.patch_aligned_paste and self.pad_to_multiple is None:
             raise ValueError("patch_aligned_paste: expected pad_to_multiple, the size of a patch, got None")

@@ -20,15 +20,25 @@ from segpaste.types.staged import SHAPES
 
 
 def checked_config(config: object, source_pool: object) -> BatchCopyPasteConfig:
-    """Return the config; for None, the default config."""
-    if config is None:
-        return BatchCopyPasteConfig() if source_pool is None else BatchCopyPasteConfig(source=SourceConfig(kind="bank"))
+    """Return the config; for None, the default config. With a pool, its source is a bank unless it sets the kind.
+
+    Raises:
+        TypeError: ``config`` is of another class.
+        ValueError: (pydantic) other options of the config do not fit a bank.
+    """
+    config = BatchCopyPasteConfig() if config is None else config
     if not isinstance(config, BatchCopyPasteConfig):
         raise TypeError(
             f"BatchCopyPaste: expected config to be a BatchCopyPasteConfig or None, got {_shown(config)}"
             f"{_instead_of_config(config)}"
         )
-    return config
+    if source_pool is None or "kind" in config.source.model_fields_set:
+        return config
+    source = SourceConfig(
+        **{name: getattr(config.source, name) for name in config.source.model_fields_set}, kind="bank"
+    )
+    given = {name: getattr(config, name) for name in config.model_fields_set}
+    return BatchCopyPasteConfig.model_validate({**given, "source": source})
 
 
 def _instead_of_config(given: object) -> str:
@@ -50,11 +60,7 @@ def _instead_of_config(given: object) -> str:
 
 def check_sources(source: object, source_pool: object, config: BatchCopyPasteConfig) -> None:
     """Check that source, pool and config are of one kind."""
-    if source_pool is not None and config.source.kind != "bank":
-        raise ValueError(
-            f"BatchCopyPaste: expected source.kind='bank' because source_pool is given, got {config.source.kind!r}; "
-            "set BatchCopyPasteConfig(source=SourceConfig(kind='bank'))"
-        )
+    check_pool("BatchCopyPaste", source_pool, config)
     if source is None:
         return
     if isinstance(source, type) or not isinstance(source, SourceStrategy | RowStrategy):
@@ -88,6 +94,15 @@ def check_sources(source: object, source_pool: object, config: BatchCopyPasteCon
         raise ValueError(
             f"BatchCopyPaste: expected source.kind={source.kind!r} in the config, as in the IntraBatchSource, got "
             f"{config.source.kind!r}; leave source out: the config sets it"
+        )
+
+
+def check_pool(owner: str, source_pool: object, config: BatchCopyPasteConfig) -> None:
+    """Check that the source of the config is a bank if a pool is given."""
+    if source_pool is not None and config.source.kind != "bank":
+        raise ValueError(
+            f"{owner}: expected source.kind='bank' because source_pool is given, got {config.source.kind!r}; set "
+            "BatchCopyPasteConfig(source=SourceConfig(kind='bank')), or leave source.kind out of the config"
         )
 
 

@@ -18,7 +18,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,17 @@ _NEEDS: dict[str, tuple[str, ...]] = {
     "webdataset": ("pyarrow.parquet",),
     "ray": ("ray", "ray.data"),
 }
+
+
+_REMEDIES = {
+    "small": "lower min_area_px (--min-area)",
+    "cut_off": "build without whole_only (--whole-only)",
+    "sparse": "lower min_fill_frac (--min-fill)",
+    "vanished": "raise crop_size (--crop-size)",
+    "unmapped": "map more classes (--class-map)",
+    "unreadable": "repair the images",
+}
+"""What to change if no object is kept, by reason; for the other reasons, the annotations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +137,8 @@ def build_bank(
         The counts of kept and skipped annotations.
 
     Raises:
-        BankError: an argument or a sample is invalid, the bank exists already, or a build with other arguments is
-            unfinished.
+        BankError: an argument or a sample is invalid, the bank exists already, a build with other arguments is
+            unfinished, or all objects are skipped, so that nothing could be pasted from the bank.
         ValueError, OSError: an image cannot be read, or the disk cannot be written. Finished parts are kept.
         ImportError: the format or the engine needs a package that is not installed.
     """
@@ -153,6 +164,10 @@ def build_bank(
     skips = {"skip_unreadable": True} if skip_unreadable else {}
     with run.claim({**_identity(image_ids, layout), **said, **skips, **(fingerprint or {})}):
         _make_missing(maker, workers, engine)
+        summary = _summary(maker, str(where))
+        if not summary.num_crops:
+            run.remove()  # a build with other options needs other parts
+            raise _nothing_kept(summary)
         writer = WRITERS[format](
             where,
             layout,
@@ -163,7 +178,7 @@ def build_bank(
             **writer_options,
         )
         with naming(where), writer:
-            summary = _write(maker, writer)
+            summary = replace(summary, where=_write(maker, writer, summary.num_crops))
         run.remove()
     return summary
 
@@ -237,8 +252,8 @@ def _make_missing(maker: PartMaker, workers: int, engine: PartEngine) -> None:
             advance(len(maker.photos_of(part)))
 
 
-def _write(maker: PartMaker, writer: FolderWriter) -> BuildSummary:
-    """Write the records of the parts into the bank, in order."""
+def _summary(maker: PartMaker, where: str) -> BuildSummary:
+    """Sum the counts of the parts."""
     kept: Counter[int] = Counter()
     skipped: Counter[str] = Counter()
     num_trimmed = 0
@@ -247,15 +262,31 @@ def _write(maker: PartMaker, writer: FolderWriter) -> BuildSummary:
         num_trimmed += found["trimmed"]
         kept.update({int(class_id): num for class_id, num in found["kept"].items()})
         skipped.update(found["skipped"])
-    with _bar("crop", kept.total(), 0) as advance:
+    counts = tuple(kept[class_id] for class_id in range(maker.num_classes))
+    left_out = {reason: skipped[reason] for reason in REASONS}
+    return BuildSummary(where, len(maker.order), counts, left_out, num_trimmed)
+
+
+def _nothing_kept(summary: BuildSummary) -> BankError:
+    """Return the error of a build without crops."""
+    reasons = [reason for reason, num in summary.skipped.items() if num]
+    counts = [f"{REASONS[reason]}: {summary.skipped[reason]}" for reason in reasons]
+    remedies = [_REMEDIES[reason] for reason in reasons if reason in _REMEDIES]
+    return BankError(
+        f"{summary.where}: expected at least one object to cut out, since nothing can be pasted from an empty bank, "
+        f"got none in {summary.num_photos} images ({'; '.join(counts) or 'no annotation of an object'}); "
+        f"{', or '.join(remedies) or 'check the annotations'}"
+    )
+
+
+def _write(maker: PartMaker, writer: FolderWriter, num_crops: int) -> str:
+    """Write the records of the parts into the bank, in order, and return its folder or URL."""
+    with _bar("crop", num_crops, 0) as advance:
         for part in range(maker.num_parts):
             for row in maker.rows(part):
                 writer.add_row(row)
                 advance(1)
-    where = str(writer.finish())
-    counts = tuple(kept[class_id] for class_id in range(maker.num_classes))
-    left_out = {reason: skipped[reason] for reason in REASONS}
-    return BuildSummary(where, len(maker.order), counts, left_out, num_trimmed)
+    return str(writer.finish())
 
 
 @contextmanager

@@ -60,7 +60,12 @@ class Photos(Protocol):
         ...
 
     def left_out(self, index: int) -> Mapping[str, int]:
-        """Return the number of annotations of an image that are no instances, by a key of `REASONS`."""
+        """Return the number of annotations of an image that are no instances, by reason, ``{}`` if there are none.
+
+        The reasons are the keys of `REASONS`: ``crowd`` for crowd or ignored regions, ``empty`` for masks without a
+        pixel, ``unmapped`` for classes that the dataset drops, ``unreadable``; the build itself counts ``small``,
+        ``cut_off``, ``sparse`` and ``vanished``. Others are an error.
+        """
         ...
 
 
@@ -206,7 +211,7 @@ class PartMaker:
         try:
             ids = self._checked_ids(sample, index)
             assert sample.instance_masks is not None
-            tally["skipped"].update(self.photos.left_out(index))
+            tally["skipped"].update(self._left_out(index))
             for position in sorted(range(len(ids)), key=lambda i: ids[i]):
                 whole = sample.instance_masks[position].as_subclass(Tensor)
                 mask = self.selection.without_strays(whole)
@@ -233,6 +238,16 @@ class PartMaker:
                     tally["skipped"][reason] += 1
         except BankError as error:
             raise BankError(f"image {image_id}: {error}") from error
+
+    def _left_out(self, index: int) -> Mapping[str, int]:
+        """Return the annotations of a sample that are no instances, by reason."""
+        found = self.photos.left_out(index)
+        if unknown := [reason for reason in found if reason not in REASONS]:
+            raise BankError(
+                f"left_out({index}): expected reasons among {', '.join(REASONS)}, got {unknown[0]!r}; use the "
+                "one that fits best, such as crowd for regions to be ignored"
+            )
+        return found
 
     def _checked_ids(self, sample: DenseSample, index: int) -> list[int]:
         """Return the dataset's id of each instance of a sample."""
