@@ -39,9 +39,10 @@ class CopyPasteDataModule(framework.LightningDataModule):
             testing starts.
         test_split: the split of ``data`` for testing.
         balance: draw objects from all of ``data``, with classes balanced by this mode of `segpaste.BankSampler`.
-            Training batches are then pairs of a batch and of crops, for a `CopyPasteCallback` whose ``augment`` has
-            ``source.kind="bank"``, which prints the expected pastes of an epoch. Without such a callback the crops of
-            an epoch are printed, whether they are pasted or not.
+            Objects of images larger than ``size`` are shrunk with their image. Training batches are then pairs of a
+            batch and of crops, for a `CopyPasteCallback` whose ``augment`` has ``source.kind="bank"``, which prints the
+            expected pastes of an epoch. Without such a callback the crops of an epoch are printed, whether they are
+            pasted or not.
         crops_per_target: with ``balance``, number of objects that are drawn for each image.
         options: see `segpaste.create_coco_dataloader`. Those of the jitter, ``shuffle``, ``sampler`` and ``drop_last``
             are for training only.
@@ -95,7 +96,8 @@ class CopyPasteDataModule(framework.LightningDataModule):
         self.batch_size = batch_size
         self._options = {"size": size, **options}
         self._balance, self._crops_per_target = balance, crops_per_target
-        self._pool = None if balance is None else DatasetBank(cast(Samples, data))
+        fit_into = (size, size) if isinstance(size, int) else size
+        self._pool = None if balance is None else DatasetBank(cast(Samples, data), fit_into=fit_into)
         self._has_printed = False
         self._with_crops(self._training_loader())  # wrong options raise here
 
