@@ -1,7 +1,7 @@
 """Result of a check: findings of two severities, and statistics.
 
-An error stops a reader: `segpaste augment` or a training run fails there. A remark does not stop a reader, but may be
-a mistake.
+An error stops a reader: `segpaste augment` or a training run fails there. In a sample it breaks a rule of `DenseSample`.
+A remark does not stop a reader, but may be a mistake.
 """
 
 from __future__ import annotations
