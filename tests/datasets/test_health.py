@@ -471,7 +471,7 @@ class TestOtherFormats:
         samples = [make_sample((48, 64), modalities={"instance"}), make_sample((32, 40), modalities={"instance"})]
         report = check_dataset(samples, decode=True)
         assert (report.photo_height_px.min, report.photo_width_px.max) == (32, 64)
-        assert report.photo_modes == {"3 x uint8": 2}
+        assert report.photo_modes == {"uint8 [3, H, W]": 2}
         assert check_dataset(samples).photo_width_px.max is None
 
     def test_crowds_of_samples_are_counted_by_image(self) -> None:

@@ -24,7 +24,7 @@ class ListedPhoto(NamedTuple):
         any_mode: True if its reader accepts more than 8 bits per channel.
         drawn_upright: see `AnnotatedPhotos`.
         sample_size: (H, W) of its sample, if the sample was read.
-        sample_form: channels and dtype of its sample, such as ``3 x uint8``, if the sample was read.
+        sample_form: dtype and channels of its sample, such as ``uint8 [3, H, W]``, if the sample was read.
         other_paths: further maps, such as depth, which may be in the folder of the images.
     """
 

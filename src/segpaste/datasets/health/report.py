@@ -1,7 +1,7 @@
 """Result of a check: findings of two severities, and statistics.
 
-An error stops a reader: `segpaste augment` or a training run fails there. In a sample it breaks a rule of `DenseSample`.
-A remark does not stop a reader, but may be a mistake.
+An error stops a reader: `segpaste augment` or a training run fails there. In a sample, it breaks a rule of
+`DenseSample`. A remark does not stop a reader, but may be a mistake.
 """
 
 from __future__ import annotations
@@ -137,8 +137,8 @@ class HealthReport:
         photo_width_px: widths of the readable images, in the frame of their annotations. Those of samples without files
             are known if ``was_decoded``, and so are their ``photo_modes``.
         photo_height_px: heights of the same images.
-        photo_modes: number of images by color mode, in Pillow's names; for samples without files by channels and
-            dtype, such as ``3 x uint8``.
+        photo_modes: number of images by color mode, in Pillow's names; for samples without files by dtype and
+            channels, such as ``uint8 [3, H, W]``.
         objects_per_photo: number of objects of each image.
         object_area_px: pixels of each object: of its mask, or else of its box.
         object_area_frac: the same as a fraction of the image.

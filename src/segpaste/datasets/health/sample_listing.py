@@ -59,7 +59,7 @@ def _read(listing: Listing, photos: Any, index: int) -> None:
     except (ValueError, OSError) as error:
         listing.find("unreadable", str(error), name)
         return
-    form = f"{sample.image.shape[0]} x {str(sample.image.dtype).removeprefix('torch.')}"
+    form = f"{str(sample.image.dtype).removeprefix('torch.')} [{sample.image.shape[0]}, H, W]"
     listing.photos[index] = listing.photos[index]._replace(sample_size=sample.canvas_size, sample_form=form)
     ids = _ids(photos, index, sample)
     has_points = _has_points(sample)
