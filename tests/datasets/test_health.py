@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from torchvision import tv_tensors
 
 from on_disk import noise, rectangle, runs
 from samples import make_sample
@@ -28,7 +29,7 @@ from segpaste.datasets.health.objects import NEAR_IOU
 from segpaste.datasets.health.regions import Region, near_pairs, region_of
 from segpaste.datasets.health.report import KINDS, Finding, HealthReport
 from segpaste.datasets.scenes import SceneConfig, SceneDataset
-from segpaste.types import DenseSample
+from segpaste.types import DenseSample, InstanceMask
 from yolo_files import BOX, SQUARE, write_yolo
 
 SIZE = (23, 37)
@@ -245,7 +246,7 @@ class TestKinds:
 
     def test_every_kind_has_a_case(self) -> None:
         seen = {kind for _, expected in CASES.values() for kind in expected}
-        assert {*KINDS} - seen == {"map_mismatch", "stray_labels", "unknown_class", "unreadable"}
+        assert {*KINDS} - seen == {"broken_box", "map_mismatch", "stray_labels", "unknown_class", "unreadable"}
 
     def test_an_unknown_kind_is_refused(self) -> None:
         with pytest.raises(ValueError, match="expected a kind of missing_file"):
@@ -266,6 +267,21 @@ class TestReport:
         assert report.object_area_frac.max == 162 / (23 * 37)
         assert report.object_sizes == {"small": 3, "medium": 0, "large": 0}
         assert (report.objects_per_photo.min, report.objects_per_photo.max) == (1, 2)
+
+    def test_text(self, tmp_path: Path) -> None:
+        """Printed reports read like the command's output."""
+        text = str(check(write(tmp_path, CASES["no file"][0])))
+        assert text.startswith("2 images, 3 objects of 2 classes\n\nerrors\n  missing_file ")
+        assert "decode=True reads their pixels" in text
+        assert "Finding(" not in text
+
+    def test_unlisted_images_of_a_folder_are_one_remark(self, tmp_path: Path) -> None:
+        path = write(tmp_path)
+        for name in "abcde":
+            Image.new("L", (2, 2)).save(tmp_path / "photos" / f"{name}.png")
+        (found,) = check(path).findings
+        assert found.kind == "unlisted_photo"
+        assert found.message == f"{tmp_path / 'photos'}: 5 images, a.png, b.png, c.png, ..."
 
     def test_json(self, tmp_path: Path) -> None:
         document = json.loads(json.dumps(check(write(tmp_path, CASES["no file"][0])).to_dict()))
@@ -450,6 +466,55 @@ class TestOtherFormats:
         assert report.num_objects == sum(len(scenes[i].labels) for i in range(2)) > 0
         assert report.object_area_px.max == max(scenes[i].instance_masks.sum((1, 2)).max() for i in range(2))  # type: ignore[union-attr]
         assert check_dataset(scenes).num_objects == 0
+
+    def test_sizes_and_modes_of_samples_without_files(self) -> None:
+        samples = [make_sample((48, 64), modalities={"instance"}), make_sample((32, 40), modalities={"instance"})]
+        report = check_dataset(samples, decode=True)
+        assert (report.photo_height_px.min, report.photo_width_px.max) == (32, 64)
+        assert report.photo_modes == {"uint8 [3, H, W]": 2}
+        assert check_dataset(samples).photo_width_px.max is None
+
+    def test_crowds_of_samples_are_counted_by_image(self) -> None:
+        sample = make_sample((48, 64), 2, modalities={"instance"})
+        crowd = torch.zeros(1, 48, 64, dtype=torch.bool)
+        crowd[0, :9, :9] = crowd[0, 20:29, 20:29] = True
+        fields = sample.image, sample.instance_masks, sample.labels
+        samples = [DenseSample.from_masks(*fields, crowd_mask=mask) for mask in (crowd, crowd, crowd & False)]
+        report = check_dataset(samples, decode=True)
+        assert (report.num_crowds, report.num_objects) == (2, 6)
+
+    @pytest.mark.parametrize(
+        ("change", "kinds"),
+        [
+            (lambda boxes: boxes, {}),
+            (lambda boxes: boxes + torch.tensor([0.5, 0.5, -0.5, -0.5]), {}),
+            (lambda boxes: boxes * 255, {"broken_box": 1, "outside_photo": 1}),
+            (lambda boxes: boxes + torch.tensor([1, 0, 0, 0]), {"broken_box": 1}),
+            (lambda boxes: boxes + torch.tensor([0, 0, 0, 9]), {"box_disagrees": 1}),
+            (lambda boxes: boxes + torch.tensor([0, 0, 0, 900]), {"box_disagrees": 1, "outside_photo": 1}),
+        ],
+    )
+    def test_boxes_of_samples(self, change: Callable[[torch.Tensor], torch.Tensor], kinds: dict[str, int]) -> None:
+        """Also where nothing is read from a file."""
+        masks = torch.zeros(1, 48, 64, dtype=torch.bool)
+        masks[0, 10:30, 20:40] = True
+        sample = DenseSample.from_masks(torch.zeros(3, 48, 64, dtype=torch.uint8), masks, torch.tensor([0]))
+        boxes = tv_tensors.BoundingBoxes(
+            change(sample.boxes.as_subclass(torch.Tensor)), format="XYXY", canvas_size=(48, 64)
+        )
+        report = check_dataset([replace(sample, boxes=boxes)], decode=True)
+        assert report.counts() == kinds
+        assert report.is_healthy == ("broken_box" not in kinds)
+
+    def test_bool_masks_of_other_bytes(self) -> None:
+        masks = torch.zeros(1, 48, 64, dtype=torch.uint8)
+        masks[0, 10:30, 20:40] = 255
+        sample = make_sample((48, 64), 1, modalities={"instance"})
+        spoilt = replace(sample, instance_masks=InstanceMask(masks.view(torch.bool)))
+        report = check_dataset([spoilt], decode=True)
+        (found,) = report.of_kind("broken_mask")
+        assert "bytes other than 0 and 1" in found.message
+        assert report.object_area_px.max == 400
 
     def test_a_path_that_is_no_dataset(self, tmp_path: Path) -> None:
         error = DatasetError("as the reader said")

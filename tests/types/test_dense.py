@@ -268,7 +268,7 @@ class TestDictionary:
         assert torch.equal(back.depth, back.depth_valid * 2.0)
 
     def test_unknown_key(self) -> None:
-        with pytest.raises(TypeError, match=r"expected field names, got \['masks'\]"):
+        with pytest.raises(TypeError, match="expected the name of a field, got 'masks'; the fields are image, boxes"):
             DenseSample.from_dict(make_sample().to_dict() | {"masks": 1})
 
     def test_leaves_the_sample_alone(self) -> None:
@@ -350,6 +350,13 @@ class TestFromMasks:
             ValueError, match=r"image: expected \[C, H, W\], got \[9, 11, 3\] .* image.permute\(2, 0, 1\)"
         ):
             DenseSample.from_masks(torch.zeros(9, 11, 3), masks, torch.tensor([0]))
+
+    @pytest.mark.parametrize(("given", "nearest"), [("crowd", "crowd_mask"), ("dpeth", "depth"), ("normal", "normals")])
+    def test_a_wrong_name_is_answered_with_the_nearest(self, given: str, nearest: str) -> None:
+        with pytest.raises(TypeError, match=f"from_masks: .* got '{given}'; the nearest is '{nearest}'"):
+            DenseSample.from_masks(
+                torch.zeros(3, 3, 3), torch.ones(1, 3, 3, dtype=torch.bool), torch.tensor([0]), **{given: None}
+            )
 
 
 class TestPytree:

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from segpaste._printable import class_lines
 from segpaste.augmentation import BatchCopyPasteConfig
 from segpaste.augmentation.inputs.prepare import GATES, modalities_of
 from segpaste.bank.build.listing import first_readable
 from segpaste.cli._errors import CommandError
 from segpaste.cli._inputs import Inputs
 from segpaste.cli._pasting import Paster
-from segpaste.cli._printed import class_lines
 from segpaste.cli._sequence import PhotoPick
 from segpaste.cli._tally import Tally
 from segpaste.datasets.formats.photo_scan import PhotoProblem, problem_lines, scan_photos

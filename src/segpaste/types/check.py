@@ -6,6 +6,7 @@ are not read, because that would wait for the device; `segpaste.invariants` chec
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
 from typing import TypeVar
@@ -52,6 +53,25 @@ def check_presence(container: str, fields: Iterable[Field], values: Mapping[str,
                 raise ValueError(
                     f"{container}.{field.name}: expected {other!r} beside it, got None; give both or neither"
                 )
+
+
+def check_names(label: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Check the names of fields.
+
+    Args:
+        label: name of the function, for messages.
+        given: names to check.
+        known: accepted names.
+
+    Raises:
+        TypeError: a name is unknown; the message suggests the most similar field, or lists all.
+    """
+    names = list(known)
+    for name in [name for name in given if name not in names]:
+        near = [other for other in names if len(name) > 3 and other.startswith(name)]
+        near = near or difflib.get_close_matches(name, names, 1, 0.7)
+        advice = f"the nearest is {near[0]!r}" if near else f"the fields are {', '.join(names)}"
+        raise TypeError(f"{label}: expected the name of a field, got {name!r}; {advice}")
 
 
 def check_tensor(

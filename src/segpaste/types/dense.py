@@ -28,6 +28,8 @@ from segpaste.types.tensors import (
 from segpaste.types.transforms import tagging
 from segpaste.types.transforms.transform_calls import check_transform
 
+_NAMES = (*(field.name for field in SAMPLE_FIELDS), *FLAGS)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DenseSample(Movable):
@@ -116,16 +118,17 @@ class DenseSample(Movable):
             image: [C, H, W], uint8 or float32.
             masks: [N, H, W] bool; also with bytes other than 0 and 1, as in arrays of Pillow's mode "1".
             labels: [N] int64, classes from 0 without gaps, not category ids.
-            fields: other fields by name, such as ``semantic_map``; maps may be plain tensors.
+            fields: other fields by name, such as ``crowd_mask`` or ``semantic_map``; maps may be plain tensors.
 
         Raises:
-            TypeError, ValueError: see the class.
+            TypeError, ValueError: see the class; also if a name is not that of a field.
         """
         check.check_tensor("DenseSample.from_masks: masks", masks, ("N", "H", "W"), (torch.bool,), {})
         if check.has_other_bytes(masks):
             masks = masks.view(torch.uint8) > 0
         if "boxes" in fields:
             raise TypeError("DenseSample.from_masks: expected no boxes, got some; they are computed from the masks")
+        check.check_names("DenseSample.from_masks", fields, _NAMES)
         if image.ndim == 3 and image.shape[:2] == masks.shape[1:] != image.shape[1:]:
             raise ValueError(
                 f"DenseSample.from_masks: image: expected [C, H, W], got {list(image.shape)} for masks "
@@ -179,9 +182,7 @@ class DenseSample(Movable):
             TypeError: a key is unknown, or a value is not a tensor.
         """
         present = {name: value for name, value in fields.items() if value is not None and name not in FLAGS}
-        unknown = set(present) - {f.name for f in SAMPLE_FIELDS}
-        if unknown:
-            raise TypeError(f"DenseSample.from_dict: expected field names, got {sorted(unknown)}")
+        check.check_names("DenseSample.from_dict", present, _NAMES)
         values = tagging.untagged("DenseSample", present)
         return cls(**values, **{name: fields[name] for name in FLAGS if name in fields})
 

@@ -40,7 +40,7 @@ def check_dataset(
     """Check an opened dataset and return its health.
 
     The annotations of COCO, LVIS, panoptic and YOLO datasets are read from their files, as stored; ``transforms`` are
-    not called. The annotations of other datasets are checked only with ``decode``.
+    not called. The annotations of other datasets are checked only with ``decode``: their masks, labels and boxes.
 
     Args:
         photos: a dataset of segpaste, or any map-style dataset of `DenseSample`.
@@ -120,7 +120,9 @@ def _report(listing: Listing, decode: bool, num_threads: int, advance: Advance) 
     measured = _measure(listing, heads, decode)
     instances = [found for found in listing.objects if not found.is_crowd and not found.is_stuff]
     per_photo = Counter(found.photo for found in instances)
-    sizes = [_size_of(listing, heads, i) for i, head in enumerate(heads) if head is not None]
+    known = [i for i, head in enumerate(heads) if head is not None or listing.photos[i].sample_size is not None]
+    sizes = [_size_of(listing, heads, i) for i in known]
+    forms = [listing.photos[i].sample_form if (head := heads[i]) is None else head.mode for i in known]
     findings = [*listing.findings, *of_photos, *measured.findings, *_of_photos_and_classes(listing, num_threads)]
     return HealthReport(
         findings=in_order(findings),
@@ -134,7 +136,7 @@ def _report(listing: Listing, decode: bool, num_threads: int, advance: Advance) 
         classes=_classes(listing),
         photo_width_px=Spread.of(size[1] for size in sizes if size),
         photo_height_px=Spread.of(size[0] for size in sizes if size),
-        photo_modes=dict(Counter(head.mode for head in heads if head is not None).most_common()),
+        photo_modes=dict(Counter(filter(None, forms)).most_common()),
         objects_per_photo=Spread.of(per_photo[i] for i in range(len(listing.photos))),
         object_area_px=Spread.of(measured.areas_px),
         object_area_frac=Spread.of(measured.areas_frac),

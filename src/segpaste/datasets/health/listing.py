@@ -24,6 +24,7 @@ class ListedPhoto(NamedTuple):
         any_mode: True if its reader accepts more than 8 bits per channel.
         drawn_upright: see `AnnotatedPhotos`.
         sample_size: (H, W) of its sample, if the sample was read.
+        sample_form: dtype and channels of its sample, such as ``uint8 [3, H, W]``, if the sample was read.
         other_paths: further maps, such as depth, which may be in the folder of the images.
     """
 
@@ -34,6 +35,7 @@ class ListedPhoto(NamedTuple):
     any_mode: bool = False
     drawn_upright: bool = False
     sample_size: Size | None = None
+    sample_form: str | None = None
     other_paths: tuple[Path, ...] = ()
 
 

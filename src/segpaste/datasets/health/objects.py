@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import ceil, floor
 
 from segpaste.datasets.health.listing import Box, ListedObject, ListedPhoto
 from segpaste.datasets.health.regions import Region, near_pairs, region_of
@@ -95,6 +96,10 @@ class ObjectCheck:
         if box is None or found.is_crowd:
             return
         longer = max(region.box[2] - region.box[0], region.box[3] - region.box[1])
+        if photo.sample_size is not None and not _encloses(box, region.box):
+            text = f"its box {_rounded(box)} does not enclose that of its mask, {_rounded(region.box)}"
+            self._find("broken_box", photo, found, text)
+            return
         tolerance = max(_BOX_TOLERANCE_PX, _BOX_TOLERANCE_FRAC * longer)
         if max(abs(edge - other) for edge, other in zip(box, region.box, strict=True)) > tolerance:
             text = f"its box is {_rounded(box)}, that of its mask {_rounded(region.box)}"
@@ -124,6 +129,12 @@ class ObjectCheck:
         for found, box in boxed:
             if not found.is_crowd and (first := seen.setdefault((found.label, box), found.id)) != found.id:
                 self._find("duplicate_annotation", photo, found, f"the same class and box as annotation {first}")
+
+
+def _encloses(box: Box, other: Box) -> bool:
+    """Tell whether a box, rounded outwards to whole pixels, encloses another one."""
+    first = all(floor(edge) <= its for edge, its in zip(box[:2], other[:2], strict=True))
+    return first and all(ceil(edge) >= its for edge, its in zip(box[2:], other[2:], strict=True))
 
 
 def _area(box: Box | None, size: Size) -> float:

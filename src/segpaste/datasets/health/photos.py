@@ -16,6 +16,8 @@ from segpaste.datasets.formats.yolo.data import IMAGE_SUFFIXES
 from segpaste.datasets.health.listing import ListedPhoto
 from segpaste.datasets.health.report import Finding
 
+_MAX_NAMED = 3
+
 Advance = Callable[[], object]
 
 
@@ -104,16 +106,19 @@ def _digest(path: Path) -> bytes | None:
 
 
 def unlisted(photos: Sequence[ListedPhoto]) -> list[Finding]:
-    """Return a finding for each unlisted image in a folder of listed images."""
+    """Return a finding for each folder of listed images that has unlisted ones, with their number."""
     names: defaultdict[Path, set[str]] = defaultdict(set)
     others = {path for photo in photos for path in photo.other_paths}
     for photo in photos:
         if photo.path is not None:
             names[photo.path.parent].add(photo.path.name)
-    return [
-        Finding("unlisted_photo", str(path))
-        for folder, listed in names.items()
-        if os.path.isdir(folder)
-        for path in sorted(folder.iterdir())
-        if path.suffix.lower() in IMAGE_SUFFIXES and path.name not in listed and path not in others and path.is_file()
-    ]
+    findings = []
+    for folder, listed in names.items():
+        files = sorted(folder.iterdir()) if os.path.isdir(folder) else []
+        images = [path for path in files if path.suffix.lower() in IMAGE_SUFFIXES and path.name not in listed]
+        others_here = [path.name for path in images if path not in others and path.is_file()]
+        if others_here:
+            named = ", ".join(others_here[:_MAX_NAMED]) + (", ..." if len(others_here) > _MAX_NAMED else "")
+            text = f"{folder}: {len(others_here):,} image{'s' * (len(others_here) > 1)}, {named}"
+            findings.append(Finding("unlisted_photo", text))
+    return findings

@@ -1,7 +1,7 @@
 """Result of a check: findings of two severities, and statistics.
 
-An error stops a reader: `segpaste augment` or a training run fails there. A remark does not stop a reader, but may be
-a mistake.
+An error stops a reader: `segpaste augment` or a training run fails there. In a sample, it breaks a rule of
+`DenseSample`. A remark does not stop a reader, but may be a mistake.
 """
 
 from __future__ import annotations
@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from itertools import islice
 from types import MappingProxyType
 from typing import Any, Literal
+
+from segpaste._printable import class_lines, printable
 
 Severity = Literal["error", "remark"]
 
@@ -27,6 +30,7 @@ _ERRORS = {
     "unknown_reference": "id of an image or category that is not in its table",
     "unknown_class": "label without a class: negative, or beyond the last class name",
     "broken_mask": "segmentation that cannot be decoded",
+    "broken_box": "box of a sample that does not enclose its mask",
     "broken_keypoints": "keypoints of another number or form than in their category",
     "missing_mask": "box without a mask, among annotations with masks",
     "map_mismatch": "segment that is only in the table or only in the label map",
@@ -37,7 +41,7 @@ _REMARKS = {
     "empty_mask": "mask without a pixel; the annotation is left out",
     "broken_crowd": "crowd or ignored region that cannot be decoded; its box is used instead",
     "tiny_mask": "mask of very few pixels",
-    "box_disagrees": "box of the file that is far from the box of its mask",
+    "box_disagrees": "box that is far from the box of its mask",
     "outside_photo": "box that extends beyond the image",
     "duplicate_annotation": "annotation that repeats another one of its image, class and pixels",
     "near_identical_masks": "two masks of an image that are almost the same",
@@ -45,7 +49,7 @@ _REMARKS = {
     "duplicate_entry": "image that is listed twice",
     "duplicate_name": "name of two categories",
     "no_annotation": "image without annotations",
-    "unlisted_photo": "image file that no annotation file lists",
+    "unlisted_photo": "folder with image files that the annotations do not list, such as those of another split",
     "stray_labels": "label file without an image",
     "unused_category": "category without an annotation",
     "orientation_applied": "image that is rotated or flipped by its EXIF orientation, like its annotations",
@@ -124,15 +128,17 @@ class HealthReport:
         findings: errors first, then in the order of `KINDS` and of the dataset.
         num_photos: listed images.
         num_objects: annotations that are instances.
-        num_crowds: crowd and ignored regions.
+        num_crowds: crowd and ignored regions; for a dataset of your own, images whose ``crowd_mask`` has such a pixel.
         num_with_keypoints: objects with labelled keypoints.
         num_stuff: segments of stuff, in panoptic datasets.
         was_decoded: True if the pixels of all images were read, not only their headers.
         has_annotations: True if annotations were listed; else all numbers of objects are unknown and 0.
         classes: one entry for each class.
-        photo_width_px: widths of the readable images, in the frame of their annotations.
+        photo_width_px: widths of the readable images, in the frame of their annotations. Those of samples without files
+            are known if ``was_decoded``, and so are their ``photo_modes``.
         photo_height_px: heights of the same images.
-        photo_modes: number of images by color mode, in Pillow's names.
+        photo_modes: number of images by color mode, in Pillow's names; for samples without files by dtype and
+            channels, such as ``uint8 [3, H, W]``.
         objects_per_photo: number of objects of each image.
         object_area_px: pixels of each object: of its mask, or else of its box.
         object_area_frac: the same as a fraction of the image.
@@ -170,6 +176,10 @@ class HealthReport:
         """Yield the findings of one kind."""
         return (finding for finding in self.findings if finding.kind == kind)
 
+    def __str__(self) -> str:
+        """Return the text that ``segpaste check`` prints, with at most five findings of each kind."""
+        return "\n".join(report_lines(self))
+
     def to_dict(self) -> dict[str, Any]:
         """Return the report for JSON: attributes by name, and ``schema``, ``healthy``, ``errors``, ``remarks``."""
         fields = asdict(self)
@@ -182,3 +192,69 @@ def in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Sort findings by the order of their kinds in `KINDS`; the sort is stable."""
     rank = {kind: i for i, kind in enumerate(KINDS)}
     return tuple(sorted(findings, key=lambda finding: rank[finding.kind]))
+
+
+def report_lines(
+    report: HealthReport, name: str = "", *, num_shown: int = 5, decode: str = "decode=True"
+) -> Iterator[str]:
+    """Yield the lines of a report for reading.
+
+    Args:
+        report: the report.
+        name: name of the dataset.
+        num_shown: number of findings of each kind to show.
+        decode: the option that reads pixels, as the reader of the lines would write it.
+    """
+    num = f"{report.num_objects:,} objects of " if report.has_annotations else ""
+    head = f"{printable(name)}: " if name else ""
+    yield f"{head}{report.num_photos:,} images, {num}{len(report.classes):,} classes"
+    yield from _findings(report, "error", num_shown)
+    yield from _findings(report, "remark", num_shown)
+    modes = "".join(f", {num:,} {mode}" for mode, num in report.photo_modes.items())
+    yield f"\nimages     width {_spread(report.photo_width_px)}, height {_spread(report.photo_height_px)}{modes}"
+    if not report.has_annotations:
+        yield f"objects    unknown: they are in the pixels of samples or maps, which {decode} reads"
+        yield _verdict(report, decode)
+        return
+    yield f"objects    {_spread(report.objects_per_photo)} in an image; each {_percent(report)} of it"
+    sizes = ", ".join(f"{num:,} {size}" for size, num in report.object_sizes.items())
+    yield f"sizes      {sizes} (COCO's: below 32², below 96², larger)"
+    yield f"others     {report.num_crowds:,} crowds, {report.num_stuff:,} segments of stuff"
+    yield f"pose       {report.num_with_keypoints:,} objects with labelled points"
+    yield "classes"
+    yield from class_lines(((found.name, found.num_objects) for found in report.classes if found.num_objects), 32, 10)
+    yield _verdict(report, decode)
+
+
+def _findings(report: HealthReport, severity: Severity, num_shown: int) -> Iterator[str]:
+    counts = report.counts(severity)
+    yield f"\n{severity}s{'' if counts else ': none'}"
+    for kind, num in counts.items():
+        yield f"  {kind:<22} {num:>8,}  {KINDS[kind][1]}"
+        for found in islice(report.of_kind(kind), num_shown):
+            yield f"      {printable(found.message)}"
+        if num > num_shown > 0:
+            yield f"      and {num - num_shown:,} more"
+
+
+def _spread(spread: Spread) -> str:
+    if spread.min is None:
+        return "unknown"
+    if spread.min == spread.max:
+        return f"{spread.min:,g}"
+    return f"{spread.min:,g} to {spread.max:,g} (median {spread.median:,g})"
+
+
+def _percent(report: HealthReport) -> str:
+    spread = report.object_area_frac
+    if spread.min is None or spread.median is None or spread.max is None:
+        return "an unknown share"
+    return f"{spread.min:.2%} to {spread.max:.2%} (median {spread.median:.2%})"
+
+
+def _verdict(report: HealthReport, decode: str) -> str:
+    num_errors, num_remarks = (sum(report.counts(severity).values()) for severity in ("error", "remark"))
+    heads = "" if report.was_decoded else f"; only headers of images were read, {decode} reads their pixels"
+    return (
+        f"\n{'healthy' if report.is_healthy else 'not healthy'}: {num_errors:,} errors, {num_remarks:,} remarks{heads}"
+    )

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from segpaste.datasets.formats.maps.dataset import MapPhotos
@@ -58,20 +59,26 @@ def _read(listing: Listing, photos: Any, index: int) -> None:
     except (ValueError, OSError) as error:
         listing.find("unreadable", str(error), name)
         return
-    listing.photos[index] = listing.photos[index]._replace(sample_size=sample.canvas_size)
+    form = f"{str(sample.image.dtype).removeprefix('torch.')} [{sample.image.shape[0]}, H, W]"
+    listing.photos[index] = listing.photos[index]._replace(sample_size=sample.canvas_size, sample_form=form)
     ids = _ids(photos, index, sample)
     has_points = _has_points(sample)
     for i, annotation_id in enumerate(ids):
         segmentation = None
         if sample.instance_masks is not None:
-            coded = _coded(sample.instance_masks[i])
-            segmentation = _always(coded)
-        edges = tuple(float(edge) for edge in sample.boxes[i])
-        box = _always(edges) if segmentation is None else None
+            pixels = sample.instance_masks[i].view(torch.uint8)
+            if int(pixels.max()) > 1:
+                text = f"annotation {annotation_id} of {name}: bytes other than 0 and 1 in its bool mask; use mask != 0"
+                listing.find("broken_mask", text, name, annotation_id)
+            segmentation = _always(_coded(pixels))
+        box = _always(tuple(float(edge) for edge in sample.boxes[i]))
         label = int(sample.labels[i])
-        listing.objects.append(ListedObject(int(annotation_id), index, label, segmentation, box, False, has_points[i]))
-    for crowd in photos.crowds(index) if hasattr(photos, "crowds") else ():
-        listing.objects.append(ListedObject(crowd.annotation_id, index, crowd.label, None, None, True))
+        listing.objects.append(ListedObject(annotation_id, index, label, segmentation, box, False, has_points[i]))
+    if hasattr(photos, "crowds"):
+        for crowd in photos.crowds(index):
+            listing.objects.append(ListedObject(crowd.annotation_id, index, crowd.label, is_crowd=True))
+    elif sample.crowd_mask is not None and bool(sample.crowd_mask.any()):
+        listing.objects.append(ListedObject(0, index, None, is_crowd=True))
 
 
 def _ids(photos: Any, index: int, sample: DenseSample) -> list[int]:
@@ -97,8 +104,8 @@ def _always(value: Any) -> Callable[[Any], Any]:
 
 
 def _coded(mask: Tensor) -> dict[str, Any]:
-    """Return compressed run lengths of a mask [H, W] bool."""
+    """Return compressed run lengths of the pixels of a mask [H, W] uint8 that are not 0."""
     from pycocotools import mask as coco_mask
 
-    coded = coco_mask.encode(np.asfortranarray(mask.numpy().astype(np.uint8)))
+    coded = coco_mask.encode(np.asfortranarray(mask.numpy() != 0, np.uint8))
     return {"size": list(mask.shape), "counts": coded["counts"].decode()}
