@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from segpaste.datasets.formats.maps.dataset import MapPhotos
@@ -66,11 +65,7 @@ def _read(listing: Listing, photos: Any, index: int) -> None:
     for i, annotation_id in enumerate(ids):
         segmentation = None
         if sample.instance_masks is not None:
-            pixels = sample.instance_masks[i].view(torch.uint8)
-            if int(pixels.max()) > 1:
-                text = f"annotation {annotation_id} of {name}: bytes other than 0 and 1 in its bool mask; use mask != 0"
-                listing.find("broken_mask", text, name, annotation_id)
-            segmentation = _always(_coded(pixels))
+            segmentation = _always(_coded(sample.instance_masks[i]))
         box = _always(tuple(float(edge) for edge in sample.boxes[i]))
         label = int(sample.labels[i])
         listing.objects.append(ListedObject(annotation_id, index, label, segmentation, box, False, has_points[i]))
@@ -104,8 +99,8 @@ def _always(value: Any) -> Callable[[Any], Any]:
 
 
 def _coded(mask: Tensor) -> dict[str, Any]:
-    """Return compressed run lengths of the pixels of a mask [H, W] uint8 that are not 0."""
+    """Return compressed run lengths of a mask [H, W] bool."""
     from pycocotools import mask as coco_mask
 
-    coded = coco_mask.encode(np.asfortranarray(mask.numpy() != 0, np.uint8))
+    coded = coco_mask.encode(np.asfortranarray(mask.numpy().astype(np.uint8)))
     return {"size": list(mask.shape), "counts": coded["counts"].decode()}
