@@ -30,7 +30,6 @@ ARROWS: dict[str, set[str]] = {
     "epochs": {"seeding"},
     "augmentation": {"types", "engine", "seeding", "epochs", "workspace"},  # a configuration is a file too
     "augmentation.sources.crop_pool": {"types", "engine", "seeding", "epochs", "workspace", "bank"},
-    "augmentation.sources.pool_sizes": {"types", "engine", "seeding", "epochs", "workspace", "bank"},
     "datasets": {"types", "engine", "seeding", "epochs", "samplers", "workspace"},
     "invariants": {"types", "augmentation"},
     "viz": {"types", "augmentation", "workspace"},

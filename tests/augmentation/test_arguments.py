@@ -110,6 +110,14 @@ class TestTheForward:
         with pytest.raises(TypeError, match=f"BatchCopyPaste: {words}"):
             BatchCopyPaste(config)(make_batch(), **options)
 
+    @pytest.mark.parametrize("name", ["instance_masks", "instance_valid", "crowd_mask", "padding_mask", "depth_valid"])
+    def test_bools_of_other_bytes(self, name: str) -> None:
+        """Constructors of batches do not read them; the first call does."""
+        batch = make_batch(crowd=True, padding=(1, 2))
+        spoiled = batch.derived(**{name: (getattr(batch, name).view(torch.uint8) * 255).view(torch.bool)})
+        with pytest.raises(ValueError, match=f"BatchCopyPaste: {name}: expected bool values stored as 0 or 1"):
+            BatchCopyPaste()(spoiled)
+
     @pytest.mark.parametrize("emit_classmix", [False, True])
     def test_crops_that_nothing_would_read(self, emit_classmix: bool) -> None:
         module = BatchCopyPaste(BatchCopyPasteConfig(emit_classmix=emit_classmix))

@@ -238,7 +238,5 @@ class TestPool:
         ):
             BatchCopyPaste.from_dataloader(Loader([]), K, OF_BANK)
         config = BatchCopyPasteConfig(source=SourceConfig(kind="same_image"))
-        with pytest.raises(
-            ValueError, match=r"from_dataloader: expected source\.kind='bank' because .* or leave source"
-        ):
+        with pytest.raises(ValueError, match=r"from_dataloader: expected source\.kind='bank' because .*; leave source"):
             BatchCopyPaste.from_dataloader(Loader([]), K, config, source_pool=[])

@@ -51,7 +51,7 @@ class TestWhatTheDocumentsWrite:
         "given",
         [{}, {"placement": {"paste_prob": 1.0}}, {"source": {"whole_only": False}, "min_area_px": 3}],
     )
-    def test_a_pool_sets_a_kind_that_the_config_does_not(
+    def test_a_pool_turns_the_kind_of_the_batch_into_bank(
         self, bank: Any, tmp_path: Path, given: dict[str, Any]
     ) -> None:
         config = BatchCopyPasteConfig.model_validate(given)
@@ -63,8 +63,7 @@ class TestWhatTheDocumentsWrite:
         assert config.source.kind == "intra_batch"
         assert BatchCopyPaste(config).config == config
         config.save(tmp_path / "paste.yaml")  # writes every key, so this file sets the kind
-        with pytest.raises(ValueError, match=r"expected source\.kind='bank' because source_pool is given"):
-            BatchCopyPaste(BatchCopyPasteConfig.load(tmp_path / "paste.yaml"), source_pool=bank)
+        assert BatchCopyPaste(BatchCopyPasteConfig.load(tmp_path / "paste.yaml"), source_pool=bank).config == wanted
 
     def test_a_pool_and_options_that_do_not_fit_a_bank(self, bank: Any) -> None:
         config = BatchCopyPasteConfig(placement={"layers": 3})
@@ -110,8 +109,8 @@ class TestWhatTheDocumentsWrite:
             TypeError, match=r"BankSource: expected a SourceConfig, got dict; give SourceConfig\(kind='bank"
         ):
             BankSource({})  # type: ignore[arg-type]
-        with pytest.raises(ValueError, match=r"expected source\.kind='bank' because source_pool is given, .* or leave"):
-            BatchCopyPaste(BatchCopyPasteConfig(source=SourceConfig(kind="intra_batch")), source_pool=bank)
+        with pytest.raises(ValueError, match=r"expected source\.kind='bank' because source_pool is given, .*; leave"):
+            BatchCopyPaste(BatchCopyPasteConfig(source=SourceConfig(kind="same_image")), source_pool=bank)
         for wrong in ("bank", [1], make_staged(1, 1)):
             with pytest.raises(
                 TypeError, match=r"expected source_pool to be a bank or a dataset, got .*open_bank\(path\)"

@@ -68,7 +68,8 @@ def reference(
     start = [max(box[1] - margin, 0), max(box[0] - margin, 0)]
     end = [min(box[3] + margin, size[0]), min(box[2] + margin, size[1])]
     scale = min([Fraction(1)] + [Fraction(c, e - s) for c, s, e in zip(crop_size, start, end, strict=True)])
-    scale = min([scale] + [Fraction(f, s) for f, s in zip(fit_into or size, size, strict=True)])
+    fit = min([Fraction(1)] + [Fraction(f, s) for f, s in zip(fit_into or size, size, strict=True)])
+    scale = min(scale, fit)
     num = [
         max(1, sum((n + Fraction(1, 2)) / scale < e - s for n in range(c)))
         for c, s, e in zip(crop_size, start, end, strict=True)
@@ -78,8 +79,9 @@ def reference(
         "image": np.zeros((3, *crop_size), np.uint8),
         "alpha": np.zeros((1, *crop_size), bool),
         "content_box": [pad[1], pad[0], pad[1] + num[1], pad[0] + num[0]],
-        "source_box": box,
-        "scale": np.float32(float(scale)),
+        "source_size": [max(1, math.floor(side * fit + Fraction(1, 2))) for side in size],
+        "source_box": np.float32([float(edge * fit) for edge in box]),
+        "scale": np.float32(float(scale / fit)),
         "depth": np.zeros((1, *crop_size)),
         "depth_valid": np.zeros((1, *crop_size), bool),
         "normals": np.zeros((3, *crop_size)),
@@ -137,8 +139,6 @@ def test_against_the_reference(data: st.DataObject) -> None:
         else:
             np.testing.assert_array_equal(actual, expected, err_msg=name)
     assert (crop.class_id, crop.image_id, crop.annotation_id) == (3, 7, 9)
-    assert crop.source_size is not None
-    assert crop.source_size.tolist() == list(size)
 
 
 def content_of(crop: Crop, name: str) -> Array:
@@ -251,8 +251,10 @@ class TestFitInto:
         for fit_into, side in (((30, 40), 10), ((60, 40), 10), ((30, 400), 10), ((120, 160), 40), ((999, 999), 40)):
             crop = crop_object(sample, 0, (64, 64), fit_into=fit_into)
             assert crop.alpha.sum() == side * side
-            assert (crop.scale, crop.source_box.tolist()) == (side / 40, [30, 20, 70, 60])  # type: ignore[union-attr]
-        assert crop_object(sample, 0, (5, 5), margin_frac=0.0, fit_into=(30, 40)).alpha.sum() == 25
+            assert (crop.scale, crop.source_size.tolist()) == (1.0, [3 * side, 4 * side])  # type: ignore[union-attr]
+            assert crop.source_box.tolist() == [edge * side / 40 for edge in (30, 20, 70, 60)]  # type: ignore[union-attr]
+        small = crop_object(sample, 0, (5, 5), margin_frac=0.0, fit_into=(30, 40))
+        assert (small.alpha.sum(), small.scale) == (25, 0.5), "a crop of an object of 10 pixels"
 
     def test_a_cut_out_shrinks_with_the_image_that_it_is_assumed_in(self) -> None:
         """The picture has 2 pixels for each of its image of 100 x 100."""
@@ -261,11 +263,14 @@ class TestFitInto:
         for fit_into, side in ((None, 20), ((50, 80), 10), ((200, 100), 20)):
             crop = crop_object(sample, 0, (64, 64), margin_frac=0.0, frame=frame, fit_into=fit_into)
             assert crop.alpha.sum() == side * side
-            assert crop.scale == side / 20
+            assert (crop.scale, crop.source_size.tolist()) == (1.0, [5 * side, 5 * side])  # type: ignore[union-attr]
 
-    @pytest.mark.parametrize("wrong", [0, (3,), (0, 4), (2.5, 4), (True, 4), "64", (4, 4, 4)])
+    def test_one_number_is_a_square(self) -> None:
+        assert checked_fit(np.int64(96)) == checked_fit([96, np.int32(96)]) == (96, 96)  # type: ignore[arg-type]
+
+    @pytest.mark.parametrize("wrong", [0, -1, True, 2.5, (3,), (0, 4), (2.5, 4), (True, 4), "64", "ab", (4, 4, 4)])
     def test_no_size(self, wrong: Any) -> None:
-        with pytest.raises(BankError, match=r"expected fit_into \(H, W\), two numbers of pixels, got"):
+        with pytest.raises(BankError, match=r"expected fit_into \(H, W\) in pixels, or one number for a square, got"):
             checked_fit(wrong)
 
 

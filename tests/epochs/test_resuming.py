@@ -97,7 +97,7 @@ def test_resumed_at_every_place(make: Callable[[Path, int], Any], way: str, tmp_
         state = started.state_dict()
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            for message in (".* has no state", "BatchCopyPaste could paste nothing", "source_pool: pastes are"):
+            for message in (".* has no state", "BatchCopyPaste could paste nothing", "BatchCopyPaste: pastes are"):
                 warnings.filterwarnings("ignore", message)
             resumed = make(tmp_path, 0)
             torch.manual_seed(99)  # the seeds are part of the state

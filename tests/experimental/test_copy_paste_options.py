@@ -118,7 +118,7 @@ def test_only_long_failure_is_worth_a_warning(bank: MemmapBank) -> None:
     [
         ({"source_pool": None}, TypeError, "expected source_pool to be a bank or a dataset, got NoneType"),
         ({"source_pool": "bank"}, TypeError, r"got str; open a bank with open_bank\(path\)"),
-        ({"config": BatchCopyPasteConfig(source={"kind": "intra_batch"})}, ValueError, "expected source.kind='bank'"),
+        ({"config": BatchCopyPasteConfig(source={"kind": "same_image"})}, ValueError, "expected source.kind='bank'"),
         ({"config": {}}, TypeError, "BatchCopyPasteConfig"),
         ({"label_map": [1, 2]}, ValueError, "expected a class id for every label, got none for 2"),
         ({"label_map": ["a", "b"]}, ValueError, r"expected a text for every class of the bank, got none for \[2\]"),

@@ -224,9 +224,8 @@ class TestBalance:
     @pytest.mark.parametrize(("size", "fit_into"), [(24, (24, 24)), ((16, 24), (16, 24))])
     def test_objects_shrink_with_images_that_are_larger_than_the_batch(self, size: Any, fit_into: Any) -> None:
         data = CopyPasteDataModule(scenes(), size=size, batch_size=1, balance="class_uniform")
-        loader = data.train_dataloader()
-        assert isinstance(loader, zip_loaders)
-        assert loader.bank_loader.bank.fit_into == fit_into
+        assert data._pool is not None
+        assert data._pool.fit_into == fit_into
 
     def test_a_mode_that_is_none(self) -> None:
         with pytest.raises(ValueError, match=r"expected mode .*, got 'fair'"):

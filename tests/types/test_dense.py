@@ -337,6 +337,9 @@ class TestFromMasks:
         assert sample.instance_masks is not None
         assert sample.instance_masks.view(torch.uint8).sum() == 2 * 9
         assert masks.view(torch.uint8).max() == 255, "the given masks stay as they are"
+        crowded = DenseSample.from_masks(torch.zeros(3, 9, 11), masks, torch.tensor([4, 0]), crowd_mask=masks[:1])
+        assert crowded.crowd_mask is not None
+        assert crowded.crowd_mask.view(torch.uint8).sum() == 9
 
     def test_what_is_no_mask_is_refused(self) -> None:
         with pytest.raises(TypeError, match=r"masks: expected dtype bool"):

@@ -27,8 +27,8 @@ from segpaste.augmentation.schedule import Schedule
 from segpaste.augmentation.sources import source_check
 from segpaste.augmentation.sources.bank_source import BankSource
 from segpaste.augmentation.sources.crop_pool import Balance, BankPool, CropPool, Report, SeededCrops, SourcePool
+from segpaste.augmentation.sources.paste_sizes import PasteSizes
 from segpaste.augmentation.sources.placement import PlacementRequest
-from segpaste.augmentation.sources.pool_sizes import oversized_warning
 from segpaste.augmentation.sources.strategies import IntraBatchSource, RowStrategy, SourceStrategy
 from segpaste.engine import (
     Classes,
@@ -59,8 +59,8 @@ class BatchCopyPaste(nn.Module):
         source: source of the objects; by default the one that ``config.source`` names.
         source_pool: an instance bank (`segpaste.open_bank`), or a dataset, whose objects are cut out when they are
             drawn (`segpaste.bank.DatasetBank`). A call without staged crops then draws and reads its crops; those of a
-            target depend only on the target's seed. A compiled module has a graph break there. It sets
-            ``config.source.kind`` to ``bank``, unless the config sets another kind, which is an error.
+            target depend only on the target's seed. A compiled module has a graph break there. With it,
+            ``config.source.kind`` ``intra_batch``, the default, becomes ``bank``; ``same_image`` is an error.
         balance: how the classes of ``source_pool`` are drawn, see `segpaste.BankSampler`; by default by its repeat
             factors. `expected_pastes` returns the resulting counts.
         inplace: paste into the batch's own tensors. On the CPU and on CUDA devices only the values that change are
@@ -122,7 +122,8 @@ class BatchCopyPaste(nn.Module):
         self._needs_whole = self.config.source.whole_only and self._placement.position == "random"
         self.classes = None if self.config.panoptic is None else ClassTables(self.config.panoptic)
         self._rules = paste_rules(self.config)
-        self._may_warn = self._may_warn_of_scales = self._may_compare = True
+        self._may_warn = self._may_warn_of_scales = self._is_new = True
+        self._sizes = PasteSizes(self.config)
         if self.config.emit_panoptic and self.config.panoptic is None:
             raise ValueError(
                 "BatchCopyPaste: expected config.panoptic because emit_panoptic=True, got None; "
@@ -221,8 +222,8 @@ class BatchCopyPaste(nn.Module):
                 ones; padded batches must have this many slots.
             config: options of the paste.
             source_pool: a bank or a dataset, from which crops are drawn and read in this process, or a loader of staged
-                crops. It sets ``config.source.kind`` to ``bank``, unless the config sets another kind, which is an
-                error.
+                crops. With it, ``config.source.kind`` ``intra_batch``, the default, becomes ``bank``; ``same_image`` is
+                an error.
             balance: how the classes of a bank or dataset are drawn, see `segpaste.BankSampler`. The expected draws of
                 an epoch are then printed before the first batch.
             device: device to paste on; by default that of the batch.
@@ -230,7 +231,7 @@ class BatchCopyPaste(nn.Module):
 
         Raises:
             TypeError: an argument is of another class.
-            ValueError: ``config.source.kind`` is ``bank`` without ``source_pool``, or set to another with it.
+            ValueError: ``config.source.kind`` is ``bank`` without ``source_pool``, or ``same_image`` with it.
         """
         arguments.check_loader(loader, max_instances, device, source_pool)
         arguments.check_balance("from_dataloader", balance, source_pool)
@@ -277,6 +278,9 @@ class BatchCopyPaste(nn.Module):
         self, target: PaddedBatchedDenseSample, generator: torch.Generator | None
     ) -> PaddedBatchedDenseSample:
         """Add seeds, slots and masks to the batch and remove closed modalities; in place, check that it is writable."""
+        if self._is_new and not torch.compiler.is_compiling():
+            arguments.check_bytes(target)
+            self._is_new = False
         batch = prepare.prepared(target, self.config, generator)
         if self.inplace:
             in_place.check_writable(target, self.config)
@@ -284,14 +288,14 @@ class BatchCopyPaste(nn.Module):
 
     def _crops_for(self, batch: PaddedBatchedDenseSample) -> StagedCrops | None:
         """Draw the crops of a batch from ``source_pool``, if there is one."""
-        if self.crops is None:
-            return None
-        staged: StagedCrops = self.crops.staged(not_none(batch.sample_seeds))
-        if self._may_compare and not torch.compiler.is_compiling():
-            self._may_compare = False
-            if (message := oversized_warning(self.crops.bank, staged.crop_idx, batch, self.config)) is not None:
-                warnings.warn(message, stacklevel=5)  # the caller of the module's __call__
-        return staged
+        return None if self.crops is None else self.crops.staged(not_none(batch.sample_seeds))
+
+    def _warn_of_sizes(self, staged: StagedCrops | None, batch: PaddedBatchedDenseSample) -> None:
+        """Warn once if crops are much larger or smaller than the objects of the batches; on the CPU only."""
+        if staged is None or torch.compiler.is_compiling():
+            return
+        if (message := self._sizes.message(staged, batch)) is not None:
+            warnings.warn(message, stacklevel=6)  # the caller of the module's __call__
 
     def _unchanged(
         self, batch: PaddedBatchedDenseSample, target: PaddedBatchedDenseSample, return_report: bool
@@ -332,6 +336,7 @@ class BatchCopyPaste(nn.Module):
         if self.config.emit_classmix:
             return self._mixed(engine, batch, found, request)
         self._warn_of_few_scales(batch.canvas_size if staged is None else staged.crop_size)
+        self._warn_of_sizes(staged, batch)
         sampled = self.source.sample(batch, found.eligible, request)
         source, placement, counts = source_check.checked_sample(self.source, sampled, batch, request)
         prepare.check_source(batch, source)

@@ -13,10 +13,10 @@ from torch import nn
 
 from segpaste.augmentation.config.paste import BatchCopyPasteConfig
 from segpaste.augmentation.sources.crop_pool import CropPool
-from segpaste.augmentation.sources.pool_sizes import oversized_warning
+from segpaste.augmentation.sources.paste_sizes import PasteSizes
 from segpaste.epochs import EpochPass, LoaderWrapper
 from segpaste.seeding import derive_seed, to_int64
-from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSample, StagedCrops
+from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSample
 
 Batch = PaddedBatchedDenseSample | BatchedDenseSample | Sequence[DenseSample]
 
@@ -57,7 +57,10 @@ class AugmentedLoader(LoaderWrapper):
             augment.to(device)  # its tables, so that no step waits for a copy of them
         self.num_dropped_instances = 0
         self._num_rows = 0
-        self._has_printed = self._has_compared = False
+        self._has_printed = False
+        config = getattr(augment, "config", None)
+        is_moved = device is not None and torch.device(device).type != "cpu"  # else the augmentation compares
+        self._sizes = PasteSizes(config) if is_moved and isinstance(config, BatchCopyPasteConfig) else None
 
     @cached_property
     def base_seed(self) -> int:
@@ -82,14 +85,15 @@ class AugmentedLoader(LoaderWrapper):
             self._print_expected(padded.batch_size, this)
             if this.is_current:
                 self._num_rows = num_rows
+            staged = None if self.crops is None else self.crops.staged(padded.batch_size, first, this)
+            message = None if staged is None or self._sizes is None else self._sizes.message(staged, padded)
+            if message is not None:
+                warnings.warn(message, stacklevel=2)
             if self.device is not None:
                 padded = padded.to(self.device, non_blocking=True)
-            if self.crops is None:
+            if staged is None:
                 yield self.augment(padded)
             else:
-                staged = self.crops.staged(padded.batch_size, first, this)
-                if (message := self._oversized(staged, padded)) is not None:
-                    warnings.warn(message, stacklevel=2)
                 yield self.augment(padded, staged=staged.to(padded.device, non_blocking=True))
 
     def _begin(self, this: EpochPass) -> None:
@@ -109,15 +113,6 @@ class AugmentedLoader(LoaderWrapper):
         report = self.crops.report(round(num_steps * batch_size * per_image))
         where = "" if this.replica.num_replicas == 1 else f" on each of {this.replica.num_replicas} ranks"
         print(f"{self.owner}: pastes expected in {num_steps} batches of {batch_size}{where}\n{report}", flush=True)
-
-    def _oversized(self, staged: StagedCrops, batch: PaddedBatchedDenseSample) -> str | None:
-        """Return what to warn of when the first crops of a bank are much larger than the objects of their batch."""
-        bank = None if self._has_compared or self.crops is None else self.crops.bank
-        self._has_compared = True
-        config = getattr(self.augment, "config", None)
-        if bank is None or not isinstance(config, BatchCopyPasteConfig):
-            return None
-        return oversized_warning(bank, staged.crop_idx, batch, config)
 
     def _seeded(self, batch: PaddedBatchedDenseSample, this: EpochPass, first: int) -> PaddedBatchedDenseSample:
         """Return the batch with seeds; ``first`` is the position of its first row in the epoch."""

@@ -121,7 +121,7 @@ def check_bools(label: str, value: Tensor) -> None:
     Raises:
         ValueError: a byte has another value.
     """
-    if value.dtype == torch.bool and has_other_bytes(value):
+    if has_other_bytes(value):
         raise ValueError(
             f"{label}: expected bool values stored as 0 or 1, got another byte; NumPy arrays that are made without a "
             "copy may have them, such as those of Pillow's mode '1': convert them with array.view(np.uint8) > 0"
@@ -130,8 +130,13 @@ def check_bools(label: str, value: Tensor) -> None:
 
 def has_other_bytes(value: Tensor) -> bool:
     """Return whether a bool tensor on the CPU has bytes other than 0 and 1, with which torch computes wrong results."""
-    is_read = value.device.type == "cpu" and value.numel() > 0
+    is_read = value.dtype == torch.bool and value.device.type == "cpu" and value.numel() > 0
     return is_read and int(value.as_subclass(Tensor).view(torch.uint8).max()) > 1
+
+
+def with_plain_bytes(value: Tensor) -> Tensor:
+    """Return the same bool values as bytes of 0 and 1; the tensor itself if it has no others, see `has_other_bytes`."""
+    return value.view(torch.uint8) > 0 if has_other_bytes(value) else value
 
 
 def check_class(label: str, value: object, kind: type) -> None:

@@ -124,8 +124,7 @@ class DenseSample(Movable):
             TypeError, ValueError: see the class; also if a name is not that of a field.
         """
         check.check_tensor("DenseSample.from_masks: masks", masks, ("N", "H", "W"), (torch.bool,), {})
-        if check.has_other_bytes(masks):
-            masks = masks.view(torch.uint8) > 0
+        masks = check.with_plain_bytes(masks)
         if "boxes" in fields:
             raise TypeError("DenseSample.from_masks: expected no boxes, got some; they are computed from the masks")
         check.check_names("DenseSample.from_masks", fields, _NAMES)
@@ -135,8 +134,9 @@ class DenseSample(Movable):
                 f"{list(masks.shape)}; change [H, W, C] by image.permute(2, 0, 1)"
             )
         for field in SAMPLE_FIELDS:
-            if field.tag is not None and isinstance(fields.get(field.name), Tensor):
-                fields[field.name] = field.tag(fields[field.name])
+            if isinstance(value := fields.get(field.name), Tensor):
+                value = check.with_plain_bytes(value)
+                fields[field.name] = value if field.tag is None else field.tag(value)
         return cls(
             image=tv_tensors.Image(image),
             boxes=tv_tensors.BoundingBoxes(tight_boxes(masks), format="XYXY", canvas_size=tuple(masks.shape[1:])),

@@ -9,18 +9,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from segpaste.augmentation.config.paste import BatchCopyPasteConfig, SourceConfig
+from segpaste.augmentation.config.paste import BatchCopyPasteConfig
 from segpaste.augmentation.config.strict import StrictConfig
 from segpaste.augmentation.sources.bank_source import BankSource
 from segpaste.augmentation.sources.crop_pool import is_bank, is_dataset
 from segpaste.augmentation.sources.strategies import IntraBatchSource, RowStrategy, SourceStrategy
 from segpaste.types import FIELDS, PaddedBatchedDenseSample, StagedCrops
-from segpaste.types.check import check_count
+from segpaste.types.check import check_bools, check_count
 from segpaste.types.staged import SHAPES
 
 
 def checked_config(config: object, source_pool: object) -> BatchCopyPasteConfig:
-    """Return the config; for None, the default config. With a pool, its source is a bank unless it sets the kind.
+    """Return the config; for None, the default config. With a pool, the kind ``intra_batch`` becomes ``bank``.
 
     Raises:
         TypeError: ``config`` is of another class.
@@ -32,11 +32,9 @@ def checked_config(config: object, source_pool: object) -> BatchCopyPasteConfig:
             f"BatchCopyPaste: expected config to be a BatchCopyPasteConfig or None, got {_shown(config)}"
             f"{_instead_of_config(config)}"
         )
-    if source_pool is None or "kind" in config.source.model_fields_set:
+    if source_pool is None or config.source.kind != "intra_batch":
         return config
-    source = SourceConfig(
-        **{name: getattr(config.source, name) for name in config.source.model_fields_set}, kind="bank"
-    )
+    source = config.source.model_copy(update={"kind": "bank"})
     given = {name: getattr(config, name) for name in config.model_fields_set}
     return BatchCopyPasteConfig.model_validate({**given, "source": source})
 
@@ -101,8 +99,8 @@ def check_pool(owner: str, source_pool: object, config: BatchCopyPasteConfig) ->
     """Check that the source of the config is a bank if a pool is given."""
     if source_pool is not None and config.source.kind != "bank":
         raise ValueError(
-            f"{owner}: expected source.kind='bank' because source_pool is given, got {config.source.kind!r}; set "
-            "BatchCopyPasteConfig(source=SourceConfig(kind='bank')), or leave source.kind out of the config"
+            f"{owner}: expected source.kind='bank' because source_pool is given, got {config.source.kind!r}; leave "
+            "source.kind out of the config"
         )
 
 
@@ -175,6 +173,14 @@ def check_forward(
             "the batch's own rows; set BatchCopyPasteConfig(source=SourceConfig(kind='bank')), or leave staged out"
         )
     check_no_grad("staged", staged)
+
+
+def check_bytes(target: PaddedBatchedDenseSample) -> None:
+    """Check the bool fields of a batch on the CPU, whose constructor does not read them, see `check_bools`."""
+    for field in FIELDS:
+        value: Tensor | None = getattr(target, field.batched_name)
+        if value is not None:
+            check_bools(f"BatchCopyPaste: {field.batched_name}", value)
 
 
 def check_region(region: object, target: PaddedBatchedDenseSample, *, takes_region: bool) -> None:

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from segpaste.bank import BankSampler, DatasetBank, InstanceBank, stage_bank_batch
-from segpaste.bank.build.dataset_bank import objects_to_paste
 from segpaste.bank.build.listing import Samples
 from segpaste.bank.read.class_draws import ClassTable, DrawMode, uniforms
 from segpaste.bank.read.pairing import PairedCrops
@@ -64,8 +63,8 @@ def as_pool(pool: SourcePool, whole_only: bool) -> InstanceBank | Iterable[Stage
 
 def as_pool(pool: SourcePool, whole_only: bool) -> InstanceBank | Iterable[StagedCrops]:
     """Return the bank of a dataset's objects, with ``whole_only`` of those that are whole; keep a bank or a loader."""
-    selection = objects_to_paste(whole_only=whole_only)
-    return DatasetBank(cast(Samples, pool), selection=selection) if is_dataset(pool) else cast(Any, pool)
+    bank = DatasetBank(cast(Samples, pool)) if is_dataset(pool) else pool
+    return bank.for_pool(whole_only=whole_only) if isinstance(bank, DatasetBank) else cast(Any, bank)
 
 
 class CropPool(Stateful):
@@ -113,12 +112,6 @@ class CropPool(Stateful):
     def loader(self) -> Iterable[StagedCrops] | None:
         """The loader of crops; None if they are drawn from a bank."""
         return None if isinstance(self.pool, InstanceBank) else self.pool
-
-    @property
-    def bank(self) -> InstanceBank | None:
-        """Bank of the crops; None if a loader of another class yields them."""
-        found = self.pool if isinstance(self.pool, InstanceBank) else getattr(self.pool, "bank", None)
-        return found if isinstance(found, InstanceBank) else None
 
     def report(self, num_draws: int) -> DrawReport | None:
         """Return the expected classes of ``num_draws`` draws of a bank; None for a loader, which decides them."""

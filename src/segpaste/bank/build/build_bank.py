@@ -91,7 +91,7 @@ def build_bank(
     class_names: Sequence[str],
     format: Format = "memmap",
     crop_size: tuple[int, int] = (256, 256),
-    fit_into: tuple[int, int] | None = None,
+    fit_into: int | tuple[int, int] | None = None,
     margin_frac: float = DEFAULT_MARGIN_FRAC,
     selection: Selection = Selection(),  # noqa: B008 (frozen)
     groups: Sequence[str] | None = None,
@@ -116,8 +116,9 @@ def build_bank(
         class_names: name of each label.
         format: format of the bank.
         crop_size: size (h, w) of every crop, pixels.
-        fit_into: size (H, W) to which your loader resizes images, pixels: objects of larger images are shrunk as if
-            their image was resized to fit into it. By default they keep the size that they have in their image.
+        fit_into: size (H, W), or side, to which your loader resizes images, pixels: objects of larger images are shrunk
+            as if their image was resized to fit into it. By default they keep the size that they have in their image.
+            ``selection`` counts the pixels of the image as it is.
         margin_frac: margin of image around each object, see `segpaste.bank.build.cropping.crop_object`.
         selection: choice of the objects that become crops.
         groups: optional columns, see `segpaste.bank.schema.record.COLUMNS`; by default provenance and all others that
@@ -150,13 +151,13 @@ def build_bank(
     order, image_ids = _in_order(photos)
     first = _first_of(photos, order, skip_unreadable)
     layout = Layout(crop_size, groups_for(photos, first) if groups is None else groups, first.keypoint_schema)
-    num_classes, flags, fit_into = len(class_names), flags_of(first), checked_fit(fit_into)
+    num_classes, flags, fit = len(class_names), flags_of(first), checked_fit(fit_into)
     maker = PartMaker(
-        photos, order, layout, selection, margin_frac, num_classes, flags, run.notes, skip_unreadable, fit_into
+        photos, order, layout, selection, margin_frac, num_classes, flags, run.notes, skip_unreadable, fit
     )
     options = {
         "margin_frac": margin_frac,
-        **({} if fit_into is None else {"fit_into": list(fit_into)}),
+        **({} if fit is None else {"fit_into": list(fit)}),
         **{name: getattr(selection, name) for name in Selection.__slots__},
         **(built_from or {}),
     }

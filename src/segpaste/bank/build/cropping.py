@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -92,7 +93,8 @@ def crop_object(
             rounded up to pixels; smaller at the edge of the image.
         frame: assumed image around the sample, by default the sample itself. The resolution of the crop is
             at most that of this image.
-        fit_into: size (H, W) that the image is shrunk to fit into, if it is larger; the object shrinks with it.
+        fit_into: size (H, W) that the image is shrunk to fit into, if it is larger; the object shrinks with it, and
+            ``source_size``, ``source_box`` and ``scale`` of the crop are those of the shrunk image.
         image_id: id of the image.
         annotation_id: id of the object.
 
@@ -109,9 +111,9 @@ def crop_object(
     box = box_of(mask)
     left, top, right, bottom = content = content_of(box, (height, width), margin_frac)
     num, den = ratio((bottom - top, right - left), crop_size)
-    most_num, most_den = _resolution((height, width), frame, fit_into)
-    if most_num * den < num * most_den:
-        num, den = most_num, most_den
+    fitted = _fitted(frame or PhotoFrame((height, width), (1, 1)), fit_into)
+    if fitted.scale[0] * den < num * fitted.scale[1]:
+        num, den = fitted.scale
     rows = _axis(top, bottom, height, crop_size[0], num, den)
     cols = _axis(left, right, width, crop_size[1], num, den)
     image = sample.image.as_subclass(Tensor)
@@ -131,18 +133,20 @@ def crop_object(
         content_box=np.array([x, y, x + cols.size, y + rows.size], np.int32),
         image_id=image_id,
         annotation_id=annotation_id,
-        **_in_photo(box, num / den, frame or PhotoFrame((height, width), (1, 1)), is_own=frame is None),
+        **_in_photo(box, num / den, fitted, is_own=frame is None),
         **_arrays(values),
     )
 
 
-def _resolution(size: tuple[int, int], frame: PhotoFrame | None, fit_into: tuple[int, int] | None) -> tuple[int, int]:
-    """Return the largest scale (num, den) of a crop of a picture (H, W): that of its image, shrunk to fit."""
-    frame = frame or PhotoFrame(size, (1, 1))
-    fit = (1, 1) if fit_into is None else ratio(frame.size, fit_into)
-    num, den = frame.scale[0] * fit[0], frame.scale[1] * fit[1]
-    common = math.gcd(num, den)
-    return num // common, den // common
+def _fitted(frame: PhotoFrame, fit_into: tuple[int, int] | None) -> PhotoFrame:
+    """Return the image around a picture as it is after it was shrunk to fit."""
+    if fit_into is None:
+        return frame
+    num, den = ratio(frame.size, fit_into)
+    height, width = (max(1, (2 * side * num + den) // (2 * den)) for side in frame.size)
+    scale = frame.scale[0] * num, frame.scale[1] * den
+    common = math.gcd(*scale)
+    return PhotoFrame((height, width), (scale[0] // common, scale[1] // common))
 
 
 def _in_photo(box: PixelBox, scale: float, frame: PhotoFrame, *, is_own: bool) -> dict[str, Any]:
@@ -150,7 +154,7 @@ def _in_photo(box: PixelBox, scale: float, frame: PhotoFrame, *, is_own: bool) -
     left, top, right, bottom = box
     height, width = frame.size
     photo_scale = frame.scale[0] / frame.scale[1]
-    in_photo = np.array(box, np.float32)
+    in_photo = np.array([edge * photo_scale for edge in box], np.float32)
     if not is_own:
         half = (right - left) * photo_scale / 2, (bottom - top) * photo_scale / 2
         x, y = width / 2, height / 2
@@ -260,18 +264,19 @@ def ratio(content_size: tuple[int, int], crop_size: tuple[int, int]) -> tuple[in
     return (crop_h, height) if crop_h * width <= crop_w * height else (crop_w, width)
 
 
-def checked_fit(fit_into: Sequence[int] | None) -> tuple[int, int] | None:
-    """Return ``fit_into`` of `crop_object` as a pair of integers, or None.
+def checked_fit(fit_into: int | Sequence[int] | None) -> tuple[int, int] | None:
+    """Return ``fit_into`` of `crop_object` as a pair of integers, or None; one number is both sides of a square.
 
     Raises:
         BankError: it is not a size (H, W) of at least one pixel.
     """
     if fit_into is None:
         return None
-    found = tuple(fit_into) if isinstance(fit_into, Sequence) else (fit_into,)
-    if len(found) != 2 or not all(isinstance(side, int) and not isinstance(side, bool) and side > 0 for side in found):
-        raise BankError(f"expected fit_into (H, W), two numbers of pixels, got {fit_into!r}")
-    return found
+    sides: Any = (fit_into, fit_into) if isinstance(fit_into, Integral) else fit_into
+    is_pair = isinstance(sides, Sequence) and len(sides) == 2
+    if not is_pair or not all(isinstance(s, Integral) and not isinstance(s, bool) and int(s) > 0 for s in sides):
+        raise BankError(f"expected fit_into (H, W) in pixels, or one number for a square, got {fit_into!r}")
+    return int(sides[0]), int(sides[1])
 
 
 def _axis(start: int, end: int, length: int, crop_length: int, num: int, den: int) -> CropAxis:

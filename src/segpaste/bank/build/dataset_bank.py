@@ -94,12 +94,13 @@ class DatasetBank:
             sample is read once.
         class_names: the name of each label, a list or a dictionary; by default the ``class_names`` of the dataset.
         crop_size: (h, w) of every crop, pixels. Larger objects are shrunk.
-        fit_into: size (H, W) to which your loader resizes images, pixels: objects of larger images are shrunk as if
-            their image was resized to fit into it. By default they keep the size that they have in their image, and
-            are too large for smaller batches. Images are never enlarged.
+        fit_into: size (H, W), or side, to which your loader resizes images, pixels: objects of larger images are shrunk
+            as if their image was resized to fit into it. By default they keep the size that they have in their image,
+            and are too large for smaller batches. Images are never enlarged.
         margin_frac: background kept about each object, see `segpaste.bank.build_bank`.
         selection: which objects may be pasted; by default all that have a pixel and do not touch the border of their
-            image, since the cut would show, see ``source.whole_only`` of `segpaste.augmentation.SourceConfig`.
+            image, since the cut would show. As ``source_pool`` of a config with ``source.whole_only=False``, the
+            default is all that have a pixel.
         cache_bytes: memory for crops that each process keeps, bytes; those read last are kept. A crop of 256 x 256
             pixels without depth takes 256 KiB.
         skips_unreadable: whether an image that cannot be read counts as one whose objects are all rejected.
@@ -124,14 +125,15 @@ class DatasetBank:
         *,
         class_names: Sequence[str] | Mapping[int, str] | None = None,
         crop_size: tuple[int, int] = (256, 256),
-        fit_into: tuple[int, int] | None = None,
+        fit_into: int | tuple[int, int] | None = None,
         margin_frac: float = DEFAULT_MARGIN_FRAC,
-        selection: Selection = WHOLE_OBJECTS,
+        selection: Selection | None = None,
         cache_bytes: int = 256 << 20,
         skips_unreadable: bool = False,
     ) -> None:
-        self.dataset, self.margin_frac, self.selection, self.cache_bytes = dataset, margin_frac, selection, cache_bytes
+        self.dataset, self.margin_frac, self.cache_bytes = dataset, margin_frac, cache_bytes
         self.fit_into = checked_fit(fit_into)
+        self.selection, self._has_own_selection = selection or WHOLE_OBJECTS, selection is not None
         if attribute_of(dataset, "transforms") is not None:
             raise BankError(
                 "DatasetBank: expected a dataset without transforms, so that an object is the same each time it is "
@@ -199,6 +201,16 @@ class DatasetBank:
         bank = copy.copy(self)
         bank.layout = Layout(crop_size, self.layout.groups, self.layout.keypoint_schema)
         bank.crop_size = bank.layout.crop_size
+        return bank
+
+    def for_pool(self, *, whole_only: bool) -> DatasetBank:
+        """Return a bank of the objects that ``source.whole_only`` allows; this bank if it has an own selection."""
+        if whole_only or self._has_own_selection:
+            return self
+        bank = copy.copy(self)
+        bank.selection = objects_to_paste(whole_only=False)
+        bank.version = bank._digest()
+        bank._forget()
         return bank
 
     def image_of(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -54,9 +54,6 @@ class BankDataLoader(EpochLoader):
         class_map, predicate, max_tries, num_workers, pin_memory, multiprocessing_context, persistent_workers,
             prefetch_factor: see `create_bank_dataloader`.
 
-    Attributes:
-        bank: as given.
-
     Raises:
         TypeError: an argument has another type.
         ValueError: an argument is out of its range.
@@ -95,7 +92,7 @@ class BankDataLoader(EpochLoader):
             persistent_workers=persistent_workers and num_workers > 0,
             prefetch_factor=prefetch_factor if num_workers else None,
         )
-        self.bank, self.draws = bank, sampler
+        self.draws = sampler
         self._num_drawn = np.zeros(len(bank.class_names), np.int64)
         self._num_rejected = np.zeros_like(self._num_drawn)
         self._facts = {

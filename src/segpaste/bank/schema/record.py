@@ -78,9 +78,9 @@ class Crop:
         alpha: mask of the object, bool [1, h, w].
         class_id: class, from 0.
         content_box: box of the pixels that were read from the image, int32 [4], xyxy.
-        source_size: height and width of the image, int32 [2].
-        source_box: box of the object in the image, float32 [4], xyxy in pixel edges.
-        scale: number of crop pixels per image pixel, from `SMALLEST_SCALE` to 1.
+        source_size: height and width of the image, int32 [2]; of the shrunk image if the bank has ``fit_into``.
+        source_box: box of the object in that image, float32 [4], xyxy in pixel edges.
+        scale: number of crop pixels per pixel of that image, from `SMALLEST_SCALE` to 1.
         image_id: id of the image in the dataset.
         annotation_id: id of the object in the dataset.
         embedding: float16 [256], finite.
