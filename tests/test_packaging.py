@@ -272,10 +272,9 @@ class TestWheel:
         assert parts["other files"] + parts["names and hashes"] < 1_160_000
         page = (ROOT / "docs" / "decisions" / "wheel-size.md").read_text(encoding="utf-8")
         assert all(limit in page for limit in ("1,048,576 bytes", "1,160,000 bytes"))
-        megabytes = {
-            part: float(size) for part, size in re.findall(r"^\| ([a-z ]+?)(?:[:,].*)? \| ([\d.]+) \|$", page, re.M)
-        }
-        assert {part: 1e6 * size for part, size in megabytes.items()} == pytest.approx(parts, rel=0.05)
+        for part in ("other files", "names and hashes"):  # the native core depends on the compiler, see test_wheels.py
+            (megabytes,) = re.findall(rf"^\| {part}.* \| ([\d.]+) \|$", page, re.MULTILINE)
+            assert 1e6 * float(megabytes) == pytest.approx(parts[part], rel=0.05)
 
     def test_has_what_bench_runs(self, installed: Path, tmp_path: Path) -> None:
         code = f"import sys; sys.path.insert(0, {str(installed)!r}); import {NAME}._benchmarks.suite"
