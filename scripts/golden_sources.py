@@ -17,7 +17,7 @@ from segpaste.augmentation import LayerRows, Placement, PlacementCounts, Placeme
 from segpaste.bank import Crop, Layout
 
 NAMES = ("config", "rows", "crops", "fixed", "other", "pool")
-"""What `Spec.source` may be; ``pool`` is a bank that the module draws from, see `MemoryBank`."""
+"""Values of `Spec.source`; ``pool`` is a bank that the module draws from, see `MemoryBank`."""
 
 
 def source_named(spec: Spec, config: BatchCopyPasteConfig) -> SourceStrategy | None:

@@ -29,7 +29,7 @@ from segpaste.engine.native import build
 ROOT = Path(__file__).parents[1]
 BRUTE_FORCE = ("tests/augmentation/test_against_brute_force.py", "-k", "TestForward or TestCorners")
 REPORTS = {"outside": "AddressSanitizer: heap-buffer-overflow", "crooked": "load of misaligned address"}
-"""What is reported of each deliberate fault."""
+"""Text in the report of each deliberate fault."""
 ALL_RUNS = """
 import json, runpy, sys, time, traceback
 import torch

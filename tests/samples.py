@@ -86,10 +86,10 @@ OPTIONAL = (Modality.INSTANCE, Modality.PANOPTIC, Modality.SEMANTIC, Modality.DE
 Modalities = Iterable[Modality | str]
 
 Sampled = tuple[PaddedBatchedDenseSample, Placement, PlacementCounts]
-"""What a source gives."""
+"""Result of a source."""
 
 Pasted = tuple[PaddedBatchedDenseSample, PasteReport]
-"""What a module gives."""
+"""Result of a module."""
 
 
 def all_modality_subsets() -> list[frozenset[Modality]]:

@@ -17,7 +17,7 @@ from test_import_arrows import PACKAGE, ROOMS, plant
 ROOT = Path(__file__).parents[1]
 SCRIPTS = ROOT / "scripts"
 MADE = {"demo_out/", "dist/", "meta.json"}
-"""What programs make, perhaps in this folder too; all else is in the repository."""
+"""Paths that programs write; all others are in the repository."""
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
 

@@ -79,6 +79,20 @@ def test_the_first_lines_of_readme_and_index_are_the_same() -> None:
     assert found == [str(slots)] * 3
 
 
+def test_readme_has_the_ratios_of_the_page_on_throughput() -> None:
+    (row,) = (line for line in FIRST_PAGES[0].read_text().splitlines() if "docs/evidence/throughput.md" in line)
+    ratios = re.findall(r"(\d\.\d\d)(?: \(|, )(?:95 % interval )?(\d\.\d\d) to (\d\.\d\d)", row)
+    rows = (ROOT / "docs" / "evidence" / "throughput.md").read_text().splitlines()
+    arms = (
+        "segpaste, in the step",
+        "segpaste, in the step, compiled",
+        "segpaste, in the step, bank",
+        "no paste, again",
+    )
+    cells = [next(line for line in rows if line.startswith(f"| {arm} |")).split(" | ") for arm in arms]
+    assert [f"{ratio} ({low}–{high})" for ratio, low, high in ratios] == [row[2] for row in cells]
+
+
 def shown(page: Path) -> list[str]:
     """The bodies of the page's ```py fences, which do not run."""
     return re.findall(r"^```py\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)

@@ -91,17 +91,36 @@ def _answer(results: Results) -> str:
     ]
     lines.append(f"The tail in the natural test, where it has few pixels: {' '.join(of_tail)}")
     listed = "\n".join(f"- {line}" for line in lines)
+    of_rates = rates_said(protocol, results.chosen, is_gain=mean(tail[ours]) > mean(tail[rival]))
     return f"""\
 ## The answer
 
 The primary endpoint is the IoU of the tail, the three rarest classes: *{NAMES[ours]}* against the better of
-{" and ".join(f"*{NAMES[arm]}*" for arm in protocol.rivals)}, here *{NAMES[rival]}*. A point is 0.01 of IoU.
+{" and ".join(f"*{NAMES[arm]}*" for arm in protocol.rivals)}, here *{NAMES[rival]}*. A point is 0.01 of IoU.{of_rates}
 
 {listed}
 
 ![IoU of every run, by arm]({protocol.name}-runs.png)
 
 *Every dot is a run, the bar the 95 % bootstrap interval of the mean.*"""
+
+
+def rates_said(protocol: Protocol, chosen: Mapping[str, Choice], *, is_gain: bool) -> str:
+    """Return a sentence on a new line if the best learning rate of other arms was the highest tried, otherwise "".
+
+    Args:
+        protocol: the learning rates that were tried.
+        chosen: learning rate of each arm.
+        is_gain: whether our arm has a higher mean than its rival.
+    """
+    highest = max(protocol.learning_rates)
+    others = [arm for arm in chosen if arm != protocol.ours]
+    at_top = [arm for arm in others if chosen[arm].lr == highest]
+    if not at_top:
+        return ""
+    whose = "all other arms" if at_top == others else " and of ".join(f"*{NAMES[arm]}*" for arm in at_top)
+    effect = "narrow this gain" if is_gain and chosen[protocol.ours].lr < highest else "change this difference"
+    return f"\nThe best learning rate of {whose} was the highest tried, {highest:g}: a higher one may {effect}."
 
 
 def _arms(results: Results) -> str:

@@ -15,7 +15,7 @@ from segpaste.datasets import CocoDetectionV2
 NAMES = ("car", "cup", "zebra")
 IDS = (3, 7, 90)
 BORDER, SMALL, HOLLOW, CROWD, EMPTY = range(5)
-"""What the extra annotations of the first photo are."""
+"""Indices of the extra annotations of the first photo."""
 
 
 def write_photos(folder: Path, num: int = 70, shuffled: bool = False) -> Path:

@@ -116,7 +116,7 @@ class TestAnswers:
         assert num_calls() == 36
         assert "chosen: class_uniform, share 1, 4 objects, least_covering" in out
         assert "paste with this config (gain +0.05" in out
-        assert 'balance="class_uniform"' in out
+        assert 'source_pool=pool, balance="class_uniform"), where pool is the source_pool of your trainer' in out
         config = BatchCopyPasteConfig.load("tuning/tuned.yaml")
         assert (config.placement.paste_prob, config.source.crops_per_target) == (1.0, 4)
         assert config.placement.scale_range == (0.8, 1.25)

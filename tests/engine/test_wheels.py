@@ -5,10 +5,12 @@ from __future__ import annotations
 import importlib
 import os
 import platform
+import re
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -31,15 +33,19 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("native")]
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def program() -> ModuleType:
+    sys.path.insert(0, str(SCRIPTS))
+    try:
+        return importlib.import_module("build_wheels")
+    finally:
+        sys.path.remove(str(SCRIPTS))
+
+
+@pytest.fixture(scope="module")
+def wheel(program: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("ziglang", reason="pip install 'ziglang>=0.14'")
     if TARGET not in build.WHEEL_TAGS:
         pytest.skip(f"no wheels are made for {'-'.join(TARGET)}")
-    sys.path.insert(0, str(SCRIPTS))
-    try:
-        program = importlib.import_module("build_wheels")
-    finally:
-        sys.path.remove(str(SCRIPTS))
     out = tmp_path_factory.mktemp("wheels")
     built: Path = program.build_wheel("-".join(TARGET), out)
     assert list(out.iterdir()) == [built]  # and no half of one
@@ -57,6 +63,13 @@ def test_tag_and_contents(wheel: Path) -> None:
     libraries = [name for name in archive.namelist() if name.endswith((".so", ".dylib", ".dll"))]
     assert libraries == ["segpaste/engine/native/libsegpaste.so"]
     assert build.MARKER + build.digest().encode() in archive.read(libraries[0])
+
+
+@pytest.mark.skipif(TARGET != ("linux", "x86_64"), reason="the page has the size for Linux on x86-64")
+def test_documented_size_of_the_core(program: ModuleType, wheel: Path) -> None:
+    page = (SCRIPTS.parent / "docs" / "decisions" / "wheel-size.md").read_text(encoding="utf-8")
+    (megabytes,) = re.findall(r"^\| native core.* \| ([\d.]+) \|$", page, re.MULTILINE)
+    assert 1e6 * float(megabytes) == pytest.approx(program.parts_of(wheel)["native core"], rel=0.05)
 
 
 def test_pastes_where_there_is_no_compiler(wheel: Path, tmp_path: Path) -> None:

@@ -192,6 +192,31 @@ def test_page_counts_arms_at_the_edge_of_the_rates() -> None:
     assert pages.edges_said({"c": chosen["c"]}) == []
 
 
+@pytest.mark.parametrize(
+    ("ours", "others", "is_gain", "said"),
+    [
+        (
+            "middle",
+            {"none": "high", "placebo": "high"},
+            True,
+            "of all other arms was the highest tried, 0.03: a higher",
+        ),
+        ("middle", {"none": "high", "placebo": "high"}, True, "may narrow this gain."),
+        ("middle", {"none": "high", "placebo": "high"}, False, "may change this difference."),
+        ("high", {"none": "high", "placebo": "high"}, True, "may change this difference."),
+        ("low", {"none": "high", "placebo": "low"}, True, "The best learning rate of *no paste* was"),
+        ("middle", {"none": "low", "placebo": "middle"}, True, ""),
+    ],
+)
+def test_page_says_where_higher_rates_may_help(ours: str, others: dict[str, str], is_gain: bool, said: str) -> None:
+    rates = dict(zip(("low", "middle", "high"), sorted(PROTOCOL.learning_rates), strict=True))
+    of_arm = {arm: rates[name] for arm, name in {**others, PROTOCOL.ours: ours}.items()}
+    chosen = {arm: Choice(rate, None, rate != rates["middle"], cpu_seconds=1.0) for arm, rate in of_arm.items()}
+    text = page.rates_said(PROTOCOL, chosen, is_gain=is_gain)
+    assert said in text
+    assert bool(said) == bool(text)
+
+
 def test_page_of_missing_runs(tmp_path: Path) -> None:
     with pytest.raises(LookupError, match="run the program"):
         page.write(PROTOCOL, RunFolder(tmp_path), validation_score, tmp_path)

@@ -7,9 +7,11 @@ image, or each has its own.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -76,6 +78,17 @@ def test_no_effect_is_rarely_called_one(dataset: str, run_sd: float) -> None:
     found = rates(dataset, run_sd=run_sd)
     assert found["paste"] <= 0.04
     assert max(found["mean"], found["classes"]) <= 0.07
+
+
+def test_table_of_the_page() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "guide" / "tuning.md").read_text(encoding="utf-8")
+    header, *rows = (
+        re.findall(r"[\d.]+", line) for line in text.splitlines() if line.startswith(("| images |", "| 60", "| 16"))
+    )
+    assert (header, len(rows)) == (["0", "0.05", "0.1"], 2)
+    for num_images, *percents in rows:
+        found = [rates(f"{num_images} images", mean=float(mean))["paste"] for mean in header]
+        assert [float(percent) / 100 for percent in percents] == pytest.approx(found, abs=0.006)
 
 
 def test_many_pairs_of_few_images_do_not_help() -> None:

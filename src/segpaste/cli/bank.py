@@ -99,7 +99,7 @@ def _add_build(commands: Any) -> None:
     add("--out", metavar="BANK", required=True, help="the bank's folder, or a URL for --format webdataset")
     add("--format", choices=BANK_FORMATS, default="memmap", help="default: memmap")
     add("--crop-size", metavar="PX|HxW", type=_crop_size, default=(256, 256), help="default: 256")
-    text = "size that your loader resizes images to; objects of larger images are shrunk with them, default: not"
+    text = "size to which your loader resizes images: objects shrink with their image, default: they keep their size"
     add("--fit-into", metavar="PX|HxW", type=_crop_size, help=text)
     add("--margin", metavar="F", type=number(10), help="of an object's longer side, on each side, default: 0.0625")
     add("--min-area", metavar="PX", type=integer(1), default=64, help="smallest mask in pixels, default: 64")

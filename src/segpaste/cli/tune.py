@@ -142,7 +142,7 @@ def _final_lines(found: Found, out: Path) -> Iterator[str]:
     if report.pastes(found):
         yield (
             f'next     BatchCopyPaste.from_dataloader(..., config=BatchCopyPasteConfig.load("{out}/tuned.yaml"), '
-            f'source_pool=dataset, balance="{found.arm.balance}")'
+            f'source_pool=pool, balance="{found.arm.balance}"), where pool is the source_pool of your trainer'
         )
 
 

@@ -22,7 +22,7 @@ from segpaste.viz.palette import UInt8Image, instance_color
 _MOST_ROWS = 40
 """Pasted objects that a card lists."""
 _PAIR_BYTES = 600
-"""What the markup of two pictures takes, about."""
+"""Approximate size of the markup of two pictures, bytes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ _REMEDIES = {
     "unmapped": "map more classes (--class-map)",
     "unreadable": "repair the images",
 }
-"""What to change if no object is kept, by reason; for the other reasons, the annotations."""
+"""Remedy for a build that keeps no object, by reason; for other reasons, the annotations have to change."""
 
 
 @dataclass(frozen=True, slots=True)
