@@ -527,6 +527,12 @@ class TestOtherFormats:
         (found,) = check_dataset(photos, decode=True).of_kind("unreadable")
         assert found.message == "sample 1: IndexError: list index out of range"
 
+    def test_a_folder_of_images_without_file_names(self, tmp_path: Path) -> None:
+        """Many datasets have such an attribute; without names its files are unknown."""
+        photos = Made(own_sample)
+        photos.images_dir = tmp_path  # type: ignore[attr-defined]
+        assert check_dataset(photos, decode=True).findings == ()
+
     def test_an_interruption_is_no_finding(self) -> None:
         with pytest.raises(KeyboardInterrupt):
             check_dataset(Made(lambda: raised(KeyboardInterrupt())), decode=True)

@@ -36,7 +36,7 @@ def list_samples(photos: Any, num_threads: int, *, decode: bool) -> Listing:
     """
     names = [str(name) for name in getattr(photos, "class_names", ())]
     listing = Listing(class_names=names, has_annotations=decode)
-    folder = getattr(photos, "images_dir", None)
+    folder = getattr(photos, "images_dir", None) if hasattr(photos, "file_name") else None
     broken = {} if folder is None else {found.index: found for found in scan_photos(photos, num_threads).problems}
     first: tuple[str, DenseSample] | None = None
     for index in range(len(photos)):
