@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -170,6 +171,35 @@ class TestSelection:
         ):
             build(photos, tmp_path / "other")
         assert os.listdir(tmp_path) == ["bank"]
+
+    @pytest.mark.parametrize(
+        "left_out", [None, ["crowd"], 3, {"crowd": -5}, {"crowd": 1, "empty": 2.5}, {"crowd": "1"}, {"crowd": True}]
+    )
+    def test_counts_of_the_dataset_that_are_none(self, left_out: Any, tmp_path: Path) -> None:
+        photos = Listed(1)
+        photos.left_out = lambda index: left_out  # type: ignore[method-assign]
+        words = (
+            "image 0: left_out(0): expected a dictionary of counts by reason, whole numbers >= 0, such as "
+            f"{{'crowd': 2}}, or {{}}, got {left_out!r}"
+        )
+        with pytest.raises(BankError, match=rf"^{re.escape(words)}$"):
+            build(photos, tmp_path / "bank")
+
+    def test_counts_of_numpy(self, tmp_path: Path) -> None:
+        photos = Listed(2)
+        photos.left_out = lambda index: {"crowd": np.int64(index)}  # type: ignore[dict-item, method-assign]
+        assert build(photos, tmp_path / "bank").skipped["crowd"] == 1
+
+    @pytest.mark.parametrize("error", [DatasetError("not now"), FileNotFoundError("a.png")])
+    def test_no_image_that_can_be_read(self, error: Exception, tmp_path: Path) -> None:
+        def fails(index: int, sample: DenseSample) -> DenseSample:
+            raise error
+
+        with pytest.raises(BankError, match=r"got none in 3 images \(unreadable images: 3\); repair the images"):
+            build(Listed(3, fails), tmp_path / "bank", skip_unreadable=True)
+        with pytest.raises(type(error), match=str(error)):
+            build(Listed(3, fails), tmp_path / "bank")
+        assert os.listdir(tmp_path) == []
 
     @pytest.mark.parametrize("options", [{"min_area_px": 0}, {"min_fill_frac": 1.5}, {"min_part_frac": -0.1}])
     def test_bad_ones(self, options: dict[str, Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import tracemalloc
 import warnings
@@ -20,7 +21,15 @@ from torchvision import tv_tensors
 
 from on_disk import noise, rectangle, runs
 from samples import make_sample
-from segpaste.datasets import CocoDetectionV2, CocoPanoptic, DatasetError, YoloDataset, check_dataset, find_dataset
+from segpaste.datasets import (
+    CocoDetectionV2,
+    CocoPanoptic,
+    DatasetError,
+    YoloDataset,
+    check_dataset,
+    create_coco_dataloader,
+    find_dataset,
+)
 from segpaste.datasets.formats.format import ReadOptions
 from segpaste.datasets.formats.photo_scan import scan_photos
 from segpaste.datasets.health.check import check_unopened
@@ -29,7 +38,7 @@ from segpaste.datasets.health.objects import NEAR_IOU
 from segpaste.datasets.health.regions import Region, near_pairs, region_of
 from segpaste.datasets.health.report import KINDS, Finding, HealthReport
 from segpaste.datasets.scenes import SceneConfig, SceneDataset
-from segpaste.types import DenseSample
+from segpaste.types import DenseSample, KeypointSchema, PaddedBatchedDenseSample
 from yolo_files import BOX, SQUARE, write_yolo
 
 SIZE = (23, 37)
@@ -114,6 +123,40 @@ def added(table: str, row: Callable[[], dict[str, Any]]) -> Change:
 def photo(save: Callable[[Path], object]) -> Change:
     """A change of the file of the first photo."""
     return lambda folder, tables: save(folder / "photos" / "5.png")
+
+
+POINT = KeypointSchema(("head",))
+
+
+class Made:
+    """A dataset whose samples are made by functions."""
+
+    def __init__(self, *makers: Callable[[], Any]) -> None:
+        self.makers = makers
+
+    def __len__(self) -> int:
+        return len(self.makers)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.makers[index]()
+
+
+def raised(error: BaseException) -> None:
+    raise error
+
+
+def own_sample(**fields: Any) -> DenseSample:
+    """A sample with one square, and other fields."""
+    masks = torch.zeros(1, 48, 64, dtype=torch.bool)
+    masks[0, 10:30, 20:40] = True
+    image = torch.zeros(3, 48, 64, dtype=torch.uint8)
+    return DenseSample.from_masks(**{"image": image, "masks": masks, "labels": torch.tensor([0]), **fields})
+
+
+def batch_of(samples: list[DenseSample]) -> PaddedBatchedDenseSample:
+    """The samples in one batch of the loader."""
+    dataset: Any = samples
+    return next(iter(create_coco_dataloader(dataset=dataset, batch_size=len(samples), size=48, shuffle=False)))
 
 
 def turned(path: Path, size: tuple[int, int], orientation: int) -> None:
@@ -246,7 +289,8 @@ class TestKinds:
 
     def test_every_kind_has_a_case(self) -> None:
         seen = {kind for _, expected in CASES.values() for kind in expected}
-        assert {*KINDS} - seen == {"broken_box", "map_mismatch", "stray_labels", "unknown_class", "unreadable"}
+        of_samples = {"broken_box", "sample_mismatch", "unknown_class", "unreadable"}
+        assert {*KINDS} - seen == {"map_mismatch", "stray_labels"} | of_samples
 
     def test_an_unknown_kind_is_refused(self) -> None:
         with pytest.raises(ValueError, match="expected a kind of missing_file"):
@@ -449,15 +493,91 @@ class TestOtherFormats:
         assert found.message == f"expected a label from 0{' to 1' if names else ''}, got {got}"
         assert found.annotation == int(sample.instance_ids[1])
 
-    def test_a_sample_that_cannot_be_read_is_not_empty(self) -> None:
-        class Samples:
-            def __len__(self) -> int:
-                return 1
+    @pytest.mark.parametrize(
+        ("made", "message"),
+        [
+            (lambda: raised(ValueError("nine bits")), "ValueError: nine bits"),
+            (lambda: raised(DatasetError("sample 1: no file")), "no file"),  # its message names the file
+            (lambda: raised(OSError("two\n  lines")), "OSError: two lines"),
+            (lambda: raised(AssertionError()), "AssertionError"),
+            (lambda: {"a": 1}["b"], "KeyError: 'b'"),
+            (
+                lambda: own_sample(masks=torch.zeros(1, 48, 64, dtype=torch.uint8)),
+                "TypeError: .* dtype bool, got uint8",
+            ),
+            (lambda: own_sample(labels=torch.zeros(1, dtype=torch.int32)), "TypeError: .* dtype int64, got int32"),
+            (lambda: own_sample(crowd=torch.zeros(1, 48, 64)), "TypeError: .* the nearest is 'crowd_mask'"),
+            (lambda: (1, 2), "expected a DenseSample, got tuple; convert it in the dataset"),
+            (lambda: None, "expected a DenseSample, got NoneType; convert it in the dataset"),
+        ],
+    )
+    def test_a_sample_that_cannot_be_read(self, made: Callable[[], Any], message: str) -> None:
+        """It is not an image without annotations, and the samples around it are checked."""
+        report = check_dataset(Made(own_sample, made, own_sample), decode=True)
+        assert report.counts() == {"unreadable": 1}
+        (found,) = report.findings
+        assert re.fullmatch(f"sample 1: {message}.*", found.message), found.message
+        assert found.photo == "sample 1"
+        assert (report.num_photos, report.num_objects) == (3, 2)
 
-            def __getitem__(self, index: int) -> DenseSample:
-                raise ValueError("expected eight bits, got nine")
+    @pytest.mark.parametrize(("name", "values"), [("annotation_ids", [[7]]), ("crowds", [[]])])
+    def test_a_method_of_the_dataset_that_fails(self, name: str, values: list[Any]) -> None:
+        photos = Made(own_sample, own_sample)
+        setattr(photos, name, values.__getitem__)
+        (found,) = check_dataset(photos, decode=True).of_kind("unreadable")
+        assert found.message == "sample 1: IndexError: list index out of range"
 
-        assert check_dataset(Samples(), decode=True).counts() == {"unreadable": 1}
+    def test_a_folder_of_images_without_file_names(self, tmp_path: Path) -> None:
+        """Many datasets have such an attribute; without names its files are unknown."""
+        photos = Made(own_sample)
+        photos.images_dir = tmp_path  # type: ignore[attr-defined]
+        assert check_dataset(photos, decode=True).findings == ()
+
+    def test_an_interruption_is_no_finding(self) -> None:
+        with pytest.raises(KeyboardInterrupt):
+            check_dataset(Made(lambda: raised(KeyboardInterrupt())), decode=True)
+
+    @pytest.mark.parametrize(
+        ("fields", "message"),
+        [
+            ({"crowd_mask": torch.zeros(1, 48, 64, dtype=torch.bool)}, "expected no crowd_mask, got some"),
+            ({"image": torch.zeros(3, 48, 64)}, r"expected an image of uint8 \[3, H, W\], got float32 \[3, H, W\]"),
+            (
+                {"image": torch.zeros(1, 48, 64, dtype=torch.uint8), "semantic_map": torch.zeros(48, 64).long()},
+                r"expected an image of uint8 \[3, H, W\], got uint8 \[1, H, W\]; expected no semantic_map, got some",
+            ),
+            ({"metric_depth": True}, "expected metric_depth=False, got True"),
+            ({"keypoint_schema": POINT, "keypoints": torch.zeros(1, 1, 3)}, "expected no keypoints, got some"),
+        ],
+    )
+    def test_samples_that_cannot_share_a_batch(self, fields: dict[str, Any], message: str) -> None:
+        """They are compared with the first sample that can be read."""
+        plain, other = own_sample(), own_sample(**fields)
+        report = check_dataset(Made(lambda: {}["a"], lambda: plain, lambda: plain, lambda: other), decode=True)
+        assert report.counts() == {"sample_mismatch": 1, "unreadable": 1}
+        (found,) = report.of_kind("sample_mismatch")
+        assert re.fullmatch(f"sample 3 differs from sample 1: {message}", found.message), found.message
+        assert found.photo == "sample 3"
+        with pytest.raises(ValueError, match="expected"):
+            batch_of([plain, other])
+        backwards = check_dataset([other, plain, plain], decode=True)
+        assert [found.photo for found in backwards.of_kind("sample_mismatch")] == ["sample 1", "sample 2"]
+
+    def test_other_keypoints(self) -> None:
+        points = torch.zeros(1, 1, 3)
+        samples = [
+            own_sample(keypoints=points, keypoint_schema=schema) for schema in (POINT, KeypointSchema(("tail",)))
+        ]
+        (found,) = check_dataset(samples, decode=True).of_kind("sample_mismatch")
+        assert re.fullmatch(r".* expected keypoint_schema=.*head.*, got .*tail.*", found.message), found.message
+
+    def test_what_the_loader_makes_equal_is_no_mismatch(self) -> None:
+        """Sizes, and a padding mask, which its jitter adds."""
+        padding = torch.zeros(1, 48, 64, dtype=torch.bool)
+        smaller = {"image": torch.zeros(3, 32, 40, dtype=torch.uint8), "masks": torch.ones(1, 32, 40, dtype=torch.bool)}
+        samples = [own_sample(), own_sample(padding_mask=padding), own_sample(**smaller)]
+        assert check_dataset(samples, decode=True).findings == ()
+        assert batch_of(samples).batch_size == 3
 
     def test_any_dataset_of_samples(self) -> None:
         scenes = SceneDataset(2, SceneConfig(height=48, width=48), seed=3)

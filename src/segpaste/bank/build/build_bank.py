@@ -150,6 +150,8 @@ def build_bank(
     check_free(where, writer_options.get("storage_options"))
     order, image_ids = _in_order(photos)
     first = _first_of(photos, order, skip_unreadable)
+    if first is None:
+        raise _nothing_kept(BuildSummary(str(where), len(order), (), {"unreadable": len(order)}))
     layout = Layout(crop_size, groups_for(photos, first) if groups is None else groups, first.keypoint_schema)
     num_classes, flags, fit = len(class_names), flags_of(first), checked_fit(fit_into)
     maker = PartMaker(
@@ -227,12 +229,14 @@ def _in_order(photos: Photos) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return order, image_ids if dataset_idx is None else np.stack([datasets, image_ids], 1)
 
 
-def _first_of(photos: Photos, order: NDArray[np.int64], skip_unreadable: bool) -> DenseSample:
-    """Return the first sample that can be read; without ``skip_unreadable``, the first one."""
-    for index in order.tolist() if skip_unreadable else ():
+def _first_of(photos: Photos, order: NDArray[np.int64], skip_unreadable: bool) -> DenseSample | None:
+    """Return the first sample that can be read, None if none can; without ``skip_unreadable``, the first one."""
+    if not skip_unreadable:
+        return photos[int(order[0])]
+    for index in order.tolist():
         with suppress(ValueError, OSError):
             return photos[index]
-    return photos[int(order[0])]
+    return None
 
 
 def _identity(image_ids: NDArray[np.int64], layout: Layout) -> dict[str, Any]:

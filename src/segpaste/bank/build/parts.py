@@ -241,13 +241,18 @@ class PartMaker:
 
     def _left_out(self, index: int) -> Mapping[str, int]:
         """Return the annotations of a sample that are no instances, by reason."""
-        found = self.photos.left_out(index)
+        found: Any = self.photos.left_out(index)
+        if not isinstance(found, Mapping) or not all(map(_is_count, found.values())):
+            raise BankError(
+                f"left_out({index}): expected a dictionary of counts by reason, whole numbers >= 0, such as "
+                f"{{'crowd': 2}}, or {{}}, got {found!r:.80}"
+            )
         if unknown := [reason for reason in found if reason not in REASONS]:
             raise BankError(
                 f"left_out({index}): expected reasons among {', '.join(REASONS)}, got {unknown[0]!r}; use the "
                 "one that fits best, such as crowd for regions to be ignored"
             )
-        return found
+        return {reason: int(num) for reason, num in found.items()}
 
     def _checked_ids(self, sample: DenseSample, index: int) -> list[int]:
         """Return the dataset's id of each instance of a sample."""
@@ -276,6 +281,10 @@ class PartMaker:
             )
         except (FileNotFoundError, ValueError, TypeError, KeyError):
             return False
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0
 
 
 def stored_id(value: int, kind: str) -> int:

@@ -40,7 +40,8 @@ def check_dataset(
     """Check an opened dataset and return its health.
 
     The annotations of COCO, LVIS, panoptic and YOLO datasets are read from their files, as stored; ``transforms`` are
-    not called. The annotations of other datasets are checked only with ``decode``: their masks, labels and boxes.
+    not called. The annotations of other datasets are checked only with ``decode``: their masks, labels and boxes, and
+    that all samples can share a batch. An exception that a sample raises is a finding.
 
     Args:
         photos: a dataset of segpaste, or any map-style dataset of `DenseSample`.

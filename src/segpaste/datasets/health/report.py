@@ -34,7 +34,8 @@ _ERRORS = {
     "broken_keypoints": "keypoints of another number or form than in their category",
     "missing_mask": "box without a mask, among annotations with masks",
     "map_mismatch": "segment that is only in the table or only in the label map",
-    "unreadable": "other reason why the dataset or an image cannot be read",
+    "sample_mismatch": "sample that cannot share a batch with the first one, such as one with other fields",
+    "unreadable": "other reason why the dataset, an image or a sample cannot be read",
 }
 _REMARKS = {
     "boxes_alone": "no annotation has a mask: objects are pasted with source.mask_from only",
