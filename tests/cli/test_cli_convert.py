@@ -37,11 +37,13 @@ class TestPrinted:
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str], write: Any, to: str, kept: bool
     ) -> None:
         """Crowds, and segments of stuff, are no objects; also in a format that has other entries."""
-        path, images_dir, *_ = write(tmp_path)
-        report = check_dataset(open_dataset(path, images_dir=images_dir))
+        path, images_dir, *maps_dir = write(tmp_path)
+        options = {"images_dir": images_dir, **({"panoptic_dir": maps_dir[0]} if maps_dir else {})}
+        words = ["--images", str(images_dir), *(["--panoptic-dir", str(maps_dir[0])] if maps_dir else [])]
+        report = check_dataset(open_dataset(path, **options))
         assert report.num_objects > 0
         assert report.num_crowds == 1
-        assert convert(path, tmp_path / "out", to if kept else "label-maps", "--images", str(images_dir)) == 0
+        assert convert(path, tmp_path / "out", to if kept else "label-maps", *words) == 0
         assert f" {report.num_objects} objects      1 crowds\n" in capsys.readouterr().out
 
     def test_what_is_lost_is_named(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
