@@ -48,11 +48,14 @@ class_names = dataset.class_names if args.data else long_tail.thing_names
 # ## The bank, and what will be drawn
 #
 # `class_uniform` draws every class that has crops as often as the others. A high factor on few crops means that these
-# very crops are seen again and again, so look at that column too.
+# very crops are seen again and again, so look at that column too. `fit_into` is the size of the loader's images:
+# objects shrink with their image, so that pastes are as large as the other objects.
 
 # %%
 folder = tempfile.TemporaryDirectory()
-summary = build_bank(dataset, f"{folder.name}/objects", class_names=class_names, crop_size=(96, 96))
+summary = build_bank(
+    dataset, f"{folder.name}/objects", class_names=class_names, crop_size=(96, 96), fit_into=(192, 192)
+)
 print(summary.num_crops, "crops;", {reason: num for reason, num in summary.skipped.items() if num})
 bank = open_bank(summary.where)
 

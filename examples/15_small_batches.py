@@ -27,13 +27,15 @@ args = parser.parse_args()
 # %% [markdown]
 # ## Where the objects come from
 #
-# `DatasetBank` lists all objects of the dataset. `balance` says how their classes are drawn, and what to expect of an
-# epoch is printed before its first batch. With `create_bank_dataloader` workers would cut the objects out.
+# `DatasetBank` lists all objects of the dataset. `fit_into` is the size of the loader's images: objects shrink with
+# their image. `balance` says how their classes are drawn, and what to expect of an epoch is printed before its first
+# batch. With `create_bank_dataloader` workers would cut the objects out.
 
 # %%
 config = SceneConfig(height=160, width=160, num_classes=6, long_tail=1.5)
 scenes = SceneDataset(24, config, seed=3, modalities=["image", "instance"])
 dataset = open_dataset(args.data) if args.data else scenes
+pool = DatasetBank(dataset, fit_into=(160, 160), crop_size=(160, 160))
 
 
 def loader_of(batch_size: int) -> EpochDataLoader:
@@ -46,7 +48,7 @@ batches = BatchCopyPaste.from_dataloader(
     loader_of(1),
     max_instances=40,
     config=BatchCopyPasteConfig(source=SourceConfig(kind="bank", crops_per_target=4)),
-    source_pool=DatasetBank(dataset, crop_size=(96, 96)),
+    source_pool=pool,
     balance="class_uniform",
 )
 
@@ -70,7 +72,7 @@ for label, name in enumerate(dataset.class_names):
 # %%
 half = PlacementConfig(paste_prob=0.5, fixed_share=True)
 augment = BatchCopyPaste(
-    BatchCopyPasteConfig(source=SourceConfig(kind="bank", crops_per_target=4), placement=half), source_pool=dataset
+    BatchCopyPasteConfig(source=SourceConfig(kind="bank", crops_per_target=4), placement=half), source_pool=pool
 )
 for number, batch in zip(range(3), loader_of(4), strict=False):
     augmented, report = augment(batch, return_report=True)

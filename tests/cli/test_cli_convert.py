@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from folder_runs import check
 from PIL import Image
 
 from segpaste.cli import main
-from segpaste.datasets import open_dataset
+from segpaste.datasets import check_dataset, open_dataset
 from yolo_files import write_yolo
 
 
@@ -29,6 +30,21 @@ class TestPrinted:
         assert "train                                     5 images          4 objects" in out
         assert out.splitlines()[-1] == "kept     everything"
         assert err == ""
+
+    @pytest.mark.parametrize(("write", "to"), [(write_instances, "coco"), (write_panoptic, "coco-panoptic")])
+    @pytest.mark.parametrize("kept", [True, False])
+    def test_objects_are_counted_as_by_check(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], write: Any, to: str, kept: bool
+    ) -> None:
+        """Crowds, and segments of stuff, are no objects; also in a format that has other entries."""
+        path, images_dir, *maps_dir = write(tmp_path)
+        options = {"images_dir": images_dir, **({"panoptic_dir": maps_dir[0]} if maps_dir else {})}
+        words = ["--images", str(images_dir), *(["--panoptic-dir", str(maps_dir[0])] if maps_dir else [])]
+        report = check_dataset(open_dataset(path, **options))
+        assert report.num_objects > 0
+        assert report.num_crowds == 1
+        assert convert(path, tmp_path / "out", to if kept else "label-maps", *words) == 0
+        assert f" {report.num_objects} objects      1 crowds\n" in capsys.readouterr().out
 
     def test_what_is_lost_is_named(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         path, images_dir = write_instances(tmp_path)

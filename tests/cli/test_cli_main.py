@@ -24,6 +24,7 @@ from on_disk import tree
 from segpaste.augmentation import BatchCopyPasteConfig, PlacementConfig
 from segpaste.augmentation.config.strict import known_fields
 from segpaste.cli import _arguments, _errors, _inputs, _settings, _values, main
+from segpaste.cli._objects import default_balance
 from segpaste.datasets import SceneDataset
 from segpaste.presets import Preset
 from segpaste.workspace import naming
@@ -71,6 +72,18 @@ class TestHelp:
             assert examples
             for words in examples:
                 assert parse(shlex.split(words)).command == command.split()[0]
+
+    @pytest.mark.parametrize("command", ["augment", "preview", "stats"])
+    def test_help_has_the_default_balance(self, command: str, capsys: pytest.CaptureFixture[str]) -> None:
+        """Without a bank, `augment` and `preview` draw objects as `default_balance` says."""
+        assert main([command, "--help"]) == 0
+        text = " ".join(capsys.readouterr().out.split())
+        without = " with --bank; without it natural (objects are equally likely), or tempered if"
+        assert ("default: repeat_factor" + without in text) == (command != "stats")
+        assert "default: repeat_factor --threshold" in text or command != "stats"
+        assert default_balance(BatchCopyPasteConfig()) == {"mode": "natural"}
+        config = BatchCopyPasteConfig(placement=PlacementConfig(class_temperature=0.5))
+        assert default_balance(config)["mode"] == "tempered"
 
     def test_help_does_not_wait_for_torch(self) -> None:
         statement = (

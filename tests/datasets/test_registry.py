@@ -66,6 +66,22 @@ def test_formats_that_are_not_there(tmp_path: Path) -> None:
         open_dataset(path, format="roboflow")
 
 
+def test_a_folder_of_no_format(tmp_path: Path) -> None:
+    """The error separates the names of the formats, and names a file to give instead."""
+    with pytest.raises(DatasetError) as found:
+        find_dataset(tmp_path)
+    error, names = str(found.value), ", ".join(known.name for known in FORMATS)
+    assert error.startswith(
+        f"{tmp_path}: expected a dataset of one of the formats {names} (docs/guide/formats.md), got"
+    )
+    assert error.endswith("; check the path, or write COCO JSON or make samples in Python (docs/tasks/own-format.md)")
+    (tmp_path / "annotations").mkdir()
+    for path in (tmp_path / "annotations" / "train.json", tmp_path / "a.json"):
+        path.write_text("{}")
+        with pytest.raises(DatasetError, match=rf"; check the path, give the file {path} with .*--images\), or write"):
+            find_dataset(tmp_path)
+
+
 def test_annotations_in_the_folders_of_coco(tmp_path: Path) -> None:
     for split in ("train2017", "val2017"):
         (tmp_path / split).mkdir()

@@ -121,10 +121,20 @@ def add_from(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--from", dest="from_", metavar="FORMAT", help=text)
 
 
-def add_balance(parser: argparse.ArgumentParser, what: str) -> None:
-    """Add ``--balance``, ``--threshold`` and ``--temperature``, which are None by default."""
+def add_balance(parser: argparse.ArgumentParser, what: str, *, pastes: bool = False) -> None:
+    """Add ``--balance``, ``--threshold`` and ``--temperature``, which are None by default.
+
+    With ``pastes``, the help also has the default of a command without ``--bank``, see
+    `segpaste.cli._objects.default_balance`.
+    """
     add = parser.add_argument
-    add("--balance", choices=_MODES, help=f"{what}, default: {_BALANCE['mode']}")
+    default = f"default: {_BALANCE['mode']}"
+    if pastes:
+        default += (
+            " with --bank; without it natural (objects are equally likely), or tempered if placement.class_temperature "
+            "is above 0"
+        )
+    add("--balance", choices=_MODES, help=f"{what}, {default}")
     text = "threshold of the repeat factors, default: the mean frequency of the classes"
     add("--threshold", metavar="T", type=number(1, above_zero=True), help=text)
     text = "for tempered, from 0 (objects are equally likely) to 1 (classes are equally likely); default: "

@@ -82,12 +82,8 @@ def add_to(commands: Any) -> None:
         "segpaste augment ANNOTATIONS.json|FOLDER|DATA.yaml|scenes --out DIR --num N [options] [KEY=VALUE ...]"
     )
     add = parser.add_argument
-    add(
-        "dataset",
-        metavar="DATASET",
-        nargs="?",
-        help="COCO instances or panoptic, a YOLO or Roboflow folder, a data YAML, or scenes",
-    )
+    text = "a folder or file of any format that segpaste reads (docs/guide/formats.md), or scenes"
+    add("dataset", metavar="DATASET", nargs="?", help=text)
     add_photos(parser, WRITTEN_TASKS)
     add_backgrounds(parser)
     add("--out", metavar="DIR", type=Path, required=True, help="the new dataset's folder")
@@ -103,7 +99,7 @@ def add_to(commands: Any) -> None:
     add("--preset", metavar="NAME|FILE", help="name of a preset, such as vit_patch, or a preset saved in YAML or JSON")
     add("--config", metavar="FILE", help="paste configuration in YAML or JSON")
     add("--bank", metavar="BANK", help="paste objects of this instance bank, instead of the dataset's own")
-    add_balance(parser, "how the classes of pasted objects are drawn")
+    add_balance(parser, "how the classes of pasted objects are drawn", pastes=True)
     add(
         "--workers",
         metavar="W",

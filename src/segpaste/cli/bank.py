@@ -83,12 +83,8 @@ def _add_build(commands: Any) -> None:
     parser = commands.add_parser("build", help="build a bank", description=text, example=_BUILD_EXAMPLE)
     parser.usage = "segpaste bank build [ANNOTATIONS.json|FOLDER|DATA.yaml|scenes ...] --out BANK [options]"
     add = parser.add_argument
-    add(
-        "datasets",
-        metavar="DATASET",
-        nargs="*",
-        help="COCO, LVIS, COCO panoptic, a YOLO or Roboflow folder, a data YAML, or scenes",
-    )
+    text = "a folder or file of any format that segpaste reads (docs/guide/formats.md), with masks, or scenes"
+    add("datasets", metavar="DATASET", nargs="*", help=text)
     text = "folder of the images; once for each annotation file, or once for all"
     add("--images", metavar="DIR", type=Path, action="append", help=text)
     text = "folder of the panoptic PNG files, once per dataset, default: the folder named like the JSON file"

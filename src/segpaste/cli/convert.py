@@ -89,7 +89,9 @@ def lines(summary: ConversionSummary) -> Iterator[str]:
     """Yield the printed lines about a conversion."""
     yield f"dataset  {summary.out}, {summary.format}"
     for name, num in summary.num_photos.items():
-        yield f"  {printable(name or 'all'):<32} {num:>10,} images {summary.num_objects.get(name, 0):>10,} objects"
+        crowds = f" {num_crowds:>6,} crowds" if (num_crowds := summary.num_crowds.get(name, 0)) else ""
+        objects = f"{summary.num_objects.get(name, 0):>10,} objects"
+        yield f"  {printable(name or 'all'):<32} {num:>10,} images {objects}{crowds}"
     if not summary.losses:
         yield "kept     everything"
         return

@@ -51,7 +51,7 @@ def add_to(commands: Any) -> None:
     add("--preset", metavar="NAME|FILE", help="preset to start with")
     add("--config", metavar="FILE", help="paste configuration in YAML or JSON to start with")
     add("--bank", metavar="BANK", help="paste objects of this instance bank, instead of the dataset's own")
-    add_balance(parser, "how the classes of single objects are drawn")
+    add_balance(parser, "how the classes of single objects are drawn", pastes=True)
     text = f"port of the page, 0: any free one; default: {_DEFAULT_PORT}, or a free one if that is taken"
     add("--port", metavar="P", type=integer(0, 65535), help=text)
     add("--open", action=argparse.BooleanOptionalAction, default=True, help="open the page in a browser, default: yes")

@@ -46,8 +46,9 @@ class ConversionSummary:
         out: the folder of the written dataset.
         format: name of its format.
         num_photos: number of images of each split.
-        num_objects: number of objects of each split, including crowds.
+        num_objects: number of objects of each split, without crowds and segments of stuff.
         losses: number of each kind of entry that the format cannot keep, by its description.
+        num_crowds: number of crowd and ignored regions of each split.
     """
 
     out: Path
@@ -55,6 +56,7 @@ class ConversionSummary:
     num_photos: Mapping[str, int]
     num_objects: Mapping[str, int]
     losses: Mapping[str, int]
+    num_crowds: Mapping[str, int]
 
 
 @dataclass(slots=True)
@@ -137,7 +139,7 @@ class Conversion:
             expect_outside(converter.photos, out)
         space.expect_free()
         losses: Losses = Counter()
-        num_objects: Counter[str] = Counter()
+        num_objects, num_crowds = Counter[str](), Counter[str]()
         with space.claim(self._fingerprint()), naming(space.folder):
             for number, (converter, indices) in enumerate(self._steps()):
                 if not space.notes.has(number):
@@ -145,6 +147,7 @@ class Conversion:
                 noted = space.notes.read(number)
                 losses.update(noted["losses"])
                 num_objects[converter.name] += noted["num_objects"]
+                num_crowds[converter.name] += noted["num_crowds"]
                 advance(len(indices))
             written = [
                 WrittenSplit(c.name, self._tables(c), c.categories, self._rows(space, c)) for c in self._converters
@@ -156,7 +159,8 @@ class Conversion:
                 losses.update({f"folder '{name}'": 1 for name in unread_folders(self.found.path, converter.photos)})
             space.publish()
         counts = {converter.name: len(converter.photos) for converter in self._converters}
-        return ConversionSummary(space.out, self.to, counts, num_objects, {k: n for k, n in losses.items() if n})
+        lost = {what: num for what, num in losses.items() if num}
+        return ConversionSummary(space.out, self.to, counts, num_objects, lost, num_crowds)
 
     def _open(self, name: str | None) -> AnnotatedPhotos:
         """Open a split. Labels are read for their own task, or if that fails for the task that is written."""
@@ -214,15 +218,16 @@ class Conversion:
     def _write(folder: Path, converter: SplitConverter, indices: range) -> dict[str, Any]:
         """Write the files of some images; return their entries and losses."""
         losses: Losses = Counter()
-        found, num_objects = [], 0
+        found, num_objects, num_crowds = [], 0, 0
         with WholeFiles() as files:
             for index in indices:
-                rows, contents, num = converter.convert(index, losses)
+                rows, contents, counts = converter.convert(index, losses)
                 for path, content in contents:
                     files.write(folder / path, content)
                 found.append(asdict(rows))
-                num_objects += num
-        return {"rows": found, "losses": losses, "num_objects": num_objects}
+                num_objects += counts.objects
+                num_crowds += counts.crowds
+        return {"rows": found, "losses": losses, "num_objects": num_objects, "num_crowds": num_crowds}
 
     def _rows(self, space: Workspace, converter: SplitConverter) -> Callable[[], Iterator[SampleRows]]:
         numbers = [number for number, (other, _) in enumerate(self._steps()) if other is converter]
@@ -277,7 +282,7 @@ def convert_dataset(
         depth_format: ``npy``, float32 metres, or ``png``, 16 bits of millimetres.
 
     Returns:
-        The numbers of images and objects, and the losses.
+        The numbers of images, objects and crowds, and the losses.
 
     Raises:
         DatasetError: the dataset or the format is unknown, the dataset is broken, or ``out`` is taken.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -28,6 +29,18 @@ from segpaste.datasets.formats.written.format import File, LabelForm, LabelledPh
 from segpaste.datasets.formats.yolo.data import label_path
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
 from segpaste.types import DenseSample, SemanticMap
+
+
+class Counts(NamedTuple):
+    """Numbers of the things in an image: without segments of stuff.
+
+    Attributes:
+        objects: objects, without crowds.
+        crowds: crowd and ignored regions.
+    """
+
+    objects: int
+    crowds: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,8 +82,8 @@ class SplitConverter:
             things = {row["id"]: kinds[label] == "thing" for label, row in enumerate(order)}
         return [{"isthing": int(things[row["id"]]), **row} for row in rows]
 
-    def convert(self, index: int, losses: Losses) -> tuple[SampleRows, list[File], int]:
-        """Return the entries of an image, its files, and the number of its objects.
+    def convert(self, index: int, losses: Losses) -> tuple[SampleRows, list[File], Counts]:
+        """Return the entries of an image, its files, and the numbers of its objects and crowds.
 
         Raises:
             DatasetError: the image or one of its annotations cannot be read, or the format cannot hold them.
@@ -85,13 +98,15 @@ class SplitConverter:
 
     def _converted(
         self, index: int, losses: Losses, *, is_drawn_anew: bool = False
-    ) -> tuple[SampleRows, list[File], int]:
+    ) -> tuple[SampleRows, list[File], Counts]:
         if self.keeps_entries and self.to.of_entries:
             size = self._size(index)
             kept = kept_entries(self.photos, index, size, with_iscrowd=self.to.has_iscrowd)
             image = self._image(index, size)
             further = self._further_files(index, self.photos[index], image, losses) if self.has_further_fields else []
-            return SampleRows(image, kept), [self._photo_file(index, is_drawn_anew), *further], len(kept)
+            num_crowds = sum(bool(row.get("iscrowd") or row.get("ignore")) for row in kept)
+            counts = Counts(len(kept) - num_crowds, num_crowds)
+            return SampleRows(image, kept), [self._photo_file(index, is_drawn_anew), *further], counts
         if isinstance(self.to, CocoSegments) and isinstance(self.photos, CocoPanoptic):
             return self._same_segments(self.photos, index, is_drawn_anew)
         sample, crowds = self._labelled(self.photos[index]), self._labelled_crowds(index)
@@ -102,7 +117,7 @@ class SplitConverter:
             rows, labels = self._labels(index, image, sample, crowds, losses)
         except ValueError as error:
             raise DatasetError(f"{self.photos.file_name(index)}: {error}") from error
-        return rows, files + labels, sample.num_instances + len(crowds)
+        return rows, files + labels, Counts(sample.num_instances, len(crowds))
 
     def _further_files(self, index: int, sample: DenseSample, image: JsonRow, losses: Losses) -> list[File]:
         """Return the files of depth, normals and the camera, and add the camera to the entry of the image."""
@@ -141,7 +156,7 @@ class SplitConverter:
 
     def _same_segments(
         self, photos: CocoPanoptic, index: int, is_drawn_anew: bool
-    ) -> tuple[SampleRows, list[File], int]:
+    ) -> tuple[SampleRows, list[File], Counts]:
         """Return the unchanged entries and map of a panoptic image."""
         row, size = photos.map_row(index), self._size(index)
         source = photos.panoptic_dir / row["file_name"]
@@ -149,7 +164,10 @@ class SplitConverter:
         rows = SampleRows(self._image(index, size), [], segments, row)
         png = (f"{CocoSegments().maps_dir(self.name)}/{row['file_name']}", _bytes_of(source))
         further = [] if photos.beside is None else self._geometry_files(index, photos[index])
-        return rows, [self._photo_file(index, is_drawn_anew), png, *further], len(segments)
+        things = {category["id"] for category in photos.categories if category["isthing"]}
+        num_crowds = sum(bool(segment.get("iscrowd")) for segment in segments)
+        num_objects = sum(row["category_id"] in things and not row.get("iscrowd") for row in segments)
+        return rows, [self._photo_file(index, is_drawn_anew), png, *further], Counts(num_objects, num_crowds)
 
     def _stem(self, index: int) -> str:
         return PurePosixPath(self.file_names[index]).with_suffix("").as_posix()

@@ -107,11 +107,21 @@ def find_dataset(path: str | PathLike[str], format: str | None = None) -> FoundD
         return found
     if not path.exists():
         raise DatasetError(f"{path}: expected a dataset, found neither file nor folder; check the path")
-    known = format_named(format).title if format else ", ".join(known.title for known in FORMATS)
+    names = ", ".join(known.name for known in FORMATS)
+    known = format_named(format).title if format else f"one of the formats {names} (docs/guide/formats.md)"
     raise DatasetError(
         f"{path}: expected a dataset of {known}, got a {'folder' if path.is_dir() else 'file'} without the files of "
-        "one; check the path, or make samples of another format in Python, by segpaste.DenseSample.from_masks"
+        f"one; check the path, {_file_to_give(path)}or write COCO JSON or make samples in Python "
+        "(docs/tasks/own-format.md)"
     )
+
+
+def _file_to_give(folder: Path) -> str:
+    """Return the advice to give a JSON file in a folder instead of the folder; empty if there is none."""
+    files = sorted(folder.glob("*.json")) or sorted(folder.glob("annotations/*.json"))
+    if not files:
+        return ""
+    return f"give the file {files[0]} with the folder of its images (images_dir=, --images), "
 
 
 def found_at(path: Path, format: str | None = None) -> FoundDataset | None:
