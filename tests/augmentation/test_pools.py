@@ -192,7 +192,7 @@ class TestBalance:
             BatchCopyPaste(balance="class_uniform")
         with pytest.raises(ValueError, match="expected source_pool with balance='natural'"):
             BatchCopyPaste.from_dataloader(loader_of(), K, balance="natural")
-        with pytest.raises(ValueError, match=r"expected mode .*, got 'fair'"):
+        with pytest.raises(ValueError, match=r"mode or balance: expected natural, .*, got 'fair'"):
             BatchCopyPaste(OF_POOL, source_pool=INSTANCES, balance="fair")  # type: ignore[arg-type]
         crops = create_bank_dataloader(DatasetBank(INSTANCES), batch_size=1, steps=12)
         with pytest.raises(ValueError, match="expected balance=None with a loader of staged crops, got 'natural'"):

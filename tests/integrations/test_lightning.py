@@ -228,7 +228,7 @@ class TestBalance:
         assert data._pool.fit_into == fit_into
 
     def test_a_mode_that_is_none(self) -> None:
-        with pytest.raises(ValueError, match=r"expected mode .*, got 'fair'"):
+        with pytest.raises(ValueError, match=r"mode or balance: expected natural, .*, got 'fair'"):
             self.data(balance="fair")
 
 

@@ -70,7 +70,7 @@ def class_probabilities(
         threshold = balancing_threshold(frac[has_crops]) if threshold is None else threshold
         weights = num * np.maximum(1.0, np.sqrt(threshold / frac))
     else:
-        raise ValueError(f"expected mode {', '.join(MODES[:-1])} or {MODES[-1]}, got {mode!r}")
+        raise ValueError(f"mode or balance: expected {', '.join(MODES[:-1])} or {MODES[-1]}, got {mode!r}")
     return np.asarray(weights / weights.sum())
 
 
