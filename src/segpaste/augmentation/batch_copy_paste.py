@@ -278,7 +278,7 @@ class BatchCopyPaste(nn.Module):
         self, target: PaddedBatchedDenseSample, generator: torch.Generator | None
     ) -> PaddedBatchedDenseSample:
         """Add seeds, slots and masks to the batch and remove closed modalities; in place, check that it is writable."""
-        if self._is_new and not torch.compiler.is_compiling():
+        if not torch.compiler.is_compiling() and self._is_new:  # compiled code guards what it reads
             arguments.check_bytes(target)
             self._is_new = False
         batch = prepare.prepared(target, self.config, generator)
