@@ -4,8 +4,8 @@
 
 A `segpaste.bank.DatasetBank` shrinks objects to one crop size. Here each object keeps its own size, up to a limit, and
 all are staged at the largest size among them: memory depends on the objects that are pasted into one image. The same
-crops come from ``stage_bank_batch(bank.resized(staged.crop_size), [crop_idx])``, which reads all of them at that size; a
-``fit_into`` of the bank is not used here.
+crops come from ``stage_bank_batch(bank.resized(staged.crop_size), [crop_idx])``, which reads all of them at that size.
+A ``fit_into`` of the bank is not used here.
 """
 
 from __future__ import annotations
