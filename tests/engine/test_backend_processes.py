@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import threading
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -109,9 +109,9 @@ class TestProcesses:
         with use_backend("native"):
             expected = _paste_with_threads(batch)
             assert expected[0] == 3
-            with ProcessPoolExecutor(2, mp_context=get_context("fork")) as pool:
-                futures = [pool.submit(_paste_with_threads, batch) for _ in range(4)]
-                assert [future.result(timeout=60) for future in futures] == [(1, *expected[1:])] * 4
+            with get_context("fork").Pool(2) as pool:  # which ends its processes, also those that wait forever
+                results = [pool.apply_async(_paste_with_threads, (batch,)) for _ in range(4)]
+                assert [result.get(timeout=60) for result in results] == [(1, *expected[1:])] * 4
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

@@ -130,8 +130,10 @@ def check_bools(label: str, value: Tensor) -> None:
 
 def has_other_bytes(value: Tensor) -> bool:
     """Return whether a bool tensor on the CPU has bytes other than 0 and 1, with which torch computes wrong results."""
-    is_read = value.dtype == torch.bool and value.device.type == "cpu" and value.numel() > 0
-    return is_read and int(value.as_subclass(Tensor).view(torch.uint8).max()) > 1
+    if value.dtype != torch.bool or value.device.type != "cpu" or not value.numel():
+        return False
+    # By NumPy: torch would start threads, for which a forked process waits forever if its parent had them.
+    return int(value.as_subclass(Tensor).view(torch.uint8).numpy().max()) > 1
 
 
 def with_plain_bytes(value: Tensor) -> Tensor:
