@@ -132,7 +132,9 @@ class TestSplits:
 class TestRefused:
     def test_folders_of_something_else(self, tmp_path: Path) -> None:
         (tmp_path / "images").mkdir()
-        with pytest.raises(DatasetError, match=r"a dataset of one of the formats maps, .*, yolo, .*, got a folder without the files"):
+        with pytest.raises(
+            DatasetError, match=r"a dataset of one of the formats maps, .*, yolo, .*, got a folder without the files"
+        ):
             find_dataset(tmp_path)
         with pytest.raises(
             DatasetError, match="gone: expected a dataset, found neither file nor folder; check the path"
