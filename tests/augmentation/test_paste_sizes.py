@@ -220,29 +220,10 @@ class TestOnce:
         assert len(list(BatchCopyPaste.from_dataloader(loader(), 32, config(), source_pool=pool))) == 1
 
 
-class Listed:
-    """Scenes with the methods that a build asks for."""
-
-    def __len__(self) -> int:
-        return len(SCENES)
-
-    def __getitem__(self, index: int) -> DenseSample:
-        return SCENES[index]
-
-    def image_id(self, index: int) -> int:
-        return index
-
-    def annotation_ids(self, index: int) -> range:
-        return range(1, 100)
-
-    def left_out(self, index: int) -> dict[str, int]:
-        return {}
-
-
 @pytest.mark.parametrize("relative_to", ["crop", "photo"])
 def test_pastes_have_the_size_of_the_other_objects(relative_to: str, tmp_path: Path) -> None:
     """Of a dataset pool and of a bank on disk."""
-    build_bank(Listed(), tmp_path / "bank", class_names=SCENES.class_names, fit_into=SMALL)
+    build_bank(SCENES, tmp_path / "bank", class_names=SCENES.class_names, fit_into=SMALL)
     given = config({"relative_to": relative_to}, scale_range=(1.0, 1.0), scale_to_fit=False)
     target = batch()
     for pool in (DatasetBank(SCENES, fit_into=SMALL), open_bank(tmp_path / "bank")):
