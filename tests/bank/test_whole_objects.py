@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ from on_disk import noise, rectangle, runs
 from samples import EVERY_IMAGE, EVERY_OBJECT
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
 from segpaste.augmentation import SourceConfig
-from segpaste.bank import DatasetBank
+from segpaste.bank import DatasetBank, Selection
 from segpaste.cli import main
 from segpaste.types import BatchedDenseSample, DenseSample
 
@@ -47,18 +48,24 @@ def test_a_bank_of_a_dataset_leaves_them_empty_where_no_other_is_of_their_class(
     assert whole.alpha.sum() == 36
 
 
+@pytest.mark.parametrize("make", [lambda photos: photos, DatasetBank], ids=["dataset", "bank"])
 @pytest.mark.parametrize("whole_only", [True, False])
-def test_the_pool_of_a_module_follows_its_config(whole_only: bool) -> None:
+def test_the_pool_of_a_module_follows_its_config(whole_only: bool, make: Any) -> None:
     photos = Photos("cut", "cut")
     config = BatchCopyPasteConfig(
         placement={"paste_prob": 1.0}, source=SourceConfig(kind="bank", whole_only=whole_only)
     )
     batch = BatchedDenseSample.from_samples([photos[0], photos[1]]).to_padded(4)
     samples = [[photos[0], photos[1]]]
-    eager = BatchCopyPaste(config, source_pool=photos)(batch, return_report=True)[1]
+    eager = BatchCopyPaste(config, source_pool=make(photos))(batch, return_report=True)[1]
     assert bool(eager.num_placed.any()) is not whole_only
-    (loaded,) = BatchCopyPaste.from_dataloader(samples, 4, config, source_pool=photos)
+    (loaded,) = BatchCopyPaste.from_dataloader(samples, 4, config, source_pool=make(photos))
     assert bool((loaded.instance_valid.sum(1) > 1).any()) is not whole_only
+
+
+def test_a_selection_of_its_own_is_kept() -> None:
+    bank = DatasetBank(Photos("cut"), selection=Selection(min_area_px=1, whole_only=True))
+    assert bank.for_pool(whole_only=False) is bank
 
 
 def test_the_default_of_a_batch() -> None:
