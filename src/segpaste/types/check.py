@@ -132,7 +132,7 @@ def has_other_bytes(value: Tensor) -> bool:
     """Return whether a bool tensor on the CPU has bytes other than 0 and 1, with which torch computes wrong results."""
     if value.dtype != torch.bool or value.device.type != "cpu" or not value.numel():
         return False
-    # By NumPy: torch would start threads, for which a forked process waits forever if its parent had them.
+    # NumPy, because torch waits forever in a forked process whose parent has started torch's threads.
     return int(value.as_subclass(Tensor).view(torch.uint8).numpy().max()) > 1
 
 

@@ -1,6 +1,6 @@
 """Warning if the crops of a bank are much larger or smaller than the objects of the batches that they are pasted into.
 
-It is the usual mistake of a loader that resizes images: the objects of the batch shrink, and those of the bank do not.
+The usual cause is a loader that resizes images: the objects of the batch shrink, and those of the bank do not.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from segpaste.augmentation.config.paste import BatchCopyPasteConfig
 from segpaste.types import PaddedBatchedDenseSample, StagedCrops
 
 MOST_TIMES = 2.0
-"""Ratio of sizes up to which, and down to whose inverse, nothing is said."""
+"""Largest ratio of sizes without a warning; the smallest is its inverse."""
 
 ENOUGH = 32
-"""Number of pairs of objects, of one class each, after which the ratio is known."""
+"""Number of pairs, an object of a batch and a paste of its class, that suffice for an answer."""
 
 MOST_BATCHES = 32
-"""Number of batches after which no more are compared."""
+"""Number of batches after which the comparison ends without an answer."""
 
 
 class PasteSizes:
     """Comparison of pastes with the objects of their batch, class by class, over the first batches.
 
-    Different classes are not compared: rare ones may be larger. The size of an object is the longer side of its box,
+    Objects of different classes are not compared, because rare ones may be larger. The size of an object is the longer side of its box,
     that of a paste at the middle of ``placement.scale_range``.
 
     Args:
