@@ -27,8 +27,8 @@ MOST_BATCHES = 32
 class PasteSizes:
     """Comparison of pastes with the objects of their batch, class by class, over the first batches.
 
-    Objects of different classes are not compared, because rare ones may be larger. The size of an object is the longer side of its box,
-    that of a paste at the middle of ``placement.scale_range``.
+    Objects of different classes are not compared, because rare ones may be larger. The size of an object is the longer
+    side of its box, that of a paste at the middle of ``placement.scale_range``.
 
     Args:
         config: config of the paste. If it sets sizes in pixels, nothing is compared.
