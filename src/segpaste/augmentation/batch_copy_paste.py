@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Sequence
 from typing import Literal, cast, overload
 
@@ -13,13 +12,7 @@ from segpaste.augmentation.config.paste import BatchCopyPasteConfig
 from segpaste.augmentation.harmonize.harmonized import harmonized
 from segpaste.augmentation.inputs import arguments, in_place, prepare
 from segpaste.augmentation.loading import AugmentedLoader
-from segpaste.augmentation.report import (
-    PasteReport,
-    nothing_pasted_warning,
-    nothing_there_warning,
-    report_of,
-    unchanged_report,
-)
+from segpaste.augmentation.report import PasteReport, report_of, unchanged_report
 from segpaste.augmentation.rules import draw_rules
 from segpaste.augmentation.rules.class_tables import ClassTables
 from segpaste.augmentation.rules.paste_rules import paste_rules
@@ -27,16 +20,15 @@ from segpaste.augmentation.schedule import Schedule
 from segpaste.augmentation.sources import source_check
 from segpaste.augmentation.sources.bank_source import BankSource
 from segpaste.augmentation.sources.crop_pool import Balance, BankPool, CropPool, Report, SeededCrops, SourcePool
-from segpaste.augmentation.sources.paste_sizes import PasteSizes
 from segpaste.augmentation.sources.placement import PlacementRequest
 from segpaste.augmentation.sources.strategies import IntraBatchSource, RowStrategy, SourceStrategy
+from segpaste.augmentation.warned import ModuleWarnings
 from segpaste.engine import (
     Classes,
     Drawn,
     Engine,
     Outcome,
     Placement,
-    PlacementCounts,
     Scene,
     Survey,
     derived,
@@ -122,8 +114,8 @@ class BatchCopyPaste(nn.Module):
         self._needs_whole = self.config.source.whole_only and self._placement.position == "random"
         self.classes = None if self.config.panoptic is None else ClassTables(self.config.panoptic)
         self._rules = paste_rules(self.config)
-        self._may_warn = self._may_warn_of_scales = self._is_new = True
-        self._sizes = PasteSizes(self.config)
+        self._is_new = True
+        self._warnings = ModuleWarnings(self.config, self._placement)
         if self.config.emit_panoptic and self.config.panoptic is None:
             raise ValueError(
                 "BatchCopyPaste: expected config.panoptic because emit_panoptic=True, got None; "
@@ -196,7 +188,7 @@ class BatchCopyPaste(nn.Module):
         found = self._surveyed(engine, batch)
         scene, (placement, counts) = self._sampled(engine, batch, found, staged, region)
         outcome = self._composed(engine, scene, placement, with_layer=return_report)
-        self._warn_once(placement, counts, outcome)
+        self._warnings.of_nothing_pasted(placement, counts, outcome)
         out = prepare.emitted(outcome.batch, target, self.config)
         return (out, report_of(placement, counts, outcome)) if return_report else out
 
@@ -290,21 +282,13 @@ class BatchCopyPaste(nn.Module):
         """Draw the crops of a batch from ``source_pool``, if there is one."""
         return None if self.crops is None else self.crops.staged(not_none(batch.sample_seeds))
 
-    def _warn_of_sizes(self, staged: StagedCrops | None, batch: PaddedBatchedDenseSample) -> None:
-        """Warn once if crops are much larger or smaller than the objects of the batches; on the CPU only."""
-        if staged is None or torch.compiler.is_compiling():
-            return
-        if (message := self._sizes.message(staged, batch)) is not None:
-            warnings.warn(message, stacklevel=6)  # the caller of the module's __call__
-
     def _unchanged(
         self, batch: PaddedBatchedDenseSample, target: PaddedBatchedDenseSample, return_report: bool
     ) -> PaddedBatchedDenseSample | tuple[PaddedBatchedDenseSample, PasteReport]:
         """Return the output for a batch that cannot take pastes."""
         out = prepare.with_finite_depth(batch)
         out = prepare.emitted(write_back(batch, out) if self.inplace else out, target, self.config)
-        if self._may_warn and not torch.compiler.is_compiling():
-            self._warn(nothing_there_warning(batch.batch_size, self.config))
+        self._warnings.of_nothing_there(batch)
         return (out, unchanged_report(batch, self.config.num_layers)) if return_report else out
 
     def _surveyed(self, engine: Engine, batch: PaddedBatchedDenseSample) -> Survey:
@@ -335,8 +319,8 @@ class BatchCopyPaste(nn.Module):
         )
         if self.config.emit_classmix:
             return self._mixed(engine, batch, found, request)
-        self._warn_of_few_scales(batch.canvas_size if staged is None else staged.crop_size)
-        self._warn_of_sizes(staged, batch)
+        self._warnings.of_few_scales(batch.canvas_size if staged is None else staged.crop_size)
+        self._warnings.of_sizes(staged, batch)
         sampled = self.source.sample(batch, found.eligible, request)
         source, placement, counts = source_check.checked_sample(self.source, sampled, batch, request)
         prepare.check_source(batch, source)
@@ -369,32 +353,3 @@ class BatchCopyPaste(nn.Module):
         )
         fitted = pasted.derived(images=images)
         return outcome._replace(batch=write_back(target, fitted) if self.inplace else fitted)
-
-    def _warn_once(self, placement: Placement, counts: PlacementCounts, outcome: Outcome) -> None:
-        """Warn the first time that nothing could be pasted into a batch."""
-        if self._may_look(outcome.carried.device) and not bool(outcome.carried.any()):
-            self._warn(nothing_pasted_warning(report_of(placement, counts, outcome), self.config))
-
-    def _may_look(self, device: torch.device) -> bool:
-        """Return whether to check for warnings; on an accelerator only once, since the check waits for it."""
-        if torch.compiler.is_compiling() or not self._may_warn:
-            return False
-        if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
-            return False
-        if device.type != "cpu":
-            self._may_warn = False
-        return True
-
-    def _warn(self, message: str | None) -> None:
-        if message is not None:
-            self._may_warn = False
-            warnings.warn(message, stacklevel=6)  # the caller of the module's __call__
-
-    def _warn_of_few_scales(self, canvas_size: tuple[int, int]) -> None:
-        """Warn once if patches leave only few scales to a paste."""
-        if torch.compiler.is_compiling() or not self._may_warn_of_scales:
-            return
-        message = draw_rules.few_scales_warning(self._placement, canvas_size)
-        if message is not None:
-            self._may_warn_of_scales = False
-            warnings.warn(message, stacklevel=6)  # the caller of the module's __call__
