@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, PlacementConfig, Schedule
-from segpaste.augmentation.rules.tables import DeviceCopies, _Copy
+from segpaste.augmentation.rules.tables import _Copy
 from segpaste.cli import bench
 from segpaste.engine import use_backend
 from segpaste.presets import list_presets
@@ -227,8 +227,10 @@ class TestTables:
             assert all(a is b for a, b in zip(module.schedule.tables_on(CPU), module.schedule.tables, strict=True))
 
     def test_copies_are_not_pickled(self) -> None:
-        copies = DeviceCopies()
+        schedule = Schedule(PlacementConfig(paste_prob=1.0))
+        copies = schedule._copies
         with device_operations.fake_device():
-            copies.of([torch.zeros(2)], torch.device("cuda", 0))
+            schedule.tables_on(torch.device("cuda", 0))
+        assert copies._held
         function, arguments = copies.__reduce__()
         assert not function(*arguments)._held

@@ -53,7 +53,7 @@ class ModuleWarnings:
             warnings.warn(message, stacklevel=_CALLER)
 
     def of_sizes(self, staged: StagedCrops | None, batch: PaddedBatchedDenseSample) -> None:
-        """Warn of crops that are much larger or smaller than the objects of the batches, on the CPU; as `of_few_scales`."""
+        """Warn of crops much larger or smaller than objects of the batches, on the CPU; called as `of_few_scales`."""
         if staged is None or torch.compiler.is_compiling():
             return
         if (message := self._sizes.message(staged, batch)) is not None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-import torch
 from torch import Tensor
 
 from segpaste.augmentation.config.placement import PlacementConfig
 from segpaste.augmentation.config.strict import as_fraction
+from segpaste.augmentation.rules.tables import table
 from segpaste.engine import DrawRules
 from segpaste.engine.records import SCALE_DEN, SIZE_DEN
 
@@ -123,10 +123,10 @@ def few_scales_warning(config: PlacementConfig, canvas_size: tuple[int, int]) ->
 def size_table(config: PlacementConfig) -> Tensor:
     """Return size ranges in 1 / `SIZE_DEN` pixels, [C + 1, 2] int64, the last for other classes; 0 for relative."""
     others = (0, 0) if config.size_range is None else _steps(config.size_range.low, config.size_range.high, SIZE_DEN)
-    table = torch.tensor([others]).repeat(max(config.class_sizes, default=-1) + 2, 1)
+    ranges = [others] * (max(config.class_sizes, default=-1) + 2)
     for label, size in config.class_sizes.items():
-        table[label] = torch.tensor(_steps(size.low, size.high, SIZE_DEN))
-    return table
+        ranges[label] = _steps(size.low, size.high, SIZE_DEN)
+    return table(ranges)
 
 
 def region_classes(config: PlacementConfig) -> tuple[tuple[int, ...], ...]:
@@ -140,10 +140,10 @@ def region_table(config: PlacementConfig) -> Tensor:
     Other classes have the index after these regions: that of a mask for all classes, if there is one.
     """
     sets = region_classes(config)
-    table = torch.full((max(config.region, default=-1) + 2,), len(sets))
+    indices = [len(sets)] * (max(config.region, default=-1) + 2)
     for label, classes in config.region.items():
-        table[label] = sets.index(classes)
-    return table
+        indices[label] = sets.index(classes)
+    return table(indices)
 
 
 def _steps(low: float, high: float, den: int) -> tuple[int, int]:
