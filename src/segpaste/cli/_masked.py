@@ -39,9 +39,9 @@ def with_box_masks(sample: DenseSample) -> DenseSample:
     """Return a sample with masks: its own, or its boxes, rounded outwards to whole pixels."""
     if sample.instance_masks is not None:
         return sample
-    masks = torch.zeros(sample.num_instances, *sample.canvas_size, dtype=torch.bool)
+    masks = torch.zeros(sample.num_instances, *sample.canvas_size, dtype=torch.bool, device="cpu")
     for mask, (x1, y1, x2, y2) in zip(masks, sample.boxes.as_subclass(Tensor).tolist(), strict=True):
         mask[int(np.floor(y1)) : int(np.ceil(y2)), int(np.floor(x1)) : int(np.ceil(x2))] = True
     values = {f: getattr(sample, f) for f in DenseSample.__dataclass_fields__}
-    ids = torch.arange(1, sample.num_instances + 1, dtype=torch.int32)
+    ids = torch.arange(1, sample.num_instances + 1, dtype=torch.int32, device="cpu")
     return DenseSample(**{**values, "instance_masks": InstanceMask(masks), "instance_ids": ids})

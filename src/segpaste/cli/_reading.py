@@ -108,8 +108,8 @@ class PhotoReader:
         if self._jitter is None or not crowds:
             return crowds
         masks = torch.from_numpy(np.stack([crowd.mask for crowd in crowds]))
-        blank = torch.zeros(3, *masks.shape[1:], dtype=torch.uint8)
-        labels = torch.zeros(len(masks), dtype=torch.int64)
+        blank = torch.zeros(3, *masks.shape[1:], dtype=torch.uint8, device="cpu")
+        labels = torch.zeros(len(masks), dtype=torch.int64, device="cpu")
         moved = self._jitter(DenseSample.from_masks(blank, masks, labels), pick.key.seed)
         assert moved.instance_ids is not None
         assert moved.instance_masks is not None
@@ -152,7 +152,7 @@ def in_window(photo: Photo, window: Window | None) -> Photo:
         return photo
     top, left, height, width = window
     boxes = photo.sample.boxes.as_subclass(Tensor)
-    low, high = torch.tensor([left, top]), torch.tensor([left + width, top + height])
+    low, high = boxes.new_tensor([left, top]), boxes.new_tensor([left + width, top + height])
     keep = torch.nonzero(((boxes[:, :2] >= low) & (boxes[:, 2:] <= high)).all(1)).flatten()
     kept = [photo.annotation_ids[slot] for slot in keep.tolist()]
     cut = FixedSizeCrop((height, width)).transform(photo.sample, (top, left))
@@ -166,7 +166,7 @@ def has_whole_object(sample: DenseSample) -> bool:
     if sample.padding_mask is not None:
         shown = ~sample.padding_mask.as_subclass(Tensor)[0]
         height, width = (int(torch.nonzero(shown.any(dim)).max()) + 1 if shown.any() else 0 for dim in (1, 0))
-    inside = (boxes[:, :2].floor() > 0).all(1) & (boxes[:, 2:].ceil() < torch.tensor([width, height])).all(1)
+    inside = (boxes[:, :2].floor() > 0).all(1) & (boxes[:, 2:].ceil() < boxes.new_tensor([width, height])).all(1)
     return bool(inside.any())
 
 

@@ -70,7 +70,7 @@ def _mean_scale(paste: RecordedLayer) -> float:
 
 def draw(augmented: Augmented, paster: Paster) -> list[Comparison]:
     """Draw an image before and after, for every modality; the target is read again. Large images are drawn smaller."""
-    pasted = torch.tensor([origin.paste is not None for origin in augmented.origins], dtype=torch.bool)
+    pasted = torch.tensor([origin.paste is not None for origin in augmented.origins], dtype=torch.bool, device="cpu")
     size, position = augmented.after.canvas_size, augmented.pick.position
     factor = max(1, max(size) // _DRAWN_PX)
     after = reduced(augmented.after, factor)

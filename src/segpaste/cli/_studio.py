@@ -96,7 +96,7 @@ class DatasetStudio:
             shown["name"],
             before,
             augmented.after,
-            torch.tensor([origin.paste is not None for origin in augmented.origins], dtype=torch.bool),
+            torch.tensor([origin.paste is not None for origin in augmented.origins], dtype=torch.bool, device="cpu"),
             self.inputs.class_names,
             [PastedObject(**thing) for thing in shown["pasted"]],
             shown["before" if is_classes else "pixels_before"],

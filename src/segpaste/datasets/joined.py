@@ -256,11 +256,11 @@ class JoinedPhotos(Dataset[DenseSample]):
         """Return a sample with joined classes and without the instances of dropped classes."""
         if list(table) == list(range(len(table))):
             return sample
-        labels = torch.tensor(self._of_table(sample.labels, table), dtype=torch.int64)
+        labels = torch.tensor(self._of_table(sample.labels, table), dtype=torch.int64, device="cpu")
         semantic = sample.semantic_map
         if semantic is not None:
-            lookup = torch.arange(max(IGNORE_INDEX + 1, len(table)))
-            lookup[: len(table)] = torch.tensor([IGNORE_INDEX if t == DROPPED else t for t in table])
+            lookup = torch.arange(max(IGNORE_INDEX + 1, len(table)), device="cpu")
+            lookup[: len(table)] = lookup.new_tensor([IGNORE_INDEX if t == DROPPED else t for t in table])
             semantic = SemanticMap(lookup[semantic.as_subclass(Tensor)])
         keep = torch.nonzero(labels != DROPPED)[:, 0]
         relabelled = replace(sample, labels=labels.clamp(min=0), semantic_map=semantic)

@@ -263,7 +263,7 @@ def _class_table(label_map: Any, num_classes: int) -> tuple[Tensor | None, tuple
     table = dict(enumerate(label_map)) if listed else label_map
     num_texts = sum(isinstance(value, str) for value in table.values()) if isinstance(table, Mapping) else 0
     if not num_texts:
-        return to_framework(torch.arange(num_classes), label_map), None
+        return to_framework(torch.arange(num_classes, device="cpu"), label_map), None
     if num_texts < len(table):
         raise ValueError(f"label_map: expected texts or numbers, got both: {list(table.values())[:8]!r:.80}")
     missing = sorted(set(range(num_classes)) - set(table))

@@ -19,6 +19,7 @@ from torchvision.transforms.v2 import functional as F
 from segpaste.integrations._values import channels, expect_colours
 from segpaste.types import BatchedDenseSample, CrowdMask, DenseSample, PaddedBatchedDenseSample, PaddingMask
 from segpaste.types.check import check_class, check_count
+from segpaste.types.tensors import tensor_of
 
 _UPRIGHT = (tv_tensors.BoundingBoxFormat.XYXY, tv_tensors.BoundingBoxFormat.XYWH, tv_tensors.BoundingBoxFormat.CXCYWH)
 
@@ -169,7 +170,7 @@ def corners(name: str, boxes: Any) -> Tensor:
                 "follow a paste"
             )
         boxes = F.convert_bounding_box_format(boxes, new_format=tv_tensors.BoundingBoxFormat.XYXY)
-    plain = torch.as_tensor(boxes).as_subclass(Tensor).float()
+    plain = tensor_of(boxes).float()
     return plain if plain.numel() else plain.reshape(0, 4)
 
 
@@ -234,7 +235,9 @@ def batch_of(
         if found.masks is not None:
             sample = DenseSample.from_masks(canvas, pad(found.masks, (0, right, 0, below)), found.labels, **fields)
         else:
-            boxes = tv_tensors.BoundingBoxes(found.boxes, format="XYXY", canvas_size=(height, width))
-            sample = DenseSample(tv_tensors.Image(canvas), boxes, found.labels, **fields)
+            boxes = tv_tensors.BoundingBoxes(
+                found.boxes, format="XYXY", canvas_size=(height, width), device=found.boxes.device
+            )
+            sample = DenseSample(tv_tensors.Image(canvas, device=canvas.device), boxes, found.labels, **fields)
         samples.append(sample)
     return BatchedDenseSample.from_samples(samples).to_padded(max_instances, overflow="largest")

@@ -148,7 +148,7 @@ class Case:
     def box_shift(self) -> Tensor:
         """Maximum shift of an edge of each box by pastes that hide a part, [B, K_t] float32 pixels."""
         height, width = self.before.canvas_size
-        limits = torch.tensor([width, height, width, height], device=self.before.device)
+        limits = torch.tensor([width, height, width, height], dtype=torch.int64, device=self.before.device)
         boxes = self.before.boxes
         whole = torch.cat([boxes[..., :2].floor(), boxes[..., 2:].ceil()], -1)
         left = tight_boxes(self.left.flatten(0, 1)).view_as(whole)

@@ -137,9 +137,10 @@ class DenseSample(Movable):
             if isinstance(value := fields.get(field.name), Tensor):
                 value = check.with_plain_bytes(value)
                 fields[field.name] = value if field.tag is None else field.tag(value)
+        boxes, canvas_size = tight_boxes(masks), tuple(masks.shape[1:])
         return cls(
-            image=tv_tensors.Image(image),
-            boxes=tv_tensors.BoundingBoxes(tight_boxes(masks), format="XYXY", canvas_size=tuple(masks.shape[1:])),
+            image=tv_tensors.Image(image, device=image.device),
+            boxes=tv_tensors.BoundingBoxes(boxes, format="XYXY", canvas_size=canvas_size, device=boxes.device),
             labels=labels,
             instance_masks=InstanceMask(masks),
             **{"instance_ids": torch.arange(1, len(masks) + 1, dtype=torch.int32, device=masks.device), **fields},

@@ -9,6 +9,7 @@ from torch import Tensor
 from segpaste.augmentation.config.paste import PanopticConfig
 from segpaste.augmentation.rules.tables import TableModule, Tables, table
 from segpaste.engine import Classes
+from segpaste.types.check import not_none
 
 
 class ClassTables(TableModule):
@@ -32,7 +33,7 @@ class ClassTables(TableModule):
     def things(self, labels: Tensor) -> Tensor:
         """Return whether each label is a thing class, bool; labels outside the taxonomy are not."""
         known = (labels >= 0) & (labels < self.num_classes)
-        return known & self.tables_on(labels.device).is_thing[labels.clamp(0, self.num_classes - 1)]
+        return known & not_none(self.tables_on(labels.device).is_thing)[labels.clamp(0, self.num_classes - 1)]
 
     @property
     def tables(self) -> Classes:

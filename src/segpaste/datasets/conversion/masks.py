@@ -77,7 +77,9 @@ class SamMasker:
     def __call__(self, image: Tensor, boxes: Tensor) -> tuple[Tensor, Tensor]:
         """See `BoxMasker`."""
         if not len(boxes):
-            return torch.zeros(0, *image.shape[1:], dtype=torch.bool), torch.zeros(0)
+            return torch.zeros(0, *image.shape[1:], dtype=torch.bool, device="cpu"), torch.zeros(
+                0, dtype=torch.float32, device="cpu"
+            )
         masks, scores = [], []
         encoded: Tensor | None = None
         with torch.inference_mode():
@@ -96,7 +98,7 @@ class SamMasker:
                     out.pred_masks.cpu(), inputs["original_sizes"], inputs["reshaped_input_sizes"]
                 )[0]
                 best = out.iou_scores[0].cpu().argmax(1)
-                each = torch.arange(len(best))
+                each = torch.arange(len(best), device="cpu")
                 masks.append(found[each, best])
                 scores.append(out.iou_scores[0].cpu()[each, best])
         return torch.cat(masks), torch.cat(scores)
@@ -213,7 +215,7 @@ class MaskedPhotos(AnnotatedPhotos):
             new |= {"segmentation": encode_mask(kept[number]), "area": int(kept[number].sum()), QUALITY: quality}
             made.append(new)
         others = [row for key, row in by_id.items() if key not in set(ids)]
-        number_ids = torch.arange(1, len(kept) + 1, dtype=torch.int32)
+        number_ids = torch.arange(1, len(kept) + 1, dtype=torch.int32, device="cpu")
         whole = replace(sample, instance_masks=InstanceMask(torch.from_numpy(kept)), instance_ids=number_ids)
         return _Made(whole, made + others)
 

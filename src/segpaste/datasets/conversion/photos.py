@@ -207,7 +207,7 @@ class SplitConverter:
         """Return a sample with the classes of ``form``; unchanged if the format has a list for each split."""
         if not self.to.one_class_list or list(self.labels) == list(range(len(self.labels))):
             return sample
-        table = torch.tensor([*self.labels, *range(len(self.labels), 256)])
+        table = torch.tensor([*self.labels, *range(len(self.labels), 256)], dtype=torch.int64, device="cpu")
         semantic = sample.semantic_map
         if semantic is not None:
             semantic = SemanticMap(table[semantic.as_subclass(Tensor)])

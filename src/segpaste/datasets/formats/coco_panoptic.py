@@ -166,10 +166,10 @@ class CocoPanoptic(IndexedPhotos):
         crowd_mask = np.array([False, *(s["crowd"] for s in segments)])[segment_map]
         classes = [IGNORE_INDEX, *(IGNORE_INDEX if s["crowd"] else s["class"] for s in segments)]
         panoptic_map = torch.from_numpy(np.array([0, *(s["instance_id"] for s in segments)], np.int64)[segment_map])
-        labels = torch.tensor([s["class"] for s in segments if s["instance_id"]], dtype=torch.int64)
+        labels = torch.tensor([s["class"] for s in segments if s["instance_id"]], dtype=torch.int64, device="cpu")
         return DenseSample.from_masks(
             image,
-            panoptic_map == torch.arange(1, len(labels) + 1)[:, None, None],
+            panoptic_map == torch.arange(1, len(labels) + 1, device="cpu")[:, None, None],
             labels,
             semantic_map=torch.from_numpy(np.array(classes, np.int64)[segment_map]),
             panoptic_map=panoptic_map,

@@ -189,10 +189,16 @@ class CutOuts(AnnotatedPhotos):
             if not record["fault"] and not self._skipped:
                 warnings.warn(f"skipped {error} (more are only counted)", stacklevel=2)
             self._skipped.add(record["id"])
-            nothing = torch.zeros(0, 1, 1, dtype=torch.bool)
-            return DenseSample.from_masks(torch.zeros(3, 1, 1, dtype=torch.uint8), nothing, torch.zeros(0).long())
+            nothing = torch.zeros(0, 1, 1, dtype=torch.bool, device="cpu")
+            return DenseSample.from_masks(
+                torch.zeros(3, 1, 1, dtype=torch.uint8, device="cpu"),
+                nothing,
+                torch.zeros(0, dtype=torch.float32, device="cpu").long(),
+            )
         return DenseSample.from_masks(
-            torch.from_numpy(image), torch.from_numpy(mask)[None], torch.tensor([record["label"]], dtype=torch.int64)
+            torch.from_numpy(image),
+            torch.from_numpy(mask)[None],
+            torch.tensor([record["label"]], dtype=torch.int64, device="cpu"),
         )
 
 

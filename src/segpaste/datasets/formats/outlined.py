@@ -271,12 +271,12 @@ class BoxedPhotos(OutlinedPhotos):
         size = record["height"], record["width"]
         image = read_rgb(self.images_dir / record["file_name"], size, drawn_upright=self.drawn_upright)
         found = self._boxes(record)
-        boxes = torch.tensor([box for _, box in found], dtype=torch.float32).reshape(-1, 4)
+        boxes = torch.tensor([box for _, box in found], dtype=torch.float32, device="cpu").reshape(-1, 4)
         crowds: dict[str, Any] = {"crowd_mask": CrowdMask(self._crowd_mask(record))} if self.has_crowds else {}
         return DenseSample(
-            image=tv_tensors.Image(image),
-            boxes=tv_tensors.BoundingBoxes(boxes, format="XYXY", canvas_size=size),
-            labels=torch.tensor([row["label"] for row, _ in found], dtype=torch.int64),
+            image=tv_tensors.Image(image, device=image.device),
+            boxes=tv_tensors.BoundingBoxes(boxes, format="XYXY", canvas_size=size, device=boxes.device),
+            labels=torch.tensor([row["label"] for row, _ in found], dtype=torch.int64, device="cpu"),
             **crowds,
             **self._keypoints(record, [row for row, _ in found]),
         )

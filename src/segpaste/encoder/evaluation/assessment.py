@@ -138,7 +138,9 @@ def assess(
     """
     found = validate(encoder, part.vectors, part.labels)
     generator = torch.Generator().manual_seed(seed)
-    directions = torch.randn(encoder.num_inputs, encoder.num_attributes, generator=generator).to(part.vectors)
+    directions = torch.randn(
+        encoder.num_inputs, encoder.num_attributes, generator=generator, dtype=torch.float32, device="cpu"
+    ).to(part.vectors)
     blocks = torch.split(part.vectors, _NUM_ROWS)
     random = torch.cat([encoder.standardise(block) @ directions > 0 for block in blocks])
     first = torch.cat([untrained.encode(block) for block in blocks])

@@ -181,11 +181,11 @@ def _compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: 
     origin = given if source is target else _lined_planes(source)
     out = given if in_place else [new.get(name) for name in PLANES] + [None]
     rows = [getattr(target, name).contiguous() for name in ROWS]
-    new_rows = [torch.empty(row.shape, dtype=row.dtype) for row in rows]
+    new_rows = [torch.empty(row.shape, dtype=row.dtype, device="cpu") for row in rows]
     drawn = [getattr(placement, name).contiguous() for name in _MAPS]
     k = target.max_instances
     seen = [_flags(b, layers, k_s), _integers(b, 3), _integers(b, k), _integers(b, k)]
-    layer = torch.empty(b if with_layer else 0, height, width, dtype=torch.int16)
+    layer = torch.empty(b if with_layer else 0, height, width, dtype=torch.int16, device="cpu")
     boxes, labels = source.boxes.contiguous(), source.labels.contiguous()
     is_foreign = in_place and source is not target
     cameras: list[Tensor | None] = [None, None]
@@ -235,11 +235,11 @@ def _call(name: str, words: list[int], *arguments: int) -> None:
 
 
 def _integers(*shape: int) -> Tensor:
-    return torch.empty(shape, dtype=torch.int64)
+    return torch.empty(shape, dtype=torch.int64, device="cpu")
 
 
 def _flags(*shape: int) -> Tensor:
-    return torch.empty(shape, dtype=torch.bool)
+    return torch.empty(shape, dtype=torch.bool, device="cpu")
 
 
 def _dense_or_none(tensor: Tensor | None) -> Tensor | None:

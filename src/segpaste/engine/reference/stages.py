@@ -114,7 +114,7 @@ def depth_scale(scene: Scene, placement: Placement) -> Tensor:
     divided by the scale. The focal length is the geometric mean of fx and fy, the scale that of both axes.
     """
     target, source = scene.target, scene.source
-    factor = torch.ones(placement.hflip.shape, device=placement.hflip.device)
+    factor = torch.ones(placement.hflip.shape, device=placement.hflip.device, dtype=torch.float32)
     if target.depth is None or source.depth is None:
         return factor
     if target.metric_depth and target.camera_intrinsics is not None and source.camera_intrinsics is not None:

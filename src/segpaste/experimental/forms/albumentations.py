@@ -77,10 +77,12 @@ def read_dictionary(
     stacked = None if masks is None else _masks(masks, size)
     return Annotated(
         torch.from_numpy(np.ascontiguousarray(image)).permute(2, 0, 1),
-        torch.zeros(num, 4) if boxes is None else _xyxy(boxes, str(bbox_format), size),
-        torch.zeros(num, dtype=torch.int64),
+        torch.zeros(num, 4, dtype=torch.float32, device="cpu")
+        if boxes is None
+        else _xyxy(boxes, str(bbox_format), size),
+        torch.zeros(num, dtype=torch.int64, device="cpu"),
         None if stacked is None else stacked.bool(),
-        torch.zeros(num, dtype=torch.bool),
+        torch.zeros(num, dtype=torch.bool, device="cpu"),
         set_value=None if stacked is None else set_value("CopyPaste: masks", stacked),
     )
 

@@ -97,8 +97,8 @@ def to_sample(given: Annotated, schema: KeypointSchema | None, *, from_boxes: bo
         fields |= {"keypoints": given.keypoints[objects], "keypoint_schema": schema}
     if given.masks is not None:
         return DenseSample.from_masks(given.image, given.masks[objects], given.labels[objects], **fields)
-    boxes = tv_tensors.BoundingBoxes(given.boxes[objects], format="XYXY", canvas_size=size)
-    return DenseSample(tv_tensors.Image(given.image), boxes, given.labels[objects], **fields)
+    boxes = tv_tensors.BoundingBoxes(given.boxes[objects], format="XYXY", canvas_size=size, device=given.boxes.device)
+    return DenseSample(tv_tensors.Image(given.image, device=given.image.device), boxes, given.labels[objects], **fields)
 
 
 def outcome_of(given: Annotated, batch: PaddedBatchedDenseSample, is_paste: Tensor, *, mask_value: int = 1) -> Outcome:

@@ -194,6 +194,6 @@ def _no_paste(trainer: Any) -> Iterator[None]:
 
 def _seeds(num: int) -> Tensor:
     """Draw a seed for each of ``num`` samples, [num] int64."""
-    drawn = from_int64(int(torch.randint(-(1 << 63), (1 << 63) - 1, ())))
+    drawn = from_int64(int(torch.randint(-(1 << 63), (1 << 63) - 1, (), device="cpu")))
     keys = drawn, 0, this_process().rank, 0
-    return torch.tensor([to_int64(derive_seed(*keys, row)) for row in range(num)], dtype=torch.int64)
+    return torch.tensor([to_int64(derive_seed(*keys, row)) for row in range(num)], dtype=torch.int64, device="cpu")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -63,12 +63,12 @@ def _instance_masks(batch: Batch, image_idx: Tensor, by_image: Tensor, overlap: 
             "load with mask_ratio=1"
         )
     if not overlap:
-        return torch.as_tensor(masks > 0)
+        return cast(Tensor, masks > 0)
     counts = torch.bincount(image_idx, minlength=len(images))
     number = torch.empty_like(image_idx)
     position = torch.arange(1, len(image_idx) + 1, device=images.device)
     number[by_image] = position - (counts.cumsum(0) - counts)[image_idx[by_image]]
-    return torch.as_tensor(masks[image_idx] == number[:, None, None])
+    return cast(Tensor, masks[image_idx] == number[:, None, None])
 
 
 def rows_of_slots(
@@ -156,4 +156,4 @@ def hidden_rows(batch: PaddedBatchedDenseSample, rows: Rows, is_paste: Tensor, l
     edges = torch.cat([boxes[hidden, :2].floor(), boxes[hidden, 2:].ceil()], 1).long().clamp(min=0).tolist()
     places = zip(rows.images[hidden].tolist(), edges, strict=True)
     stays = [not changed[image, y1:y2, x1:x2].any() for image, (x1, y1, x2, y2) in places]
-    return hidden[torch.tensor(stays, device=hidden.device)]
+    return hidden[torch.tensor(stays, dtype=torch.bool, device=hidden.device)]

@@ -44,7 +44,7 @@ def tagged(values: Mapping[str, Any], canvas_size: tuple[int, int], schema: Keyp
     if out.get("depth") is not None and out.get("depth_valid") is not None:
         depth = values["depth"].as_subclass(Tensor)
         valid = sampling.usable_depth(depth, values["depth_valid"].as_subclass(Tensor))
-        out["depth"] = DepthMap(torch.where(valid, depth, torch.nan))
+        out["depth"] = DepthMap(torch.where(valid, depth, torch.nan), device=depth.device)
     return out
 
 
@@ -170,5 +170,5 @@ def _untag(field: Field, value: Any, canvas_size: tuple[int, int]) -> Any:
         # If a rotation expands the canvas, that of the boxes may differ from that of the image by a pixel.
         is_known = isinstance(value, tv_tensors.BoundingBoxes) and not isinstance(value, LooseBoxes)
         form, canvas = getattr(value, "format", "XYXY"), value.canvas_size if is_known else canvas_size
-        return tv_tensors.BoundingBoxes(plain, format=form, canvas_size=canvas)
+        return tv_tensors.BoundingBoxes(plain, format=form, canvas_size=canvas, device=plain.device)
     return tag(plain)

@@ -265,8 +265,14 @@ class MapPhotos(AnnotatedPhotos):
             fields |= self._panoptic(semantic, objects)
         if objects is None:
             return _without_objects(image, fields)
-        masks = torch.from_numpy(objects.masks) if objects.masks.size else torch.zeros(0, *size, dtype=torch.bool)
-        return DenseSample.from_masks(image, masks, torch.tensor(objects.labels, dtype=torch.int64), **fields)
+        masks = (
+            torch.from_numpy(objects.masks)
+            if objects.masks.size
+            else torch.zeros(0, *size, dtype=torch.bool, device="cpu")
+        )
+        return DenseSample.from_masks(
+            image, masks, torch.tensor(objects.labels, dtype=torch.int64, device="cpu"), **fields
+        )
 
     def _panoptic(self, semantic: Ids, objects: Objects) -> dict[str, Tensor]:
         """Return the maps of a panoptic sample."""
@@ -295,9 +301,10 @@ def _without_objects(image: Tensor, fields: dict[str, Any]) -> DenseSample:
     if isinstance(semantic := fields.get("semantic_map"), Tensor):
         fields["semantic_map"] = SemanticMap(semantic)
     size = image.shape[1], image.shape[2]
+    corners = torch.zeros(0, 4, dtype=torch.float32, device="cpu")
     return DenseSample(
-        image=tv_tensors.Image(image),
-        boxes=tv_tensors.BoundingBoxes(torch.zeros(0, 4), format="XYXY", canvas_size=size),
-        labels=torch.zeros(0, dtype=torch.int64),
+        image=tv_tensors.Image(image, device=image.device),
+        boxes=tv_tensors.BoundingBoxes(corners, format="XYXY", canvas_size=size, device=corners.device),
+        labels=torch.zeros(0, dtype=torch.int64, device="cpu"),
         **fields,
     )

@@ -220,13 +220,15 @@ class YoloDataset(AnnotatedPhotos):
         image = read_upright(self._photo(record))
         size = image.shape[1], image.shape[2]
         rows, masks = self._objects(record, size)
-        labels = torch.tensor([row["label"] for row in rows], dtype=torch.int64)
+        labels = torch.tensor([row["label"] for row in rows], dtype=torch.int64, device="cpu")
         if masks is not None:
             return DenseSample.from_masks(image, masks, labels)
-        boxes = torch.tensor([box_px(row["values"], size) for row in rows], dtype=torch.float32).reshape(-1, 4)
+        boxes = torch.tensor([box_px(row["values"], size) for row in rows], dtype=torch.float32, device="cpu").reshape(
+            -1, 4
+        )
         return DenseSample(
-            image=tv_tensors.Image(image),
-            boxes=tv_tensors.BoundingBoxes(boxes, format="XYXY", canvas_size=size),
+            image=tv_tensors.Image(image, device=image.device),
+            boxes=tv_tensors.BoundingBoxes(boxes, format="XYXY", canvas_size=size, device=boxes.device),
             labels=labels,
             keypoints=self._keypoints(rows, size),
             keypoint_schema=self.keypoint_schema,
