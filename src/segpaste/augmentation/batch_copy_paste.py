@@ -37,6 +37,7 @@ from segpaste.engine import (
 from segpaste.engine.planes import write_back
 from segpaste.types import BatchedDenseSample, DenseSample, Modality, PaddedBatchedDenseSample, StagedCrops
 from segpaste.types.check import not_none
+from segpaste.types.tracing import is_traced
 
 
 class BatchCopyPaste(nn.Module):
@@ -270,7 +271,7 @@ class BatchCopyPaste(nn.Module):
         self, target: PaddedBatchedDenseSample, generator: torch.Generator | None
     ) -> PaddedBatchedDenseSample:
         """Add seeds, slots and masks to the batch and remove closed modalities; in place, check that it is writable."""
-        if not torch.compiler.is_compiling() and self._is_new:  # compiled code guards what it reads
+        if not is_traced() and self._is_new:  # compiled code guards what it reads
             arguments.check_bytes(target)
             self._is_new = False
         batch = prepare.prepared(target, self.config, generator)

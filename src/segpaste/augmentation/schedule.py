@@ -18,6 +18,7 @@ from segpaste.augmentation.rules import class_weights, draw_rules
 from segpaste.augmentation.rules.tables import TableModule, Tables, is_lost, table
 from segpaste.engine import DrawTables
 from segpaste.seeding import random_u32_together
+from segpaste.types.tracing import real_tensors
 
 _ONE = 1 << 32
 
@@ -127,11 +128,12 @@ class Schedule(TableModule):
     def _put(self, values: _Values) -> None:
         """Write changed values into the tables and their copies."""
         before, self._values = self._values, values
-        if values.limits != before.limits:
-            self.limits.copy_(table(values.limits), non_blocking=True)
-        if values.temperature != before.temperature:
-            self.inverse_weights.copy_(class_weights.inverse_weights(values.temperature), non_blocking=True)
-        self._copies.refresh(self.tables)
+        with real_tensors():
+            if values.limits != before.limits:
+                self.limits.copy_(table(values.limits), non_blocking=True)
+            if values.temperature != before.temperature:
+                self.inverse_weights.copy_(class_weights.inverse_weights(values.temperature), non_blocking=True)
+            self._copies.refresh(self.tables)
 
     def at(self, progress: float) -> None:
         """Set the progress of training; see ``fade_last`` and ``fade_curve`` of the config.

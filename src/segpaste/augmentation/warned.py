@@ -13,6 +13,7 @@ from segpaste.augmentation.rules import draw_rules
 from segpaste.augmentation.sources.paste_sizes import PasteSizes
 from segpaste.engine import Outcome, Placement, PlacementCounts
 from segpaste.types import PaddedBatchedDenseSample, StagedCrops
+from segpaste.types.tracing import is_traced
 
 _CALLER = 6
 """Frames from a method that a method of the forward calls up to the caller of the module's ``__call__``."""
@@ -35,7 +36,7 @@ class ModuleWarnings:
 
     def of_nothing_there(self, batch: PaddedBatchedDenseSample) -> None:
         """Warn of a batch that cannot take pastes; a method of the forward calls this."""
-        if not torch.compiler.is_compiling() and self._may_warn:
+        if not is_traced() and self._may_warn:
             self._warn_of_nothing(nothing_there_warning(batch.batch_size, self._config), _CALLER + 1)
 
     def of_nothing_pasted(self, placement: Placement, counts: PlacementCounts, outcome: Outcome) -> None:
@@ -45,7 +46,7 @@ class ModuleWarnings:
 
     def of_few_scales(self, canvas_size: tuple[int, int]) -> None:
         """Warn if patches leave only few scales to a paste; a method of the forward calls this."""
-        if torch.compiler.is_compiling() or not self._may_warn_of_scales:
+        if is_traced() or not self._may_warn_of_scales:
             return
         message = draw_rules.few_scales_warning(self._placement, canvas_size)
         if message is not None:
@@ -54,14 +55,14 @@ class ModuleWarnings:
 
     def of_sizes(self, staged: StagedCrops | None, batch: PaddedBatchedDenseSample) -> None:
         """Warn of crops much larger or smaller than objects of the batches, on the CPU; called as `of_few_scales`."""
-        if staged is None or torch.compiler.is_compiling():
+        if staged is None or is_traced():
             return
         if (message := self._sizes.message(staged, batch)) is not None:
             warnings.warn(message, stacklevel=_CALLER)
 
     def _may_look(self, device: torch.device) -> bool:
         """Return whether to look for pastes; on an accelerator only once, since the look waits for it."""
-        if torch.compiler.is_compiling() or not self._may_warn:
+        if is_traced() or not self._may_warn:
             return False
         if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
             return False

@@ -31,6 +31,7 @@ from segpaste.types.tensors import (
     PanopticMap,
     SemanticMap,
 )
+from segpaste.types.tracing import is_traced
 from segpaste.types.transforms import tagging
 from segpaste.types.transforms.transform_calls import check_transform
 
@@ -61,7 +62,7 @@ class BatchedDenseSample(Movable):
     keypoint_schema: KeypointSchema | None = None
 
     def __post_init__(self) -> None:
-        if torch.compiler.is_compiling():
+        if is_traced():
             return
         check.check_class("BatchedDenseSample.metric_depth", self.metric_depth, bool)
         values = {f.name: getattr(self, f.batched_name) for f in SAMPLE_FIELDS}
@@ -259,7 +260,7 @@ class PaddedBatchedDenseSample(Movable):
     keypoint_schema: KeypointSchema | None = None
 
     def __post_init__(self) -> None:
-        if torch.compiler.is_compiling():
+        if is_traced():
             return
         check.check_class("PaddedBatchedDenseSample.metric_depth", self.metric_depth, bool)
         values = {f.name: getattr(self, f.batched_name) for f in FIELDS}
@@ -348,7 +349,7 @@ class PaddedBatchedDenseSample(Movable):
 
     def derived(self, **changes: Any) -> PaddedBatchedDenseSample:
         """Return a batch with new values for some fields, which are not validated: compute them from a valid batch."""
-        if torch.compiler.is_compiling():
+        if is_traced():
             return replace(self, **changes)
         values = {item.name: getattr(self, item.name) for item in fields(self)}
         return self._unchecked({**values, **changes})

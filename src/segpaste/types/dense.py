@@ -25,6 +25,7 @@ from segpaste.types.tensors import (
     SemanticMap,
     tight_boxes,
 )
+from segpaste.types.tracing import is_traced
 from segpaste.types.transforms import tagging
 from segpaste.types.transforms.transform_calls import check_transform
 
@@ -78,7 +79,7 @@ class DenseSample(Movable):
     keypoint_schema: KeypointSchema | None = None
 
     def __post_init__(self) -> None:
-        if torch.compiler.is_compiling():
+        if is_traced():
             return
         check.check_class("DenseSample.metric_depth", self.metric_depth, bool)
         values = {f.name: getattr(self, f.name) for f in SAMPLE_FIELDS}
@@ -136,7 +137,7 @@ class DenseSample(Movable):
         for field in SAMPLE_FIELDS:
             if isinstance(value := fields.get(field.name), Tensor):
                 value = check.with_plain_bytes(value)
-                fields[field.name] = value if field.tag is None else field.tag(value)
+                fields[field.name] = value if field.tag is None else field.tag(value, device=value.device)
         boxes, canvas_size = tight_boxes(masks), tuple(masks.shape[1:])
         return cls(
             image=tv_tensors.Image(image, device=image.device),

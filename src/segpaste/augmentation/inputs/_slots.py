@@ -10,6 +10,7 @@ from torch import Tensor
 from segpaste.augmentation.config.mask_function import mask_function
 from segpaste.engine.reference.geometry import pixel_boxes
 from segpaste.types import PaddedBatchedDenseSample
+from segpaste.types.tracing import is_traced
 
 _FARTHEST_PX = 1 << 14
 """Largest coordinate of an edge of an ellipse's box; beyond it products of four sides would exceed 64 bits."""
@@ -82,7 +83,7 @@ def with_empty_masks(batch: PaddedBatchedDenseSample) -> PaddedBatchedDenseSampl
 
     Instances raise an error on the CPU outside of compiled code; elsewhere they are left out.
     """
-    if not torch.compiler.is_compiling() and batch.device.type == "cpu" and bool(batch.instance_valid.any()):
+    if not is_traced() and batch.device.type == "cpu" and bool(batch.instance_valid.any()):
         raise ValueError(
             "BatchCopyPaste: expected instance masks with the boxes because emit_classmix=True, got boxes only; set "
             "source.mask_from='boxes', or leave the boxes out"

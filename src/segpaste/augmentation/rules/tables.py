@@ -11,15 +11,17 @@ import torch
 from numpy.typing import ArrayLike, DTypeLike
 from torch import Tensor, nn
 
+from segpaste.types.tracing import fake_mode, real_tensors
+
 Tables = Sequence[Tensor]
 
 
 def table(values: ArrayLike, dtype: DTypeLike = np.int64) -> Tensor:
     """Return a tensor of these values in memory of its own, on the CPU.
 
-    NumPy makes it: neither a default device nor a context of fake or empty tensors changes that.
+    NumPy makes it, so no default device and no context of fake or empty tensors changes that.
     """
-    with torch.inference_mode(False):  # so that it can be written later in any mode
+    with real_tensors(), torch.inference_mode(False):  # so that it can be written later in any mode
         return torch.from_numpy(np.array(values, dtype))
 
 
@@ -94,6 +96,8 @@ class DeviceCopies:
             tables: the same tables in the same order at each call, or tensors that replace them.
             device: device of the batch.
         """
+        if not torch.compiler.is_compiling() and (mode := fake_mode()) is not None:
+            return [mode.from_tensor(table).to(device) for table in tables]
         if all(table.device == device for table in tables):
             return tables
         if torch.compiler.is_exporting():  # a program of its own, traced on tensors without values
@@ -132,7 +136,7 @@ class _Copy:
     """Copy of one table, and the state of the table that it was taken from."""
 
     def __init__(self, table: Tensor, device: torch.device) -> None:
-        with torch.inference_mode(False):  # so that it can be written later in any mode
+        with real_tensors(), torch.inference_mode(False):  # so that it can be written later in any mode
             self.values = torch.empty(table.shape, dtype=table.dtype, device=device)
         self.table: Tensor | None = None
         self.version = -1
@@ -145,5 +149,6 @@ class _Copy:
         version = -1 if table.is_inference() else table._version
         if table is self.table and version == self.version >= 0:
             return
-        self.values.copy_(table, non_blocking=self.table is not None)
+        with real_tensors():
+            self.values.copy_(table, non_blocking=self.table is not None)
         self.table, self.version = table, version

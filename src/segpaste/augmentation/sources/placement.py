@@ -16,6 +16,7 @@ from segpaste.engine.records import LARGEST_NUM, SCALE_DEN
 from segpaste.engine.reference.geometry import pixel_boxes, valid_extent
 from segpaste.types import PaddedBatchedDenseSample, StagedCrops
 from segpaste.types.check import check_count, check_tensor
+from segpaste.types.tracing import is_traced
 
 Sampled = tuple[PaddedBatchedDenseSample, Placement, PlacementCounts]
 """Source batch, placement of its objects, and counts of the tries."""
@@ -176,7 +177,7 @@ def _check_sources(request: PlacementRequest, sources: LayerSources) -> None:
             raise TypeError(f"LayerSources.canvas_size: expected (H, W), got {canvas_size!r:.80}")
         for size in canvas_size:
             check_count("LayerSources.canvas_size", size, 1)
-    if shrunk is not None and device.type == "cpu" and not torch.compiler.is_compiling():
+    if shrunk is not None and device.type == "cpu" and not is_traced():
         wrong = shrunk[(shrunk < 1) | (shrunk > LARGEST_NUM)]
         if wrong.numel():
             raise ValueError(

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from segpaste.engine.native import _threads
+from segpaste.engine.native._memory import address
 from segpaste.engine.native.library import call, workspace, workspaces
 from segpaste.engine.planes import (
     PLANES,
@@ -77,7 +78,7 @@ def survey(
         present = _flags(b, num_mixed)
     words = [
         *(b, k, *batch.canvas_size, 0 if is_thing is None else len(is_thing)),
-        *(boxes.data_ptr(), labels.data_ptr(), 0, valid.data_ptr()),
+        *(address(boxes), address(labels), 0, address(valid)),
         *_plane(padding),
         _address(is_thing),
         *map(_address, (eligible, occupied, num_free, extent)),
@@ -198,7 +199,7 @@ def _compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: 
         *(target.images.shape[1], _KINDS[target.images.dtype]),
         *(word for side in (given, origin, out) for plane in side for word in _plane(plane)),
         *map(_address, rows),
-        *(boxes.data_ptr(), labels.data_ptr(), 0, 0),
+        *(address(boxes), address(labels), 0, 0),
         *map(_address, new_rows),
         *map(_address, drawn),
         *map(_address, cameras),
@@ -208,7 +209,7 @@ def _compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: 
         *(MAX_FED_BACK_ID, scene.is_panoptic, scene.needs_owner, scene.mixture is not None),
         *(in_place, source is target, is_foreign and share_memory([*given, *rows], [*origin, boxes, labels])),
         *map(_address, seen),
-        layer.data_ptr() if with_layer else 0,
+        address(layer) if with_layer else 0,
         *(num_threads, 0, 0, 0, 0, shared.buffer_info()[0], shared.buffer_info()[0] + 8 * b),
     ]
     _call("segpaste_compose", words, workspaces(num_threads).buffer_info()[0], _threads.parallel())
@@ -247,7 +248,7 @@ def _dense_or_none(tensor: Tensor | None) -> Tensor | None:
 
 
 def _address(tensor: Tensor | None) -> int:
-    return 0 if tensor is None else tensor.data_ptr()
+    return 0 if tensor is None else address(tensor)
 
 
 def _lined(plane: Tensor | None) -> Tensor | None:
@@ -272,4 +273,4 @@ def _plane(plane: Tensor | None) -> tuple[int, ...]:
     strides = plane.stride()
     if len(strides) == 3:
         strides = (strides[0], 0, *strides[1:])
-    return plane.data_ptr(), *strides
+    return address(plane), *strides
