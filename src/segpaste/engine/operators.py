@@ -150,7 +150,7 @@ def _(batch: Optionals, classes: Optionals, ignore_index: int | None, whole_only
     (b, k), is_thing = labels.shape, classes[0]
     tables = [_flags(labels, b, k), _integers(labels, b, k, 4), _integers(labels, b), _integers(labels, b, 2)]
     if ignore_index is not None:
-        num_classes = NUM_CLASSES if is_thing is None else len(is_thing)
+        num_classes = NUM_CLASSES if is_thing is None else is_thing.shape[0]
         tables += [_flags(labels, b, num_classes), _flags(labels, b)]
     return tables
 
@@ -162,7 +162,7 @@ def _choose_rows(candidates: Tensor, seeds: Tensor, num_layers: int) -> Tensors:
 
 @_choose_rows.register_fake
 def _(candidates: Tensor, seeds: Tensor, num_layers: int) -> Tensors:
-    return [_integers(seeds, len(seeds), num_layers), _flags(seeds, len(seeds), num_layers)]
+    return [_integers(seeds, seeds.shape[0], num_layers), _flags(seeds, seeds.shape[0], num_layers)]
 
 
 @torch.library.custom_op("segpaste::draw", mutates_args=())
@@ -183,13 +183,13 @@ def _(targets: Optionals, sources: Optionals, tables: Tensors, rules: list[int],
     seeds, eligible = targets[0], sources[0]
     assert seeds is not None
     assert eligible is not None
-    b, num_layers = len(seeds), rules[0]
+    b, num_layers = seeds.shape[0], rules[0]
     chosen = [] if how == _GIVEN else [_integers(seeds, b, num_layers), _flags(seeds, b, num_layers)]
     return [*chosen, *_empty_maps(seeds, num_layers, eligible.shape[1]), *(_integers(seeds, b) for _ in _COUNTS)]
 
 
 def _empty_maps(seeds: Tensor, num_layers: int, num_slots: int) -> Tensors:
-    b = len(seeds)
+    b = seeds.shape[0]
     pairs = [_integers(seeds, b, num_layers, 2) for _ in range(3)]
     return [*pairs, _flags(seeds, b, num_layers), _flags(seeds, b, num_layers, num_slots)]
 
@@ -264,8 +264,8 @@ def _(
 
 def _empty_findings(batch: PaddedBatchedDenseSample, drawn: Tensors, with_layer: bool) -> Tensors:
     labels, carried, (height, width) = batch.labels, drawn[-1], batch.canvas_size
-    layer = batch.images.new_empty((len(labels) if with_layer else 0, height, width), dtype=torch.int16)
-    small = [carried.new_empty(carried.shape), _integers(labels, len(labels), 3)]
+    layer = batch.images.new_empty((labels.shape[0] if with_layer else 0, height, width), dtype=torch.int16)
+    small = [carried.new_empty(carried.shape), _integers(labels, labels.shape[0], 3)]
     return [*small, *(_integers(labels, *labels.shape) for _ in range(2)), layer]
 
 

@@ -75,9 +75,10 @@ def seeded(batch: PaddedBatchedDenseSample, generator: torch.Generator | None) -
     """Return the batch with a seed per image, drawn from ``generator`` if given, else its own, else drawn by torch."""
     if generator is None and batch.sample_seeds is not None:
         return batch
-    device = batch.device if generator is None else generator.device
-    low, high = -(1 << 63), (1 << 63) - 1
-    seeds = torch.randint(low, high, (batch.batch_size,), generator=generator, device=device)
+    low, high, size = -(1 << 63), (1 << 63) - 1, (batch.batch_size,)
+    if generator is None:  # not as an argument: that overload takes no symbolic size
+        return batch.derived(sample_seeds=torch.randint(low, high, size, device=batch.device))
+    seeds = torch.randint(low, high, size, generator=generator, device=generator.device)
     return batch.derived(sample_seeds=seeds.to(batch.device, non_blocking=True))
 
 
