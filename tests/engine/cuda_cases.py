@@ -82,7 +82,7 @@ def placed(target: PaddedBatchedDenseSample, source: PaddedBatchedDenseSample, *
         carried=source.instance_valid[layers % source.batch_size] & (num_slots > 0),
     )
     paste = module()
-    return Scene(target, source, paste._tables, paste._rules._replace(**rules)), placement
+    return Scene(target, source, paste._tables, paste._rules.paste(torch.device("cpu"))._replace(**rules)), placement
 
 
 def settled_by_reference(scene: Scene, placement: Placement) -> tuple[Tensor, ...]:

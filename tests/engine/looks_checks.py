@@ -56,7 +56,7 @@ def drawn_scene(
         carried=batch.instance_valid[index] & (whole(0, 4, b, layers, batch.max_instances) > 0),
     )
     paste = module(panoptic=panoptic, layers=layers)
-    return Scene(batch, batch, paste._tables, paste._rules._replace(**rules)), placement
+    return Scene(batch, batch, paste._tables, paste._rules.paste(torch.device("cpu"))._replace(**rules)), placement
 
 
 def assert_settled_alike(scene: Scene, placement: Placement) -> tuple[torch.Tensor, ...]:

@@ -15,6 +15,7 @@ from segpaste.augmentation.loading import AugmentedLoader
 from segpaste.augmentation.report import PasteReport, report_of, unchanged_report
 from segpaste.augmentation.rules import draw_rules
 from segpaste.augmentation.rules.class_tables import ClassTables
+from segpaste.augmentation.rules.module_rules import ModuleRules
 from segpaste.augmentation.rules.paste_rules import paste_rules
 from segpaste.augmentation.schedule import Schedule
 from segpaste.augmentation.sources import source_check
@@ -109,12 +110,11 @@ class BatchCopyPaste(nn.Module):
         if is_bank:  # each crop is a layer of its own
             drawn = {"layers": self.config.num_layers, "grouping": "instance"}
             self._placement = self._placement.model_copy(update=drawn)
-        # Integers, since compiled code may not see floats change.
-        self._fixed_rules = draw_rules.fixed_rules(self._placement, whole_only=self.config.source.whole_only)
+        fixed = draw_rules.fixed_rules(self._placement, whole_only=self.config.source.whole_only)
+        self._rules = ModuleRules(fixed, paste_rules(self.config))
         self._region_classes = draw_rules.region_classes(self._placement)
         self._needs_whole = self.config.source.whole_only and self._placement.position == "random"
         self.classes = None if self.config.panoptic is None else ClassTables(self.config.panoptic)
-        self._rules = paste_rules(self.config)
         self._is_new = True
         self._warnings = ModuleWarnings(self.config, self._placement)
         if self.config.emit_panoptic and self.config.panoptic is None:
@@ -315,7 +315,7 @@ class BatchCopyPaste(nn.Module):
             self.schedule,
             self.classes,
             staged,
-            self._fixed_rules,
+            self._rules.draw(batch.device),
             prepare.regions_of(batch, region, self._region_classes),
         )
         if self.config.emit_classmix:
@@ -326,7 +326,7 @@ class BatchCopyPaste(nn.Module):
         source, placement, counts = source_check.checked_sample(self.source, sampled, batch, request)
         prepare.check_source(batch, source)
         arguments.check_no_grad("source", source)
-        return Scene(batch, source, self._tables_on(batch.device), self._rules), (placement, counts)
+        return Scene(batch, source, self._tables_on(batch.device), self._rules.paste(batch.device)), (placement, counts)
 
     def _mixed(
         self, engine: Engine, batch: PaddedBatchedDenseSample, found: Survey, request: PlacementRequest
@@ -336,7 +336,8 @@ class BatchCopyPaste(nn.Module):
         rows = strategy.rows(batch, not_none(found.has_present), request)
         rows = source_check.checked_rows(strategy, rows, batch, request.config.layers)
         placement, counts, mixture = engine.draw_classes(batch, found, rows, request.tables)
-        return Scene(batch, batch, self._tables_on(batch.device), self._rules, mixture), (placement, counts)
+        scene = Scene(batch, batch, self._tables_on(batch.device), self._rules.paste(batch.device), mixture)
+        return scene, (placement, counts)
 
     def _composed(self, engine: Engine, scene: Scene, placement: Placement, *, with_layer: bool) -> Outcome:
         """Compose the paste, and harmonise it if the config asks for it."""

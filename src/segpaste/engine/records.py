@@ -154,6 +154,18 @@ class DrawRules(NamedTuple):
         return bool(self.on_grid or self.whole_patches)
 
 
+class HeldRules(NamedTuple):
+    """`DrawRules` or `PasteRules` in a tensor: a graph of compiled code reads them, and serves any of their values.
+
+    Attributes:
+        numbers: [N] int64 on the CPU, all fields.
+        num_layers: L, which decides shapes.
+    """
+
+    numbers: Tensor
+    num_layers: int
+
+
 class Targets(NamedTuple):
     """Target images that layers are drawn for.
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-_KEYS = torch._C._TorchDispatchModeKey  # type: ignore[attr-defined]
+_KEYS = torch._C._TorchDispatchModeKey
 
 
 def is_traced() -> bool:
@@ -26,7 +26,7 @@ def _is_transformed() -> bool:
 
 
 def _mode(key: Any) -> Any:
-    return torch._C._get_dispatch_mode(key)  # type: ignore[attr-defined]
+    return torch._C._get_dispatch_mode(key)
 
 
 def fake_mode() -> Any:
@@ -43,5 +43,5 @@ def real_tensors() -> Iterator[None]:
     from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
     from torch.utils._python_dispatch import _disable_current_modes
 
-    with temporarily_clear_interpreter_stack(), _disable_current_modes():  # type: ignore[no-untyped-call]
+    with temporarily_clear_interpreter_stack(), _disable_current_modes():
         yield

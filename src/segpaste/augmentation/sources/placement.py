@@ -12,7 +12,7 @@ from segpaste.augmentation.rules.class_tables import ClassTables
 from segpaste.augmentation.rules.draw_rules import fixed_rules, on_canvas
 from segpaste.augmentation.schedule import Schedule
 from segpaste.engine import DrawRules, DrawTables, LayerRows, Placement, PlacementCounts, Sources, Targets, engine_for
-from segpaste.engine.records import LARGEST_NUM, SCALE_DEN
+from segpaste.engine.records import LARGEST_NUM, SCALE_DEN, HeldRules
 from segpaste.engine.reference.geometry import pixel_boxes, valid_extent
 from segpaste.types import PaddedBatchedDenseSample, StagedCrops
 from segpaste.types.check import check_count, check_tensor
@@ -65,6 +65,8 @@ class PlacementRequest:
     def rules(self, source_canvas: tuple[int, int] | None = None) -> DrawRules:
         """Return the parameters of the draws for sources of this canvas (H, W), by default that of the target."""
         fixed = fixed_rules(self.config) if self.fixed is None else self.fixed
+        if isinstance(fixed, HeldRules):  # no canvas changes them
+            return fixed
         return on_canvas(fixed, self.config, source_canvas or self.canvas_size)
 
 

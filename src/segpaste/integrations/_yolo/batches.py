@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -201,7 +201,7 @@ def _reduced(masks: Tensor, ratio: int) -> Tensor:
         return masks[:, : masks.shape[1] // ratio, : masks.shape[2] // ratio]
     size = masks.shape[1] // ratio, masks.shape[2] // ratio
     smooth = interpolate(masks[:, None].float(), size, mode="bilinear", align_corners=False)
-    return cast(Tensor, smooth[:, 0] >= 0.5)
+    return smooth[:, 0] >= 0.5
 
 
 def _shown(masks: Tensor, rows: Tensor, order: Tensor, batch_size: int) -> Tensor:
