@@ -14,7 +14,7 @@ from torch import Tensor
 from segpaste.invariants._layers import LayerMap
 from segpaste.types import PaddedBatchedDenseSample
 from segpaste.types.check import not_none
-from segpaste.types.sampling import DEPTH_EDGE_FRAC
+from segpaste.types.sampling import DEPTH_EDGE_FRAC, root
 
 RELATIVE_TOLERANCE = 1e-5
 """Relative tolerance of depths, for float32 sums and factors compared with float64."""
@@ -101,5 +101,5 @@ def _focal_ratio(layer: LayerMap, target: PaddedBatchedDenseSample, source: Padd
     here, there = target.camera_intrinsics, source.camera_intrinsics
     if not target.metric_depth or here is None or there is None:
         return torch.ones((), dtype=torch.float64, device=target.device)
-    focal_here, focal_there = (camera[:, :2].double().sqrt().prod(1) for camera in (here, there))
+    focal_here, focal_there = (root(camera[:, :2]).double().prod(1) for camera in (here, there))
     return focal_here[:, None, None] / focal_there[layer.row]

@@ -139,7 +139,16 @@ def mix_normals(taps: Tensor, weights: Tensor, nearest: Tensor) -> Tensor:
 def norm3(vectors: Tensor) -> Tensor:
     """Return the norm of [3, ...] vectors, summed in a fixed order."""
     x, y, z = vectors.unbind(0)
-    return torch.sqrt(x * x + y * y + z * z)
+    return root(x * x + y * y + z * z)
+
+
+def root(values: Tensor) -> Tensor:
+    """Return the correctly rounded square roots of float32 numbers, float32, on every device.
+
+    `torch.sqrt` of float32 may be off by one unit in the last place: on CPUs with AVX-512 it is for some numbers of a
+    large tensor. A root in float64 may be off by a unit of its own, which never changes its nearest float32.
+    """
+    return values.double().sqrt().float()
 
 
 def weighted_sum(taps: Tensor, weights: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from segpaste.engine.records import Outcome, Placement, Scene
 from segpaste.engine.reference import _slots, classmix, geometry, pixels
 from segpaste.engine.reference.pixels import looked_up
 from segpaste.engine.reference.plan import LayerPlan, Measures, SlotPlan, Visible
+from segpaste.types.sampling import root
 
 
 class Pixels(Protocol):
@@ -111,7 +112,8 @@ def depth_scale(scene: Scene, placement: Placement) -> Tensor:
     """Return the factor on each layer's depth, [B, L] float32.
 
     It is the ratio of the focal lengths of target and source if depth is metric, else 1; with ``perspective`` it is
-    divided by the scale. The focal length is the geometric mean of fx and fy, the scale that of both axes.
+    divided by the scale. The focal length is the geometric mean of fx and fy, the scale that of both axes. Each root is
+    rounded to float32.
     """
     target, source = scene.target, scene.source
     factor = torch.ones(placement.hflip.shape, device=placement.hflip.device, dtype=torch.float32)
@@ -119,11 +121,11 @@ def depth_scale(scene: Scene, placement: Placement) -> Tensor:
         return factor
     if target.metric_depth and target.camera_intrinsics is not None and source.camera_intrinsics is not None:
         cameras = target.camera_intrinsics, source.camera_intrinsics
-        # In float32 the product of two small roots would lose bits, or all of them.
-        own, other = (camera[:, :2].double().sqrt().prod(1) for camera in cameras)
+        # In float32 the product of two small roots would lose bits, or all of them; in float64 it is exact.
+        own, other = (root(camera[:, :2]).double().prod(1) for camera in cameras)
         factor = (own[:, None] / other[placement.source_idx]).float()
     if scene.rules.perspective:
-        factor = factor * (placement.scale_den.double().prod(-1) / placement.scale_num.double().prod(-1)).sqrt().float()
+        factor = factor * root((placement.scale_den.double().prod(-1) / placement.scale_num.double().prod(-1)).float())
     return factor
 
 

@@ -24,7 +24,7 @@ def least_rectangle(mask: NDArray[np.bool_]) -> NDArray[np.float64]:
     """
     hull = convex_hull(_corners(mask))
     edges = np.roll(hull, -1, 0) - hull
-    directions = np.concatenate([[[1.0, 0.0]], edges / np.hypot(edges[:, 0], edges[:, 1])[:, None]])
+    directions = np.concatenate([[[1.0, 0.0]], edges / np.sqrt(np.square(edges).sum(1))[:, None]])
     best, least = None, np.inf
     for x, y in directions:
         turn = np.array([[x, y], [-y, x]])
