@@ -446,7 +446,7 @@ CASES: dict[str, tuple[Prepare, list[str], str | None]] = {
     "YOLO: UTF-16": (
         yolo(NAMES, "0 0.1 0.1 0.5 0.1 0.5 0.5\n".encode("utf-16")),
         YOLO,
-        "expected a label file in UTF-8",
+        "expected text in UTF-8",
     ),
     "YOLO: boxes": (yolo(NAMES, "0 0.5 0.5 0.2 0.2\n"), YOLO, "expected masks, got boxes only"),
     "YOLO: boxes and polygons": (

@@ -197,7 +197,7 @@ class TestMaps:
             open_dataset(folder)[0]
         whole = (folder / "SegmentationObject" / "b.png").read_bytes()
         (folder / "SegmentationObject" / "b.png").write_bytes(whole[:-30])
-        with pytest.raises(DatasetError, match=r"b\.png: expected a label map, could not decode it"):
+        with pytest.raises(DatasetError, match=r"b\.png: expected a map, could not decode it"):
             open_dataset(folder)[1]
         first.unlink()
         with pytest.raises(DatasetError, match=r"SegmentationClass/a\.png: expected a label map, found no such file"):

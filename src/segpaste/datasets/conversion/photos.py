@@ -146,13 +146,19 @@ class SplitConverter:
             with_entries = crowds_with_entries(self.photos, index, crowds)
             png, segments = segments_of(sample, by_label, own_rows, with_entries, losses)
             return SampleRows(image, [], segments), [(f"{self.to.maps_dir(self.name)}/{self._stem(index)}.png", png)]
-        if isinstance(self.photos, YoloDataset) and self.to.name == "yolo" and self.photos.task == self.form.task:
+        if isinstance(self.photos, YoloDataset) and self.to.name == "yolo" and self._keeps_labels(self.photos):
             path = label_path(Path(self.to.photos_dir(self.name), self.file_names[index]))
             return SampleRows(image, []), [(path.as_posix(), self.photos.label_text(index).encode())]
         by_id = {row["id"]: row for row in self.photos.annotation_rows(index) if "id" in row}
         regions = [(crowd, by_id.get(crowd.annotation_id, {})) for crowd in crowds]
         photo = LabelledPhoto(self.name, self.file_names[index], image, sample, own_rows, regions)
         return SampleRows(image, []), list(self.to.label_files(photo, self.form, losses))
+
+    def _keeps_labels(self, photos: YoloDataset) -> bool:
+        """Return whether label files of a YOLO dataset are copied."""
+        if self.form.task == "obb":
+            return photos.is_oriented
+        return photos.task == self.form.task
 
     def _same_segments(
         self, photos: CocoPanoptic, index: int, is_drawn_anew: bool

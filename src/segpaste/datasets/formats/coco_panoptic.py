@@ -24,6 +24,7 @@ from segpaste.datasets.formats.indexed.tables import JsonTables
 from segpaste.datasets.formats.panoptic_index import TABLES, PanopticClasses, PanopticRecords, make_index
 from segpaste.datasets.formats.photo import read_rgb
 from segpaste.datasets.formats.records import Crowd, DatasetError, JsonRow, expect_folder
+from segpaste.datasets.formats.segment_ids import read_segment_ids
 from segpaste.types import IGNORE_INDEX, DenseSample
 
 
@@ -179,8 +180,8 @@ class CocoPanoptic(IndexedPhotos):
     def _read_segment_map(self, record: JsonRow) -> NDArray[np.int64]:
         """Return the position of each pixel in the segment list, from 1, or 0 without a segment: [H, W] int64."""
         path = self.panoptic_dir / record["map"]
-        red, green, blue = read_rgb(path, (record["height"], record["width"])).numpy().astype(np.int64)
-        found, inverse = np.unique(red + 256 * green + 65536 * blue, return_inverse=True)
+        size = record["height"], record["width"]
+        found, inverse = np.unique(read_segment_ids(path, size), return_inverse=True)
         position_of = {segment["id"]: i for i, segment in enumerate(record["segments"], start=1)}
         strange = sorted(set(found.tolist()) - set(position_of) - {0})
         unseen = sorted(set(position_of) - set(found.tolist()))
@@ -189,7 +190,7 @@ class CocoPanoptic(IndexedPhotos):
                 f"{path}: expected the segments that {self.annotations_file.name} lists for it, but {_first(strange)} "
                 f"only in the PNG and {_first(unseen)} only in the JSON; use files that belong together"
             )
-        return np.array([position_of.get(i, 0) for i in found.tolist()], np.int64)[inverse].reshape(red.shape)
+        return np.array([position_of.get(i, 0) for i in found.tolist()], np.int64)[inverse].reshape(size)
 
 
 def _first(ids: list[int]) -> str:

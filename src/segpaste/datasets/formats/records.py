@@ -19,7 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch.utils.data import Dataset
 
+from segpaste.datasets.formats.errors import DatasetError as DatasetError
 from segpaste.datasets.formats.federated import FederatedLabels
+from segpaste.datasets.formats.text_files import not_utf8, read_json
 from segpaste.types import DenseSample, KeypointSchema, PanopticSchema
 
 JsonRow = dict[str, Any]
@@ -27,10 +29,6 @@ TableColumns = Mapping[str, type]
 
 IMAGE_COLUMNS: TableColumns = {"id": int, "file_name": str, "height": int, "width": int}
 """Keys of every entry of the ``images`` table, with their types."""
-
-
-class DatasetError(ValueError):
-    """Error of a missing, unreadable or invalid file of a dataset; one line with the file and the remedy."""
 
 
 class PackedRecords(Sequence[JsonRow]):
@@ -346,7 +344,7 @@ def class_list(path: Path, row: JsonRow, key: str, label_of: Mapping[int, int]) 
 
 def _read_json(path: Path) -> Any:
     try:
-        return json.loads(path.read_bytes())
+        return read_json(path)
     except FileNotFoundError:
         raise DatasetError(f"{path}: expected an annotation file in JSON, found no such file; check the path") from None
     except OSError as error:
@@ -355,28 +353,15 @@ def _read_json(path: Path) -> Any:
         raise malformed(path, error) from error
 
 
-def read_yaml_or_json(path: str | PathLike[str], what: str) -> Any:
-    """Read the document of a small YAML or JSON file; errors say that ``what`` was expected.
-
-    Raises:
-        DatasetError: the file is missing or malformed.
-    """
-    import yaml
-
-    try:
-        return yaml.safe_load(Path(path).read_text("utf-8-sig"))
-    except OSError as error:
-        raise DatasetError(f"{path}: expected {what} in YAML or JSON, got {error.strerror or error}") from error
-    except (UnicodeDecodeError, yaml.YAMLError) as error:
-        text = " ".join(str(error).split())
-        raise DatasetError(
-            f"{path}: expected {what} in YAML or JSON, got text that is neither ({text:.150})"
-        ) from error
-
-
-def malformed(path: Path, error: object) -> DatasetError:
-    """Return the error of a file that is not JSON."""
-    return DatasetError(f"{path}: expected JSON, got truncated or malformed text ({error}); download or write it again")
+def malformed(path: Path, error: object, where: str = "") -> DatasetError:
+    """Return the error of a file that is not JSON, at a place if it is known."""
+    if isinstance(error, DatasetError):
+        return error
+    if isinstance(error, UnicodeDecodeError):
+        return not_utf8(path, error, f"at {where.rstrip(': ')}" if where else "")
+    return DatasetError(
+        f"{path}: expected JSON, got truncated or malformed text ({where}{error}); download or write it again"
+    )
 
 
 def not_an_object(path: Path, tables: Iterable[str], document: object) -> DatasetError:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from segpaste.datasets.formats.photo import read_rgb
+from segpaste.datasets.formats.segment_ids import read_segment_ids
 from segpaste.datasets.health.listing import ListedObject, ListedPhoto
 from segpaste.datasets.health.regions import Region
 from segpaste.datasets.health.report import Finding
@@ -26,8 +26,7 @@ def map_regions(path: Path, size: Size) -> dict[int, Region]:
     Raises:
         DatasetError: the file cannot be read.
     """
-    red, green, blue = read_rgb(path, size).numpy().astype(np.int64)
-    ids, places = np.unique(red + 256 * green + 65536 * blue, return_inverse=True)
+    ids, places = np.unique(read_segment_ids(path, size), return_inverse=True)
     places = places.reshape(size)
     regions = {}
     for place, segment_id in enumerate(ids.tolist()):

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from segpaste.datasets.formats.format import Task
 from segpaste.datasets.formats.records import DatasetError, JsonRow
-from segpaste.datasets.formats.yolo.data import YoloData, label_path, photos_of, stray_labels
+from segpaste.datasets.formats.text_files import read_lines
+from segpaste.datasets.formats.yolo.data import YoloData, expect_labels, found_labels, photos_of, stray_labels
 from segpaste.datasets.formats.yolo.labels import RowForm, box_px, parse_labels, points_px, polygon_px
 from segpaste.datasets.health.listing import ListedObject, ListedPhoto, Listing
 from segpaste.types.sampling import Size
@@ -29,11 +30,12 @@ def list_yolo(data: YoloData, split: str, task: Task | None = None) -> Listing:
     listing = Listing(class_names=list(data.class_names or ()))
     form = RowForm(len(data.class_names) if data.class_names else _MANY_CLASSES, data.keypoint_shape, task)
     photos = _photos(listing, data.splits[split])
+    expect_labels(data.splits[split], photos, sum(found_labels(photo).is_file() for photo in photos))
     first_lines: dict[str, str] = {}
     for photo in photos:
         name = Path(os.path.relpath(photo, data.root)).as_posix()
-        for row in _rows(listing, name, label_path(photo), form):
-            first_lines.setdefault(row["kind"], f"{label_path(photo)}: line {row['line']}")
+        for row in _rows(listing, name, found_labels(photo), form):
+            first_lines.setdefault(row["kind"], f"{found_labels(photo)}: line {row['line']}")
             listing.objects.append(_listed(row, len(listing.photos), data))
         listing.photos.append(ListedPhoto(name, photo, None))
     if len(first_lines) > 1:
@@ -55,9 +57,9 @@ def _photos(listing: Listing, sources: tuple[Path, ...]) -> list[Path]:
             photos |= {*photos_of(source)}
             continue
         try:
-            lines = source.read_text("utf-8-sig").splitlines()
-        except (OSError, UnicodeDecodeError) as error:
-            raise DatasetError(f"{source}: expected a list of images in UTF-8, could not read it ({error})") from error
+            lines = read_lines(source)
+        except OSError as error:
+            raise DatasetError(f"{source}: expected a list of images, could not read it ({error})") from error
         photos |= {source.parent / name for line in lines if (name := line.strip())}
     return sorted(photos)
 
@@ -65,11 +67,12 @@ def _photos(listing: Listing, sources: tuple[Path, ...]) -> list[Path]:
 def _rows(listing: Listing, photo: str, path: Path, form: RowForm) -> list[JsonRow]:
     """Return the valid rows of a label file; each invalid row is a finding."""
     try:
-        lines = path.read_text("utf-8-sig").splitlines()
+        lines = read_lines(path)
     except FileNotFoundError:
         return []
-    except (OSError, UnicodeDecodeError) as error:
-        listing.find("broken_entry", f"{path}: could not be read as UTF-8 ({error})", photo)
+    except (OSError, DatasetError) as error:
+        told = error if isinstance(error, DatasetError) else f"{path}: could not be read ({error})"
+        listing.find("broken_entry", str(told), photo)
         return []
     rows: list[JsonRow] = []
     for number, line in enumerate(lines, start=1):

@@ -12,7 +12,8 @@ from torch import Tensor
 from torchvision import tv_tensors
 
 from segpaste.datasets.formats.rle import decode_segmentation
-from segpaste.integrations._huggingface.columns import Objects, map_of, objects_of_row, photo_of
+from segpaste.datasets.formats.stored_pixels import one_channel
+from segpaste.integrations._huggingface.columns import Objects, map_of, objects_of_row, photo_of, undecoded
 from segpaste.integrations._targets import crowd_region
 from segpaste.types import IGNORE_INDEX, CrowdMask, DenseSample, SemanticMap
 
@@ -76,7 +77,8 @@ class HubSamples:
             raise ValueError("HubSamples: expected objects or an instance_map, got both; leave one out")
         if objects is None and instance_map is None and semantic_map is None:
             raise ValueError("HubSamples: expected a column with annotations, got none; give objects=, or a map")
-        self._plain = dataset.with_format(None) if hasattr(dataset, "with_format") else dataset
+        plain = dataset.with_format(None) if hasattr(dataset, "with_format") else dataset
+        self._plain = undecoded(plain, (instance_map, semantic_map))
         self.dataset, self.image, self.void, self.transforms = dataset, image, void, transforms
         self.objects, self.instance_map, self.semantic_map = objects, instance_map, semantic_map
         self._fields = {} if objects is None else _fields_of(dataset, objects)
@@ -119,7 +121,12 @@ class HubSamples:
         image = torch.from_numpy(photo).permute(2, 0, 1).contiguous()
         fields: dict[str, Any] = {}
         if self.semantic_map is not None:
-            classes = map_of(row[self.semantic_map], _place(index, self.semantic_map))
+            place = _place(index, self.semantic_map)
+            classes = one_channel(map_of(row[self.semantic_map], place))
+            if classes.ndim == 3:
+                raise ValueError(
+                    f"{place}: expected one class for each pixel, got {list(classes.shape)}; convert colours to classes"
+                )
             fields["semantic_map"] = SemanticMap(self._classes(classes, photo))
         if self.objects is not None:
             sample = _of_objects(image, self._read_objects(row, index), fields, _place(index, self.objects))
@@ -139,7 +146,7 @@ class HubSamples:
         """Return a map of classes [H, W] int64, with the void value as ignored."""
         if values.shape[:2] != photo.shape[:2]:
             raise ValueError(f"HubSamples: expected a map of {photo.shape[:2]} pixels, got {values.shape[:2]}")
-        classes = torch.from_numpy(values[..., 0] if values.ndim == 3 else values).long()
+        classes = torch.from_numpy((values[..., 0] if values.ndim == 3 else values).astype(np.int64))
         return torch.where(classes == self.void, IGNORE_INDEX, classes)
 
     def _instances(self, values: NDArray[Any], photo: NDArray[Any]) -> tuple[Tensor, Tensor]:

@@ -19,6 +19,7 @@ from segpaste.datasets.formats.maps.declaration import MapDeclaration
 from segpaste.datasets.formats.maps.patterns import PathPattern
 from segpaste.datasets.formats.photo_head import read_head
 from segpaste.datasets.formats.records import DatasetError, JsonRow
+from segpaste.datasets.formats.text_files import read_lines
 from segpaste.datasets.formats.yolo.data import IMAGE_SUFFIXES
 from segpaste.types.sampling import Size
 
@@ -176,8 +177,8 @@ def of_split(
         return
     path = root / declared.splits[split]
     try:
-        names = [line.strip() for line in path.read_text("utf-8-sig").splitlines() if line.strip()]
-    except (OSError, UnicodeDecodeError) as error:
+        names = [line.strip() for line in read_lines(path) if line.strip()]
+    except OSError as error:
         raise DatasetError(
             f"{path}: expected the names of the images of '{split}', could not read it ({error})"
         ) from error

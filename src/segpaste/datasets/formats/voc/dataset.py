@@ -45,7 +45,10 @@ class VocFormat(Format):
 
     name = "voc"
     title = "Pascal VOC"
-    files = "JPEGImages/ with SegmentationObject/, SegmentationClass/ or Annotations/; or NAME.xml next to each image"
+    files = (
+        "JPEGImages/ with SegmentationObject/, SegmentationClass/ or Annotations/; or NAME.xml next to each image, or "
+        "in labels/ beside images/"
+    )
     gives = "masks, semantic maps, ignored regions; or boxes only"
     takes = frozenset({"task"})
 

@@ -16,7 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from segpaste.datasets.formats.format import NO_SPLIT
+from segpaste.datasets.formats.label_folders import files_with, paired_folders
 from segpaste.datasets.formats.records import DatasetError
+from segpaste.datasets.formats.text_files import read_lines
 from segpaste.datasets.formats.voc.maps import BACKGROUND, VOID, Color, palette
 from segpaste.datasets.formats.xml_text import head_of
 
@@ -50,7 +52,18 @@ class VocFolder:
     @property
     def photos_dir(self) -> Path:
         """Folder of the images."""
-        return self.path / self.split if self.is_flat else self.path / PHOTOS
+        return self._flat_folders[0] if self.is_flat else self.path / PHOTOS
+
+    @property
+    def boxes_dir(self) -> Path:
+        """Folder of the XML files."""
+        return self._flat_folders[1] if self.is_flat else self.path / BOXES
+
+    @property
+    def _flat_folders(self) -> tuple[Path, Path]:
+        """Folders of the images and of the XML files, which are one unless they are ``images`` and ``labels``."""
+        both = self.path / self.split
+        return (both, both) if _has_xml(both) else paired_folders(self.path, _has_xml).get(self.split, (both, both))
 
     @property
     def has_objects(self) -> bool:
@@ -64,8 +77,8 @@ class VocFolder:
 
     def xml_file(self, stem: str) -> Path | None:
         """Return the XML file of an image; None if there is none."""
-        path = (self.photos_dir if self.is_flat else self.path / BOXES) / f"{stem}.xml"
-        return path if path.is_file() else None
+        paths = (self.boxes_dir / f"{stem}{suffix}" for suffix in (".xml", ".XML"))
+        return next((path for path in paths if path.is_file()), None)
 
     @property
     def maps(self) -> list[str]:
@@ -74,7 +87,8 @@ class VocFolder:
 
     def map_file(self, folder: str, stem: str) -> Path:
         """Return the map of an image in one of the folders of maps."""
-        return self.path / folder / f"{stem}.png"
+        path = self.path / folder / f"{stem}.png"
+        return path if path.is_file() or not (upper := path.with_suffix(".PNG")).is_file() else upper
 
     def photo_names(self) -> dict[str, str]:
         """Return the file name of each image by its name without suffix, sorted."""
@@ -89,12 +103,12 @@ class VocFolder:
         lists = _LISTS if are_masks else _LISTS[::-1]
         for name in lists:
             if (path := self.path / "ImageSets" / name / f"{self.split}.txt").is_file():
-                lines = (line.split() for line in path.read_text("utf-8-sig").splitlines())
+                lines = (line.split() for line in read_lines(path))
                 return list(dict.fromkeys(words[0] for words in lines if words))
         if self.is_flat:
-            return sorted(path.stem for path in self.photos_dir.glob("*.xml") if path.name[0] != ".")
+            return [path.stem for path in files_with(self.boxes_dir, ".xml")]
         folder, suffix = (self.maps[0], ".png") if are_masks else (BOXES, ".xml")
-        return sorted(path.stem for path in (self.path / folder).glob(f"*{suffix}") if path.name[0] != ".")
+        return [path.stem for path in files_with(self.path / folder, suffix)]
 
 
 def find_splits(path: Path) -> tuple[str, ...] | None:
@@ -110,12 +124,14 @@ def find_splits(path: Path) -> tuple[str, ...] | None:
         return (NO_SPLIT,)
     if _has_xml(path):
         return (NO_SPLIT,)
+    if pairs := paired_folders(path, _has_xml):
+        return tuple(pairs)
     return tuple(folder.name for folder in sorted(path.iterdir()) if folder.is_dir() and _has_xml(folder)) or None
 
 
 def _has_xml(folder: Path) -> bool:
     """Return whether the first XML file of a folder is one of VOC."""
-    first = next((path for path in sorted(folder.glob("*.xml")) if path.name[0] != "."), None)
+    first = next(iter(files_with(folder, ".xml")), None)
     return first is not None and re.search(rb"<annotation[\s>]", head_of(first)) is not None
 
 
@@ -129,12 +145,12 @@ def listed_classes(path: Path) -> tuple[list[str] | None, dict[Color, int]]:
         DatasetError: a line of the label map is invalid.
     """
     if (file := path / "class_names.txt").is_file():
-        return [line.strip() for line in file.read_text("utf-8-sig").splitlines() if line.strip()], palette()
+        return [line.strip() for line in read_lines(file) if line.strip()], palette()
     if not (file := path / "labelmap.txt").is_file():
         return None, palette()
     names: list[str] = []
     colors: dict[Color, int] = {}
-    for number, line in enumerate(file.read_text("utf-8-sig").splitlines(), start=1):
+    for number, line in enumerate(read_lines(file), start=1):
         if not line.strip() or line.startswith("#"):
             continue
         name, _, rest = line.partition(":")

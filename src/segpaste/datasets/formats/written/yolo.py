@@ -40,7 +40,7 @@ class YoloLabels(WrittenFormat):
 
     def label_files(self, photo: LabelledPhoto, form: LabelForm, losses: Losses) -> Iterator[File]:
         """Yield the label file."""
-        text = sample_labels(photo.sample, form.task, form.point_size)
+        text = sample_labels(photo.sample, form.task, form.point_size, photo.rows)
         count_lost(photo, losses, points=form.task == "pose", held=POINT_KEYS)
         if form.task != "segment" and photo.sample.instance_masks is not None:
             losses[f"masks of objects (the task {form.task} has none)"] += photo.sample.num_instances
