@@ -19,7 +19,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from segpaste.datasets.formats.format import NO_SPLIT, Format, ReadOptions
 from segpaste.datasets.formats.label_studio_regions import Region, parsed_regions, shape_of
-from segpaste.datasets.formats.outlined import Drawn, DrawnPhoto, open_drawn
+from segpaste.datasets.formats.outlined import Drawn, DrawnPhoto, each, open_drawn
 from segpaste.datasets.formats.photo import upright_size
 from segpaste.datasets.formats.photo_facts import find_photo
 from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError, JsonRow
@@ -59,12 +59,16 @@ def read_label_studio(path: Path, images_dir: Path) -> Drawn:
         DatasetError: the file is broken or JSON-MIN, or a region is invalid.
     """
     content = path.read_bytes()
-    photos, left_out, num_more = [], Counter[str](), 0
-    for number, task in enumerate(_tasks(path, content), start=1):
-        where = f"{path}: task {task.get('id', number)}"
+    left_out, num_more = Counter[str](), 0
+
+    def read(numbered: tuple[int, JsonRow]) -> DrawnPhoto:
+        nonlocal num_more
+        number, task = numbered
         chosen, others = _chosen(task["annotations"])
         num_more += len([other for other in others if not other.get("was_cancelled")])
-        photos.append(_photo(where, task, chosen, others, images_dir, left_out))
+        return _photo(f"{path}: task {task.get('id', number)}", task, chosen, others, images_dir, left_out)
+
+    photos = [*each(enumerate(_tasks(path, content), start=1), read)]
     if num_more:
         warnings.warn(
             f"{path}: {num_more} further annotations of images that have one are not read; mark the intended ones as "

@@ -30,7 +30,15 @@ IMAGE_COLUMNS: TableColumns = {"id": int, "file_name": str, "height": int, "widt
 
 
 class DatasetError(ValueError):
-    """Error of a missing, unreadable or invalid file of a dataset; one line with the file and the remedy."""
+    """Error of a missing, unreadable or invalid file of a dataset; one line with the file and the remedy.
+
+    Attributes:
+        kind: kind of its finding in `segpaste.datasets.health.report`; None if that follows from the file.
+    """
+
+    def __init__(self, *args: object, kind: str | None = None) -> None:
+        super().__init__(*args)
+        self.kind = kind
 
 
 class PackedRecords(Sequence[JsonRow]):
@@ -152,6 +160,10 @@ class AnnotatedPhotos(Dataset[DenseSample], ABC):
         record = self._records[index]
         size = (record["height"], record["width"]) if "height" in record else None
         return self.images_dir / record["file_name"], size
+
+    def label_file(self, index: int) -> Path | None:
+        """Return the file with the annotations of an image; None if they are in several files."""
+        return self.annotations_file if self.annotations_file.is_file() else None
 
     def searched_folders(self) -> tuple[Path, ...]:
         """Return the folders that are searched for images, with their subfolders; none if files list the images."""

@@ -43,7 +43,8 @@ def mismatches(photo: ListedPhoto, objects: Sequence[ListedObject], regions: dic
     listed = {found.id for found in objects}
     sides = {"the map": sorted(regions.keys() - listed), "the table": sorted(listed - regions.keys())}
     parts = [f"{len(ids)} only in {where} ({_named(ids)})" for where, ids in sides.items() if ids]
-    return [Finding("map_mismatch", f"segments of {photo.name}: {', '.join(parts)}", photo.name)] if parts else []
+    text = f"segments of {photo.name}: {', '.join(parts)}"
+    return [Finding.at(photo.map_path, "map_mismatch", text, photo.name)] if parts else []
 
 
 def _named(ids: list[int]) -> str:

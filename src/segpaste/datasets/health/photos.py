@@ -45,7 +45,7 @@ def look_at(
         if head is not None and head.orientation > 1:
             is_applied = head.is_rotated_for(photo.size, drawn_upright=photo.drawn_upright)
             kind = "orientation_applied" if is_applied else "orientation_ignored"
-            findings.append(Finding(kind, f"{photo.path}: EXIF orientation {head.orientation}", photo.name))
+            findings.append(Finding.at(photo.path, kind, f"EXIF orientation {head.orientation}", photo.name))
         if photo.map_path is not None:
             _looked_at(photo, photo.map_path, decode, findings)
         advance()
@@ -68,13 +68,13 @@ def _looked_at(photo: ListedPhoto, path: Path, decode: bool, findings: list[Find
             kind = "broken_file" if os.path.exists(path) else "missing_file"
         else:
             kind = "wrong_size" if head.is_eight_bit else "many_bits"
-        findings.append(Finding(kind, str(error), photo.name))
+        findings.append(Finding.at(path, kind, str(error), photo.name))
         return None
-    if decode and not photo.any_mode:  # the whole sample was read
+    if decode and not photo.was_decoded:
         try:
             read_upright(path) if photo.size is None else read_pixels(path, photo.size)
         except DatasetError as error:
-            findings.append(Finding("broken_file", str(error), photo.name))
+            findings.append(Finding.at(path, "broken_file", str(error), photo.name))
     return head
 
 
@@ -89,9 +89,9 @@ def copies_among(photos: Sequence[ListedPhoto], num_threads: int) -> list[Findin
         digests = [*pool.map(_digest, [path for path, _ in alike])]
     first: dict[bytes, str] = {}
     findings = []
-    for (_, name), digest in zip(alike, digests, strict=True):
+    for (path, name), digest in zip(alike, digests, strict=True):
         if digest is not None and (original := first.setdefault(digest, name)) != name:
-            findings.append(Finding("duplicate_photo", f"{name}: the same bytes as {original}", name))
+            findings.append(Finding.at(path, "duplicate_photo", f"{name}: the same bytes as {original}", name))
     return findings
 
 
@@ -119,6 +119,6 @@ def unlisted(photos: Sequence[ListedPhoto]) -> list[Finding]:
         others_here = [path.name for path in images if path not in others and path.is_file()]
         if others_here:
             named = ", ".join(others_here[:_MAX_NAMED]) + (", ..." if len(others_here) > _MAX_NAMED else "")
-            text = f"{folder}: {len(others_here):,} image{'s' * (len(others_here) > 1)}, {named}"
-            findings.append(Finding("unlisted_photo", text))
+            text = f"{len(others_here):,} image{'s' * (len(others_here) > 1)}, {named}"
+            findings.append(Finding.at(folder, "unlisted_photo", text))
     return findings
