@@ -21,16 +21,15 @@ from segpaste.datasets.formats.voc.dataset import VocMasks
 from segpaste.datasets.formats.yolo.data import read_data
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
 from segpaste.datasets.formats.yolo.format import YoloFormat
-from segpaste.datasets.health.beside_listing import describe_beside
 from segpaste.datasets.health.coco_listing import list_coco
 from segpaste.datasets.health.drawn_listing import list_drawn
-from segpaste.datasets.health.label_maps import map_regions, mismatches
 from segpaste.datasets.health.listing import ListedObject, Listing
 from segpaste.datasets.health.objects import Measured, ObjectCheck
-from segpaste.datasets.health.photos import copies_among, look_at, unlisted
-from segpaste.datasets.health.reasons import kind_of, named_file
+from segpaste.datasets.health.photos import copies_among, kind_of, look_at, named_file, unlisted
+from segpaste.datasets.health.regions import map_regions, mismatches
 from segpaste.datasets.health.report import KINDS, ClassHealth, Finding, HealthReport, Spread, in_order
 from segpaste.datasets.health.sample_listing import list_samples
+from segpaste.datasets.health.surfaces import describe_beside
 from segpaste.datasets.health.yolo_listing import list_yolo
 from segpaste.types.sampling import Size
 

@@ -18,7 +18,7 @@ from segpaste.datasets.formats.maps.dataset import MapPhotos
 from segpaste.datasets.formats.photo_scan import is_drawn_upright, scan_photos
 from segpaste.datasets.formats.records import Crowd, DatasetError
 from segpaste.datasets.health.listing import ListedObject, ListedPhoto, Listing
-from segpaste.datasets.health.reasons import kind_of, named_file, pixel_problem
+from segpaste.datasets.health.photos import kind_of, named_file, pixel_problem
 from segpaste.datasets.health.report import Finding
 from segpaste.datasets.health.surfaces import Surfaces
 from segpaste.datasets.joined import JoinedPhotos

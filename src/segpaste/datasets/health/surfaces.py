@@ -6,7 +6,12 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
+from torchvision import tv_tensors
 
+from segpaste.datasets.formats.photo_head import read_head
+from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError
+from segpaste.datasets.health.listing import Listing
+from segpaste.datasets.health.photos import kind_of, named_file
 from segpaste.datasets.health.report import Spread, SurfaceHealth
 from segpaste.types import DenseSample
 
@@ -78,3 +83,31 @@ class Surfaces:
     def normals(self, is_declared: bool) -> SurfaceHealth | None:
         """Return the description of normals; None if neither a sample nor a declaration has any."""
         return self._normals.health(None) if is_declared or self._normals.num_images else None
+
+
+def describe_beside(listing: Listing, photos: AnnotatedPhotos, *, decode: bool) -> None:
+    """Add what is known about the files beside a dataset to its listing; only with ``decode`` they are read."""
+    beside = photos.beside
+    if beside is None:
+        return
+    surfaces = Surfaces(in_metres=True)
+    for index in range(len(photos) if decode else 0):
+        name, (path, size) = photos.file_name(index), photos.photo_file(index)
+        try:
+            height, width = size or read_head(path).upright_size
+        except DatasetError:
+            continue  # found when its image was looked at
+        image = tv_tensors.Image(torch.zeros(1, height, width, dtype=torch.uint8))
+        boxes = tv_tensors.BoundingBoxes(torch.zeros(0, 4), format="XYXY", canvas_size=(height, width))
+        bare = DenseSample(image=image, boxes=boxes, labels=torch.zeros(0, dtype=torch.int64))
+        try:
+            without = surfaces.add(beside(bare, name, photos.image_row(index)))
+        except DatasetError as error:
+            file = named_file(error)
+            kind = "broken_map" if file is None else kind_of(error, file)
+            listing.find(kind, str(error), name, file=path if file is None else file)
+            continue
+        for surface in without:
+            listing.find("invalid_surface", f"{name}: {surface} without a valid pixel", name, file=path)
+    listing.depth = surfaces.depth(bool(getattr(beside, "has_depth", False)))
+    listing.normals = surfaces.normals(bool(getattr(beside, "has_normals", False)))
