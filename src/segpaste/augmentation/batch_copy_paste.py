@@ -17,6 +17,7 @@ from segpaste.augmentation.report import (
     PasteReport,
     nothing_pasted_warning,
     nothing_there_warning,
+    originals_of,
     report_of,
     unchanged_report,
 )
@@ -195,10 +196,11 @@ class BatchCopyPaste(nn.Module):
         engine = engine_for(batch.device)
         found = self._surveyed(engine, batch)
         scene, (placement, counts) = self._sampled(engine, batch, found, staged, region)
+        before = originals_of(batch, copied=self.inplace) if return_report else None
         outcome = self._composed(engine, scene, placement, with_layer=return_report)
         self._warn_once(placement, counts, outcome)
         out = prepare.emitted(outcome.batch, target, self.config)
-        return (out, report_of(placement, counts, outcome)) if return_report else out
+        return (out, report_of(placement, counts, outcome, before)) if return_report else out
 
     @classmethod
     def from_dataloader(
@@ -261,10 +263,7 @@ class BatchCopyPaste(nn.Module):
         return expected * self.config.placement.candidate_frac
 
     def expected_pastes(self, num_images: int) -> Report | None:
-        """Return the expected number of pastes of each class of ``source_pool`` into ``num_images`` images.
-
-        Objects that do not fit are included. Returns None without ``source_pool``.
-        """
+        """Return the pastes of each class of ``source_pool`` to expect in ``num_images`` images, also unfit ones."""
         return None if self.crops is None else self.crops.report(round(num_images * self.pastes_per_image))
 
     @property
