@@ -223,6 +223,8 @@ def _fields(prefix: str, record: Any) -> Values:
             values[prefix + field.name] = value[:, :NUM_FIRST_REASONS]
             if value[:, NUM_FIRST_REASONS:].any():
                 values[f"{prefix}{field.name}.later"] = value[:, NUM_FIRST_REASONS:]
+        elif field.name == "slot_lost":  # it follows from the input, the output and the visible layer
+            continue
         elif isinstance(value, Tensor | bool):
             values[prefix + field.name] = value
         elif hasattr(value, "__dataclass_fields__"):

@@ -233,7 +233,7 @@ class TestLists:
         path = folder / "ImageSets" / "Main" / "train.txt"
         path.parent.mkdir(parents=True)
         path.write_text("a\nd\n")
-        with pytest.raises(DatasetError, match=r"expected Annotations/d\.xml of the split, found none"):
+        with pytest.raises(DatasetError, match=r"Annotations/d\.xml: expected the boxes of an image of the split"):
             open_dataset(folder, task="detect")
         with pytest.raises(DatasetError, match=r"SegmentationObject/d\.png: expected a label map, found no such file"):
             open_dataset(folder)

@@ -12,7 +12,7 @@ from segpaste.augmentation.config.paste import BatchCopyPasteConfig
 from segpaste.augmentation.harmonize.harmonized import harmonized
 from segpaste.augmentation.inputs import arguments, in_place, prepare
 from segpaste.augmentation.loading import AugmentedLoader
-from segpaste.augmentation.report import PasteReport, report_of, unchanged_report
+from segpaste.augmentation.report import PasteReport, originals_of, report_of, unchanged_report
 from segpaste.augmentation.rules import draw_rules
 from segpaste.augmentation.rules.class_tables import ClassTables
 from segpaste.augmentation.rules.module_rules import ModuleRules
@@ -188,10 +188,11 @@ class BatchCopyPaste(nn.Module):
         engine = engine_for(batch.device)
         found = self._surveyed(engine, batch)
         scene, (placement, counts) = self._sampled(engine, batch, found, staged, region)
+        before = originals_of(batch, copied=self.inplace) if return_report else None
         outcome = self._composed(engine, scene, placement, with_layer=return_report)
         self._warnings.of_nothing_pasted(placement, counts, outcome)
         out = prepare.emitted(outcome.batch, target, self.config)
-        return (out, report_of(placement, counts, outcome)) if return_report else out
+        return (out, report_of(placement, counts, outcome, before)) if return_report else out
 
     @classmethod
     def from_dataloader(
@@ -254,10 +255,7 @@ class BatchCopyPaste(nn.Module):
         return expected * self.config.placement.candidate_frac
 
     def expected_pastes(self, num_images: int) -> Report | None:
-        """Return the expected number of pastes of each class of ``source_pool`` into ``num_images`` images.
-
-        Objects that do not fit are included. Returns None without ``source_pool``.
-        """
+        """Return the pastes of each class of ``source_pool`` to expect in ``num_images`` images, also unfit ones."""
         return None if self.crops is None else self.crops.report(round(num_images * self.pastes_per_image))
 
     @property

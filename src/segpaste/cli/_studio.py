@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from segpaste.augmentation import BatchCopyPasteConfig
 from segpaste.bank import DatasetBank
 from segpaste.cli import _crops, _layouts, _objects, _pasting, _planning, _settings, _show
-from segpaste.cli._advice import advice_of
+from segpaste.cli._advice import advice_of, lost_advice
 from segpaste.cli._arguments import balance_of
 from segpaste.cli._errors import CommandError
 from segpaste.cli._inputs import Inputs
@@ -103,9 +103,11 @@ class DatasetStudio:
             shown["after" if is_classes else "pixels_after"],
             augmented.num_tried,
             augmented.dropped,
-            advice_of(config, has_jitter=paster.reader.jitter is not None),
+            advice_of(config, has_jitter=paster.reader.jitter is not None, has_depth=shown["has_depth"]),
             augmented.pasted_frac,
             "" if self._is_scenes else f"{position + 1:06d}.png of the command below",
+            shown["lost"],
+            lost_advice(config),
         )
 
     def command(self, draw: Draw) -> list[str]:

@@ -160,7 +160,7 @@ def run(args: argparse.Namespace) -> None:
     if tally is None:
         return
     tally.unreadable |= {str(problem.index): problem.reason for problem in problems}
-    _finish(args, space, tally, others, log, time.perf_counter() - start, paster)
+    _finish(args, space, tally, others, log, time.perf_counter() - start)
 
 
 def _finish(
@@ -170,14 +170,13 @@ def _finish(
     others: OtherSplits,
     log: RunLog,
     seconds: float,
-    paster: Paster,
 ) -> None:
     """Print and log the summary; exit with 1 if nothing was pasted."""
     from segpaste.cli import _tally
 
     log.say("\n".join(["complete", *tally.lines()]))
     log.open()
-    _tally.print_summary(tally, seconds, (paster.num_pasted_into, paster.seconds))
+    _tally.print_summary(tally, seconds)
     if others.names:
         print(f"copied   {', '.join(others.names)}: {len(others.copies):,} files, unchanged")
     print(f"files    {args.out}/: " + ", ".join(sorted(path.name for path in space.out.iterdir())))

@@ -113,6 +113,11 @@ class JoinedPhotos(Dataset[DenseSample]):
         """Return the position of the dataset of a sample."""
         return self._place(index)[0]
 
+    def place_of(self, index: int) -> tuple[Any, int]:
+        """Return the dataset of a sample, and the index of the sample in it."""
+        part, own = self._place(index)
+        return self.datasets[part], own
+
     def image_id(self, index: int) -> int:
         """Return the id of the image in its dataset, or its index there if the dataset has no ids."""
         part, own = self._place(index)

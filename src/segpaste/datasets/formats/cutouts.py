@@ -98,6 +98,10 @@ class CutOuts(AnnotatedPhotos):
         record = self._records[index]
         return () if record["fault"] else (record["label"],)
 
+    def label_file(self, index: int) -> Path | None:
+        """Return the cut-out itself: its folder is its class, its transparency its mask."""
+        return self.photo_file(index)[0]
+
     def left_out(self, index: int) -> dict[str, int]:
         """Return 1 as ``unreadable`` for a skipped cut-out."""
         return {"unreadable": 1} if self._records[index]["id"] in self._skipped else {}

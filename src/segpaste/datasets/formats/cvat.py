@@ -19,7 +19,7 @@ import numpy as np
 
 from segpaste.datasets.formats.cvat_labels import CvatLabel, CvatLabels, read_labels
 from segpaste.datasets.formats.format import NO_SPLIT, Format, ReadOptions
-from segpaste.datasets.formats.outlined import Drawn, DrawnPhoto, open_drawn
+from segpaste.datasets.formats.outlined import Drawn, DrawnPhoto, each, open_drawn
 from segpaste.datasets.formats.photo_facts import find_photo, photo_size
 from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError, JsonRow, file_digest
 from segpaste.datasets.formats.shapes import Point, Shape, box_around, ellipse_mask, paste_mask, rotated_box
@@ -71,11 +71,10 @@ def read_cvat(path: Path, images_dir: Path, subset: str) -> Drawn:
     if root.tag != "annotations" or root.find("track") is not None:
         what = "tracks of a video" if root.tag == "annotations" else f"<{root.tag}>"
         raise DatasetError(f"{path}: expected <annotations> of images, got {what}; export as 'CVAT for images 1.1'")
-    left_out, photos = Counter[str](), []
+    left_out = Counter[str]()
     labels = read_labels(path, root)
-    for image in root.iter("image"):
-        if subset in ("", image.get("subset", "")):
-            photos.append(_photo(path, image, images_dir, labels, left_out))
+    images = (image for image in root.iter("image") if subset in ("", image.get("subset", "")))
+    photos = [*each(images, lambda image: _photo(path, image, images_dir, labels, left_out))]
     meta = root.find("meta")
     tables = {} if meta is None else {"cvat": xml_value(meta)}
     return Drawn(

@@ -19,7 +19,7 @@ from segpaste.datasets.formats.format import NO_SPLIT, Format, ReadOptions
 from segpaste.datasets.formats.label_folders import files_with
 from segpaste.datasets.formats.label_studio_images import Results, split_by_image, tags_of
 from segpaste.datasets.formats.label_studio_regions import Region, parsed_regions, shape_of
-from segpaste.datasets.formats.outlined import Drawn, DrawnPhoto, open_drawn
+from segpaste.datasets.formats.outlined import Drawn, DrawnPhoto, each, open_drawn
 from segpaste.datasets.formats.photo import upright_size
 from segpaste.datasets.formats.photo_facts import find_photo
 from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError, JsonRow
@@ -59,15 +59,20 @@ def read_label_studio(path: Path, images_dir: Path) -> Drawn:
         DatasetError: the file is broken or JSON-MIN, or a region is invalid.
     """
     content = path.read_bytes()
-    photos, left_out, num_more, num_guessed = list[DrawnPhoto](), Counter[str](), 0, 0
+    left_out, num_more, num_guessed = Counter[str](), 0, 0
     tasks = [(task, *_chosen(task["annotations"])) for task in _tasks(path, content)]
     tags = tags_of(result for _, chosen, _ in tasks for result in _results(chosen))
-    for number, (task, chosen, others) in enumerate(tasks, start=1):
+
+    def read(numbered: tuple[int, tuple[JsonRow, JsonRow, list[JsonRow]]]) -> list[DrawnPhoto]:
+        nonlocal num_more, num_guessed
+        number, (task, chosen, others) = numbered
         where = f"{path}: task {task.get('id', number)}"
         num_more += len([other for other in others if not other.get("was_cancelled")])
         num_guessed += not chosen and bool(task.get("predictions") or task.get("drafts"))
-        for address, results in split_by_image(where, task["data"], _results(chosen), tags).items():
-            photos.append(_photo(where, task, (address, results), chosen, others, images_dir, left_out))
+        of_images = split_by_image(where, task["data"], _results(chosen), tags)
+        return [_photo(where, task, found, chosen, others, images_dir, left_out) for found in of_images.items()]
+
+    photos = [photo for found in each(enumerate(tasks, start=1), read) for photo in found]
     if num_more:
         warnings.warn(
             f"{path}: {num_more} further annotations of images that have one are not read; mark the intended ones as "

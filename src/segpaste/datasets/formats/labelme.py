@@ -24,7 +24,7 @@ from PIL import Image
 
 from segpaste.datasets.formats.format import NO_SPLIT, Format, ReadOptions
 from segpaste.datasets.formats.label_folders import files_with, paired_folders
-from segpaste.datasets.formats.outlined import Drawn, DrawnPhoto, open_drawn
+from segpaste.datasets.formats.outlined import Drawn, DrawnPhoto, each, open_drawn
 from segpaste.datasets.formats.photo import upright_size
 from segpaste.datasets.formats.photo_facts import class_rows, find_photo, photo_size
 from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError, JsonRow
@@ -79,10 +79,13 @@ def read_labelme(folder: Path, images_dir: Path) -> Drawn:
         DatasetError: a file is broken, or a shape is invalid.
     """
     photos, digest, left_out, names = [], hashlib.sha256(), Counter[str](), set[str]()
-    for path in _files(folder):
+
+    def read(path: Path) -> DrawnPhoto:
         content = path.read_bytes()
         digest.update(json.dumps([path.name, hashlib.sha256(content).hexdigest()]).encode())
-        photo = _photo(path, _document(path, content), images_dir, left_out)
+        return _photo(path, _document(path, content), images_dir, left_out)
+
+    for photo in each(_files(folder), read):
         names |= {shape.label for shape in photo.shapes}
         photos.append(photo)
     listed = _listed_names(folder)
@@ -152,7 +155,7 @@ def _photo(path: Path, document: JsonRow, images_dir: Path, left_out: Counter[st
             shapes.append(_shape(where, kind, shape, size))
     if open_shapes:
         row["shapes"] = open_shapes
-    return DrawnPhoto(row, shapes)
+    return DrawnPhoto(row, shapes, path)
 
 
 def _size(path: Path, document: JsonRow, photo: Path) -> Size:

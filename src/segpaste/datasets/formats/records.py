@@ -151,6 +151,10 @@ class AnnotatedPhotos(Dataset[DenseSample], ABC):
         size = (record["height"], record["width"]) if "height" in record else None
         return self.images_dir / record["file_name"], size
 
+    def label_file(self, index: int) -> Path | None:
+        """Return the file with the annotations of an image; None if they are in several files."""
+        return self.annotations_file if self.annotations_file.is_file() else None
+
     def searched_folders(self) -> tuple[Path, ...]:
         """Return the folders that are searched for images, with their subfolders; none if files list the images."""
         return ()

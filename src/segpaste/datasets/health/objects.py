@@ -54,6 +54,8 @@ class ObjectCheck:
         masked: list[tuple[ListedObject, Region]] = []
         boxed: list[tuple[ListedObject, Box]] = []
         for found in objects:
+            if found.id == 0 and not found.is_crowd:
+                self._find("zero_id", photo, found, "its id is 0, by which pycocotools marks what was not found")
             region = self._region(photo, size, found) if of_map is None else of_map.get(found.id)
             box = None if found.box is None else found.box(size)
             if box is not None:
@@ -67,16 +69,19 @@ class ObjectCheck:
         self._find_repeated(photo, masked, boxed)
 
     def _find(self, kind: str, photo: ListedPhoto, found: ListedObject, text: str) -> None:
-        message = f"annotation {found.id} of {photo.name}: {text}"
-        self._measured.findings.append(Finding(kind, message, photo.name, found.id))
+        text = f"{found.place(photo)}: {text}"
+        self._measured.findings.append(Finding.at(photo.file, kind, text, photo.name, found.id))
 
     def _region(self, photo: ListedPhoto, size: Size, found: ListedObject) -> Region | None:
         if found.segmentation is None:
             if self._expects_masks and not found.is_crowd and not found.is_stuff:
                 self._find("missing_mask", photo, found, "no segmentation")
             return None
+        segmentation = found.segmentation(size)
+        if isinstance(segmentation, list) and [] in segmentation:
+            self._find("empty_polygon", photo, found, "a polygon without points; write [] for no mask")
         try:
-            return region_of(found.segmentation(size), size)
+            return region_of(segmentation, size)
         except ValueError as error:
             self._find("broken_crowd" if found.is_crowd else "broken_mask", photo, found, str(error))
             return None
@@ -120,15 +125,15 @@ class ObjectCheck:
         for first, second, iou in near_pairs([region for _, region in shown], NEAR_IOU):
             (one, its), (other, theirs) = shown[first], shown[second]
             if its.runs == theirs.runs and one.label == other.label:
-                self._find("duplicate_annotation", photo, other, f"the same class and mask as annotation {one.id}")
+                self._find("duplicate_annotation", photo, other, f"the same class and mask as {photo.entry} {one.id}")
                 continue
             classes = "of the same class" if one.label == other.label else "of another class"
-            text = f"its mask and that of annotation {one.id}, {classes}, overlap by {iou:.0%}"
+            text = f"its mask and that of {photo.entry} {one.id}, {classes}, overlap by {iou:.0%}"
             self._find("near_identical_masks", photo, other, text)
         seen: dict[tuple[int | None, Box], int] = {}
         for found, box in boxed:
             if not found.is_crowd and (first := seen.setdefault((found.label, box), found.id)) != found.id:
-                self._find("duplicate_annotation", photo, found, f"the same class and box as annotation {first}")
+                self._find("duplicate_annotation", photo, found, f"the same class and box as {photo.entry} {first}")
 
 
 def _encloses(box: Box, other: Box) -> bool:

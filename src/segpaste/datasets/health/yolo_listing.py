@@ -27,22 +27,24 @@ def list_yolo(data: YoloData, split: str, task: Task | None = None) -> Listing:
     Raises:
         DatasetError: a folder or list of images is missing.
     """
-    listing = Listing(class_names=list(data.class_names or ()))
+    listing = Listing(class_names=list(data.class_names or ()), file=data.file)
     form = RowForm(len(data.class_names) if data.class_names else _MANY_CLASSES, data.keypoint_shape, task)
     photos = _photos(listing, data.splits[split])
     expect_labels(data.splits[split], photos, sum(found_labels(photo).is_file() for photo in photos))
-    first_lines: dict[str, str] = {}
+    first_lines: dict[str, tuple[Path, str]] = {}
     for photo in photos:
         name = Path(os.path.relpath(photo, data.root)).as_posix()
-        for row in _rows(listing, name, found_labels(photo), form):
-            first_lines.setdefault(row["kind"], f"{found_labels(photo)}: line {row['line']}")
+        labels = found_labels(photo)
+        for row in _rows(listing, name, labels, form):
+            first_lines.setdefault(row["kind"], (labels, f"{labels}: line {row['line']}"))
             listing.objects.append(_listed(row, len(listing.photos), data))
-        listing.photos.append(ListedPhoto(name, photo, None))
+        listing.photos.append(ListedPhoto(name, photo, None, label_file=labels, entry="line"))
     if len(first_lines) > 1:
-        listing.find("missing_mask", f"{first_lines['detect']} has a box, {first_lines['segment']} a polygon")
+        (file, box), (_, polygon) = first_lines["detect"], first_lines["segment"]
+        listing.find("missing_mask", f"{box} has a box, {polygon} a polygon", file=file)
     listing.has_masks = "segment" in first_lines or not first_lines
     for path in (path for source in data.splits[split] for path in stray_labels(source, photos)):
-        listing.find("stray_labels", str(path))
+        listing.find("stray_labels", str(path), file=path)
     if data.class_names is None:
         most = max((found.label for found in listing.objects if found.label is not None), default=0)
         listing.class_names = [f"class_{i}" for i in range(most + 1)]
@@ -72,7 +74,7 @@ def _rows(listing: Listing, photo: str, path: Path, form: RowForm) -> list[JsonR
         return []
     except (OSError, DatasetError) as error:
         told = error if isinstance(error, DatasetError) else f"{path}: could not be read ({error})"
-        listing.find("broken_entry", str(told), photo)
+        listing.find("broken_entry", str(told), photo, file=path)
         return []
     rows: list[JsonRow] = []
     for number, line in enumerate(lines, start=1):
@@ -80,7 +82,7 @@ def _rows(listing: Listing, photo: str, path: Path, form: RowForm) -> list[JsonR
             rows += [{**row, "line": number} for row in parse_labels(path, line, form)[0]]
         except DatasetError as error:
             text = str(error).replace(f"{path}: line 1:", f"{path}: line {number}:")
-            listing.find("broken_entry", text, photo, number)
+            listing.find("broken_entry", text, photo, number, file=path)
     return rows
 
 

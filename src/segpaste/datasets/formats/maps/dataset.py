@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from os import PathLike
@@ -59,12 +60,14 @@ class MapPhotos(AnnotatedPhotos):
         split: name of the split.
         classes: names, ids and colours of the classes.
         has_semantic_maps: True if samples have semantic maps.
-        num_incomplete: number of images left out because a file is missing, by the kind of file.
+        incomplete: kind of the missing file of each image that is left out because of it, by file name.
+        num_incomplete: number of these images by the kind of file.
 
     Raises:
         DatasetError: there is no image with all its files, or a class is unknown.
     """
 
+    incomplete: dict[str, str]
     num_incomplete: dict[str, int]
 
     def __init__(
@@ -120,6 +123,12 @@ class MapPhotos(AnnotatedPhotos):
     def map_files(self, index: int) -> tuple[Path, ...]:
         """Return the paths of the maps of an image."""
         return tuple(self.images_dir / path for _, path, _ in self._files.paths(self._records[index]))
+
+    def label_file(self, index: int) -> Path | None:
+        """Return the map of the objects of an image, or without objects that of its classes; None if there are many."""
+        found = {role: path for role, path, _ in self._files.paths(self._records[index])}
+        name = found.get("instances", found.get("semantic"))
+        return None if name is None else self.images_dir / name
 
     def annotation_ids(self, index: int) -> tuple[int, ...]:
         """Return the value of each instance in its map, or the number of its file, from 1."""
@@ -244,7 +253,8 @@ class MapPhotos(AnnotatedPhotos):
 
     def _read_records(self) -> PackedRecords:
         records, lacking = self._files.records(self.split)
-        self.num_incomplete = dict(lacking)
+        self.incomplete = lacking
+        self.num_incomplete = dict(Counter(lacking.values()))
         return PackedRecords(records)
 
     def _read_sample(self, record: JsonRow) -> DenseSample:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -61,8 +61,8 @@ class MapFiles:
         """Patterns of each kind of file beside the images."""
         return roles_of(self.declared)
 
-    def records(self, split: str) -> tuple[list[JsonRow], Counter[str]]:
-        """List the images of a split with all their files, and count the others by the kind of missing file.
+    def records(self, split: str) -> tuple[list[JsonRow], dict[str, str]]:
+        """List the images of a split with all their files, and the kind of missing file of each other image.
 
         Raises:
             DatasetError: no image has all its files.
@@ -79,7 +79,7 @@ class MapFiles:
             for role, pattern in self.roles.items()
             if not pattern.is_filled_by(photos[0][1])
         }
-        lacking: Counter[str] = Counter()
+        lacking: dict[str, str] = {}
         records: list[JsonRow] = []
         for path, words in photos:
             listed = {role: groups[role].get(key_of(self.roles[role], words), []) for role in groups}
@@ -87,9 +87,9 @@ class MapFiles:
             if missing is None:
                 records.append({"id": len(records) + 1, "file_name": path, "words": words, "listed": listed})
             else:
-                lacking[missing] += 1
+                lacking[path] = missing
         if not records:
-            role = next(iter(lacking))
+            role = next(iter(lacking.values()))
             raise DatasetError(
                 f"{self.root}: expected files of '{role}', such as {self.roles[role].fill(photos[0][1])}, found "
                 f"none for {len(photos)} images; correct 'files' of '{role}'"

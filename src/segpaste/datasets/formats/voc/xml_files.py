@@ -42,7 +42,7 @@ def read_xml(path: Path, name: str, size_of: Callable[[], Size]) -> DrawnPhoto:
     if rest := xml_children(root, _SIZE):
         row["attributes"] = rest
     shapes = [_shape(f"{path}: object {i}", element) for i, element in enumerate(root.findall("object"), start=1)]
-    return DrawnPhoto(row, shapes)
+    return DrawnPhoto(row, shapes, path)
 
 
 def _shape(where: str, element: ElementTree.Element) -> Shape:
