@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Sequence
 from typing import Literal, cast, overload
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from segpaste.augmentation.config.paste import BatchCopyPasteConfig
 from segpaste.augmentation.harmonize.harmonized import harmonized
 from segpaste.augmentation.inputs import arguments, in_place, prepare
 from segpaste.augmentation.loading import AugmentedLoader
-from segpaste.augmentation.report import (
-    PasteReport,
-    nothing_pasted_warning,
-    nothing_there_warning,
-    report_of,
-    unchanged_report,
-)
+from segpaste.augmentation.modes import SwitchedModule
+from segpaste.augmentation.report import PasteReport, report_of, unchanged_report
 from segpaste.augmentation.rules import draw_rules
 from segpaste.augmentation.rules.class_tables import ClassTables
 from segpaste.augmentation.rules.paste_rules import paste_rules
@@ -27,16 +21,15 @@ from segpaste.augmentation.schedule import Schedule
 from segpaste.augmentation.sources import source_check
 from segpaste.augmentation.sources.bank_source import BankSource
 from segpaste.augmentation.sources.crop_pool import Balance, BankPool, CropPool, Report, SeededCrops, SourcePool
-from segpaste.augmentation.sources.paste_sizes import PasteSizes
 from segpaste.augmentation.sources.placement import PlacementRequest
 from segpaste.augmentation.sources.strategies import IntraBatchSource, RowStrategy, SourceStrategy
+from segpaste.augmentation.warned import Warnings
 from segpaste.engine import (
     Classes,
     Drawn,
     Engine,
     Outcome,
     Placement,
-    PlacementCounts,
     Scene,
     Survey,
     derived,
@@ -47,7 +40,7 @@ from segpaste.types import BatchedDenseSample, DenseSample, Modality, PaddedBatc
 from segpaste.types.check import not_none
 
 
-class BatchCopyPaste(nn.Module):
+class BatchCopyPaste(SwitchedModule):
     """Copy-paste augmentation of a padded batch, for every modality that it carries.
 
     A paste works like a frame in a deferred renderer: computations on small tensors decide what is pasted where, one
@@ -66,6 +59,8 @@ class BatchCopyPaste(nn.Module):
         inplace: paste into the batch's own tensors. On the CPU and on CUDA devices only the values that change are
             written. On other devices, and if tensors are neither row-major nor channels-last images, the result is
             computed in new tensors and copied into the batch.
+        always: paste in eval mode, too. By default ``eval()`` switches the paste off, as that of dropout: the batch is
+            padded and its fields are emitted as in training, and everything else stays equal.
 
     Attributes:
         read_modalities: modalities that every batch must carry; all others that it carries are composed too. The class
@@ -94,13 +89,15 @@ class BatchCopyPaste(nn.Module):
         source_pool: BankPool | None = None,
         balance: Balance | None = None,
         inplace: bool = False,
+        always: bool = False,
     ) -> None:
         super().__init__()
         self.config = arguments.checked_config(config, source_pool)
         arguments.check_sources(source, source_pool, self.config)
         arguments.check_balance("BatchCopyPaste", balance, source_pool)
         arguments.check_flag("inplace", inplace)
-        self.inplace = inplace
+        arguments.check_flag("always", always)
+        self.inplace, self.always = inplace, always
         is_bank = self.config.source.kind == "bank"
         if source is None:
             kind = self.config.source.kind
@@ -122,8 +119,8 @@ class BatchCopyPaste(nn.Module):
         self._needs_whole = self.config.source.whole_only and self._placement.position == "random"
         self.classes = None if self.config.panoptic is None else ClassTables(self.config.panoptic)
         self._rules = paste_rules(self.config)
-        self._may_warn = self._may_warn_of_scales = self._is_new = True
-        self._sizes = PasteSizes(self.config)
+        self._is_new = True
+        self.warnings = Warnings(self.config)
         if self.config.emit_panoptic and self.config.panoptic is None:
             raise ValueError(
                 "BatchCopyPaste: expected config.panoptic because emit_panoptic=True, got None; "
@@ -163,6 +160,8 @@ class BatchCopyPaste(nn.Module):
     ) -> PaddedBatchedDenseSample | tuple[PaddedBatchedDenseSample, PasteReport]:
         """Paste into every image of the batch; the input is not changed, unless the module works in place.
 
+        In eval mode nothing is pasted, unless the module was made with ``always``.
+
         Args:
             target: B images with K instance slots.
             generator: draws the B seeds, instead of ``target.sample_seeds``. Outside of compiled code only.
@@ -189,14 +188,14 @@ class BatchCopyPaste(nn.Module):
         arguments.check_forward(target, generator, staged, return_report, takes_crops=takes_crops)
         arguments.check_region(region, target, takes_region=not self.config.emit_classmix)
         batch = self._prepared(target, generator)
-        if not prepare.can_be_pasted(batch, self.config):
+        if not self.is_on or not prepare.can_be_pasted(batch, self.config):
             return self._unchanged(batch, target, return_report)
         staged = self._crops_for(batch) if staged is None else staged
         engine = engine_for(batch.device)
         found = self._surveyed(engine, batch)
         scene, (placement, counts) = self._sampled(engine, batch, found, staged, region)
         outcome = self._composed(engine, scene, placement, with_layer=return_report)
-        self._warn_once(placement, counts, outcome)
+        self.warnings.of_nothing_pasted(placement, counts, outcome)
         out = prepare.emitted(outcome.batch, target, self.config)
         return (out, report_of(placement, counts, outcome)) if return_report else out
 
@@ -251,14 +250,8 @@ class BatchCopyPaste(nn.Module):
     @property
     def pastes_per_image(self) -> float:
         """Expected number of objects drawn for an image under the current schedule; some may not fit."""
-        low, high = self.schedule.k_range
-        most = self.config.num_layers
-        if self.config.placement.k_to_available:
-            low, high = min(low, most), min(high, most)
-        num = high - low + 1
-        counted = range(low, min(high, most) + 1)  # larger ones are limited to ``most``
-        expected = self.schedule.paste_prob * (sum(counted) + most * (num - len(counted))) / num
-        return expected * self.config.placement.candidate_frac
+        schedule, num_layers = self.schedule, self.config.num_layers
+        return draw_rules.pastes_per_image(self.config.placement, num_layers, schedule.paste_prob, schedule.k_range)
 
     def expected_pastes(self, num_images: int) -> Report | None:
         """Return the expected number of pastes of each class of ``source_pool`` into ``num_images`` images.
@@ -290,22 +283,18 @@ class BatchCopyPaste(nn.Module):
         """Draw the crops of a batch from ``source_pool``, if there is one."""
         return None if self.crops is None else self.crops.staged(not_none(batch.sample_seeds))
 
-    def _warn_of_sizes(self, staged: StagedCrops | None, batch: PaddedBatchedDenseSample) -> None:
-        """Warn once if crops are much larger or smaller than the objects of the batches; on the CPU only."""
-        if staged is None or torch.compiler.is_compiling():
-            return
-        if (message := self._sizes.message(staged, batch)) is not None:
-            warnings.warn(message, stacklevel=6)  # the caller of the module's __call__
-
     def _unchanged(
         self, batch: PaddedBatchedDenseSample, target: PaddedBatchedDenseSample, return_report: bool
     ) -> PaddedBatchedDenseSample | tuple[PaddedBatchedDenseSample, PasteReport]:
-        """Return the output for a batch that cannot take pastes."""
+        """Return the output for a batch that cannot take pastes, or of eval mode."""
         out = prepare.with_finite_depth(batch)
         out = prepare.emitted(write_back(batch, out) if self.inplace else out, target, self.config)
-        if self._may_warn and not torch.compiler.is_compiling():
-            self._warn(nothing_there_warning(batch.batch_size, self.config))
-        return (out, unchanged_report(batch, self.config.num_layers)) if return_report else out
+        if self.is_on:
+            self.warnings.of_nothing_there(batch.batch_size)
+        else:
+            self.warnings.of_mode()
+        reason = "no_source" if self.is_on else "eval_mode"
+        return (out, unchanged_report(batch, self.config.num_layers, reason)) if return_report else out
 
     def _surveyed(self, engine: Engine, batch: PaddedBatchedDenseSample) -> Survey:
         """Find the instances that may be pasted; with ClassMix, also the classes that may be mixed."""
@@ -335,8 +324,8 @@ class BatchCopyPaste(nn.Module):
         )
         if self.config.emit_classmix:
             return self._mixed(engine, batch, found, request)
-        self._warn_of_few_scales(batch.canvas_size if staged is None else staged.crop_size)
-        self._warn_of_sizes(staged, batch)
+        self.warnings.of_few_scales(self._placement, batch.canvas_size if staged is None else staged.crop_size)
+        self.warnings.of_sizes(staged, batch)
         sampled = self.source.sample(batch, found.eligible, request)
         source, placement, counts = source_check.checked_sample(self.source, sampled, batch, request)
         prepare.check_source(batch, source)
@@ -369,32 +358,3 @@ class BatchCopyPaste(nn.Module):
         )
         fitted = pasted.derived(images=images)
         return outcome._replace(batch=write_back(target, fitted) if self.inplace else fitted)
-
-    def _warn_once(self, placement: Placement, counts: PlacementCounts, outcome: Outcome) -> None:
-        """Warn the first time that nothing could be pasted into a batch."""
-        if self._may_look(outcome.carried.device) and not bool(outcome.carried.any()):
-            self._warn(nothing_pasted_warning(report_of(placement, counts, outcome), self.config))
-
-    def _may_look(self, device: torch.device) -> bool:
-        """Return whether to check for warnings; on an accelerator only once, since the check waits for it."""
-        if torch.compiler.is_compiling() or not self._may_warn:
-            return False
-        if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
-            return False
-        if device.type != "cpu":
-            self._may_warn = False
-        return True
-
-    def _warn(self, message: str | None) -> None:
-        if message is not None:
-            self._may_warn = False
-            warnings.warn(message, stacklevel=6)  # the caller of the module's __call__
-
-    def _warn_of_few_scales(self, canvas_size: tuple[int, int]) -> None:
-        """Warn once if patches leave only few scales to a paste."""
-        if torch.compiler.is_compiling() or not self._may_warn_of_scales:
-            return
-        message = draw_rules.few_scales_warning(self._placement, canvas_size)
-        if message is not None:
-            self._may_warn_of_scales = False
-            warnings.warn(message, stacklevel=6)  # the caller of the module's __call__

@@ -27,6 +27,7 @@ DROP_REASONS = (
     "too_small",
     "outside_region",
     "covers_too_much",
+    "eval_mode",
 )
 """Reasons why a tried paste is not in the output, in the order of `PasteReport.num_dropped`.
 
@@ -36,7 +37,11 @@ a cut by the border of its own image would be visible. ``hidden``: none of its p
 removed because it hid too much of a stuff class or of an object. ``too_small``: fewer than ``min_area_px`` of its
 pixels are visible. ``outside_region``: it fits, but too much of its box is outside the region of its class.
 ``covers_too_much``: it fits there, but its box would cover too much of the box of an instance of the target.
+``eval_mode``: the module is in eval mode (one attempt per image).
 """
+
+_NOT_DRAWN = "no_source", "eval_mode"
+"""Reasons of attempts for which no object was drawn."""
 
 
 _ADVICE = {
@@ -49,6 +54,7 @@ _ADVICE = {
     "too_small": "raise placement.scale_range, or lower min_area_px",
     "outside_region": "raise placement.max_attempts or layers, or lower placement.region_frac or scale_range",
     "covers_too_much": "raise placement.max_cover_frac or max_attempts, or lower placement.scale_range",
+    "eval_mode": "call train()",
 }
 
 
@@ -97,8 +103,8 @@ class PasteReport(Movable):
 
     @property
     def num_intended(self) -> Tensor:
-        """Attempts for which an object was drawn, [B] int64: all attempts except those without a source."""
-        return self.num_tried - self.num_dropped[:, DROP_REASONS.index("no_source")]
+        """Attempts for which an object was drawn, [B] int64: not those without a source or in eval mode."""
+        return self.num_tried - sum(self.num_dropped[:, DROP_REASONS.index(reason)] for reason in _NOT_DRAWN)
 
     def __repr__(self) -> str:
         return f"PasteReport({_in_words(PasteSummary.of(self))})"
@@ -136,11 +142,11 @@ class PasteSummary(Movable):
     def to_dict(self) -> dict[str, int]:
         """Return the counts by name, which waits for the device.
 
-        ``num_intended`` counts attempts for which an object was drawn: all attempts except those without a source.
+        ``num_intended`` counts attempts for which an object was drawn: not those without a source or in eval mode.
         """
         names = ("num_images", "num_tried", "num_placed", *DROP_REASONS)
         found = dict(zip(names, self.counts.tolist(), strict=True))
-        return {**found, "num_intended": found["num_tried"] - found["no_source"]}
+        return {**found, "num_intended": found["num_tried"] - sum(found[reason] for reason in _NOT_DRAWN)}
 
     def __repr__(self) -> str:
         return f"PasteSummary({_in_words(self)})"
@@ -161,7 +167,7 @@ def _dropped_in_words(num_dropped: Sequence[int]) -> list[str]:
 
 def report_of(placement: Placement, counts: PlacementCounts, outcome: Outcome) -> PasteReport:
     """Build the report of one forward pass from the placement, the counts of its tries, and the engine's outcome."""
-    later = (counts.outside_region, counts.covers_too_much)
+    later = (counts.outside_region, counts.covers_too_much, None)  # nothing is drawn in eval mode
     rejected = [torch.zeros_like(counts.tried) if count is None else count for count in later]
     dropped = [counts.no_source, counts.no_free_slot, counts.does_not_fit, *outcome.num_gone.unbind(1), *rejected]
     return PasteReport(
@@ -176,12 +182,12 @@ def report_of(placement: Placement, counts: PlacementCounts, outcome: Outcome) -
     )
 
 
-def unchanged_report(batch: PaddedBatchedDenseSample, num_layers: int) -> PasteReport:
-    """Return the report of a batch that has no instance to paste: one try without a source per image."""
+def unchanged_report(batch: PaddedBatchedDenseSample, num_layers: int, reason: str) -> PasteReport:
+    """Return the report of a batch into which nothing is pasted: one try per image, dropped for ``reason``."""
     labels = batch.labels
     b, k = labels.shape
     num_dropped = labels.new_zeros(b, len(DROP_REASONS))
-    num_dropped[:, DROP_REASONS.index("no_source")] = 1
+    num_dropped[:, DROP_REASONS.index(reason)] = 1
     zero, pair = labels.new_zeros(b, num_layers), labels.new_zeros(b, num_layers, 2)
     off, carried = zero.bool(), labels.new_zeros(b, num_layers, k, dtype=torch.bool)
     placement = Placement(
