@@ -49,7 +49,7 @@ ARROWS: dict[str, set[str]] = {
     "integrations.ultralytics": {"types", "bank", "augmentation"},
     "integrations._huggingface.collator": {"types", "augmentation", "epochs", "seeding"},
     "integrations.lightning": {"types", "viz", "bank", "augmentation", "seeding"},
-    "integrations._lightning.data_module": {"types", "bank", "datasets"},  # it makes loaders
+    "integrations._lightning.data_module": {"types", "bank", "datasets", "epochs"},  # it makes loaders
 }
 ROOMS = {key.partition(".")[0] for key in ARROWS} | {"cli"}
 ARROWS["cli"] = ROOMS - {"cli"} | {"segpaste"}
