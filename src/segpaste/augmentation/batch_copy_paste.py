@@ -11,6 +11,7 @@ from torch import Tensor
 from segpaste.augmentation.config.paste import BatchCopyPasteConfig
 from segpaste.augmentation.harmonize.harmonized import harmonized
 from segpaste.augmentation.inputs import arguments, in_place, prepare
+from segpaste.augmentation.inputs.without_masks import spared
 from segpaste.augmentation.loading import AugmentedLoader
 from segpaste.augmentation.modes import SwitchedModule
 from segpaste.augmentation.report import PasteReport, report_of, unchanged_report
@@ -193,8 +194,11 @@ class BatchCopyPaste(SwitchedModule):
         staged = self._crops_for(batch) if staged is None else staged
         engine = engine_for(batch.device)
         found = self._surveyed(engine, batch)
+        kept = None if self.config.source.mask_from is not None else spared(target, batch)
+        found = found if kept is None else kept.without_room(found)
         scene, (placement, counts) = self._sampled(engine, batch, found, staged, region)
         outcome = self._composed(engine, scene, placement, with_layer=return_report)
+        outcome = outcome if kept is None else kept.restored(outcome, in_place=self.inplace)
         self.warnings.of_nothing_pasted(placement, counts, outcome)
         out = prepare.emitted(outcome.batch, target, self.config)
         return (out, report_of(placement, counts, outcome)) if return_report else out

@@ -47,7 +47,8 @@ _NOT_DRAWN = "no_source", "eval_mode"
 _ADVICE = {
     "no_source": "batch at least two images, with instance masks (or source.mask_from='boxes') of whole objects (or "
     "source.whole_only=False) and, if a taxonomy is given, of things",
-    "no_free_slot": "pad to more slots, or set max_instances",
+    "no_free_slot": "pad to more slots, or set max_instances; images of boxes without masks take crops only with "
+    "source.mask_from='boxes'",
     "does_not_fit": "lower placement.scale_range or k_range, or raise placement.max_attempts or layers",
     "hidden": "the targets are nearer or of higher priority everywhere; check that depth and masks are aligned",
     "reverted": "lower panoptic.tau_stuff_frac or tau_stuff_px, or raise max_hidden_frac",
