@@ -91,7 +91,7 @@ def test_a_sample_is_a_batch_of_one(name: str, num_instances: int, dtype: torch.
     defaults = {"source": SourceConfig(kind="bank", crops_per_target=2), "placement": {"paste_prob": 1.0}}
     config = BatchCopyPasteConfig(**{**defaults, **options})
     bits = config.model_copy(update={"source": config.source.model_copy(update={"value_range": 1.0})})
-    paste, batched = CopyPaste(surfaces, config), BatchCopyPaste(bits, source_pool=surfaces)
+    paste, batched = CopyPaste(surfaces, config).eval(), BatchCopyPaste(bits, source_pool=surfaces)
     sample = make_sample((31, 23), num_instances, modalities, image_dtype=dtype, keypoints=name == "plain", crowd=True)
     before = sample.map_tensors(torch.clone)
     batch = BatchedDenseSample.from_samples([sample]).to_padded(num_instances + config.num_layers)

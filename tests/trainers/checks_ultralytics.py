@@ -214,7 +214,7 @@ def test_batches_of_one_receive_objects_of_the_dataset(
     trainer_cls, model, data, made = FROM_THE_DATASET[name]
     options = {"data": str(folder / data / "data.yaml"), "project": str(tmp_path), "device": "cpu", "model": model}
     fixed = {"imgsz": 96, "batch": 1, "workers": workers, "epochs": 2, "plots": False, "val": False, "amp": False}
-    counting = CountingPastes(made)
+    counting = CountingPastes(made).eval()  # a trainer pastes in any mode
     with_copy_paste(trainer_cls, counting, 16, balance="class_uniform")(overrides=options | fixed).train()
     num_images = 17 if data == "segment" else 16
     assert len(counting.placed) == 2 * num_images

@@ -6,12 +6,14 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, cast, overload
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from segpaste.augmentation.config.paste import BatchCopyPasteConfig
 from segpaste.augmentation.harmonize.harmonized import harmonized
 from segpaste.augmentation.inputs import arguments, in_place, prepare
+from segpaste.augmentation.inputs.without_masks import spared
 from segpaste.augmentation.loading import AugmentedLoader
+from segpaste.augmentation.modes import SwitchedModule
 from segpaste.augmentation.report import PasteReport, originals_of, report_of, unchanged_report
 from segpaste.augmentation.rules import draw_rules
 from segpaste.augmentation.rules.class_tables import ClassTables
@@ -41,7 +43,7 @@ from segpaste.types.check import not_none
 from segpaste.types.tracing import is_traced
 
 
-class BatchCopyPaste(nn.Module):
+class BatchCopyPaste(SwitchedModule):
     """Copy-paste augmentation of a padded batch, for every modality that it carries.
 
     A paste works like a frame in a deferred renderer: computations on small tensors decide what is pasted where, one
@@ -60,6 +62,8 @@ class BatchCopyPaste(nn.Module):
         inplace: paste into the batch's own tensors. On the CPU and on CUDA devices only the values that change are
             written. On other devices, and if tensors are neither row-major nor channels-last images, the result is
             computed in new tensors and copied into the batch.
+        always: paste in eval mode, too. By default ``eval()`` switches the paste off, as that of dropout: the batch is
+            padded and its fields are emitted as in training, and everything else stays equal.
 
     Attributes:
         read_modalities: modalities that every batch must carry; all others that it carries are composed too. The class
@@ -88,13 +92,15 @@ class BatchCopyPaste(nn.Module):
         source_pool: BankPool | None = None,
         balance: Balance | None = None,
         inplace: bool = False,
+        always: bool = False,
     ) -> None:
         super().__init__()
         self.config = arguments.checked_config(config, source_pool)
         arguments.check_sources(source, source_pool, self.config)
         arguments.check_balance("BatchCopyPaste", balance, source_pool)
         arguments.check_flag("inplace", inplace)
-        self.inplace = inplace
+        arguments.check_flag("always", always)
+        self.inplace, self.always = inplace, always
         is_bank = self.config.source.kind == "bank"
         if source is None:
             kind = self.config.source.kind
@@ -116,7 +122,7 @@ class BatchCopyPaste(nn.Module):
         self._needs_whole = self.config.source.whole_only and self._placement.position == "random"
         self.classes = None if self.config.panoptic is None else ClassTables(self.config.panoptic)
         self._is_new = True
-        self._warnings = ModuleWarnings(self.config, self._placement)
+        self.warnings = ModuleWarnings(self.config)
         if self.config.emit_panoptic and self.config.panoptic is None:
             raise ValueError(
                 "BatchCopyPaste: expected config.panoptic because emit_panoptic=True, got None; "
@@ -156,6 +162,8 @@ class BatchCopyPaste(nn.Module):
     ) -> PaddedBatchedDenseSample | tuple[PaddedBatchedDenseSample, PasteReport]:
         """Paste into every image of the batch; the input is not changed, unless the module works in place.
 
+        In eval mode nothing is pasted, unless the module was made with ``always``.
+
         Args:
             target: B images with K instance slots.
             generator: draws the B seeds, instead of ``target.sample_seeds``. Outside of compiled code only.
@@ -182,15 +190,18 @@ class BatchCopyPaste(nn.Module):
         arguments.check_forward(target, generator, staged, return_report, takes_crops=takes_crops)
         arguments.check_region(region, target, takes_region=not self.config.emit_classmix)
         batch = self._prepared(target, generator)
-        if not prepare.can_be_pasted(batch, self.config):
+        if not self.is_on or not prepare.can_be_pasted(batch, self.config):
             return self._unchanged(batch, target, return_report)
         staged = self._crops_for(batch) if staged is None else staged
         engine = engine_for(batch.device)
         found = self._surveyed(engine, batch)
+        kept = None if self.config.source.mask_from is not None else spared(target, batch)
+        found = found if kept is None else kept.without_room(found)
         scene, (placement, counts) = self._sampled(engine, batch, found, staged, region)
         before = originals_of(batch, copied=self.inplace) if return_report else None
         outcome = self._composed(engine, scene, placement, with_layer=return_report)
-        self._warnings.of_nothing_pasted(placement, counts, outcome)
+        outcome = outcome if kept is None else kept.restored(outcome, in_place=self.inplace)
+        self.warnings.of_nothing_pasted(placement, counts, outcome)
         out = prepare.emitted(outcome.batch, target, self.config)
         return (out, report_of(placement, counts, outcome, before)) if return_report else out
 
@@ -245,14 +256,8 @@ class BatchCopyPaste(nn.Module):
     @property
     def pastes_per_image(self) -> float:
         """Expected number of objects drawn for an image under the current schedule; some may not fit."""
-        low, high = self.schedule.k_range
-        most = self.config.num_layers
-        if self.config.placement.k_to_available:
-            low, high = min(low, most), min(high, most)
-        num = high - low + 1
-        counted = range(low, min(high, most) + 1)  # larger ones are limited to ``most``
-        expected = self.schedule.paste_prob * (sum(counted) + most * (num - len(counted))) / num
-        return expected * self.config.placement.candidate_frac
+        schedule, num_layers = self.schedule, self.config.num_layers
+        return draw_rules.pastes_per_image(self.config.placement, num_layers, schedule.paste_prob, schedule.k_range)
 
     def expected_pastes(self, num_images: int) -> Report | None:
         """Return the pastes of each class of ``source_pool`` to expect in ``num_images`` images, also unfit ones."""
@@ -284,11 +289,15 @@ class BatchCopyPaste(nn.Module):
     def _unchanged(
         self, batch: PaddedBatchedDenseSample, target: PaddedBatchedDenseSample, return_report: bool
     ) -> PaddedBatchedDenseSample | tuple[PaddedBatchedDenseSample, PasteReport]:
-        """Return the output for a batch that cannot take pastes."""
+        """Return the output for a batch that cannot take pastes, or of eval mode."""
         out = prepare.with_finite_depth(batch)
         out = prepare.emitted(write_back(batch, out) if self.inplace else out, target, self.config)
-        self._warnings.of_nothing_there(batch)
-        return (out, unchanged_report(batch, self.config.num_layers)) if return_report else out
+        if self.is_on:
+            self.warnings.of_nothing_there(batch.batch_size)
+        else:
+            self.warnings.of_mode()
+        reason = "no_source" if self.is_on else "eval_mode"
+        return (out, unchanged_report(batch, self.config.num_layers, reason)) if return_report else out
 
     def _surveyed(self, engine: Engine, batch: PaddedBatchedDenseSample) -> Survey:
         """Find the instances that may be pasted; with ClassMix, also the classes that may be mixed."""
@@ -318,8 +327,8 @@ class BatchCopyPaste(nn.Module):
         )
         if self.config.emit_classmix:
             return self._mixed(engine, batch, found, request)
-        self._warnings.of_few_scales(batch.canvas_size if staged is None else staged.crop_size)
-        self._warnings.of_sizes(staged, batch)
+        self.warnings.of_few_scales(self._placement, batch.canvas_size if staged is None else staged.crop_size)
+        self.warnings.of_sizes(staged, batch)
         sampled = self.source.sample(batch, found.eligible, request)
         source, placement, counts = source_check.checked_sample(self.source, sampled, batch, request)
         prepare.check_source(batch, source)

@@ -28,6 +28,7 @@ DROP_REASONS = (
     "too_small",
     "outside_region",
     "covers_too_much",
+    "eval_mode",
 )
 """Reasons why a tried paste is not in the output, in the order of `PasteReport.num_dropped`.
 
@@ -37,7 +38,11 @@ a cut by the border of its own image would be visible. ``hidden``: none of its p
 removed because it hid too much of a stuff class or of an object. ``too_small``: fewer than ``min_area_px`` of its
 pixels are visible. ``outside_region``: it fits, but too much of its box is outside the region of its class.
 ``covers_too_much``: it fits there, but its box would cover too much of the box of an instance of the target.
+``eval_mode``: the module is in eval mode (one attempt per image).
 """
+
+_NOT_DRAWN = "no_source", "eval_mode"
+"""Reasons of attempts for which no object was drawn."""
 
 
 LOSS_REASONS = "hidden", "too_small"
@@ -47,13 +52,15 @@ below ``min_area_px``, ``min_residual_area_frac`` or another limit of the config
 _ADVICE = {
     "no_source": "batch at least two images, with instance masks (or source.mask_from='boxes') of whole objects (or "
     "source.whole_only=False)",
-    "no_free_slot": "pad to more slots, or set max_instances",
+    "no_free_slot": "pad to more slots, or set max_instances; images of boxes without masks take crops only with "
+    "source.mask_from='boxes'",
     "does_not_fit": "lower placement.scale_range or k_range, or raise placement.max_attempts or layers",
     "hidden": "the targets are nearer or of higher priority everywhere; check that depth and masks are aligned",
     "reverted": "raise max_hidden_frac",
     "too_small": "raise placement.scale_range, or lower min_area_px",
     "outside_region": "raise placement.max_attempts or layers, or lower placement.region_frac or scale_range",
     "covers_too_much": "raise placement.max_cover_frac or max_attempts, or lower placement.scale_range",
+    "eval_mode": "call train()",
 }
 
 
@@ -110,8 +117,8 @@ class PasteReport(Movable):
 
     @property
     def num_intended(self) -> Tensor:
-        """Attempts for which an object was drawn, [B] int64: all attempts except those without a source."""
-        return self.num_tried - self.num_dropped[:, DROP_REASONS.index("no_source")]
+        """Attempts for which an object was drawn, [B] int64: not those without a source or in eval mode."""
+        return self.num_tried - sum(self.num_dropped[:, DROP_REASONS.index(reason)] for reason in _NOT_DRAWN)
 
     def __repr__(self) -> str:
         return f"PasteReport({_in_words(PasteSummary.of(self))})"
@@ -150,12 +157,12 @@ class PasteSummary(Movable):
     def to_dict(self) -> dict[str, int]:
         """Return the counts by name, which waits for the device.
 
-        ``num_intended`` counts attempts for which an object was drawn: all attempts except those without a source.
+        ``num_intended`` counts attempts for which an object was drawn: not those without a source or in eval mode.
         """
         lost = (f"lost_{reason}" for reason in LOSS_REASONS)
         names = ("num_images", "num_tried", "num_placed", *DROP_REASONS, *lost)
         found = dict(zip(names, self.counts.tolist(), strict=False))  # sums may be without losses
-        return {**found, "num_intended": found["num_tried"] - found["no_source"]}
+        return {**found, "num_intended": found["num_tried"] - sum(found[reason] for reason in _NOT_DRAWN)}
 
     def __repr__(self) -> str:
         return f"PasteSummary({_in_words(self)})"
@@ -228,7 +235,7 @@ def report_of(
         outcome: outcome of the engine, with the visible layer.
         before: instances of the target before the paste; None if no loss is counted.
     """
-    later = (counts.outside_region, counts.covers_too_much)
+    later = (counts.outside_region, counts.covers_too_much, None)  # nothing is drawn in eval mode
     rejected = [torch.zeros_like(counts.tried) if count is None else count for count in later]
     dropped = [counts.no_source, counts.no_free_slot, counts.does_not_fit, *outcome.num_gone.unbind(1), *rejected]
     return PasteReport(
@@ -244,12 +251,12 @@ def report_of(
     )
 
 
-def unchanged_report(batch: PaddedBatchedDenseSample, num_layers: int) -> PasteReport:
-    """Return the report of a batch that has no instance to paste: one try without a source per image."""
+def unchanged_report(batch: PaddedBatchedDenseSample, num_layers: int, reason: str) -> PasteReport:
+    """Return the report of a batch into which nothing is pasted: one try per image, dropped for ``reason``."""
     labels = batch.labels
     b, k = labels.shape
     num_dropped = labels.new_zeros(b, len(DROP_REASONS))
-    num_dropped[:, DROP_REASONS.index("no_source")] = 1
+    num_dropped[:, DROP_REASONS.index(reason)] = 1
     zero, pair = labels.new_zeros(b, num_layers), labels.new_zeros(b, num_layers, 2)
     off, carried = zero.bool(), labels.new_zeros(b, num_layers, k, dtype=torch.bool)
     placement = Placement(

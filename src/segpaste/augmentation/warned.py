@@ -15,62 +15,73 @@ from segpaste.engine import Outcome, Placement, PlacementCounts
 from segpaste.types import PaddedBatchedDenseSample, StagedCrops
 from segpaste.types.tracing import is_traced
 
-_CALLER = 6
-"""Frames from a method that a method of the forward calls up to the caller of the module's ``__call__``."""
+EVAL_MODE = (
+    "BatchCopyPaste: expected training mode where gradients are recorded, got eval mode, in which nothing is pasted; "
+    "call train(), or give always=True to paste in any mode; for validation, use torch.no_grad()"
+)
+_FROM_FORWARD = 5
+"""Stack level of the caller of the module's ``__call__``, seen from a function that ``forward`` calls."""
 
 
 class ModuleWarnings:
-    """What one module has not warned of yet.
-
-    Warnings name the line that calls the module.
+    """What a module warns of once; compiled code never warns, and does not read the state of this object.
 
     Args:
-        config: config of the module.
-        placement: its placement, with the layers that its source uses.
+        config: config of the paste.
+        of_nothing: warn if nothing could be pasted into a batch.
     """
 
-    def __init__(self, config: BatchCopyPasteConfig, placement: PlacementConfig) -> None:
-        self._config, self._placement = config, placement
-        self._may_warn = self._may_warn_of_scales = True
+    def __init__(self, config: BatchCopyPasteConfig, *, of_nothing: bool = True) -> None:
+        self.config = config
+        self._may_tell_of_nothing = of_nothing
+        self._may_tell_of_scales = self._may_tell_of_mode = True
         self._sizes = PasteSizes(config)
 
-    def of_nothing_there(self, batch: PaddedBatchedDenseSample) -> None:
-        """Warn of a batch that cannot take pastes; a method of the forward calls this."""
-        if not is_traced() and self._may_warn:
-            self._warn_of_nothing(nothing_there_warning(batch.batch_size, self._config), _CALLER + 1)
+    def of_mode(self) -> None:
+        """Warn that eval mode pastes nothing, if gradients are recorded, as they are in training."""
+        if not is_traced() and self._may_tell_of_mode and torch.is_grad_enabled():
+            self._may_tell_of_mode = False
+            warnings.warn(EVAL_MODE, stacklevel=_FROM_FORWARD + 1)
+
+    def of_nothing_there(self, num_images: int) -> None:
+        """Warn that a batch has nothing to paste."""
+        if is_traced() or not self._may_tell_of_nothing:
+            return
+        message = nothing_there_warning(num_images, self.config)
+        if message is not None:
+            self._may_tell_of_nothing = False
+            warnings.warn(message, stacklevel=_FROM_FORWARD + 1)
 
     def of_nothing_pasted(self, placement: Placement, counts: PlacementCounts, outcome: Outcome) -> None:
-        """Warn the first time that nothing could be pasted into a batch; the forward itself calls this."""
+        """Warn if nothing could be pasted into a batch."""
         if self._may_look(outcome.carried.device) and not bool(outcome.carried.any()):
-            self._warn_of_nothing(nothing_pasted_warning(report_of(placement, counts, outcome), self._config), _CALLER)
+            message = nothing_pasted_warning(report_of(placement, counts, outcome), self.config)
+            if message is not None:
+                self._may_tell_of_nothing = False
+                warnings.warn(message, stacklevel=_FROM_FORWARD)
 
-    def of_few_scales(self, canvas_size: tuple[int, int]) -> None:
-        """Warn if patches leave only few scales to a paste; a method of the forward calls this."""
-        if is_traced() or not self._may_warn_of_scales:
+    def of_few_scales(self, config: PlacementConfig, canvas_size: tuple[int, int]) -> None:
+        """Warn if patches leave only few scales to a paste."""
+        if is_traced() or not self._may_tell_of_scales:
             return
-        message = draw_rules.few_scales_warning(self._placement, canvas_size)
+        message = draw_rules.few_scales_warning(config, canvas_size)
         if message is not None:
-            self._may_warn_of_scales = False
-            warnings.warn(message, stacklevel=_CALLER)
+            self._may_tell_of_scales = False
+            warnings.warn(message, stacklevel=_FROM_FORWARD + 1)
 
     def of_sizes(self, staged: StagedCrops | None, batch: PaddedBatchedDenseSample) -> None:
-        """Warn of crops much larger or smaller than objects of the batches, on the CPU; called as `of_few_scales`."""
+        """Warn if crops are much larger or smaller than the objects of the batches; on the CPU only."""
         if staged is None or is_traced():
             return
         if (message := self._sizes.message(staged, batch)) is not None:
-            warnings.warn(message, stacklevel=_CALLER)
+            warnings.warn(message, stacklevel=_FROM_FORWARD + 1)
 
     def _may_look(self, device: torch.device) -> bool:
-        """Return whether to look for pastes; on an accelerator only once, since the look waits for it."""
-        if is_traced() or not self._may_warn:
+        """Return whether to look for pastes; on an accelerator only once, since that waits for it."""
+        if is_traced() or not self._may_tell_of_nothing:
             return False
         if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
             return False
         if device.type != "cpu":
-            self._may_warn = False
+            self._may_tell_of_nothing = False
         return True
-
-    def _warn_of_nothing(self, message: str | None, stacklevel: int) -> None:
-        if message is not None:
-            self._may_warn = False
-            warnings.warn(message, stacklevel=stacklevel)

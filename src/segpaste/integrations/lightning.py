@@ -26,6 +26,7 @@ import torch
 from torch import Tensor, nn
 
 from segpaste.augmentation.loading import AugmentedLoader
+from segpaste.augmentation.modes import pasting
 from segpaste.integrations._first_batch import PICTURE, FirstBatch
 from segpaste.integrations._lightning.data_module import CopyPasteDataModule
 from segpaste.integrations._lightning.hooks import (
@@ -177,7 +178,7 @@ class CopyPasteCallback(framework.Callback):
                 "CopyPasteCallback: expected an augmentation without source_pool, since the batch has crops to paste, "
                 "got one with source_pool; leave it out, or balance= of the CopyPasteDataModule"
             )
-        with torch.no_grad():
+        with torch.no_grad(), pasting(self.augment):
             pasted = self.augment(self._seeded(target, trainer), **options)
         if self._is_training and not self._has_begun:
             self._has_begun = True

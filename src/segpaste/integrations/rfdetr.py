@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 
+from segpaste.augmentation.modes import pasting
 from segpaste.bank.read.class_draws import DrawMode
 from segpaste.integrations._first_batch import PICTURE, FirstBatch
 from segpaste.integrations._labels import LabelMap
@@ -231,7 +232,7 @@ def _pasted(datamodule: Any, batch: tuple[Any, Any], augment: Augment, max_insta
         augment.to(samples.tensors.device)
     if targets and "valid" in targets[0]:
         max_instances = min(max_instances, len(targets[0]["valid"]))
-    with torch.no_grad():
+    with torch.no_grad(), pasting(augment):
         target = from_nested(samples, targets, max_instances, form)
         if datamodule._crops is None:
             pasted = augment(target)

@@ -22,6 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from segpaste.augmentation.modes import pasting
 from segpaste.bank.read.class_draws import DrawMode
 from segpaste.integrations._first_batch import PICTURE, FirstBatch
 from segpaste.integrations._pool import MOST_WORKERS, DatasetCrops, expect_crops
@@ -241,7 +242,7 @@ def _pasted(
         )
     if isinstance(augment, nn.Module):
         augment.to(batch["img"].device)
-    with torch.no_grad():
+    with torch.no_grad(), pasting(augment):
         overlap = _is_map(args)
         target = from_yolo(batch, max_instances, overlap=overlap, schema=schema, hsv_v=args.hsv_v, moves=moves)
         pasted = augment(target) if staged is None else augment(target, staged=staged)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from torch.utils.data import Sampler
 
 from segpaste.epochs import EpochPass, EpochProgress, EpochReader, EpochSampler, Replica
+from segpaste.samplers._readers import check_reader
 from segpaste.samplers.classes import Labels, SamplesOfClasses, read_labels
 from segpaste.samplers.epoch import Plan
 from segpaste.samplers.report import NxMReport, report_batches
@@ -101,6 +102,15 @@ class NxMSampler(EpochSampler[int]):
         self.N_classes_per_batch, self.M_samples_per_class = int(N_classes_per_batch), int(M_samples_per_class)
         self.batch_size = self.N_classes_per_batch * self.M_samples_per_class
         self.num_samples = len(class_ids)
+
+    def begin(self) -> EpochPass:
+        """Start a pass.
+
+        Raises:
+            ValueError: a DataLoader takes its indices for batches, or makes batches of another size.
+        """
+        check_reader(self)
+        return super().begin()
 
     @property
     def num_batches(self) -> int:

@@ -187,6 +187,7 @@ class BatchCopyPasteConfig(SavedConfig):
 
     _NO_KEYS: ClassVar[Mapping[str, str]] = {
         "inplace": "which is an argument of the module: BatchCopyPaste(config, inplace=True)",
+        "always": "which is an argument of the module: BatchCopyPaste(config, always=True)",
         "source_pool": "which is an argument of the module: BatchCopyPaste(config, source_pool=bank)",
     }
 

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from segpaste.augmentation.config.paste import BatchCopyPasteConfig
 from segpaste.augmentation.inputs import _slots
 from segpaste.augmentation.inputs.pad import padded_size, padded_to_multiple
+from segpaste.augmentation.inputs.without_masks import with_masks_for_crops
 from segpaste.engine import engine_for
 from segpaste.engine.regions import region_sums
 from segpaste.types import FIELDS, Modality, PaddedBatchedDenseSample
@@ -93,6 +94,7 @@ def prepared(
     num_slots = _slots.checked_slots(batch, config.max_instances)
     canvas_size = padded_size(batch, config.placement.pad_to_multiple or 1)
     batch = with_masks(engine_for(batch.device).extend(batch, canvas_size, num_slots), config)
+    batch = with_masks_for_crops(batch, config)
     if config.emit_classmix and batch.instance_masks is None:
         batch = _slots.with_empty_masks(batch)
     return batch

@@ -120,6 +120,23 @@ def few_scales_warning(config: PlacementConfig, canvas_size: tuple[int, int]) ->
     )
 
 
+def pastes_per_image(config: PlacementConfig, num_layers: int, paste_prob: float, k_range: tuple[int, int]) -> float:
+    """Return the expected number of objects drawn for an image.
+
+    Args:
+        config: the other parameters of the draws.
+        num_layers: largest number of objects.
+        paste_prob: current probability of a paste.
+        k_range: current range of the number of objects.
+    """
+    low, high = k_range
+    if config.k_to_available:
+        low, high = min(low, num_layers), min(high, num_layers)
+    num = high - low + 1
+    counted = range(low, min(high, num_layers) + 1)  # larger ones are limited to ``num_layers``
+    return paste_prob * (sum(counted) + num_layers * (num - len(counted))) / num * config.candidate_frac
+
+
 def size_table(config: PlacementConfig) -> Tensor:
     """Return size ranges in 1 / `SIZE_DEN` pixels, [C + 1, 2] int64, the last for other classes; 0 for relative."""
     others = (0, 0) if config.size_range is None else _steps(config.size_range.low, config.size_range.high, SIZE_DEN)

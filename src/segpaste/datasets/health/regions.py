@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from segpaste.datasets.formats.segment_ids import read_segment_ids
 from segpaste.datasets.formats.rle import coded_runs, expect_filled, run_lengths
+from segpaste.datasets.formats.segment_ids import read_segment_ids
 from segpaste.datasets.health.listing import Box, ListedObject, ListedPhoto
 from segpaste.datasets.health.report import Finding
 from segpaste.types.sampling import Size

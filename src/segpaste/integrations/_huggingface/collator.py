@@ -15,6 +15,7 @@ from torch import Tensor
 
 from segpaste.augmentation import BatchCopyPasteConfig
 from segpaste.augmentation.inputs.prepare import unpasted
+from segpaste.augmentation.modes import pasting
 from segpaste.epochs.replicas import this_process
 from segpaste.integrations._first_batch import PICTURE, FirstBatch
 from segpaste.integrations._pool import print_expected
@@ -93,10 +94,10 @@ class CopyPasteCollator:
         return self.convert(pasted)
 
     def _pasted(self, batch: PaddedBatchedDenseSample) -> PaddedBatchedDenseSample:
-        crops = getattr(module_of(self.augment), "crops", None)
-        if crops is None:
-            return self.augment(batch)
-        return self.augment(batch, staged=crops.staged(batch.sample_seeds))  # compiled code cannot read the pool
+        crops = getattr(module_of(self.augment), "crops", None)  # compiled code cannot read the pool
+        options = {} if crops is None else {"staged": crops.staged(batch.sample_seeds)}
+        with pasting(self.augment):
+            return self.augment(batch, **options)
 
     def without_paste(self) -> Callable[[Sequence[DenseSample]], Inputs]:
         """Return a collator for evaluation, with the same conversion, without pastes, and with all objects.
