@@ -152,6 +152,12 @@ class BatchedDenseSample(Movable):
             samples.append(DenseSample(**values))
         return samples
 
+    @classmethod
+    def from_padded(cls, padded: PaddedBatchedDenseSample) -> BatchedDenseSample:
+        """Return the ragged batch of a padded one, see `PaddedBatchedDenseSample.to_batched`."""
+        check.check_class("BatchedDenseSample.from_padded: padded", padded, PaddedBatchedDenseSample)
+        return padded.to_batched()
+
     def map_samples(self, function: Callable[[DenseSample], DenseSample]) -> BatchedDenseSample:
         """Apply a function to each sample, such as a transform with its own random parameters for each sample.
 

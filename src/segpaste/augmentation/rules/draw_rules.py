@@ -85,28 +85,30 @@ def canvas_grid(config: PlacementConfig, canvas_size: tuple[int, int]) -> tuple[
     """Return the scales n * p / gcd(H, W) that keep the canvas edges on patches: first n, last n, and the gcd.
 
     Raises:
-        RuntimeError: none lies in the scale range.
+        RuntimeError: none lies in the scale range, or one alone in a range of several, which every paste would have.
     """
     patch, edge = config.pad_to_multiple, math.gcd(*canvas_size)
     assert patch is not None
     low, high = scale_limits(config)
     first, last = -(-low * edge // (SCALE_DEN * patch)), high * edge // (SCALE_DEN * patch)
-    if first > last:
+    if first > last or (first == last and low < high):
+        found = "none" if first > last else f"{Fraction(first * patch, edge)} alone, for every paste"
         height, width = canvas_size
         raise RuntimeError(
-            f"BatchCopyPaste: expected a multiple of {patch}/{edge} in scale_range={config.scale_range}, got none: on "
-            f"{height} x {width} pixels only these scales keep the edges of a canvas on patches of {patch}; widen "
+            f"BatchCopyPaste: expected multiples of {patch}/{edge} in scale_range={config.scale_range}, got {found}: "
+            f"on {height} x {width} pixels only these scales keep the edges of a canvas on patches of {patch}; widen "
             "placement.scale_range, make canvases whose sides share a larger divisor, or set align='instance'"
         )
     return first, last, edge
 
 
 def few_scales_warning(config: PlacementConfig, canvas_size: tuple[int, int]) -> str | None:
-    """Return a warning if the canvas leaves fewer than `FEW_SCALES` scales in the range, else None."""
+    """Return a warning if the canvas leaves fewer than `FEW_SCALES` scales in a range of several, else None."""
     if not config.patch_aligned_paste or config.align != "canvas":
         return None
     first, last, edge = canvas_grid(config, canvas_size)
-    if last - first + 1 >= FEW_SCALES:
+    low, high = scale_limits(config)
+    if last - first + 1 >= FEW_SCALES or low == high:
         return None
     assert config.pad_to_multiple is not None
     scales = ", ".join(str(Fraction(n * config.pad_to_multiple, edge)) for n in range(first, last + 1))
