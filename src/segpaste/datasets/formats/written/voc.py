@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from math import ceil, floor
 from xml.etree import ElementTree
 
 import numpy as np
@@ -178,8 +177,8 @@ def _add_object(
         _add(item, key, default if value is None else int(value) if isinstance(value, bool) else value)
     x1, y1, x2, y2 = box
     edges = ElementTree.SubElement(item, "bndbox")
-    for key, edge in {"xmin": floor(x1) + 1, "ymin": floor(y1) + 1, "xmax": ceil(x2), "ymax": ceil(y2)}.items():
-        _add(edges, key, edge)
+    for key, edge in {"xmin": x1 + 1, "ymin": y1 + 1, "xmax": x2, "ymax": y2}.items():
+        _add(edges, key, int(edge) if float(edge).is_integer() else edge)
     own = REGION_KEYS | POINT_KEYS | {"segpaste", *_FLAGS}
     others = {key: value for key, value in row.items() if key not in own and (key != "attributes" or not named)}
     others.pop("attributes", None)
