@@ -97,20 +97,23 @@ class SplitLedger:
             if converter.has_further_fields:
                 expected.values = geometry_values(stem, converter.read(index)[0], converter.depth_format)
         elif self.view.format == "coco-panoptic" and isinstance(photos, CocoPanoptic):
-            self._add_same_segments(photos, index, expected, stem)
+            self._add_same_segments(photos, index, expected, (rows, stem))
         else:
             self._add_sample(index, expected, (written, stem), contents, told)
         return expected
 
-    def _add_same_segments(self, photos: CocoPanoptic, index: int, expected: ExpectedImage, stem: str) -> None:
-        """Add the unchanged segments of a panoptic image."""
-        row, to = photos.map_row(index), CocoSegments()
+    def _add_same_segments(
+        self, photos: CocoPanoptic, index: int, expected: ExpectedImage, named: tuple[SampleRows, str]
+    ) -> None:
+        """Add the unchanged segments of a panoptic image, whose map is named after the written image."""
+        row, to, (rows, stem) = photos.map_row(index), CocoSegments(), named
+        written = row if rows.map is None else rows.map
         segments = photos.annotation_rows(index)
         expected.views["coco-panoptic"] = [
             Region(self._label_of[segment["category_id"]], "entry", keys=digest(segment)) for segment in segments
         ]
         content = (photos.panoptic_dir / row["file_name"]).read_bytes()
-        expected.copies[f"{to.maps_dir(self._converter.name)}/{row['file_name']}"] = zlib.crc32(content)
+        expected.copies[f"{to.maps_dir(self._converter.name)}/{written['file_name']}"] = zlib.crc32(content)
         if photos.beside is not None:
             expected.values |= geometry_values(stem, self._converter.read(index)[0], self._converter.depth_format)
 

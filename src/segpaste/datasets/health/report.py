@@ -33,7 +33,7 @@ _ERRORS = {
     "broken_mask": "segmentation that cannot be decoded",
     "broken_box": "box of a sample that does not enclose its mask",
     "broken_keypoints": "keypoints of another number or form than in their category",
-    "missing_mask": "box without a mask, among annotations with masks",
+    "missing_mask": "object without a mask, among annotations with masks",
     "broken_map": "map of classes, objects, depth or normals whose values cannot be used",
     "map_mismatch": "segment that is only in the table or only in the label map",
     "sample_mismatch": "sample that cannot share a batch with the first one, such as one with other fields",
@@ -41,7 +41,8 @@ _ERRORS = {
 }
 _REMARKS = {
     "boxes_alone": "no annotation has a mask: objects are pasted with source.mask_from only",
-    "empty_mask": "mask without a pixel; the annotation is left out",
+    "boxed_object": "object with a box only, among objects with masks; it is not pasted, and written as a box",
+    "empty_mask": "mask without a pixel; the object is not pasted, and written as a box if it has one",
     "empty_polygon": "polygon without points, [[]], at which other readers stop",
     "zero_id": "annotation with id 0, which COCO's evaluation never counts as found",
     "broken_crowd": "crowd or ignored region that cannot be decoded; its box is used instead",

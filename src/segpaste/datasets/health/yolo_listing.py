@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 
 from segpaste.datasets.formats.format import Task
+from segpaste.datasets.formats.name_lists import image_name_of
 from segpaste.datasets.formats.records import DatasetError, JsonRow
 from segpaste.datasets.formats.text_files import read_lines
 from segpaste.datasets.formats.yolo.data import YoloData, expect_labels, found_labels, photos_of, stray_labels
@@ -62,8 +64,14 @@ def _photos(listing: Listing, sources: tuple[Path, ...]) -> list[Path]:
             lines = read_lines(source)
         except OSError as error:
             raise DatasetError(f"{source}: expected a list of images, could not read it ({error})") from error
-        photos |= {source.parent / name for line in lines if (name := line.strip())}
+        for line in lines:
+            if name := image_name_of(line, partial(_is_file, source.parent)):
+                photos.add(source.parent / name)
     return sorted(photos)
+
+
+def _is_file(folder: Path, name: str) -> bool:
+    return (folder / name).is_file()
 
 
 def _rows(listing: Listing, photo: str, path: Path, form: RowForm) -> list[JsonRow]:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segpaste.datasets.formats.maps.declaration import ClassEntry
+from segpaste.datasets.formats.name_lists import class_name_of
 from segpaste.datasets.formats.records import DatasetError
 from segpaste.datasets.formats.text_files import read_lines
 
@@ -117,7 +118,9 @@ def positions(values: NDArray[np.int64], found: Sequence[int]) -> NDArray[np.int
 def read_class_list(path: Path) -> tuple[ClassEntry, ...]:
     """Read a list of classes.
 
-    Three forms are read: a name on each line; ``R G B name`` on each line; and CSV with the columns name, r, g and b.
+    Three forms are read: a name on each line, or a string of JSON, see `segpaste.datasets.formats.name_lists`;
+    ``R G B name`` on each line; and CSV with the columns name, r, g and b. Empty lines and those that start with ``#``
+    are left out.
 
     Raises:
         DatasetError: the file is missing, or has another form.
@@ -136,7 +139,7 @@ def read_class_list(path: Path) -> tuple[ClassEntry, ...]:
     words = [line.split(maxsplit=3) for line in lines]
     if all(len(row) == 4 and all(word.isdecimal() for word in row[:3]) for row in words):
         return tuple(ClassEntry(name=row[3], color=(int(row[0]), int(row[1]), int(row[2]))) for row in words)
-    return tuple(ClassEntry(name=line) for line in lines)
+    return tuple(ClassEntry(name=class_name_of(line)) for line in lines)
 
 
 def _of_csv(path: Path, lines: list[str]) -> tuple[ClassEntry, ...]:

@@ -18,8 +18,9 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from segpaste.datasets.formats.label_folders import other_labels
+from segpaste.datasets.formats.name_lists import class_names_of, image_name_of
 from segpaste.datasets.formats.records import DatasetError
-from segpaste.datasets.formats.text_files import read_lines
+from segpaste.datasets.formats.text_files import read_lines, read_text
 from segpaste.datasets.formats.yolo.data_yaml import class_names, flip_idx, keypoint_names, keypoint_shape, read_yaml
 
 SPLIT_KEYS = ("train", "val", "test")
@@ -145,7 +146,7 @@ def photos_of(source: Path) -> list[Path]:
         raise DatasetError(f"{source}: expected a folder or a list of images, found neither; correct the path")
     photos = []
     for number, line in enumerate(read_lines(source), start=1):
-        if not (name := line.strip()):
+        if not (name := image_name_of(line, lambda name: (source.parent / name).is_file())):
             continue
         photo = source.parent / name
         if photo.suffix.lower() not in IMAGE_SUFFIXES or not photo.is_file():
@@ -260,6 +261,5 @@ def _listed_names(folder: Path) -> tuple[str, ...] | None:
     """Return the names in a ``classes.txt`` of a labelling tool, one per line."""
     for place in (folder, folder / "labels", *sorted((folder / "labels").glob("*/"))):
         if (path := place / "classes.txt").is_file():
-            names = [line.strip() for line in read_lines(path) if line.strip()]
-            return tuple(names) or None
+            return tuple(class_names_of(read_text(path))) or None
     return None
