@@ -52,8 +52,9 @@ def test_pixels_are_where_the_windows_say(tmp_path: Path, data: tuple[int, int],
 def test_parts(tmp_path: Path) -> None:
     import OpenEXR as openexr
 
-    path, kind = tmp_path / "a.exr", {"type": openexr.scanlineimage}
-    parts = [openexr.Part(kind, {"Z": VALUES}, "left"), openexr.Part(kind, {"Z": VALUES + 1, "V": VALUES + 2}, "right")]
+    path = tmp_path / "a.exr"
+    channels = {"left": {"Z": VALUES}, "right": {"Z": VALUES + 1, "V": VALUES + 2}}
+    parts = [openexr.Part({"type": openexr.scanlineimage}, found, name) for name, found in channels.items()]
     openexr.File(parts).write(str(path))
     assert (read_array(path, "left.Z") == VALUES).all()
     assert (read_array(path, "right.Z") == VALUES + 1).all()

@@ -87,6 +87,16 @@ def test_files_of_no_reader_are_named(tmp_path: Path, place: str) -> None:
         open_dataset(tmp_path)
 
 
+def test_label_files_in_a_folder_of_another_name(tmp_path: Path) -> None:
+    write(tmp_path, "annotations", ".txt", "0 0.5 0.5 0.25 0.5\n")
+    with pytest.raises(
+        DatasetError, match=r"text files in annotations/ \(those of YOLO are in labels/"
+    ):
+        open_dataset(tmp_path)
+    (tmp_path / "annotations").rename(tmp_path / "labels")
+    assert open_dataset(tmp_path)[1].boxes.tolist() == [[12, 6, 20, 18]]
+
+
 def test_a_data_yaml_beside_other_labels(tmp_path: Path) -> None:
     """The YAML declares YOLO, so other files are an error, whose advice is followed here."""
     write(tmp_path, "split", ".json", labelme("{name}"))
@@ -110,7 +120,9 @@ def test_label_files_of_other_names(tmp_path: Path) -> None:
 
 def test_images_without_objects_stay_a_dataset(tmp_path: Path) -> None:
     write(tmp_path, "plain", ".txt", "")
-    (tmp_path / "labels" / "0.txt").unlink()
+    for name in ("0.txt", "1.txt"):
+        assert [open_dataset(tmp_path)[i].num_instances for i in range(2)] == [0, 0]
+        (tmp_path / "labels" / name).unlink()
     assert [open_dataset(tmp_path)[i].num_instances for i in range(2)] == [0, 0]
 
 

@@ -124,10 +124,12 @@ def find_dataset(path: str | PathLike[str], format: str | None = None) -> FoundD
 
 
 def _other_files(folder: Path) -> str:
-    """Return in words what is in a folder of labels, if it has no text files; else an empty text."""
+    """Return in words what is in a folder of labels; empty without one."""
     for name in LABELS:
         if found := other_labels([folder / name]):
             return f", but {found} in {name}/"
+        if files_with(folder / name, ".txt"):
+            return f", but text files in {name}/ (those of YOLO are in labels/ beside images/)"
     return ""
 
 

@@ -116,7 +116,7 @@ def expect_labels(sources: Iterable[Path], photos: Sequence[Path], num_labelled:
         num_labelled: number of images with a label file.
 
     Raises:
-        DatasetError: no image has a label file, but the folders of labels have other files.
+        DatasetError: no image has a label file, but the folders of labels have other files, or many of other names.
     """
     if num_labelled or not photos:
         return
@@ -127,7 +127,8 @@ def expect_labels(sources: Iterable[Path], photos: Sequence[Path], num_labelled:
             f"{wanted.parent}: expected label files of YOLO such as {wanted.name}, got {found}; convert them, or "
             "name their format (format=, --from; docs/guide/formats.md)"
         )
-    if stray := [path for source in sources for path in stray_labels(source, list(photos))]:
+    stray = [path for source in sources for path in stray_labels(source, list(photos))]
+    if 2 * len(stray) >= len(photos):  # a few are other texts, such as a licence
         raise DatasetError(
             f"{wanted.parent}: expected label files of the images' names, such as {wanted.name}, found none of them, "
             f"but {len(stray)} others, such as {stray[0].name}; give them the names of their images"
