@@ -48,6 +48,7 @@ class VocFormat(Format):
     files = "JPEGImages/ with SegmentationObject/, SegmentationClass/ or Annotations/; or NAME.xml next to each image"
     gives = "masks, semantic maps, ignored regions; or boxes only"
     takes = frozenset({"task"})
+    void_is_contour = True
 
     def splits(self, path: Path) -> tuple[str, ...] | None:
         """Return the lists of ``ImageSets``, or the folders of XML files."""
