@@ -149,9 +149,9 @@ def four_taps(layer: Layer, y: int, x: int) -> list[tuple[int, int, np.float32]]
     ]
 
 
-def depth_at(layer: Layer, y: int, x: int) -> tuple[np.float32, bool]:
-    """Depth and whether it is valid (0 where it is not)."""
-    depth, valid = layer.source["depth"][0], layer.source["depth_valid"][0]
+def depth_at(layer: Layer, y: int, x: int, by_value: bool = False) -> tuple[np.float32, bool]:
+    """Depth and whether it is valid (0 where it is not); ``by_value`` ignores the mask of the source."""
+    depth, valid = layer.source["depth"][0], layer.source["depth_valid"][0] | by_value
     found = four_taps(layer, y, x)
     if not all(
         valid[row, column] and np.isfinite(depth[row, column]) and depth[row, column] > 0 for row, column, _ in found

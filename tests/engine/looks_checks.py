@@ -76,12 +76,15 @@ RULES: dict[str, dict[str, int]] = {
     "stuff and objects": {"stuff_px": 60, "hidden_num": 1, "hidden_den": 3},
     "ignored stuff": {"reverts_stuff": 0, "stuff_px": 1000},
     "large pastes only": {"min_area_px": 40},
+    "covered void": {"covers_void": 1},
+    "filled depth": {"orders_by_value": 1},
 }
 
 
 @pytest.mark.parametrize("rules", RULES.values(), ids=RULES)
 def test_rules(rules: dict[str, int]) -> None:
     batch = with_overlaps(small_batch(size=(19, 31), max_instances=8, padding=(1, 2)))
+    batch = batch.derived(depth=torch.where(batch.depth_valid, batch.depth, 3.0))
     found = assert_settled_alike(*drawn_scene(batch, 3, **rules))
     others = {"residual_num": 1, "residual_den": 1} if "box_shift_px" in rules else {}
     without = settled_by_reference(*drawn_scene(batch, 3, **others))

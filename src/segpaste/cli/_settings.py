@@ -27,6 +27,7 @@ def load_config(
     of_bank: bool = False,
     every_image: bool = False,
     class_names: Sequence[str] = (),
+    cover_void: bool = False,
 ) -> BatchCopyPasteConfig:
     """Make the configuration.
 
@@ -39,6 +40,7 @@ def load_config(
         every_image: True for commands that show or write single images: ``placement.paste_prob`` is then 1 unless a
             preset, the file or an argument sets it.
         class_names: names of the dataset's classes, which ``placement.region`` may use.
+        cover_void: value of ``placement.cover_void`` unless a preset, the file or an argument sets it.
 
     Raises:
         CommandError: a file does not parse, a key is unknown (the error names the nearest known key), a value is
@@ -51,6 +53,8 @@ def load_config(
         values["panoptic"] = {"taxonomy": taxonomy}
     if every_image:
         values["placement"] = {"paste_prob": 1.0}
+    if cover_void:
+        values["placement"] = {**values.get("placement", {}), "cover_void": True}
     given = {} if preset is None else _of_preset(preset)
     if path is not None:
         given = merged(given, read_file(Path(path)))
@@ -70,6 +74,15 @@ def load_config(
     if config.emit_instance is False:
         raise CommandError("emit_instance: expected masks in the output, got false; leave it out")
     return config
+
+
+def void_lines(config: BatchCopyPasteConfig, is_contour: bool) -> list[str]:
+    """Return a line that says whether pastes cover void, if that is a contour in the dataset."""
+    if not is_contour:
+        return []
+    is_covered = config.placement.cover_void
+    treatment = "pastes cover it" if is_covered else "pastes do not cover it"
+    return [f"void     a contour around objects; {treatment} (placement.cover_void={str(is_covered).lower()})"]
 
 
 def _by_label(region: Mapping[Any, Any], class_names: Sequence[str]) -> dict[Any, Any]:

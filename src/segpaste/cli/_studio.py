@@ -65,6 +65,7 @@ class DatasetStudio:
         preset = args.preset or ""
         config = self._loaded(preset, args.overrides, args.config)
         changes = differences(config, self._loaded(preset, {}))
+        self.void_lines = _settings.void_lines(config, self.inputs.void_is_contour)
         self.start = Draw(seed=args.seed, preset=preset, values=changes)
 
     def config(self, preset: str, values: Mapping[str, Any]) -> BatchCopyPasteConfig:
@@ -153,7 +154,14 @@ class DatasetStudio:
     def _loaded(self, preset: str, words: Mapping[str, str], path: str | None = None) -> BatchCopyPasteConfig:
         schema, names = self.inputs.schema, self.inputs.class_names
         return _settings.load_config(
-            path, words, schema, preset or None, of_bank=self.has_bank, every_image=True, class_names=names
+            path,
+            words,
+            schema,
+            preset or None,
+            of_bank=self.has_bank,
+            every_image=True,
+            class_names=names,
+            cover_void=self.inputs.void_is_contour,
         )
 
     def _paster(self, draw: Draw, config: BatchCopyPasteConfig) -> _pasting.Paster:

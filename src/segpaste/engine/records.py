@@ -300,8 +300,10 @@ class PasteRules(NamedTuple):
         reverts_stuff: 1 if such a class gets its pixels back, 0 if its remaining pixels become ignore.
         hidden_num: an instance that loses more than ``hidden_num / hidden_den`` of its pixels gets them back.
         hidden_den: see ``hidden_num``; equal to it if instances may be hidden.
-        ignore_index: semantic class that is neither pasted nor pasted over.
+        ignore_index: semantic class of void, which is not pasted, and pasted over only with ``covers_void``.
         perspective: 1 if the depth of a paste is divided by its scale, else 0.
+        covers_void: 1 if pastes may cover void of the target, else 0.
+        orders_by_value: 1 if every finite depth above 0 decides what is nearer, 0 if only valid depth does.
         tile_size: side in pixels of the tiles that the reference works on.
     """
 
@@ -319,6 +321,8 @@ class PasteRules(NamedTuple):
     hidden_den: int
     ignore_index: int
     perspective: int
+    covers_void: int
+    orders_by_value: int
     tile_size: int
 
 

@@ -105,8 +105,23 @@ class Case:
     @cached_property
     def surfaces(self) -> tuple[Surface, ...]:
         """Depth of each layer."""
+        return self._surfaces(by_value=False)
+
+    @cached_property
+    def ordering_surfaces(self) -> tuple[Surface, ...]:
+        """Depth of each layer that decides what is nearer, see ``depth_order``."""
+        return self._surfaces(by_value=True) if self.orders_by_value else self.surfaces
+
+    @property
+    def orders_by_value(self) -> bool:
+        """True if depth that is not valid also decides what is nearer."""
+        return self.config.depth_order == "value"
+
+    def _surfaces(self, by_value: bool) -> tuple[Surface, ...]:
         perspective = self.config.perspective_depth
-        return tuple(layer_surface(layer, self.before, self.source_batch, perspective) for layer in self.layers)
+        return tuple(
+            layer_surface(layer, self.before, self.source_batch, perspective, by_value) for layer in self.layers
+        )
 
     @cached_property
     def seen_surface(self) -> Surface:

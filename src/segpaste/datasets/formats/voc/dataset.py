@@ -51,6 +51,7 @@ class VocFormat(Format):
     )
     gives = "masks, semantic maps, ignored regions; or boxes only"
     takes = frozenset({"task"})
+    void_is_contour = True
 
     def splits(self, path: Path) -> tuple[str, ...] | None:
         """Return the lists of ``ImageSets``, or the folders of XML files."""
