@@ -34,8 +34,11 @@ def decode_utf8(content: bytes) -> str:
 
 def explain(content: bytes, place: str = "") -> str:
     """Return the message for text that is not UTF-8, with the place of the first such character if it is known."""
-    if (mark := mark_of(content)) is not None or b"\0" in content[:1000]:
+    even, odd = content[:1000:2], content[1:1000:2]
+    if (mark := mark_of(content)) is not None or (0 in even) != (0 in odd):
         found = (mark or "utf-16").upper()
+    elif 0 in even:
+        return "expected text in UTF-8, got null bytes; download or write the file again"
     else:
         found = ", ".join(filter(None, ("bytes of another encoding, such as Latin-1 or GBK", place)))
     return f"expected text in UTF-8, got {found}; save the file as UTF-8"

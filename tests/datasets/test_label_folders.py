@@ -89,9 +89,7 @@ def test_files_of_no_reader_are_named(tmp_path: Path, place: str) -> None:
 
 def test_label_files_in_a_folder_of_another_name(tmp_path: Path) -> None:
     write(tmp_path, "annotations", ".txt", "0 0.5 0.5 0.25 0.5\n")
-    with pytest.raises(
-        DatasetError, match=r"text files in annotations/ \(those of YOLO are in labels/"
-    ):
+    with pytest.raises(DatasetError, match=r"text files in annotations/ \(those of YOLO are in labels/"):
         open_dataset(tmp_path)
     (tmp_path / "annotations").rename(tmp_path / "labels")
     assert open_dataset(tmp_path)[1].boxes.tolist() == [[12, 6, 20, 18]]

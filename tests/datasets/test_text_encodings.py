@@ -190,6 +190,17 @@ def test_check_goes_on_after_a_label_file(tmp_path: Path) -> None:
     ]
 
 
+def test_null_bytes_are_no_encoding(tmp_path: Path) -> None:
+    """A disk that was full or lost power leaves zeros, after the text or in place of it."""
+    for case, content in {"yolo labels": b"\0" * 99, "map classes": b"cup\n" + b"\0" * 99}.items():
+        path = written(tmp_path / case, case, "utf-8", "")
+        path.write_bytes(content)
+        with pytest.raises(
+            DatasetError, match="expected text in UTF-8, got null bytes; download or write the file again"
+        ):
+            open_dataset(tmp_path / case)
+
+
 def test_a_config(tmp_path: Path) -> None:
     for suffix in ("yaml", "json"):
         path = tmp_path / f"a.{suffix}"
