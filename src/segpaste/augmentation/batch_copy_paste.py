@@ -9,6 +9,7 @@ from typing import Literal, cast, overload
 import torch
 from torch import Tensor, nn
 
+from segpaste._reprs import changed_keys
 from segpaste.augmentation.config.paste import BatchCopyPasteConfig
 from segpaste.augmentation.harmonize.harmonized import harmonized
 from segpaste.augmentation.inputs import arguments, in_place, prepare
@@ -397,3 +398,7 @@ class BatchCopyPaste(nn.Module):
         if message is not None:
             self._may_warn_of_scales = False
             warnings.warn(message, stacklevel=6)  # the caller of the module's __call__
+
+    def extra_repr(self) -> str:
+        """Return the keys of the config that are not the defaults."""
+        return ", ".join([*changed_keys(self.config), *(["inplace=True"] if self.inplace else [])])

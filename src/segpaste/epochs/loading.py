@@ -7,6 +7,7 @@ from typing import Any
 
 from torch.utils.data import DataLoader
 
+from segpaste._reprs import counted, described, inner
 from segpaste.epochs.progress import EpochProgress
 from segpaste.epochs.reader import EpochReader
 from segpaste.epochs.sampling import EpochSampler
@@ -22,6 +23,20 @@ class EpochLoader(EpochReader, DataLoader[Any]):
     use_stateful_dataloader = True  # Accelerate saves and loads the state if this is set
 
     sampler: EpochSampler[Any]
+
+    def __repr__(self) -> str:
+        return described(
+            self,
+            lambda: f"{counted(len(self), 'batch', 'batches')} of {self.items_per_batch}",
+            lambda: inner(self._data),
+            lambda: counted(self.num_workers, "worker") if self.num_workers else None,
+            lambda: self.progress.facts(),
+        )
+
+    @property
+    def _data(self) -> Any:
+        """What the loader reads, for its `repr`."""
+        return self.dataset
 
     @property
     def progress(self) -> EpochProgress:  # type: ignore[override]
