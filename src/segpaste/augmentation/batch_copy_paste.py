@@ -8,6 +8,7 @@ from typing import Literal, cast, overload
 import torch
 from torch import Tensor
 
+from segpaste._reprs import changed_keys
 from segpaste.augmentation.config.paste import BatchCopyPasteConfig
 from segpaste.augmentation.harmonize.harmonized import harmonized
 from segpaste.augmentation.inputs import arguments, in_place, prepare
@@ -362,3 +363,9 @@ class BatchCopyPaste(SwitchedModule):
         )
         fitted = pasted.derived(images=images)
         return outcome._replace(batch=write_back(target, fitted) if self.inplace else fitted)
+
+    def extra_repr(self) -> str:
+        """Return the keys of the config that are not the defaults."""
+        return ", ".join(
+            [*changed_keys(self.config), *(f"{name}=True" for name in ("inplace", "always") if getattr(self, name))]
+        )

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from segpaste._reprs import counted, described
 from segpaste.datasets._class_maps import ClassMap, check_known, class_names_of, maps_of
 from segpaste.datasets._common_fields import CommonFields
 from segpaste.datasets.formats.federated import FederatedLabels
@@ -102,6 +103,14 @@ class JoinedPhotos(Dataset[DenseSample]):
 
     def __len__(self) -> int:
         return self._ends[-1]
+
+    def __repr__(self) -> str:
+        return described(
+            self,
+            lambda: " + ".join(self.names),
+            lambda: counted(len(self), "image"),
+            lambda: counted(len(self.class_names), "class", "classes"),
+        )
 
     def __getitem__(self, index: int) -> DenseSample:
         """Read one sample; raise the errors of its dataset, or `DatasetError` if its modalities differ."""

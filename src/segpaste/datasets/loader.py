@@ -144,6 +144,10 @@ class EpochDataLoader(EpochLoader):
         self.on_error = on_error
         self.stats = LoaderStats()
 
+    @property
+    def _data(self) -> Any:
+        return self._samples.dataset
+
     def state_values(self, num_drawn: int | None) -> dict[str, Any]:
         """Return the position, the loader's settings, and a digest of the indices that a `SamplerOrder` gave so far."""
         state = super().state_values(num_drawn)

@@ -215,7 +215,7 @@ class LayerRows(NamedTuple):
     layer_valid: Tensor
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Placement(Movable):
     """L layers for each of B targets: a source row, a map, and the instance slots that it carries.
 
@@ -238,7 +238,7 @@ class Placement(Movable):
     carried: Tensor
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class PlacementCounts(Movable):
     """Numbers of pastes that the draws tried and dropped, [B] int64 each.
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from torch.utils.data import DataLoader, Dataset
 
+from segpaste._reprs import counted, described, inner
 from segpaste.epochs.progress import EpochProgress
 from segpaste.epochs.reader import EpochReader
 from segpaste.epochs.sampling import EpochSampler
@@ -66,6 +67,20 @@ class EpochLoader(EpochReader, DataLoader[Any]):
             passed.pop("timeout", None)  # torch rejects it
         persistent = persistent_workers and num_workers > 0
         super().__init__(dataset, num_workers=num_workers, persistent_workers=persistent, **passed, **fixed)
+
+    def __repr__(self) -> str:
+        return described(
+            self,
+            lambda: f"{counted(len(self), 'batch', 'batches')} of {self.items_per_batch}",
+            lambda: inner(self._data),
+            lambda: counted(self.num_workers, "worker") if self.num_workers else None,
+            lambda: self.progress.facts(),
+        )
+
+    @property
+    def _data(self) -> Any:
+        """What the loader reads, for its `repr`."""
+        return self.dataset
 
     @property
     def progress(self) -> EpochProgress:  # type: ignore[override]

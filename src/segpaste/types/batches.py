@@ -36,7 +36,7 @@ from segpaste.types.transforms import tagging
 from segpaste.types.transforms.transform_calls import check_transform
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class BatchedDenseSample(Movable):
     """Batch of B samples of one canvas size and the same modalities; B may be 0.
 
@@ -211,7 +211,7 @@ class BatchedDenseSample(Movable):
         return cls(**tagging.untagged("BatchedDenseSample", present), **{name: values[name] for name in FLAGS})
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class PaddedBatchedDenseSample(Movable):
     """Batch of B images with K instance slots each.
 

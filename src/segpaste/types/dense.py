@@ -32,7 +32,7 @@ from segpaste.types.transforms.transform_calls import check_transform
 _NAMES = (*(field.name for field in SAMPLE_FIELDS), *FLAGS)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class DenseSample(Movable):
     """One image with its labels, for any subset of the modalities.
 

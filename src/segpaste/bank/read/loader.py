@@ -107,6 +107,11 @@ class BankDataLoader(EpochLoader):
         }
 
     @property
+    def _data(self) -> InstanceBank:
+        bank: InstanceBank = self.dataset.bank  # type: ignore[attr-defined]
+        return bank
+
+    @property
     def stats(self) -> BankLoaderStats:
         """Counts of yielded and rejected crops so far."""
         return BankLoaderStats(tuple(self._num_drawn.tolist()), tuple(self._num_rejected.tolist()))

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch.utils.data import Dataset
 
+from segpaste._reprs import counted, described
 from segpaste.datasets.formats.errors import DatasetError as DatasetError
 from segpaste.datasets.formats.federated import FederatedLabels
 from segpaste.datasets.formats.text_files import not_utf8, read_json
@@ -110,6 +111,19 @@ class AnnotatedPhotos(Dataset[DenseSample], ABC):
 
     def __len__(self) -> int:
         return len(self._records)
+
+    def __repr__(self) -> str:
+        """Return counts, fields and the file; images of a copy that has not read its file yet are not counted."""
+        return described(
+            self,
+            lambda: str(self.__dict__["annotations_file"]),
+            lambda: counted(len(self.__dict__["_records"]), "image"),
+            lambda: counted(len(self.class_names), "class", "classes"),
+            lambda: "masks" if self.has_masks else None,
+            lambda: "semantic maps" if self.has_semantic_maps else None,
+            lambda: "panoptic" if self.schema is not None else None,
+            lambda: None if self.keypoint_schema is None else counted(len(self.keypoint_schema.names), "keypoint"),
+        )
 
     def __getitem__(self, index: int) -> DenseSample:
         """Read one sample.

@@ -12,6 +12,7 @@ import torch
 from torch.utils.data import Dataset
 from torchvision import tv_tensors
 
+from segpaste._reprs import counted, described
 from segpaste.datasets.scenes._casting import Hits, cast_scene
 from segpaste.datasets.scenes._config import STUFF_NAMES, SceneConfig
 from segpaste.datasets.scenes._geometry import Array, Points, Scene
@@ -104,6 +105,10 @@ class SceneDataset(Dataset[DenseSample]):
 
     def __len__(self) -> int:
         return self.num_scenes
+
+    def __repr__(self) -> str:
+        size = lambda: f"{self.config.height} x {self.config.width}"  # noqa: E731
+        return described(self, lambda: counted(self.num_scenes, "scene"), size, lambda: f"seed {self.seed}")
 
     def image_id(self, index: int) -> int:
         """Return the id of the image, which is its index."""
