@@ -15,7 +15,7 @@ from segpaste.augmentation.inputs.without_masks import spared
 from segpaste.augmentation.loading import AugmentedLoader
 from segpaste.augmentation.modes import SwitchedModule
 from segpaste.augmentation.report import PasteReport, report_of, unchanged_report
-from segpaste.augmentation.rules import draw_rules
+from segpaste.augmentation.rules import chosen_images, draw_rules
 from segpaste.augmentation.rules.class_tables import ClassTables
 from segpaste.augmentation.rules.paste_rules import paste_rules
 from segpaste.augmentation.schedule import Schedule
@@ -196,9 +196,11 @@ class BatchCopyPaste(SwitchedModule):
         found = self._surveyed(engine, batch)
         kept = None if self.config.source.mask_from is not None else spared(target, batch)
         found = found if kept is None else kept.without_room(found)
-        scene, (placement, counts) = self._sampled(engine, batch, found, staged, region)
+        scene, drawn = self._sampled(engine, batch, found, staged, region)
+        placement, counts = chosen_images.without(drawn, chosen_images.left_out(batch, self._placement, self.schedule))
         outcome = self._composed(engine, scene, placement, with_layer=return_report)
         outcome = outcome if kept is None else kept.restored(outcome, in_place=self.inplace)
+        self.warnings.of_fading(self.schedule)
         self.warnings.of_nothing_pasted(placement, counts, outcome)
         out = prepare.emitted(outcome.batch, target, self.config)
         return (out, report_of(placement, counts, outcome)) if return_report else out

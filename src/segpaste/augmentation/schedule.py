@@ -32,6 +32,9 @@ class Schedule(TableModule):
     Args:
         config: the initial values.
         chooses_objects: False with ClassMix, which pastes classes: only ``paste_prob`` may then be set.
+
+    Attributes:
+        is_followed: True once `at` was called.
     """
 
     table_names = DrawTables._fields
@@ -46,6 +49,7 @@ class Schedule(TableModule):
         self.region_table = draw_rules.region_table(config)
         self._paste_prob, self._fade_last, self._fades = config.paste_prob, config.fade_last, config.fade_curve
         self._fixed_share = config.fixed_share
+        self.is_followed = False
         self._kept = 1.0
         self._put(config.paste_prob, config.k_range, config.class_temperature)
 
@@ -86,6 +90,18 @@ class Schedule(TableModule):
         num = (tables.limits[:1] * len(seeds) + share) >> 32  # at most all; a fraction of an image is drawn
         largest = F.pad(draws.sort().values, (1, 0), value=-1).gather(0, num)  # of the smallest ``num``
         return tables._replace(limits=torch.cat([largest + 1, tables.limits[1:]]))
+
+    def beyond_share(self, seeds: Tensor) -> Tensor:
+        """Return the images that pass the threshold of `tables_for` and exceed the share, [B] bool.
+
+        There are some only if draws are equal, as those of a sample that is twice in a batch; later ones exceed it.
+        """
+        if not len(seeds):
+            return torch.zeros_like(seeds, dtype=torch.bool)
+        draws, share = random_u32_together((seeds, "paste"), (seeds[:1], "share"))
+        num = (self.tables_on(seeds.device).limits[:1] * len(seeds) + share) >> 32
+        place = draws.argsort(stable=True).argsort()
+        return place >= num
 
     def set(
         self,
@@ -142,6 +158,7 @@ class Schedule(TableModule):
         Raises:
             ValueError: it is not a number from 0 to 1.
         """
+        self.is_followed = True
         left, last = 1 - as_fraction(_fraction("progress", progress)), as_fraction(self._fade_last)
         self._kept = 1.0
         if last > 0 and left <= last:

@@ -87,7 +87,7 @@ class BankDataLoader(EpochLoader):
             _StepCrops(bank, crops_per_target, labels, chooser),
             batch_size=None,
             sampler=steps,
-            collate_fn=_as_it_is,  # type: ignore[arg-type]
+            collate_fn=_as_it_is,
             num_workers=num_workers,
             pin_memory=pin_memory,
             multiprocessing_context=multiprocessing_context,
