@@ -12,11 +12,11 @@ from segpaste._reprs import changed_keys
 from segpaste.augmentation.config.paste import BatchCopyPasteConfig
 from segpaste.augmentation.harmonize.harmonized import harmonized
 from segpaste.augmentation.inputs import arguments, in_place, prepare
-from segpaste.augmentation.inputs.without_masks import spared
+from segpaste.augmentation.inputs.without_masks import Spared, spared
 from segpaste.augmentation.loading import AugmentedLoader
 from segpaste.augmentation.modes import SwitchedModule
 from segpaste.augmentation.report import PasteReport, originals_of, report_of, unchanged_report
-from segpaste.augmentation.rules import draw_rules
+from segpaste.augmentation.rules import chosen_images, draw_rules
 from segpaste.augmentation.rules.class_tables import ClassTables
 from segpaste.augmentation.rules.module_rules import ModuleRules
 from segpaste.augmentation.rules.paste_rules import paste_rules
@@ -195,13 +195,11 @@ class BatchCopyPaste(SwitchedModule):
             return self._unchanged(batch, target, return_report)
         staged = self._crops_for(batch) if staged is None else staged
         engine = engine_for(batch.device)
-        found = self._surveyed(engine, batch)
-        kept = None if self.config.source.mask_from is not None else spared(target, batch)
-        found = found if kept is None else kept.without_room(found)
+        kept = spared(target, batch, self.config)
+        found = self._surveyed(engine, batch, kept)
         scene, (placement, counts) = self._sampled(engine, batch, found, staged, region)
         before = originals_of(batch, copied=self.inplace) if return_report else None
-        outcome = self._composed(engine, scene, placement, with_layer=return_report)
-        outcome = outcome if kept is None else kept.restored(outcome, in_place=self.inplace)
+        outcome = self._composed(engine, scene, placement, kept, with_layer=return_report)
         self.warnings.of_nothing_pasted(placement, counts, outcome)
         out = prepare.emitted(outcome.batch, target, self.config)
         return (out, report_of(placement, counts, outcome, before)) if return_report else out
@@ -300,11 +298,12 @@ class BatchCopyPaste(SwitchedModule):
         reason = "no_source" if self.is_on else "eval_mode"
         return (out, unchanged_report(batch, self.config.num_layers, reason)) if return_report else out
 
-    def _surveyed(self, engine: Engine, batch: PaddedBatchedDenseSample) -> Survey:
+    def _surveyed(self, engine: Engine, batch: PaddedBatchedDenseSample, kept: Spared | None) -> Survey:
         """Find the instances that may be pasted; with ClassMix, also the classes that may be mixed."""
         if self.config.emit_classmix:
             return engine.survey(batch, self._tables_on(batch.device), self.config.ignore_index)
-        return engine.survey(batch, self._tables_on(batch.device), whole_only=self._needs_whole)
+        found = engine.survey(batch, self._tables_on(batch.device), whole_only=self._needs_whole)
+        return found if kept is None else kept.without_room(found)
 
     def _sampled(
         self,
@@ -326,15 +325,19 @@ class BatchCopyPaste(SwitchedModule):
             self._rules.draw(batch.device),
             prepare.regions_of(batch, region, self._region_classes),
         )
+        left_out = chosen_images.left_out(batch, self._placement, self.schedule)
+        self.warnings.of_fading(self.schedule)
         if self.config.emit_classmix:
-            return self._mixed(engine, batch, found, request)
+            scene, drawn = self._mixed(engine, batch, found, request)
+            return scene, chosen_images.without(drawn, left_out)
         self.warnings.of_few_scales(self._placement, batch.canvas_size if staged is None else staged.crop_size)
         self.warnings.of_sizes(staged, batch)
         sampled = self.source.sample(batch, found.eligible, request)
         source, placement, counts = source_check.checked_sample(self.source, sampled, batch, request)
         prepare.check_source(batch, source)
         arguments.check_no_grad("source", source)
-        return Scene(batch, source, self._tables_on(batch.device), self._rules.paste(batch.device)), (placement, counts)
+        scene = Scene(batch, source, self._tables_on(batch.device), self._rules.paste(batch.device))
+        return scene, chosen_images.without((placement, counts), left_out)
 
     def _mixed(
         self, engine: Engine, batch: PaddedBatchedDenseSample, found: Survey, request: PlacementRequest
@@ -347,7 +350,9 @@ class BatchCopyPaste(SwitchedModule):
         scene = Scene(batch, batch, self._tables_on(batch.device), self._rules.paste(batch.device), mixture)
         return scene, (placement, counts)
 
-    def _composed(self, engine: Engine, scene: Scene, placement: Placement, *, with_layer: bool) -> Outcome:
+    def _composed(
+        self, engine: Engine, scene: Scene, placement: Placement, kept: Spared | None, *, with_layer: bool
+    ) -> Outcome:
         """Compose the paste, and harmonise it if the config asks for it."""
         target, harmonizes = scene.target, self.config.harmonize.is_active
         assert target.sample_seeds is not None
@@ -355,6 +360,7 @@ class BatchCopyPaste(SwitchedModule):
         with_layer = with_layer or harmonizes or derived.needs_layer(target)
         outcome = engine.compose(scene, placement, with_layer=with_layer, in_place=self.inplace)
         outcome = derived.with_derived(scene, placement, outcome, self.inplace)
+        outcome = outcome if kept is None else kept.restored(outcome, in_place=self.inplace)
         if not harmonizes:
             return outcome
         seen, pasted = outcome.visible_layer >= 0, outcome.batch

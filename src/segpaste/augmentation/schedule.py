@@ -34,6 +34,9 @@ class Schedule(TableModule):
     Args:
         config: the initial values.
         chooses_objects: False with ClassMix, which pastes classes: only ``paste_prob`` may then be set.
+
+    Attributes:
+        is_followed: True once `at` was called.
     """
 
     table_names = DrawTables._fields
@@ -41,6 +44,7 @@ class Schedule(TableModule):
     def __init__(self, config: PlacementConfig, *, chooses_objects: bool = True) -> None:
         super().__init__()
         self._config, self._chooses_objects = config, chooses_objects
+        self.is_followed = False
         self._values = _Values(_units(config.paste_prob), *config.k_range, _units(config.class_temperature), _ONE)
         self.limits, self.size_table, self.inverse_weights, self.log_table, self.region_table = self.made()
 
@@ -91,6 +95,18 @@ class Schedule(TableModule):
         num = (tables.limits[:1] * len(seeds) + share) >> 32  # at most all; a fraction of an image is drawn
         largest = F.pad(draws.sort().values, (1, 0), value=-1).gather(0, num)  # of the smallest ``num``
         return tables._replace(limits=torch.cat([largest + 1, tables.limits[1:]]))
+
+    def beyond_share(self, seeds: Tensor) -> Tensor:
+        """Return the images that pass the threshold of `tables_for` and exceed the share, [B] bool.
+
+        There are some only if draws are equal, as those of a sample that is twice in a batch; later ones exceed it.
+        """
+        if not len(seeds):
+            return torch.zeros_like(seeds, dtype=torch.bool)
+        draws, share = random_u32_together((seeds, "paste"), (seeds[:1], "share"))
+        num = (self.tables_on(seeds.device).limits[:1] * len(seeds) + share) >> 32
+        place = draws.argsort(stable=True).argsort()
+        return place >= num
 
     def set(
         self,
@@ -145,6 +161,7 @@ class Schedule(TableModule):
             ValueError: it is not a number from 0 to 1.
         """
         left, last = 1 - as_fraction(_fraction("progress", progress)), as_fraction(self._config.fade_last)
+        self.is_followed = True
         kept = _ONE
         if last > 0 and left <= last:
             kept = _units(left / last) if self._config.fade_curve == "linear" else 0

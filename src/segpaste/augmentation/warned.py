@@ -10,6 +10,7 @@ from segpaste.augmentation.config.paste import BatchCopyPasteConfig
 from segpaste.augmentation.config.placement import PlacementConfig
 from segpaste.augmentation.report import nothing_pasted_warning, nothing_there_warning, report_of
 from segpaste.augmentation.rules import draw_rules
+from segpaste.augmentation.schedule import Schedule
 from segpaste.augmentation.sources.paste_sizes import PasteSizes
 from segpaste.engine import Outcome, Placement, PlacementCounts
 from segpaste.types import PaddedBatchedDenseSample, StagedCrops
@@ -18,6 +19,10 @@ from segpaste.types.tracing import is_traced
 EVAL_MODE = (
     "BatchCopyPaste: expected training mode where gradients are recorded, got eval mode, in which nothing is pasted; "
     "call train(), or give always=True to paste in any mode; for validation, use torch.no_grad()"
+)
+FADES_NEVER = (
+    "BatchCopyPaste: placement.fade_last={} has no effect, since nothing has told the schedule the progress of "
+    "training; call augment.schedule.at(progress), 0 to 1, before each step, or leave fade_last out"
 )
 _FROM_FORWARD = 5
 """Stack level of the caller of the module's ``__call__``, seen from a function that ``forward`` calls."""
@@ -35,6 +40,7 @@ class ModuleWarnings:
         self.config = config
         self._may_tell_of_nothing = of_nothing
         self._may_tell_of_scales = self._may_tell_of_mode = True
+        self._may_tell_of_fading, self._has_run = config.placement.fade_last > 0, False
         self._sizes = PasteSizes(config)
 
     def of_mode(self) -> None:
@@ -42,6 +48,15 @@ class ModuleWarnings:
         if not is_traced() and self._may_tell_of_mode and torch.is_grad_enabled():
             self._may_tell_of_mode = False
             warnings.warn(EVAL_MODE, stacklevel=_FROM_FORWARD + 1)
+
+    def of_fading(self, schedule: Schedule) -> None:
+        """Warn in the second call if nothing has told the schedule the progress of training."""
+        if is_traced() or not self._may_tell_of_fading:
+            return
+        if self._has_run and not schedule.is_followed:
+            message = FADES_NEVER.format(self.config.placement.fade_last)
+            warnings.warn(message, stacklevel=_FROM_FORWARD + 1)
+        self._may_tell_of_fading, self._has_run = not self._has_run, True
 
     def of_nothing_there(self, num_images: int) -> None:
         """Warn that a batch has nothing to paste."""

@@ -55,7 +55,7 @@ def load_config(
         values["placement"] = {"paste_prob": 1.0}
     if cover_void:
         values["placement"] = {**values.get("placement", {}), "cover_void": True}
-    given = {} if preset is None else _of_preset(preset)
+    given = {} if preset is None else _of_preset(preset, of_bank=of_bank)
     if path is not None:
         given = merged(given, read_file(Path(path)))
     override(given, overrides)
@@ -128,9 +128,16 @@ def jitter_of(dataset: str | None, size: tuple[int, int] | str | None, preset: s
     return RecordedJitter(size=size, scale_range=options.scale_range, hflip_prob=options.hflip_prob)
 
 
-def _of_preset(name: str) -> dict[str, Any]:
-    """Return the values of a preset for the paste configuration; they always have its ``paste_prob``."""
+def _of_preset(name: str, *, of_bank: bool) -> dict[str, Any]:
+    """Return the values of a preset for the paste configuration; they always have its ``paste_prob``.
+
+    With a bank each layer of the preset becomes a crop.
+    """
     config = _preset(name).config
+    if of_bank and config.source.kind == "intra_batch" and config.placement.layers > 1:
+        place = config.placement.model_copy(update={"layers": 1})
+        source = config.source.model_copy(update={"crops_per_target": config.placement.layers})
+        config = config.model_copy(update={"placement": place, "source": source})
     return merged({"placement": {"paste_prob": config.placement.paste_prob}}, config.model_dump(exclude_defaults=True))
 
 

@@ -31,7 +31,7 @@ from segpaste.integrations._labels import LabelMap
 from segpaste.integrations._pool import MOST_WORKERS, DatasetCrops, expect_crops
 from segpaste.integrations._rfdetr.nested import Form, Target, from_nested, to_nested
 from segpaste.integrations._rfdetr.objects import CocoObjects, YoloFolderObjects
-from segpaste.integrations._schedule import follow, progress_of
+from segpaste.integrations._schedule import expect_augmentation, follow, progress_of
 from segpaste.types import PaddedBatchedDenseSample
 from segpaste.types.check import check_count
 
@@ -69,6 +69,7 @@ def with_copy_paste(
         TypeError: ``datamodule`` is neither.
         ValueError: ``max_instances`` is negative, or ``augment`` does not paste what ``balance`` draws.
     """
+    expect_augmentation("with_copy_paste", augment)
     check_count("max_instances", max_instances)
     if balance is not None:
         expect_crops("with_copy_paste", augment, balance)

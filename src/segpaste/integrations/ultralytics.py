@@ -26,7 +26,7 @@ from segpaste.augmentation.modes import pasting
 from segpaste.bank.read.class_draws import DrawMode
 from segpaste.integrations._first_batch import PICTURE, FirstBatch
 from segpaste.integrations._pool import MOST_WORKERS, DatasetCrops, expect_crops
-from segpaste.integrations._schedule import follow
+from segpaste.integrations._schedule import expect_augmentation, follow
 from segpaste.integrations._yolo.batches import from_yolo, schema_of, to_yolo
 from segpaste.integrations._yolo.borders import Moves
 from segpaste.integrations._yolo.objects import YoloObjects
@@ -68,6 +68,7 @@ def with_copy_paste(
         TypeError: ``trainer_cls`` is not a trainer class.
         ValueError: ``max_instances`` is negative, or ``augment`` does not paste what ``balance`` draws.
     """
+    expect_augmentation("with_copy_paste", augment)
     check_count("max_instances", max_instances)
     if balance is not None:
         expect_crops("with_copy_paste", augment, balance)

@@ -51,6 +51,7 @@ class PlacementConfig(StrictConfig):
         fixed_share: paste into the same share of every batch, ``paste_prob`` of its images, instead of into each image
             independently with that probability. A number that is not whole is rounded up or down at random for each
             batch. The output of an image then depends on the other images of its batch.
+        into_empty: paste into images without objects, too.
         fade_last: last part of training, as a fraction, in which less or nothing is pasted; `Schedule.at` of
             ``BatchCopyPaste.schedule`` sets the progress of training.
         fade_curve: with ``step``, nothing is pasted in that part; with ``linear``, the probability falls from
@@ -101,6 +102,7 @@ class PlacementConfig(StrictConfig):
     hflip_probability: Probability = 0.5
     paste_prob: Probability = 0.5
     fixed_share: bool = False
+    into_empty: bool = True
     fade_last: Probability = 0.0
     fade_curve: Literal["step", "linear"] = "step"
     k_range: tuple[int, int] = (1, 256)

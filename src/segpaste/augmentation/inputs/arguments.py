@@ -21,7 +21,9 @@ from segpaste.types.staged import SHAPES
 
 
 def checked_config(config: object, source_pool: object) -> BatchCopyPasteConfig:
-    """Return the config; for None, the default config. With a pool, the kind ``intra_batch`` becomes ``bank``.
+    """Return the config; for None, the default config.
+
+    With a pool, the kind ``intra_batch`` becomes ``bank``, and each layer becomes a crop.
 
     Raises:
         TypeError: ``config`` is of another class.
@@ -35,9 +37,12 @@ def checked_config(config: object, source_pool: object) -> BatchCopyPasteConfig:
         )
     if source_pool is None or config.source.kind != "intra_batch":
         return config
-    source = config.source.model_copy(update={"kind": "bank"})
+    changes: dict[str, Any] = {"kind": "bank"}
     given = {name: getattr(config, name) for name in config.model_fields_set}
-    return BatchCopyPasteConfig.model_validate({**given, "source": source})
+    if config.placement.layers > 1 and "crops_per_target" not in config.source.model_fields_set:
+        changes["crops_per_target"] = config.placement.layers  # each crop is a layer
+        given["placement"] = config.placement.model_copy(update={"layers": 1})
+    return BatchCopyPasteConfig.model_validate({**given, "source": config.source.model_copy(update=changes)})
 
 
 def _instead_of_config(given: object) -> str:

@@ -140,7 +140,7 @@ def regions_of(
     """
     if region is not None:
         height, width = batch.canvas_size
-        region = region.view(region.shape[0], *region.shape[-2:])
+        region = region.reshape(region.shape[0], *region.shape[-2:])
         if region.shape[1:] != (height, width):
             region = F.pad(region, [0, width - region.shape[2], 0, height - region.shape[1]])
     return region_sums(region, batch.semantic_maps, class_sets)

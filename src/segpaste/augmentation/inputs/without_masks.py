@@ -1,8 +1,8 @@
 """Targets of crops that have no instance masks: images without objects are pasted into, those with boxes only are not.
 
-A box does not say which pixels its object has. So ``source.mask_from`` must say how masks are made from boxes; without
-it an image of boxes takes no paste and keeps its boxes. Which images these are is not known before the device is read,
-so it stays a tensor.
+A box does not say which pixels its object has. So ``source.mask_from`` must say how masks are made from boxes. Without
+it an image of boxes takes no paste and keeps its boxes. Which images these are stays a tensor, so that nothing waits
+for the device.
 """
 
 from __future__ import annotations
@@ -44,9 +44,12 @@ class Spared(NamedTuple):
         return outcome._replace(batch=outcome.batch.derived(**fields))
 
 
-def spared(target: PaddedBatchedDenseSample, batch: PaddedBatchedDenseSample) -> Spared | None:
+def spared(
+    target: PaddedBatchedDenseSample, batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig
+) -> Spared | None:
     """Return the images of a prepared batch that take no paste; None if it was given with masks, or has no masks."""
-    if target.instance_masks is not None or batch.instance_masks is None:
+    has_own = target.instance_masks is not None or config.source.mask_from is not None
+    if has_own or batch.instance_masks is None:
         return None
     rows = {name: value.clone() for name in ROWS if (value := getattr(batch, name)) is not None}
     return Spared(batch.instance_valid.any(1), rows)
@@ -55,7 +58,5 @@ def spared(target: PaddedBatchedDenseSample, batch: PaddedBatchedDenseSample) ->
 def with_masks_for_crops(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) -> PaddedBatchedDenseSample:
     """Add masks to a batch without masks if crops are pasted: empty ones where there are no objects."""
     is_ready = batch.instance_masks is not None or batch.panoptic_maps is not None
-    if batch.semantic_maps is not None and config.panoptic is None:
-        is_ready = True  # which class a crop has in the map is not known
     takes = config.source.kind == "bank" and config.source.mask_from is None and not config.emit_classmix
     return _slots.with_box_masks(batch, "boxes") if takes and not is_ready else batch

@@ -19,7 +19,7 @@ from segpaste.augmentation.modes import pasting
 from segpaste.epochs.replicas import this_process
 from segpaste.integrations._first_batch import PICTURE, FirstBatch
 from segpaste.integrations._pool import print_expected
-from segpaste.integrations._schedule import fades, module_of
+from segpaste.integrations._schedule import expect_augmentation, fades, module_of
 from segpaste.integrations._targets import warn_of_overflow
 from segpaste.seeding import derive_seed, from_int64, to_int64
 from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSample
@@ -65,6 +65,7 @@ class CopyPasteCollator:
         first_batch: str | os.PathLike[str] | Literal[False] | None = None,
         class_names: Mapping[int, str] | Sequence[str] | None = None,
     ) -> None:
+        expect_augmentation("CopyPasteCollator", augment)
         check_count("max_instances", max_instances)
         self.augment = augment
         if fades(augment):
@@ -123,7 +124,7 @@ class _PlainCollator:
         return self.convert(batch if self.config is None else unpasted(batch, self.config))
 
 
-def with_copy_paste(trainer_cls: type[Any]) -> type[Any]:
+def with_copy_paste(trainer_cls: type[Any], *others: object) -> type[Any]:
     """Return a Trainer of transformers that pastes into training batches, and not into those for evaluation.
 
         with_copy_paste(Trainer)(model, args, train_dataset=dataset, eval_dataset=val, data_collator=collator)
@@ -134,6 +135,7 @@ def with_copy_paste(trainer_cls: type[Any]) -> type[Any]:
 
     Args:
         trainer_cls: the Trainer or a subclass of it.
+        others: none; what other adapters take here belongs to the collator.
 
     Returns:
         A subclass of ``trainer_cls``.
@@ -142,6 +144,11 @@ def with_copy_paste(trainer_cls: type[Any]) -> type[Any]:
         TypeError: ``trainer_cls`` is not a trainer class; or, when the trainer is made, ``data_collator`` is not a
             `CopyPasteCollator`.
     """
+    if others:
+        raise TypeError(
+            f"with_copy_paste: expected a trainer class only, got {others[0]!r:.80}, too; the augmentation "
+            "belongs to the collator: data_collator=CopyPasteCollator(BatchCopyPaste(config), max_instances, convert)"
+        )
     if not (isinstance(trainer_cls, type) and hasattr(trainer_cls, "get_eval_dataloader")):
         raise TypeError(f"with_copy_paste: expected a trainer class of transformers, got {trainer_cls!r:.80}")
 

@@ -158,8 +158,8 @@ class CopyPasteDataModule(framework.LightningDataModule):
     def _with_crops(self, loader: EpochDataLoader) -> EpochDataLoader | zip_loaders:
         if self._pool is None or self._balance is None:
             return loader
-        same: tuple[str, ...] = ("num_workers", "base_seed", "rank", "num_replicas", "pin_memory", "persistent_workers")
-        same += "prefetch_factor", "multiprocessing_context", *PASSED
+        of_workers = "num_workers", "pin_memory", "persistent_workers", "prefetch_factor", "multiprocessing_context"
+        same = *of_workers, *PASSED, "base_seed", "rank", "num_replicas"
         crops = create_bank_dataloader(
             self._pool,
             batch_size=self.batch_size,
