@@ -195,6 +195,7 @@ class BatchCopyPaste(nn.Module):
         engine = engine_for(batch.device)
         found = self._surveyed(engine, batch)
         scene, (placement, counts) = self._sampled(engine, batch, found, staged, region)
+        scene = prepare.with_given_boxes(scene, target, self.config, in_place=self.inplace)
         outcome = self._composed(engine, scene, placement, with_layer=return_report)
         self._warn_once(placement, counts, outcome)
         out = prepare.emitted(outcome.batch, target, self.config)
@@ -339,7 +340,7 @@ class BatchCopyPaste(nn.Module):
         self._warn_of_sizes(staged, batch)
         sampled = self.source.sample(batch, found.eligible, request)
         source, placement, counts = source_check.checked_sample(self.source, sampled, batch, request)
-        prepare.check_source(batch, source)
+        prepare.check_source(batch, source, self.config)
         arguments.check_no_grad("source", source)
         return Scene(batch, source, self._tables_on(batch.device), self._rules), (placement, counts)
 
@@ -358,7 +359,7 @@ class BatchCopyPaste(nn.Module):
         target, harmonizes = scene.target, self.config.harmonize.is_active
         assert target.sample_seeds is not None
         before = target.images.clone() if self.inplace and harmonizes else target.images
-        with_layer = with_layer or harmonizes or derived.needs_layer(target)
+        with_layer = with_layer or harmonizes or derived.needs_layer(scene)
         outcome = engine.compose(scene, placement, with_layer=with_layer, in_place=self.inplace)
         outcome = derived.with_derived(scene, placement, outcome, self.inplace)
         if not harmonizes:
