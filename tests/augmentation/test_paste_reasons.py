@@ -187,7 +187,7 @@ class TestBoxesWithoutMasks:
         assert torch.equal(pasted.sum(1), report.num_placed)
         cols, rows = torch.arange(11), torch.arange(17)[:, None]
         x1, y1, x2, y2 = out.boxes[..., None, None].unbind(2)
-        boxes = (cols >= x1) & (cols < x2) & (rows >= y1) & (rows < y2) & pasted[..., None, None]
+        boxes = (cols + 1 > x1) & (cols < x2) & (rows + 1 > y1) & (rows < y2) & pasted[..., None, None]
         shown = report.visible_layer >= 0
         assert not (shown & ~boxes.any(1)).any(), "painted outside of all pasted boxes"
         assert (boxes & shown[:, None]).any((2, 3))[pasted].all(), "a row without a pixel"

@@ -199,6 +199,7 @@ class BatchCopyPaste(SwitchedModule):
         found = self._surveyed(engine, batch, kept)
         scene, (placement, counts) = self._sampled(engine, batch, found, staged, region)
         before = originals_of(batch, copied=self.inplace) if return_report else None
+        scene = prepare.with_given_boxes(scene, target, self.config, in_place=self.inplace)
         outcome = self._composed(engine, scene, placement, kept, with_layer=return_report)
         self.warnings.of_nothing_pasted(placement, counts, outcome)
         out = prepare.emitted(outcome.batch, target, self.config)
@@ -334,7 +335,7 @@ class BatchCopyPaste(SwitchedModule):
         self.warnings.of_sizes(staged, batch)
         sampled = self.source.sample(batch, found.eligible, request)
         source, placement, counts = source_check.checked_sample(self.source, sampled, batch, request)
-        prepare.check_source(batch, source)
+        prepare.check_source(batch, source, self.config)
         arguments.check_no_grad("source", source)
         scene = Scene(batch, source, self._tables_on(batch.device), self._rules.paste(batch.device))
         return scene, chosen_images.without((placement, counts), left_out)
@@ -357,7 +358,7 @@ class BatchCopyPaste(SwitchedModule):
         target, harmonizes = scene.target, self.config.harmonize.is_active
         assert target.sample_seeds is not None
         before = target.images.clone() if self.inplace and harmonizes else target.images
-        with_layer = with_layer or harmonizes or derived.needs_layer(target)
+        with_layer = with_layer or harmonizes or derived.needs_layer(scene)
         outcome = engine.compose(scene, placement, with_layer=with_layer, in_place=self.inplace)
         outcome = derived.with_derived(scene, placement, outcome, self.inplace)
         outcome = outcome if kept is None else kept.restored(outcome, in_place=self.inplace)

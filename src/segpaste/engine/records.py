@@ -283,6 +283,18 @@ class Mixture(NamedTuple):
     eligible: Tensor
 
 
+class GivenBoxes(NamedTuple):
+    """Boxes as they were given, of instances whose masks were made from them; the batches' own may be written in place.
+
+    Attributes:
+        target: [B, K, 4] float32 xyxy.
+        source: [S, K_s, 4] float32 xyxy; None if the source has masks of its own.
+    """
+
+    target: Tensor
+    source: Tensor | None
+
+
 class PasteRules(NamedTuple):
     """Fixed parameters of the composition, as integers.
 
@@ -336,6 +348,8 @@ class Scene:
         classes: taxonomy.
         rules: fixed parameters of the composition.
         mixture: classes that ClassMix pastes; None without ClassMix.
+        given_boxes: boxes of the target, if its masks were made from them; no backend reads them, see
+            `segpaste.engine.given_boxes`.
     """
 
     target: PaddedBatchedDenseSample
@@ -343,6 +357,7 @@ class Scene:
     classes: Classes
     rules: PasteRules
     mixture: Mixture | None = None
+    given_boxes: GivenBoxes | None = None
 
     @property
     def is_panoptic(self) -> bool:

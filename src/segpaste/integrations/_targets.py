@@ -19,6 +19,7 @@ from torchvision.transforms.v2 import functional as F
 from segpaste.integrations._values import channels, expect_colours
 from segpaste.types import BatchedDenseSample, CrowdMask, DenseSample, PaddedBatchedDenseSample, PaddingMask
 from segpaste.types.check import check_class, check_count
+from segpaste.types.sampling import box_masks
 from segpaste.types.tensors import tensor_of
 
 _UPRIGHT = (tv_tensors.BoundingBoxFormat.XYXY, tv_tensors.BoundingBoxFormat.XYWH, tv_tensors.BoundingBoxFormat.CXCYWH)
@@ -194,10 +195,7 @@ def crowd_region(boxes: Tensor, masks: Tensor | None, size: Sequence[int]) -> Te
         return None
     if masks is not None:
         return masks.any(0)
-    region = torch.zeros(*size, dtype=torch.bool, device=boxes.device)
-    for x1, y1, x2, y2 in torch.cat([boxes[:, :2].floor(), boxes[:, 2:].ceil()], 1).long().clamp(min=0).tolist():
-        region[y1:y2, x1:x2] = True
-    return region
+    return box_masks(boxes, (size[0], size[1])).any(0)
 
 
 def batch_of(

@@ -33,8 +33,10 @@ class SourceConfig(StrictConfig):
             record it, so all are pasted.
         mask_from: masks of a batch that has boxes and no masks: ``boxes``, filled rectangles; ``ellipse``, the pixels
             that the ellipse in each box touches; or a custom function, given as an object or by its name
-            ``package.module:name``, see `segpaste.augmentation.config.mask_function.MaskFunction`. All boxes of such a
-            batch are rounded outwards to whole pixels. With None nothing is pasted into it.
+            ``package.module:name``, see `segpaste.augmentation.config.mask_function.MaskFunction`. A box of such a
+            batch keeps every bit if no pixel that it touches was pasted over; otherwise it becomes its part within the
+            box of the pixels that remain. The box of a paste is that of its source, moved and cut in the same way. With
+            None nothing is pasted into such a batch.
         crops_per_target: with a bank, number of staged crops that are layers of a target, each with its own map.
         value_range: with a bank, the value of white in float images, 1 or 255, since crops are uint8. Without it only
             uint8 images are accepted. From 1e-6 to 1e9; it must also fit the dtype of the images.

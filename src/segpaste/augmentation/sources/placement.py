@@ -13,9 +13,10 @@ from segpaste.augmentation.rules.draw_rules import fixed_rules, on_canvas
 from segpaste.augmentation.schedule import Schedule
 from segpaste.engine import DrawRules, DrawTables, LayerRows, Placement, PlacementCounts, Sources, Targets, engine_for
 from segpaste.engine.records import LARGEST_NUM, SCALE_DEN, HeldRules
-from segpaste.engine.reference.geometry import pixel_boxes, valid_extent
+from segpaste.engine.reference.geometry import valid_extent
 from segpaste.types import PaddedBatchedDenseSample, StagedCrops
 from segpaste.types.check import check_count, check_tensor
+from segpaste.types.sampling import outward_boxes
 from segpaste.types.tracing import is_traced
 
 Sampled = tuple[PaddedBatchedDenseSample, Placement, PlacementCounts]
@@ -107,7 +108,7 @@ class LayerSources:
             source_idx=source_idx,
             layer_valid=eligible.any(1)[source_idx],
             extent=valid_extent(source)[source_idx],
-            boxes=pixel_boxes(source.boxes)[source_idx],
+            boxes=outward_boxes(source.boxes)[source_idx],
             labels=source.labels[source_idx],
             eligible=eligible[source_idx],
             canvas_size=source.canvas_size,

@@ -24,6 +24,7 @@ from segpaste.datasets.formats.coco_writer import encode_mask
 from segpaste.datasets.formats.records import AnnotatedPhotos, Crowd, DatasetError, JsonRow, PackedRecords
 from segpaste.extras import require
 from segpaste.types import DenseSample, InstanceMask
+from segpaste.types.sampling import outward_box
 
 QUALITY = "mask_quality"
 _BOXES_AT_ONCE = 64
@@ -227,9 +228,9 @@ def with_masks_from(masker: BoxMasker) -> Callable[[AnnotatedPhotos], AnnotatedP
 
 def _in_box(mask: NDArray[np.bool_], box: tuple[float, float, float, float]) -> tuple[NDArray[np.bool_], float, bool]:
     """Return a mask cut to its box, rounded outwards, the share of the box it covers, and whether it is the box."""
-    x1, y1, x2, y2 = box
+    x1, y1, x2, y2 = outward_box(box, mask.shape)
     inside: NDArray[Any] = np.zeros_like(mask)
-    inside[int(np.floor(y1)) : int(np.ceil(y2)), int(np.floor(x1)) : int(np.ceil(x2))] = True
+    inside[y1:y2, x1:x2] = True
     cut = mask & inside
     if not cut.any():
         return inside, 0.0, True

@@ -11,7 +11,6 @@ import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
-from math import ceil, floor
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,7 @@ from segpaste.datasets.jitter import LargeScaleJitter
 from segpaste.engine.native import windows
 from segpaste.engine.native.windows import Counts, Shown
 from segpaste.types import CrowdMask, DenseSample, InstanceMask
-from segpaste.types.sampling import Size, Window
+from segpaste.types.sampling import Size, Window, outward_box
 
 
 class InstancePhotos(AnnotatedPhotos):
@@ -191,7 +190,8 @@ class InstancePhotos(AnnotatedPhotos):
             mask = np.zeros((record["height"], record["width"]), bool)
         if not mask.any() and crowd["box"] is not None:
             x, y, width, height = crowd["box"]
-            mask[max(floor(y), 0) : max(ceil(y + height), 0), max(floor(x), 0) : max(ceil(x + width), 0)] = True
+            x1, y1, x2, y2 = outward_box((x, y, x + width, y + height), mask.shape)
+            mask[y1:y2, x1:x2] = True
         return mask
 
     def _instances(self, record: JsonRow) -> tuple[list[JsonRow], Tensor]:

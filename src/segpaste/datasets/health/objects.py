@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import ceil, floor
 
 from segpaste.datasets.health.listing import Box, ListedObject, ListedPhoto
 from segpaste.datasets.health.regions import Region, near_pairs, region_of
 from segpaste.datasets.health.report import Finding
-from segpaste.types.sampling import Size
+from segpaste.types.sampling import Size, outward_box
 
 TINY_PX = 16
 """Number of pixels below which a mask is tiny."""
@@ -139,8 +138,8 @@ class ObjectCheck:
 
 def _encloses(box: Box, other: Box) -> bool:
     """Tell whether a box, rounded outwards to whole pixels, encloses another one."""
-    first = all(floor(edge) <= its for edge, its in zip(box[:2], other[:2], strict=True))
-    return first and all(ceil(edge) >= its for edge, its in zip(box[2:], other[2:], strict=True))
+    x1, y1, x2, y2 = outward_box(box)
+    return x1 <= other[0] and y1 <= other[1] and x2 >= other[2] and y2 >= other[3]
 
 
 def _area(box: Box | None, size: Size) -> float:

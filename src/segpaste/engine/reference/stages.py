@@ -13,7 +13,7 @@ from segpaste.engine.records import Outcome, Placement, Scene
 from segpaste.engine.reference import _slots, classmix, geometry, pixels
 from segpaste.engine.reference.pixels import looked_up
 from segpaste.engine.reference.plan import LayerPlan, Measures, SlotPlan, Visible
-from segpaste.types.sampling import root
+from segpaste.types.sampling import outward_boxes, root
 
 
 class Pixels(Protocol):
@@ -92,7 +92,7 @@ def layer_plan(scene: Scene, placement: Placement) -> LayerPlan:
     hflip = placement.hflip
     height, width = target.canvas_size
     with_linear = target.depth is not None or target.normals is not None
-    boxes = geometry.pixel_boxes(source.boxes)[placement.source_idx]
+    boxes = outward_boxes(source.boxes)[placement.source_idx]
     boxes = geometry.mirrored(boxes, extent[:, :, None, 0], hflip[:, :, None])
     boxes = geometry.scaled_boxes(boxes, placement.scale_num[:, :, None], placement.scale_den[:, :, None])
     boxes = boxes + placement.translate.repeat(1, 1, 2)[:, :, None]
@@ -102,7 +102,7 @@ def layer_plan(scene: Scene, placement: Placement) -> LayerPlan:
         hflip=hflip,
         depth_scale=depth_scale(scene, placement),
         paste_box=geometry.clipped(boxes, target.canvas_size),
-        target_box=geometry.clipped(geometry.pixel_boxes(target.boxes), target.canvas_size),
+        target_box=geometry.clipped(outward_boxes(target.boxes), target.canvas_size),
         x=geometry.axis_table(placement, 0, width, extent[..., 0], rules.num_taps, with_linear),
         y=geometry.axis_table(placement, 1, height, extent[..., 1], rules.num_taps, with_linear),
     )

@@ -12,6 +12,7 @@ import torch
 from segpaste.integrations._yolo.batches import from_yolo
 from segpaste.integrations._yolo.borders import Moves
 from segpaste.types import DenseSample, KeypointSchema
+from segpaste.types.sampling import box_masks
 
 
 class YoloObjects:
@@ -76,9 +77,6 @@ class YoloObjects:
             return torch.from_numpy(polygons2masks(size, [polygon * edges for polygon in label["segments"]], color=1))
         if not self.from_boxes:
             return None
-        masks = torch.zeros(num, height, width, dtype=torch.uint8, device="cpu")
         centres, sides = label["bboxes"][:, :2] * edges, label["bboxes"][:, 2:] * edges
-        starts, ends = np.floor(centres - sides / 2).clip(0), np.ceil(centres + sides / 2)
-        for mask, (x1, y1), (x2, y2) in zip(masks, starts.astype(int), ends.astype(int), strict=True):
-            mask[y1:y2, x1:x2] = 1
-        return masks
+        boxes = torch.from_numpy(np.concatenate([centres - sides / 2, centres + sides / 2], 1))
+        return box_masks(boxes, size).to(torch.uint8)

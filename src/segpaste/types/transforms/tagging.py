@@ -17,6 +17,7 @@ from torchvision.transforms.v2 import functional as F
 from segpaste.types import sampling
 from segpaste.types.fields import FIELDS, FLAGS, Field
 from segpaste.types.keypoints import MOVING_COLUMNS, KeypointSchema, MovingKeypoints
+from segpaste.types.sampling import outward_boxes
 from segpaste.types.tensors import (
     CameraIntrinsics,
     DepthMap,
@@ -132,7 +133,8 @@ def _refitted(boxes: Tensor, moved: Tensor, masks: Tensor) -> Tensor:
     pixels = pixels.flatten(0, -3)
     tight = tight_boxes(pixels)
     if is_loose:
-        wrong |= (plain[:, :2].floor() > tight[:, :2]).any(1) | (plain[:, 2:].ceil() < tight[:, 2:]).any(1)
+        whole = outward_boxes(plain)
+        wrong |= (whole[:, :2] > tight[:, :2]).any(1) | (whole[:, 2:] < tight[:, 2:]).any(1)
     wrong &= pixels.flatten(1).any(1)
     fitted: Tensor = tv_tensors.wrap(torch.where(wrong[:, None], tight, plain), like=boxes)
     return fitted
