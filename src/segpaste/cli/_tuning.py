@@ -59,11 +59,13 @@ def open_setup(args: argparse.Namespace) -> Setup:
     Raises:
         CommandError, DatasetError, TuningError: an argument is invalid, or nothing can be pasted.
     """
-    trainer = Trainer.parse(args.trainer)
+    trainer = Trainer.parse(args.trainer, must_exist=not args.dry_run)
     _expect_not_searched(args)
     inputs = _inputs.open_annotated(args, 0, 0)
     names = inputs.class_names
-    base = _settings.load_config(args.config, args.overrides, inputs.schema, of_bank=True, class_names=names)
+    base = _settings.load_config(
+        args.config, args.overrides, inputs.schema_of_objects(single=True), of_bank=True, class_names=names
+    )
     _layouts.expect_masks(inputs, base)
     classes = image_classes(cast(AnnotatedPhotos, inputs.photos))
     plan, cuts = _plan(args, classes, trainer)
