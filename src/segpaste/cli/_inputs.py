@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from segpaste.augmentation import PanopticTaxonomy
 from segpaste.bank import Photos, open_bank
 from segpaste.bank.build.listing import first_readable
 from segpaste.cli._errors import CommandError
@@ -105,6 +106,20 @@ class Inputs:
     def by_label(self) -> list[dict[str, Any]]:
         """The category of each class: classes are numbered by ascending category id."""
         return sorted(self.categories, key=lambda row: int(row["id"]))
+
+    def schema_of_objects(self, *, single: bool) -> PanopticSchema | None:
+        """Return things and stuff for a paste.
+
+        Without a schema, all classes of a dataset with semantic maps are things if single objects are pasted: crops
+        have no map, so their pixels get the class of the object.
+
+        Args:
+            single: True if objects are drawn one by one, of a bank or of the dataset.
+        """
+        has_maps = bool(getattr(self.photos, "has_semantic_maps", False))
+        if self.schema is not None or not (single and has_maps):
+            return self.schema
+        return PanopticTaxonomy(classes=dict.fromkeys(range(len(self.categories)), "thing"))
 
     @property
     def class_names(self) -> list[str]:

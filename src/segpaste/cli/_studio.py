@@ -152,7 +152,10 @@ class DatasetStudio:
         return True
 
     def _loaded(self, preset: str, words: Mapping[str, str], path: str | None = None) -> BatchCopyPasteConfig:
-        schema, names = self.inputs.schema, self.inputs.class_names
+        args, names = self.args, self.inputs.class_names
+        balance = args.balance, args.threshold, args.temperature
+        single = self.has_bank or any(value is not None for value in balance)
+        schema = self.inputs.schema_of_objects(single=single)
         return _settings.load_config(
             path,
             words,

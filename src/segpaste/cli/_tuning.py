@@ -59,14 +59,14 @@ def open_setup(args: argparse.Namespace) -> Setup:
     Raises:
         CommandError, DatasetError, TuningError: an argument is invalid, or nothing can be pasted.
     """
-    trainer = Trainer.parse(args.trainer)
+    trainer = Trainer.parse(args.trainer, must_exist=not args.dry_run)
     _expect_not_searched(args)
     inputs = _inputs.open_annotated(args, 0, 0)
     names = inputs.class_names
     base = _settings.load_config(
         args.config,
         args.overrides,
-        inputs.schema,
+        inputs.schema_of_objects(single=True),
         of_bank=True,
         class_names=names,
         cover_void=inputs.void_is_contour,

@@ -201,7 +201,7 @@ def _opened(args: argparse.Namespace) -> tuple[Inputs, Paster, list[PhotoProblem
     config = _settings.load_config(
         args.config,
         args.overrides,
-        inputs.schema,
+        inputs.schema_of_objects(single=args.bank is not None or _is_balanced(args)),
         args.preset,
         of_bank=args.bank is not None,
         every_image=True,
@@ -221,17 +221,20 @@ def _opened(args: argparse.Namespace) -> tuple[Inputs, Paster, list[PhotoProblem
     return inputs, _paster(args, inputs, config, skipped), problems
 
 
+def _is_balanced(args: argparse.Namespace) -> bool:
+    return any(value is not None for value in (args.balance, args.threshold, args.temperature))
+
+
 def _paster(args: argparse.Namespace, inputs: Inputs, config: BatchCopyPasteConfig, skipped: frozenset[int]) -> Paster:
     from segpaste.cli import _crops, _objects, _pasting, _settings
 
-    is_balanced = any(value is not None for value in (args.balance, args.threshold, args.temperature))
-    if args.bank is None and is_balanced and not _objects.draws_objects(inputs, config):
+    if args.bank is None and _is_balanced(args) and not _objects.draws_objects(inputs, config):
         own = " and no source.kind=same_image" if config.source.kind == "same_image" else ""
         raise CommandError(
             f"--balance, --threshold, --temperature: expected --bank, or placement.grouping=instance{own}, which draw "
             "objects by their classes; give one of them"
         )
-    balance = balance_of(args) if is_balanced or args.bank is not None else None
+    balance = balance_of(args) if _is_balanced(args) or args.bank is not None else None
     options: dict[str, Any] = {"skipped": skipped}
     options["jitter"] = _settings.jitter_of(args.dataset, args.size, args.preset)
     options["skips_unreadable"] = args.skip_unreadable
