@@ -85,8 +85,9 @@ def resolved_lines(config: BatchCopyPasteConfig, void_is_contour: bool, fills_de
     lines = []
     if void_is_contour:
         is_covered = config.placement.cover_void
-        treatment = "pastes cover it" if is_covered else "pastes do not cover it"
-        lines += [f"void     a contour around objects; {treatment} (placement.cover_void={str(is_covered).lower()})"]
+        treatment = "cover it" if is_covered else "do not cover it"
+        value = str(is_covered).lower()
+        lines += [f"void     usually a contour in this format: pastes {treatment} (placement.cover_void={value})"]
     if fills_depth:
         lines += [f"depth    holes in objects are filled and stay invalid (depth_order={config.depth_order})"]
     return lines
