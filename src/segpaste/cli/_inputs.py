@@ -103,6 +103,11 @@ class Inputs:
         return self.found is not None and self.found.format.void_is_contour and self.annotated.has_masks
 
     @property
+    def fills_depth(self) -> bool:
+        """True if holes in the depth of objects have values."""
+        return bool(getattr(self.photos, "depth_fill", False))
+
+    @property
     def by_label(self) -> list[dict[str, Any]]:
         """The category of each class: classes are numbered by ascending category id."""
         return sorted(self.categories, key=lambda row: int(row["id"]))
@@ -231,7 +236,8 @@ def open_annotated(args: argparse.Namespace, seed: int, size_px: int, num: int =
     found = find_dataset(args.dataset, args.from_)
     is_of_output = "task" not in found.format.takes and getattr(args, "layout", None) == "yolo"
     task = None if is_of_output or args.task == "obb" else args.task
-    options = ReadOptions(images_dir=args.images, panoptic_dir=args.panoptic_dir, task=task)
+    depth_fill = bool(getattr(args, "depth_fill", False))
+    options = ReadOptions(images_dir=args.images, panoptic_dir=args.panoptic_dir, task=task, depth_fill=depth_fill)
     split = found.chosen_split(args.split)
     photos = found.open(args.split, options)
     if not len(photos):

@@ -82,7 +82,7 @@ def plan_lines(setup: Setup) -> Iterator[str]:
     plan = setup.plan
     split = split_images(setup.classes, "final", 1, seed=plan.seed, held_out=plan.held_out)
     name, num = printable(setup.inputs.name), len(setup.classes)
-    yield from _settings.void_lines(setup.base, setup.inputs.void_is_contour)
+    yield from _settings.resolved_lines(setup.base, setup.inputs.void_is_contour)
     yield f"{name}: {num:,} images; a run trains on {len(split.train):,} and is scored on {len(split.held_out):,}"
     if alone := [printable(setup.inputs.class_names[label]) for label in in_one_image(setup.classes)]:
         more = ", ..." if len(alone) > _MOST_NAMES else ""

@@ -15,6 +15,7 @@ from segpaste.cli._arguments import (
     WRITTEN_TASKS,
     add_backgrounds,
     add_balance,
+    add_depth_fill,
     add_photos,
     add_verify,
     balance_of,
@@ -87,6 +88,7 @@ def add_to(commands: Any) -> None:
     add("dataset", metavar="DATASET", nargs="?", help=text)
     add_photos(parser, WRITTEN_TASKS)
     add_backgrounds(parser)
+    add_depth_fill(parser)
     add("--out", metavar="DIR", type=Path, required=True, help="the new dataset's folder")
     add("--num", metavar="N", type=integer(1), required=True, help="images to make; image i does not depend on N")
     add("--seed", metavar="S", type=integer(0, MAX_SEED), default=0, help="seed of the draws, default: 0")
@@ -134,9 +136,9 @@ def run(args: argparse.Namespace) -> None:
         return
     _planning.expect_sources(paster)
     maker = _maker(args, space, paster, layout)
-    void_lines = _settings.void_lines(paster.config, inputs.void_is_contour)
+    resolved = _settings.resolved_lines(paster.config, inputs.void_is_contour, inputs.fills_depth)
     if args.dry_run:
-        print("\n".join([*void_lines, *_planning.estimate(maker)]))
+        print("\n".join([*resolved, *_planning.estimate(maker)]))
         return
     space.expect_free()
     others = _layouts.other_splits(inputs, layout)
@@ -145,9 +147,9 @@ def run(args: argparse.Namespace) -> None:
         print(f"expected draws from {args.bank}:\n{paster.crops.expected(pastes)}", flush=True)
     log = _run_log.RunLog(space.out.with_name(space.out.name + ".log"))
     log.say(f"segpaste {__version__}: {_made(args, paster, digest)['command']} --out {space.out}")
-    for line in [*(f"skipped: {problem}" for problem in problems), *void_lines]:
+    for line in [*(f"skipped: {problem}" for problem in problems), *resolved]:
         log.say(line)
-    print(*void_lines, sep="\n", end="\n" if void_lines else "", flush=True)
+    print(*resolved, sep="\n", end="\n" if resolved else "", flush=True)
     options = _running.RunOptions(
         max(1, args.workers), args.engine, args.gallery, args.shard and _shards.Shard(*args.shard), args.verify
     )
@@ -207,6 +209,7 @@ def _opened(args: argparse.Namespace) -> tuple[Inputs, Paster, list[PhotoProblem
         every_image=True,
         class_names=inputs.class_names,
         cover_void=inputs.void_is_contour,
+        fills_depth=inputs.fills_depth,
     )
     _layouts.expect_masks(inputs, config)
     _layouts.expect_region(inputs, config)
@@ -259,6 +262,7 @@ def _fingerprint(args: argparse.Namespace, inputs: Inputs, paster: Paster) -> di
         "jitter": jitter and jitter.model_dump(mode="json"),
         "skipped photos": sorted(paster.sequence.skipped),
         **{f"--{name.replace('_', '-')}": getattr(args, name) for name in _NAMED},
+        **({"--depth-fill": True} if inputs.fills_depth else {}),
         **flat(paster.config.model_dump(mode="json")),
     }
     return {"made": made, "paths": {name: path and os.path.abspath(path) for name, path in folders.items()}}
@@ -276,6 +280,7 @@ def _made(args: argparse.Namespace, paster: Paster, digest: str) -> dict[str, An
     words = ["segpaste augment", paster.inputs.name, f"--num {args.num}"]
     named = ((name, getattr(args, name)) for name in _NAMED)
     words += [f"--{name.replace('_', '-')} {_word(value)}" for name, value in named if value is not None]
+    words += ["--depth-fill"] if paster.inputs.fills_depth else []
     words += [f"{key}={value}" for key, value in args.overrides.items()]
     jitter = paster.reader.jitter
     return {
