@@ -123,8 +123,9 @@ class ExpectedImage:
         return cls(**{**row, "size": tuple(row["size"]), "views": views})
 
     def as_note(self) -> JsonRow:
-        """Return the facts as JSON."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        """Return the facts as JSON, without those that are empty."""
+        facts = {name: getattr(self, name) for name in self.__slots__}
+        return {"views": self.views, **{name: value for name, value in facts.items() if value not in (None, {}, [])}}
 
 
 def checksum(values: NDArray[Any]) -> int:
