@@ -21,7 +21,7 @@ from segpaste.datasets.formats.written.coco import CocoSegments
 from segpaste.datasets.formats.written.format import File, Losses
 from segpaste.datasets.formats.yolo.data import label_path
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
-from segpaste.datasets.writers.expected_maps import geometry_values, label_maps
+from segpaste.datasets.writers.expected_maps import covered_regions, geometry_values, label_maps
 from segpaste.datasets.writers.ledger import (
     ExpectedImage,
     Region,
@@ -134,10 +134,8 @@ class SplitLedger:
         expected.views[view.format] = list(maps.regions) or sample_regions(view, sample, crowds, own, crowd_rows)
         if num_empty := photos.left_out(index).get("empty", 0):
             told["annotations without a pixel"] += num_empty
-        num_hidden = 0
-        if maps.segments is not None:
-            num_hidden = len(crowds) - sum(region.kind == "region" for region in maps.regions)
-        told.update(unnamed_losses(view, sample, crowds, maps.seen, num_hidden, told))
+        told.update(covered_regions(maps, crowds))
+        told.update(unnamed_losses(view, sample, crowds, maps.seen, told))
 
     def _same_lines(self, index: int, written: str, contents: Mapping[str, Any]) -> list[list[str]] | None:
         """Return the words of the lines of a label file of YOLO that is copied; None if it is not."""

@@ -5,6 +5,7 @@ They are made from the sample by code that no writer uses. See `segpaste.dataset
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -138,6 +139,20 @@ def _segments(view: View, sample: DenseSample, crowds: Sequence[Crowd]) -> Maps:
             numbers[mask] = len(regions)
     seen = [(label, int(np.count_nonzero(mask))) for mask, label, kind in parts if kind == "object"]
     return Maps(seen, {}, numbers, regions)
+
+
+def covered_regions(maps: Maps, crowds: Sequence[Crowd]) -> Counter[str]:
+    """Count the crowd regions that objects cover in panoptic segments, partly or wholly."""
+    if maps.segments is None:
+        return Counter()
+    shown = Counter[tuple[int, float | None]](
+        (region.label, region.area) for region in maps.regions if region.kind == "region"
+    )
+    before = Counter((crowd.label, int(np.count_nonzero(crowd.mask))) for crowd in crowds)
+    num_whole = sum((before & shown).values())
+    num_wholly = len(crowds) - shown.total()
+    partly = {"crowd regions partly covered by objects": len(crowds) - num_whole - num_wholly}
+    return +Counter({**partly, "crowd regions wholly covered by objects": num_wholly})
 
 
 def geometry_values(stem: str, sample: DenseSample, depth_format: DepthFormat = "npy") -> dict[str, int]:

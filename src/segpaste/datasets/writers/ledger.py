@@ -267,7 +267,6 @@ def unnamed_losses(
     sample: DenseSample,
     crowds: Sequence[Crowd],
     seen: Sequence[tuple[int, int]] | None,
-    num_hidden: int,
     told: Counter[str],
 ) -> Counter[str]:
     """Return the losses of an image that a writer does not name, with the words that writers use.
@@ -277,7 +276,6 @@ def unnamed_losses(
         sample: the sample that was written.
         crowds: its crowd and ignored regions.
         seen: class and visible area of each object, in formats with one object per pixel.
-        num_hidden: number of crowd regions without a visible pixel, in such formats.
         told: the losses that the writer named.
     """
     lost = Counter[str]()
@@ -286,7 +284,6 @@ def unnamed_losses(
         lost["ignored regions"] = len(crowds) - lost["crowd regions"]
     if sample.keypoints is not None and view.format not in OF_ENTRIES and (view.format, view.task) != ("yolo", "pose"):
         lost["keypoints of objects"] = int((sample.keypoints[..., 2] > 0).any(1).sum())
-    lost["crowd regions wholly covered by objects"] = num_hidden
     if seen is not None and sample.panoptic_map is None and sample.instance_masks is not None:
         pairs = list(zip(seen, areas_of(sample), strict=True))
         lost["objects partly covered by another"] = sum(0 < num < area for (_, num), area in pairs)
