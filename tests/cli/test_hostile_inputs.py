@@ -320,7 +320,7 @@ CASES: dict[str, tuple[Prepare, list[str], str | None]] = {
     "no polygon": (row(segmentation=[]), WORDS, None),
     "a polygon far outside": (row(segmentation=[[900, 900, 950, 900, 950, 950]]), WORDS, None),
     "a deep segmentation": (row(segmentation=[[[[1]]]]), WORDS, "expected each polygon as a list [x1"),
-    "no mask": (row(segmentation=None), WORDS, "mask"),
+    "no mask": (row(segmentation=None), WORDS, None),
     "a mask of text": (row(segmentation="mask.png"), WORDS, "expected a segmentation"),
     "runs of another size": (
         row(segmentation={"size": [5, 5], "counts": [25]}),

@@ -71,7 +71,7 @@ class TestSample:
             tmp_path,
             annotation_row(1, 5, runs(np.zeros(SIZE, bool))),
             annotation_row(2, 5, runs(rectangle(SIZE, 4, 4, 9, 9)), 7),
-            annotation_row(3, 5, []),
+            annotation_row(3, 5, [], bbox=None),
             annotation_row(4, 5, [[400, 400, 500, 400, 500, 500]]),
         )
         assert dataset.num_empty_masks == 0

@@ -93,6 +93,9 @@ class TestCoco:
         assert (dict(summary.losses), dict(summary.num_photos)) == ({}, {"": 2})
         assert (dict(summary.num_objects), dict(summary.num_crowds)) == ({"": 3}, {"": 2})
         before, after = COCO(str(path)), COCO(str(tmp_path / "out" / "annotations.json"))
+        before.anns[41]["iscrowd"] = 1  # an ignored region
+        for row in before.anns.values():
+            row.setdefault("iscrowd", 0)
         assert (after.anns, after.imgs, after.cats) == (before.anns, before.imgs, before.cats)
         for key in OTHERS:
             assert after.dataset[key] == OTHERS[key]
@@ -110,7 +113,8 @@ class TestCoco:
         convert_dataset(path, tmp_path / "out", "coco", images_dir=images_dir)
         for row in read_json(tmp_path / "out" / "annotations.json")["annotations"]:
             mask = mask_of(row)
-            assert (row["area"], row["bbox"], row["iscrowd"]) == (mask.sum(), xywh(mask), 0)
+            is_crowd = int(row["id"] == 41)  # the ignored region; the flag of the crowd was removed
+            assert (row["area"], row["bbox"], row["iscrowd"]) == (mask.sum(), xywh(mask), is_crowd)
 
     def test_splits(self, tmp_path: Path) -> None:
         write_roboflow(tmp_path / "in")
@@ -295,7 +299,8 @@ class TestRuns:
         convert_dataset(path, tmp_path / "out", "coco", images_dir=images_dir)
         assert (tmp_path / "out/images/a/one.png").stat().st_mtime_ns == time
         assert not (tmp_path / "out.partial").exists()
-        check_same(read_json(path), read_json(tmp_path / "out/annotations.json"))
+        written = {row["id"]: row["iscrowd"] for row in read_json(tmp_path / "out/annotations.json")["annotations"]}
+        assert written == {30: 0, 31: 0, 32: 0, 40: 1, 41: 1}
 
     def test_a_link_and_a_taken_name_are_refused(self, tmp_path: Path) -> None:
         images_dir, path = write_instances(tmp_path)

@@ -113,7 +113,8 @@ def test_depth_comes_along_beside_entries(tmp_path: Path, depth_format: DepthFor
         depth_format=depth_format,
     )
     summary = conversion.run(tmp_path / "out")
-    assert read_json(tmp_path / "out/annotations.json")["annotations"] == read_json(path)["annotations"]
+    rows = read_json(path)["annotations"]
+    assert read_json(tmp_path / "out/annotations.json")["annotations"] == [*rows[:-1], {**rows[-1], "iscrowd": 1}]
     depth = tmp_path / f"out/depth/a/one.{depth_format}"
     if depth_format == "npy":
         assert (np.load(depth) == 1.5).all()

@@ -20,7 +20,7 @@ from samples import SCHEMA, make_sample
 from segpaste.datasets import DatasetError, convert_dataset, open_dataset
 from segpaste.datasets.formats.coco_writer import write_tables
 from segpaste.datasets.formats.layouts import WrittenLayout
-from segpaste.datasets.formats.pixel_bytes import depth_mm, geometry_files, intrinsics_text
+from segpaste.datasets.formats.pixel_bytes import depth_mm, geometry_files, intrinsics_text, num_too_far
 from segpaste.datasets.formats.written.coco import segments_of
 from segpaste.datasets.formats.written.format import LabelForm, LabelledPhoto, Losses
 from segpaste.datasets.formats.written.label_maps import LabelMaps
@@ -56,6 +56,8 @@ class TestVoc:
         texts = [root.findtext(key) for key in ("filename", "folder", "license", "source/database", "size/depth")]
         assert texts == ["a_one.png", "VOC", "4", "mine", "3"]
         assert dict(summary.losses) == {
+            "exact masks of crowd and ignored regions": 1,  # objects lie over the crowd
+            "file names of images": 1,
             "key 'a key' of images": 1,
             "key 'parts' of annotations": 1,
             "objects partly covered by another": 1,
@@ -109,7 +111,8 @@ class TestVoc:
         assert sample.semantic_map is not None
         photo = LabelledPhoto("train", "a.png", {}, sample, [{}] * sample.num_instances)
         names = ["_background_", *(f"class {i}" for i in range(1, max(SCHEMA.classes) + 1))]
-        found = [dict(PascalVoc().label_files(photo, LabelForm(n), Losses())) for n in (names, [*names[1:], "more"])]
+        forms = [LabelForm(n, has_semantic_maps=True) for n in (names, [*names[1:], "more"])]
+        found = [dict(PascalVoc().label_files(photo, form, Losses())) for form in forms]
         maps = []
         for files in found:
             content = files["SegmentationClass/a.png"]
@@ -119,7 +122,7 @@ class TestVoc:
         assert set(np.unique(maps[1] - maps[0])) <= {0, 1}
         np.testing.assert_array_equal(maps[0] + (maps[0] != 255), maps[1])
         for n, first in ((names, "_background_"), (names[1:], "_background_")):
-            closing = dict(PascalVoc().closing_files([], LabelForm(n), Losses()))
+            closing = dict(PascalVoc().closing_files([], LabelForm(n, has_semantic_maps=True), Losses()))
             assert closing["class_names.txt"] == "".join(f"{name}\n" for name in names).encode(), first
 
     def test_the_colours_of_the_development_kit(self) -> None:
@@ -208,7 +211,8 @@ class TestLabelMaps:
     def test_depth_in_millimetres(self) -> None:
         depth = np.array([[0.0004, 1.2344, 1.2346, 65.535, 65.54, np.nan, 2.0]], np.float32)
         valid = np.array([[True, True, True, True, True, False, False]])
-        assert depth_mm(depth, valid).tolist() == [[0, 1234, 1235, 65535, 0, 0, 0]]
+        assert depth_mm(depth, valid).tolist() == [[1, 1234, 1235, 65535, 0, 0, 0]]
+        assert num_too_far(depth, valid) == 1
 
     def test_geometry_of_a_sample(self) -> None:
         sample = make_sample(modalities=[Modality.DEPTH, Modality.NORMALS], camera=True)

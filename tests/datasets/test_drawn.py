@@ -167,7 +167,7 @@ class TestKinds:
         assert sample.crowd_mask is not None
         np.testing.assert_array_equal(sample.instance_masks.numpy(), [ELL])
         np.testing.assert_array_equal(sample.crowd_mask.numpy(), [BAR])
-        assert [crowd.is_ignored for crowd in photos.crowds(0)] == [True]
+        assert [(crowd.is_ignored, crowd.box) for crowd in photos.crowds(0)] == [(False, (20, 4, 38, 10))]
         assert photos.left_out(0) == {"crowd": 1, "empty": 0}
         sample = open_dataset(tmp_path, task="detect")[0]
         assert sample.instance_masks is None

@@ -53,7 +53,9 @@ class TestInstances:
         dataset[1]
         by_id = {row["id"]: row for row in dataset.annotation_rows(1)}
         assert [by_id[i]["attributes"] for i in dataset.annotation_ids(1)] == [{"occluded": True}]
-        assert [by_id[crowd.annotation_id]["area"] for crowd in dataset.crowds(1)] == [16.0]
+        crowds = {crowd.annotation_id: crowd.box for crowd in dataset.crowds(1)}
+        assert [by_id[i]["area"] for i, box in crowds.items() if box is None] == [16.0]
+        assert [by_id[i].get("area") for i, box in crowds.items() if box is not None] == [None]  # its mask is empty
 
     def test_changing_an_entry_changes_no_other_reader(self, tmp_path: Path) -> None:
         dataset, images, annotations = self.dataset(tmp_path)

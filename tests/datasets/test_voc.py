@@ -105,7 +105,7 @@ class TestMaps:
         assert photos.annotation_rows(1)[0]["attributes"] == {"difficult": 1}
 
     def test_boxes_find_their_objects(self, tmp_path: Path) -> None:
-        """In another order than the maps', and one that no object fits, which becomes an ignored region."""
+        """In another order than the maps', and one that no object fits, which is an object without a mask."""
         folder = write_voc(tmp_path)
         objects = voc_object("zebra", (20, 4, 38, 18), n=1), voc_object("cup", (4, 2, 16, 12), n=2)
         alone = voc_object("cup", (2, 14, 10, 18), n=3)
@@ -115,8 +115,9 @@ class TestMaps:
         assert [(row["category_id"], row["attributes"]["n"], row.get("ignore")) for row in rows] == [
             (2, "2", None),
             (3, "1", None),
-            (2, "3", 1),
+            (2, "3", None),
         ]
+        assert [(crowd.is_ignored, crowd.box) for crowd in photos.crowds(0)] == [(False, (2, 14, 10, 18))]
         assert photos[0].crowd_mask.sum() == 8 * 4
         assert len({row["id"] for row in rows}) == 3
 

@@ -35,7 +35,8 @@ def assemble(maker: StepMaker, made: Mapping[str, Any], gallery: int) -> Tally:
     if source_info := paster.inputs.photos.tables().get("info"):
         info["source_info"] = source_info
     rows = lambda: (SampleRows(**item["rows"]) for item in maker.items())  # noqa: E731
-    write_tables(files, info, categories, rows, maker.layout.tables, others=carried_tables(paster.inputs.photos))
+    others = carried_tables(paster.inputs.photos, _originals(maker))
+    write_tables(files, info, categories, rows, maker.layout.tables, others=others)
     write_whole(files / _sequence.RECORDS, (f"{item['record']}\n".encode() for item in maker.items()))
     pages = (
         _show.report_item(item["shown"], _show.draw(paster.image(i), paster) if i < gallery else ())
@@ -43,6 +44,19 @@ def assemble(maker: StepMaker, made: Mapping[str, Any], gallery: int) -> Tally:
     )
     _show.write_pages(files, pages, tally, f"segpaste augment {name}")
     return tally
+
+
+def _originals(maker: StepMaker) -> list[tuple[int, int]]:
+    """Return the id of each image and of its original in the dataset, without those made of backgrounds."""
+    inputs = maker.paster.inputs
+    own = inputs.annotated
+    names = None if own is inputs.photos else {own.file_name(index) for index in range(len(own))}
+    images = (item["rows"]["image"] for item in maker.items())
+    return [
+        (image["id"], image["segpaste"]["source_image_id"])
+        for image in images
+        if names is None or image["segpaste"]["source_file_name"] in names
+    ]
 
 
 def _remove_surplus(maker: StepMaker) -> None:

@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from segpaste.bank.read.own_size import over_classes
 from segpaste.cli._inputs import ReadPhotos
 from segpaste.cli._sequence import PhotoPick, cornered
+from segpaste.datasets.formats.coco_writer import tight_xywh
 from segpaste.datasets.formats.records import Crowd
 from segpaste.datasets.jitter import FixedSizeCrop, LargeScaleJitter, make_large_scale_jittering
 from segpaste.replay.record import RecordedJitter, RecordedPhoto
@@ -103,7 +105,10 @@ class PhotoReader:
         raise last or ValueError("expected an image that can be read, got none; repair the dataset")
 
     def crowds(self, pick: PhotoPick) -> Sequence[Crowd]:
-        """Return the crowd and ignored regions of an image, in the coordinates of `read`."""
+        """Return the crowd and ignored regions of an image, and its objects without a mask, as `read` shows them.
+
+        With jitter the box of an object is that of its visible pixels.
+        """
         crowds = self.photos.crowds(pick.index)
         if self._jitter is None or not crowds:
             return crowds
@@ -114,7 +119,14 @@ class PhotoReader:
         assert moved.instance_ids is not None
         assert moved.instance_masks is not None
         shown = zip(moved.instance_ids.tolist(), moved.instance_masks.as_subclass(Tensor), strict=True)
-        return [crowds[number - 1]._replace(mask=mask.numpy()) for number, mask in shown]
+        return [_moved(crowds[number - 1], mask.numpy()) for number, mask in shown]
+
+
+def _moved(crowd: Crowd, mask: NDArray[np.bool_]) -> Crowd:
+    if crowd.box is None:
+        return crowd._replace(mask=mask)
+    x, y, width, height = map(float, tight_xywh(mask))
+    return crowd._replace(mask=mask, box=(x, y, x + width, y + height))
 
 
 def window_for(photo: Photo, target_size: tuple[int, int], lowest_scale: float) -> Window | None:

@@ -7,7 +7,7 @@ make new images with pasted objects use `segpaste augment`.
 from __future__ import annotations
 
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
@@ -17,7 +17,7 @@ from typing import Any
 from segpaste._version import __version__
 from segpaste.datasets.conversion.entries import has_entries, has_further_fields
 from segpaste.datasets.conversion.expectation import SplitLedger
-from segpaste.datasets.conversion.names import ClassList, photo_names
+from segpaste.datasets.conversion.names import ClassList, TakenNames, photo_names
 from segpaste.datasets.conversion.photos import SplitConverter, object_ids
 from segpaste.datasets.formats.beside import unread_folders
 from segpaste.datasets.formats.coco import CocoDetectionV2
@@ -107,21 +107,23 @@ class Conversion:
             raise DatasetError(f"{self.found.path}: expected at least one image, got none")
         classes = ClassList(opened) if self._form.one_class_list else None
         labels = self._label_form(opened, classes)
-        taken: dict[str, set[str]] = {}
+        taken: defaultdict[str, TakenNames] = defaultdict(TakenNames)
         self._converters = []
         for number, (name, photos) in enumerate(zip(names, opened, strict=True)):
             written_name = self._form.split_name(name)
+            has_further = has_further_fields(photos)
+            in_folder = taken[self._form.photos_dir(written_name)]
             self._converters.append(
                 SplitConverter(
                     photos,
                     written_name,
-                    photo_names(photos, self._form, taken.setdefault(self._form.photos_dir(written_name), set())),
+                    photo_names(photos, self._form, in_folder, by_stem=self._form.by_stem or has_further),
                     self._form,
                     labels,
                     range(len(photos.class_names)) if classes is None else classes.labels_of(number),
                     self.depth_format,
                     has_entries(photos),
-                    has_further_fields(photos),
+                    has_further,
                 )
             )
 

@@ -10,7 +10,7 @@ from segpaste.datasets.formats.coco import CocoDetectionV2
 from segpaste.datasets.formats.coco_boxes import CocoBoxes
 from segpaste.datasets.formats.coco_index import has_segmentation
 from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
-from segpaste.datasets.formats.coco_writer import crowd_rows, instance_rows, tight_xywh
+from segpaste.datasets.formats.coco_writer import crowd_rows, encode_mask, instance_rows, tight_xywh
 from segpaste.datasets.formats.records import AnnotatedPhotos, Crowd, DatasetError, JsonRow
 from segpaste.datasets.formats.rle import decode_segmentation
 from segpaste.datasets.formats.written.format import Losses
@@ -34,9 +34,28 @@ def has_further_fields(photos: AnnotatedPhotos) -> bool:
 
 
 def kept_entries(photos: AnnotatedPhotos, index: int, size: tuple[int, int], *, with_iscrowd: bool) -> list[JsonRow]:
-    """Return the entries of an image's annotations as in the file, with missing keys that readers of COCO need."""
+    """Return the entries of an image's annotations as in the file, with what readers of COCO need.
+
+    Missing keys are added. An ignored region has ``iscrowd`` 1, too, since these readers do not know ``ignore``, and
+    every region has a mask.
+    """
     missing: JsonRow = {"iscrowd": 0} if with_iscrowd else {}
-    return [{**missing, **_completed(photos, row, size)} for row in photos.annotation_rows(index)]
+    rows = photos.annotation_rows(index)
+    bare = {row["id"] for row in rows if _is_region(row) and not has_segmentation(row)} if with_iscrowd else set()
+    masks = {crowd.annotation_id: crowd.mask for crowd in photos.crowds(index)} if bare else {}
+    kept = []
+    for row in rows:
+        more: JsonRow = {}
+        if with_iscrowd and _is_region(row):
+            more = {"iscrowd": 1}
+            if row["id"] in bare and masks[row["id"]].any():
+                more["segmentation"] = encode_mask(masks[row["id"]])
+        kept.append({**missing, **_completed(photos, row, size), **more})
+    return kept
+
+
+def _is_region(row: JsonRow) -> bool:
+    return bool(row.get("iscrowd") or row.get("ignore"))
 
 
 def made_entries(

@@ -15,6 +15,7 @@ from segpaste.datasets.conversion.entries import entries_of_instances
 from segpaste.datasets.conversion.photos import SplitConverter
 from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
 from segpaste.datasets.formats.coco_writer import SampleRows
+from segpaste.datasets.formats.instances import InstancePhotos
 from segpaste.datasets.formats.photo_head import read_head
 from segpaste.datasets.formats.records import Crowd
 from segpaste.datasets.formats.written.coco import CocoSegments
@@ -84,7 +85,7 @@ class SplitLedger:
         content, source = contents.get(path, b""), file.read_bytes()
         assert isinstance(content, bytes)
         size = (int(rows.image["height"]), int(rows.image["width"]))
-        is_drawn = content != source and (read_head(file).orientation != 1 or file.suffix != Path(written).suffix)
+        is_drawn = content != source and (read_head(file).is_oriented or file.suffix != Path(written).suffix)
         encoded = content if is_drawn else source
         expected = ExpectedImage(path, size, len(encoded), zlib.crc32(encoded))
         if is_drawn:
@@ -102,17 +103,20 @@ class SplitLedger:
             self._add_sample(index, expected, (written, stem), contents, told)
         return expected
 
-    def _add_same_segments(self, photos: CocoPanoptic, index: int, expected: ExpectedImage, stem: str) -> None:
+    def _add_same_segments(self, photos: CocoPanoptic, index: int, expected: ExpectedImage, place: str) -> None:
         """Add the unchanged segments of a panoptic image."""
         row, to = photos.map_row(index), CocoSegments()
         segments = photos.annotation_rows(index)
         expected.views["coco-panoptic"] = [
             Region(self._label_of[segment["category_id"]], "entry", keys=digest(segment)) for segment in segments
         ]
-        content = (photos.panoptic_dir / row["file_name"]).read_bytes()
-        expected.copies[f"{to.maps_dir(self._converter.name)}/{row['file_name']}"] = zlib.crc32(content)
+        source = photos.panoptic_dir / row["file_name"]
+        name = stem_of(expected.file.removeprefix(f"{to.photos_dir(self._converter.name)}/")) + (
+            source.suffix or ".png"
+        )
+        expected.copies[f"{to.maps_dir(self._converter.name)}/{name}"] = zlib.crc32(source.read_bytes())
         if photos.beside is not None:
-            expected.values |= geometry_values(stem, self._converter.read(index)[0], self._converter.depth_format)
+            expected.values |= geometry_values(place, self._converter.read(index)[0], self._converter.depth_format)
 
     def _add_sample(
         self, index: int, expected: ExpectedImage, named: tuple[str, str], contents: Mapping[str, Any], told: Losses
@@ -132,8 +136,10 @@ class SplitLedger:
             return
         own = entries_of_instances(photos, index, sample)
         expected.views[view.format] = list(maps.regions) or sample_regions(view, sample, crowds, own, crowd_rows)
-        if num_empty := photos.left_out(index).get("empty", 0):
-            told["annotations without a pixel"] += num_empty
+        num_empty = photos.left_out(index).get("empty", 0)
+        if isinstance(photos, InstancePhotos):
+            num_empty = len(by_id.keys() - {*photos.annotation_ids(index), *(c.annotation_id for c in crowds)})
+        told.update({"annotations without a pixel": num_empty})
         told.update(covered_regions(maps, crowds))
         told.update(unnamed_losses(view, sample, crowds, maps.seen, told))
 

@@ -18,11 +18,12 @@ from segpaste.datasets.conversion.entries import (
     kept_entries,
     made_entries,
 )
+from segpaste.datasets.conversion.names import PhotoNames
 from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
 from segpaste.datasets.formats.coco_writer import SampleRows
 from segpaste.datasets.formats.photo import upright_size
-from segpaste.datasets.formats.photo_head import read_head
-from segpaste.datasets.formats.pixel_bytes import DepthFormat, geometry_files, picture_bytes
+from segpaste.datasets.formats.photo_head import num_frames, read_head
+from segpaste.datasets.formats.pixel_bytes import DepthFormat, geometry_files, num_too_far, picture_bytes
 from segpaste.datasets.formats.records import AnnotatedPhotos, Crowd, DatasetError, JsonRow
 from segpaste.datasets.formats.written.coco import CocoSegments, segments_of
 from segpaste.datasets.formats.written.format import File, LabelForm, LabelledPhoto, Losses, WrittenFormat
@@ -43,6 +44,20 @@ class Counts(NamedTuple):
     crowds: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Photo:
+    """Image of a split: its index, its written name, and whether it is encoded again."""
+
+    index: int
+    name: str
+    is_drawn: bool
+
+    @property
+    def stem(self) -> str:
+        """Written name without its suffix."""
+        return PurePosixPath(self.name).with_suffix("").as_posix()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class SplitConverter:
     """Converter of the images of one split.
@@ -50,7 +65,7 @@ class SplitConverter:
     Attributes:
         photos: the split.
         name: its name in the written dataset.
-        file_names: the name of each image in the written dataset.
+        names: names of the images in the written dataset.
         to: the written format.
         form: form of its labels.
         labels: the class in ``form`` of each class of the split.
@@ -61,7 +76,7 @@ class SplitConverter:
 
     photos: AnnotatedPhotos
     name: str
-    file_names: Sequence[str]
+    names: PhotoNames
     to: WrittenFormat
     form: LabelForm
     labels: Sequence[int]
@@ -96,55 +111,59 @@ class SplitConverter:
         Raises:
             DatasetError: the image or one of its annotations cannot be read, or the format cannot hold them.
         """
-        if self._is_drawn_anew(index):
-            names = list(self.file_names)
-            names[index] = PurePosixPath(names[index]).with_suffix(".png").as_posix()
-            if names[index] in self.file_names and names[index] != self.file_names[index]:
-                names[index] = names[index].removesuffix(".png") + "_upright.png"
-            return replace(self, file_names=names)._converted(index, losses, is_drawn_anew=True)
-        return self._converted(index, losses)
+        reason = self._reason_to_draw(index)
+        if reason is not None:
+            losses[f"files of images, which are encoded again as PNG: {reason}"] += 1
+            if num := num_frames(self._source(index)) - 1:
+                losses["frames of images after the first"] += num
+            return self._converted(_Photo(index, self.names.drawn[index], True), losses)
+        losses["file names of images"] += int(self.names.is_changed[index])
+        return self._converted(_Photo(index, self.names.copied[index], False), losses)
 
-    def _converted(
-        self, index: int, losses: Losses, *, is_drawn_anew: bool = False
-    ) -> tuple[SampleRows, list[File], Counts]:
+    def _converted(self, photo: _Photo, losses: Losses) -> tuple[SampleRows, list[File], Counts]:
+        index = photo.index
         if self.keeps_entries and self.to.of_entries:
             size = self._size(index)
             kept = kept_entries(self.photos, index, size, with_iscrowd=self.to.has_iscrowd)
-            image = self._image(index, size)
-            further = self._further_files(index, self.read(index)[0], image, losses) if self.has_further_fields else []
+            image = image_entry(self.photos, index, photo.name, size)
+            further = self._further_files(photo, self.read(index)[0], image, losses) if self.has_further_fields else []
             num_crowds = sum(bool(row.get("iscrowd") or row.get("ignore")) for row in kept)
             counts = Counts(len(kept) - num_crowds, num_crowds)
-            return SampleRows(image, kept), [self._photo_file(index, is_drawn_anew), *further], counts
+            return SampleRows(image, kept), [self._photo_file(photo), *further], counts
         if isinstance(self.to, CocoSegments) and isinstance(self.photos, CocoPanoptic):
-            return self._same_segments(self.photos, index, is_drawn_anew)
+            return self._same_segments(self.photos, photo)
         sample, crowds = self._labelled(self.read(index)[0]), self._labelled_crowds(index)
-        files = [self._photo_file(index, is_drawn_anew)]
-        image = self._image(index, sample.canvas_size)
-        files += self._further_files(index, sample, image, losses)
+        files = [self._photo_file(photo)]
+        image = image_entry(self.photos, index, photo.name, sample.canvas_size)
+        files += self._further_files(photo, sample, image, losses)
         try:
-            rows, labels = self._labels(index, image, sample, crowds, losses)
+            rows, labels = self._labels(photo, image, sample, crowds, losses)
         except ValueError as error:
             raise DatasetError(f"{self.photos.file_name(index)}: {error}") from error
-        return rows, files + labels, Counts(sample.num_instances, len(crowds))
+        num_regions = sum(crowd.box is None for crowd in crowds)
+        return rows, files + labels, Counts(sample.num_instances + len(crowds) - num_regions, num_regions)
 
-    def _further_files(self, index: int, sample: DenseSample, image: JsonRow, losses: Losses) -> list[File]:
+    def _further_files(self, photo: _Photo, sample: DenseSample, image: JsonRow, losses: Losses) -> list[File]:
         """Return the files of depth, normals and the camera, and add the camera to the entry of the image."""
         if (camera := sample.camera_intrinsics) is not None:
             image["camera_intrinsics"] = {"fx": camera.fx, "fy": camera.fy, "cx": camera.cx, "cy": camera.cy}
-        if sample.depth is not None and self.depth_format == "png":
+        if sample.depth is not None and sample.depth_valid is not None and self.depth_format == "png":
             losses["depth below a millimetre, in images"] += 1
+            depth, valid = (value.as_subclass(Tensor)[0].numpy() for value in (sample.depth, sample.depth_valid))
+            losses["pixels of depth beyond 65.535 m, which are invalid in PNG"] += num_too_far(depth, valid)
         if not self.to.keeps_semantic_maps:
             count_semantic(sample, losses)
-        return self._geometry_files(index, sample)
+        return self._geometry_files(photo, sample)
 
-    def _geometry_files(self, index: int, sample: DenseSample) -> list[File]:
+    def _geometry_files(self, photo: _Photo, sample: DenseSample) -> list[File]:
         below = f"{self.name}/" if self.name else ""
-        return list(geometry_files(below + self._stem(index), sample, self.depth_format))
+        return list(geometry_files(below + photo.stem, sample, self.depth_format))
 
     def _labels(
-        self, index: int, image: JsonRow, sample: DenseSample, crowds: Sequence[Crowd], losses: Losses
+        self, photo: _Photo, image: JsonRow, sample: DenseSample, crowds: Sequence[Crowd], losses: Losses
     ) -> tuple[SampleRows, list[File]]:
         """Return the entries of an image and its label files, made from its sample."""
+        index = photo.index
         if self.to.of_entries:
             by_label = sorted(self.categories, key=lambda row: int(row["id"]))
             return SampleRows(image, made_entries(self.photos, index, sample, by_label, crowds)), []
@@ -153,35 +172,30 @@ class SplitConverter:
             by_label = sorted(self.categories, key=lambda row: int(row["id"]))
             with_entries = crowds_with_entries(self.photos, index, crowds)
             png, segments = segments_of(sample, by_label, own_rows, with_entries, losses)
-            return SampleRows(image, [], segments), [(f"{self.to.maps_dir(self.name)}/{self._stem(index)}.png", png)]
+            return SampleRows(image, [], segments), [(f"{self.to.maps_dir(self.name)}/{photo.stem}.png", png)]
         if isinstance(self.photos, YoloDataset) and self.to.name == "yolo" and self.photos.task == self.form.task:
-            path = label_path(Path(self.to.photos_dir(self.name), self.file_names[index]))
+            path = label_path(Path(self.to.photos_dir(self.name), photo.name))
             return SampleRows(image, []), [(path.as_posix(), self.photos.label_text(index).encode())]
         by_id = {row["id"]: row for row in self.photos.annotation_rows(index) if "id" in row}
         regions = [(crowd, by_id.get(crowd.annotation_id, {})) for crowd in crowds]
-        photo = LabelledPhoto(self.name, self.file_names[index], image, sample, own_rows, regions)
-        return SampleRows(image, []), list(self.to.label_files(photo, self.form, losses))
+        labelled = LabelledPhoto(self.name, photo.name, image, sample, own_rows, regions)
+        return SampleRows(image, []), list(self.to.label_files(labelled, self.form, losses))
 
-    def _same_segments(
-        self, photos: CocoPanoptic, index: int, is_drawn_anew: bool
-    ) -> tuple[SampleRows, list[File], Counts]:
-        """Return the unchanged entries and map of a panoptic image."""
+    def _same_segments(self, photos: CocoPanoptic, photo: _Photo) -> tuple[SampleRows, list[File], Counts]:
+        """Return the entries and map of a panoptic image unchanged; the map is named after the image."""
+        index = photo.index
         row, size = photos.map_row(index), self._size(index)
         source = photos.panoptic_dir / row["file_name"]
         segments = photos.annotation_rows(index)
-        rows = SampleRows(self._image(index, size), [], segments, row)
-        png = (f"{CocoSegments().maps_dir(self.name)}/{row['file_name']}", _bytes_of(source))
-        further = [] if photos.beside is None else self._geometry_files(index, self.read(index)[0])
+        map_name = f"{photo.stem}{source.suffix or '.png'}"
+        image = image_entry(photos, index, photo.name, size)
+        rows = SampleRows(image, [], segments, {**row, "file_name": map_name})
+        png = (f"{CocoSegments().maps_dir(self.name)}/{map_name}", _bytes_of(source))
+        further = [] if photos.beside is None else self._geometry_files(photo, self.read(index)[0])
         things = {category["id"] for category in photos.categories if category["isthing"]}
         num_crowds = sum(bool(segment.get("iscrowd")) for segment in segments)
         num_objects = sum(row["category_id"] in things and not row.get("iscrowd") for row in segments)
-        return rows, [self._photo_file(index, is_drawn_anew), png, *further], Counts(num_objects, num_crowds)
-
-    def _stem(self, index: int) -> str:
-        return PurePosixPath(self.file_names[index]).with_suffix("").as_posix()
-
-    def _image(self, index: int, size: tuple[int, int]) -> JsonRow:
-        return image_entry(self.photos, index, self.file_names[index], size)
+        return rows, [self._photo_file(photo), png, *further], Counts(num_objects, num_crowds)
 
     def _size(self, index: int) -> tuple[int, int]:
         row = self.photos.image_row(index)
@@ -192,24 +206,20 @@ class SplitConverter:
     def _source(self, index: int) -> Path:
         return self.photos.images_dir / self.photos.file_name(index)
 
-    def _photo_file(self, index: int, is_drawn_anew: bool) -> File:
+    def _photo_file(self, photo: _Photo) -> File:
         """Return the file of the image: the same bytes, or its pixels as a PNG."""
-        path = f"{self.to.photos_dir(self.name)}/{self.file_names[index]}"
-        if is_drawn_anew:
-            return path, picture_bytes(self.photos[index].image.as_subclass(Tensor).permute(1, 2, 0).numpy())
-        return path, _bytes_of(self._source(index))
+        path = f"{self.to.photos_dir(self.name)}/{photo.name}"
+        if photo.is_drawn:
+            image = self.photos[photo.index].image
+            return path, picture_bytes(image.as_subclass(Tensor).permute(1, 2, 0).numpy())
+        return path, _bytes_of(self._source(photo.index))
 
-    def _is_drawn_anew(self, index: int) -> bool:
-        """Return whether readers of the format would apply the EXIF orientation of an image differently."""
-        path, size = self.photos.photo_file(index)
-        head = read_head(path)
-        if head.orientation == 1:
-            return False
-        if size is None and not self.photos.drawn_upright:
-            size = self.photos[index].canvas_size
-        is_turned = head.is_rotated_for(size, drawn_upright=self.photos.drawn_upright)
-        shown = head.upright_size if is_turned else head.size
-        return head.is_rotated_for(None if self.to.name == "yolo" else shown) != is_turned
+    def _reason_to_draw(self, index: int) -> str | None:
+        """Return why the image is encoded again: some readers would not read its file, or would turn its pixels."""
+        if read_head(self.photos.photo_file(index)[0]).is_oriented:
+            return "EXIF orientation"
+        suffix = PurePosixPath(self.photos.file_name(index)).suffix
+        return None if self.names.is_readable[index] else f"suffix {suffix or 'missing'}"
 
     def _labelled(self, sample: DenseSample) -> DenseSample:
         """Return a sample with the classes of ``form``; unchanged if the format has a list for each split."""

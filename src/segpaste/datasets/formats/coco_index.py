@@ -42,7 +42,14 @@ TABLES: dict[str, TableColumns] = {
     "categories": {"id": int, "name": str},
 }
 
-_INSTANCE, _CROWD, _IGNORED = 0, 1, 2
+_INSTANCE, _CROWD, _IGNORED, _UNMASKED, _NEITHER = 0, 1, 2, 3, 4
+"""Kinds of annotations: objects with a mask, regions, objects with a box only, and objects with neither.
+
+An index has the first four. Objects with neither are instances with an empty mask, and objects with a box are instances
+in a file without any mask.
+"""
+_FEW = (0, 2, 4)
+"""Numbers of an entry that is no polygon of three points or more. Four numbers are a box."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +98,10 @@ def make_index(tables: JsonTables, classes: CocoClasses) -> Index:
         return file_name_of(path, row)
 
     images = image_columns(tables, TABLES["images"], checked_name)
-    rows, has_masks = _read_annotations(tables, classes)
+    rows = _read_annotations(tables, classes)
+    has_masks = bool((rows["kinds"] == _INSTANCE).any())
+    are_instances = (_NEITHER,) if has_masks else (_NEITHER, _UNMASKED)
+    rows["kinds"][np.isin(rows["kinds"], are_instances)] = _INSTANCE
     check_unique(path, "annotations", rows["ids"])
     photos = positions_in(images["image_ids"], rows["image_ids"])
     labels = rows["labels"].astype(np.int64)
@@ -112,11 +122,10 @@ def make_index(tables: JsonTables, classes: CocoClasses) -> Index:
     return Index({"has_masks": has_masks, "has_crowds": bool(rows["kinds"].any())}, arrays)
 
 
-def _read_annotations(tables: JsonTables, classes: CocoClasses) -> tuple[dict[str, Column], bool]:
-    """Return columns of the annotations in file order, and whether any instance has a segmentation."""
+def _read_annotations(tables: JsonTables, classes: CocoClasses) -> dict[str, Column]:
+    """Return columns of the annotations in file order."""
     parts: dict[str, list[Column]] = {name: [] for name in ("ids", "image_ids", "category_ids")}
     parts |= {"labels": [np.zeros(0, np.int32)], "kinds": [np.zeros(0, np.uint8)]}
-    has_masks = False
     for rows in tables.blocks("annotations", TABLES["annotations"]):
         kinds = [_kind_of(tables.path, row) for row in rows]
         labels = [classes.label_of.get(row["category_id"], -1) for row in rows]
@@ -126,22 +135,33 @@ def _read_annotations(tables: JsonTables, classes: CocoClasses) -> tuple[dict[st
         parts["labels"].append(np.array(labels, np.int32))
         parts["kinds"].append(np.array(kinds, np.uint8))
         for row, kind, label in zip(rows, kinds, labels, strict=True):
-            if kind == _INSTANCE:
-                has_masks = has_masks or has_segmentation(row)
-                if classes.schema is not None:
-                    _points_of(tables.path, row, label, classes)
-    return {name: join_columns(columns) for name, columns in parts.items()}, has_masks
+            if kind not in (_CROWD, _IGNORED) and classes.schema is not None:
+                _points_of(tables.path, row, label, classes)
+    return {name: join_columns(columns) for name, columns in parts.items()}
 
 
 def has_segmentation(row: JsonRow) -> bool:
-    """Return whether an entry has run lengths, or a polygon that encloses something."""
+    """Return whether an entry has run lengths, or a polygon of three points or more.
+
+    Some tools write an empty list, or a list with the four numbers of the box. Neither is a mask. Anything else is
+    checked when it is decoded.
+    """
     value = row.get("segmentation")
-    return isinstance(value, dict) or (isinstance(value, list) and bool(value) and value != [[]])
+    if not isinstance(value, list):
+        return value is not None
+    return not all(
+        isinstance(polygon, list) and len(polygon) in _FEW and all(isinstance(n, int | float) for n in polygon)
+        for polygon in value
+    )
 
 
 def _kind_of(path: Path, row: JsonRow) -> int:
     is_crowd, is_ignored = (flag_of(path, f"annotation {row['id']}", row, key) for key in ("iscrowd", "ignore"))
-    return _CROWD if is_crowd else _IGNORED if is_ignored else _INSTANCE
+    if is_crowd or is_ignored:
+        return _IGNORED if is_ignored else _CROWD
+    if has_segmentation(row):
+        return _INSTANCE
+    return _NEITHER if box_of(row) is None else _UNMASKED
 
 
 def _points_of(path: Path, row: JsonRow, label: int, classes: CocoClasses) -> CocoPoints | None:
@@ -153,8 +173,8 @@ class CocoRecords(IndexedRecords):
     """Images of a file of instances.
 
     A record has the keys of the ``images`` table, ``file_name``, and lists of ``annotations`` (``id``, ``label``,
-    ``segmentation``, ``keypoints``), of ``crowds`` (``ignored`` and ``box`` instead of keypoints), and of the classes
-    that the image names as ``negative`` and ``not_exhaustive``.
+    ``segmentation``, ``keypoints``, ``box``), of ``crowds`` (``ignored`` and ``unmasked`` instead of keypoints), and of
+    the classes that the image names as ``negative`` and ``not_exhaustive``.
     """
 
     def __init__(self, file: AnnotationFile, index: Index, classes: CocoClasses) -> None:
@@ -171,9 +191,11 @@ class CocoRecords(IndexedRecords):
         for row, label, kind in zip(self.annotation_rows(index), labels, kinds, strict=True):
             region = {"id": row["id"], "label": label, "segmentation": row.get("segmentation")}
             if kind == _INSTANCE:
-                instances.append({**region, "keypoints": _points_of(path, row, label, self._classes)})
+                points = _points_of(path, row, label, self._classes)
+                instances.append({**region, "keypoints": points, "box": box_of(row)})
             else:
-                crowds.append({**region, "ignored": kind == _IGNORED, "box": box_of(row)})
+                of_crowd = {"ignored": kind == _IGNORED, "unmasked": kind == _UNMASKED, "box": box_of(row)}
+                crowds.append({**region, **of_crowd})
         return {
             **{key: image[key] for key in TABLES["images"]},
             "file_name": self.file_name(index),

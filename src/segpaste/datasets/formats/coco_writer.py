@@ -92,8 +92,8 @@ def write_sample(
         image_format: ``png`` is lossless.
         provenance: for each instance, the value of the key ``segpaste`` in its rows.
         carried: for each instance, further keys of its rows, see `segpaste.datasets.formats.carried`.
-        crowds: the original regions of ``sample.crowd_mask``, each with its ``provenance``; the visible part of each
-            becomes a row. The key ``carried`` of ``provenance`` has further keys of the row.
+        crowds: the original regions of ``sample.crowd_mask``, and objects without a mask, each with its ``provenance``;
+            the visible part of each becomes a row. The key ``carried`` of ``provenance`` has further keys of the row.
         image_extra: further keys of the image's entry.
         images: the folder of the image, relative to the dataset's.
         boxes_only: accept a sample without masks, too; its rows have boxes and no segmentation.
@@ -148,11 +148,17 @@ def instance_rows(
 
 
 def crowd_rows(image_id: int, categories: Sequence[JsonRow], crowds: Crowds) -> list[JsonRow]:
-    """Return the annotations of crowd and ignored regions, without ``id``; see `write_sample`."""
+    """Return the annotations of crowds, ignored regions and objects without a mask, without ``id``; see `write_sample`.
+
+    pycocotools and trainers read ``iscrowd``, not ``ignore``, so an ignored region has both.
+    """
     rows = []
     for crowd, origin in crowds:
-        row = {"image_id": image_id, "category_id": categories[crowd.label]["id"], **_region(crowd.mask)}
-        row |= {"iscrowd": 0, "ignore": 1} if crowd.is_ignored else {"iscrowd": 1}
+        row: JsonRow = {"image_id": image_id, "category_id": categories[crowd.label]["id"]}
+        if crowd.box is None:
+            row |= {**_region(crowd.mask), "iscrowd": 1, **({"ignore": 1} if crowd.is_ignored else {})}
+        else:
+            row |= {"segmentation": [], **_boxed(crowd.box), "iscrowd": 0}
         if names := categories[crowd.label].get("keypoints"):
             row |= {"keypoints": [0] * (3 * len(names)), "num_keypoints": 0}
         rows.append({**row, **_keys_of(origin)})
@@ -160,12 +166,23 @@ def crowd_rows(image_id: int, categories: Sequence[JsonRow], crowds: Crowds) -> 
 
 
 def crowds_left(sample: DenseSample, crowds: Crowds) -> Crowds:
-    """Return the visible region of each crowd; crowds without a visible pixel are left out."""
+    """Return the visible region of each crowd; crowds without a visible pixel are left out.
+
+    The box of an object without a mask is cut to the box of its visible pixels, if some are hidden.
+    """
     if sample.crowd_mask is None:
         return []
     pixels = _array(sample.crowd_mask)[0]
-    cut = ((crowd._replace(mask=crowd.mask & pixels), origin) for crowd, origin in crowds)
+    cut = ((_visible(crowd, pixels), origin) for crowd, origin in crowds)
     return [(crowd, origin) for crowd, origin in cut if crowd.mask.any()]
+
+
+def _visible(crowd: Crowd, pixels: NDArray[np.bool_]) -> Crowd:
+    mask = crowd.mask & pixels
+    if crowd.box is None or (mask == crowd.mask).all():
+        return crowd._replace(mask=mask)
+    (x1, y1, x2, y2), (x, y, width, height) = crowd.box, tight_xywh(mask)
+    return crowd._replace(mask=mask, box=(max(x1, x), max(y1, y), min(x2, x + width), min(y2, y + height)))
 
 
 def _keys_of(origin: JsonRow) -> JsonRow:
@@ -179,9 +196,14 @@ def _regions(sample: DenseSample) -> Iterator[JsonRow]:
     if sample.instance_masks is not None:
         yield from map(_region, _array(sample.instance_masks))
         return
-    for x1, y1, x2, y2 in sample.boxes.as_subclass(Tensor).double().tolist():
-        width, height = x2 - x1, y2 - y1
-        yield {"area": width * height, "bbox": [x1, y1, width, height]}
+    yield from map(_boxed, sample.boxes.as_subclass(Tensor).double().tolist())
+
+
+def _boxed(box: Sequence[float]) -> JsonRow:
+    """Return the annotation fields of a box (x1, y1, x2, y2): area and box."""
+    x1, y1, x2, y2 = box
+    width, height = x2 - x1, y2 - y1
+    return {"area": width * height, "bbox": [x1, y1, width, height]}
 
 
 def _region(mask: NDArray[np.bool_]) -> JsonRow:
@@ -205,7 +227,8 @@ def panoptic_segments(
         if not categories[label]["isthing"]:
             found.append(((panoptic == 0) & (semantic == label), label, {"iscrowd": 0}))
     for crowd, origin in crowds:
-        found.append((crowd.mask, crowd.label, {"iscrowd": 1, **_keys_of(origin)}))
+        if crowd.box is None:
+            found.append((crowd.mask, crowd.label, {"iscrowd": 1, **_keys_of(origin)}))
     segments = []
     for number, (mask, label, own) in enumerate(found, start=1):
         segment_id = number * _SEGMENT_ID_STEP % 256**3

@@ -1,7 +1,8 @@
 """Base of the readers of objects with outlines. The annotations of an image are drawn into the masks of a sample.
 
 A record of an image has ``id``, ``file_name``, ``height``, ``width``, and lists of ``annotations`` (``id``, ``label``,
-``segmentation``, ``keypoints``) and of ``crowds`` (``ignored`` and ``box`` instead of keypoints), in COCO's form.
+``segmentation``, ``keypoints``, ``box``) and of ``crowds`` (``ignored`` and ``unmasked`` instead of keypoints), in
+COCO's form.
 """
 
 from __future__ import annotations
@@ -35,9 +36,10 @@ class InstancePhotos(AnnotatedPhotos):
     """Images with instances, one `DenseSample` each; subclasses provide the records.
 
     A sample has image (uint8), boxes that fit their masks tightly, labels, instance ids 1..N, instance masks, and
-    keypoints if a category names some. Crowd and ignored regions are not instances. If there are any, samples have a
-    crowd mask: the union of their masks, or of their boxes where a mask is empty. Annotations with an empty mask are
-    left out with one warning, and counted in ``num_empty_masks``.
+    keypoints if a category names some. Crowd and ignored regions are not instances, nor are objects without a mask in a
+    dataset of masks. If there are any, samples have a crowd mask: the union of their masks, or of their boxes where a
+    mask is empty. Annotations with an empty mask are left out with one warning, and counted in ``num_empty_masks``.
+    `crowds` returns objects without a mask, and with an empty one, with their boxes.
 
     Attributes:
         has_crowds: True if samples have a crowd mask.
@@ -72,9 +74,21 @@ class InstancePhotos(AnnotatedPhotos):
         return self._crowd_mask(self._records[index])[0]
 
     def crowds(self, index: int) -> list[Crowd]:
-        """Return the crowd and ignored regions of an image separately, before ``transforms``."""
-        record = self._records[index]
-        return [Crowd(row["id"], row["label"], row["ignored"], self._region(record, row)) for row in record["crowds"]]
+        """Return the crowd and ignored regions of an image separately, and its objects without a mask.
+
+        They are in the frame of the image before ``transforms``.
+        """
+        record, found = self._records[index], []
+        instances = {*self.annotation_ids(index)}
+        empty = ({**row, "unmasked": True} for row in record["annotations"] if row["id"] not in instances)
+        for row in (*record["crowds"], *empty):
+            is_unmasked = bool(row.get("unmasked"))
+            box = clipped_box(row["box"], (record["height"], record["width"])) if is_unmasked else None
+            if is_unmasked and box is None:
+                self._leave_out(row["id"])
+                continue
+            found.append(Crowd(row["id"], row["label"], bool(row.get("ignored")), self._region(record, row), box))
+        return found
 
     def left_out(self, index: int) -> dict[str, int]:
         """Count the annotations of a read image that are not instances: ``crowd`` or ignored, ``empty`` masks."""
@@ -211,6 +225,16 @@ class InstancePhotos(AnnotatedPhotos):
                 stacklevel=2,
             )
         self._empty_ids.add(annotation_id)
+
+
+def clipped_box(box: list[float] | None, size: Size) -> tuple[float, float, float, float] | None:
+    """Return a box [x, y, w, h] as (x1, y1, x2, y2) in an image of (H, W); None if it has no area there."""
+    if box is None:
+        return None
+    x, y, width, height = box
+    edges = zip((x, y, x + width, y + height), (size[1], size[0]) * 2, strict=True)
+    x1, y1, x2, y2 = (min(max(float(edge), 0.0), float(side)) for edge, side in edges)
+    return (x1, y1, x2, y2) if x1 < x2 and y1 < y2 else None
 
 
 def _bare(image: Tensor) -> DenseSample:

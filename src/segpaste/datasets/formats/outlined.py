@@ -2,7 +2,8 @@
 
 Each format has a function that reads its files into `Drawn`; `open_drawn` returns the dataset. Objects are outlines or
 boxes; keypoints without a shape are boxes, too. A dataset with both outlines and boxes requires a task: with
-``segment`` outlines are objects and boxes are ignored regions, with ``detect`` all objects are boxes.
+``segment`` outlines are instances and boxes are objects without a mask, which samples have as crowd regions; with
+``detect`` all objects are boxes.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from torchvision import tv_tensors
 
 from segpaste.datasets.formats.coco_keypoints import checked_points, read_schema
 from segpaste.datasets.formats.format import ReadOptions, Transforms
-from segpaste.datasets.formats.instances import InstancePhotos
+from segpaste.datasets.formats.instances import InstancePhotos, clipped_box
 from segpaste.datasets.formats.photo import read_rgb
 from segpaste.datasets.formats.records import DatasetError, JsonRow, PackedRecords
 from segpaste.datasets.formats.shapes import Kind, Shape, annotation_row, join_parts
@@ -185,7 +186,7 @@ class OutlinedPhotos(InstancePhotos):
 
     def _entries(self, drawn: Drawn) -> Iterator[JsonRow]:
         """Yield the entry of each image and those of its annotations, in COCO's form."""
-        by_name = {row["name"]: row for row in self._categories}
+        by_name = {row["name"]: row for row in reversed(self._categories)}  # the first of equal names
         num_rows = 0
         for number, photo in enumerate(drawn.photos, start=1):
             image = {"id": number, **photo.row}
@@ -194,9 +195,8 @@ class OutlinedPhotos(InstancePhotos):
                 num_rows += 1
                 category = by_name[parts[0].label]
                 row = annotation_row(parts, (image["height"], image["width"]), category.get("keypoints", ()))
-                if not self._is_boxed and not row["segmentation"]:
-                    row["ignore"] = 1
-                self.has_crowds |= "ignore" in row
+                is_object = self._is_boxed or bool(row["segmentation"])
+                self.has_crowds |= "ignore" in row or bool(row["iscrowd"]) or not is_object
                 rows.append({"id": num_rows, "image_id": number, "category_id": category["id"], **row})
             yield {"image": image, "rows": rows}
 
@@ -206,11 +206,13 @@ class OutlinedPhotos(InstancePhotos):
         objects, crowds = [], []
         for row in rows:
             region = {"id": row["id"], "label": row["category_id"] - 1, "segmentation": row["segmentation"]}
-            if row.get("ignore"):
-                crowds.append({**region, "ignored": True, "box": row["bbox"]})
+            region["box"] = row["bbox"]
+            is_region = bool(row.get("ignore") or row.get("iscrowd"))
+            if is_region or not (self._is_boxed or row["segmentation"]):
+                crowds.append({**region, "ignored": bool(row.get("ignore")), "unmasked": not is_region})
             else:
                 points = checked_points(self.annotations_file, row, self.keypoint_schema)
-                objects.append({**region, "box": row["bbox"], "keypoints": points})
+                objects.append({**region, "keypoints": points})
         return {
             **{key: image[key] for key in ("id", "file_name", "height", "width")},
             "annotations": objects,
@@ -258,11 +260,9 @@ class BoxedPhotos(OutlinedPhotos):
         """Return the objects of an image that have an area, each with its box (x1, y1, x2, y2)."""
         found = []
         for row in record["annotations"]:
-            x, y, width, height = row["box"]
-            edges = zip((x, y, x + width, y + height), (record["width"], record["height"]) * 2, strict=True)
-            x1, y1, x2, y2 = (min(max(float(edge), 0.0), float(side)) for edge, side in edges)
-            if x1 < x2 and y1 < y2:
-                found.append((row, [x1, y1, x2, y2]))
+            box = clipped_box(row["box"], (record["height"], record["width"]))
+            if box is not None:
+                found.append((row, [*box]))
             else:
                 self._leave_out(row["id"])
         return found

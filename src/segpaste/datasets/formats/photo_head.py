@@ -30,12 +30,14 @@ class PhotoHead(NamedTuple):
         orientation: EXIF orientation, 1 to 8; 1 is upright, and is used for every TIFF.
         mode: color mode, in Pillow's names.
         is_wide: True if it has several channels of 16 bits, of which Pillow keeps the upper 8.
+        is_oriented: True if it has an EXIF orientation other than upright; of a TIFF, too. Only some readers apply it.
     """
 
     size: Size
     orientation: int
     mode: str
     is_wide: bool = False
+    is_oriented: bool = False
 
     @property
     def upright_size(self) -> Size:
@@ -77,14 +79,22 @@ def read_head(path: Path) -> PhotoHead:
             with Image.open(path) as photo:
                 orientation = _metadata(path, photo).get(ExifTags.Base.Orientation, 1)
                 is_known = isinstance(orientation, int) and 1 <= orientation <= 8
+                is_oriented = is_known and orientation > 1
                 is_known &= photo.format != "TIFF"  # Pillow has already rotated the size, and rotates the pixels
-                return PhotoHead(photo.size[::-1], orientation if is_known else 1, photo.mode, has_wide_channels(photo))
+                is_wide = has_wide_channels(photo)
+                return PhotoHead(photo.size[::-1], orientation if is_known else 1, photo.mode, is_wide, is_oriented)
     except FileNotFoundError:
         raise DatasetError(f"{path}: expected an image, found no such file; check the folder and the name") from None
     except UnidentifiedImageError:
         raise DatasetError(f"{path}: {unreadable(path)}") from None
     except Exception as error:  # Pillow's errors for broken files depend on the format
         raise DatasetError(f"{path}: expected an image, could not read it ({error}); replace the file") from error
+
+
+def num_frames(path: Path) -> int:
+    """Return the number of frames of an image file, of which readers read the first."""
+    with Image.open(path) as photo:
+        return int(getattr(photo, "n_frames", 1))
 
 
 def expect_file(path: Path) -> None:

@@ -35,7 +35,7 @@ def geometry_files(name: str, sample: DenseSample, depth_format: DepthFormat = "
     Args:
         name: name of the files, without suffix; its folders are below ``depth`` and the other folders.
         sample: the sample, with depth in metres if it is metric.
-        depth_format: ``png`` rounds to millimetres, 0 where invalid or beyond 65.535 m.
+        depth_format: ``png`` rounds to millimetres, see `depth_mm`.
     """
     if sample.depth is not None and sample.depth_valid is not None:
         depth, valid = _array(sample.depth)[0], _array(sample.depth_valid)[0]
@@ -51,9 +51,27 @@ def geometry_files(name: str, sample: DenseSample, depth_format: DepthFormat = "
 
 
 def depth_mm(depth: NDArray[np.float32], valid: NDArray[np.bool_]) -> NDArray[np.uint16]:
-    """Return depth [H, W] in metres as rounded millimetres; 0 where it is invalid or does not fit into 16 bits."""
-    mm = np.rint(np.where(valid, depth, 0).astype(np.float64) * 1000)
-    return np.where((mm > 0) & (mm <= _MAX_MM), mm, 0).astype(np.uint16)
+    """Return depth [H, W] in metres as rounded millimetres.
+
+    Valid depth is at least 1. It is 0 where depth is invalid or does not fit into 16 bits, see `num_too_far`.
+    """
+    mm = np.maximum(np.rint(_valid_mm(depth, valid)), 1)
+    return np.where((mm <= _MAX_MM) & _is_there(depth, valid), mm, 0).astype(np.uint16)
+
+
+def num_too_far(depth: NDArray[np.float32], valid: NDArray[np.bool_]) -> int:
+    """Return the number of valid pixels whose depth in metres does not fit into 16 bits of millimetres."""
+    return int((np.rint(_valid_mm(depth, valid)) > _MAX_MM).sum() + (valid & ~_is_there(depth, valid)).sum())
+
+
+def _is_there(depth: NDArray[np.float32], valid: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = valid & np.isfinite(depth) & (depth > 0)
+    return found
+
+
+def _valid_mm(depth: NDArray[np.float32], valid: NDArray[np.bool_]) -> NDArray[np.float64]:
+    mm: NDArray[np.float64] = np.where(_is_there(depth, valid), depth, 0).astype(np.float64) * 1000
+    return mm
 
 
 def intrinsics_text(sample: DenseSample) -> bytes | None:

@@ -162,7 +162,10 @@ class AnnotatedPhotos(Dataset[DenseSample], ABC):
         return None
 
     def crowds(self, index: int) -> list[Crowd]:
-        """Return the crowd and ignored regions of an image separately, before ``transforms``."""
+        """Return the crowd and ignored regions of an image separately, and its objects without a mask.
+
+        They are in the frame of the image before ``transforms``.
+        """
         return []
 
     @property
@@ -199,14 +202,17 @@ class Crowd(NamedTuple):
     Attributes:
         annotation_id: its id in the file.
         label: its class.
-        is_ignored: True if the file marks it as ``ignore``, not as ``iscrowd``.
+        is_ignored: True if the file marks it as ``ignore``, with or without ``iscrowd``.
         mask: [H, W] bool.
+        box: box (x1, y1, x2, y2) of an object without a mask in a dataset of masks; None for a region. Such an object
+            is no instance. It is written as an object with a box.
     """
 
     annotation_id: int
     label: int
     is_ignored: bool
     mask: NDArray[np.bool_]
+    box: tuple[float, float, float, float] | None = None
 
 
 def expect_folder(path: str | PathLike[str]) -> Path:

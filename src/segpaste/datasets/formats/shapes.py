@@ -37,6 +37,7 @@ class Shape:
         ignored: True for an ignored region, which is not an object.
         points: (x, y, v) by the name of a keypoint.
         where: the position in the file, for errors.
+        crowd: True for a region of objects that are not told apart.
     """
 
     label: str
@@ -47,6 +48,7 @@ class Shape:
     ignored: bool = False
     points: Mapping[str, Point] | None = None
     where: str = ""
+    crowd: bool = False
 
 
 def join_parts(shapes: Iterable[Shape]) -> list[list[Shape]]:
@@ -69,13 +71,14 @@ def annotation_row(parts: Sequence[Shape], size: Size, point_names: Sequence[str
         point_names: names of the keypoints of its class; may be empty.
 
     Returns:
-        ``segmentation``, empty for boxes; ``bbox`` [x, y, w, h]; ``area``; ``iscrowd`` 0; and, if present, ``ignore``,
+        ``segmentation``, empty for boxes; ``bbox`` [x, y, w, h]; ``area``; ``iscrowd``; and, if present, ``ignore``,
         ``keypoints`` with ``num_keypoints``, and ``attributes``, with those of further parts under ``parts``.
     """
     outlines = [part.segmentation for part in parts if part.segmentation]
     segmentation = _union(outlines, size)
     box, area = _measured(segmentation, size) if segmentation else _bounds([part.box for part in parts if part.box])
-    row: JsonRow = {"segmentation": segmentation, "bbox": _xywh(box), "area": area, "iscrowd": 0}
+    is_crowd = any(part.crowd for part in parts)
+    row: JsonRow = {"segmentation": segmentation, "bbox": _xywh(box), "area": area, "iscrowd": int(is_crowd)}
     if any(part.ignored for part in parts):
         row["ignore"] = 1
     points = {name: point for part in parts for name, point in (part.points or {}).items()}

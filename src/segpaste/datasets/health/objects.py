@@ -73,7 +73,8 @@ class ObjectCheck:
     def _region(self, photo: ListedPhoto, size: Size, found: ListedObject) -> Region | None:
         if found.segmentation is None:
             if self._expects_masks and not found.is_crowd and not found.is_stuff:
-                self._find("missing_mask", photo, found, "no segmentation")
+                has_box = found.box is not None and _area(found.box(size), size) > 0
+                self._find("boxed_object" if has_box else "missing_mask", photo, found, "no segmentation")
             return None
         try:
             return region_of(found.segmentation(size), size)

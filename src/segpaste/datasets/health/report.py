@@ -32,14 +32,15 @@ _ERRORS = {
     "broken_mask": "segmentation that cannot be decoded",
     "broken_box": "box of a sample that does not enclose its mask",
     "broken_keypoints": "keypoints of another number or form than in their category",
-    "missing_mask": "box without a mask, among annotations with masks",
+    "missing_mask": "object without a mask, among annotations with masks",
     "map_mismatch": "segment that is only in the table or only in the label map",
     "sample_mismatch": "sample that cannot share a batch with the first one, such as one with other fields",
     "unreadable": "other reason why the dataset, an image or a sample cannot be read",
 }
 _REMARKS = {
     "boxes_alone": "no annotation has a mask: objects are pasted with source.mask_from only",
-    "empty_mask": "mask without a pixel; the annotation is left out",
+    "boxed_object": "object with a box only, among objects with masks; it is not pasted, and written as a box",
+    "empty_mask": "mask without a pixel; the object is not pasted, and written as a box if it has one",
     "broken_crowd": "crowd or ignored region that cannot be decoded; its box is used instead",
     "tiny_mask": "mask of very few pixels",
     "box_disagrees": "box that is far from the box of its mask",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 
 from segpaste.datasets.formats.format import Task
+from segpaste.datasets.formats.name_lists import image_name_of, lines_of
 from segpaste.datasets.formats.records import DatasetError, JsonRow
 from segpaste.datasets.formats.yolo.data import YoloData, label_path, photos_of, stray_labels
 from segpaste.datasets.formats.yolo.labels import RowForm, box_px, parse_labels, points_px, polygon_px
@@ -55,11 +57,17 @@ def _photos(listing: Listing, sources: tuple[Path, ...]) -> list[Path]:
             photos |= {*photos_of(source)}
             continue
         try:
-            lines = source.read_text("utf-8-sig").splitlines()
+            lines = lines_of(source.read_text("utf-8-sig"))
         except (OSError, UnicodeDecodeError) as error:
             raise DatasetError(f"{source}: expected a list of images in UTF-8, could not read it ({error})") from error
-        photos |= {source.parent / name for line in lines if (name := line.strip())}
+        for line in lines:
+            if name := image_name_of(line, partial(_is_file, source.parent)):
+                photos.add(source.parent / name)
     return sorted(photos)
+
+
+def _is_file(folder: Path, name: str) -> bool:
+    return (folder / name).is_file()
 
 
 def _rows(listing: Listing, photo: str, path: Path, form: RowForm) -> list[JsonRow]:

@@ -13,7 +13,7 @@ import json
 import marshal
 import zlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any, Literal, NamedTuple
@@ -25,10 +25,12 @@ from torch import Tensor
 from segpaste.datasets.formats.carried import POINT_KEYS, REGION_KEYS
 from segpaste.datasets.formats.format import WrittenTask
 from segpaste.datasets.formats.records import Crowd, JsonRow
+from segpaste.datasets.formats.written.format import UNMASKED
 from segpaste.types import DenseSample
 
-Kind = Literal["object", "region", "stuff", "entry", "line"]
-"""Kind of an annotation: a crowd or ignored ``region``; an unchanged ``entry`` of COCO or ``line`` of YOLO."""
+Kind = Literal["object", "boxed", "region", "stuff", "entry", "line"]
+"""Kind of an annotation: an object without a mask (``boxed``); a crowd or ignored ``region``; an unchanged ``entry`` of
+COCO or ``line`` of YOLO."""
 
 OF_ENTRIES = ("coco", "roboflow", "lvis")
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
@@ -85,7 +87,8 @@ class View:
         """Value of class 0 in label maps; 1 after the background."""
         if self.format == "label-maps":
             return int(not self.has_semantic_maps)
-        return int(not self.names or self.names[0].strip("_").lower() != "background")
+        is_background = bool(self.names) and self.names[0].strip("_").lower() == "background"
+        return int(not (self.has_semantic_maps and is_background))
 
 
 @dataclass(slots=True)
@@ -212,13 +215,25 @@ def sample_regions(
         else:
             region = region._replace(keys=digest(further_keys(row)))
         found.append(region)
-    if view.format in ("coco", "roboflow"):
-        for crowd, row in zip(crowds, crowd_rows, strict=True):
-            region = Region(crowd.label, "region", extent_of(crowd.mask), int(crowd.mask.sum()))
-            found.append(region._replace(keys=digest(further_keys(row))))
-    elif view.format == "voc":
-        found += [Region(crowd.label, "region", extent_of(crowd.mask)) for crowd in crowds if crowd.mask.any()]
-    return found
+    return found + list(_crowd_regions(view, crowds, crowd_rows))
+
+
+def _crowd_regions(view: View, crowds: Sequence[Crowd], rows: Sequence[JsonRow]) -> Iterator[Region]:
+    """Yield the objects without a mask and the regions that a format holds; in VOC the objects come first."""
+    pairs = list(zip(crowds, rows, strict=True))
+    if view.format == "voc":
+        pairs.sort(key=lambda pair: pair[0].box is None)
+    is_coco = view.format in ("coco", "roboflow", "lvis")
+    for crowd, row in pairs:
+        keys = digest(further_keys(row)) if is_coco else 0
+        if crowd.box is not None and (is_coco or view.format == "voc" or view.task in ("detect", "pose")):
+            x1, y1, x2, y2 = crowd.box
+            area = (x2 - x1) * (y2 - y1) if is_coco else None
+            yield Region(crowd.label, "boxed", [x1, y1, x2 - x1, y2 - y1], area, None, keys)
+        elif crowd.box is None and view.format in ("coco", "roboflow"):
+            yield Region(crowd.label, "region", extent_of(crowd.mask), int(crowd.mask.sum()), None, keys)
+        elif crowd.box is None and view.format == "voc" and crowd.mask.any():
+            yield Region(crowd.label, "region", extent_of(crowd.mask))
 
 
 def _attributes(row: JsonRow) -> JsonRow:
@@ -279,9 +294,12 @@ def unnamed_losses(
         told: the losses that the writer named.
     """
     lost = Counter[str]()
+    boxed, regions = (sum((crowd.box is None) == is_region for crowd in crowds) for is_region in (False, True))
     if view.format not in ("coco", "roboflow", "lvis", "voc", "coco-panoptic"):
-        lost["crowd regions"] = sum(not crowd.is_ignored for crowd in crowds)
-        lost["ignored regions"] = len(crowds) - lost["crowd regions"]
+        lost["crowd regions"] = sum(not crowd.is_ignored for crowd in crowds if crowd.box is None)
+        lost["ignored regions"] = regions - lost["crowd regions"]
+    if view.format in ("label-maps", "coco-panoptic") or (view.format, view.task) == ("yolo", "segment"):
+        lost[UNMASKED] = boxed
     if sample.keypoints is not None and view.format not in OF_ENTRIES and (view.format, view.task) != ("yolo", "pose"):
         lost["keypoints of objects"] = int((sample.keypoints[..., 2] > 0).any(1).sum())
     if seen is not None and sample.panoptic_map is None and sample.instance_masks is not None:

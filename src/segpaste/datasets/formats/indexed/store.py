@@ -31,7 +31,7 @@ from segpaste._caches import cache_folder
 from segpaste.datasets.formats.indexed.source import FileStamp
 from segpaste.workspace import write_whole
 
-FORMAT = 1
+FORMAT = 2
 """Version of index files; it changes with their content, not only with their form."""
 
 _MAGIC = b"segpaste-index\0\0"

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segpaste.datasets.formats.maps.declaration import ClassEntry
+from segpaste.datasets.formats.name_lists import class_name_of, lines_of
 from segpaste.datasets.formats.records import DatasetError
 
 NO_CLASS = -1
@@ -116,13 +117,15 @@ def positions(values: NDArray[np.int64], found: Sequence[int]) -> NDArray[np.int
 def read_class_list(path: Path) -> tuple[ClassEntry, ...]:
     """Read a list of classes.
 
-    Three forms are read: a name on each line; ``R G B name`` on each line; and CSV with the columns name, r, g and b.
+    Three forms are read: a name on each line, or a string of JSON, see `segpaste.datasets.formats.name_lists`;
+    ``R G B name`` on each line; and CSV with the columns name, r, g and b. Empty lines and those that start with ``#``
+    are left out.
 
     Raises:
         DatasetError: the file is missing, or has another form.
     """
     try:
-        lines = [line.strip() for line in path.read_text("utf-8-sig").splitlines()]
+        lines = [line.strip() for line in lines_of(path.read_text("utf-8-sig"))]
     except FileNotFoundError:
         raise DatasetError(f"{path}: expected a list of class names, found no such file; check 'classes'") from None
     except (OSError, UnicodeDecodeError) as error:
@@ -135,7 +138,7 @@ def read_class_list(path: Path) -> tuple[ClassEntry, ...]:
     words = [line.split(maxsplit=3) for line in lines]
     if all(len(row) == 4 and all(word.isdecimal() for word in row[:3]) for row in words):
         return tuple(ClassEntry(name=row[3], color=(int(row[0]), int(row[1]), int(row[2]))) for row in words)
-    return tuple(ClassEntry(name=line) for line in lines)
+    return tuple(ClassEntry(name=class_name_of(line)) for line in lines)
 
 
 def _of_csv(path: Path, lines: list[str]) -> tuple[ClassEntry, ...]:

@@ -17,6 +17,7 @@ from typing import Any
 
 from segpaste.datasets.formats.maps.declaration import MapDeclaration
 from segpaste.datasets.formats.maps.patterns import PathPattern
+from segpaste.datasets.formats.name_lists import image_name_of, lines_of
 from segpaste.datasets.formats.photo_head import read_head
 from segpaste.datasets.formats.records import DatasetError, JsonRow
 from segpaste.datasets.formats.yolo.data import IMAGE_SUFFIXES
@@ -176,16 +177,15 @@ def of_split(
         return
     path = root / declared.splits[split]
     try:
-        names = [line.strip() for line in path.read_text("utf-8-sig").splitlines() if line.strip()]
+        lines = lines_of(path.read_text("utf-8-sig"))
     except (OSError, UnicodeDecodeError) as error:
         raise DatasetError(
             f"{path}: expected the names of the images of '{split}', could not read it ({error})"
         ) from error
-    wanted = set(names)
-    found = [
-        (file, words, {file, words.get("name", file), Path(file).stem, Path(file).name} & wanted)
-        for file, words in photos
-    ]
+    names_of = [(file, words, _names_of(file, words)) for file, words in photos]
+    there = {name for *_, names in names_of for name in names}
+    wanted = {name for line in lines if (name := image_name_of(line, there.__contains__))}
+    found = [(file, words, names & wanted) for file, words, names in names_of]
     missing = wanted - set().union(*(names for *_, names in found), set())
     if missing:
         raise DatasetError(
@@ -193,6 +193,11 @@ def of_split(
             f"{min(missing)!r:.60}; correct the list"
         )
     yield from ((file, words) for file, words, names in found if names)
+
+
+def _names_of(file: str, words: Words) -> set[str]:
+    """Return the names of an image in the list of a split."""
+    return {file, words.get("name", file), Path(file).stem, Path(file).name}
 
 
 def group(root: Path, pattern: PathPattern, photos: Iterable[Mapping[str, str]]) -> Found:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -32,7 +32,7 @@ from segpaste.datasets.formats.voc.folder import (
     listed_classes,
 )
 from segpaste.datasets.formats.voc.maps import BACKGROUND, VOID, map_size, palette, read_map
-from segpaste.datasets.formats.voc.xml_files import read_xml
+from segpaste.datasets.formats.voc.xml_files import read_xml, region_flag
 from segpaste.types import DenseSample, SemanticMap
 
 _IDS_PER_PHOTO = 10_000
@@ -72,39 +72,41 @@ def read_voc(folder: VocFolder, are_masks: bool) -> Drawn:
         DatasetError: an image, XML file or map is missing or broken.
     """
     names, digest = folder.photo_names(), hashlib.sha256(json.dumps([folder.split, are_masks]).encode())
+    listed = listed_classes(folder.path)[0]
     photos = []
     for stem in folder.stems(are_masks):
         file = folder.xml_file(stem)
         if not are_masks and file is None:
             raise DatasetError(f"{folder.path}: expected Annotations/{stem}.xml of the split, found none; add it")
-        photos.append(_photo(folder, stem, names.get(stem, f"{stem}.jpg"), file, are_masks))
-        digest.update(stem.encode())
+        photos.append(_photo(folder, stem, names.get(stem, f"{stem}.jpg"), file, are_masks, listed or ()))
+        digest.update(stem.encode(errors="surrogatepass"))
         maps = [folder.map_file(name, stem) for name in (folder.maps if are_masks else ())]
         for path in maps:
             map_size(path)
         for path in [*([] if file is None else [file]), *maps]:
             digest.update(file_digest(path).encode())
     used = sorted({shape.label for photo in photos for shape in photo.shapes})
-    categories = _categories(folder, used, are_masks)
+    categories = _categories(folder, used, are_masks, listed)
     digest.update(json.dumps(categories).encode())
     return Drawn(folder.path, photos, categories, digest.hexdigest())
 
 
-def _photo(folder: VocFolder, stem: str, name: str, file: Path | None, are_masks: bool) -> DrawnPhoto:
+def _photo(
+    folder: VocFolder, stem: str, name: str, file: Path | None, are_masks: bool, listed: Sequence[str]
+) -> DrawnPhoto:
     if not are_masks:
         assert file is not None
-        return read_xml(file, name, lambda: upright_size(folder.photos_dir / name))
+        return read_xml(file, name, lambda: upright_size(folder.photos_dir / name), listed)
     height, width = map_size(folder.map_file(folder.maps[0], stem))
     row: JsonRow = {"file_name": name, "height": height, "width": width}
     if file is None:
         return DrawnPhoto(row, [])
-    found = read_xml(file, name, lambda: (height, width))
+    found = read_xml(file, name, lambda: (height, width), listed)
     return DrawnPhoto({**found.row, **row}, found.shapes)
 
 
-def _categories(folder: VocFolder, used: list[str], are_masks: bool) -> list[JsonRow]:
+def _categories(folder: VocFolder, used: list[str], are_masks: bool, listed: list[str] | None) -> list[JsonRow]:
     """Return the classes: by their indices in the maps, or for boxes without the background."""
-    listed, _ = listed_classes(folder.path)
     if listed is None and not folder.is_flat and {*used} <= {*VOC_CLASSES}:
         listed = ["background", *VOC_CLASSES]
     if are_masks:
@@ -114,8 +116,10 @@ def _categories(folder: VocFolder, used: list[str], are_masks: bool) -> list[Jso
                 "background, or in labelmap.txt, found neither, but classes that are not those of VOC: "
                 f"{', '.join(used[:5])}; add it"
             )
-        return class_rows(folder.path, used, listed)
-    return class_rows(folder.path, used, None if listed is None else listed[1:])
+    elif listed is not None:
+        listed = listed[1:]
+    rows = class_rows(folder.path, used, listed)
+    return [*({"name": name} for name in listed or ()), *rows[len({*(listed or ())}) :]]  # equal names stay, in place
 
 
 class VocMasks(OutlinedPhotos):
@@ -124,8 +128,9 @@ class VocMasks(OutlinedPhotos):
     Classes are the indices of the maps, so 0 is the background. Samples have semantic maps if ``SegmentationClass``
     exists. Void is ignored in them. Void is not a crowd: it is a thin line around each object, and the box of such a
     crowd would be the whole image. A box in the XML file adds its attributes to the object that it fits, preferably the
-    one of the same number. Difficult objects, and boxes that fit no object, are ignored regions. With maps of classes
-    only, samples have no instances. ``read`` and ``drawn`` are those of `read_voc`.
+    one of the same number. Difficult objects are ignored regions, or crowds if this package wrote them as such. A box
+    that fits no object is an object without a mask, or if the map has an object of its number an ignored region. With
+    maps of classes only, samples have no instances. ``read`` and ``drawn`` are those of `read_voc`.
     """
 
     @property
@@ -135,7 +140,8 @@ class VocMasks(OutlinedPhotos):
 
     def _entries(self, drawn: Drawn) -> Iterator[JsonRow]:
         """Yield the entry of each image, and those of its boxes in the XML file."""
-        label_of = {row["name"]: label for label, row in enumerate(drawn.categories)}
+        labels = range(len(drawn.categories))  # the first of equal names, the background last
+        label_of = {drawn.categories[label]["name"]: label for label in [*labels[:1], *labels[:0:-1]]}
         self.has_crowds = any(photo.shapes for photo in drawn.photos)
         self.has_semantic_maps = self._folder.has_classes
         for number, photo in enumerate(drawn.photos, start=1):
@@ -162,10 +168,35 @@ class VocMasks(OutlinedPhotos):
                     row = annotation_row([own], size, ())
                     if box is not None:
                         boxes.remove(box)
-                        row |= {"ignore": 1} if "ignore" in box else {}
+                        row |= {key: 1 for key in ("ignore", "iscrowd") if box.get(key)}
                     rows.append(self._row(image, image["id"] * _IDS_PER_PHOTO + number, label, row))
-        rows += [self._row(image, box["id"], box["label"], {**box, "ignore": 1}) for box in boxes]
+            unmatched = [*self._without_objects(boxes, entry["boxes"], objects, classes)]
+        else:
+            unmatched = [{**box, "ignore": 1} for box in boxes]
+        rows += [self._row(image, box["id"], box["label"], box) for box in unmatched]
         return super()._record({"image": image, "rows": rows})
+
+    @staticmethod
+    def _without_objects(
+        boxes: list[JsonRow], numbered: list[JsonRow], objects: NDArray[np.int64], classes: NDArray[np.int64] | None
+    ) -> Iterator[JsonRow]:
+        """Yield the rows of boxes that fit no object of a map.
+
+        A crowd or ignored region that this package wrote is the void in its box. A box whose number no object has is an
+        object without a mask. Difficult objects, and boxes of other objects, are ignored regions.
+        """
+        there = {*np.unique(objects).tolist()}
+        void = (objects == VOID) & ((classes == VOID) if classes is not None else True)
+        for box in boxes:
+            if region_flag(box.get("attributes", {})) is not None:
+                x, y, width, height = (round(edge) for edge in box["bbox"])
+                mask = np.zeros_like(void)
+                mask[y : y + height, x : x + width] = void[y : y + height, x : x + width]
+                yield {**box, "segmentation": encode_mask(mask) if mask.any() else []}
+            elif "ignore" in box or numbered.index(box) + 1 in there:
+                yield {**box, "ignore": 1}
+            else:
+                yield box
 
     def _row(self, image: JsonRow, annotation_id: int, label: int, row: JsonRow) -> JsonRow:
         ids = {"id": annotation_id, "image_id": image["id"], "category_id": label + 1}

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from segpaste.datasets.formats.format import NO_SPLIT
+from segpaste.datasets.formats.name_lists import class_names_of, image_name_of, lines_of
 from segpaste.datasets.formats.records import DatasetError
 from segpaste.datasets.formats.voc.maps import BACKGROUND, VOID, Color, palette
 from segpaste.datasets.formats.xml_text import head_of
@@ -26,8 +27,13 @@ VOC_CLASSES = (
     *("dog", "horse", "motorbike", "person", "pottedplant", "sheep", "sofa", "train", "tvmonitor"),
 )
 """Classes of VOC, whose indices in its maps are 1 to 20."""
-_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff")
+_SUFFIXES = (
+    *(".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff"),
+    *(".jfif", ".jpe", ".mpo", ".gif", ".avif", ".jp2"),
+)
 _LISTS = ("Segmentation", "Main")
+_OF_CLASS = re.compile(r"_(train|val|trainval|test)$")
+_OF_LABEL_MAP = re.compile(r"(.*?)(?::(\s*\d+\s*,\s*\d+\s*,\s*\d+\s*)?(?::[^:]*){0,2})?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +95,21 @@ class VocFolder:
         lists = _LISTS if are_masks else _LISTS[::-1]
         for name in lists:
             if (path := self.path / "ImageSets" / name / f"{self.split}.txt").is_file():
-                lines = (line.split() for line in path.read_text("utf-8-sig").splitlines())
-                return list(dict.fromkeys(words[0] for words in lines if words))
+                stems = map(self.listed_image, lines_of(path.read_text("utf-8-sig")))
+                return list(dict.fromkeys(stem for stem in stems if stem))
         if self.is_flat:
             return sorted(path.stem for path in self.photos_dir.glob("*.xml") if path.name[0] != ".")
         folder, suffix = (self.maps[0], ".png") if are_masks else (BOXES, ".xml")
         return sorted(path.stem for path in (self.path / folder).glob(f"*{suffix}") if path.name[0] != ".")
+
+    def listed_image(self, line: str) -> str:
+        """Return the name without suffix of the image in a line of a list; empty for an empty line."""
+        return image_name_of(line, self._is_there, has_flags=True)
+
+    def _is_there(self, stem: str) -> bool:
+        """Return whether there is an image or an annotation file of this name."""
+        is_annotated = self.xml_file(stem) is not None or any(self.map_file(m, stem).is_file() for m in self.maps)
+        return is_annotated or any((self.photos_dir / f"{stem}{suffix}").is_file() for suffix in _SUFFIXES)
 
 
 def find_splits(path: Path) -> tuple[str, ...] | None:
@@ -104,13 +119,21 @@ def find_splits(path: Path) -> tuple[str, ...] | None:
     if (path / PHOTOS).is_dir() and any((path / name).is_dir() for name in (BOXES, CLASSES, OBJECTS)):
         lists = _LISTS if (path / OBJECTS).is_dir() else _LISTS[::-1]
         for name in lists:
-            found = [file.stem for file in sorted((path / "ImageSets" / name).glob("*.txt"))]
-            if names := [stem for stem in found if not re.search(r"_(train|val|trainval|test)$", stem)]:
+            found = sorted((path / "ImageSets" / name).glob("*.txt"))
+            if names := [file.stem for file in found if not _is_of_class(VocFolder(path, ""), file)]:
                 return tuple(names)
         return (NO_SPLIT,)
     if _has_xml(path):
         return (NO_SPLIT,)
     return tuple(folder.name for folder in sorted(path.iterdir()) if folder.is_dir() and _has_xml(folder)) or None
+
+
+def _is_of_class(folder: VocFolder, file: Path) -> bool:
+    """Return whether a list is that of one class in another list, such as ``cup_train``: images with flags, or none."""
+    if _OF_CLASS.search(file.stem) is None:
+        return False
+    first = next((line for line in lines_of(file.read_text("utf-8-sig")) if line.strip()), None)
+    return first is None or folder.listed_image(first) != first.strip()
 
 
 def _has_xml(folder: Path) -> bool:
@@ -123,26 +146,28 @@ def listed_classes(path: Path) -> tuple[list[str] | None, dict[Color, int]]:
     """Return the classes of the maps by index, the background first, and the index of each colour.
 
     They are those of CVAT's ``labelmap.txt`` (``name:red,green,blue:parts:actions``) or of labelme's
-    ``class_names.txt``, one per line; None without such a file. Colours are those of the label map, else VOC's.
+    ``class_names.txt``, one per line, see `segpaste.datasets.formats.name_lists`; None without such a file. Colours are
+    those of the label map, else VOC's.
 
     Raises:
         DatasetError: a line of the label map is invalid.
     """
     if (file := path / "class_names.txt").is_file():
-        return [line.strip() for line in file.read_text("utf-8-sig").splitlines() if line.strip()], palette()
+        return class_names_of(file.read_text("utf-8-sig")), palette()
     if not (file := path / "labelmap.txt").is_file():
         return None, palette()
     names: list[str] = []
     colors: dict[Color, int] = {}
-    for number, line in enumerate(file.read_text("utf-8-sig").splitlines(), start=1):
+    for number, line in enumerate(lines_of(file.read_text("utf-8-sig")), start=1):
         if not line.strip() or line.startswith("#"):
             continue
-        name, _, rest = line.partition(":")
-        channels = rest.partition(":")[0].split(",")
-        if len(channels) == 3 and all(channel.strip().isdecimal() for channel in channels):
-            colors[int(channels[0]), int(channels[1]), int(channels[2])] = len(names)
-        elif channels != [""]:
+        match = _OF_LABEL_MAP.fullmatch(line)
+        if match is None or (match[2] is None and ":" in match[1]):
             raise DatasetError(f"{file}: line {number}: expected NAME:RED,GREEN,BLUE::, got {line!r:.60}; correct it")
+        name, color = match.groups()
+        if color is not None:
+            red, green, blue = map(int, color.split(","))
+            colors[red, green, blue] = len(names)
         names.append(name.strip())
     void = next(color for color, index in palette().items() if index == VOID)
     background = next((i for i, name in enumerate(names) if name.strip("_").lower() == "background"), BACKGROUND)

@@ -1,12 +1,13 @@
 """XML files of Pascal VOC, one per image: http://host.robots.ox.ac.uk/pascal/VOC/, development kit, "Annotations".
 
 Boxes count pixels from 1 and include both ends: xmin 1 and xmax 3 are the first three pixels, 0 to 3 in pixel edges.
-Many other tools write such files with boxes that count from 0; the files do not show the difference.
+Fractions are read in the same way, so xmin 1.5 is 0.5 in pixel edges. Many other tools write such files with boxes that
+count from 0; the files do not show the difference.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -22,13 +23,16 @@ _GEOMETRY = ("name", "bndbox")
 _SIZE = ("filename", "size", "object")
 
 
-def read_xml(path: Path, name: str, size_of: Callable[[], Size]) -> DrawnPhoto:
+def read_xml(path: Path, name: str, size_of: Callable[[], Size], class_names: Collection[str] = ()) -> DrawnPhoto:
     """Read the boxes of an image; difficult objects are ignored regions, as in VOC's evaluation of detections.
+
+    A difficult object with the attribute ``iscrowd``, as this package writes it, is a crowd.
 
     Args:
         path: path of the XML file.
         name: name of the image file.
         size_of: function that returns (H, W) of the image, if the XML file does not.
+        class_names: the listed classes. A name is one of them, with the blanks at its ends, or is read without blanks.
 
     Raises:
         DatasetError: the file is broken, or an object has no name or box.
@@ -41,13 +45,24 @@ def read_xml(path: Path, name: str, size_of: Callable[[], Size]) -> DrawnPhoto:
     row: JsonRow = {"file_name": name, "height": height, "width": width}
     if rest := xml_children(root, _SIZE):
         row["attributes"] = rest
-    shapes = [_shape(f"{path}: object {i}", element) for i, element in enumerate(root.findall("object"), start=1)]
-    return DrawnPhoto(row, shapes)
+    objects = enumerate(root.findall("object"), start=1)
+    return DrawnPhoto(row, [_shape(f"{path}: object {i}", element, class_names) for i, element in objects])
 
 
-def _shape(where: str, element: ElementTree.Element) -> Shape:
-    label = (element.findtext("name") or "").strip()
-    if not label or element.find("bndbox") is None:
+def region_flag(attributes: JsonRow) -> str | None:
+    """Return ``iscrowd`` or ``ignore`` for a region that this package wrote as a difficult object, else None."""
+    inner = attributes.get("attributes")
+    rows = inner.get("attribute") if isinstance(inner, dict) else None
+    every = rows if isinstance(rows, list) else [rows]
+    found = [row.get("name") for row in every if isinstance(row, dict) and row.get("value") == "1"]
+    return next((name for name in ("iscrowd", "ignore") if name in found), None)
+
+
+def _shape(where: str, element: ElementTree.Element, class_names: Collection[str]) -> Shape:
+    label = element.findtext("name") or ""
+    label = label if label in class_names else label.strip()
+    is_named = bool(label) or (element.find("name") is not None and label in class_names)
+    if not is_named or element.find("bndbox") is None:
         raise DatasetError(f"{where}: expected a <name> and a <bndbox>, got {label!r:.40}; add them")
     x1, y1, x2, y2 = (number(where, element, f"bndbox/{key}") for key in ("xmin", "ymin", "xmax", "ymax"))
     attributes = xml_children(element, _GEOMETRY)
@@ -55,4 +70,6 @@ def _shape(where: str, element: ElementTree.Element) -> Shape:
         if attributes.get(key) in ("0", "1"):
             attributes[key] = int(attributes[key])
     box = max(x1 - 1, 0.0), max(y1 - 1, 0.0), x2, y2
-    return Shape(label, [], box, None, attributes, attributes.get("difficult") == 1, None, where)
+    is_region = attributes.get("difficult") == 1
+    is_crowd = is_region and region_flag(attributes) == "iscrowd"
+    return Shape(label, [], box, None, attributes, is_region and not is_crowd, None, where, is_crowd)

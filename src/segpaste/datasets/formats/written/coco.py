@@ -20,6 +20,7 @@ from segpaste.datasets.formats.coco_writer import Crowds, json_lines, panoptic_r
 from segpaste.datasets.formats.pixel_bytes import picture_bytes
 from segpaste.datasets.formats.records import JsonRow
 from segpaste.datasets.formats.written.format import (
+    UNMASKED,
     File,
     LabelForm,
     Losses,
@@ -128,12 +129,14 @@ def segments_of(
         sample: a sample with instance masks; stuff comes from its semantic map.
         categories: the category of each class, with ``isthing``.
         rows: the entry of each instance.
-        crowds: crowd regions, each with its ``carried`` keys.
-        losses: counts partly and completely covered objects.
+        crowds: crowd regions and objects without a mask, each with its ``carried`` keys.
+        losses: counts partly and completely covered objects, and those without a mask.
 
     Raises:
         ValueError: the sample has no masks.
     """
+    if num := sum(crowd.box is not None for crowd, _ in crowds):
+        losses[UNMASKED] += num
     more = [{key: value for key, value in row.items() if key not in REGION_KEYS} for row in rows]
     whole = sample
     if sample.panoptic_map is None:

@@ -57,7 +57,7 @@ class LabelledPhoto:
         image: its entry.
         sample: its sample; labels index the class names of the `LabelForm`.
         rows: the entry of each instance, possibly empty.
-        crowds: its crowd and ignored regions, each with its entry.
+        crowds: its crowd and ignored regions, and its objects without a mask, each with its entry.
     """
 
     split: str
@@ -66,6 +66,16 @@ class LabelledPhoto:
     sample: DenseSample
     rows: Sequence[JsonRow]
     crowds: Sequence[tuple[Crowd, JsonRow]] = ()
+
+    @property
+    def boxed(self) -> list[tuple[Crowd, tuple[float, float, float, float], JsonRow]]:
+        """Objects without a mask, each with its box (x1, y1, x2, y2) and its entry."""
+        return [(crowd, crowd.box, row) for crowd, row in self.crowds if crowd.box is not None]
+
+    @property
+    def regions(self) -> list[tuple[Crowd, JsonRow]]:
+        """Crowd and ignored regions, each with its entry."""
+        return [(crowd, row) for crowd, row in self.crowds if crowd.box is None]
 
     @property
     def stem(self) -> str:
@@ -102,6 +112,7 @@ class WrittenFormat(ABC):
         one_class_list: True if all splits share one list of classes.
         flat: True if all images are in one folder without subfolders.
         by_stem: True if label files are named after their image without its suffix.
+        suffixes: suffixes of images that readers of the format search for; None if a table names the images.
         has_iscrowd: True if each entry needs the key ``iscrowd``.
         keeps_semantic_maps: True if it holds semantic maps.
         keeps_extra_keys: True if it holds further keys of entries, and other tables.
@@ -115,6 +126,7 @@ class WrittenFormat(ABC):
     one_class_list: ClassVar[bool] = True
     flat: ClassVar[bool] = False
     by_stem: ClassVar[bool] = True
+    suffixes: ClassVar[Collection[str] | None] = None
     has_iscrowd: ClassVar[bool] = True
     keeps_semantic_maps: ClassVar[bool] = False
     keeps_extra_keys: ClassVar[bool] = False
@@ -144,6 +156,10 @@ class WrittenFormat(ABC):
         yield from ()
 
 
+UNMASKED = "objects without a mask"
+"""Description of objects with a box only, in formats of masks."""
+
+
 def count_keys(losses: Losses, what: str, rows: Iterable[Mapping[str, object]], held: Collection[str]) -> None:
     """Count the keys of entries that a format does not hold; empty values are not counted."""
     for row in rows:
@@ -152,10 +168,14 @@ def count_keys(losses: Losses, what: str, rows: Iterable[Mapping[str, object]], 
                 losses[f"key '{key}' of {what}"] += 1
 
 
-def count_lost(photo: LabelledPhoto, losses: Losses, *, points: bool = False, held: Collection[str] = ()) -> None:
-    """Count annotations that most label files cannot hold: crowds, keypoints and further keys of entries."""
-    for crowd, _ in photo.crowds:
+def count_lost(
+    photo: LabelledPhoto, losses: Losses, *, points: bool = False, boxes: bool = False, held: Collection[str] = ()
+) -> None:
+    """Count annotations that most label files cannot hold: crowds, keypoints, further keys, objects without a mask."""
+    for crowd, _ in photo.regions:
         losses["ignored regions" if crowd.is_ignored else "crowd regions"] += 1
+    if photo.boxed and not boxes:
+        losses[UNMASKED] += len(photo.boxed)
     if photo.sample.keypoints is not None and not points:
         losses["keypoints of objects"] += int((photo.sample.keypoints[..., 2] > 0).any(1).sum())
     further = {key: value for key, value in photo.image.items() if value != photo.split}

@@ -2,7 +2,8 @@
 
     images/SPLIT/NAME  semantic/SPLIT/NAME.png  instances/SPLIT/NAME.png  classes.txt
 
-Line i of ``classes.txt``, from 0, names the value i of semantic maps. In a dataset of instances 0 is the background.
+Line i of ``classes.txt``, from 0, names the value i of semantic maps; see `segpaste.datasets.formats.name_lists` for
+names that no line can hold. In a dataset of instances 0 is the background.
 The largest value is void: 255 for 8 bits or, with more classes, 65535 for 16 bits. In a map of objects 0 is no object,
 and each object has its own number; its class is the one in the semantic map.
 """
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from segpaste.datasets.formats.name_lists import class_list_text
 from segpaste.datasets.formats.pixel_bytes import picture_bytes
 from segpaste.datasets.formats.written.format import (
     File,
@@ -28,6 +30,7 @@ from segpaste.datasets.formats.written.format import (
     count_lost,
 )
 from segpaste.datasets.formats.written.owners import owners_of
+from segpaste.datasets.formats.yolo.data import IMAGE_SUFFIXES
 from segpaste.types import IGNORE_INDEX
 
 BACKGROUND = "background"
@@ -40,6 +43,7 @@ class LabelMaps(WrittenFormat):
     title = "Label maps"
     files = "images/SPLIT/NAME, semantic/SPLIT/NAME.png, instances/SPLIT/NAME.png and classes.txt"
     holds = "semantic maps, masks that do not overlap"
+    suffixes = IMAGE_SUFFIXES
     keeps_semantic_maps = True
 
     def photos_dir(self, split: str) -> str:
@@ -69,7 +73,7 @@ class LabelMaps(WrittenFormat):
         for split in splits:
             count_keys(losses, "categories", split.categories, {"id", "name"})
             losses.update({f"table '{name}'": 1 for name in split.tables})
-        yield "classes.txt", "".join(f"{name}\n" for name in map_names(form)).encode()
+        yield "classes.txt", class_list_text(map_names(form)).encode()
 
 
 def map_names(form: LabelForm) -> list[str]:

@@ -4,10 +4,11 @@
     ImageSets/Main/SPLIT.txt  ImageSets/Segmentation/SPLIT.txt  class_names.txt
 
 Source: M. Everingham et al., "The PASCAL Visual Object Classes (VOC) Challenge", and its development kit. Boxes count
-pixels from 1 and include both ends. In the maps 0 is background, 255 void, and class i is i + 1; but if class 0 is
-named background, as in our reader, class i is i. The colours are those of the kit. Crowd and ignored regions are
-``difficult`` objects and void in the maps. Attributes of objects are written as in CVAT, further keys of images as
-elements.
+pixels from 1 and include both ends; fractions are kept. In the maps 0 is background, 255 void, and class i is i + 1;
+but if class 0 of semantic maps is named background, as in our reader, class i is i. The colours are those of the kit.
+Crowd and ignored regions are ``difficult`` objects with the attribute ``iscrowd`` or ``ignore``, and void in the maps.
+An object without a mask has a box only, which is void in the maps. Attributes of objects are written as in CVAT,
+further keys of images as elements.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from segpaste.datasets.formats.carried import POINT_KEYS, REGION_KEYS
+from segpaste.datasets.formats.coco_writer import tight_xywh
+from segpaste.datasets.formats.name_lists import class_list_text
 from segpaste.datasets.formats.pixel_bytes import palette_bytes
 from segpaste.datasets.formats.records import JsonRow
 from segpaste.datasets.formats.written.format import (
@@ -43,7 +46,8 @@ _OF_PHOTOS = {
     *("filename", "size", "segmented", "object"),
 }
 _NAME = re.compile(r"[A-Za-z_][\w.-]*", re.ASCII)
-_NOT_XML = dict.fromkeys([*range(9), 11, 12, *range(14, 32)])
+_NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that XML 1.0 cannot hold."""
 
 
 class PascalVoc(WrittenFormat):
@@ -57,6 +61,7 @@ class PascalVoc(WrittenFormat):
     )
     holds = "boxes, masks that do not overlap, semantic maps, attributes"
     flat = True
+    suffixes = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff"})
     keeps_semantic_maps = True
 
     def photos_dir(self, split: str) -> str:
@@ -70,13 +75,16 @@ class PascalVoc(WrittenFormat):
     def label_files(self, photo: LabelledPhoto, form: LabelForm, losses: Losses) -> Iterator[File]:
         """Yield the XML and, with masks, both maps."""
         yield f"Annotations/{photo.stem}.xml", _xml(photo, form, losses)
-        if photo.sample.instance_masks is not None or photo.sample.semantic_map is not None:
+        if photo.sample.instance_masks is None and photo.sample.semantic_map is None:
+            _count_regions(photo, None, losses)
+        else:
             if len(form.class_names) > _MOST or photo.sample.num_instances > _MOST:
                 raise ValueError(
                     f"expected at most {_MOST} classes and objects in a map of VOC, got {len(form.class_names)} "
                     f"classes and {photo.sample.num_instances} objects; write label-maps"
                 )
-            classes, objects = _maps(photo, _first_value(form.class_names), losses)
+            classes, objects = _maps(photo, form, losses)
+            _count_regions(photo, objects, losses)
             palette = voc_palette()
             yield f"SegmentationClass/{photo.stem}.png", palette_bytes(classes, palette)
             if photo.sample.instance_masks is not None:
@@ -90,8 +98,8 @@ class PascalVoc(WrittenFormat):
             stems = [row.image["file_name"].rpartition(".")[0] for row in split.rows()]
             for folder in ("Main", "Segmentation"):
                 yield f"ImageSets/{folder}/{split.name}.txt", "".join(f"{stem}\n" for stem in stems).encode()
-        names = [*(["_background_"] if _first_value(form.class_names) else []), *form.class_names]
-        yield "class_names.txt", "".join(f"{name}\n" for name in names).encode()
+        names = [*(["_background_"] if _first_value(form) else []), *form.class_names]
+        yield "class_names.txt", class_list_text(names).encode()
 
 
 def voc_palette() -> NDArray[np.uint8]:
@@ -104,14 +112,24 @@ def voc_palette() -> NDArray[np.uint8]:
     return palette
 
 
-def _first_value(names: Sequence[str]) -> int:
-    """Return the value of class 0 in the maps: 0 if it is the background, else 1."""
-    return int(not names or names[0].strip("_").lower() != "background")
+def _first_value(form: LabelForm) -> int:
+    """Return the value of class 0 in the maps: 0 if it is the background of semantic maps, else 1."""
+    names = form.class_names
+    return int(not form.has_semantic_maps or not names or names[0].strip("_").lower() != "background")
 
 
-def _maps(photo: LabelledPhoto, first: int, losses: Losses) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Return the maps of classes and of objects, [H, W]."""
-    sample = photo.sample
+def _maps(photo: LabelledPhoto, form: LabelForm, losses: Losses) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Return the maps of classes and of objects, [H, W].
+
+    Raises:
+        ValueError: an object has the class of the background.
+    """
+    sample, first = photo.sample, _first_value(form)
+    if not first and (sample.labels == 0).any():
+        raise ValueError(
+            f"expected no object of the class {form.class_names[0]!r}, whose value 0 is the background of VOC's maps, "
+            "got one; rename the class"
+        )
     owners = np.full(sample.canvas_size, -1)
     if sample.instance_masks is not None:
         owners = owners_of(sample, losses)
@@ -125,6 +143,18 @@ def _maps(photo: LabelledPhoto, first: int, losses: Losses) -> tuple[NDArray[np.
         free = crowd.mask & (owners < 0)
         classes[free] = objects[free] = IGNORE_INDEX
     return classes.astype(np.uint8), objects.astype(np.uint8)
+
+
+def _count_regions(photo: LabelledPhoto, objects: NDArray[np.uint8] | None, losses: Losses) -> None:
+    """Count the regions whose mask is not the void in its box, or without a map not the whole box."""
+    for crowd, _ in photo.regions:
+        if crowd.mask.any():
+            left, top, width, height = tight_xywh(crowd.mask)
+            box = slice(top, top + height), slice(left, left + width)
+            seen = True if objects is None else objects[box] == IGNORE_INDEX
+            losses["exact masks of crowd and ignored regions"] += int((crowd.mask[box] != seen).any())
+        else:
+            losses["ignored regions" if crowd.is_ignored else "crowd regions"] += 1
 
 
 def _xml(photo: LabelledPhoto, form: LabelForm, losses: Losses) -> bytes:
@@ -143,19 +173,33 @@ def _xml(photo: LabelledPhoto, form: LabelForm, losses: Losses) -> bytes:
         _add(size, key, side)
     _add(root, "segmented", int(sample.instance_masks is not None))
     boxes = sample.boxes.as_subclass(Tensor).tolist()
+    names = list(form.class_names)
     for label, box, row in zip(sample.labels.tolist(), boxes, photo.rows, strict=True):
-        _add_object(root, form.class_names[label], box, row, losses)
-    for crowd, row in photo.crowds:
+        _add_object(root, names[label], box, row, losses)
+    for crowd, box, row in photo.boxed:
+        _add_object(root, names[crowd.label], box, row, losses)
+    for crowd, row in photo.regions:
         if crowd.mask.any():
             kind = {"ignore": 1} if crowd.is_ignored else {"iscrowd": 1}
-            ys, xs = np.nonzero(crowd.mask)
-            box = [xs.min(), ys.min(), xs.max() + 1, ys.max() + 1]
-            _add_object(root, form.class_names[crowd.label], box, {**row, "difficult": 1}, losses, kind)
+            left, top, width, height = tight_xywh(crowd.mask)
+            box = (left, top, left + width, top + height)
+            _add_object(root, names[crowd.label], box, {**row, "difficult": 1}, losses, kind)
+    of_xml = [] if sample.instance_masks is not None else sample.labels.tolist()
+    of_xml += [crowd.label for crowd, _ in photo.crowds]
+    if num := sum(names.index(names[label]) != label for label in of_xml):
+        losses["numbers of classes whose name stands twice"] += num
     if sample.keypoints is not None:
         losses["keypoints of objects"] += int((sample.keypoints[..., 2] > 0).any(1).sum())
     ElementTree.indent(root, "\t")
     text: bytes = ElementTree.tostring(root, "utf-8")
-    return text + b"\n"
+    return text.replace(b"\r", b"&#13;") + b"\n"
+
+
+def _xml_name(name: str) -> str:
+    """Return the name of a class; raise `ValueError` if XML cannot hold it."""
+    if _NOT_XML.search(name):
+        raise ValueError(f"expected class names of characters that XML can hold, got {name!r}; rename the class")
+    return name
 
 
 def _add_object(
@@ -168,7 +212,7 @@ def _add_object(
 ) -> None:
     """Add an object: its flags, its box (x1, y1, x2, y2) in pixel edges, and its attributes."""
     item = ElementTree.SubElement(root, "object")
-    _add(item, "name", name)
+    _add(item, "name", _xml_name(name))
     given = row.get("attributes")
     named = _flat(given) if isinstance(given, dict) else {}
     flags = {key: named.pop(key, row.get(key)) for key in _FLAGS}
@@ -182,7 +226,8 @@ def _add_object(
     own = REGION_KEYS | POINT_KEYS | {"segpaste", *_FLAGS}
     others = {key: value for key, value in row.items() if key not in own and (key != "attributes" or not named)}
     others.pop("attributes", None)
-    held = {key: value for key, value in {**others, **named, **(kind or {})}.items() if isinstance(value, _SCALARS)}
+    every = {**others, **named, **(kind or {})}
+    held = {key: value for key, value in every.items() if _is_scalar(key) and _is_scalar(value)}
     count_keys(losses, "annotations", [{**others, **named}], held)
     if held:
         attributes = ElementTree.SubElement(item, "attributes")
@@ -207,7 +252,12 @@ def _is_tree(key: str, value: object) -> bool:
     """Return whether an element of this name can hold a value, which is a scalar or a mapping of further elements."""
     if isinstance(value, dict):
         return bool(_NAME.fullmatch(key)) and all(_is_tree(inner, part) for inner, part in value.items())
-    return bool(_NAME.fullmatch(key)) and isinstance(value, _SCALARS)
+    return bool(_NAME.fullmatch(key)) and _is_scalar(value)
+
+
+def _is_scalar(value: object) -> bool:
+    """Return whether a value is a text that XML can hold, or a number."""
+    return isinstance(value, _SCALARS) and not (isinstance(value, str) and _NOT_XML.search(value))
 
 
 def _add(parent: ElementTree.Element, key: str, value: object) -> None:
@@ -217,4 +267,4 @@ def _add(parent: ElementTree.Element, key: str, value: object) -> None:
         for inner, part in value.items():
             _add(element, inner, part)
     else:
-        element.text = str(value).translate(_NOT_XML)
+        element.text = _NOT_XML.sub("", str(value))

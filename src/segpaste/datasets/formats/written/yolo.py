@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from segpaste.datasets.formats.carried import POINT_KEYS
+from segpaste.datasets.formats.records import JsonRow
 from segpaste.datasets.formats.written.format import (
     File,
     LabelForm,
@@ -18,7 +19,7 @@ from segpaste.datasets.formats.written.format import (
     count_keys,
     count_lost,
 )
-from segpaste.datasets.formats.yolo.data import SPLIT_KEYS, label_path
+from segpaste.datasets.formats.yolo.data import IMAGE_SUFFIXES, SPLIT_KEYS, label_path
 from segpaste.datasets.formats.yolo.writer import data_yaml, sample_labels
 
 
@@ -29,6 +30,7 @@ class YoloLabels(WrittenFormat):
     title = "YOLO"
     files = "images/SPLIT/NAME, labels/SPLIT/NAME.txt and data.yaml"
     holds = "masks, or boxes, or boxes with keypoints, or oriented boxes, depending on --task"
+    suffixes = IMAGE_SUFFIXES
 
     def photos_dir(self, split: str) -> str:
         """Return the folder of a split."""
@@ -40,8 +42,12 @@ class YoloLabels(WrittenFormat):
 
     def label_files(self, photo: LabelledPhoto, form: LabelForm, losses: Losses) -> Iterator[File]:
         """Yield the label file."""
-        text = sample_labels(photo.sample, form.task, form.point_size)
-        count_lost(photo, losses, points=form.task == "pose", held=POINT_KEYS)
+        has_boxes = form.task in ("detect", "pose")
+        boxed = [(crowd.label, box) for crowd, box, _ in photo.boxed] if has_boxes else []
+        text = sample_labels(photo.sample, form.task, form.point_size, boxed)
+        count_lost(photo, losses, points=form.task == "pose", boxes=has_boxes, held=POINT_KEYS)
+        if num := sum(_has_points(row) for *_, row in photo.boxed) if has_boxes else 0:
+            losses["keypoints of objects without a mask"] += num
         if form.task != "segment" and photo.sample.instance_masks is not None:
             losses[f"masks of objects (the task {form.task} has none)"] += photo.sample.num_instances
         path = Path(self.photos_dir(photo.split), photo.file_name)
@@ -52,9 +58,18 @@ class YoloLabels(WrittenFormat):
         for split in splits:
             count_keys(losses, "categories", split.categories, {"id", "name", "isthing", "keypoints", "skeleton"})
             losses.update({f"table '{name}'": 1 for name in split.tables})
+            if split_key(split.name) is None:
+                losses[f"images that data.yaml does not name, of the split '{split.name}'"] += sum(
+                    1 for _ in split.rows()
+                )
         folders = yaml_splits([split.name for split in splits])
         schema = form.schema if form.task == "pose" else None
         yield "data.yaml", data_yaml(form.class_names, folders, schema, form.point_size, form.source_yaml).encode()
+
+
+def _has_points(row: JsonRow) -> bool:
+    points = row.get("keypoints")
+    return isinstance(points, list) and any(points[2::3])
 
 
 def yaml_splits(names: Sequence[str], trained: str | None = None) -> dict[str, Any]:
@@ -66,7 +81,7 @@ def yaml_splits(names: Sequence[str], trained: str | None = None) -> dict[str, A
     """
     found: dict[str, list[str]] = {}
     for name in names:
-        key = next((key for key in SPLIT_KEYS if name.startswith(key)), "train" if name == trained else None)
+        key = split_key(name) or ("train" if name == trained else None)
         if key is None:  # it may be held out, so it is not used for training
             warnings.warn(f"data.yaml: '{name}' was copied, but is not in {', '.join(SPLIT_KEYS)}", stacklevel=2)
         else:
@@ -74,3 +89,8 @@ def yaml_splits(names: Sequence[str], trained: str | None = None) -> dict[str, A
     if "val" not in found:
         warnings.warn("data.yaml: expected a split to validate on, got none; add the key val to it", stacklevel=2)
     return {key: found[key][0] if len(found[key]) == 1 else found[key] for key in SPLIT_KEYS if key in found}
+
+
+def split_key(name: str) -> str | None:
+    """Return the key of a split in a data YAML; None if its name begins with no key."""
+    return next((key for key in SPLIT_KEYS if name.startswith(key)), None)

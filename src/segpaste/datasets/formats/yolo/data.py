@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
+from segpaste.datasets.formats.name_lists import class_names_of, image_name_of, lines_of
 from segpaste.datasets.formats.records import DatasetError
 from segpaste.datasets.formats.yolo.data_yaml import class_names, flip_idx, keypoint_names, keypoint_shape, read_yaml
 
@@ -109,8 +110,8 @@ def photos_of(source: Path) -> list[Path]:
     if not source.is_file():
         raise DatasetError(f"{source}: expected a folder or a list of images, found neither; correct the path")
     photos = []
-    for number, line in enumerate(source.read_text("utf-8-sig").splitlines(), start=1):
-        if not (name := line.strip()):
+    for number, line in enumerate(lines_of(source.read_text("utf-8-sig")), start=1):
+        if not (name := image_name_of(line, lambda name: (source.parent / name).is_file())):
             continue
         photo = source.parent / name
         if photo.suffix.lower() not in IMAGE_SUFFIXES or not photo.is_file():
@@ -225,6 +226,5 @@ def _listed_names(folder: Path) -> tuple[str, ...] | None:
     """Return the names in a ``classes.txt`` of a labelling tool, one per line."""
     for place in (folder, folder / "labels", *sorted((folder / "labels").glob("*/"))):
         if (path := place / "classes.txt").is_file():
-            names = [line.strip() for line in path.read_text("utf-8-sig").splitlines() if line.strip()]
-            return tuple(names) or None
+            return tuple(class_names_of(path.read_text("utf-8-sig"))) or None
     return None

@@ -10,6 +10,7 @@ polygons and back. These files cannot hold crowd regions.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -24,23 +25,34 @@ from segpaste.datasets.formats.yolo.rectangles import least_rectangle
 from segpaste.types import DenseSample, KeypointSchema
 
 _YAML_KEYS = {"path", "train", "val", "validation", "test", "nc", "names", "kpt_shape", "flip_idx", "kpt_names"}
+_ESCAPED = re.compile("[\x85\u2028\u2029\ud800-\udfff]")
+"""Characters of names that YAML reads as line ends, and those that UTF-8 does not have."""
 _NOT_LABELLED = -0.01
 """Both coordinates of an unlabelled keypoint of two numbers: the largest distance outside that Ultralytics accepts."""
 
 
-def sample_labels(sample: DenseSample, task: WrittenTask, point_size: int = 3) -> str:
+Box = tuple[float, float, float, float]
+
+
+def sample_labels(
+    sample: DenseSample, task: WrittenTask, point_size: int = 3, more: Sequence[tuple[int, Box]] = ()
+) -> str:
     """Return the text of the label file of a sample; empty without objects.
 
     Args:
         sample: a sample, with instance masks for the tasks ``segment`` and ``obb``, with keypoints for ``pose``.
         task: task of the labels.
         point_size: numbers per keypoint: 2 for x and y, 3 with visibility.
+        more: further objects of the tasks ``detect`` and ``pose``, without keypoints: class and box (x1, y1, x2, y2).
 
     Raises:
         ValueError: the sample lacks what the task needs.
     """
-    rows = _poses(sample, point_size) if task == "pose" else _ROWS[task](sample)
-    return "".join(label_text(label, row) for label, row in zip(sample.labels.tolist(), rows, strict=True))
+    rows = list(_poses(sample, point_size) if task == "pose" else _ROWS[task](sample))
+    boxes = _fractions([box for _, box in more], sample.canvas_size)
+    rows += [[*box, *_no_points(sample, point_size)] if task == "pose" else box for box in boxes]
+    labels = [*sample.labels.tolist(), *(label for label, _ in more)]
+    return "".join(label_text(label, row) for label, row in zip(labels, rows, strict=True))
 
 
 def data_yaml(
@@ -67,7 +79,10 @@ def data_yaml(
         facts["flip_idx"] = list(schema.flip_order)
         facts["kpt_names"] = {label: list(schema.names) for label in range(len(class_names))}
     facts |= {key: value for key, value in (others or {}).items() if key not in {*facts, *_YAML_KEYS}}
-    text: str = yaml.safe_dump(facts, sort_keys=False, allow_unicode=True, default_flow_style=None, width=120)
+    options: dict[str, Any] = {"sort_keys": False, "default_flow_style": None, "width": 120}
+    text: str = yaml.safe_dump(facts, allow_unicode=True, **options)
+    if _ESCAPED.search(text):
+        text = yaml.safe_dump(facts, allow_unicode=False, **options)
     return text
 
 
@@ -89,10 +104,21 @@ def _masks(sample: DenseSample, task: WrittenTask) -> NDArray[np.bool_]:
 
 
 def _boxes(sample: DenseSample) -> Iterator[list[float]]:
-    height, width = sample.canvas_size
-    edges = sample.boxes.as_subclass(Tensor).double().numpy() / (width, height, width, height)
+    yield from _fractions(sample.boxes.as_subclass(Tensor).tolist(), sample.canvas_size)
+
+
+def _fractions(boxes: Sequence[Sequence[float]], size: tuple[int, int]) -> Iterator[list[float]]:
+    """Yield centre, width and height of boxes (x1, y1, x2, y2) as fractions of an image of (H, W)."""
+    height, width = size
+    edges = np.array(boxes, np.float64).reshape(-1, 4) / (width, height, width, height)
     for x1, y1, x2, y2 in edges.clip(0, 1).tolist():
         yield [(x1 + x2) / 2, (y1 + y2) / 2, x2 - x1, y2 - y1]
+
+
+def _no_points(sample: DenseSample, point_size: int) -> list[float]:
+    """Return the numbers of unlabelled keypoints."""
+    assert sample.keypoints is not None
+    return ([0.0] * 3 if point_size == 3 else [_NOT_LABELLED] * 2) * sample.keypoints.shape[1]
 
 
 def _poses(sample: DenseSample, point_size: int) -> Iterator[list[float]]:
