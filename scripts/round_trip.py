@@ -21,7 +21,7 @@ import tempfile
 import warnings
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
@@ -253,7 +253,8 @@ def of_voc(folder: Path) -> Facts:
 
 def of_label_maps(folder: Path) -> Facts:
     """Read a folder of label maps."""
-    names = (folder / "classes.txt").read_text("utf-8").split("\n")
+    lines = (folder / "classes.txt").read_text("utf-8").split("\n")
+    names = [str(json.loads(line)) if re.fullmatch('".*"', line) else line for line in lines]
     facts: Facts = {}
     for image in sorted(path for path in (folder / "images").rglob("*") if path.is_file()):
         name = image.relative_to(folder / "images").with_suffix(".png")
@@ -313,11 +314,13 @@ def _are_same(one: Thing, other: Thing, boxes_only: bool) -> bool:
     return all(abs(a - b) <= BOX_TOLERANCE_PX for a, b in zip(one.box, other.box, strict=True))
 
 
-def trip(path: Path, options: Mapping[str, Any], scratch: Path) -> Iterator[tuple[str, list[str]]]:
+def trip(
+    path: Path, options: Mapping[str, Any], scratch: Path, targets: Sequence[tuple[str, Any]] = TARGETS
+) -> Iterator[tuple[str, list[str]]]:
     """Convert a dataset to every format and back to COCO; yield each step with what differs."""
     convert_dataset(path, scratch / "first", "coco", **options)
     before = read_written(scratch / "first", "coco")
-    for number, (to, task) in enumerate(TARGETS):
+    for number, (to, task) in enumerate(targets):
         there, back = scratch / f"{number}", scratch / f"{number}-back"
         name = f"{to}{f' ({task})' if task else ''}"
         try:
