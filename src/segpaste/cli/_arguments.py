@@ -17,6 +17,7 @@ MAX_SEED = (1 << 64) - 1
 _TASKS = ("detect", "segment", "pose")  # the same as in `segpaste.datasets`
 WRITTEN_TASKS = (*_TASKS, "obb")
 LAYOUTS = ("coco", "coco-panoptic", "lvis", "roboflow", "yolo", "voc", "label-maps")
+VERIFY = ("full", "sample", "off")
 BANK_FORMATS = ("memmap", "lmdb", "webdataset")
 _OVERRIDE = re.compile(r"([A-Za-z_][\w.]*)=(.*)", re.DOTALL)
 _MODES = ("natural", "repeat_factor", "instance_aware", "tempered", "class_uniform")
@@ -99,6 +100,15 @@ def add_files(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--images", metavar="DIR", type=Path, help="folder of the images")
     text = "folder of the panoptic PNG files, default: the folder named like the JSON file"
     parser.add_argument("--panoptic-dir", metavar="DIR", type=Path, help=text)
+
+
+def add_verify(parser: argparse.ArgumentParser) -> None:
+    """Add ``--verify``."""
+    text = (
+        "read the written files again and compare them before the folder gets its name: all labels and checksums of "
+        "images, and the pixels of some images (sample) or of all (full); default: sample"
+    )
+    parser.add_argument("--verify", choices=VERIFY, default="sample", help=text)
 
 
 def add_backgrounds(parser: argparse.ArgumentParser) -> None:

@@ -6,17 +6,19 @@ A step is a pure function of the run's fingerprint, so it does not matter which 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from segpaste.cli import _show
 from segpaste.cli._inputs import Inputs
 from segpaste.cli._pasting import Augmented, Origin, Paster
+from segpaste.cli._verifying import AugmentedLedger, keys_of
 from segpaste.datasets.formats.carried import KeepsRows, carried_annotations, carried_image
 from segpaste.datasets.formats.coco_writer import ImageFormat, Write
 from segpaste.datasets.formats.layouts import WrittenLayout
 from segpaste.datasets.formats.records import JsonRow
+from segpaste.datasets.writers.ledger import ExpectedImage
 from segpaste.workspace import Content, Notes, WholeFiles
 
 IMAGES_PER_STEP = 8
@@ -24,8 +26,8 @@ IMAGES_PER_STEP = 8
 Item = dict[str, Any]
 """Entry of one image in the note of its step.
 
-``rows`` of the tables, ``shown`` for the report, ``record``, ``files`` relative to the dataset, and ``unreadable``: the
-reasons why images could not be read, by index.
+``rows`` of the tables, ``shown`` for the report, ``record``, ``files`` relative to the dataset, ``unreadable``: the
+reasons why images could not be read, by index, and ``ledger``: what the image must hold when it is read again.
 """
 
 
@@ -84,6 +86,10 @@ class StepMaker:
         for step in range(self.num_steps):
             yield from self.notes.read(step)[: len(self.positions(step))]
 
+    def expected(self) -> Iterator[ExpectedImage]:
+        """Yield what the images must hold, in order."""
+        return (ExpectedImage.of_note(item["ledger"]) for item in self.items())
+
     def written(self, augmented: Augmented, write: Write) -> Item:
         """Write the files of one image; return its entry for the tables and the report."""
         paster, pick = self.paster, augmented.pick
@@ -91,14 +97,20 @@ class StepMaker:
         name, image_id = photos.file_name(pick.index), photos.image_id(pick.index)
         made_of = {"source_image_id": image_id, "source_file_name": name}
         made_of |= {"epoch": pick.key.epoch, "position": pick.position, "seed": pick.key.seed}
-        written: list[str] = []
+        written: dict[str, Content] = {}
 
         def note(path: Path, content: Content) -> Path:
-            written.append(path.relative_to(self.files).as_posix())
+            written[path.relative_to(self.files).as_posix()] = content
             return write(path, content)
 
         carried = _carried(photos, {pick.index, *(o.index for o in augmented.origins if o.index is not None)})
-        of_crowds = {"pasted": False, "source_image_id": image_id}
+        provenance = [_provenance(origin, pick.key.seed) for origin in augmented.origins]
+        kept = [carried.get((origin.index, origin.annotation_id), {}) for origin in augmented.origins]
+        crowds = [
+            (crowd, {"pasted": False, "source_image_id": image_id, "source_annotation_id": crowd.annotation_id})
+            for crowd in paster.reader.crowds(pick)
+        ]
+        of_crowds = [carried.get((pick.index, crowd.annotation_id), {}) for crowd, _ in crowds]
         rows = self.layout.write(
             self.files,
             pick.position + 1,
@@ -106,31 +118,29 @@ class StepMaker:
             paster.inputs.by_label,
             image_format=self.image_format,
             write=note,
-            provenance=[_provenance(origin, pick.key.seed) for origin in augmented.origins],
-            carried=[carried.get((origin.index, origin.annotation_id), {}) for origin in augmented.origins],
-            crowds=[
-                (
-                    crowd,
-                    {
-                        **of_crowds,
-                        "source_annotation_id": crowd.annotation_id,
-                        "carried": carried.get((pick.index, crowd.annotation_id), {}),
-                    },
-                )
-                for crowd in paster.reader.crowds(pick)
-            ],
+            provenance=provenance,
+            carried=kept,
+            crowds=[(crowd, {**row, "carried": keys}) for (crowd, row), keys in zip(crowds, of_crowds, strict=True)],
             image_extra={
                 **carried_image(photos, pick.index),
                 **_federated(paster.inputs, augmented),
                 "segpaste": made_of,
             },
         )
+        expected = AugmentedLedger(paster.inputs, self.layout).expect(
+            augmented.after,
+            [(crowd, keys_of(row, keys)) for (crowd, row), keys in zip(crowds, of_crowds, strict=True)],
+            [keys_of(row, keys) for row, keys in zip(provenance, kept, strict=True)],
+            rows,
+            written,
+        )
         file_name = rows.image["file_name"]
         return {
-            "rows": asdict(rows),
+            "rows": rows.as_note(),
             "shown": _show.describe(augmented, paster.inputs, f"{file_name}: {name}"),
             "record": augmented.record.model_copy(update={"name": file_name}).to_json(),
-            "files": written,
+            "files": [*written],
+            "ledger": expected.as_note(),
             "unreadable": {str(index): reason for index, reason in paster.unreadable.items()},
         }
 

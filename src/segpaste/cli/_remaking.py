@@ -8,7 +8,7 @@ import os
 import tempfile
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,10 +24,14 @@ from segpaste.cli._layouts import OtherSplits, write_data_yaml
 from segpaste.cli._printed import progress
 from segpaste.cli._reading import PhotoReader
 from segpaste.cli._sequence import RECORDS, PhotoPick, PhotoSequence, cornered, cut_to
+from segpaste.cli._verifying import AugmentedLedger, keys_of
 from segpaste.datasets.formats.carried import POINT_KEYS, REGION_KEYS
 from segpaste.datasets.formats.coco_writer import LAYOUT, ImageFormat, SampleRows, Write, write_tables
 from segpaste.datasets.formats.layouts import WrittenLayout
-from segpaste.datasets.formats.records import IMAGE_COLUMNS, read_tables
+from segpaste.datasets.formats.records import IMAGE_COLUMNS, Crowd, read_tables
+from segpaste.datasets.writers.guard import Guard
+from segpaste.datasets.writers.ledger import ExpectedImage
+from segpaste.datasets.writers.readback import Verified, Verify, read_back
 from segpaste.replay import ReplayError, ReplayRecord, replay
 from segpaste.seeding import SampleKey
 from segpaste.types import DenseSample
@@ -58,15 +62,23 @@ class Remaker:
         Raises:
             ReplayError: the dataset does not give the recorded sample, or has fewer classes.
         """
+        return self.written(folder, record, self.remade(record), write)
+
+    def written(self, folder: Path, record: ReplayRecord, sample: DenseSample, write: Write) -> SampleRows:
+        """Write the remade image of a record; see `write`."""
         return self.layout.write(
             folder,
             record.target[4] + 1,
-            self.remade(record),
+            sample,
             self.inputs.by_label,
             image_format=cast(ImageFormat, Path(record.name or "").suffix[1:]),
-            crowds=[(crowd, {}) for crowd in self._reader(record).crowds(self._picks(record)[0])],
+            crowds=[(crowd, {}) for crowd in self.crowds(record)],
             write=write,
         )
+
+    def crowds(self, record: ReplayRecord) -> Sequence[Crowd]:
+        """Return the crowd and ignored regions of the target of a record."""
+        return self._reader(record).crowds(self._picks(record)[0])
 
     def remade(self, record: ReplayRecord) -> DenseSample:
         """Return the augmented image of a record; see `write`."""
@@ -113,8 +125,13 @@ class Remaker:
         return picks
 
 
-def write_dataset(space: Workspace, dataset: str, records: Sequence[ReplayRecord], remaker: Remaker) -> None:
-    """Write a dataset of the images; an interrupted run with the same records and ``dataset`` resumes."""
+def write_dataset(
+    space: Workspace, dataset: str, records: Sequence[ReplayRecord], remaker: Remaker, mode: Verify = "sample"
+) -> Verified:
+    """Write a dataset of the images, and compare it with its ledger in a ``mode`` of `read_back`.
+
+    An interrupted run with the same records and ``dataset`` resumes.
+    """
     text = "".join(f"{record.to_json()}\n" for record in records).encode()
     fingerprint = {"replay": hashlib.sha256(text).hexdigest(), "dataset": os.path.abspath(dataset)}
     fingerprint |= {key: str(value) for key, value in remaker.layout.note().items()}
@@ -122,25 +139,45 @@ def write_dataset(space: Workspace, dataset: str, records: Sequence[ReplayRecord
     layout = remaker.layout
     made = {"command": "segpaste replay", "source": {"name": inputs.name, "sha256": inputs.digest}, **layout.note()}
     info = {"description": f"{inputs.name}, augmented by copy-paste", "version": __version__, "segpaste": made}
+    ledger = AugmentedLedger(inputs, layout)
     with space.claim(fingerprint), naming(space.folder):
+        guard = Guard(space.notes, mode)
         with progress(len(records)) as bar:
             for number, record in enumerate(records):
                 if not space.notes.has(number):
-                    with WholeFiles() as files:
-                        rows = remaker.write(space.files, record, files.write)
-                    space.notes.write(number, asdict(rows))
+                    space.notes.write(number, _remade_note(space.files, record, remaker, ledger))
                 bar.update()
         numbers = range(len(records))
         write_tables(
             space.files,
             info,
             inputs.categories,
-            lambda: (SampleRows(**space.notes.read(number)) for number in numbers),
+            lambda: (SampleRows(**space.notes.read(number)["rows"]) for number in numbers),
             layout.tables,
         )
         write_data_yaml(space.files, inputs, layout, OtherSplits({}, ()))
         write_whole(space.files / RECORDS, text)
+        expected = lambda: (ExpectedImage.of_note(space.notes.read(number)["ledger"]) for number in numbers)  # noqa: E731
+        with guard.checking(numbers, lambda note: [note["ledger"]["file"]]):
+            done = read_back(space.files, list(ledger.written_views(space.files, expected)), guard.mode)
         space.publish()
+    return done
+
+
+def _remade_note(folder: Path, record: ReplayRecord, remaker: Remaker, ledger: AugmentedLedger) -> JsonRow:
+    """Write the image of a record; return its rows, and what it must hold."""
+    sample, written = remaker.remade(record), dict[str, Content]()
+    with WholeFiles() as files:
+
+        def note(path: Path, content: Content) -> Path:
+            written[path.relative_to(folder).as_posix()] = content
+            return files.write(path, content)
+
+        rows = remaker.written(folder, record, sample, note)
+    keys = keys_of({}, None)
+    crowds = [(crowd, keys) for crowd in remaker.crowds(record)]
+    expected = ledger.expect(sample, crowds, [keys] * sample.num_instances, rows, written)
+    return {"rows": rows.as_note(), "ledger": expected.as_note()}
 
 
 def differences(

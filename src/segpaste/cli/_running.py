@@ -15,6 +15,9 @@ from segpaste.cli._printed import progress
 from segpaste.cli._run_log import RunLog
 from segpaste.cli._shards import Shard
 from segpaste.cli._tally import Tally
+from segpaste.cli._verifying import AugmentedLedger
+from segpaste.datasets.writers.guard import Guard
+from segpaste.datasets.writers.readback import Verify, read_back
 from segpaste.workspace import Workspace, naming
 
 
@@ -27,12 +30,14 @@ class RunOptions:
         engine: engine that runs them.
         gallery: number of images to draw.
         shard: part of the images to make; None for all.
+        verify: how the written files are read again.
     """
 
     workers: int
     engine: PartEngine
     gallery: int
     shard: Shard | None
+    verify: Verify = "sample"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,13 +77,26 @@ class Job:
             stack.enter_context(naming(space.folder))
             if num := _shards.adopt(space.out, maker, self.fingerprint):
                 self.log.say(f"took over {num:,} steps of shards")
+            guard = Guard(space.notes, self.options.verify)
             self._make(maker, maker.missing(), maker.num)
             tally = _assembling.assemble(maker, made, self.options.gallery)
             self.others.write(space.files)
             _layouts.write_data_yaml(space.files, inputs, maker.layout, self.others)
+            self._verify(guard)
             space.publish()
         _shards.remove(space.out)
         return tally
+
+    def _verify(self, guard: Guard) -> None:
+        """Read the written files again and compare them with the ledger."""
+        maker, files = self.maker, self.space.files
+        ledger = AugmentedLedger(maker.paster.inputs, maker.layout)
+        copies = {files / target: source for target, source in self.others.copies.items()}
+        with guard.checking(range(maker.num_steps), lambda note: [item["ledger"]["file"] for item in note]):
+            done = read_back(files, list(ledger.written_views(files, maker.expected)), guard.mode, copies)
+        if done.images:
+            self.log.say(f"verified {done}")
+            print(f"verified {done}")
 
     def _make_shard(self, shard: Shard) -> None:
         run = _shards.run_of(self.space.out, shard)

@@ -16,6 +16,7 @@ from segpaste.cli._arguments import (
     add_backgrounds,
     add_balance,
     add_photos,
+    add_verify,
     balance_of,
     integer,
     shard,
@@ -110,6 +111,7 @@ def add_to(commands: Any) -> None:
     add("--engine", choices=("local", "ray"), default="local", help="engine of the workers, default: local")
     text = "make only shard I of N; the shard that finishes last, or the command without --shard, assembles all"
     add("--shard", metavar="I/N", type=shard, help=text)
+    add_verify(parser)
     add("--skip-unreadable", action="store_true", help="leave out images that cannot be read, and count them")
     add("--dry-run", action="store_true", help="estimate the pastes, without writing anything")
     parser.set_defaults(run=run, takes_overrides=True)
@@ -145,7 +147,7 @@ def run(args: argparse.Namespace) -> None:
     for problem in problems:
         log.say(f"skipped: {problem}")
     options = _running.RunOptions(
-        max(1, args.workers), args.engine, args.gallery, args.shard and _shards.Shard(*args.shard)
+        max(1, args.workers), args.engine, args.gallery, args.shard and _shards.Shard(*args.shard), args.verify
     )
     job = _running.Job(
         space,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from segpaste._printable import printable
-from segpaste.cli._arguments import LAYOUTS, WRITTEN_TASKS, add_files, add_from
+from segpaste.cli._arguments import LAYOUTS, WRITTEN_TASKS, add_files, add_from, add_verify
 from segpaste.cli._errors import CommandError
 from segpaste.cli._printed import progress
 
@@ -56,6 +56,7 @@ def add_to(commands: Any) -> None:
     )
     add("--masks-from", metavar="MODEL", help=text)
     add("--device", metavar="DEVICE", help="device of that model, default: cpu")
+    add_verify(parser)
     add("--strict", action="store_true", help="exit with code 1 if anything is lost")
     parser.set_defaults(run=run)
 
@@ -77,7 +78,9 @@ def run(args: argparse.Namespace) -> None:
         from segpaste.datasets.conversion.masks import SamMasker, with_masks_from
 
         adapt = with_masks_from(SamMasker(args.masks_from, args.device or "cpu"))
-    conversion = Conversion(found, args.to, args.split, options, args.task, args.depth_format, adapt, args.masks_from)
+    conversion = Conversion(
+        found, args.to, args.split, options, args.task, args.depth_format, adapt, args.masks_from, args.verify
+    )
     with progress(conversion.num_photos) as bar:
         summary = conversion.run(args.out, bar.update)
     print("\n".join(lines(summary)))
@@ -92,6 +95,8 @@ def lines(summary: ConversionSummary) -> Iterator[str]:
         crowds = f" {num_crowds:>6,} crowds" if (num_crowds := summary.num_crowds.get(name, 0)) else ""
         objects = f"{summary.num_objects.get(name, 0):>10,} objects"
         yield f"  {printable(name or 'all'):<32} {num:>10,} images {objects}{crowds}"
+    if summary.verified.images:
+        yield f"verified {summary.verified}"
     if not summary.losses:
         yield "kept     everything"
         return

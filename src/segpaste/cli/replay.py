@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from segpaste.cli._arguments import add_backgrounds, add_photos, integer
+from segpaste.cli._arguments import add_backgrounds, add_photos, add_verify, integer
 from segpaste.cli._errors import CommandError
 from segpaste.workspace import Workspace
 
@@ -48,6 +48,7 @@ def add_to(commands: Any) -> None:
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--out", metavar="DIR", type=Path, help="write the images and annotations there")
     what.add_argument("--check", metavar="DIR", type=Path, help="compare with this augmented dataset instead")
+    add_verify(parser)
     parser.set_defaults(run=run)
 
 
@@ -70,8 +71,10 @@ def run(args: argparse.Namespace) -> None:
     layout = of_folder(path.parent if args.check is None else args.check)
     remaker = _remaking.Remaker(inputs, sequence, _bank_of(args, path, records, inputs), layout)
     if space is not None:
-        _remaking.write_dataset(space, args.dataset or args.backgrounds, records, remaker)
+        verified = _remaking.write_dataset(space, args.dataset or args.backgrounds, records, remaker, args.verify)
         print(f"replayed {len(records):,} images")
+        if verified.images:
+            print(f"verified {verified}")
         print(f"files    {args.out}/: " + ", ".join(sorted(path.name for path in args.out.iterdir())))
         return
     found = _remaking.differences(args.check, records, remaker, is_all=args.index is None and args.image is None)

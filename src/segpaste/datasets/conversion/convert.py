@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from segpaste._version import __version__
 from segpaste.datasets.conversion.entries import has_entries, has_further_fields
+from segpaste.datasets.conversion.expectation import SplitLedger
 from segpaste.datasets.conversion.names import ClassList, TakenNames, photo_names
 from segpaste.datasets.conversion.photos import SplitConverter, object_ids
 from segpaste.datasets.formats.beside import unread_folders
@@ -31,6 +32,10 @@ from segpaste.datasets.formats.written.format import LabelForm, Losses, WrittenF
 from segpaste.datasets.formats.written.registry import written_format
 from segpaste.datasets.formats.yolo.data_yaml import read_yaml
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
+from segpaste.datasets.writers.annotations import open_split
+from segpaste.datasets.writers.guard import Guard
+from segpaste.datasets.writers.ledger import ExpectedImage, View
+from segpaste.datasets.writers.readback import Verified, Verify, WrittenView, read_back
 from segpaste.workspace import WholeFiles, Workspace, naming, write_whole
 
 _PHOTOS_AT_ONCE = 16
@@ -49,6 +54,7 @@ class ConversionSummary:
         num_objects: number of objects of each split, without crowds and segments of stuff.
         losses: number of each kind of entry that the format cannot keep, by its description.
         num_crowds: number of crowd and ignored regions of each split.
+        verified: numbers of what was read again.
     """
 
     out: Path
@@ -57,6 +63,7 @@ class ConversionSummary:
     num_objects: Mapping[str, int]
     losses: Mapping[str, int]
     num_crowds: Mapping[str, int]
+    verified: Verified = field(default_factory=Verified)
 
 
 @dataclass(slots=True)
@@ -73,6 +80,7 @@ class Conversion:
         adapt: function that takes a split and returns the dataset to convert instead, such as one with masks from a
             model.
         adapted_by: name of the function of ``adapt``; two runs with the same name give the same result.
+        verify: how the written dataset is read again before it gets its name, see `segpaste.datasets.writers`.
 
     Raises:
         DatasetError: the dataset is broken, has no such split, or cannot be written in the format.
@@ -86,6 +94,7 @@ class Conversion:
     depth_format: DepthFormat = "npy"
     adapt: Adapt | None = None
     adapted_by: str | None = None
+    verify: Verify = "sample"
     _converters: list[SplitConverter] = field(init=False)
     _form: WrittenFormat = field(init=False)
 
@@ -142,10 +151,12 @@ class Conversion:
         space.expect_free()
         losses: Losses = Counter()
         num_objects, num_crowds = Counter[str](), Counter[str]()
+        ledgers = {converter.name: SplitLedger(converter) for converter in self._converters}
         with space.claim(self._fingerprint()), naming(space.folder):
+            guard = Guard(space.notes, self.verify)
             for number, (converter, indices) in enumerate(self._steps()):
                 if not space.notes.has(number):
-                    space.notes.write(number, self._write(space.files, converter, indices))
+                    space.notes.write(number, self._write(space.files, converter, indices, ledgers[converter.name]))
                 noted = space.notes.read(number)
                 losses.update(noted["losses"])
                 num_objects[converter.name] += noted["num_objects"]
@@ -159,10 +170,13 @@ class Conversion:
             for converter in self._converters:
                 losses.update(_left_out(converter.photos))
                 losses.update({f"folder '{name}'": 1 for name in unread_folders(self.found.path, converter.photos)})
+            with guard.checking(range(len(list(self._steps()))), lambda note: [row["file"] for row in note["ledger"]]):
+                views = [self._written_view(space, c, ledgers[c.name].view) for c in self._converters]
+                verified = read_back(space.files, views, guard.mode)
             space.publish()
         counts = {converter.name: len(converter.photos) for converter in self._converters}
         lost = {what: num for what, num in losses.items() if num}
-        return ConversionSummary(space.out, self.to, counts, num_objects, lost, num_crowds)
+        return ConversionSummary(space.out, self.to, counts, num_objects, lost, num_crowds, verified)
 
     def _open(self, name: str | None) -> AnnotatedPhotos:
         """Open a split. Labels are read for their own task, or if that fails for the task that is written."""
@@ -217,22 +231,40 @@ class Conversion:
                 yield converter, range(start, min(start + _PHOTOS_AT_ONCE, len(converter.photos)))
 
     @staticmethod
-    def _write(folder: Path, converter: SplitConverter, indices: range) -> dict[str, Any]:
-        """Write the files of some images; return their entries and losses."""
+    def _write(folder: Path, converter: SplitConverter, indices: range, ledger: SplitLedger) -> dict[str, Any]:
+        """Write the files of some images; return their entries, losses, and what they must hold."""
         losses: Losses = Counter()
-        found, num_objects, num_crowds = [], 0, 0
+        found, expected, num_objects, num_crowds = [], [], 0, 0
         with WholeFiles() as files:
             for index in indices:
-                rows, contents, counts = converter.convert(index, losses)
+                told: Losses = Counter()
+                rows, contents, counts = converter.convert(index, told)
                 for path, content in contents:
                     files.write(folder / path, content)
-                found.append(asdict(rows))
+                expected.append(ledger.expect(index, rows, contents, told).as_note())
+                losses.update(told)
+                found.append(rows.as_note())
                 num_objects += counts.objects
                 num_crowds += counts.crowds
-        return {"rows": found, "losses": losses, "num_objects": num_objects, "num_crowds": num_crowds}
+        counted = {"losses": losses, "num_objects": num_objects, "num_crowds": num_crowds}
+        return {"rows": found, "ledger": expected, **counted}
+
+    def _written_view(self, space: Workspace, converter: SplitConverter, view: View) -> WrittenView:
+        """Return a written split for its comparison with the ledger."""
+
+        def images() -> Iterator[ExpectedImage]:
+            for number in self._numbers(converter):
+                yield from map(ExpectedImage.of_note, space.notes.read(number)["ledger"])
+
+        tables = self._tables(converter) if self._form.keeps_extra_keys else None
+        return WrittenView(view, lambda: open_split(space.files, view), images, tables)
+
+    def _numbers(self, converter: SplitConverter) -> list[int]:
+        """Return the numbers of the steps of a split."""
+        return [number for number, (other, _) in enumerate(self._steps()) if other is converter]
 
     def _rows(self, space: Workspace, converter: SplitConverter) -> Callable[[], Iterator[SampleRows]]:
-        numbers = [number for number, (other, _) in enumerate(self._steps()) if other is converter]
+        numbers = self._numbers(converter)
 
         def rows() -> Iterator[SampleRows]:
             return object_ids(SampleRows(**row) for number in numbers for row in space.notes.read(number)["rows"])
@@ -250,12 +282,16 @@ class Conversion:
 
 
 def _left_out(photos: AnnotatedPhotos) -> Losses:
-    """Count the entries of all images that a reader leaves out."""
+    """Count what a reader leaves out of a whole split."""
+    lost: Losses = Counter()
     if isinstance(photos, CocoPanoptic):
-        return Counter({"images without an annotation": photos.num_unannotated_images})
+        lost["images without an annotation"] = photos.num_unannotated_images
     if isinstance(photos, YoloDataset):
-        return Counter({"label files without an image": len(photos.stray_labels)})
-    return Counter()
+        lost["label files without an image"] = len(photos.stray_labels)
+        lost["rows equal to another of their label file"] = photos.num_duplicates
+    if isinstance(photos, MapPhotos):
+        lost.update({f"images without {role}": num for role, num in photos.num_incomplete.items()})
+    return lost
 
 
 def convert_dataset(
@@ -269,6 +305,7 @@ def convert_dataset(
     panoptic_dir: str | PathLike[str] | None = None,
     task: WrittenTask | None = None,
     depth_format: DepthFormat = "npy",
+    verify: Verify = "sample",
 ) -> ConversionSummary:
     """Recognise the dataset at a path and write it in another format.
 
@@ -282,16 +319,20 @@ def convert_dataset(
         panoptic_dir: for panoptic segments, the folder of their PNG files.
         task: task of written YOLO labels, by default that of the dataset; ``obb`` writes oriented boxes.
         depth_format: ``npy``, float32 metres, or ``png``, 16 bits of millimetres.
+        verify: what is read again before ``out`` appears: all labels, and with ``sample`` the pixels of the first 16
+            images and of one in 50, with ``full`` those of all; ``off`` reads nothing.
 
     Returns:
         The numbers of images, objects and crowds, and the losses.
 
     Raises:
-        DatasetError: the dataset or the format is unknown, the dataset is broken, or ``out`` is taken.
+        DatasetError: the dataset or the format is unknown, the dataset is broken, ``out`` is taken, or what was
+            written differs from what was read.
         OSError: a file cannot be written.
     """
     options = ReadOptions(
         images_dir=None if images_dir is None else Path(images_dir),
         panoptic_dir=None if panoptic_dir is None else Path(panoptic_dir),
     )
-    return Conversion(find_dataset(path, format), to, splits, options, task, depth_format).run(out)
+    conversion = Conversion(find_dataset(path, format), to, splits, options, task, depth_format, verify=verify)
+    return conversion.run(out)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -83,6 +83,7 @@ class SplitConverter:
     depth_format: DepthFormat
     keeps_entries: bool
     has_further_fields: bool
+    _latest: dict[int, tuple[DenseSample, list[Crowd]]] = field(default_factory=dict)
 
     @property
     def categories(self) -> list[JsonRow]:
@@ -96,6 +97,13 @@ class SplitConverter:
             kinds = self.photos.schema.classes
             things = {row["id"]: kinds[label] == "thing" for label, row in enumerate(order)}
         return [{"isthing": int(things[row["id"]]), **row} for row in rows]
+
+    def read(self, index: int) -> tuple[DenseSample, list[Crowd]]:
+        """Return the sample of an image and its crowds; the latest ones are kept for the ledger."""
+        if index not in self._latest:
+            self._latest.clear()
+            self._latest[index] = self.photos[index], self.photos.crowds(index)
+        return self._latest[index]
 
     def convert(self, index: int, losses: Losses) -> tuple[SampleRows, list[File], Counts]:
         """Return the entries of an image, its files, and the numbers of its objects and crowds.
@@ -118,13 +126,13 @@ class SplitConverter:
             size = self._size(index)
             kept = kept_entries(self.photos, index, size, with_iscrowd=self.to.has_iscrowd)
             image = image_entry(self.photos, index, photo.name, size)
-            further = self._further_files(photo, self.photos[index], image, losses) if self.has_further_fields else []
+            further = self._further_files(photo, self.read(index)[0], image, losses) if self.has_further_fields else []
             num_crowds = sum(bool(row.get("iscrowd") or row.get("ignore")) for row in kept)
             counts = Counts(len(kept) - num_crowds, num_crowds)
             return SampleRows(image, kept), [self._photo_file(photo), *further], counts
         if isinstance(self.to, CocoSegments) and isinstance(self.photos, CocoPanoptic):
             return self._same_segments(self.photos, photo)
-        sample, crowds = self._labelled(self.photos[index]), self._labelled_crowds(index)
+        sample, crowds = self._labelled(self.read(index)[0]), self._labelled_crowds(index)
         files = [self._photo_file(photo)]
         image = image_entry(self.photos, index, photo.name, sample.canvas_size)
         files += self._further_files(photo, sample, image, losses)
@@ -183,7 +191,7 @@ class SplitConverter:
         image = image_entry(photos, index, photo.name, size)
         rows = SampleRows(image, [], segments, {**row, "file_name": map_name})
         png = (f"{CocoSegments().maps_dir(self.name)}/{map_name}", _bytes_of(source))
-        further = [] if photos.beside is None else self._geometry_files(photo, photos[index])
+        further = [] if photos.beside is None else self._geometry_files(photo, self.read(index)[0])
         things = {category["id"] for category in photos.categories if category["isthing"]}
         num_crowds = sum(bool(segment.get("iscrowd")) for segment in segments)
         num_objects = sum(row["category_id"] in things and not row.get("iscrowd") for row in segments)
@@ -224,7 +232,7 @@ class SplitConverter:
         return replace(sample, labels=table[sample.labels], semantic_map=semantic)
 
     def _labelled_crowds(self, index: int) -> list[Crowd]:
-        crowds = self.photos.crowds(index)
+        crowds = self.read(index)[1]
         if not self.to.one_class_list:
             return crowds
         return [crowd._replace(label=self.labels[crowd.label]) for crowd in crowds]

@@ -62,6 +62,10 @@ class SampleRows:
     segments: list[JsonRow] | None = None
     map: JsonRow | None = None
 
+    def as_note(self) -> JsonRow:
+        """Return the fields by name, for the note of a step; rows are not copied."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
 
 def write_sample(
     folder: Path,

@@ -1,0 +1,219 @@
+"""Annotations of a written image as our readers find them, in the form of the ledger; and how splits are opened.
+
+Comparison is exact but for what a format cannot say: the six decimals of YOLO, see `tolerance_px`, and its oriented
+boxes, which must enclose their mask and be no larger than its box.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from segpaste.datasets.formats.beside import find_beside
+from segpaste.datasets.formats.coco import CocoDetectionV2
+from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
+from segpaste.datasets.formats.format import ReadOptions
+from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError
+from segpaste.datasets.formats.registry import find_dataset
+from segpaste.datasets.formats.voc.folder import VocFolder
+from segpaste.datasets.formats.voc.xml_files import read_xml
+from segpaste.datasets.formats.yolo.data import read_data
+from segpaste.datasets.formats.yolo.dataset import YoloDataset
+from segpaste.datasets.formats.yolo.labels import box_px, points_px, polygon_px
+from segpaste.datasets.writers.ledger import (
+    ExpectedImage,
+    Region,
+    View,
+    checksum,
+    digest,
+    entry_regions,
+    further_keys,
+    measure,
+)
+
+
+def open_split(folder: Path, view: View) -> AnnotatedPhotos:
+    """Open a split of a written dataset as its users will; a split that its lists do not name, by its folder."""
+    found = find_dataset(folder, view.format)
+    if view.split in found.splits and (view.format != "yolo" or _is_own(folder, view.split)):
+        return found.open(view.split)
+    if not view.split:
+        return found.open()
+    photos = (
+        _of_folder(folder, view.split)
+        if view.format == "yolo"
+        else found.format.open(folder, view.split, ReadOptions())
+    )
+    photos.beside = find_beside(folder, view.split, photos)
+    return photos
+
+
+def _is_own(folder: Path, split: str) -> bool:
+    return len(read_data(folder).splits[split]) == 1
+
+
+def _of_folder(folder: Path, split: str) -> YoloDataset:
+    """Open the images of a YOLO split that shares its key in the data YAML with others, or has none."""
+    photos, data = YoloDataset.__new__(YoloDataset), read_data(folder)
+    photos.data = replace(data, splits={split: (folder / "images" / split,)})
+    photos.split, photos._asked = split, None
+    AnnotatedPhotos.__init__(photos, data.root, data.file)
+    return photos
+
+
+def tolerance_px(view: View, size: tuple[int, int]) -> float:
+    """Return by how much a coordinate may differ in a format: half a unit of the sixth decimal, twice, for YOLO."""
+    return 1e-6 * max(size) if view.format == "yolo" else 0.0
+
+
+def read_regions(
+    view: View, photos: AnnotatedPhotos, index: int, expected: ExpectedImage, folder: Path
+) -> list[Region]:
+    """Return the annotations of an image in the order of its file; none for label maps, whose values are compared.
+
+    Args:
+        view: the format.
+        photos: the opened split.
+        index: index of the image.
+        expected: what it must hold; it tells how an annotation is compared.
+        folder: the dataset's folder.
+
+    Raises:
+        DatasetError: a file is missing or broken, or the map of panoptic segments is another one.
+    """
+    if view.format == "label-maps":
+        return []
+    if view.format == "coco-panoptic":
+        return _segments(view, photos, index, expected)
+    if view.format == "yolo":
+        return _lines(view, photos, index, expected)
+    if view.format == "voc":
+        return _xml_objects(view, folder, expected)
+    return _entries(view, photos, index, expected)
+
+
+def _entries(view: View, photos: AnnotatedPhotos, index: int, expected: ExpectedImage) -> list[Region]:
+    """Return the entries of an image; a segmentation made by a writer is measured, and must agree with its entry."""
+    wanted = expected.views[view.format]
+    assert isinstance(photos, CocoDetectionV2)
+    label_of = {number: label for label, number in enumerate(photos.category_ids)}
+    rows = photos.annotation_rows(index)
+    there = entry_regions(rows, label_of, expected.size)
+    for i, (row, region) in enumerate(zip(rows, wanted, strict=False)):
+        if region.kind == "entry" or there[i].label < 0:
+            continue
+        box, area = row.get("bbox"), row.get("area")
+        measured = measure(row["segmentation"], expected.size) if row.get("segmentation") else (region.box, region.area)
+        if measured != (region.box, region.area):
+            box, area = measured
+        points = None
+        if region.points is not None and isinstance(given := row.get("keypoints"), list):
+            points = [
+                float(np.float32(value + 0.5)) if i % 3 < 2 and given[i - i % 3 + 2] else value
+                for i, value in enumerate(given)
+            ]
+        kind = "region" if there[i].kind == "region" else "object"
+        there[i] = Region(there[i].label, kind, box, area, points, digest(further_keys(row)))  # type: ignore[arg-type]
+    return there
+
+
+def _lines(view: View, photos: AnnotatedPhotos, index: int, expected: ExpectedImage) -> list[Region]:
+    """Return the rows of a label file; equal rows, of which readers keep one, are not left out."""
+    assert isinstance(photos, YoloDataset)
+    wanted = expected.views["yolo"]
+    rows = [line.split() for line in photos.label_text(index).splitlines() if line.strip()]
+    there = []
+    for number, (label, *words) in enumerate(rows):
+        values = [float(word) for word in words]
+        is_line = number < len(wanted) and wanted[number].kind == "line"
+        if is_line:
+            there.append(Region(int(float(label)), "line", keys=digest([label, *words])))
+            continue
+        region = Region(int(label), "object")
+        if view.task in ("segment", "obb"):
+            outline = polygon_px(values, expected.size)
+            measured: tuple[list[float], float] = measure([outline], expected.size)
+            if view.task == "obb" and number < len(wanted):
+                measured = _enclosed(outline, wanted[number], tolerance_px(view, expected.size))
+            region = region._replace(box=measured[0], area=measured[1])
+        else:
+            x1, y1, x2, y2 = box_px(values, expected.size)
+            region = region._replace(box=[x1, y1, x2 - x1, y2 - y1])
+        if view.task == "pose" and photos.data.keypoint_shape is not None:
+            points = points_px(values, photos.data.keypoint_shape, expected.size)
+            region = region._replace(points=points.ravel().tolist())
+        there.append(region)
+    return there
+
+
+def _enclosed(outline: list[float], region: Region, tolerance: float) -> tuple[list[float], float]:
+    """Return box and area of the mask of an oriented box if it encloses them tightly, else those of the corners."""
+    corners = np.array(outline).reshape(-1, 2)
+    low, high = corners.min(0), corners.max(0)
+    sides = np.roll(corners, -1, 0) - corners
+    area = abs(sides[0, 0] * sides[1, 1] - sides[0, 1] * sides[1, 0])
+    assert region.box is not None
+    assert region.area is not None
+    x, y, width, height = region.box
+    slack = tolerance * (width + height) * 2 + tolerance
+    is_rectangle = len(corners) == 4 and abs((sides[0] * sides[1]).sum()) <= slack
+    encloses = (low <= (x + tolerance, y + tolerance)).all() and (
+        high >= (x + width - tolerance, y + height - tolerance)
+    ).all()
+    if is_rectangle and encloses and region.area - slack <= area <= width * height + slack:
+        return region.box, region.area
+    return [*low.tolist(), *(high - low).tolist()], float(area)
+
+
+def _xml_objects(view: View, folder: Path, expected: ExpectedImage) -> list[Region]:
+    """Return the objects of an XML file of VOC."""
+    files = VocFolder(folder, view.split)
+    stem = Path(expected.file).stem
+    if (file := files.xml_file(stem)) is None:
+        raise DatasetError(f"expected Annotations/{stem}.xml, found none")
+    label_of = {name: label for label, name in reversed(list(enumerate(view.names)))}
+    there = []
+    for shape in read_xml(file, Path(expected.file).name, lambda: expected.size, view.names).shapes:
+        assert shape.box is not None
+        x1, y1, x2, y2 = shape.box
+        kind: Literal["region", "object"] = "region" if shape.ignored or shape.crowd else "object"
+        there.append(Region(label_of.get(shape.label, -1), kind, [x1, y1, x2 - x1, y2 - y1]))
+    return there
+
+
+def _segments(view: View, photos: AnnotatedPhotos, index: int, expected: ExpectedImage) -> list[Region]:
+    """Return the segments of a panoptic image; the map of their pixels is compared here."""
+    assert isinstance(photos, CocoPanoptic)
+    rows = photos.annotation_rows(index)
+    label_of = {number: label for label, number in enumerate(photos.category_ids)}
+    if expected.segments is None:
+        return [Region(label_of[row["category_id"]], "entry", keys=digest(row)) for row in rows]
+    path = photos.panoptic_dir / photos.map_row(index)["file_name"]
+    rgb = stored_pixels(path).astype(np.uint32)
+    ids = rgb[..., 0] + 256 * rgb[..., 1] + 65536 * rgb[..., 2]
+    known, inverse = np.unique(ids, return_inverse=True)
+    position = {row["id"]: number for number, row in enumerate(rows, start=1)}
+    numbers = np.array([position.get(i, 0) for i in known.tolist()], np.uint16)[inverse].reshape(ids.shape)
+    if checksum(numbers) != expected.segments:
+        raise DatasetError(f"expected the segments in {path.name} as they were read, got others")
+    there = []
+    for row in rows:
+        label = label_of[row["category_id"]]
+        kind: Literal["region", "stuff", "object"] = "object"
+        if row.get("iscrowd"):
+            kind = "region"
+        elif label in view.stuff:
+            kind = "stuff"
+        there.append(Region(label, kind, row["bbox"], row["area"]))
+    return there
+
+
+def stored_pixels(path: Path) -> NDArray[Any]:
+    """Return the values of a picture as stored, without its palette."""
+    with Image.open(path) as picture:
+        return np.asarray(picture)

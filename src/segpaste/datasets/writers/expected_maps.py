@@ -1,0 +1,182 @@
+"""Label maps, depth, normals and cameras that a written dataset must hold of a sample, as values of its files.
+
+They are made from the sample by code that no writer uses. See `segpaste.datasets.writers.ledger` for annotations.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from segpaste.datasets.formats.pixel_bytes import DepthFormat
+from segpaste.datasets.formats.records import Crowd
+from segpaste.datasets.writers.ledger import Kind, Region, View, areas_of, checksum, extent_of, masks_of
+from segpaste.types import IGNORE_INDEX, DenseSample
+
+_LARGEST_MM = 65_535
+
+
+def owner_map(sample: DenseSample) -> NDArray[Any]:
+    """Return the object of each pixel, [H, W] from 1, 0 without one; where masks overlap, the smaller one is on top."""
+    masks = masks_of(sample)
+    num = 0 if masks is None else len(masks)
+    owners = np.zeros(sample.canvas_size, np.uint8 if num <= 255 else np.uint16)
+    if masks is None:
+        return owners
+    areas = areas_of(sample)
+    for position in np.argsort(-np.array(areas, np.int64), kind="stable").tolist():
+        x, y, width, height = (int(edge) for edge in _boxes_of(sample, position))
+        part = masks[position, y : y + height, x : x + width]
+        if np.count_nonzero(part) == areas[position]:  # the box covers the mask, and is much smaller than the image
+            np.copyto(owners[y : y + height, x : x + width], position + 1, where=part, casting="unsafe")
+        else:
+            owners[masks[position]] = position + 1
+    return owners
+
+
+def _boxes_of(sample: DenseSample, position: int) -> list[float]:
+    x1, y1, x2, y2 = sample.boxes[position].as_subclass(Tensor).tolist()
+    return [x1, y1, x2 - x1, y2 - y1]
+
+
+class Maps(NamedTuple):
+    """Label maps that a format must hold of a sample.
+
+    Attributes:
+        seen: class and visible area of each object; None without maps.
+        files: values by path.
+        segments: number of the segment of each pixel, from 1, for panoptic segments.
+        regions: those segments.
+    """
+
+    seen: list[tuple[int, int]] | None
+    files: Mapping[str, NDArray[Any]] = {}
+    segments: NDArray[np.uint16] | None = None
+    regions: Sequence[Region] = ()
+
+
+def label_maps(view: View, stem: str, sample: DenseSample, crowds: Sequence[Crowd]) -> Maps:
+    """Return the label maps of a sample in a format; none if it has no maps.
+
+    Args:
+        view: the format.
+        stem: name of the maps, without suffix.
+        sample: sample whose labels index the names of the view.
+        crowds: crowd and ignored regions.
+    """
+    has_maps = sample.instance_masks is not None or sample.semantic_map is not None
+    if view.format == "coco-panoptic":
+        return _segments(view, sample, crowds)
+    if view.format not in ("voc", "label-maps") or not (has_maps or view.format == "label-maps"):
+        return Maps(None)
+    owners = owner_map(sample)
+    visible = np.bincount(owners.reshape(-1), minlength=sample.num_instances + 1)[1:].tolist()
+    seen = list(zip(sample.labels.tolist(), visible, strict=True))
+    classes = _classes(view, sample, owners)
+    is_voc, void = view.format == "voc", np.iinfo(classes.dtype).max
+    free, objects = owners == 0, owners.copy()
+    for crowd in crowds:
+        classes[crowd.mask & free] = void
+        if is_voc:
+            objects[crowd.mask & free] = void
+    folders = ("SegmentationClass", "SegmentationObject") if is_voc else (
+        f"semantic/{view.split}", f"instances/{view.split}"
+    )  # fmt: skip
+    files = {f"{folders[0]}/{stem}.png": classes}
+    if sample.instance_masks is not None or (sample.semantic_map is None and not is_voc):
+        files[f"{folders[1]}/{stem}.png"] = objects
+    return Maps(seen, files)
+
+
+def _classes(view: View, sample: DenseSample, owners: NDArray[Any]) -> NDArray[Any]:
+    """Return the map of classes as in the file, with void in the pixels of no class."""
+    first = view.first_value
+    num_values = len(view.names) + first
+    dtype: Any = np.uint8 if view.format == "voc" or num_values <= IGNORE_INDEX else np.uint16
+    void = int(np.iinfo(dtype).max)
+    nothing = void if view.format == "label-maps" and view.has_semantic_maps else 0
+    found: NDArray[Any] = np.array([nothing, *(sample.labels + first).tolist()], dtype)[owners]
+    if sample.semantic_map is not None:
+        table = np.concatenate([np.arange(256) + first, [0]])
+        table[IGNORE_INDEX] = void
+        semantic = table.astype(dtype)[sample.semantic_map.as_subclass(Tensor).numpy()]
+        np.copyto(found, semantic, where=owners == 0)
+    return found
+
+
+def _segments(view: View, sample: DenseSample, crowds: Sequence[Crowd]) -> Maps:
+    """Return the map of panoptic segments, and the segments: objects, stuff, crowds; hidden ones are left out."""
+    crowds = [crowd for crowd in crowds if crowd.box is None]
+    semantic = None if sample.semantic_map is None else sample.semantic_map.as_subclass(Tensor).numpy()
+    if sample.panoptic_map is None:
+        owners = owner_map(sample).astype(np.int64)
+    else:
+        assert sample.instance_ids is not None
+        panoptic = sample.panoptic_map.as_subclass(Tensor).numpy()
+        table = np.zeros(int(max([0, *sample.instance_ids.tolist(), panoptic.max()])) + 1, np.int64)
+        table[sample.instance_ids.numpy()] = np.arange(1, sample.num_instances + 1)
+        owners = table[panoptic]
+    parts: list[tuple[NDArray[np.bool_], int, Kind]] = [
+        (owners == number, label, "object") for number, label in enumerate(sample.labels.tolist(), start=1)
+    ]
+    is_free = owners == 0
+    if semantic is not None:
+        for label in np.unique(semantic[is_free]).tolist():
+            if label != IGNORE_INDEX and label in view.stuff:
+                parts.append((is_free & (semantic == label), label, "stuff"))
+        is_free = is_free & (semantic == IGNORE_INDEX)
+    if sample.panoptic_map is None:
+        crowds = [crowd._replace(mask=crowd.mask & is_free) for crowd in crowds]
+    parts += [(crowd.mask, crowd.label, "region") for crowd in crowds]
+    numbers, regions = np.zeros(sample.canvas_size, np.uint16), list[Region]()
+    for mask, label, kind in parts:
+        if mask.any():
+            regions.append(Region(label, kind, extent_of(mask), int(np.count_nonzero(mask))))
+            numbers[mask] = len(regions)
+    seen = [(label, int(np.count_nonzero(mask))) for mask, label, kind in parts if kind == "object"]
+    return Maps(seen, {}, numbers, regions)
+
+
+def covered_regions(maps: Maps, crowds: Sequence[Crowd]) -> Counter[str]:
+    """Count the crowd regions that objects cover in panoptic segments, partly or wholly."""
+    if maps.segments is None:
+        return Counter()
+    shown = Counter((region.label, int(region.area or 0)) for region in maps.regions if region.kind == "region")
+    regions = [crowd for crowd in crowds if crowd.box is None]
+    before = Counter((crowd.label, int(np.count_nonzero(crowd.mask))) for crowd in regions)
+    num_whole = (before & shown).total()
+    num_wholly = len(regions) - shown.total()
+    partly = {"crowd regions partly covered by objects": len(regions) - num_whole - num_wholly}
+    return +Counter({**partly, "crowd regions wholly covered by objects": num_wholly})
+
+
+def geometry_values(stem: str, sample: DenseSample, depth_format: DepthFormat = "npy") -> dict[str, int]:
+    """Return the checksum of the values of each file of depth, normals and camera.
+
+    Args:
+        stem: name of the files in their folders, without suffix.
+        sample: the sample.
+        depth_format: format of depth files.
+    """
+    found = {}
+    if sample.depth is not None and sample.depth_valid is not None:
+        depth, valid = sample.depth.as_subclass(Tensor).numpy()[0], sample.depth_valid.as_subclass(Tensor).numpy()[0]
+        if depth_format == "npy":
+            found[f"depth/{stem}.npy"] = checksum(depth)
+            found[f"depth_valid/{stem}.png"] = checksum(valid.astype(np.uint8) * 255)
+        else:
+            metres = np.where(valid & np.isfinite(depth) & (depth > 0), depth, 0).astype(np.float64)
+            mm = np.maximum(np.rint(metres * 1000), metres > 0)  # valid depth is at least a millimetre
+            kept = mm <= _LARGEST_MM
+            found[f"depth/{stem}.png"] = checksum(np.where(kept, mm, 0).astype(np.uint16))
+    if sample.normals is not None:
+        found[f"normals/{stem}.npy"] = checksum(sample.normals.as_subclass(Tensor).numpy().transpose(1, 2, 0))
+    if (camera := sample.camera_intrinsics) is not None:
+        matrix = [camera.fx, 0, camera.cx, 0, camera.fy, camera.cy, 0, 0, 1]
+        found[f"intrinsics/{stem}.txt"] = checksum(np.array(matrix, np.float64))
+    return found

@@ -1,0 +1,318 @@
+"""Ledger of a written dataset: what each of its images must hold when it is read again.
+
+The facts of an image come from what was read, its sample or its entries, never from what the writer made of them. They
+are small and JSON, so that they are in the note of their step: a run of any size needs little memory, and a resumed run
+knows what it wrote before. `segpaste.datasets.writers.readback` compares them with the files.
+
+Checksums are CRC-32: they find accidents, not attacks, and cost a third of a SHA-256.
+"""
+
+from __future__ import annotations
+
+import json
+import marshal
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from segpaste.datasets.formats.carried import POINT_KEYS, REGION_KEYS
+from segpaste.datasets.formats.format import WrittenTask
+from segpaste.datasets.formats.records import Crowd, JsonRow
+from segpaste.datasets.formats.written.format import UNMASKED
+from segpaste.types import DenseSample
+
+Kind = Literal["object", "boxed", "region", "stuff", "entry", "line"]
+"""Kind of an annotation: an object without a mask (``boxed``); a crowd or ignored ``region``; an unchanged ``entry`` of
+COCO or ``line`` of YOLO."""
+
+OF_ENTRIES = ("coco", "roboflow", "lvis")
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
+_BESIDE = frozenset({"iscrowd", "ignore", "area", "bbox"})
+"""Keys of an unchanged entry that are compared by themselves, or added where they are missing."""
+
+
+class Region(NamedTuple):
+    """Annotation of an image, as a format holds it.
+
+    Attributes:
+        label: class, as position in the list of the view.
+        kind: kind of annotation.
+        box: [x, y, width, height] in pixel edges; None if it is not compared.
+        area: pixels, or the number in the entry; None if it is not compared.
+        points: x, y and v of each keypoint, zeros if not labelled; None without keypoints.
+        keys: checksum of the further keys, such as attributes; 0 if they are not compared.
+    """
+
+    label: int
+    kind: Kind
+    box: list[float] | None = None
+    area: float | None = None
+    points: list[float] | None = None
+    keys: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One of the formats as which the files of a dataset are read.
+
+    Attributes:
+        format: name of the format.
+        split: name of the split in it.
+        names: names of its classes.
+        task: task of labels of YOLO.
+        point_size: numbers per keypoint of YOLO labels.
+        with_points: classes whose entries have keypoints.
+        has_semantic_maps: True if the samples of the dataset have semantic maps.
+        stuff: classes that are stuff, for panoptic segments.
+    """
+
+    format: str
+    split: str
+    names: Sequence[str]
+    task: WrittenTask = "segment"
+    point_size: int = 3
+    with_points: frozenset[int] = frozenset()
+    has_semantic_maps: bool = False
+    stuff: frozenset[int] = frozenset()
+
+    @property
+    def first_value(self) -> int:
+        """Value of class 0 in label maps; 1 after the background."""
+        if self.format == "label-maps":
+            return int(not self.has_semantic_maps)
+        is_background = bool(self.names) and self.names[0].strip("_").lower() == "background"
+        return int(not (self.has_semantic_maps and is_background))
+
+
+@dataclass(slots=True)
+class ExpectedImage:
+    """What a written image must hold.
+
+    Attributes:
+        file: path of the image, relative to the dataset's folder.
+        size: (H, W) of its labels.
+        num_bytes: size of the encoded file.
+        sum: checksum of the encoded file.
+        pixels: checksum of its pixels [H, W, 3], for a losslessly encoded image; None if they are not compared.
+        views: annotations by the format of the view.
+        values: checksum of the values of each file of labels, depth, normals or camera.
+        copies: checksum of the bytes of each other file that is copied, such as a map of segments.
+        segments: checksum of the map of segments, numbered in the order of their entries; None without one.
+        seen: class and visible area of each object, for formats with one object per pixel.
+    """
+
+    file: str
+    size: tuple[int, int]
+    num_bytes: int
+    sum: int
+    pixels: int | None = None
+    views: dict[str, list[Region]] = field(default_factory=dict)
+    values: dict[str, int] = field(default_factory=dict)
+    copies: dict[str, int] = field(default_factory=dict)
+    segments: int | None = None
+    seen: list[tuple[int, int]] | None = None
+
+    @classmethod
+    def of_note(cls, row: JsonRow) -> ExpectedImage:
+        """Return the facts that were written into a note."""
+        views = {name: [Region(*region) for region in regions] for name, regions in row["views"].items()}
+        return cls(**{**row, "size": tuple(row["size"]), "views": views})
+
+    def as_note(self) -> JsonRow:
+        """Return the facts as JSON, without those that are empty."""
+        facts = {name: getattr(self, name) for name in self.__slots__}
+        return {"views": self.views, **{name: value for name, value in facts.items() if value not in (None, {}, [])}}
+
+
+def checksum(values: NDArray[Any]) -> int:
+    """Return the checksum of an array: its shape and its values."""
+    array = np.ascontiguousarray(values)
+    return zlib.crc32(array.reshape(-1).view(np.uint8).data, zlib.crc32(repr(array.shape).encode()))
+
+
+def digest(value: object) -> int:
+    """Return the checksum of JSON, whatever the order of keys."""
+    return zlib.crc32(_ENCODER.encode(value).encode())
+
+
+def entry_digest(row: JsonRow) -> int:
+    """Return the checksum of an entry that was read from JSON: faster than `digest`, for all its numbers."""
+    whole = sorted(item for item in row.items() if item[0] not in _BESIDE)
+    return zlib.crc32(marshal.dumps(whole, 2))
+
+
+def entry_regions(rows: Sequence[JsonRow], label_of: Mapping[int, int], size: tuple[int, int]) -> list[Region]:
+    """Return the annotations of entries that are written unchanged.
+
+    Of crowd and ignored regions the class and further keys are compared, since their segmentation may be completed.
+    A missing box or area is that of the segmentation.
+    """
+    found = []
+    for row in rows:
+        label = label_of[row["category_id"]]
+        if row.get("iscrowd") or row.get("ignore"):
+            found.append(Region(label, "region", keys=digest(further_keys(row))))
+            continue
+        box, area = row.get("bbox"), row.get("area")
+        if (box is None or area is None) and row.get("segmentation"):
+            measured = measure(row["segmentation"], size)
+            box, area = (measured[0] if box is None else box), (measured[1] if area is None else area)
+        elif area is None and isinstance(box, list):
+            area = box[2] * box[3]
+        found.append(Region(label, "entry", box, area, keys=entry_digest(row)))
+    return found
+
+
+def further_keys(row: JsonRow) -> JsonRow:
+    """Return the keys of an entry that are no geometry and no id."""
+    return {key: value for key, value in row.items() if key not in REGION_KEYS and key not in POINT_KEYS}
+
+
+def measure(segmentation: Any, size: tuple[int, int]) -> tuple[list[float], int]:
+    """Return box and area of a segmentation of COCO, by pycocotools."""
+    from pycocotools import mask as coco_mask
+
+    if isinstance(segmentation, list):
+        runs = coco_mask.merge(coco_mask.frPyObjects([part for part in segmentation if len(part) >= 6], *size))
+    elif isinstance(segmentation["counts"], list):
+        runs = coco_mask.frPyObjects(segmentation, *size)
+    else:
+        runs = segmentation
+    return coco_mask.toBbox(runs).tolist(), int(coco_mask.area(runs))
+
+
+def sample_regions(
+    view: View, sample: DenseSample, crowds: Sequence[Crowd], rows: Sequence[JsonRow], crowd_rows: Sequence[JsonRow]
+) -> list[Region]:
+    """Return the annotations that a format must hold of a sample, in the order of its file.
+
+    Args:
+        view: the format.
+        sample: sample whose labels index the names of the view.
+        crowds: crowd and ignored regions.
+        rows: entry of each instance with its further keys.
+        crowd_rows: the same for each crowd.
+    """
+    if view.format in ("coco-panoptic", "label-maps"):
+        return []
+    labels, boxes, points = sample.labels.tolist(), _boxes(sample), _points(view, sample)
+    areas: Sequence[float | None] = areas_of(sample) or [width * height for *_, width, height in boxes]
+    found = []
+    for label, box, area, own, row in zip(labels, boxes, areas, points, rows, strict=True):
+        region = Region(label, "object", box, area, own)
+        if view.format == "voc":
+            is_ignored = bool({**row, **_attributes(row)}.get("difficult") or 0)
+            region = region._replace(area=None, kind="region" if is_ignored else "object")
+        elif view.format == "yolo":
+            region = region._replace(area=area if view.task in ("segment", "obb") else None)
+        else:
+            region = region._replace(keys=digest(further_keys(row)))
+        found.append(region)
+    return found + list(_crowd_regions(view, crowds, crowd_rows))
+
+
+def _crowd_regions(view: View, crowds: Sequence[Crowd], rows: Sequence[JsonRow]) -> Iterator[Region]:
+    """Yield the objects without a mask and the regions that a format holds; in VOC the objects come first."""
+    pairs = list(zip(crowds, rows, strict=True))
+    if view.format == "voc":
+        pairs.sort(key=lambda pair: pair[0].box is None)
+    is_coco = view.format in ("coco", "roboflow", "lvis")
+    for crowd, row in pairs:
+        keys = digest(further_keys(row)) if is_coco else 0
+        if crowd.box is not None and (is_coco or view.format == "voc" or view.task in ("detect", "pose")):
+            x1, y1, x2, y2 = crowd.box
+            area = (x2 - x1) * (y2 - y1) if is_coco else None
+            yield Region(crowd.label, "boxed", [x1, y1, x2 - x1, y2 - y1], area, None, keys)
+        elif crowd.box is None and view.format in ("coco", "roboflow"):
+            yield Region(crowd.label, "region", extent_of(crowd.mask), int(crowd.mask.sum()), None, keys)
+        elif crowd.box is None and view.format == "voc" and crowd.mask.any():
+            yield Region(crowd.label, "region", extent_of(crowd.mask))
+
+
+def _attributes(row: JsonRow) -> JsonRow:
+    given = row.get("attributes")
+    return given if isinstance(given, dict) else {}
+
+
+def _boxes(sample: DenseSample) -> list[list[float]]:
+    edges = sample.boxes.as_subclass(Tensor).double().tolist()
+    return [[x1, y1, x2 - x1, y2 - y1] for x1, y1, x2, y2 in edges]
+
+
+def masks_of(sample: DenseSample) -> NDArray[np.bool_] | None:
+    """Return the masks of a sample, [N, H, W]."""
+    return None if sample.instance_masks is None else sample.instance_masks.as_subclass(Tensor).numpy()
+
+
+def areas_of(sample: DenseSample) -> list[int]:
+    """Return the area of each mask of a sample; empty without masks."""
+    masks = masks_of(sample)
+    return [] if masks is None else [int(np.count_nonzero(mask)) for mask in masks]
+
+
+def _points(view: View, sample: DenseSample) -> list[list[float] | None]:
+    if sample.keypoints is None or (view.format == "yolo" and view.task != "pose") or view.format == "voc":
+        return [None] * sample.num_instances
+    points = sample.keypoints.double().numpy().copy()
+    points[points[..., 2] == 0] = 0
+    if view.format == "yolo" and view.point_size == 2:
+        points[..., 2] = np.where(points[..., 2] > 0, 2, 0)
+    labels = sample.labels.tolist()
+    shown = [view.format == "yolo" or label in view.with_points for label in labels]
+    return [own.ravel().tolist() if is_shown else None for own, is_shown in zip(points, shown, strict=True)]
+
+
+def extent_of(mask: NDArray[np.bool_]) -> list[float]:
+    """Return the box of a mask [H, W]; zeros if it is empty."""
+    rows, cols = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
+    if not rows.size:
+        return [0, 0, 0, 0]
+    return [int(cols[0]), int(rows[0]), int(cols[-1] - cols[0]) + 1, int(rows[-1] - rows[0]) + 1]
+
+
+def unnamed_losses(
+    view: View,
+    sample: DenseSample,
+    crowds: Sequence[Crowd],
+    seen: Sequence[tuple[int, int]] | None,
+    told: Counter[str],
+) -> Counter[str]:
+    """Return the losses of an image that a writer does not name, with the words that writers use.
+
+    Args:
+        view: the written format.
+        sample: the sample that was written.
+        crowds: its crowd and ignored regions.
+        seen: class and visible area of each object, in formats with one object per pixel.
+        told: the losses that the writer named.
+    """
+    lost = Counter[str]()
+    boxed, regions = (sum((crowd.box is None) == is_region for crowd in crowds) for is_region in (False, True))
+    if view.format not in ("coco", "roboflow", "lvis", "voc", "coco-panoptic"):
+        lost["crowd regions"] = sum(not crowd.is_ignored for crowd in crowds if crowd.box is None)
+        lost["ignored regions"] = regions - lost["crowd regions"]
+    if view.format in ("label-maps", "coco-panoptic") or (view.format, view.task) == ("yolo", "segment"):
+        lost[UNMASKED] = boxed
+    if sample.keypoints is not None and view.format not in OF_ENTRIES and (view.format, view.task) != ("yolo", "pose"):
+        lost["keypoints of objects"] = int((sample.keypoints[..., 2] > 0).any(1).sum())
+    if seen is not None and sample.panoptic_map is None and sample.instance_masks is not None:
+        pairs = list(zip(seen, areas_of(sample), strict=True))
+        lost["objects partly covered by another"] = sum(0 < num < area for (_, num), area in pairs)
+        lost["objects wholly covered by others"] = sum(num == 0 < area for (_, num), area in pairs)
+    if view.format == "yolo" and view.task != "segment" and sample.instance_masks is not None:
+        lost[f"masks of objects (the task {view.task} has none)"] = sample.num_instances
+    if sample.semantic_map is not None and view.format not in ("voc", "label-maps", "coco-panoptic"):
+        lost["semantic maps" if sample.panoptic_map is None else "segments of stuff, in images"] = 1
+    return lost - told
+
+
+def stem_of(file_name: str) -> str:
+    """Return a file name without its suffix."""
+    return PurePosixPath(file_name).with_suffix("").as_posix()

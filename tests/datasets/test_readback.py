@@ -1,0 +1,256 @@
+"""Verified writing: a fault planted in any writer is found before the folder gets its name, whatever the format."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conversion_world import SIZES, read_json, write_instances
+
+from segpaste.cli import main
+from segpaste.datasets import DatasetError, convert_dataset
+from segpaste.workspace import WholeFiles
+from yolo_files import write_yolo
+
+Plant = Callable[[Any], Callable[..., Any]]
+
+
+def rolled(real: Any) -> Callable[..., Any]:
+    """Shift what a function returns by one pixel."""
+    return lambda *args, **options: np.roll(real(*args, **options), 1, -1)
+
+
+def one_more(real: Any) -> Callable[..., Any]:
+    """Add one to the coordinates or values that a function returns."""
+    return lambda *args, **options: real(*args, **options) + 1
+
+
+def of_rows(change: Callable[[Any], Any]) -> Plant:
+    """Change the rows that a function returns."""
+    return lambda real: lambda *args, **options: change(real(*args, **options))
+
+
+def other_class(rows: Any) -> Any:
+    return [{**row, "category_id": {3: 7, 7: 90, 90: 3}[row["category_id"]]} for row in rows]
+
+
+def shifted(rows: Any) -> Any:
+    return [{**row, "bbox": [row["bbox"][0] + 1, *row["bbox"][1:]]} for row in rows]
+
+
+def far_right(box: Any) -> Any:
+    return [9, *box[1:]]
+
+
+def first_argument(change: Callable[[Any], Any]) -> Plant:
+    """Change the first argument of a function."""
+    return lambda real: lambda first, *args, **options: real(change(first), *args, **options)
+
+
+def swapped_maps(real: Any) -> Callable[..., Any]:
+    return lambda *args, **options: real(*args, **options)[::-1]
+
+
+def without_last(real: Any) -> Callable[..., Any]:
+    def generate(*args: Any, **options: Any) -> Any:
+        yield from list(real(*args, **options))[:-1]
+
+    return generate
+
+
+def swapped_labels(real: Any) -> Callable[..., Any]:
+    def call(photo: Any, *args: Any, **options: Any) -> Any:
+        labels = (photo.sample.labels + 1) % 3
+        return real(replace(photo, sample=replace(photo.sample, labels=labels)), *args, **options)
+
+    return call
+
+
+FORMATS, CONVERSION = "segpaste.datasets.formats", "segpaste.datasets.conversion"
+PLANTED: dict[str, tuple[str, str | None, str, Plant]] = {
+    "class of an entry": ("coco", None, f"{CONVERSION}.photos.kept_entries", of_rows(other_class)),
+    "box of an entry": ("coco", None, f"{CONVERSION}.photos.kept_entries", of_rows(shifted)),
+    "entry missing": ("roboflow", None, f"{CONVERSION}.photos.kept_entries", of_rows(lambda rows: rows[1:])),
+    "attribute missing": (
+        *("coco", None, f"{CONVERSION}.photos.kept_entries"),
+        of_rows(lambda rows: [{k: v for k, v in row.items() if k != "attributes"} for row in rows]),
+    ),
+    "objects as crowds": ("lvis", None, f"{FORMATS}.written.lvis._is_region", of_rows(lambda _: True)),
+    "outline": ("yolo", None, f"{FORMATS}.yolo.writer.outline", one_more),
+    "box of a label file": (
+        *("yolo", "detect", f"{FORMATS}.yolo.writer.label_text"),
+        lambda real: lambda label, row: real(label, [row[0] + 0.04, *list(row)[1:]]),
+    ),
+    "class of a label file": (
+        *("yolo", "detect", f"{FORMATS}.yolo.writer.label_text"),
+        lambda real: lambda label, row: real((label + 1) % 3, row),
+    ),
+    "oriented box": ("yolo", "obb", f"{FORMATS}.yolo.writer.least_rectangle", one_more),
+    "class list of YOLO": ("yolo", None, f"{FORMATS}.written.yolo.data_yaml", first_argument(lambda n: [*n][::-1])),
+    "owners": ("voc", None, f"{FORMATS}.written.voc.owners_of", rolled),
+    "maps of VOC": ("voc", None, f"{FORMATS}.written.voc._maps", swapped_maps),
+    "classes of VOC": ("voc", None, f"{FORMATS}.written.voc.PascalVoc.label_files", lambda real: (
+        lambda self, photo, *rest: swapped_labels(lambda photo: real(self, photo, *rest))(photo)
+    )),
+    "box of VOC": (
+        *("voc", None, f"{FORMATS}.written.voc._add_object"),
+        lambda real: lambda root, name, box, *rest: real(root, name, [box[0] + 1, *list(box)[1:]], *rest),
+    ),
+    "list of VOC": ("voc", None, f"{FORMATS}.written.voc.PascalVoc.closing_files", without_last),
+    "map of classes": ("label-maps", None, f"{FORMATS}.written.label_maps._semantic", rolled),
+    "map of objects": ("label-maps", None, f"{FORMATS}.written.label_maps.owners_of", rolled),
+    "label file missing": ("label-maps", None, f"{FORMATS}.written.label_maps.LabelMaps.label_files", without_last),
+    "box of a segment": ("coco-panoptic", None, f"{FORMATS}.coco_writer.tight_xywh", of_rows(far_right)),
+    "pixels of segments": ("coco-panoptic", None, f"{FORMATS}.written.coco.owners_of", rolled),
+    "segment missing": (
+        *("coco-panoptic", None, f"{FORMATS}.written.coco.panoptic_segments"),
+        of_rows(lambda found: (found[0], found[1][1:])),
+    ),
+    "image of other bytes": ("coco", None, f"{CONVERSION}.photos._bytes_of", of_rows(lambda content: content[:-9])),
+}  # fmt: skip
+
+
+def plant(monkeypatch: pytest.MonkeyPatch, where: str, fault: Plant) -> None:
+    """Replace a function, or a method, by one with a fault."""
+    names = where.split(".")
+    depth = next(depth for depth in range(len(names) - 1, 0, -1) if _is_module(names[:depth]))
+    home: Any = importlib.import_module(".".join(names[:depth]))
+    for name in names[depth:-1]:
+        home = getattr(home, name)
+    monkeypatch.setattr(home, names[-1], fault(getattr(home, names[-1])))
+
+
+def _is_module(names: list[str]) -> bool:
+    try:
+        importlib.import_module(".".join(names))
+    except ImportError:
+        return False
+    return True
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+class TestPlanted:
+    @pytest.mark.parametrize("name", PLANTED)
+    def test_it_is_found(self, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        to, task, where, fault = PLANTED[name]
+        images_dir, path = write_instances(tmp_path)
+        options: dict[str, Any] = {"images_dir": images_dir, "task": task}
+        assert convert_dataset(path, tmp_path / "right", to, **options).verified.images == 2
+        plant(monkeypatch, where, fault)
+        with pytest.raises(DatasetError, match="differs from what was read, so it is not published"):
+            convert_dataset(path, tmp_path / "out", to, **options)
+        assert not (tmp_path / "out").exists()
+        assert (tmp_path / "out.partial" / "files").is_dir()
+        assert not convert_dataset(path, tmp_path / "unseen", to, verify="off", **options).verified.images
+
+    @pytest.mark.parametrize(
+        "to", ["coco", "roboflow", "lvis", "yolo", "voc", "label-maps", "coco-panoptic"]
+    )  # fmt: skip
+    def test_a_missing_image_is_found(self, to: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        images_dir, path = write_instances(tmp_path)
+        real = WholeFiles.write
+
+        def write(self: WholeFiles, file: Any, content: Any) -> Path:
+            return Path(file) if "two.png" in str(file) and content[:4] == b"\x89PNG" else real(self, file, content)
+
+        monkeypatch.setattr(WholeFiles, "write", write)
+        with pytest.raises(DatasetError, match="two"):
+            convert_dataset(path, tmp_path / "out", to, images_dir=images_dir)
+        assert not (tmp_path / "out").exists()
+
+    def test_entries_that_are_made(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        data = write_yolo(tmp_path / "in")
+        plant(monkeypatch, f"{FORMATS}.coco_writer._region", of_rows(lambda row: {**row, "area": row["area"] + 1}))
+        with pytest.raises(DatasetError, match=r"expected 64 pixels of '.*', got 65"):
+            convert_dataset(data, tmp_path / "out", "coco")
+
+
+class TestResumed:
+    def test_what_differs_is_made_again(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        images_dir, path = write_instances(tmp_path)
+        words = ["convert", str(path), "--images", str(images_dir), "--to", "coco", "--out", str(tmp_path / "out")]
+        with monkeypatch.context() as patch:
+            plant(patch, f"{CONVERSION}.photos.kept_entries", of_rows(shifted))
+            assert main(words) == 2
+            assert main([*words, "--verify", "off"]) == 2
+        assert not (tmp_path / "out").exists()
+        assert main([*words, "--verify", "off"]) == 0
+        before, after = (read_json(file)["annotations"] for file in (path, tmp_path / "out/annotations.json"))
+        assert [row["bbox"] for row in after] == [row["bbox"] for row in before]
+
+    def test_a_file_that_changes_on_the_disk(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        images_dir, path = write_instances(tmp_path)
+        words = ["convert", str(path), "--images", str(images_dir), "--to", "coco", "--out", str(tmp_path / "out")]
+        (tmp_path / "out").mkdir()
+        with pytest.MonkeyPatch.context() as patch:
+            plant(patch, f"{CONVERSION}.convert.read_back", lambda real: _stop)
+            assert main(words) == 2
+        image = tmp_path / "out.partial/files/images/two.png"
+        image.write_bytes(image.read_bytes()[:-1] + b"!")
+        assert main(words) == 2
+        assert "images/two.png: expected" in capsys.readouterr().err
+        assert main(words) == 0
+        assert "verified 2 images, 5 objects read again, 2 images decoded" in capsys.readouterr().out
+
+
+def _stop(*_: Any) -> None:
+    raise OSError("stopped")
+
+
+class TestAugmented:
+    @pytest.mark.parametrize(
+        ("layout", "where", "fault"),
+        [
+            ("coco", f"{FORMATS}.coco_writer.encode_mask", first_argument(lambda mask: np.roll(mask, 1, 1))),
+            ("coco", f"{FORMATS}.coco_writer.picture_bytes", first_argument(lambda pixels: pixels[..., ::-1])),
+            ("yolo", f"{FORMATS}.yolo.writer.outline", one_more),
+            ("voc", f"{FORMATS}.written.voc._maps", swapped_maps),
+            ("label-maps", f"{FORMATS}.written.label_maps._semantic", rolled),
+            ("lvis", f"{FORMATS}.written.lvis._is_region", of_rows(lambda _: True)),
+            ("roboflow", f"{FORMATS}.coco_writer.tight_xywh", of_rows(far_right)),
+        ],
+    )
+    def test_a_fault_is_found(
+        self, layout: str, where: str, fault: Plant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:  # fmt: skip
+        images_dir, path = write_instances(tmp_path)
+        words = ["augment", str(path), "--images", str(images_dir), "--num", "2", "--gallery", "0", "min_area_px=1"]
+        words += ["--layout", layout, "source.kind=same_image", "--out", str(tmp_path / "out")]
+        plant(monkeypatch, where, fault)
+        assert main(words) == 2
+        assert "differs from what was read" in capsys.readouterr().err
+        assert not (tmp_path / "out").exists()
+
+    def test_replay(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        images_dir, path = write_instances(tmp_path)
+        of_dataset = [str(path), "--images", str(images_dir)]
+        words = ["augment", *of_dataset, "--num", "2", "--gallery", "0", "min_area_px=1", "source.kind=same_image"]
+        assert main([*words, "--out", str(tmp_path / "out")]) == 0
+        assert "verified 2 images" in capsys.readouterr().out
+        again = ["replay", str(tmp_path / "out"), "--dataset", *of_dataset, "--out"]
+        assert main([*again, str(tmp_path / "again")]) == 0
+        plant(monkeypatch, f"{FORMATS}.coco_writer.encode_mask", first_argument(lambda mask: np.roll(mask, 1, 1)))
+        assert main([*again, str(tmp_path / "wrong")]) == 2
+        assert not (tmp_path / "wrong").exists()
+
+
+class TestLosses:
+    def test_empty_masks_are_named(self, tmp_path: Path) -> None:
+        images_dir, path = write_instances(tmp_path)
+        document = json.loads(path.read_text())
+        empty = {"size": list(SIZES[0]), "counts": [SIZES[0][0] * SIZES[0][1]]}
+        document["annotations"][0]["segmentation"] = empty
+        del document["annotations"][0]["bbox"]
+        path.write_text(json.dumps(document))
+        with warnings.catch_warnings(action="ignore"):
+            summary = convert_dataset(path, tmp_path / "out", "label-maps", images_dir=images_dir)
+        assert summary.losses["annotations without a pixel"] == 1
+        assert sum(summary.num_objects.values()) == 2
