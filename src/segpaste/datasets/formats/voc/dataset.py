@@ -83,7 +83,7 @@ def read_voc(folder: VocFolder, are_masks: bool) -> Drawn:
     def read(stem: str) -> DrawnPhoto:
         file = folder.xml_file(stem)
         if not are_masks and file is None:
-            missing = folder.path / BOXES / f"{stem}.xml"
+            missing = folder.boxes_dir / f"{stem}.xml"
             raise DatasetError(f"{missing}: expected the boxes of an image of the split, found no such file; add it")
         photo = _photo(folder, stem, names.get(stem, f"{stem}.jpg"), file, are_masks, listed or ())
         digest.update(stem.encode(errors="surrogatepass"))
