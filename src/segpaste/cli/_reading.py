@@ -17,7 +17,7 @@ from segpaste.datasets.jitter import FixedSizeCrop, LargeScaleJitter, make_large
 from segpaste.replay.record import RecordedJitter, RecordedPhoto
 from segpaste.seeding import random_bits_numpy
 from segpaste.types import IGNORE_INDEX, DenseSample, select_instances
-from segpaste.types.depth_holes import fill_holes
+from segpaste.types.dense import fill_holes
 
 Window = tuple[int, int, int, int]
 """(top, left, height, width), pixels."""

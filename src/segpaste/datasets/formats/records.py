@@ -21,7 +21,7 @@ from torch.utils.data import Dataset
 
 from segpaste.datasets.formats.federated import FederatedLabels
 from segpaste.types import DenseSample, KeypointSchema, PanopticSchema
-from segpaste.types.depth_holes import fill_holes
+from segpaste.types.dense import fill_holes
 
 JsonRow = dict[str, Any]
 TableColumns = Mapping[str, type]
@@ -73,7 +73,7 @@ class AnnotatedPhotos(Dataset[DenseSample], ABC):
             shows otherwise.
         beside: function that adds fields of files beside the annotations to a sample, see
             `segpaste.datasets.formats.beside`; called with the sample, and the name and the entry of the image.
-        depth_fill: True if holes in the depth of objects have values, see `segpaste.types.depth_holes`.
+        depth_fill: True if holes in the depth of objects have values, see `segpaste.types.transforms.depth_holes`.
     """
 
     class_names: tuple[str, ...]
