@@ -5,9 +5,8 @@
 
 The images are those of data sets in the folder that ``SEGPASTE_TEST_DATA`` names: VOC as labelme exports it, with the
 contours of five pixels that VOC's own maps have and labelme's lack; a frame of ClearGrasp (transparent objects before a
-D435) and one of RGB-D frames of a Kinect. Their pictures are for looking at, not for the documentation. The columns
-are: without the option, with it; the rows of the second picture are colour, depth (black: invalid) and the visible
-mask.
+D435) and one of RGB-D frames of a Kinect. The pictures are for looking at, not for the documentation. The columns are:
+without the option, with it; the rows of the second picture are colour, depth (black: invalid) and the visible mask.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from segpaste.types import (
     PaddedBatchedDenseSample,
     SemanticMap,
 )
-from segpaste.types.depth_holes import fill_holes
+from segpaste.types.dense import fill_holes
 from segpaste.viz import draw_semantic
 
 _SIZE = (366, 500)

@@ -8,7 +8,8 @@ import torch
 
 from samples import make_sample
 from segpaste.types import Modality
-from segpaste.types.depth_holes import fill_holes, filled_depth
+from segpaste.types.dense import fill_holes
+from segpaste.types.transforms.depth_holes import filled_depth
 
 
 def nearest_depths(depth: torch.Tensor, known: torch.Tensor, y: int, x: int) -> set[float]:

@@ -19,7 +19,7 @@ from segpaste.datasets.jitter import FixedSizeCrop, LargeScaleJitter, make_large
 from segpaste.replay.record import RecordedJitter, RecordedPhoto
 from segpaste.seeding import random_bits_numpy
 from segpaste.types import IGNORE_INDEX, DenseSample, select_instances
-from segpaste.types.depth_holes import fill_holes
+from segpaste.types.dense import fill_holes
 from segpaste.types.sampling import outward_box, outward_boxes
 
 Window = tuple[int, int, int, int]

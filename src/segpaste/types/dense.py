@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -27,6 +27,7 @@ from segpaste.types.tensors import (
 )
 from segpaste.types.tracing import is_traced
 from segpaste.types.transforms import tagging
+from segpaste.types.transforms.depth_holes import filled_depth
 from segpaste.types.transforms.transform_calls import check_transform
 
 _NAMES = (*(field.name for field in SAMPLE_FIELDS), *FLAGS)
@@ -235,3 +236,12 @@ def check_uniform(samples: Sequence[DenseSample]) -> None:
                     f"BatchedDenseSample.from_samples: expected one {name}, got {own} in sample 0 and {other} in "
                     f"sample {i}"
                 )
+
+
+def fill_holes(sample: DenseSample) -> DenseSample:
+    """Return the sample with values in the holes of its objects' depth; without depth or masks as it is."""
+    if sample.depth is None or sample.depth_valid is None or sample.instance_masks is None:
+        return sample
+    masks = sample.instance_masks.as_subclass(Tensor)
+    depth, valid = sample.depth.as_subclass(Tensor), sample.depth_valid.as_subclass(Tensor)
+    return replace(sample, depth=filled_depth(depth, valid, masks))

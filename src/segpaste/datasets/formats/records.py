@@ -24,7 +24,7 @@ from segpaste.datasets.formats.errors import DatasetError as DatasetError
 from segpaste.datasets.formats.federated import FederatedLabels
 from segpaste.datasets.formats.text_files import not_utf8, read_json
 from segpaste.types import DenseSample, KeypointSchema, PanopticSchema
-from segpaste.types.depth_holes import fill_holes
+from segpaste.types.dense import fill_holes
 
 JsonRow = dict[str, Any]
 TableColumns = Mapping[str, type]
@@ -72,7 +72,7 @@ class AnnotatedPhotos(Dataset[DenseSample], ABC):
             shows otherwise.
         beside: function that adds fields of files beside the annotations to a sample, see
             `segpaste.datasets.formats.beside`; called with the sample, and the name and the entry of the image.
-        depth_fill: True if holes in the depth of objects have values, see `segpaste.types.depth_holes`.
+        depth_fill: True if holes in the depth of objects have values, see `segpaste.types.transforms.depth_holes`.
     """
 
     class_names: tuple[str, ...]

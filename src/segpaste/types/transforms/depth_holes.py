@@ -7,23 +7,11 @@ are guesses. Holes outside of objects are not filled, because nothing says which
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from segpaste.types.dense import DenseSample
 from segpaste.types.sampling import usable_depth
-
-
-def fill_holes(sample: DenseSample) -> DenseSample:
-    """Return the sample with values in the holes of its objects' depth; without depth or masks as it is."""
-    if sample.depth is None or sample.depth_valid is None or sample.instance_masks is None:
-        return sample
-    masks = sample.instance_masks.as_subclass(Tensor)
-    depth, valid = sample.depth.as_subclass(Tensor), sample.depth_valid.as_subclass(Tensor)
-    return replace(sample, depth=filled_depth(depth, valid, masks))
 
 
 def filled_depth(depth: Tensor, valid: Tensor, masks: Tensor) -> Tensor:
