@@ -194,14 +194,9 @@ class BatchCopyPaste(SwitchedModule):
             return self._unchanged(batch, target, return_report)
         staged = self._crops_for(batch) if staged is None else staged
         engine = engine_for(batch.device)
-        found = self._surveyed(engine, batch)
-        kept = None if self.config.source.mask_from is not None else spared(target, batch)
-        found = found if kept is None else kept.without_room(found)
-        scene, drawn = self._sampled(engine, batch, found, staged, region)
-        placement, counts = chosen_images.without(drawn, chosen_images.left_out(batch, self._placement, self.schedule))
-        outcome = self._composed(engine, scene, placement, with_layer=return_report)
-        outcome = outcome if kept is None else kept.restored(outcome, in_place=self.inplace)
-        self.warnings.of_fading(self.schedule)
+        found = self._surveyed(engine, batch, target)
+        scene, (placement, counts) = self._sampled(engine, batch, found, staged, region)
+        outcome = self._composed(engine, scene, placement, target, with_layer=return_report)
         self.warnings.of_nothing_pasted(placement, counts, outcome)
         out = prepare.emitted(outcome.batch, target, self.config)
         return (out, report_of(placement, counts, outcome)) if return_report else out
@@ -303,11 +298,13 @@ class BatchCopyPaste(SwitchedModule):
         reason = "no_source" if self.is_on else "eval_mode"
         return (out, unchanged_report(batch, self.config.num_layers, reason)) if return_report else out
 
-    def _surveyed(self, engine: Engine, batch: PaddedBatchedDenseSample) -> Survey:
+    def _surveyed(self, engine: Engine, batch: PaddedBatchedDenseSample, target: PaddedBatchedDenseSample) -> Survey:
         """Find the instances that may be pasted; with ClassMix, also the classes that may be mixed."""
         if self.config.emit_classmix:
             return engine.survey(batch, self._tables_on(batch.device), self.config.ignore_index)
-        return engine.survey(batch, self._tables_on(batch.device), whole_only=self._needs_whole)
+        found = engine.survey(batch, self._tables_on(batch.device), whole_only=self._needs_whole)
+        kept = spared(target, batch, self.config)
+        return found if kept is None else kept.without_room(found)
 
     def _sampled(
         self,
@@ -329,6 +326,7 @@ class BatchCopyPaste(SwitchedModule):
             self._fixed_rules,
             prepare.regions_of(batch, region, self._region_classes),
         )
+        self.warnings.of_fading(self.schedule)
         if self.config.emit_classmix:
             return self._mixed(engine, batch, found, request)
         self.warnings.of_few_scales(self._placement, batch.canvas_size if staged is None else staged.crop_size)
@@ -337,7 +335,8 @@ class BatchCopyPaste(SwitchedModule):
         source, placement, counts = source_check.checked_sample(self.source, sampled, batch, request)
         prepare.check_source(batch, source)
         arguments.check_no_grad("source", source)
-        return Scene(batch, source, self._tables_on(batch.device), self._rules), (placement, counts)
+        scene = Scene(batch, source, self._tables_on(batch.device), self._rules)
+        return scene, self._chosen((placement, counts), batch)
 
     def _mixed(
         self, engine: Engine, batch: PaddedBatchedDenseSample, found: Survey, request: PlacementRequest
@@ -347,16 +346,31 @@ class BatchCopyPaste(SwitchedModule):
         rows = strategy.rows(batch, not_none(found.has_present), request)
         rows = source_check.checked_rows(strategy, rows, batch, request.config.layers)
         placement, counts, mixture = engine.draw_classes(batch, found, rows, request.tables)
-        return Scene(batch, batch, self._tables_on(batch.device), self._rules, mixture), (placement, counts)
+        scene = Scene(batch, batch, self._tables_on(batch.device), self._rules, mixture)
+        return scene, self._chosen((placement, counts), batch)
 
-    def _composed(self, engine: Engine, scene: Scene, placement: Placement, *, with_layer: bool) -> Outcome:
+    def _chosen(self, drawn: Drawn, batch: PaddedBatchedDenseSample) -> Drawn:
+        """Return the draws without those of images that take no paste."""
+        return chosen_images.without(drawn, chosen_images.left_out(batch, self._placement, self.schedule))
+
+    def _composed(
+        self,
+        engine: Engine,
+        scene: Scene,
+        placement: Placement,
+        given: PaddedBatchedDenseSample,
+        *,
+        with_layer: bool,
+    ) -> Outcome:
         """Compose the paste, and harmonise it if the config asks for it."""
         target, harmonizes = scene.target, self.config.harmonize.is_active
+        kept = spared(given, target, self.config)
         assert target.sample_seeds is not None
         before = target.images.clone() if self.inplace and harmonizes else target.images
         with_layer = with_layer or harmonizes or derived.needs_layer(target)
         outcome = engine.compose(scene, placement, with_layer=with_layer, in_place=self.inplace)
         outcome = derived.with_derived(scene, placement, outcome, self.inplace)
+        outcome = outcome if kept is None else kept.restored(outcome, in_place=self.inplace)
         if not harmonizes:
             return outcome
         seen, pasted = outcome.visible_layer >= 0, outcome.batch

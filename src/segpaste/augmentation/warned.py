@@ -54,7 +54,7 @@ class Warnings:
             return
         if self._has_run and not schedule.is_followed:
             message = FADES_NEVER.format(self.config.placement.fade_last)
-            warnings.warn(message, stacklevel=_FROM_FORWARD)
+            warnings.warn(message, stacklevel=_FROM_FORWARD + 1)
         self._may_tell_of_fading, self._has_run = not self._has_run, True
 
     def of_nothing_there(self, num_images: int) -> None:
