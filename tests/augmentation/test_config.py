@@ -56,6 +56,7 @@ OTHER_THAN_DEFAULT = BatchCopyPasteConfig(
         hflip_probability=0.25,
         paste_prob=0.75,
         fixed_share=True,
+        into_empty=False,
         fade_last=0.1,
         fade_curve="linear",
         k_range=(2, 3),

@@ -11,8 +11,16 @@ import torch
 from torch import Tensor
 
 from samples import make_batch, make_samples
+from segpaste import BatchCopyPaste, BatchCopyPasteConfig, get_preset
+from segpaste.integrations._schedule import expect_augmentation
 from segpaste.integrations._values import expect_colours, set_value
-from segpaste.integrations.huggingface import CopyPasteCollator, to_detr, to_mask_labels, to_oneformer
+from segpaste.integrations.huggingface import (
+    CopyPasteCollator,
+    to_detr,
+    to_mask_labels,
+    to_oneformer,
+    with_copy_paste,
+)
 from segpaste.integrations.rfdetr import Form, from_nested
 from segpaste.integrations.torchvision import from_detection, to_detection
 
@@ -174,3 +182,25 @@ def test_channels_are_named(num: int, came: str) -> None:
 )
 def test_the_value_of_masks(masks: Tensor, expected: int | None) -> None:
     assert set_value("masks", masks) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "advice"),
+    [
+        (BatchCopyPasteConfig(), r"give BatchCopyPaste\(config\)"),
+        (get_preset("documents"), r"give BatchCopyPaste\(preset\.config\)"),
+        (BatchCopyPaste, r"try BatchCopyPaste\(\)"),
+        (None, r"try BatchCopyPaste\(\)"),
+    ],
+)
+def test_what_is_no_augmentation_is_refused_before_training(given: object, advice: str) -> None:
+    with pytest.raises(TypeError, match=f"with_copy_paste: expected an augmentation, got .*; {advice}"):
+        expect_augmentation("with_copy_paste", given)
+    with pytest.raises(TypeError, match=advice):
+        CopyPasteCollator(given, 8, dict)  # type: ignore[arg-type]
+
+
+def test_a_second_argument_of_the_trainer() -> None:
+    trainer = type("Trainer", (), {"get_eval_dataloader": None})
+    with pytest.raises(TypeError, match="belongs to the collator: data_collator=CopyPasteCollator"):
+        with_copy_paste(trainer, BatchCopyPasteConfig())

@@ -188,16 +188,14 @@ class BatchCopyPaste(SwitchedModule):
                 in place, a tensor was made in inference mode. Nothing has been written then. With ``fullgraph=True``
                 the compiler's own RuntimeError quotes it.
         """
-        takes_crops = not self.config.emit_classmix and not isinstance(self.source, IntraBatchSource)
-        arguments.check_forward(target, generator, staged, return_report, takes_crops=takes_crops)
+        arguments.check_forward(target, generator, staged, return_report, takes_crops=self._takes_crops)
         arguments.check_region(region, target, takes_region=not self.config.emit_classmix)
         batch = self._prepared(target, generator)
         if not self.is_on or not prepare.can_be_pasted(batch, self.config):
             return self._unchanged(batch, target, return_report)
         staged = self._crops_for(batch) if staged is None else staged
         engine = engine_for(batch.device)
-        kept = spared(target, batch, self.config)
-        found = self._surveyed(engine, batch, kept)
+        found, kept = self._surveyed(engine, batch, target)
         scene, (placement, counts) = self._sampled(engine, batch, found, staged, region)
         before = originals_of(batch, copied=self.inplace) if return_report else None
         scene = prepare.with_given_boxes(scene, target, self.config, in_place=self.inplace)
@@ -265,6 +263,10 @@ class BatchCopyPaste(SwitchedModule):
         return None if self.crops is None else self.crops.report(round(num_images * self.pastes_per_image))
 
     @property
+    def _takes_crops(self) -> bool:
+        return not self.config.emit_classmix and not isinstance(self.source, IntraBatchSource)
+
+    @property
     def _tables(self) -> Classes:
         return Classes() if self.classes is None else self.classes.tables
 
@@ -300,12 +302,15 @@ class BatchCopyPaste(SwitchedModule):
         reason = "no_source" if self.is_on else "eval_mode"
         return (out, unchanged_report(batch, self.config.num_layers, reason)) if return_report else out
 
-    def _surveyed(self, engine: Engine, batch: PaddedBatchedDenseSample, kept: Spared | None) -> Survey:
-        """Find the instances that may be pasted; with ClassMix, also the classes that may be mixed."""
+    def _surveyed(
+        self, engine: Engine, batch: PaddedBatchedDenseSample, target: PaddedBatchedDenseSample
+    ) -> tuple[Survey, Spared | None]:
+        """Find the instances that may be pasted (with ClassMix, the classes), and the images that take no paste."""
         if self.config.emit_classmix:
-            return engine.survey(batch, self._tables_on(batch.device), self.config.ignore_index)
+            return engine.survey(batch, self._tables_on(batch.device), self.config.ignore_index), None
         found = engine.survey(batch, self._tables_on(batch.device), whole_only=self._needs_whole)
-        return found if kept is None else kept.without_room(found)
+        kept = spared(target, batch, self.config)
+        return (found if kept is None else kept.without_room(found)), kept
 
     def _sampled(
         self,
@@ -327,11 +332,9 @@ class BatchCopyPaste(SwitchedModule):
             self._rules.draw(batch.device),
             prepare.regions_of(batch, region, self._region_classes),
         )
-        left_out = chosen_images.left_out(batch, self._placement, self.schedule)
         self.warnings.of_fading(self.schedule)
         if self.config.emit_classmix:
-            scene, drawn = self._mixed(engine, batch, found, request)
-            return scene, chosen_images.without(drawn, left_out)
+            return self._mixed(engine, batch, found, request)
         self.warnings.of_few_scales(self._placement, batch.canvas_size if staged is None else staged.crop_size)
         self.warnings.of_sizes(staged, batch)
         sampled = self.source.sample(batch, found.eligible, request)
@@ -339,7 +342,7 @@ class BatchCopyPaste(SwitchedModule):
         prepare.check_source(batch, source, self.config)
         arguments.check_no_grad("source", source)
         scene = Scene(batch, source, self._tables_on(batch.device), self._rules.paste(batch.device))
-        return scene, chosen_images.without((placement, counts), left_out)
+        return scene, self._chosen((placement, counts), batch)
 
     def _mixed(
         self, engine: Engine, batch: PaddedBatchedDenseSample, found: Survey, request: PlacementRequest
@@ -350,7 +353,11 @@ class BatchCopyPaste(SwitchedModule):
         rows = source_check.checked_rows(strategy, rows, batch, request.config.layers)
         placement, counts, mixture = engine.draw_classes(batch, found, rows, request.tables)
         scene = Scene(batch, batch, self._tables_on(batch.device), self._rules.paste(batch.device), mixture)
-        return scene, (placement, counts)
+        return scene, self._chosen((placement, counts), batch)
+
+    def _chosen(self, drawn: Drawn, batch: PaddedBatchedDenseSample) -> Drawn:
+        """Return the draws without those of images that take no paste."""
+        return chosen_images.without(drawn, chosen_images.left_out(batch, self._placement, self.schedule))
 
     def _composed(
         self, engine: Engine, scene: Scene, placement: Placement, kept: Spared | None, *, with_layer: bool

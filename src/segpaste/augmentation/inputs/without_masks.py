@@ -47,9 +47,15 @@ class Spared(NamedTuple):
 def spared(
     target: PaddedBatchedDenseSample, batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig
 ) -> Spared | None:
-    """Return the images of a prepared batch that take no paste; None if it was given with masks, or has no masks."""
-    has_own = target.instance_masks is not None or config.source.mask_from is not None
-    if has_own or batch.instance_masks is None:
+    """Return the images that take no paste; None if the batch was given with masks, or ``mask_from`` makes them.
+
+    Args:
+        target: batch as it was given.
+        batch: the same, prepared.
+        config: config of the paste.
+    """
+    is_ready = target.instance_masks is not None or batch.instance_masks is None or config.emit_classmix
+    if is_ready or config.source.mask_from is not None:
         return None
     rows = {name: value.clone() for name in ROWS if (value := getattr(batch, name)) is not None}
     return Spared(batch.instance_valid.any(1), rows)
