@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from segpaste.cli import main
 from segpaste.datasets import DatasetError, YoloDataset, find_dataset, open_dataset
 from segpaste.datasets.formats.yolo.data import read_data
 from segpaste.datasets.health.yolo_listing import list_yolo
@@ -69,13 +70,14 @@ def test_label_files_in_upper_case(tmp_path: Path, place: str) -> None:
     assert len(list_yolo(read_data(tmp_path), "train").objects) == 2
 
 
-@pytest.mark.parametrize("place", ["plain", "split"])
-def test_maps_show_the_declaration_to_write(tmp_path: Path, place: str) -> None:
+@pytest.mark.parametrize("place", PLACES)
+def test_maps_show_the_declaration_to_write(tmp_path: Path, place: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """As a command prints it, in one line."""
     write(tmp_path, place, ".png", png(np.zeros((24, 32), np.uint8), 8))
-    with pytest.raises(DatasetError, match=r"expected segpaste\.yaml with folders of maps") as caught:
-        open_dataset(tmp_path)
-    lines = str(caught.value).split("\n  ")[1:]
-    (tmp_path / "segpaste.yaml").write_text("\n".join(lines))
+    assert main(["check", str(tmp_path)]) == 2
+    told, _, declaration = capsys.readouterr().err.partition("for example:")
+    assert "expected segpaste.yaml with folders of maps" in told
+    (tmp_path / "segpaste.yaml").write_text(declaration)
     assert open_dataset(tmp_path)[1].semantic_map is not None
 
 

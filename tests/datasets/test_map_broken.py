@@ -253,6 +253,7 @@ def test_undeclared_folders_show_what_to_write(tmp_path: Path, case: str) -> Non
         find_dataset(tmp_path)
     text = str(caught.value)
     assert [line for line in lines if line not in text] == []
+    assert "\n" not in text  # commands print errors in one line
     write_yaml(tmp_path, text.partition("for example:")[2])
     photos = open_dataset(tmp_path, "train" if "{split}" in text else None)
     assert photos[0].canvas_size == (H, W)

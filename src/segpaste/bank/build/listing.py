@@ -45,6 +45,11 @@ def checked_names(dataset: Samples, class_names: Sequence[str] | Mapping[int, st
     return tuple(str(name) for name in names)
 
 
+def fills_depth(dataset: Any) -> bool:
+    """Return whether a dataset was opened with ``depth_fill``; its crops are then filled, too."""
+    return attribute_of(dataset, "depth_fill") is True
+
+
 def first_readable(dataset: Samples, images: NDArray[np.int64], unreadable: dict[int, str] | None) -> DenseSample:
     """Read the first of some images, at least one; those that cannot be read are passed over if they are noted.
 

@@ -85,10 +85,9 @@ def missing_declaration(root: Path) -> str | None:
     lines = [] if layout is None else list(_lines(layout))
     if not lines:
         return None
-    text = "".join(f"\n  {line}" for line in lines)
     return (
         f"{root}: expected {DECLARATION_FILE} with folders of maps, since it declares the meaning of their values, "
-        f"found none; write it, for example:{text}"
+        f"found none; write it, for example: {{{', '.join(lines)}}}"
     )
 
 
@@ -111,7 +110,7 @@ def _layout(root: Path) -> _Layout | None:
 
 
 def _lines(layout: _Layout) -> Iterator[str]:
-    """Yield the lines of a declaration that fits the folders, with names and units for the user to correct."""
+    """Yield the keys of a declaration that fits the folders, with names and units for the user to correct."""
     found = [
         *_of_masks(layout),
         *_of_geometry(layout, _DEPTH, "depth", {"f": "unit: m"}, "unit: mm"),
