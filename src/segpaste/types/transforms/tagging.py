@@ -45,7 +45,7 @@ def tagged(values: Mapping[str, Any], canvas_size: tuple[int, int], schema: Keyp
     if out.get("depth") is not None and out.get("depth_valid") is not None:
         depth = values["depth"].as_subclass(Tensor)
         valid = sampling.usable_depth(depth, values["depth_valid"].as_subclass(Tensor))
-        out["depth"] = DepthMap(torch.where(valid, depth, torch.nan), device=depth.device)
+        out["depth"] = torch.where(valid, depth, torch.nan).as_subclass(DepthMap)
     return out
 
 
@@ -155,7 +155,7 @@ def _tag(field: Field, value: Any, canvas_size: tuple[int, int], schema: Keypoin
     if field.tag is tv_tensors.BoundingBoxes:
         return MovingBoxes(plain.reshape(-1, 4), format="XYXY", canvas_size=canvas_size)
     tag = field.transform_tag
-    return tag(plain, device=plain.device) if tag else plain
+    return plain.as_subclass(tag) if tag else plain
 
 
 def _untag(field: Field, value: Any, canvas_size: tuple[int, int]) -> Any:
