@@ -4,9 +4,10 @@
     python scripts/draw_void_and_holes.py --out pictures
 
 The images are those of data sets in the folder that ``SEGPASTE_TEST_DATA`` names: VOC as labelme exports it, with the
-contours of five pixels that VOC's own maps have and labelme's lack; a frame of ClearGrasp (transparent objects before a D435) and one of RGB-D frames of a Kinect. Their pictures are for looking at,
-not for the documentation. The columns are: without the option, with it; the rows of the second picture are colour,
-depth (black: invalid) and the visible mask.
+contours of five pixels that VOC's own maps have and labelme's lack; a frame of ClearGrasp (transparent objects before a
+D435) and one of RGB-D frames of a Kinect. Their pictures are for looking at, not for the documentation. The columns
+are: without the option, with it; the rows of the second picture are colour, depth (black: invalid) and the visible
+mask.
 """
 
 from __future__ import annotations
@@ -72,7 +73,8 @@ def _void(data: Path) -> NDArray[np.uint8]:
 
 def _with_contours(sample: DenseSample) -> DenseSample:
     """Make pixels within two of the edge of an object void."""
-    assert sample.instance_masks is not None and sample.semantic_map is not None
+    assert sample.instance_masks is not None
+    assert sample.semantic_map is not None
     masks = sample.instance_masks.as_subclass(torch.Tensor).float()
     grown, shrunk = max_pool2d(masks, 5, 1, 2), -max_pool2d(-masks, 5, 1, 2)
     contour = (grown != shrunk).any(0)
@@ -134,7 +136,8 @@ def _pixels(sample: DenseSample) -> NDArray[np.uint8]:
 
 def _depth_pixels(sample: DenseSample) -> NDArray[np.uint8]:
     """Near is bright, invalid black."""
-    assert sample.depth is not None and sample.depth_valid is not None
+    assert sample.depth is not None
+    assert sample.depth_valid is not None
     depth, valid = np.asarray(sample.depth)[0], np.asarray(sample.depth_valid)[0]
     grey = np.where(valid, 255 - np.clip(depth / _FARTHEST_M, 0, 0.9) * 255, 0).astype(np.uint8)
     return np.repeat(grey[..., None], 3, 2)

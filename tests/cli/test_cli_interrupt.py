@@ -224,7 +224,7 @@ class TestGoingOn:
 class TestFullDisk:
     """A limit on the size of files gives a true OSError in the middle of a write."""
 
-    @pytest.mark.parametrize(("limit", "what"), [(3_000, "photo"), (9_000, "report")])
+    @pytest.mark.parametrize(("limit", "what"), [(3_000, "photo"), (9_600, "report")])
     def test_one_line_and_nothing_half_written(self, world: Path, tmp_path: Path, limit: int, what: str) -> None:
         out, partial = tmp_path / "out", tmp_path / "out.partial"
 

@@ -168,7 +168,7 @@ def test_there_and_back(tmp_path: Path) -> None:
     by_image = [row for row in table["annotations"] if row["image_id"] == 1]
     assert [row.get("keypoints") for row in by_image] == [POINTS, OTHERS, None, [0] * 9, None]
     assert [row.get("num_keypoints") for row in by_image] == [2, 2, None, 0, None]
-    assert [(row["iscrowd"], row.get("ignore", 0)) for row in by_image] == [(0, 0)] * 3 + [(1, 0), (0, 1)]
+    assert [(row["iscrowd"], row.get("ignore", 0)) for row in by_image] == [(0, 0)] * 3 + [(1, 0), (1, 1)]
     again = CocoDetectionV2(out / "images", out / "annotations.json")
     for i in range(2):
         assert_same(again[i], photos[i])

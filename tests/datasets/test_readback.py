@@ -182,8 +182,8 @@ class TestResumed:
             assert main([*words, "--verify", "off"]) == 2
         assert not (tmp_path / "out").exists()
         assert main([*words, "--verify", "off"]) == 0
-        kept = {row["id"]: row for row in read_json(path)["annotations"]}
-        assert {row["id"]: row for row in read_json(tmp_path / "out/annotations.json")["annotations"]} == kept
+        before, after = (read_json(file)["annotations"] for file in (path, tmp_path / "out/annotations.json"))
+        assert [row["bbox"] for row in after] == [row["bbox"] for row in before]
 
     def test_a_file_that_changes_on_the_disk(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         images_dir, path = write_instances(tmp_path)
@@ -248,6 +248,7 @@ class TestLosses:
         document = json.loads(path.read_text())
         empty = {"size": list(SIZES[0]), "counts": [SIZES[0][0] * SIZES[0][1]]}
         document["annotations"][0]["segmentation"] = empty
+        del document["annotations"][0]["bbox"]
         path.write_text(json.dumps(document))
         with warnings.catch_warnings(action="ignore"):
             summary = convert_dataset(path, tmp_path / "out", "label-maps", images_dir=images_dir)

@@ -229,6 +229,27 @@ def test_boxes_come_back_from_voc_to_the_last_bit(tmp_path: Path) -> None:
     assert texts[:2] == ["1", "4"]  # whole numbers, for readers that know no others
 
 
+@pytest.mark.parametrize("names", [("background", "cup", "cup", ""), ("cup", "background", "mug ", "#")])
+@pytest.mark.parametrize("to", ["voc", "label-maps", "coco-panoptic"])
+def test_semantic_maps_alone(tmp_path: Path, to: str, names: tuple[str, ...]) -> None:
+    """Classes keep their places, after the background that VOC adds if it is not the first one."""
+    for folder in ("images", "semantic"):
+        (tmp_path / "in" / folder).mkdir(parents=True)
+    values = np.repeat(np.arange(4, dtype=np.uint8), 8)[None].repeat(SIZE[0], 0)
+    values[0] = 255
+    Image.fromarray(noise((SIZE[0], 32), 3)).save(tmp_path / "in/images/a.png")
+    Image.fromarray(values).save(tmp_path / "in/semantic/a.png")
+    declared = {"photos": "images/{name}.png", "classes": [{"name": name} for name in names]}
+    declared["semantic"] = {"files": "semantic/{name}.png", "void": [255]}
+    (tmp_path / "in/segpaste.yaml").write_text(json.dumps(declared))
+    assert not convert_dataset(tmp_path / "in", tmp_path / "out", to).losses
+    photos = open_dataset(tmp_path / "out")
+    num_more = int(to == "voc" and names[0] != "background")
+    assert photos.class_names[num_more:] == names
+    wanted = np.where(values == 255, 255, values + num_more)
+    np.testing.assert_array_equal(photos[0].semantic_map, wanted)
+
+
 class TestTables:
     class Photos:
         def __init__(self, **tables: Any) -> None:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from segpaste.cli._inputs import Inputs
@@ -18,13 +20,14 @@ from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
 from segpaste.datasets.formats.coco_writer import Crowds, SampleRows
 from segpaste.datasets.formats.format import NO_SPLIT
 from segpaste.datasets.formats.layouts import WrittenLayout
-from segpaste.datasets.formats.records import AnnotatedPhotos, JsonRow
+from segpaste.datasets.formats.records import AnnotatedPhotos, Crowd, JsonRow
 from segpaste.datasets.writers.annotations import open_split
 from segpaste.datasets.writers.expected_maps import geometry_values, label_maps
 from segpaste.datasets.writers.ledger import (
     ExpectedImage,
     View,
     checksum,
+    extent_of,
     sample_regions,
     stem_of,
 )
@@ -117,8 +120,18 @@ def _left(sample: DenseSample, crowds: Crowds) -> Crowds:
     if sample.crowd_mask is None:
         return []
     seen = sample.crowd_mask.as_subclass(Tensor)[0].numpy()
-    cut = [(crowd._replace(mask=crowd.mask & seen), row) for crowd, row in crowds]
+    cut = [(_cut(crowd, seen), row) for crowd, row in crowds]
     return [(crowd, row) for crowd, row in cut if crowd.mask.any()]
+
+
+def _cut(crowd: Crowd, seen: NDArray[np.bool_]) -> Crowd:
+    """Return the visible part of a region, or of an object without a mask, whose box is cut if pixels are hidden."""
+    mask = crowd.mask & seen
+    if crowd.box is None or np.array_equal(mask, crowd.mask):
+        return crowd._replace(mask=mask)
+    x, y, width, height = extent_of(mask)
+    x1, y1, x2, y2 = crowd.box
+    return crowd._replace(mask=mask, box=(max(x1, x), max(y1, y), min(x2, x + width), min(y2, y + height)))
 
 
 def keys_of(provenance: Mapping[str, object], carried: Mapping[str, object] | None) -> JsonRow:

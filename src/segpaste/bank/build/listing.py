@@ -7,7 +7,7 @@ import operator
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from numbers import Integral
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch

@@ -15,13 +15,14 @@ from segpaste.datasets.conversion.entries import entries_of_instances
 from segpaste.datasets.conversion.photos import SplitConverter
 from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
 from segpaste.datasets.formats.coco_writer import SampleRows
+from segpaste.datasets.formats.instances import InstancePhotos
 from segpaste.datasets.formats.photo_head import read_head
 from segpaste.datasets.formats.records import Crowd
 from segpaste.datasets.formats.written.coco import CocoSegments
 from segpaste.datasets.formats.written.format import File, Losses
 from segpaste.datasets.formats.yolo.data import label_path
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
-from segpaste.datasets.writers.expected_maps import geometry_values, label_maps
+from segpaste.datasets.writers.expected_maps import covered_regions, geometry_values, label_maps
 from segpaste.datasets.writers.ledger import (
     ExpectedImage,
     Region,
@@ -84,7 +85,7 @@ class SplitLedger:
         content, source = contents.get(path, b""), file.read_bytes()
         assert isinstance(content, bytes)
         size = (int(rows.image["height"]), int(rows.image["width"]))
-        is_drawn = content != source and (read_head(file).orientation != 1 or file.suffix != Path(written).suffix)
+        is_drawn = content != source and (read_head(file).is_oriented or file.suffix != Path(written).suffix)
         encoded = content if is_drawn else source
         expected = ExpectedImage(path, size, len(encoded), zlib.crc32(encoded))
         if is_drawn:
@@ -106,14 +107,14 @@ class SplitLedger:
         self, photos: CocoPanoptic, index: int, expected: ExpectedImage, named: tuple[SampleRows, str]
     ) -> None:
         """Add the unchanged segments of a panoptic image, whose map is named after the written image."""
-        row, to, (rows, stem) = photos.map_row(index), CocoSegments(), named
-        written = row if rows.map is None else rows.map
+        (rows, stem), row, folder = named, photos.map_row(index), CocoSegments().maps_dir(self._converter.name)
         segments = photos.annotation_rows(index)
         expected.views["coco-panoptic"] = [
             Region(self._label_of[segment["category_id"]], "entry", keys=digest(segment)) for segment in segments
         ]
+        written = row if rows.map is None else rows.map
         content = (photos.panoptic_dir / row["file_name"]).read_bytes()
-        expected.copies[f"{to.maps_dir(self._converter.name)}/{written['file_name']}"] = zlib.crc32(content)
+        expected.copies[f"{folder}/{written['file_name']}"] = zlib.crc32(content)
         if photos.beside is not None:
             expected.values |= geometry_values(stem, self._converter.read(index)[0], self._converter.depth_format)
 
@@ -135,12 +136,12 @@ class SplitLedger:
             return
         own = entries_of_instances(photos, index, sample)
         expected.views[view.format] = list(maps.regions) or sample_regions(view, sample, crowds, own, crowd_rows)
-        if num_empty := photos.left_out(index).get("empty", 0):
-            told["annotations without a pixel"] += num_empty
-        num_hidden = 0
-        if maps.segments is not None:
-            num_hidden = len(crowds) - sum(region.kind == "region" for region in maps.regions)
-        told.update(unnamed_losses(view, sample, crowds, maps.seen, num_hidden, told))
+        num_empty = photos.left_out(index).get("empty", 0)
+        if isinstance(photos, InstancePhotos):
+            num_empty = len(by_id.keys() - {*photos.annotation_ids(index), *(c.annotation_id for c in crowds)})
+        told.update({"annotations without a pixel": num_empty})
+        told.update(covered_regions(maps, crowds))
+        told.update(unnamed_losses(view, sample, crowds, maps.seen, told))
 
     def _same_lines(self, index: int, written: str, contents: Mapping[str, Any]) -> list[list[str]] | None:
         """Return the words of the lines of a label file of YOLO that is copied; None if it is not."""

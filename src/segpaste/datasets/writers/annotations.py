@@ -178,10 +178,10 @@ def _xml_objects(view: View, folder: Path, expected: ExpectedImage) -> list[Regi
         raise DatasetError(f"expected Annotations/{stem}.xml, found none")
     label_of = {name: label for label, name in reversed(list(enumerate(view.names)))}
     there = []
-    for shape in read_xml(file, Path(expected.file).name, lambda: expected.size).shapes:
+    for shape in read_xml(file, Path(expected.file).name, lambda: expected.size, view.names).shapes:
         assert shape.box is not None
         x1, y1, x2, y2 = shape.box
-        kind: Literal["region", "object"] = "region" if shape.ignored else "object"
+        kind: Literal["region", "object"] = "region" if shape.ignored or shape.crowd else "object"
         there.append(Region(label_of.get(shape.label, -1), kind, [x1, y1, x2 - x1, y2 - y1]))
     return there
 

@@ -5,6 +5,7 @@ They are made from the sample by code that no writer uses. See `segpaste.dataset
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -110,6 +111,7 @@ def _classes(view: View, sample: DenseSample, owners: NDArray[Any]) -> NDArray[A
 
 def _segments(view: View, sample: DenseSample, crowds: Sequence[Crowd]) -> Maps:
     """Return the map of panoptic segments, and the segments: objects, stuff, crowds; hidden ones are left out."""
+    crowds = [crowd for crowd in crowds if crowd.box is None]
     semantic = None if sample.semantic_map is None else sample.semantic_map.as_subclass(Tensor).numpy()
     if sample.panoptic_map is None:
         owners = owner_map(sample).astype(np.int64)
@@ -140,6 +142,19 @@ def _segments(view: View, sample: DenseSample, crowds: Sequence[Crowd]) -> Maps:
     return Maps(seen, {}, numbers, regions)
 
 
+def covered_regions(maps: Maps, crowds: Sequence[Crowd]) -> Counter[str]:
+    """Count the crowd regions that objects cover in panoptic segments, partly or wholly."""
+    if maps.segments is None:
+        return Counter()
+    shown = Counter((region.label, int(region.area or 0)) for region in maps.regions if region.kind == "region")
+    regions = [crowd for crowd in crowds if crowd.box is None]
+    before = Counter((crowd.label, int(np.count_nonzero(crowd.mask))) for crowd in regions)
+    num_whole = (before & shown).total()
+    num_wholly = len(regions) - shown.total()
+    partly = {"crowd regions partly covered by objects": len(regions) - num_whole - num_wholly}
+    return +Counter({**partly, "crowd regions wholly covered by objects": num_wholly})
+
+
 def geometry_values(stem: str, sample: DenseSample, depth_format: DepthFormat = "npy") -> dict[str, int]:
     """Return the checksum of the values of each file of depth, normals and camera.
 
@@ -155,8 +170,9 @@ def geometry_values(stem: str, sample: DenseSample, depth_format: DepthFormat = 
             found[f"depth/{stem}.npy"] = checksum(depth)
             found[f"depth_valid/{stem}.png"] = checksum(valid.astype(np.uint8) * 255)
         else:
-            mm = np.rint(depth.astype(np.float64) * 1000)
-            kept = valid & (mm > 0) & (mm <= _LARGEST_MM)
+            metres = np.where(valid & np.isfinite(depth) & (depth > 0), depth, 0).astype(np.float64)
+            mm = np.maximum(np.rint(metres * 1000), metres > 0)  # valid depth is at least a millimetre
+            kept = mm <= _LARGEST_MM
             found[f"depth/{stem}.png"] = checksum(np.where(kept, mm, 0).astype(np.uint16))
     if sample.normals is not None:
         found[f"normals/{stem}.npy"] = checksum(sample.normals.as_subclass(Tensor).numpy().transpose(1, 2, 0))

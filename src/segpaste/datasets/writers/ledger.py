@@ -13,7 +13,7 @@ import json
 import marshal
 import zlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any, Literal, NamedTuple
@@ -25,10 +25,12 @@ from torch import Tensor
 from segpaste.datasets.formats.carried import POINT_KEYS, REGION_KEYS
 from segpaste.datasets.formats.format import WrittenTask
 from segpaste.datasets.formats.records import Crowd, JsonRow
+from segpaste.datasets.formats.written.format import UNMASKED
 from segpaste.types import DenseSample
 
-Kind = Literal["object", "region", "stuff", "entry", "line"]
-"""Kind of an annotation: a crowd or ignored ``region``; an unchanged ``entry`` of COCO or ``line`` of YOLO."""
+Kind = Literal["object", "boxed", "region", "stuff", "entry", "line"]
+"""Kind of an annotation: an object without a mask (``boxed``); a crowd or ignored ``region``; an unchanged ``entry`` of
+COCO or ``line`` of YOLO."""
 
 OF_ENTRIES = ("coco", "roboflow", "lvis")
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
@@ -85,7 +87,8 @@ class View:
         """Value of class 0 in label maps; 1 after the background."""
         if self.format == "label-maps":
             return int(not self.has_semantic_maps)
-        return int(not self.names or self.names[0].strip("_").lower() != "background")
+        is_background = bool(self.names) and self.names[0].strip("_").lower() == "background"
+        return int(not (self.has_semantic_maps and is_background))
 
 
 @dataclass(slots=True)
@@ -123,8 +126,9 @@ class ExpectedImage:
         return cls(**{**row, "size": tuple(row["size"]), "views": views})
 
     def as_note(self) -> JsonRow:
-        """Return the facts as JSON."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        """Return the facts as JSON, without those that are empty."""
+        facts = {name: getattr(self, name) for name in self.__slots__}
+        return {"views": self.views, **{name: value for name, value in facts.items() if value not in (None, {}, [])}}
 
 
 def checksum(values: NDArray[Any]) -> int:
@@ -211,13 +215,25 @@ def sample_regions(
         else:
             region = region._replace(keys=digest(further_keys(row)))
         found.append(region)
-    if view.format in ("coco", "roboflow"):
-        for crowd, row in zip(crowds, crowd_rows, strict=True):
-            region = Region(crowd.label, "region", extent_of(crowd.mask), int(crowd.mask.sum()))
-            found.append(region._replace(keys=digest(further_keys(row))))
-    elif view.format == "voc":
-        found += [Region(crowd.label, "region", extent_of(crowd.mask)) for crowd in crowds if crowd.mask.any()]
-    return found
+    return found + list(_crowd_regions(view, crowds, crowd_rows))
+
+
+def _crowd_regions(view: View, crowds: Sequence[Crowd], rows: Sequence[JsonRow]) -> Iterator[Region]:
+    """Yield the objects without a mask and the regions that a format holds; in VOC the objects come first."""
+    pairs = list(zip(crowds, rows, strict=True))
+    if view.format == "voc":
+        pairs.sort(key=lambda pair: pair[0].box is None)
+    is_coco = view.format in ("coco", "roboflow", "lvis")
+    for crowd, row in pairs:
+        keys = digest(further_keys(row)) if is_coco else 0
+        if crowd.box is not None and (is_coco or view.format == "voc" or view.task in ("detect", "pose")):
+            x1, y1, x2, y2 = crowd.box
+            area = (x2 - x1) * (y2 - y1) if is_coco else None
+            yield Region(crowd.label, "boxed", [x1, y1, x2 - x1, y2 - y1], area, None, keys)
+        elif crowd.box is None and view.format in ("coco", "roboflow"):
+            yield Region(crowd.label, "region", extent_of(crowd.mask), int(crowd.mask.sum()), None, keys)
+        elif crowd.box is None and view.format == "voc" and crowd.mask.any():
+            yield Region(crowd.label, "region", extent_of(crowd.mask))
 
 
 def _attributes(row: JsonRow) -> JsonRow:
@@ -266,7 +282,6 @@ def unnamed_losses(
     sample: DenseSample,
     crowds: Sequence[Crowd],
     seen: Sequence[tuple[int, int]] | None,
-    num_hidden: int,
     told: Counter[str],
 ) -> Counter[str]:
     """Return the losses of an image that a writer does not name, with the words that writers use.
@@ -276,16 +291,17 @@ def unnamed_losses(
         sample: the sample that was written.
         crowds: its crowd and ignored regions.
         seen: class and visible area of each object, in formats with one object per pixel.
-        num_hidden: number of crowd regions without a visible pixel, in such formats.
         told: the losses that the writer named.
     """
     lost = Counter[str]()
+    boxed, regions = (sum((crowd.box is None) == is_region for crowd in crowds) for is_region in (False, True))
     if view.format not in ("coco", "roboflow", "lvis", "voc", "coco-panoptic"):
-        lost["crowd regions"] = sum(not crowd.is_ignored for crowd in crowds)
-        lost["ignored regions"] = len(crowds) - lost["crowd regions"]
+        lost["crowd regions"] = sum(not crowd.is_ignored for crowd in crowds if crowd.box is None)
+        lost["ignored regions"] = regions - lost["crowd regions"]
+    if view.format in ("label-maps", "coco-panoptic") or (view.format, view.task) == ("yolo", "segment"):
+        lost[UNMASKED] = boxed
     if sample.keypoints is not None and view.format not in OF_ENTRIES and (view.format, view.task) != ("yolo", "pose"):
         lost["keypoints of objects"] = int((sample.keypoints[..., 2] > 0).any(1).sum())
-    lost["crowd regions wholly covered by objects"] = num_hidden
     if seen is not None and sample.panoptic_map is None and sample.instance_masks is not None:
         pairs = list(zip(seen, areas_of(sample), strict=True))
         lost["objects partly covered by another"] = sum(0 < num < area for (_, num), area in pairs)

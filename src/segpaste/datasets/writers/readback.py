@@ -260,7 +260,8 @@ def _difference(one: Region, other: Region, view: View, tolerance: float) -> str
     """Return how an annotation differs from the expected one, None if it does not."""
     names = view.names
     is_same = one.label == other.label or (view.format == "voc" and names[one.label] == _name(names, other.label))
-    if not is_same or one.kind != other.kind:
+    kinds = ["object" if kind == "boxed" else kind for kind in (one.kind, other.kind)]
+    if not is_same or kinds[0] != kinds[1]:
         return f"expected {one.kind} {names[one.label]!r}, got {other.kind} {_name(names, other.label)!r}"
     for what in ("box", "points"):
         ours, theirs = getattr(one, what), getattr(other, what)
@@ -307,7 +308,8 @@ def _compare_sample(
     if view.format in OF_ENTRIES or view.format == "yolo":
         if any(region.kind in ("entry", "line") for region in regions):
             return
-        wanted = [(region.label, region.area) for region in regions if region.kind == "object"]
+        kinds = ("object",) if photos.has_masks else ("object", "boxed")
+        wanted = [(region.label, region.area) for region in regions if region.kind in kinds]
     elif expected.seen is None:
         return
     else:

@@ -23,7 +23,6 @@ from segpaste.datasets.formats.photo_facts import class_rows
 from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError, JsonRow, PackedRecords, file_digest
 from segpaste.datasets.formats.shapes import Shape, annotation_row, encode_mask
 from segpaste.datasets.formats.voc.folder import (
-    BOXES,
     CLASSES,
     OBJECTS,
     VOC_CLASSES,
@@ -58,10 +57,13 @@ class VocFormat(Format):
         return find_splits(path)
 
     def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedPhotos:
-        """Open a split: its maps, or without maps of objects or for the task detect the boxes of its XML files."""
+        """Open a split: its maps, or the boxes of its XML files.
+
+        Boxes are read for the task detect, without maps, and if there are boxes but no maps of objects.
+        """
         folder = VocFolder(path, split)
         is_boxed = options.task == "detect" or not folder.maps
-        if not is_boxed and (folder.has_objects or not (path / BOXES).is_dir()):
+        if not is_boxed and (folder.has_objects or not folder.has_boxes()):
             read = partial(read_voc, folder, True)
             if options.task == "pose":
                 raise DatasetError(f"{path}: expected the task (--task) segment or detect, got pose; leave it out")
@@ -81,7 +83,7 @@ def read_voc(folder: VocFolder, are_masks: bool) -> Drawn:
     def read(stem: str) -> DrawnPhoto:
         file = folder.xml_file(stem)
         if not are_masks and file is None:
-            missing = folder.path / BOXES / f"{stem}.xml"
+            missing = folder.boxes_dir / f"{stem}.xml"
             raise DatasetError(f"{missing}: expected the boxes of an image of the split, found no such file; add it")
         photo = _photo(folder, stem, names.get(stem, f"{stem}.jpg"), file, are_masks, listed or ())
         digest.update(stem.encode(errors="surrogatepass"))

@@ -116,6 +116,10 @@ class VocFolder:
         folder, suffix = (self.maps[0], ".png") if are_masks else (BOXES, ".xml")
         return [path.stem for path in files_with(self.path / folder, suffix)]
 
+    def has_boxes(self) -> bool:
+        """Return whether an XML file of the folder has an object; files of semantic maps have none."""
+        return any(b"<object" in path.read_bytes() for path in sorted((self.path / BOXES).glob("*.xml")))
+
     def listed_image(self, line: str) -> str:
         """Return the name without suffix of the image in a line of a list; empty for an empty line."""
         return image_name_of(line, self._is_there, has_flags=True)
