@@ -18,6 +18,8 @@ OLDEST_TRITON := 3.6
 ITS_NUMPY := 2.3
 OLDEST_TRITON_DONE = $(VENV)/.triton-$(OLDEST_TRITON)-numpy-$(ITS_NUMPY)
 TRAINERS := $(patsubst tests/trainers/%.txt,$(VENV)/trainers/%/.done,$(wildcard tests/trainers/*.txt))
+# The lowest declared versions, and the newest that pip resolves: scripts/version_ends.py.
+VERSIONS := $(VENV)/versions/lowest/.done $(VENV)/versions/newest/.done
 NATIVE := hatch_build.py $(wildcard $(addprefix src/segpaste/engine/native/,build.py src/*.* src/*/*))
 export NO_MKDOCS_2_WARNING := 1
 # An installation whose native library cannot be built fails here; elsewhere the slow reference would run.
@@ -46,7 +48,7 @@ lint: $(VENV)/.dev
 	$(BIN)/mkdocs build --strict
 
 # The whole suite has the tests that check runs.
-test: lint $(OLDEST_TRITON_DONE) $(TRAINERS)
+test: lint $(OLDEST_TRITON_DONE) $(TRAINERS) $(VERSIONS)
 	$(BIN)/pytest -q -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
 wheels: $(VENV)/.dev
@@ -71,13 +73,23 @@ $(OLDEST_TRITON_DONE): | $(BIN)/pip
 	    'triton==$(OLDEST_TRITON).*' 'numpy==$(ITS_NUMPY).*'
 	@touch $@
 
-# A trainer has an environment of its own, which also sees the packages of $(VENV), pip among them: torch is not installed twice.
-$(VENV)/trainers/%/.done: tests/trainers/%.txt $(VENV)/.dev
+# An environment of its own, which also sees the packages of $(VENV), pip among them: torch is not installed twice.
+define ENVIRONMENT
 	rm -rf $(@D)
 	$(BIN)/python -m venv --without-pip $(@D)
 	$(BIN)/python -c 'import sysconfig; print("import site; site.addsitedir(%r)" % sysconfig.get_path("purelib"))' \
 	    > $$($(@D)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/base.pth
+endef
+
+$(VENV)/trainers/%/.done: tests/trainers/%.txt $(VENV)/.dev
+	$(ENVIRONMENT)
 	$(@D)/bin/python -m pip install --no-compile -r $<
+	@touch $@
+
+$(VENV)/versions/%/.done: scripts/version_ends.py $(VENV)/.dev
+	$(ENVIRONMENT)
+	$(BIN)/python $< $* > $(@D)/requirements.txt
+	$(@D)/bin/python -m pip install --no-compile --upgrade -r $(@D)/requirements.txt
 	@touch $@
 
 $(BIN)/pip:

@@ -17,6 +17,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from segpaste.types import tracing
+
 ALLOCATIONS = frozenset({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"})
 METADATA = frozenset({"lift_fresh", "_unsafe_view", "_reshape_alias", "is_same_size", "set_"})
 COPIES = frozenset({"_to_copy", "copy_", "to"})
@@ -136,9 +138,11 @@ def counting() -> Iterator[Operations]:
         yield found
 
 
-def fake_device() -> FakeTensorMode:
-    """Return a mode in which ``device="cuda"`` works without a card: tensors have shapes and no values."""
-    return FakeTensorMode(allow_non_fake_inputs=True)
+@contextlib.contextmanager
+def fake_device() -> Iterator[None]:
+    """Let ``device="cuda"`` work without a card: tensors have shapes and no values; the engine takes them for real."""
+    with FakeTensorMode(allow_non_fake_inputs=True), mock.patch.object(tracing, "_mode", return_value=None):
+        yield
 
 
 @contextlib.contextmanager

@@ -4,8 +4,8 @@
 Each case is captured twice: the eager forward by a plain ``torch.cuda.CUDAGraph``, whose input is then overwritten with
 other batches, and the compiled one by ``torch.compile(mode="reduce-overhead")``, which must make one graph, skip no
 capture and never recompile. Every output and report must equal that of the native backend on the CPU for the same
-values, bit for bit; normals, whose roots differ, to a few ulps. Modules in place are captured, too, but not compiled:
-inductor makes no CUDA graph of code that writes to its inputs.
+values, bit for bit. Modules in place are captured, too, but not compiled: inductor makes no CUDA graph of code that
+writes to its inputs.
 
     python scripts/check_graphs.py --out graphs.json
     python scripts/check_graphs.py --device cpu --case classes    # small, compiled for the CPU, nothing is captured

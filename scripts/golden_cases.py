@@ -204,13 +204,15 @@ def _variants() -> Iterator[tuple[str, Options]]:
     yield "residual", {"min_residual_area_frac": 0.0, "min_residual_area_px": 120, "placement": hides}
     yield "residual,shift", {"min_residual_area_px": 200, "max_box_shift_px": 3, "placement": hides}
     yield "blur", {"harmonize": {"blur_px": 1.5}}
+    yield "cover_void", {"placement": {"cover_void": True, "layers": 2}}
+    yield "depth_order", {"depth_order": "value", "placement": {"layers": 3}, "filled_depth": True}
 
 
 def _options() -> Iterator[Case]:
     """Each option by itself: in panoptic uint8 batches, and in others with float images and metric depth."""
     for i, (name, options) in enumerate(_variants()):
         values = dict(options)
-        progress = values.pop("progress", None)
+        progress, filled = values.pop("progress", None), values.pop("filled_depth", False)
         padding = ("none", "none", "edges")[i % 3]
         whole = Spec(0, size=(44, 56), progress=progress, padding=padding, large_ids=i % 5 == 0)
         yield Case(f"option/{name}/panoptic", whole, _config(**values))
@@ -227,6 +229,7 @@ def _options() -> Iterator[Case]:
             layout=LAYOUTS[i % 3],
             overlap=i % 2 == 0,
             loose_boxes=i % 4 == 1,
+            filled_depth=filled,
             cameras=True,
             metric_depth=i % 3 > 0,
             wild_depth=i % 3 == 1,

@@ -110,6 +110,7 @@ class Spec:
         cameras: whether there are cameras.
         metric_depth: the flag.
         wild_depth: whether invalid depth is NaN, infinite or negative.
+        filled_depth: whether invalid depth keeps its value.
         crops: staged crops, or None.
         source: which source strategy, one of `golden_sources.NAMES`.
         progress: (numerator, denominator) of how far training is, or None.
@@ -134,6 +135,7 @@ class Spec:
     cameras: bool = False
     metric_depth: bool = False
     wild_depth: bool = False
+    filled_depth: bool = False
     crops: CropSpec | None = None
     source: str = "config"
     progress: tuple[int, int] | None = None
@@ -183,7 +185,7 @@ def target_batch(spec: Spec) -> PaddedBatchedDenseSample:
     maps = _maps(draws, masks, labels, ids)
     values |= {f"{name}_maps": maps[name] for name in maps if name in spec.modalities}
     dense = spec.batch, 1, *spec.size
-    surfaces = _depth(draws, dense, masks, spec.wild_depth) | {"normals": _normals(draws, (spec.batch, 3, *spec.size))}
+    surfaces = _depth(draws, dense, masks, spec) | {"normals": _normals(draws, (spec.batch, 3, *spec.size))}
     values |= {name: v for name, v in surfaces.items() if name.split("_")[0] in spec.modalities}
     if spec.padding != "none":
         values["padding_mask"] = _padding(draws, dense, spec.padding == "holes")
@@ -216,7 +218,7 @@ def staged_crops(spec: Spec) -> StagedCrops | None:
         values["scales"] = (draws.below(60, *shape) + 4).astype(np.float32) / np.float32(64)
     flat = spec.batch * spec.crops.num, 1, *size
     if spec.crops.depth:
-        surface = _depth(draws, flat, alphas.reshape(flat), spec.wild_depth)
+        surface = _depth(draws, flat, alphas.reshape(flat), spec)
         values |= {name: value.reshape(*shape, 1, *size) for name, value in surface.items()}
     if spec.crops.normals:
         values["normals"] = _normals(draws, (flat[0], 3, *size)).reshape(*shape, 3, *size)
@@ -327,7 +329,7 @@ def _maps(draws: Integers, masks: Array, labels: Array, ids: Array) -> dict[str,
     return {"semantic": semantic.astype(np.int64), "panoptic": panoptic.astype(np.int64)}
 
 
-def _depth(draws: Integers, shape: tuple[int, ...], masks: Array, wild: bool) -> dict[str, Array]:
+def _depth(draws: Integers, shape: tuple[int, ...], masks: Array, spec: Spec) -> dict[str, Array]:
     """Draw depth, a rough plane for each object before a background, and where it is valid; [B, 1, H, W] each."""
     plane = 256 + draws.below(1024, *masks.shape[:2], 1, 1)
     behind = 1280 + draws.below(1280, shape[0], 1, 1, 1)
@@ -335,11 +337,11 @@ def _depth(draws: Integers, shape: tuple[int, ...], masks: Array, wild: bool) ->
     units = np.minimum(nearest, behind) * 16 + draws.below(200, *shape)
     depth = units.astype(np.float32) / np.float32(1 << 12)
     valid: Array = ~draws.percent(8, *shape)
-    if wild:
+    if spec.wild_depth:
         invalid = np.array([np.nan, np.inf, -3, 0, -np.inf], np.float32)[draws.below(5, *shape)]
         depth = np.where(draws.percent(2, *shape), invalid, depth)
     else:
-        invalid = np.zeros(shape, np.float32)
+        invalid = depth if spec.filled_depth else np.zeros(shape, np.float32)
     return {"depth": np.where(valid, depth, invalid).astype(np.float32), "depth_valid": valid}
 
 

@@ -44,9 +44,6 @@ from segpaste.invariants import Case, batch_violations, violations
 from segpaste.types import FIELDS
 
 BACKENDS = ("native", "reference", "triton")
-NORMALS_TOLERANCE = 5e-7
-"""Of a component: square roots differ by a few ulp between backends. All else is equal bit for bit."""
-
 TESTS = Path(__file__).resolve().parents[1] / "tests"
 
 Outcome = tuple[PaddedBatchedDenseSample, PasteReport]
@@ -142,25 +139,24 @@ def differences(one: Outcome, other: Outcome) -> Iterator[str]:
     """Yield the fields of two outputs, and of their reports, that are not equal."""
     for field in FIELDS:
         values = [getattr(outcome[0], field.batched_name) for outcome in (one, other)]
-        tolerance = NORMALS_TOLERANCE if field.name == "normals" else 0.0
-        if not _equal(*values, tolerance):
+        if not _equal(*values):
             yield field.batched_name
     if one[1] is None and other[1] is None:
         return
     for item in dataclasses.fields(PasteReport):
         values = [getattr(outcome[1], item.name) for outcome in (one, other)]
-        if item.name != "placement" and not _equal(*values, 0.0):
+        if item.name != "placement" and not _equal(*values):
             yield f"report.{item.name}"
 
 
-def _equal(one: Any, other: Any, tolerance: float) -> bool:
+def _equal(one: Any, other: Any) -> bool:
     if not isinstance(one, Tensor) or not isinstance(other, Tensor):
         return one is other
     if one.shape != other.shape or one.dtype != other.dtype:
         return False
     if not one.is_floating_point():
         return torch.equal(one, other)
-    return torch.allclose(one.float(), other.float(), rtol=0, atol=tolerance, equal_nan=True)
+    return torch.allclose(one.float(), other.float(), rtol=0, atol=0, equal_nan=True)
 
 
 def prepare_cuda() -> None:

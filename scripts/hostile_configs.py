@@ -129,6 +129,9 @@ def _rest(draws: Draws, config: BatchCopyPasteConfig, batch: PaddedBatchedDenseS
         most = max(batch.max_instances, config.max_instances or 0, 1)
         taxonomy = PanopticTaxonomy(classes=config.panoptic.taxonomy.classes, max_instances_per_image=most)
         options["panoptic"] = config.panoptic.model_copy(update={"taxonomy": taxonomy})
+    placement["cover_void"] = draws.chance(0.3)
+    if options.get("emit_depth", config.emit_depth) is not False and draws.chance(0.3):
+        options["depth_order"] = "value"
     options |= {"placement": PlacementConfig(**placement), "source": SourceConfig(**source)}
     return BatchCopyPasteConfig(**{**dict(config), **options, "harmonize": HarmonizeConfig(**harmonize)})
 

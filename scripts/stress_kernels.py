@@ -5,7 +5,7 @@ The decisions of a row are taken by whichever program arrives last, and pastes i
 A race there changes a result now and then, and compute-sanitizer's racecheck sees shared memory only. Each case is
 pasted on the CPU by the native backend, once on the device, and then again and again: on several streams, beside busy
 kernels, and with memory that holds NaN where nothing was written (`launch_timing`). Every tensor of an output and its
-report must equal the first, bit for bit, and the CPU's; normals, whose roots differ, to a few ulps.
+report must equal the first, bit for bit, and the CPU's.
 
     python scripts/stress_kernels.py --seconds 60 --out stress.json
     python scripts/stress_kernels.py --device cpu --case classes      # in Triton's interpreter, small

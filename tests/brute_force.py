@@ -147,13 +147,15 @@ def resolve(scene: Scene, carried: Carried, guards: Guards) -> Array:
 
 
 def seen_at(scene: Scene, carried: Carried, guards: Guards, y: int, x: int) -> int:
-    target, ignore = scene.target, scene.config.ignore_index
-    if is_padding(target, y, x) or class_at(target, y, x) in {ignore, *guards.classes} or guards.pixels[y, x]:
+    target, ignore, by_value = scene.target, scene.config.ignore_index, scene.config.depth_order == "value"
+    closed = set(guards.classes) if scene.config.placement.cover_void else {ignore, *guards.classes}
+    if is_padding(target, y, x) or class_at(target, y, x) in closed or guards.pixels[y, x]:
         return -1
     has_depth = "depth" in target
     if has_depth:
         current = target["depth"][0, y, x]
-        current_valid = bool(target["depth_valid"][0, y, x] and np.isfinite(current) and current > 0)
+        decides = by_value or target["depth_valid"][0, y, x]
+        current_valid = bool(decides and np.isfinite(current) and current > 0)
     seen, front = -1, priority_of(scene, class_at(target, y, x))
     for j, layer in enumerate(scene.layers):
         if layer is None or not covering(layer, carried[j], y, x):
@@ -165,7 +167,7 @@ def seen_at(scene: Scene, carried: Carried, guards: Guards, y: int, x: int) -> i
         if is_padding(layer.source, *at) or class_at(layer.source, *at) == ignore:
             continue
         if has_depth and "depth" in layer.source:
-            depth, valid = depth_at(layer, y, x)
+            depth, valid = depth_at(layer, y, x, by_value)
             if current_valid and not (valid and depth < current):
                 continue
             current, current_valid = depth, valid

@@ -108,9 +108,9 @@ def layer_over(
     flip = bool(placement.hflip[which])
     columns = axis(width, tx, x_scale, source_width, flip, config.antialias)
     rows = axis(height, ty, y_scale, source_height, False, config.antialias)
-    depth_scale = focal_length(target) / focal_length(source) if metric and "depth" in source else np.float32(1)
+    depth_scale = np.float32(focal_length(target) / focal_length(source) if metric and "depth" in source else 1)
     if config.perspective_depth:
-        depth_scale *= np.float32(np.sqrt(float(1 / (x_scale * y_scale))))
+        depth_scale *= np.sqrt(np.float32(1 / (x_scale * y_scale)))
     return Layer(source, columns, rows, flip, depth_scale)
 
 
@@ -119,10 +119,10 @@ def scales_of(num: list[int], den: list[int]) -> tuple[Fraction, Fraction]:
     return Fraction(num[0], den[0]), Fraction(num[1], den[1])
 
 
-def focal_length(image: Fields) -> np.float32:
-    """The geometric mean of fx and fy."""
+def focal_length(image: Fields) -> np.float64:
+    """The geometric mean of fx and fy, each root rounded to float32."""
     fx, fy = image["camera_intrinsics"][:2]
-    return np.float32(np.sqrt(fx) * np.sqrt(fy))
+    return np.float64(np.sqrt(fx)) * np.float64(np.sqrt(fy))
 
 
 # What a layer holds at a pixel of the output.
@@ -149,9 +149,9 @@ def four_taps(layer: Layer, y: int, x: int) -> list[tuple[int, int, np.float32]]
     ]
 
 
-def depth_at(layer: Layer, y: int, x: int) -> tuple[np.float32, bool]:
-    """Depth and whether it is valid (0 where it is not)."""
-    depth, valid = layer.source["depth"][0], layer.source["depth_valid"][0]
+def depth_at(layer: Layer, y: int, x: int, by_value: bool = False) -> tuple[np.float32, bool]:
+    """Depth and whether it is valid (0 where it is not); ``by_value`` ignores the mask of the source."""
+    depth, valid = layer.source["depth"][0], layer.source["depth_valid"][0] | by_value
     found = four_taps(layer, y, x)
     if not all(
         valid[row, column] and np.isfinite(depth[row, column]) and depth[row, column] > 0 for row, column, _ in found
@@ -179,7 +179,7 @@ def normal_at(layer: Layer, y: int, x: int) -> Array:
     total = np.zeros(3, np.float32)
     for row, column, weight in found:
         total += weight * normals[:, row, column]
-    norm = np.sqrt((total * total).sum())
+    norm = np.sqrt(total[0] * total[0] + total[1] * total[1] + total[2] * total[2])
     at_centre = any(weight == 1 for _, _, weight in found)
     if near.any() and norm >= np.float32(1e-3) and not at_centre:
         near = total / norm

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import importlib
+import os
 import re
+import shlex
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+import yaml
 
 from test_import_arrows import PACKAGE, ROOMS, plant
 
@@ -106,3 +110,25 @@ def test_texts_fit_their_box(program: ModuleType) -> None:
         assert 0 < len(lines) <= program.TEXT_LINES
         assert max(map(len, lines)) <= program.TEXT_CHARS
     assert program.shortened(f"Short, {'long ' * 40}.") == ["Short"]
+
+
+class TestWorkflows:
+    """Files of a public CI, which run what anybody can run."""
+
+    def steps(self, name: str) -> list[str]:
+        found = yaml.safe_load((ROOT / ".github" / "workflows" / name).read_text(encoding="utf-8"))
+        (job,) = found["jobs"].values()
+        return [step["run"] for step in job["steps"] if "run" in step]
+
+    def test_every_change_runs_the_suite(self) -> None:
+        assert self.steps("ci.yml") == [".ci/run"]
+        assert os.access(ROOT / ".ci" / "run", os.X_OK)
+
+    def test_the_gpu_script_takes_its_arguments(self) -> None:
+        target, command = self.steps("gpu.yml")
+        assert target == "make .venv/.dev"
+        script, *arguments = shlex.split(command.replace("$PARTS", "right fast why"))
+        usage = subprocess.run([ROOT / script, "wrong"], capture_output=True, text=True, check=False)
+        assert usage.returncode == 2
+        assert {word for word in arguments if word.startswith("--")} <= set(re.findall(r"--\w+", usage.stderr))
+        assert {"right", "fast", "why"} <= set(arguments)

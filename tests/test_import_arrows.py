@@ -45,9 +45,11 @@ ARROWS: dict[str, set[str]] = {
     "integrations._huggingface.hub": {"types", "datasets"},  # its decoder of polygons
     "integrations._first_batch": {"viz", "epochs"},
     "integrations._schedule": {"augmentation"},
+    "integrations.rfdetr": {"types", "bank", "augmentation"},
+    "integrations.ultralytics": {"types", "bank", "augmentation"},
     "integrations._huggingface.collator": {"types", "augmentation", "epochs", "seeding"},
     "integrations.lightning": {"types", "viz", "bank", "augmentation", "seeding"},
-    "integrations._lightning.data_module": {"types", "bank", "datasets"},  # it makes loaders
+    "integrations._lightning.data_module": {"types", "bank", "datasets", "epochs"},  # it makes loaders
 }
 ROOMS = {key.partition(".")[0] for key in ARROWS} | {"cli"}
 ARROWS["cli"] = ROOMS - {"cli"} | {"segpaste"}

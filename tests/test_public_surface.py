@@ -148,6 +148,12 @@ class TestLazyNames:
         with pytest.raises(AttributeError, match="module 'lazy_room' has no attribute 'other'"):
             room.other  # noqa: B018
 
+    def test_what_really_happened_is_raised(self, room: ModuleType, tmp_path: Path) -> None:
+        """An AttributeError inside of a module is not taken for a missing name."""
+        (tmp_path / "lazy_room" / "home.py").write_text("import sys\nsys.no_such_function()")
+        with pytest.raises(ImportError, match=r"lazy_room\.late: .*home failed with AttributeError: .*no_such"):
+            exec("from lazy_room import late", {})
+
 
 class TestVersion:
     def test_version_is_the_installed_one(self) -> None:

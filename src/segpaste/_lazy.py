@@ -30,7 +30,15 @@ def lazy_names(
     def import_name(name: str) -> Any:
         if name not in home_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = namespace[name] = getattr(import_module(home_of[name]), name)
+        try:
+            module = import_module(home_of[name])
+        except AttributeError as error:  # Python would report it as "cannot import name", without the cause
+            raise ImportError(
+                f"{package}.{name}: importing {home_of[name]} failed with {type(error).__name__}: {error}. A package "
+                "that it imports is too old, too new or broken: see the traceback, and `segpaste doctor` for versions",
+                name=home_of[name],
+            ) from error
+        value = namespace[name] = getattr(module, name)
         return value
 
     def list_names() -> list[str]:

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any
 
 REQUIREMENT_OF = {
-    "lmdb": "lmdb>=1.4",
+    "lmdb": "lmdb>=1.4.1",
     "OpenEXR": "OpenEXR>=3.3",
     "pyarrow": "pyarrow>=16",
     "fsspec": "fsspec>=2024.6",
@@ -18,7 +18,7 @@ REQUIREMENT_OF = {
     "gcsfs": "gcsfs>=2024.6",
     "aiohttp": "aiohttp>=3.9",
     "ray": "ray[data]>=2.40",
-    "timm": "timm>=1",
+    "timm": "timm>=1.0.3",
     "open_clip": "open_clip_torch>=2.24",
     "safetensors": "safetensors>=0.4",
     "pytorch_metric_learning": "pytorch-metric-learning>=2.5",
@@ -30,19 +30,30 @@ REQUIREMENT_OF = {
 
 
 class MissingPackageError(ImportError):
-    """Error raised when an optional package is not installed; the message says how to install it."""
+    """Error raised when an optional package cannot be imported; the message says why and what to install."""
 
 
 def require(module: str) -> Any:
     """Import a module of an optional dependency.
 
     Raises:
-        MissingPackageError: the module cannot be imported; the message says how to install its package.
+        MissingPackageError: the module cannot be imported; the message says why, and how to install its package.
     """
+    package = module.partition(".")[0]
     try:
         return import_module(module)
-    except ImportError as error:
-        package = module.partition(".")[0]
-        raise MissingPackageError(
-            f"{package} is not installed: pip install '{REQUIREMENT_OF[package]}'", name=package
-        ) from error
+    except ModuleNotFoundError as error:
+        if error.name != package:  # the package is there, something that it needs is not
+            raise _unusable(package, error) from error
+        raise MissingPackageError(f"{package} is not installed: {_hint(package)}", name=package) from error
+    except (ImportError, AttributeError) as error:
+        raise _unusable(package, error) from error
+
+
+def _unusable(package: str, error: Exception) -> MissingPackageError:
+    text = f"{package} cannot be imported ({type(error).__name__}: {error}): {_hint(package)}"
+    return MissingPackageError(text, name=package)
+
+
+def _hint(package: str) -> str:
+    return f"pip install '{REQUIREMENT_OF[package]}'"

@@ -98,8 +98,10 @@ class KeyTensors(TypedDict):
 def key_tensors(keys: Sequence[SampleKey]) -> KeyTensors:
     """Return keys and their seeds as the tensors of a batch."""
     return KeyTensors(
-        sample_seeds=torch.tensor([to_int64(key.seed) for key in keys], dtype=torch.int64),
-        sample_keys=torch.tensor([[to_int64(number) for number in key] for key in keys], dtype=torch.int64).view(-1, 5),
+        sample_seeds=torch.tensor([to_int64(key.seed) for key in keys], dtype=torch.int64, device="cpu"),
+        sample_keys=torch.tensor(
+            [[to_int64(number) for number in key] for key in keys], dtype=torch.int64, device="cpu"
+        ).view(-1, 5),
     )
 
 
@@ -146,7 +148,8 @@ def random_bits(seeds: Tensor, name: str, *indices: Tensor) -> Tensor:
 
 def random_bits_numpy(seed: int, name: str, *indices: NDArray[np.int64]) -> NDArray[np.uint64]:
     """Return `random_bits` of one seed in [0, 2**64), as a NumPy array of uint64 with the shape of the indices."""
-    bits = random_bits(torch.tensor(to_int64(seed)), name, *(torch.from_numpy(index) for index in indices))
+    seeds = torch.tensor(to_int64(seed), dtype=torch.int64, device="cpu")
+    bits = random_bits(seeds, name, *(torch.from_numpy(index) for index in indices))
     return bits.numpy().view(np.uint64)
 
 

@@ -91,9 +91,9 @@ def assert_equal(
                 np.testing.assert_array_equal(value[b].numpy(), outcome.fields[name], err_msg=f"{name} of image {b}")
         assert_image_equal(out.images[b], outcome.fields["images"], outcome.visible_layer)
         if out.depth is not None:
-            np.testing.assert_allclose(out.depth[b].numpy(), outcome.fields["depth"], rtol=1e-6)
+            np.testing.assert_array_equal(out.depth[b].numpy(), outcome.fields["depth"])
         if out.normals is not None:
-            np.testing.assert_allclose(out.normals[b].numpy(), outcome.fields["normals"], rtol=0, atol=1e-5)
+            np.testing.assert_array_equal(out.normals[b].numpy(), outcome.fields["normals"])
         np.testing.assert_array_equal(report.visible_layer[b].numpy(), outcome.visible_layer)
         assert report.slot_layer[b].tolist() == outcome.slot_layer
         assert report.slot_source[b].tolist() == outcome.slot_source

@@ -82,6 +82,7 @@ def placements(draw: st.DrawFn, *, has_classes: bool) -> PlacementConfig:
         paste_prob=draw(st.sampled_from([1.0, 1.0, 1.0, 0.5])),
         k_range=draw(st.sampled_from([(1, 256), (1, 2), (0, 3)])),
         k_to_available=draw(st.booleans()),
+        cover_void=draw(st.sampled_from([False, False, True])),
         max_cover_frac=draw(st.sampled_from([None, None, None, 0.3, 1.0])),
         candidate_frac=draw(st.sampled_from([1.0, 1.0, 1.0, 0.5, 0.7])),
         class_temperature=draw(st.sampled_from([0.0, 1.0, 0.3])),
@@ -102,10 +103,12 @@ def configs(draw: st.DrawFn, modalities: frozenset[Modality]) -> BatchCopyPasteC
     residual_frac, residual_px, shift = (
         draw(st.sampled_from(values)) for values in ([0.1, 0.0, 0.7, 1.0], [0, 0, 12, 40], [None, None, 0, 2])
     )
+    emit_depth = draw(st.sampled_from([None, None, None, False]))
     return BatchCopyPasteConfig(
         emit_instance=draw(st.sampled_from([None, None, None, False])),
         emit_panoptic=draw(st.sampled_from([None, None, None, False])),
-        emit_depth=draw(st.sampled_from([None, None, None, False])),
+        emit_depth=emit_depth,
+        depth_order=draw(st.sampled_from(["valid", "value"])) if emit_depth is None else "valid",
         max_instances=draw(st.sampled_from([None, None, 10])),
         antialias=draw(st.booleans()),
         perspective_depth=draw(st.sampled_from([False, False, True])),
@@ -191,7 +194,7 @@ def odd_depth(batch: PaddedBatchedDenseSample, rng: np.random.Generator) -> Padd
     if batch.depth is None or batch.depth_valid is None:
         return batch
     depth, valid = batch.depth.numpy().copy(), batch.depth_valid.numpy().copy()
-    depth[~valid] = rng.choice([np.nan, np.inf, -np.inf, 0.0, 0.01], (~valid).sum())
+    depth[~valid] = rng.choice([np.nan, np.inf, -np.inf, 0.0, 0.01, 2.5, 4.0], (~valid).sum())
     depth[rng.random(depth.shape) < 0.03] = rng.choice([np.nan, np.inf])
     equal = rng.random(depth.shape) < 0.2
     depth[equal] = 3.0

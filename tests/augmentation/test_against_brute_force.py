@@ -15,15 +15,24 @@ from loop_checks import Recording, assert_equal, assert_unchanged, run
 from paste_cases import batches, configs
 
 import brute_force
+import brute_force_boxes
 import brute_force_draws
 from brute_force_pixels import scales_of
-from samples import EVERY_OBJECT, OPTIONAL, SCHEMA, all_modality_subsets, assert_same, make_batch, subset_id
+from samples import (
+    EVERY_OBJECT,
+    OPTIONAL,
+    SCHEMA,
+    all_modality_subsets,
+    assert_same,
+    free_boxes,
+    make_batch,
+    subset_id,
+)
 from segpaste.augmentation import (
     DROP_REASONS,
     BatchCopyPasteConfig,
     PanopticConfig,
     PlacementConfig,
-    SourceConfig,
 )
 from segpaste.augmentation.inputs.pad import padded_to_multiple
 from segpaste.types import FIELDS, Modality, PaddedBatchedDenseSample
@@ -124,23 +133,28 @@ class TestForward:
 
         check()
 
-    def test_boxes_stand_for_masks(self) -> None:
-        """With ``mask_from="boxes"`` the pixels are those of the same batch with filled boxes for masks."""
-        batch = make_batch(4, size=(17, 11), max_instances=6, num_instances=2, modalities=("semantic", "depth"), seed=4)
-        masks = torch.zeros(4, 6, 17, 11, dtype=torch.bool)
-        for b, k in batch.instance_valid.nonzero().tolist():
-            x1, y1, x2, y2 = batch.boxes[b, k].int().tolist()
-            masks[b, k, y1:y2, x1:x2] = True
-        ids = torch.arange(1, 7, dtype=torch.int32).repeat(4, 1) * batch.instance_valid
-        config = BatchCopyPasteConfig(placement={"paste_prob": 1.0}, source=SourceConfig(mask_from="boxes"))
-        out, report, recording = run(batch, config)
-        assert report.num_placed.any()
-        expected = brute_force.paste(
-            replace(batch, instance_masks=masks, instance_ids=ids), config, recording.placement
-        )
-        assert_equal(out, report, recording, expected)
-        assert out.instance_masks is None
-        assert out.instance_ids is None
+    @pytest.mark.parametrize("modalities", WITHOUT_MASKS[::3], ids=subset_id)
+    def test_boxes_stand_for_masks(self, modalities: frozenset[Modality]) -> None:
+        """With ``mask_from="boxes"`` the pixels are those of filled boxes, and boxes follow those that were given."""
+
+        @explored(modalities, 0.3)
+        def check(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) -> None:
+            if max(batch.max_instances, config.max_instances or 0) == 0:
+                return
+            batch = free_boxes(batch, np.random.default_rng(int(batch.sample_seeds.sum()) % 2**32))
+            source = config.source.model_copy(update={"mask_from": "boxes"})
+            config = config.model_copy(update={"source": source, "emit_instance": None, "emit_panoptic": None})
+            out, report, recording = run(batch, config)
+            padded = padded_to_multiple(batch, config.placement.pad_to_multiple or 1)
+            masked = brute_force_boxes.with_filled_boxes(padded)
+            images = brute_force.prepared(masked, config)
+            expected = brute_force.paste(masked, config, recording.placement)
+            expected = brute_force_boxes.with_given_boxes(expected, images, images, recording.placement)
+            assert_equal(out, report, recording, expected)
+            assert out.instance_masks is None
+            assert out.instance_ids is None
+
+        check()
 
 
 class TestCorners:

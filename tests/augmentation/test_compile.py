@@ -164,6 +164,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     },
     "kept": {"position": "keep"},
     "least covering": {"k_range": (0, 9), "k_to_available": True, "max_cover_frac": 0.9, "candidate_frac": 0.7},
+    "over void": {"cover_void": True, "layers": 2},
     "on classes": {"region": {1: (1, 11), 2: (12,)}, "region_frac": 0.3, "max_attempts": 4, "scale_range": (0.3, 0.7)},
 }
 
@@ -173,8 +174,9 @@ class TestOptions:
     @pytest.mark.parametrize("name", OPTIONS)
     def test_each_equals_eager_in_one_graph(self, name: str, writing: str) -> None:
         modalities = frozenset({Modality.INSTANCE, Modality.DEPTH})
-        modalities |= {Modality.SEMANTIC} if "region" in OPTIONS[name] else set()
-        config = make_module(modalities, **OPTIONS[name]).config.model_copy(update={"perspective_depth": True})
+        modalities |= {Modality.SEMANTIC} if {"region", "cover_void"} & OPTIONS[name].keys() else set()
+        update = {"perspective_depth": True, "depth_order": "value" if name == "over void" else "valid"}
+        config = make_module(modalities, **OPTIONS[name]).config.model_copy(update=update)
         module = BatchCopyPaste(config)
         compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
         num_placed = 0

@@ -85,6 +85,27 @@ class TestTheGate:
         assert "graph break: " in out
         assert " at test_compile_gate.py:" in out
 
+    def test_the_allow_list_is_compared_and_empty(
+        self,
+        gate: ModuleType,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+        tmp_path: Path,
+    ) -> None:
+        """A listed break passes, one that no case has any more does not."""
+        assert gate.ALLOWLIST.read_bytes() == b""
+        monkeypatch.setattr(BatchCopyPaste, "_prepared", with_item(BatchCopyPaste._prepared))
+        assert gate.main(["--case", "instance"]) == 1
+        (broken,) = (
+            line.split("graph break: ")[1] for line in capsys.readouterr().out.splitlines() if "break: " in line
+        )
+        monkeypatch.setattr(gate, "ALLOWLIST", tmp_path / "allowed.txt")
+        gate.ALLOWLIST.write_text(f"{broken}\n\nanother break at nowhere.py:1\n")
+        assert gate.main(["--case", "instance"]) == 0
+        monkeypatch.setattr(gate, "case_names", {"instance": gate.case_names()["instance"]}.copy)
+        assert gate.main([]) == 1
+        assert "delete: another break at nowhere.py:1\n" in capsys.readouterr().out
+
     def test_a_compiler_that_is_switched_off_is_a_failure(
         self, gate: ModuleType, cases: ModuleType, monkeypatch: pytest.MonkeyPatch
     ) -> None:

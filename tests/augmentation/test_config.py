@@ -35,7 +35,8 @@ TAXONOMY = PanopticTaxonomy(classes={9: "thing", 7: "stuff", 1: "thing"}, max_in
 OTHER_THAN_DEFAULT = BatchCopyPasteConfig(
     emit_instance=True,
     emit_panoptic=False,
-    emit_depth=False,
+    emit_depth=True,
+    depth_order="value",
     max_instances=12,
     tile_size=64,
     antialias=False,
@@ -60,6 +61,7 @@ OTHER_THAN_DEFAULT = BatchCopyPasteConfig(
         k_range=(2, 3),
         k_to_available=True,
         max_cover_frac=0.6,
+        cover_void=True,
         candidate_frac=0.5,
         class_temperature=0.5,
         layers=2,

@@ -205,7 +205,7 @@ class TestPatches:
 
     def test_a_grid_without_a_scale_says_so(self, kernels: str) -> None:
         options = {"pad_to_multiple": 14, "patch_aligned_paste": True, "scale_range": (0.5, 0.6)}
-        with pytest.raises(RuntimeError, match=r"multiple of 14/14 in scale_range=\(0.5, 0.6\)"):
+        with pytest.raises(RuntimeError, match=r"multiples of 14/14 in scale_range=\(0.5, 0.6\)"):
             placed_with(kernels, rectangles((518, 686), num=2), **options)
 
     def test_a_canvas_of_whole_patches_is_not_padded(self, kernels: str) -> None:

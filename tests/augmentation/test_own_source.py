@@ -313,3 +313,37 @@ def test_it_compiles_without_a_break() -> None:
     batch = BATCH.derived(sample_seeds=torch.arange(3))
     compiled = torch.compile(paste, fullgraph=True, backend="aot_eager")
     assert torch.equal(compiled(batch).images, paste(batch).images)
+
+
+class Documented:
+    """Source with the parameters of an early design document, which the module cannot call."""
+
+    def sample(self, target: Any, valid_extent: Any, source_eligible: Any, generator: Any) -> Any: ...
+
+    def rows(self, target: Any, *, candidates: Any, request: Any) -> Any: ...
+
+
+class Variadic:
+    def __init__(self) -> None:
+        self.inner = Clumsy()
+
+    def sample(self, *args: Any, seen: int = 0, **more: Any) -> Sampled:
+        return self.inner.sample(*args, **more)
+
+
+class TestSignatures:
+    """A protocol compares names of methods only, so the module looks at their parameters when it is made."""
+
+    @pytest.mark.parametrize(
+        ("config", "called"),
+        [
+            (CONFIG, r"Documented\.sample\(target, eligible, request\), got sample\(target.*generator"),
+            (BatchCopyPasteConfig(emit_classmix=True), r"Documented\.rows\(target, candidates, request\), got rows\("),
+        ],
+    )
+    def test_other_parameters_are_refused(self, config: BatchCopyPasteConfig, called: str) -> None:
+        with pytest.raises(TypeError, match=called + r".*attributes of the request"):
+            BatchCopyPaste(config, source=Documented())
+
+    def test_what_can_be_called_is_taken(self) -> None:
+        assert_same(BatchCopyPaste(CONFIG, source=Variadic())(BATCH), BatchCopyPaste(CONFIG, source=Clumsy())(BATCH))

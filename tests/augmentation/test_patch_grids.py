@@ -171,6 +171,21 @@ class TestFewScales:
                 warnings.simplefilter("error")
                 paste(batch)
 
+    @pytest.mark.parametrize(
+        ("size", "scale_range", "found"), [((240, 320), (0.6, 1.2), "1 alone"), ((240, 320), (0.6, 0.9), "none")]
+    )
+    def test_a_range_of_one_scale_is_refused(
+        self, kernels: str, size: Size, scale_range: tuple[float, float], found: str
+    ) -> None:
+        batch = make_batch(2, size=size, num_instances=2, max_instances=6, modalities=("instance",))
+        config = BatchCopyPasteConfig(placement={**self.CONFIG.model_dump(), "scale_range": scale_range})
+        with use_backend(kernels), pytest.raises(RuntimeError, match=rf"multiples of 14/14 .*got {found}.*align='inst"):
+            BatchCopyPaste(config)(batch)
+        same = config.model_copy(update={"placement": self.CONFIG.model_copy(update={"scale_range": (1.0, 1.0)})})
+        with use_backend(kernels), warnings.catch_warnings():
+            warnings.filterwarnings("error", message=".*at least 4 scales")
+            BatchCopyPaste(same)(batch)  # one scale was asked for
+
     def test_of_a_bank_are_those_of_its_crops(self, kernels: str) -> None:
         batch = make_batch(2, size=(112, 112), num_instances=2, max_instances=6, modalities=("instance",))
         staged = make_staged(2, 1, (18, 12))

@@ -120,7 +120,8 @@ def test_the_last_part_can_fade_out() -> None:
     resumed = Schedule(PlacementConfig(paste_prob=0.5, fade_last=0.4, fade_curve="linear"))
     resumed.load_state_dict(schedule.state_dict())
     assert resumed.paste_prob == 0.5
-    state = schedule.get_extra_state() | {"kept": 2.0}
+    state = schedule.get_extra_state()
+    state[-1] *= 4
     with pytest.raises(ValueError, match=r"0 <= kept of a state <= 1, got 2\.0"):
         resumed.set_extra_state(state)
 
@@ -178,8 +179,57 @@ def test_a_step_follows_its_temperature(kernels: str, grouping: Literal["image",
     assert not torch.equal(found[1], found[2])
 
 
-def test_the_saved_state_is_one_entry_of_plain_values() -> None:
-    module = BatchCopyPaste(EVERY_IMAGE)
-    module.schedule.set(paste_prob=0.5, k_range=(2, 5))
-    wanted = {"paste_prob": 0.5, "k_range": [2, 5], "class_temperature": 0.0, "kept": 1.0}
-    assert dict(module.state_dict()) == {"schedule._extra_state": wanted}
+class TestState:
+    """What ``state_dict`` holds, and what is loaded."""
+
+    def test_it_is_one_tensor_of_integers_in_memory_of_its_own(self) -> None:
+        module = BatchCopyPaste(EVERY_IMAGE)
+        module.schedule.set(paste_prob=0.5, k_range=(2, 5))
+        (name, state), (_, again) = *module.state_dict().items(), *module.state_dict().items()
+        assert name == "schedule._extra_state"
+        assert torch.equal(state, torch.tensor([1 << 31, 2, 5, 0, 1 << 32]))
+        assert (state.dtype, state.device.type, state.is_contiguous()) == (torch.int64, "cpu", True)
+        assert state.untyped_storage().nbytes() == state.nbytes
+        state.zero_()
+        assert torch.equal(again, torch.tensor([1 << 31, 2, 5, 0, 1 << 32]))
+        assert (module.schedule.paste_prob, module.schedule.k_range) == (0.5, (2, 5))
+
+    @pytest.mark.parametrize(
+        "saved",
+        [
+            {"paste_prob": 0.3, "k_range": [2, 7], "class_temperature": 0.75, "kept": 0.25},  # of older versions
+            torch.tensor([round(0.3 * 2**32), 2, 7, 3 << 30, 1 << 30]),
+            torch.tensor([round(0.3 * 2**32), 2, 7, 3 << 30, 1 << 30]).double(),  # averaged by others
+        ],
+        ids=["names", "integers", "floats"],
+    )
+    def test_states_that_are_loaded(self, saved: Any) -> None:
+        config = PlacementConfig(paste_prob=1.0, fade_last=0.4, fade_curve="linear")
+        found = Schedule(config)
+        found.load_state_dict({"_extra_state": saved})
+        assert found.limits.tolist() == [322122547, 2, 7, 3 << 30]
+        assert (found.paste_prob, found.k_range, found.class_temperature) == (322122547 / 2**32, (2, 7), 0.75)
+        again = Schedule(config)
+        again.load_state_dict(found.state_dict())
+        assert all(torch.equal(*pair) for pair in zip(found.tables, again.tables, strict=True))
+        again.at(0.0)
+        assert again.paste_prob == round(0.3 * 2**32) / 2**32
+
+    @pytest.mark.parametrize(
+        ("state", "message"),
+        [
+            (torch.zeros(4, dtype=torch.int64), r"a state of 5 finite numbers, got \[0, 0, 0, 0\]"),
+            (torch.tensor([float("inf"), 1, 2, 0, 0]), "a state of 5 finite numbers, got .inf"),
+            (torch.tensor([1, 3, 2, 0, 0]), r"k_range .*got \(3, 2\)"),
+        ],
+    )
+    def test_states_that_are_refused(self, state: torch.Tensor, message: str) -> None:
+        schedule = Schedule(PlacementConfig(paste_prob=0.25))
+        with pytest.raises(ValueError, match=message):
+            schedule.set_extra_state(state)
+        assert schedule.limits.tolist() == [1 << 30, 1, 256, 0]
+
+    def test_a_state_without_values_changes_nothing(self) -> None:
+        schedule = Schedule(PlacementConfig(paste_prob=0.25))
+        schedule.load_state_dict({"_extra_state": torch.empty(5, dtype=torch.int64, device="meta")})
+        assert schedule.paste_prob == 0.25

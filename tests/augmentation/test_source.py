@@ -15,8 +15,8 @@ from torch import Tensor
 from samples import make_batch
 from segpaste.augmentation import IntraBatchSource, Placement, PlacementCounts
 from segpaste.augmentation.sources.placement import draw_placement
-from segpaste.engine.reference import geometry
 from segpaste.types import PaddedBatchedDenseSample
+from segpaste.types.sampling import outward_boxes
 
 
 def sampled(
@@ -24,7 +24,7 @@ def sampled(
 ) -> tuple[PaddedBatchedDenseSample, Placement, PlacementCounts]:
     """One draw of `IntraBatchSource` for a batch of 17x11 images."""
     assert batch.sample_seeds is not None
-    wanted = replace(request(batch.sample_seeds, extent=(11, 17), **config), occupied=geometry.pixel_boxes(batch.boxes))
+    wanted = replace(request(batch.sample_seeds, extent=(11, 17), **config), occupied=outward_boxes(batch.boxes))
     return IntraBatchSource().sample(batch, eligible, wanted)
 
 

@@ -46,5 +46,5 @@ def test_reports_and_sums_are_taken_as_they_are() -> None:
 
 
 def test_it_says_what_happened() -> None:
-    summary = PasteSummary(torch.tensor([4, 9, 6, 0, 2, 1, 0, 0, 0, 0, 0]))
+    summary = PasteSummary(torch.tensor([4, 9, 6, 0, 2, 1, 0, 0, 0, 0, 0, 0]))
     assert repr(summary) == "PasteSummary(4 images: 9 tried, 6 placed, no_free_slot 2, does_not_fit 1)"

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from segpaste.augmentation import DROP_REASONS, BatchCopyPasteConfig, PlacementConfig, SourceConfig
-from segpaste.cli._advice import advice_of, nothing_drawn
+from samples import SCHEMA
+from segpaste.augmentation import (
+    DROP_REASONS,
+    BatchCopyPasteConfig,
+    PanopticConfig,
+    PlacementConfig,
+    SourceConfig,
+)
+from segpaste.augmentation.report import _nothing_pasted
+from segpaste.cli._advice import advice_of, lost_advice, nothing_drawn
 from segpaste.cli._tally import Tally
 from segpaste.presets import get_preset
 
@@ -31,6 +39,30 @@ def test_no_source() -> None:
     assert "--size own" not in advice_of(usual)["no_source"]
     assert "source.whole_only=false" in advice_of(usual)["no_source"]
     assert "whole_only" not in advice_of(all_of_them, has_jitter=True)["no_source"]
+
+
+@pytest.mark.parametrize("depth", [False, True])
+@pytest.mark.parametrize("panoptic", [False, True])
+def test_reasons_speak_of_what_the_data_has(depth: bool, panoptic: bool) -> None:
+    taxonomy = PanopticConfig(taxonomy=SCHEMA, contact_priority={1: 2}) if panoptic else None
+    config = BatchCopyPasteConfig(panoptic=taxonomy)
+    told = " ".join([*advice_of(config, has_depth=depth).values(), *lost_advice(config).values()])
+    assert ("nearer" in told) == depth
+    assert any(word in told for word in ("panoptic", "taxonomy", "stuff")) == panoptic
+    warned = " ".join(
+        str(_nothing_pasted(9, [9 * (i == n) for i in range(len(DROP_REASONS))], config))
+        for n in range(len(DROP_REASONS))
+        if DROP_REASONS[n] in ("no_source", "reverted")
+    )
+    assert any(word in warned for word in ("panoptic", "taxonomy", "things")) == panoptic
+
+
+def test_lost_objects_name_settings_that_can_change() -> None:
+    """None that is at its end already."""
+    config = BatchCopyPasteConfig(min_area_px=1, min_residual_area_frac=0.0, max_hidden_frac=0.5)
+    assert lost_advice(config)["too_small"] == "lower max_hidden_frac, or set placement.max_cover_frac"
+    mixed = BatchCopyPasteConfig(emit_classmix=True, min_area_px=9)
+    assert "placement" not in " ".join(lost_advice(mixed).values())
 
 
 def test_a_kept_place() -> None:

@@ -489,7 +489,7 @@ class TestTold:
             (["emit_depth=true"], "emit_depth=true: expected depth in labels.json, got image, instance"),
             (["--preset", "panoptic_lsj"], "--preset panoptic_lsj: expected panoptic in labels.json"),
             (["--preset", "classmix"], "--preset classmix: expected semantic in labels.json"),
-            (["placement.scale_range=2,0.5"], "such as [0.5, 2], got '2,0.5'; write placement.scale_range=[2,0.5]"),
+            (["placement.scale_range=2,0.5"], "such as [0.5, 2], got '2,0.5'; write placement.scale_range=[0.5,2]"),
             (["--shard", "3/2"], "--shard: expected I/N, shard I of N from 1/N to N/N, got '3/2'"),
             (["--balance", "natural"], "expected --bank, or placement.grouping=instance"),
         ],

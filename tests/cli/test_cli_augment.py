@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -47,6 +49,17 @@ def sources(world: Path) -> dict[int, Mask]:
         pixels = [bool(i % 2) for i, count in enumerate(runs) for _ in range(count)]
         masks[row["id"]] = np.array(pixels, bool).reshape(width, height).T
     return masks
+
+
+def _failing_at(number: int, written: Any) -> Any:
+    """A maker of images that fails at its image of this number, from 0."""
+
+    def fails(self: Any, augmented: Any, write: Any) -> Any:
+        if augmented.pick.position == number:
+            raise ValueError("disk pulled")
+        return written(self, augmented, write)
+
+    return fails
 
 
 def pasted_mask(source: Mask, origin: dict[str, Any], size: tuple[int, int]) -> Mask:
@@ -238,8 +251,57 @@ class TestOptions:
         captured = capsys.readouterr()
         rows = check_instances(tmp_path / "out")
         assert f"pasted   {sum(row['segpaste']['pasted'] for row in rows)} of" in captured.out
-        assert "images/s in the augmentation itself" in captured.out
+        assert "images/s, 5 made in this run\n" in captured.out
         assert captured.err == ""
+
+    def test_lost_objects_are_counted(self, world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        """For each class, the objects before, the pasted and the lost ones add up to those that are written."""
+        assert augment(world, tmp_path / "out", "placement.scale_range=[2,4]", "placement.k_range=[4,9]") == 0
+        text = capsys.readouterr().out
+        rows = re.findall(r"^  (\w+) +([\d,]+) +([\d,]+) +([\d,]+) +([\d,]+)$", text, re.MULTILINE)
+        written = Counter(
+            row["category_id"]
+            for row in read_json(tmp_path / "out" / "annotations.json")["annotations"]
+            if not row["iscrowd"]
+        )
+        names = {row["id"]: row["name"] for row in CATEGORIES}
+        assert {name: int(after) for name, *_, after in rows} == {names[i]: num for i, num in written.items()}
+        for _, *numbers in rows:
+            before, pasted, lost, after = map(int, numbers)
+            assert before + pasted - lost == after
+        total = sum(int(row[3]) for row in rows)
+        before = sum(int(row[1]) for row in rows)
+        assert total > 0
+        assert f"lost     {total} of {before} objects of the images ({total / before:.1%})" in text
+        assert re.search(r"\n  hidden +\d+  lower max_hidden_frac, or set placement.max_cover_frac\n", text)
+        page = (tmp_path / "out" / "report.html").read_text()
+        assert f"Objects of the images that were lost: {total} ({total / before:.1%})" in page
+        assert "<p>Lost: " in page
+        assert "depth" not in text + page
+        assert "panoptic" not in text + page
+
+    def test_the_advice_on_lost_objects_works(self, world: Path, tmp_path: Path) -> None:
+        words = ["placement.scale_range=[2,4]", "placement.k_range=[4,9]", "max_hidden_frac=0.5"]
+        assert augment(world, tmp_path / "out", *words) == 0
+        assert "that were lost" not in (tmp_path / "out" / "report.html").read_text()
+
+    def test_the_speed_is_that_of_the_run(
+        self, world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The images of an earlier run are not counted, and those of all workers are."""
+        with monkeypatch.context() as patch:
+            patch.setattr(_making.StepMaker, "written", _failing_at(9, _making.StepMaker.written))
+            assert augment(world, tmp_path / "out", num=20) == 2
+        capsys.readouterr()
+        assert augment(world, tmp_path / "out", "--workers", "2", num=20) == 0
+        text = capsys.readouterr().out
+        found = re.search(
+            r"^speed +([\d.,]+) images/s, 12 made in this run with 2 workers; 8 were there", text, re.MULTILINE
+        )
+        seconds = re.search(r"^time +([\d.]+) s in total$", text, re.MULTILINE)
+        assert found is not None
+        assert seconds is not None
+        assert float(found[1]) == pytest.approx(12 / float(seconds[1]), rel=0.1)
 
     def test_an_empty_folder_is_a_fine_place(self, world: Path, tmp_path: Path) -> None:
         (tmp_path / "out").mkdir()

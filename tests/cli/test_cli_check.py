@@ -25,7 +25,9 @@ def test_a_healthy_dataset(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert captured.err == ""
     assert f"{path}: 5 images, 8 objects of 3 classes" in captured.out
     assert "errors: none" in captured.out
-    assert re.search(r"box_disagrees +8  box that is far .*\n +annotation 1000 of .*\n +and 7 more\n", captured.out)
+    assert re.search(
+        r"box_disagrees +8  box that is far .*\n +\S+labels.json: annotation 1000 of .*\n +and 7 more\n", captured.out
+    )
     assert "others     1 crowds" in captured.out
     assert captured.out.endswith("healthy: 0 errors, 9 remarks\n")
     assert tree(tmp_path) == before

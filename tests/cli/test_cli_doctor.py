@@ -62,7 +62,7 @@ class TestHere:
         assert "/home/someone" not in text
         assert "~/lib.so, code for v4, 2 threads" in text
         assert "lmdb" in text
-        assert "missing: pip install 'lmdb>=1.4'" in text
+        assert "missing: pip install 'lmdb>=1.4.1'" in text
         assert "limited to 1.5 by a control group" in text
         assert text.endswith("errors\n  odd\\x1b\n\nsomething is broken, see the errors above\n")
 
@@ -85,10 +85,10 @@ EXAMPLE: dict[str, Any] = {
         {
             "name": "lmdb",
             "version": None,
-            "requirement": "lmdb>=1.4",
+            "requirement": "lmdb>=1.4.1",
             "role": "extra",
             "state": "missing",
-            "hint": "pip install 'lmdb>=1.4'",
+            "hint": "pip install 'lmdb>=1.4.1'",
         }
     ],
     "variables": {"SEGPASTE_ISA": "v4"},

@@ -236,7 +236,7 @@ class TestDemo:
         captured = capsys.readouterr()
         assert captured.err == ""
         assert re.search(r"pasted +\d+ of \d+ intended, into \d of 3 images", captured.out)
-        assert re.search(r"[\d.]+ images/s in the augmentation itself", captured.out)
+        assert re.search(r"[\d.]+ images/s, \d+ made in this run", captured.out)
         assert str(out / "report.html") in captured.out
 
     def test_other_seed_other_pictures(self, out: Path, tmp_path: Path) -> None:

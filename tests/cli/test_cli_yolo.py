@@ -216,6 +216,13 @@ class TestBoxes:
         assert augment(data, tmp_path / "out", OF_BOXES, "--task", "obb") == 2
         assert "--task obb: expected masks in data.yaml/train, got boxes only" in capsys.readouterr().err
 
+    def test_oriented_boxes_stay_oriented(self, tmp_path: Path) -> None:
+        data = write_yolo(tmp_path / "in", {"a": SQUARE, "b": SQUARE})
+        assert augment(data, tmp_path / "out") == 0
+        rows = [line for path in (tmp_path / "out/labels/train").iterdir() for line in path.read_text().splitlines()]
+        assert {len(row.split()) for row in rows} == {9}
+        assert YoloDataset(tmp_path / "out").is_oriented
+
     def test_boxes_stay_boxes_in_other_layouts(self, tmp_path: Path) -> None:
         data = write_yolo(tmp_path / "in", {"a": BOX, "b": BOX})
         assert augment(data, tmp_path / "out", OF_BOXES, "--layout", "coco") == 0

@@ -225,8 +225,8 @@ CASES: dict[str, tuple[Prepare, list[str], str | None]] = {
     "two documents": (lambda folder, tables: text(json.dumps(tables) * 2)(folder, tables), WORDS, "expected JSON"),
     "BOM": (coded("utf-8", b"\xef\xbb\xbf"), WORDS, None),
     "UTF-16": (coded("utf-16"), WORDS, None),
-    "Latin-1": (text('{"images": "\xe9'.encode("latin-1")), WORDS, "expected JSON"),
-    "null bytes": (text(b"\0" * 100), WORDS, "expected JSON"),
+    "Latin-1": (text('{"images": "\xe9'.encode("latin-1")), WORDS, "expected text in UTF-8"),
+    "null bytes": (text(b"\0" * 100), WORDS, "got null bytes; download or write the file again"),
     "very deep": (text('{"images": ' + "[" * 100_000), WORDS, "expected JSON"),
     "deep and closed": (
         text('{"images": ' + "[" * 900 + "]" * 900 + "}"),
@@ -446,7 +446,7 @@ CASES: dict[str, tuple[Prepare, list[str], str | None]] = {
     "YOLO: UTF-16": (
         yolo(NAMES, "0 0.1 0.1 0.5 0.1 0.5 0.5\n".encode("utf-16")),
         YOLO,
-        "expected a label file in UTF-8",
+        "expected text in UTF-8",
     ),
     "YOLO: boxes": (yolo(NAMES, "0 0.5 0.5 0.2 0.2\n"), YOLO, "expected masks, got boxes only"),
     "YOLO: boxes and polygons": (

@@ -168,11 +168,11 @@ class TestCocoPanoptic:
         with pytest.raises(DatasetError, match=r"b\.png: expected 11 x 17 pixels"):
             CocoPanoptic(*paths)[0]
 
-    @pytest.mark.parametrize(("folder", "file"), [("photos", "a.png"), ("maps", "b.png")])
-    def test_missing_file_is_named(self, tmp_path: Path, folder: str, file: str) -> None:
+    @pytest.mark.parametrize(("folder", "file", "what"), [("photos", "a.png", "an image"), ("maps", "b.png", "a map")])
+    def test_missing_file_is_named(self, tmp_path: Path, folder: str, file: str, what: str) -> None:
         dataset = CocoPanoptic(*write(tmp_path))
         (tmp_path / folder / file).unlink()
-        with pytest.raises(DatasetError, match=rf"{file}: expected an image, found no such file"):
+        with pytest.raises(DatasetError, match=rf"{file}: expected {what}, found no such file"):
             dataset[0]
 
     @pytest.mark.parametrize(

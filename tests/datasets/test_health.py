@@ -234,6 +234,13 @@ CASES: dict[str, tuple[Change, dict[str, int]]] = {
     "points of v 3": (rows("annotations", 0, keypoints=[1, 1, 3, 1, 1, 1]), {"broken_keypoints": 1}),
     "points by one name": (rows("categories", 0, keypoints="left"), {"broken_entry": 1}),
     "boxes alone": (boxes_alone, {"boxes_alone": 1}),
+    "no points": (rows("annotations", 2, segmentation=[[]]), {"empty_mask": 1, "empty_polygon": 1}),
+    "a polygon without points": (
+        rows("annotations", 2, segmentation=[SIXTY, []], bbox=[1, 1, 29, 19]),
+        {"empty_polygon": 1},
+    ),
+    "id 0": (rows("annotations", 2, id=0), {"zero_id": 1}),
+    "id 0 of a crowd": (rows("annotations", 3, id=0), {}),
     "empty polygons": (rows("annotations", 2, segmentation=[]), {"empty_mask": 1}),
     "empty mask": (rows("annotations", 2, segmentation=runs(np.zeros(SIZE, bool))), {"empty_mask": 1}),
     "tiny mask": (added("annotations", lambda: annotation(9, 6, rectangle(SIZE, 2, 20, 4, 23), 8)), {"tiny_mask": 1}),
@@ -267,6 +274,19 @@ class TestKinds:
         assert report.counts() == expected, report.findings
         assert report.is_healthy == (can_be_read(path) or name == "boxes alone")
 
+    def test_every_finding_names_its_file(self, tmp_path: Path) -> None:
+        """As the text and the JSON do."""
+        for name, (change, _) in CASES.items():
+            report = check(write(tmp_path / name.replace(" ", "_"), change))
+            for found in report.to_dict()["findings"]:
+                assert found["file"].startswith(str(tmp_path)), found
+                assert found["message"].startswith(found["file"]), found
+
+    def test_names_of_two_categories(self, tmp_path: Path) -> None:
+        path = write(tmp_path, rows("categories", 1, name="cup"))
+        (found,) = check(path).of_kind("duplicate_name")
+        assert found.message == f"{path}: categories 3, 8 have the name 'cup'"
+
     def test_all_problems_are_listed(self, tmp_path: Path) -> None:
         """Not only the first one, at which the reader stops."""
 
@@ -291,7 +311,8 @@ class TestKinds:
     def test_every_kind_has_a_case(self) -> None:
         seen = {kind for _, expected in CASES.values() for kind in expected}
         of_samples = {"broken_box", "sample_mismatch", "unknown_class", "unreadable"}
-        assert {*KINDS} - seen == {"map_mismatch", "stray_labels"} | of_samples
+        of_formats = {"broken_map", "invalid_surface", "left_out"}  # test_health_formats.py
+        assert {*KINDS} - seen == {"map_mismatch", "stray_labels"} | of_samples | of_formats
 
     def test_an_unknown_kind_is_refused(self) -> None:
         with pytest.raises(ValueError, match="expected a kind of missing_file"):
@@ -451,7 +472,8 @@ class TestOtherFormats:
         photos = self.panoptic(tmp_path, ids, segments)
         assert check_dataset(photos).is_healthy
         (found,) = check_dataset(photos, decode=True).findings
-        assert found.message == "segments of a.png: 1 only in the map (9), 1 only in the table (10)"
+        text = "segments of a.png: 1 only in the map (9), 1 only in the table (10)"
+        assert found.message == f"{tmp_path / 'maps' / 'm.png'}: {text}"
         (tmp_path / "maps" / "m.png").unlink()
         assert check_dataset(photos, decode=True).counts() == {"missing_file": 1}
 
@@ -491,8 +513,12 @@ class TestOtherFormats:
         report = check_dataset(Samples([replace(sample, labels=torch.tensor(labels))]), decode=True)
         assert not report.is_healthy
         (found,) = report.of_kind("unknown_class")
-        assert found.message == f"expected a label from 0{' to 1' if names else ''}, got {got}"
-        assert found.annotation == int(sample.instance_ids[1])
+        number = int(sample.instance_ids[1])
+        assert (
+            found.message
+            == f"annotation {number} of sample 0: expected a label from 0{' to 1' if names else ''}, got {got}"
+        )
+        assert found.annotation == number
 
     @pytest.mark.parametrize(
         ("made", "message"),

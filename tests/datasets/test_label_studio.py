@@ -22,6 +22,7 @@ from drawn_files import (
     task,
     write_label_studio,
 )
+from PIL import Image
 
 from on_disk import Mask, noise
 from segpaste.datasets import DatasetError, find_dataset, open_dataset
@@ -199,3 +200,74 @@ class TestTasks:
         path.write_text(json.dumps(json.loads(path.read_text()))[:-9])
         with pytest.raises(DatasetError, match="expected JSON of Label Studio"):
             open_dataset(path)
+
+
+class TestImagesOfATask:
+    """``to_name`` and ``item_index`` decide on which image a region is."""
+
+    LEFT, RIGHT = "/data/upload/1/left.png", "/data/upload/1/right.png"
+
+    def objects(self, tmp_path: Path, *tasks: tuple[dict[str, Any], list[dict[str, Any]]]) -> dict[str, list[str]]:
+        """The classes on each image file of the tasks."""
+        for name in ("left", "right"):
+            Image.new("RGB", (SIZE[1], SIZE[0])).save(tmp_path / f"{name}.png")
+        rows = [{"id": i, "data": data, "annotations": [{"result": found}]} for i, (data, found) in enumerate(tasks)]
+        (tmp_path / "project.json").write_text(json.dumps(rows))
+        photos = open_dataset(tmp_path)
+        return {
+            photos.file_name(i): [photos.class_names[label] for label in photos[i].labels.tolist()]
+            for i in range(len(photos))
+        }
+
+    def on(self, tag: str, label: str, **more: Any) -> dict[str, Any]:
+        found = region(f"{tag}{label}", "polygonlabels", label, value={"points": percents(BAR_POINTS)})
+        return {**found, "to_name": tag, **more}
+
+    @pytest.mark.parametrize(
+        ("data", "first", "second"),
+        [
+            ({"a": LEFT, "b": RIGHT}, ("a", {}), ("b", {})),
+            ({"b": RIGHT, "a": LEFT}, ("a", {}), ("b", {})),
+            ({"image": LEFT, "image2": RIGHT}, ("image", {}), ("image2", {})),
+            ({"image": [LEFT, RIGHT]}, ("image", {"item_index": 0}), ("image", {"item_index": 1})),
+            ({"pages": [LEFT, RIGHT]}, ("image", {"item_index": 0}), ("image", {"item_index": 1})),
+            ({"pages": [LEFT, RIGHT], "image": LEFT}, ("image", {"item_index": 0}), ("image", {"item_index": 1})),
+            ({"image": [LEFT, RIGHT]}, ("image", {}), ("image", {"item_index": 1})),
+        ],
+    )
+    def test_two_images(self, tmp_path: Path, data: Any, first: Any, second: Any) -> None:
+        regions = [self.on(second[0], "mug", **second[1]), self.on(first[0], "cup", **first[1])]
+        assert self.objects(tmp_path, (data, regions)) == {"left.png": ["cup"], "right.png": ["mug"]}
+
+    def test_images_without_regions(self, tmp_path: Path) -> None:
+        """Images of known tags are images without objects; those of other keys are not shown."""
+        pages = {"image": [self.LEFT, self.RIGHT]}
+        assert self.objects(tmp_path, (pages, [self.on("image", "cup")])) == {"left.png": ["cup"], "right.png": []}
+        masks = {"photo": self.LEFT, "mask_url": self.RIGHT}
+        assert self.objects(tmp_path, (masks, [self.on("photo", "cup")])) == {"left.png": ["cup"]}
+        thumbnail_first = {"thumbnail": self.RIGHT, "photo": self.LEFT}
+        assert self.objects(tmp_path, (thumbnail_first, [self.on("photo", "cup")])) == {"left.png": ["cup"]}
+        tasks = [({"a": self.LEFT}, [self.on("a", "cup")]), ({"b": "x", "a": self.RIGHT}, [])]
+        assert self.objects(tmp_path, *tasks) == {"left.png": ["cup"], "right.png": []}
+
+    @pytest.mark.parametrize("data", [{"image": LEFT}, {"$undefined$": LEFT}, {"image": LEFT, "old": RIGHT}])
+    def test_a_tag_of_another_name_than_its_key(self, tmp_path: Path, data: Any) -> None:
+        assert self.objects(tmp_path, (data, [self.on("img", "cup")])) == {"left.png": ["cup"]}
+
+    def test_what_is_ambiguous(self, tmp_path: Path) -> None:
+        data = {"a": self.LEFT, "b": self.RIGHT}
+        with pytest.raises(DatasetError, match=r"task 0: .* of its tag 'img' \(to_name\), got a, b; add it as"):
+            self.objects(tmp_path, (data, [self.on("img", "cup")]))
+        assert self.objects(tmp_path, ({**data, "img": self.LEFT}, [self.on("img", "cup")])) == {"left.png": ["cup"]}
+        two = [self.on("img1", "cup"), self.on("img2", "mug")]
+        with pytest.raises(DatasetError, match="of its tag 'img1'"):
+            self.objects(tmp_path, ({"image": self.LEFT, "old": self.RIGHT}, two))
+        with pytest.raises(DatasetError, match="'item_index' of a region from 0 to 1, got 2"):
+            self.objects(tmp_path, ({"image": [self.LEFT, self.RIGHT]}, [self.on("image", "cup", item_index=2)]))
+
+    def test_predictions_alone_are_told(self, tmp_path: Path) -> None:
+        Image.new("RGB", (SIZE[1], SIZE[0])).save(tmp_path / "left.png")
+        row = {"id": 1, "data": {"image": self.LEFT}, "annotations": [], "predictions": [{"result": [CUP]}]}
+        (tmp_path / "project.json").write_text(json.dumps([row]))
+        with pytest.warns(UserWarning, match="1 tasks have predictions or drafts but no annotation"):
+            assert open_dataset(tmp_path)[0].num_instances == 0

@@ -64,6 +64,8 @@ def test_a_declaration(tmp_path: Path, text: str, message: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+COLORED = np.arange(29 * 43 * 3.0).reshape(29, 43, 3)
+PHOTO = (np.arange(29 * 43 * 3) % 251).astype(np.uint8).reshape(29, 43, 3)
 ZEROS = np.zeros((H, W), np.uint8)
 NUMBERS = "classes: [a, b]\nthings: [b]\ninstances: {files: 'n/{name}.png', encoding: class_number, divisor: 10}\n"
 DEPTH = "depth: {files: 'd/{name}.npy', unit: m}\n"
@@ -84,7 +86,11 @@ DEPTH = "depth: {files: 'd/{name}.npy', unit: m}\n"
             {"maps/x.png": ZEROS, "d/x.npy": np.ones((H, W - 1))},
             "maps of one size, got 42 x 29, 43",
         ),
-        (DEPTH, {"d/x.npy": np.ones((H, W, 3))}, "expected one number for each pixel, got float64 [29, 43, 3]"),
+        (
+            DEPTH,
+            {"d/x.npy": np.arange(H * W * 3.0).reshape(H, W, 3)},
+            "expected one number for each pixel, got float64 [29, 43, 3]",
+        ),
         (DEPTH, {"d/x.npy": np.array([[b"a"]])}, "expected an array of numbers, got |S1"),
         (NUMBERS, {"n/x.png": ZEROS + 31}, "expected the ids of classes, 0, 1, or void ones, none, got 3"),
         (
@@ -189,39 +195,66 @@ def test_cameras(tmp_path: Path, name: str, text: str, message: str) -> None:
         read_calibration(tmp_path / name)
 
 
-@pytest.mark.parametrize(
-    ("files", "lines"),
-    [
-        (
-            {"images/a.png": 0, "masks/a.png": 0},
-            ["photos: images/{name}.*", "semantic: {files: 'masks/{name}.png', void: [255]}"],
-        ),
-        (
-            {"images/a.png": 0, "masks/a/1.png": 0},
-            ["instances: {files: 'masks/{name}/*', encoding: mask, class: NAME}"],
-        ),
-        (
-            {"images/train/a.png": 0, "depth/train/a.npy": 0, "normals/train/a.png": 0},
-            [
-                "photos: images/{split}/{name}.*",
-                "depth: {files: 'depth/{split}/{name}.npy', unit: mm}",
-                "normals: {files: 'normals/{split}/{name}.png', axes: [right, up, backward]}",
-            ],
-        ),
-    ],
-)
-def test_undeclared_folders_show_what_to_write(tmp_path: Path, files: dict[str, int], lines: list[str]) -> None:
-    """The lines that are shown make a declaration that opens the folder."""
-    for name in files:
-        save(tmp_path / name, np.zeros((H, W, 3), np.uint8) if "/a.png" in name else ZEROS)
+CHECKS = (np.indices((H, W)).sum(0) % 4).astype(np.uint8)
+TABLE = np.array([[0, 0, 0], [9, 0, 200], [0, 255, 7], [128, 64, 64]], np.uint8)
+UNDECLARED: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "masks": (
+        {"images/a.png": PHOTO, "masks/a.png": CHECKS},
+        ["classes: {0: background, 1: class_1, 2: class_2, 3: class_3}", "semantic: {files: 'masks/{name}.png'}"],
+    ),
+    "masks of other names, in upper case, with void": (
+        {"images/a.png": PHOTO, "mask/gt_a_mask.PNG": np.where(CHECKS == 3, 255, CHECKS).astype(np.uint8)},
+        ["semantic: {files: 'mask/gt_{name}_mask.PNG', void: [255]}"],
+    ),
+    "black and white": ({"images/a.png": PHOTO, "masks/a.png": CHECKS // 3 * 255}, ["{0: background, 255: class_255}"]),
+    "colours": (
+        {"images/a.png": PHOTO, "labels/a.png": TABLE[CHECKS]},
+        ["{name: class_1, color: [0, 255, 7]}", "semantic: {files: 'labels/{name}.png', encoding: color}"],
+    ),
+    "numbers of objects": (
+        {"images/a.png": PHOTO, "instances/a.png": CHECKS.astype(np.uint16) * 1001},
+        ["instances: {files: 'instances/{name}.png', encoding: number, class: object}"],
+    ),
+    "a mask for each object": (
+        {"images/a.png": PHOTO, "masks/a/1.png": CHECKS},
+        ["instances: {files: 'masks/{name}/*', encoding: mask, class: object}"],
+    ),
+    "splits": (
+        {"images/train/a.png": PHOTO, "depth/train/a.npy": CHECKS + 1.5, "normals/train/a.png": PHOTO},
+        [
+            "photos: 'images/{split}/{name}.*'",
+            "depth: {files: 'depth/{split}/{name}.npy', unit: m}",
+            "normals: {files: 'normals/{split}/{name}.png', axes: [right, up, backward]}",
+        ],
+    ),
+    "splits outside": (
+        {
+            "train/images/a.png": PHOTO,
+            "train/labels/a.png": CHECKS,
+            "val/images/b.png": PHOTO,
+            "val/labels/b.png": CHECKS,
+        },
+        ["photos: '{split}/images/{name}.*'", "semantic: {files: '{split}/labels/{name}.png'}"],
+    ),
+    "folders of scenes": (
+        {"rgb/one/x/a.png": PHOTO, "depth/one/x/a.png": CHECKS.astype(np.uint16)},
+        ["photos: 'rgb/{folders}{name}.*'", "depth: {files: 'depth/{folders}{name}.png', unit: mm}"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", UNDECLARED)
+def test_undeclared_folders_show_what_to_write(tmp_path: Path, case: str) -> None:
+    """The lines that are shown are a declaration that opens the folder as it is."""
+    files, lines = UNDECLARED[case]
+    for name, values in files.items():
+        save(tmp_path / name, values)
     with pytest.raises(DatasetError, match=r"expected segpaste\.yaml with folders of maps") as caught:
         find_dataset(tmp_path)
     text = str(caught.value)
     assert [line for line in lines if line not in text] == []
-    write_yaml(
-        tmp_path,
-        text.partition("for example:")[2].replace("NAME, ...", "one, two").replace("class: NAME", "class: one"),
-    )
+    assert "\n" not in text  # commands print errors in one line
+    write_yaml(tmp_path, text.partition("for example:")[2])
     photos = open_dataset(tmp_path, "train" if "{split}" in text else None)
     assert photos[0].canvas_size == (H, W)
 

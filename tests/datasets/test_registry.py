@@ -77,7 +77,7 @@ def test_a_folder_of_no_format(tmp_path: Path) -> None:
     assert error.endswith("; check the path, or write COCO JSON or make samples in Python (docs/tasks/own-format.md)")
     (tmp_path / "annotations").mkdir()
     for path in (tmp_path / "annotations" / "train.json", tmp_path / "a.json"):
-        path.write_text("{}")
+        path.write_text('{"images": []}')
         with pytest.raises(DatasetError, match=rf"; check the path, give the file {path} with .*--images\), or write"):
             find_dataset(tmp_path)
 

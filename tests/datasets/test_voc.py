@@ -198,7 +198,7 @@ class TestMaps:
             open_dataset(folder)[0]
         whole = (folder / "SegmentationObject" / "b.png").read_bytes()
         (folder / "SegmentationObject" / "b.png").write_bytes(whole[:-30])
-        with pytest.raises(DatasetError, match=r"b\.png: expected a label map, could not decode it"):
+        with pytest.raises(DatasetError, match=r"b\.png: expected a map, could not decode it"):
             open_dataset(folder)[1]
         first.unlink()
         with pytest.raises(DatasetError, match=r"SegmentationClass/a\.png: expected a label map, found no such file"):
@@ -234,7 +234,7 @@ class TestLists:
         path = folder / "ImageSets" / "Main" / "train.txt"
         path.parent.mkdir(parents=True)
         path.write_text("a\nd\n")
-        with pytest.raises(DatasetError, match=r"expected Annotations/d\.xml of the split, found none"):
+        with pytest.raises(DatasetError, match=r"Annotations/d\.xml: expected the boxes of an image of the split"):
             open_dataset(folder, task="detect")
         with pytest.raises(DatasetError, match=r"SegmentationObject/d\.png: expected a label map, found no such file"):
             open_dataset(folder)

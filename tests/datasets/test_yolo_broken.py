@@ -177,7 +177,7 @@ class TestBroken:
         with pytest.raises(DatasetError, match=r"a\.png: expected an image, got another file"):
             dataset.annotation_ids(0)
         (tmp_path / "labels/train/b.txt").write_bytes(b"\xff\xfe\x00")
-        with pytest.raises(DatasetError, match=r"b\.txt: expected a label file in UTF-8, could not read it"):
+        with pytest.raises(DatasetError, match=r"b\.txt: expected text in UTF-8, got UTF-16"):
             YoloDataset(path)
 
     def test_numbered_classes_of_broken_labels(self, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from sklearn.metrics import roc_curve
 
 from segpaste.encoder.data import pairs
 from segpaste.encoder.data.pairs import pairs_of
-from segpaste.encoder.evaluation.calibration import Calibration, cllr, equal_error_rate, min_cllr
+from segpaste.encoder.evaluation.calibration import Calibration, cllr, equal_error_rate, min_cllr, min_dcf
 
 SCORES = st.lists(st.integers(-6, 6).map(lambda number: number / 2), min_size=1, max_size=25)
 """With ties."""
@@ -47,6 +47,34 @@ class TestEqualErrorRate:
         assert equal_error_rate([0, 0], [0]) == 0.5
         assert equal_error_rate([-1], [1]) == 1
         assert equal_error_rate([0, 2, 3, 4], [-1, -1, -1, 1]) == 0.25
+
+
+class TestDetectionCost:
+    @given(SCORES, SCORES, st.sampled_from([0.01, 0.3, 0.9]), st.sampled_from([1.0, 10.0]))
+    def test_threshold_by_threshold(
+        self, target: list[float], nontarget: list[float], prior: float, miss_cost: float
+    ) -> None:
+        costs = []
+        for threshold in [-math.inf, *target, *nontarget, math.inf]:
+            for accepts in (lambda score, at=threshold: score >= at, lambda score, at=threshold: score > at):
+                missed = sum(not accepts(score) for score in target) / len(target)
+                alarms = sum(accepts(score) for score in nontarget) / len(nontarget)
+                costs.append(miss_cost * prior * missed + 2 * (1 - prior) * alarms)
+        constant = min(miss_cost * prior, 2 * (1 - prior))
+        found = min_dcf(target, nontarget, target_prior=prior, miss_cost=miss_cost, false_alarm_cost=2)
+        assert found == pytest.approx(min(costs) / constant)
+
+    def test_by_hand(self) -> None:
+        assert min_dcf([1, 2], [-1, 0]) == 0
+        assert min_dcf([0, 0], [0]) == 1
+        assert min_dcf([-1, 2, 3, 4], [0] * 200) == 0.25  # one miss
+        assert min_dcf([0, 2, 3, 4], [1] + [-1] * 199) == pytest.approx(0.25)  # a miss is cheaper than an alarm
+        assert min_dcf([0, 2, 3, 4], [1] + [-1] * 999) == pytest.approx(0.99 / 0.01 / 1000)
+
+    @pytest.mark.parametrize("options", [{"target_prior": 0}, {"target_prior": 1}, {"miss_cost": 0}])
+    def test_values_out_of_range(self, options: dict[str, float]) -> None:
+        with pytest.raises(ValueError, match="expected 0 < target_prior < 1 and costs above 0"):
+            min_dcf([1], [0], **options)
 
 
 class TestCost:

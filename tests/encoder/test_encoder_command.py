@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import signal
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import time
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,16 @@ import segpaste
 from segpaste import cli
 from segpaste._ranks import mark_own, mark_said
 from segpaste.cli import _errors, main
-from segpaste.encoder import AttributeEvidence, LabelledVectors, TrainConfig, load_encoder, validate
+from segpaste.encoder import (
+    Assessment,
+    AttributeEvidence,
+    LabelledVectors,
+    TrainConfig,
+    equal_error_rate,
+    load_encoder,
+    min_dcf,
+    validate,
+)
 from segpaste.encoder.training import loop
 from segpaste.encoder.training._objective import make_objective
 from segpaste.encoder.training.checkpoints import read_checkpoint
@@ -229,6 +240,53 @@ class TestFigures:
         assert main([*given, "--out", str(tmp_path / "other")]) == 0
         after = bits(read_checkpoint(tmp_path / "other" / "last.pt"))
         assert all((before[key] == after[key]).all() for key in before)
+
+    def test_figures_of_the_vectors_beside_those_of_the_codes(
+        self, words: list[str], tmp_path: Path, capsys: Any
+    ) -> None:
+        """Pair by pair, by the cosine of the vectors as they are in the file."""
+        third = clusters(9, seed=3)
+        given = [*words, "trainer.losses=[mse,triplet]", "trainer.epochs=3"]
+        assert main([*given, "--test", str(write_numbers(tmp_path / "third.csv", third))]) == 0
+        out = capsys.readouterr().out
+        kinds: tuple[list[float], list[float]] = ([], [])
+        for one, other in combinations(range(len(third)), 2):
+            a, b = third.vectors[one].astype(float), third.vectors[other].astype(float)
+            kinds[int(third.labels[one] != third.labels[other])].append(float(a @ b / np.sqrt((a @ a) * (b @ b))))
+        eer, cost = equal_error_rate(*kinds), min_dcf(*kinds)
+        assert f"\nraw vectors        EER {eer:.2%}, minDCF {cost:.3f}, by their cosine\n" in out
+        assert re.search(r"\ndetection cost     minDCF [01]\.\d\d\d, where 1 % of the pairs are targets\n", out)
+
+    def test_the_verdict_where_nothing_was_learnt(self, words: list[str], tmp_path: Path, capsys: Any) -> None:
+        """The labels of the training set are drawn, so the codes are no better than without training."""
+        rng = np.random.default_rng(3)
+        data = clusters(20, seed=1)
+        labels = rng.permutation(data.labels)
+        write_numbers(tmp_path / "train.csv", LabelledVectors(data.vectors, labels, data.label_names))
+        given = [*words, "trainer.losses=[triplet,angular_margin]", "trainer.epochs=1", "trainer.learning_rate=0.3"]
+        assert main([*given, "--test", str(write_numbers(tmp_path / "third.csv", clusters(9, seed=3)))]) == 0
+        out = capsys.readouterr().out
+        codes = float(re.search(r"retrieval mAP +([\d.]+) by codes", out)[1])  # type: ignore[index]
+        first, random = re.search(r"without training +([\d.]+) by .*, ([\d.]+) by", out).groups()  # type: ignore[union-attr]
+        assert codes <= max(float(first), float(random))
+        assert "\nverdict            NOTHING WAS LEARNT: the codes are no better than those without training" in out
+
+    @pytest.mark.parametrize(
+        ("found", "verdict"),
+        [
+            ((0.9, 0.2, 0.3), True),
+            ((0.3, 0.2, 0.3), False),
+            ((0.3, 0.4, 0.2), False),
+            ((0.3, 0.2, 0.4), False),
+            ((math.nan, math.nan, math.nan), None),
+        ],
+    )
+    def test_codes_must_be_better_than_both_controls(
+        self, found: tuple[float, float, float], verdict: bool | None
+    ) -> None:
+        codes, untrained, random = found
+        assessment = Assessment(9, True, codes, 0.5, untrained, random, 0.1, 0.5, None)
+        assert assessment.has_learnt is verdict
 
     @pytest.mark.parametrize(("name", "what"), [("train", "training"), ("test", "validation")])
     def test_not_with_what_is_known_already(

@@ -15,7 +15,7 @@ import pytest
 from sklearn.metrics import log_loss
 
 from segpaste.cli import main
-from segpaste.encoder import LabelledVectors, TrainConfig, equal_error_rate, load_encoder, train
+from segpaste.encoder import LabelledVectors, TrainConfig, equal_error_rate, load_encoder, min_dcf, train
 
 SIZE, NUM_BITS = 9, 24
 
@@ -175,6 +175,8 @@ class TestSpeakers:
         assert float(line[1]) == pytest.approx(100 * rate, abs=0.006)
         assert float(line[2]) == pytest.approx(cost, abs=0.0006)
         assert float(line[3]) <= float(line[2])
+        assert f"\ndetection cost     minDCF {min_dcf(ratios[is_target], ratios[~is_target]):.3f}, where 1 %" in out
+        assert re.search(r"\nraw vectors        EER [\d.]+%, minDCF [\d.]+, by their cosine\n", out)
 
 
 class TestRefusing:

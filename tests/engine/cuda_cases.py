@@ -29,6 +29,7 @@ from segpaste.engine.triton import looks, spare
 from segpaste.engine.triton.looks import settling
 from segpaste.engine.triton.pixels import rendering
 from segpaste.types import Modality, PaddedBatchedDenseSample
+from segpaste.types.sampling import outward_boxes
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 SUBSETS = [s for s in all_modality_subsets() if Modality.INSTANCE in s]
@@ -82,7 +83,7 @@ def placed(target: PaddedBatchedDenseSample, source: PaddedBatchedDenseSample, *
         carried=source.instance_valid[layers % source.batch_size] & (num_slots > 0),
     )
     paste = module()
-    return Scene(target, source, paste._tables, paste._rules._replace(**rules)), placement
+    return Scene(target, source, paste._tables, paste._rules.paste(torch.device("cpu"))._replace(**rules)), placement
 
 
 def settled_by_reference(scene: Scene, placement: Placement) -> tuple[Tensor, ...]:
@@ -147,7 +148,7 @@ class Elsewhere:
             source_idx=rows,
             layer_valid=torch.ones_like(rows, dtype=torch.bool),
             extent=geometry.valid_extent(other)[rows],
-            boxes=geometry.pixel_boxes(other.boxes)[rows],
+            boxes=outward_boxes(other.boxes)[rows],
             labels=other.labels[rows],
             eligible=other.instance_valid[rows],
         )

@@ -56,7 +56,7 @@ def drawn_scene(
         carried=batch.instance_valid[index] & (whole(0, 4, b, layers, batch.max_instances) > 0),
     )
     paste = module(panoptic=panoptic, layers=layers)
-    return Scene(batch, batch, paste._tables, paste._rules._replace(**rules)), placement
+    return Scene(batch, batch, paste._tables, paste._rules.paste(torch.device("cpu"))._replace(**rules)), placement
 
 
 def assert_settled_alike(scene: Scene, placement: Placement) -> tuple[torch.Tensor, ...]:
@@ -76,12 +76,15 @@ RULES: dict[str, dict[str, int]] = {
     "stuff and objects": {"stuff_px": 60, "hidden_num": 1, "hidden_den": 3},
     "ignored stuff": {"reverts_stuff": 0, "stuff_px": 1000},
     "large pastes only": {"min_area_px": 40},
+    "covered void": {"covers_void": 1},
+    "filled depth": {"orders_by_value": 1},
 }
 
 
 @pytest.mark.parametrize("rules", RULES.values(), ids=RULES)
 def test_rules(rules: dict[str, int]) -> None:
     batch = with_overlaps(small_batch(size=(19, 31), max_instances=8, padding=(1, 2)))
+    batch = batch.derived(depth=torch.where(batch.depth_valid, batch.depth, 3.0))
     found = assert_settled_alike(*drawn_scene(batch, 3, **rules))
     others = {"residual_num": 1, "residual_den": 1} if "box_shift_px" in rules else {}
     without = settled_by_reference(*drawn_scene(batch, 3, **others))

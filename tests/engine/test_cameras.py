@@ -122,7 +122,7 @@ def test_small_focal_lengths_keep_their_ratio() -> None:
     expected = np.sqrt(np.prod(target[0, :2].double().numpy()) / np.prod(source[0, :2].double().numpy()))
     batch, paste = make_batch(1, size=(5, 7), num_instances=1, metric_depth=True), module()
     sides = (batch.derived(camera_intrinsics=cameras) for cameras in (target, source))
-    scene = Scene(*sides, Classes(), paste._rules._replace(perspective=0))
+    scene = Scene(*sides, Classes(), paste._rules.paste(torch.device("cpu"))._replace(perspective=0))
     ratio = stages.depth_scale(scene, placement_of(paste, batch))[:, :1]
     assert ratio.dtype == torch.float32
     assert ratio.item() == pytest.approx(expected, rel=1e-6)

@@ -149,7 +149,8 @@ class TestTables:
 
     def test_copies_follow_a_module_that_was_moved(self) -> None:
         """Back on the first device, compiled code reads them again."""
-        copies, table = DeviceCopies(), torch.arange(3)
+        table = torch.arange(3)
+        copies = DeviceCopies(lambda: [table])
         copies.hold_copies(CPU, table)
         table[0] = 7
         copies.refresh([table])

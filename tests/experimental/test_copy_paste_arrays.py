@@ -165,7 +165,8 @@ def test_labels_may_be_texts(as_array: bool, bank: MemmapBank) -> None:
 def test_boxes_alone_are_pasted_over_as_boxes(name: str, index: int, bank: MemmapBank) -> None:
     photo = without_crowds(index)
     boxes, labels = [box_of(row.mask) for row in photo.rows], [row.label for row in photo.rows]
-    given = in_format(name, boxes, photo.pixels.shape[:2]).astype(np.float32)
+    within = [(x1 + 0.3, y1 + 0.55, x2 - 0.45, y2 - 0.1) for x1, y1, x2, y2 in boxes]  # rounded outwards: the same
+    given = in_format(name, within, photo.pixels.shape[:2]).astype(np.float32)
     data = {"image": photo.pixels, "bboxes": given, "labels": labels}
     paste = CopyPaste(bank, coded_config(mask_from="boxes"), label_map=IDS[:3], bbox_format=name)
     torch.manual_seed(0)
@@ -173,16 +174,20 @@ def test_boxes_alone_are_pasted_over_as_boxes(name: str, index: int, bank: Memma
     assert "masks" not in out
     assert len(out["bboxes"]) == len(out["labels"])
     pasted = out["image"][..., 0] >= CODE
-    num_own = len(out["labels"]) - 2
-    expected, left = [], []
-    for (x1, y1, x2, y2), label in zip(boxes, labels, strict=True):
+    own = iter(zip(out["labels"], out["bboxes"], strict=True))
+    for (x1, y1, x2, y2), label, one, row in zip(boxes, labels, within, given, strict=True):
         mask = np.zeros_like(pasted)
         mask[y1:y2, x1:x2] = True
-        if (mask & ~pasted).sum() * 10 >= mask.sum():
-            expected.append(label)
-            left.append(box_of(mask & ~pasted))
-    assert out["labels"][:num_own] == expected
-    assert np.allclose(out["bboxes"][:num_own], in_format(name, left, photo.pixels.shape[:2]), rtol=0, atol=1e-5)
+        if (mask & ~pasted).sum() * 10 < mask.sum():
+            continue
+        found_label, found = next(own)
+        assert found_label == label
+        visible = box_of(mask & ~pasted)
+        if visible == [x1, y1, x2, y2]:
+            assert np.array_equal(found, row), "a box that is not cut keeps every bit"
+        left = np.clip(one, visible[:2] * 2, visible[2:] * 2)
+        assert np.allclose(found, in_format(name, [left], photo.pixels.shape[:2]), rtol=0, atol=2e-3)
+    assert len(list(own)) == 2
 
 
 @pytest.mark.parametrize(

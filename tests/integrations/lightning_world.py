@@ -122,7 +122,7 @@ def fit(
     The tensors that are alive are counted only where ``alive`` is given: it takes longer than the steps do.
     """
     torch.manual_seed(0)
-    augment = BatchCopyPaste(config)
+    augment = BatchCopyPaste(config).eval()  # as some trainers leave a loaded model: the callback knows that it trains
     callbacks: list[Any] = [CopyPasteCallback(augment)]
     if every:
         saves = framework.callbacks.ModelCheckpoint

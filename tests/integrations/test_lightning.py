@@ -331,6 +331,30 @@ class TestResuming:
         for step in steps:
             assert fit(tmp_path, data_of(scenes()), resume=step, **limits).seen == whole.seen[step:]
 
+    @pytest.mark.parametrize(("step", "says"), [(3, True), (EPOCH, False), (0, False)])
+    def test_an_epoch_that_starts_over_is_told(
+        self, tmp_path: Path, step: int, says: bool, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
+    ) -> None:
+        """Lightning makes the loader before it reads its state if the model asks for the number of steps."""
+        fit(tmp_path, data_of(scenes()), every=1, max_epochs=2)
+        made = Training.configure_optimizers
+
+        def with_steps(model: Training) -> torch.optim.Optimizer:
+            assert model.trainer.estimated_stepping_batches == 2 * EPOCH
+            return made(model)
+
+        recwarn.clear()
+        fit(tmp_path, data_of(scenes()), resume=step, max_epochs=2)
+        assert not [w for w in recwarn if "CopyPasteCallback" in str(w.message)]
+        monkeypatch.setattr(Training, "configure_optimizers", with_steps)
+        fit(tmp_path, data_of(scenes()), resume=step, max_epochs=2)
+        found = [
+            str(w.message)
+            for w in recwarn
+            if "CopyPasteCallback: expected the loader at its position" in str(w.message)
+        ]
+        assert len(found) == says
+
     def test_with_workers(self, tmp_path: Path) -> None:
         whole = fit(tmp_path, data_of(scenes(), 2), every=3, max_epochs=2)
         assert fit(tmp_path, data_of(scenes(), 2), resume=3, max_epochs=2).seen == whole.seen[3:]
@@ -352,14 +376,14 @@ class TestResuming:
         assert again.seen == whole.seen[2 * EPOCH :]
 
     def test_a_schedule_that_its_owner_sets(self, tmp_path: Path) -> None:
-        """The schedule is in the checkpoint, which torch reads as plain values."""
+        """The schedule is in the checkpoint, which torch reads without executing code."""
         augment = BatchCopyPaste(EVERY_IMAGE)
         augment.schedule.set(paste_prob=0.25)
         made = trainer(tmp_path, [CopyPasteCallback(augment, progress=False)], max_steps=2)
         made.fit(Training(), datamodule=data_of(scenes()))
         made.save_checkpoint(tmp_path / "made.ckpt")
         state = torch.load(tmp_path / "made.ckpt", weights_only=True)["callbacks"]["CopyPasteCallback"]
-        assert state["augment"]["schedule._extra_state"]["paste_prob"] == 0.25
+        assert int(state["augment"]["schedule._extra_state"][0]) == 1 << 30
         resumed = BatchCopyPaste(EVERY_IMAGE)
         seen = Training(resumed)
         made = trainer(tmp_path, [CopyPasteCallback(resumed, progress=False)], max_steps=3)

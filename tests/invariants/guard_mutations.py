@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from segpaste.engine import Placement, Scene, derived, reference
+from segpaste.engine import Placement, Scene, derived, given_boxes, reference
 from segpaste.engine.reference import _layer_view, _slots, pixels, stages
 from segpaste.types import KeypointSchema, sampling
 from segpaste.types import check as types_check
@@ -69,6 +69,25 @@ def _changed(rows: dict[str, Tensor], name: str, change: Callable[[Tensor], Tens
 @guards("instance_hidden_area_limited")
 def nothing_is_guarded(patch: pytest.MonkeyPatch) -> None:
     wrap(patch, _slots, "over_hidden", lambda original, *args: torch.zeros_like(original(*args)))
+
+
+@guards("instance_given_bbox_kept")
+def boxes_are_those_of_masks(patch: pytest.MonkeyPatch) -> None:
+    wrap(patch, derived, "output_boxes", lambda original, *args: args[-1].batch.boxes)
+
+
+@guards("instance_given_bbox_kept")
+def cut_boxes_stay(patch: pytest.MonkeyPatch) -> None:
+    wrap(patch, given_boxes, "common_boxes", lambda original, boxes, visible: boxes)
+
+
+@guards("instance_given_bbox_kept")
+def boxes_are_not_flipped(patch: pytest.MonkeyPatch) -> None:
+    def change(original: Any, *args: Any) -> Any:
+        maps = original(*args)
+        return None if maps is None else maps._replace(hflip=torch.zeros_like(maps.hflip))
+
+    wrap(patch, given_boxes, "slot_maps", change)
 
 
 @guards("panoptic_contact_priority")

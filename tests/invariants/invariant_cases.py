@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 import torch
 
-from samples import OPTIONAL, SCHEMA, all_modality_subsets, make_batch, paste, subset_id
+from samples import OPTIONAL, SCHEMA, all_modality_subsets, free_boxes, make_batch, paste, subset_id
 from segpaste.augmentation import BatchCopyPasteConfig, PanopticConfig, PlacementConfig, SourceConfig
 from segpaste.invariants import Case
 from segpaste.invariants.case import Check, what_is_missing
@@ -99,7 +99,7 @@ def _draw_batch(rng: np.random.Generator, subset: Subset, number: int) -> Padded
         room = torch.tensor([*batch.canvas_size[::-1]] * 2)
         loose = (batch.boxes + torch.tensor([-1.25, -0.5, 0.75, 2.0])).clamp(min=0).minimum(room)
         batch = replace(batch, boxes=loose * batch.instance_valid[..., None])
-    return batch
+    return batch if Modality.INSTANCE in subset else free_boxes(batch, rng)
 
 
 def _with_grown_masks(batch: PaddedBatchedDenseSample) -> PaddedBatchedDenseSample:
@@ -131,7 +131,7 @@ def _draw_config(rng: np.random.Generator, subset: Subset, num_slots: int) -> Ba
         min_area_px=_pick(rng, [1, 2, 8]),
         min_residual_area_frac=_pick(rng, [0.0, 0.1, 0.3, 0.6]),
         source=SourceConfig(
-            mask_from=None if Modality.INSTANCE in subset else _pick(rng, [None, "boxes"]), whole_only=False
+            mask_from=None if Modality.INSTANCE in subset else _pick(rng, ["ellipse", "boxes"]), whole_only=False
         ),
         panoptic=panoptic if has_taxonomy else None,
         placement=PlacementConfig(

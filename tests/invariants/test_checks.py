@@ -201,8 +201,42 @@ def test_spoiled_output_is_reported(sound: Case, name: str, words: str, spoil: A
 
 
 def test_every_invariant_is_spoiled() -> None:
-    by_config = {"panoptic_stuff_area_threshold", "panoptic_contact_priority", "instance_hidden_area_limited"}
-    assert {name for name, *_ in SPOILS} == {check.__name__ for check in invariants.INVARIANTS} - by_config
+    others = {"panoptic_stuff_area_threshold", "panoptic_contact_priority", "instance_hidden_area_limited"}
+    others |= {"instance_given_bbox_kept"}
+    assert {name for name, *_ in SPOILS} == {check.__name__ for check in invariants.INVARIANTS} - others
+
+
+@pytest.fixture(scope="module")
+def boxed() -> Case:
+    """A forward of boxes alone."""
+    before = make_batch(3, size=(41, 47), max_instances=9, num_instances=4, modalities=(), seed=3)
+    boxes = before.boxes + torch.tensor([0.25, 0.5, -0.125, -0.0625]) * before.instance_valid[..., None]
+    source = SourceConfig(mask_from="boxes", whole_only=False)
+    case = run(replace(before, boxes=boxes), CONFIG.model_copy(update={"source": source, "panoptic": None}))
+    assert violations(case) == []
+    return case
+
+
+@pytest.mark.parametrize(
+    ("which", "words"),
+    [("stays", "before the paste"), ("cut", "before the paste"), ("paste", "its source"), ("empty", "zeros")],
+)
+def test_one_bit_of_a_given_box_is_reported(boxed: Case, which: str, words: str) -> None:
+    same = (boxed.after.boxes == boxed.before.boxes).all(-1)
+    slots = {"stays": boxed.kept & same, "cut": boxed.kept & ~same, "paste": boxed.is_paste}
+    image, slot = slots.get(which, ~boxed.after.instance_valid).nonzero()[0].tolist()
+    after = boxed.after.clone()
+    edge = after.boxes[image, slot, 2:3]
+    edge.copy_(torch.nextafter(edge, torch.tensor([1e9])))
+    (broken,) = invariants.instance_given_bbox_kept(replace(boxed, after=after))
+    assert broken.image_idx == image
+    assert words in str(broken)
+
+
+def test_boxes_of_masks_are_another_check(boxed: Case, sound: Case) -> None:
+    with pytest.raises(ValueError, match="expected a batch with boxes only"):
+        invariants.instance_given_bbox_kept(sound)
+    assert invariants.instance_bbox_recomputed_from_mask not in applicable(boxed)
 
 
 @pytest.mark.parametrize("limit", [{"tau_stuff_px": 10_000}, {"tau_stuff_frac": 1.0}])
@@ -296,7 +330,7 @@ class TestWhatIsMissing:
         case = run(sound.before, BatchCopyPasteConfig(placement={"paste_prob": 1.0}, source=EVERY_OBJECT))
         with pytest.raises(ValueError, match=r"panoptic_thing_stuff_consistent: expected config\.panoptic"):
             invariants.panoptic_thing_stuff_consistent(case)
-        assert len(applicable(case)) == len(invariants.INVARIANTS) - 3
+        assert len(applicable(case)) == len(invariants.INVARIANTS) - 4  # three of a taxonomy, one of boxes alone
 
     def test_parts_of_different_forwards_are_refused(self, sound: Case) -> None:
         with pytest.raises(ValueError, match=r"expected one \[B, H, W\]"):
@@ -356,7 +390,7 @@ def test_degenerate_batches(batch_size: int, num_slots: int) -> None:
     for config in (CONFIG, CONFIG.model_copy(update={"max_instances": 6})):
         case = run(before, config)
         assert violations(case) == []
-        assert len(applicable(case)) == len(invariants.INVARIANTS)
+        assert len(applicable(case)) == len(invariants.INVARIANTS) - 1  # without boxes alone
 
 
 def test_batches_without_slots_have_no_violations() -> None:

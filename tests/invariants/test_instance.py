@@ -37,3 +37,11 @@ def test_instance_hidden_area_limited(subset: Subset) -> None:
 @pytest.mark.parametrize("subset", subsets_with(Modality.INSTANCE))
 def test_instance_no_same_class_overlap(subset: Subset) -> None:
     assert_holds(invariants.instance_no_same_class_overlap, subset)
+
+
+WITHOUT_MASKS = [subset for subset in subsets_with() if Modality.INSTANCE not in subset.values[0]]
+
+
+@pytest.mark.parametrize("subset", WITHOUT_MASKS)
+def test_instance_given_bbox_kept(subset: Subset) -> None:
+    assert_holds(invariants.instance_given_bbox_kept, subset)

@@ -63,7 +63,7 @@ REACHED: dict[str, Callable[[Case], bool]] = {
         (outranked := _outranked(case)) is not None and torch.stack(outranked).any()
     ),
     "more slots": lambda case: case.after.max_instances > case.before.max_instances,
-    **{f"a try that is dropped: {reason}": _drops(reason) for reason in DROP_REASONS},
+    **{f"a try that is dropped: {reason}": _drops(reason) for reason in DROP_REASONS if reason != "eval_mode"},
     **{
         f"an image of {dtype}": lambda case, dtype=dtype: case.before.images.dtype == dtype
         for dtype in (torch.uint8, torch.float32, torch.float16, torch.bfloat16)

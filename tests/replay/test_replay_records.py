@@ -220,7 +220,7 @@ class TestFile:
 
     def test_other_bytes(self, tmp_path: Path) -> None:
         (tmp_path / "r").write_bytes(b"\xff\xfe")
-        with pytest.raises(ReplayError, match="expected replay records in UTF-8"):
+        with pytest.raises(ReplayError, match="expected text in UTF-8"):
             read_records(tmp_path / "r")
 
 

@@ -25,8 +25,27 @@ class TestLabels:
         named = [["bee", "cat", "dog"][i] for i in LABELS.tolist()]
         words = np.array(named, object)
         numbers = (LABELS.tolist(), LABELS.numpy(), LABELS.to(torch.uint8), tuple(LABELS.tolist()), dataset)
+        numbers += LABELS.numpy().astype(object), list(LABELS), list(LABELS.numpy())
+        scalars = np.empty(len(LABELS), object)
+        scalars[:] = list(LABELS)
+        numbers += (scalars,)
         for labels in (*numbers, named, words):
             assert list(ExhaustiveNxMSampler(labels, 2, 2)) == expected
+
+    @pytest.mark.parametrize(
+        ("labels", "got"),
+        [
+            (["a", None, "b"], "NoneType None at position 1"),
+            ([1, 0, None], "NoneType None at position 2"),
+            (["a", 1, "b"], "int 1 at position 1"),
+            ([0, "a", 1], "str 'a' at position 1"),
+            ([0, 1.5, 1], r"float 1\.5 at position 1"),
+            ([0, 1 << 70, 1], "more than 64 bits"),
+        ],
+    )
+    def test_objects_that_are_no_classes(self, labels: list[Any], got: str) -> None:
+        with pytest.raises(ValueError, match=got):
+            ExhaustiveNxMSampler(np.array(labels, object), 2, 2)
 
     def test_a_dataset_that_calls_something_else_labels(self) -> None:
         """Such labels may be class names; the attribute with one entry per sample is taken."""
@@ -55,7 +74,7 @@ class TestLabels:
             ([[0], [1, 2]], "list (setting an array element"),
             (None, "NoneType"),
             (TensorDataset(torch.zeros(3)), "TensorDataset"),
-            ([0, None], "list of shape [2] and dtype object"),
+            ([0, None], "the NoneType None at position 1"),
             ([0, "a", "a"], "both in one list"),
             (torch.zeros(3, dtype=torch.complex64), "Tensor of shape [3] and dtype complex64"),
             ([["a", "b"]], "list of shape [1, 2] and dtype <U1"),
@@ -205,6 +224,24 @@ class TestLoaders:
             loader = DataLoader(dataset, num_workers=num_workers, **options)  # type: ignore[arg-type]
             assert len(loader) == 3
             assert [batch.tolist() for (batch,) in loader] == expected
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"batch_sampler": None}, "got this sampler of indices; write .*batch_sampler=sampler.batch_sampler"),
+            ({"sampler": None, "batch_size": 3}, "expected batch_size=4.* got 3; write .*sampler.batch_sampler"),
+            ({"sampler": None}, "expected batch_size=4.* got 1; write"),
+        ],
+    )
+    def test_a_loader_that_reads_it_otherwise_is_told_what_to_write(
+        self, options: dict[str, Any], message: str
+    ) -> None:
+        sampler = ExhaustiveNxMSampler(LABELS, 2, 2)
+        given = {name: sampler if value is None else value for name, value in options.items()}
+        with pytest.raises(ValueError, match=message):
+            next(iter(DataLoader(TensorDataset(LABELS), **given)))
+        assert len(next(iter(DataLoader(TensorDataset(LABELS), batch_sampler=sampler.batch_sampler())))[0]) == 4
+        assert next(iter(DataLoader(TensorDataset(LABELS), sampler=sampler, batch_size=None)))[0].ndim == 0
 
     @pytest.mark.parametrize("drop_last", [False, True])
     def test_a_batch_sampler_has_the_attributes_of_torchs(self, drop_last: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from typing import Any
@@ -11,6 +12,9 @@ from population import HEIGHT, NUM_CLASSES, NUM_SLOTS, WIDTH, Array
 
 LIMIT = 0.05
 """Two samplers whose distances are all at most this agree."""
+
+LEVEL = 0.01
+"""Probability with which two samples of one sampler lie further apart than `critical_distance`."""
 
 
 @dataclass(frozen=True)
@@ -78,3 +82,17 @@ def ks_distance(one: Array, other: Array) -> float:
 def distances(one: Counts, other: Counts) -> dict[str, float]:
     """The distance of every count, by name."""
     return {field.name: ks_distance(getattr(one, field.name), getattr(other, field.name)) for field in fields(one)}
+
+
+def class_distances(one: Counts, other: Counts, most: int = 20) -> dict[int, float]:
+    """The distance of the number of pastes in an image for each of the ``most`` classes pasted most in ``other``."""
+    frequent = np.argsort(-other.classes, kind="stable")[:most]
+    return {int(c): ks_distance(one.class_counts[c], other.class_counts[c]) for c in frequent}
+
+
+def critical_distance(num_one: int, num_other: int, level: float = LEVEL) -> float:
+    """The two-sided critical value of the distance of two samples, for large ones; smaller for discrete values.
+
+    Source: N. Smirnov, "Table for estimating the goodness of fit of empirical distributions", 1948.
+    """
+    return math.sqrt(-math.log(level / 2) / 2 * (num_one + num_other) / (num_one * num_other))

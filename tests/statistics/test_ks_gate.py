@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -11,7 +12,8 @@ import ks_snapshot
 import numpy as np
 import population
 import pytest
-from histograms import LIMIT, Counts, distances, ks_distance
+import scipy.stats
+from histograms import LIMIT, Counts, class_distances, critical_distance, distances, ks_distance
 from module_draws import NUM_IMAGES, make_module, module_counts, module_images, population_batch
 
 from samples import CPU_BACKENDS
@@ -79,6 +81,18 @@ class TestDistance:
 
     def test_is_that_of_the_worst_row(self) -> None:
         assert ks_distance(np.array([[1, 1], [3, 1]]), np.array([[1, 1], [1, 3]])) == 0.5
+
+    def test_of_the_most_frequent_classes(self) -> None:
+        one = Counts.of([[(0, 1), (2, 1)], [(2, 1)], []])
+        other = Counts.of([[(2, 1), (2, 1)], [(0, 1)], []])
+        assert class_distances(one, other) == {2: pytest.approx(1 / 3), 0: 0.0, 1: 0.0, 3: 0.0, 4: 0.0}
+        assert list(class_distances(one, other, most=1)) == [2]
+
+    def test_critical_value_is_that_of_the_asymptotic_distribution(self) -> None:
+        distance = critical_distance(5_000, 50_000, 0.01)
+        assert distance < LIMIT
+        scale = math.sqrt(5_000 * 50_000 / 55_000)
+        assert scipy.stats.kstwobign.sf(distance * scale) == pytest.approx(0.01, rel=1e-4)
 
     def test_counts_images_and_pastes(self) -> None:
         counts = Counts.of([[], [(0, 5), (0, 7), (2, 5)], [(2, 1)]])

@@ -21,6 +21,7 @@ from segpaste.augmentation import SourceConfig
 from segpaste.bank import BankError, DatasetBank
 from segpaste.integrations.huggingface import CopyPasteCollator, HubSamples, to_detr
 from segpaste.types import DenseSample
+from stored_files import png
 
 NAMES = [f"class {n}" for n in range(13)]
 
@@ -163,6 +164,16 @@ def test_maps_give_back_the_objects(scenes: Any) -> None:
     only = HubSamples(scenes, semantic_map="classes", class_names=NAMES)[0]
     assert only.instance_masks is None
     assert torch.equal(only.semantic_map, samples[0].semantic_map)
+
+
+def test_maps_of_few_bits_have_their_stored_values() -> None:
+    """Images that the package decodes no longer show how many bits their grey values have."""
+    image, classes = Image.fromarray(np.zeros((3, 5, 3), np.uint8)), np.arange(15, dtype=np.uint8).reshape(3, 5)
+    rows = datasets.Dataset.from_list([{"image": image, "classes": {"bytes": png(classes, 4), "path": None}}])
+    for decode in (True, False):
+        given = rows.cast_column("classes", datasets.Image(decode=decode))
+        sample = HubSamples(given, semantic_map="classes", class_names=[str(i) for i in range(15)])[0]
+        assert sample.semantic_map.tolist() == classes.tolist()
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])

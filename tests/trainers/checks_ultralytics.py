@@ -20,7 +20,7 @@ from ultralytics.models.yolo.detect import DetectionTrainer
 from ultralytics.models.yolo.obb import OBBTrainer
 from ultralytics.models.yolo.pose import PoseTrainer
 from ultralytics.models.yolo.segment import SegmentationTrainer
-from ultralytics.utils.torch_utils import init_seeds
+from ultralytics.utils.torch_utils import ModelEMA, init_seeds
 
 from example_runs import expect_example_runs
 from live_tensors import LiveTensors, expect_flat
@@ -108,7 +108,8 @@ def config(**source: Any) -> BatchCopyPasteConfig:
 
 def losses_of(trainer_cls: type[Any], model: str, data: Path, out: Path, **options: Any) -> list[float]:
     """Train for some steps of four images, pasted, and return the losses; only the last epoch is saved."""
-    augment, balance = BatchCopyPaste(options.pop("config", None)), options.pop("balance", None)
+    augment: Any = BatchCopyPaste(options.pop("config", None))
+    augment, balance = options.pop("compiled", lambda module: module)(augment), options.pop("balance", None)
     fixed = {"plots": False, "val": False, "amp": False, "verbose": False, "exist_ok": True, "deterministic": True}
     chosen = {"save": False, "imgsz": 96, "batch": 4, "workers": 0, "device": "cpu", "epochs": 1, "seed": 3, **options}
     overrides = {"model": model, "data": str(data), "project": str(out), **fixed, **chosen}
@@ -160,6 +161,28 @@ def test_twenty_steps_of_scenes_and_photos(task: Task, data: str, workers: int, 
     yaml_file = written(data, task, tmp_path / "data")
     options = {"epochs": 5, "workers": workers, "config": made}
     assert len(losses_of(trainer_cls, model, yaml_file, tmp_path / "out", **options)) == 20
+
+
+def test_a_compiled_paste_takes_a_smaller_last_batch(folder: Path, tmp_path: Path) -> None:
+    """Sixteen images, five at a time; the batches have no seeds."""
+
+    def compiled(augment: BatchCopyPaste) -> Any:
+        return torch.compile(augment, fullgraph=True, backend="aot_eager")
+
+    trainer_cls, model, data, _ = CASES["segment"]
+    yaml_file = folder / data / "data.yaml"
+    assert len(losses_of(trainer_cls, model, yaml_file, tmp_path, batch=5, compiled=compiled)) == 4
+
+
+def test_the_average_of_a_model_that_owns_the_paste() -> None:
+    model = torch.nn.Module()
+    model.augment, model.layer = BatchCopyPaste(EVERY_IMAGE), torch.nn.Conv2d(3, 1, 1)
+    model.augment.schedule.set(paste_prob=0.25)
+    average = ModelEMA(model)
+    for _ in range(2):
+        average.update(model)
+    assert average.ema.augment.schedule.paste_prob == 0.25
+    assert int(average.ema.augment.schedule.limits[0]) == 1 << 30
 
 
 @pytest.mark.parametrize("task", OF_SAMPLES)
@@ -214,7 +237,7 @@ def test_batches_of_one_receive_objects_of_the_dataset(
     trainer_cls, model, data, made = FROM_THE_DATASET[name]
     options = {"data": str(folder / data / "data.yaml"), "project": str(tmp_path), "device": "cpu", "model": model}
     fixed = {"imgsz": 96, "batch": 1, "workers": workers, "epochs": 2, "plots": False, "val": False, "amp": False}
-    counting = CountingPastes(made)
+    counting = CountingPastes(made).eval()  # a trainer pastes in any mode
     with_copy_paste(trainer_cls, counting, 16, balance="class_uniform")(overrides=options | fixed).train()
     num_images = 17 if data == "segment" else 16
     assert len(counting.placed) == 2 * num_images

@@ -35,6 +35,12 @@ class TestPadding:
         assert (padded.batch_size, padded.max_instances, padded.canvas_size) == (batch_size, max_instances, (17, 11))
         assert padded.instance_valid.sum(1).tolist() == [3, 0, 2][:batch_size]
         assert_same(batch, padded.to_batched())
+        assert_same(batch, BatchedDenseSample.from_padded(padded))
+
+    def test_only_padded_batches_are_unpadded(self) -> None:
+        batch = full_batch().to_batched()
+        with pytest.raises(TypeError, match=r"from_padded: padded: expected PaddedBatchedDenseSample, got Batched"):
+            BatchedDenseSample.from_padded(batch)  # type: ignore[arg-type]
 
     def test_empty_slots_are_zero(self) -> None:
         batch = full_batch()

@@ -144,6 +144,28 @@ class TestReport:
             ["hidden", "4", "look behind"],
         ]
 
+    def test_lost_objects(self, tmp_path: Path) -> None:
+        lost = [("cat", "hidden"), ("dog", "too_small"), ("dog", "too_small")]
+        picture = np.zeros((4, 4, 3), np.uint8)
+        views = [viz.Comparison("image", picture, picture)]
+        items = [
+            viz.ReportItem("a", views, (), {}, {"cat": 1, "dog": 20}, {"dog": 18}, lost),
+            viz.ReportItem("b", (), (), {}, {"cat": 9}, {"cat": 8}, lost[:1]),
+        ]
+        path = viz.write_html_report(tmp_path / "r.html", items, {}, "t", lost_advice={"hidden": "hide less"})
+        rows = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in re.findall(r"<tr>.*?</tr>", path.read_text())]
+        words = [[cell for cell in row if "<" not in cell] for row in rows]
+        assert words[0][:5] == ["class", "before", "pasted", "", "lost"]
+        assert [row[:5] for row in words[1:3]] == [["dog", "20", "0", "2", "18"], ["cat", "10", "0", "2", "8"]]
+        assert words[3:] == [
+            ["reason", "objects", "", "what helps"],
+            ["hidden", "2", "hide less"],
+            ["too small", "2", ""],
+        ]
+        page = self.read(path)
+        assert "Objects of the images that were lost: 4 (13.3%)" in page.text
+        assert "Lost: cat, hidden, dog, too small (2)" in page.text
+
     def test_pixels_are_named(self, tmp_path: Path) -> None:
         item = viz.ReportItem("a", (), (), {}, {"sky": 5}, {"sky": 7})
         page = self.read(viz.write_html_report(tmp_path / "r.html", [item], {}, "t", counted="pixels"))

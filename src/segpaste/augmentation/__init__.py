@@ -9,7 +9,7 @@ from segpaste.augmentation.config.paste import (
     SourceConfig,
 )
 from segpaste.augmentation.config.placement import PlacementConfig, SizeRange
-from segpaste.augmentation.report import DROP_REASONS, PasteReport, PasteSummary, num_mixed_tokens
+from segpaste.augmentation.report import DROP_REASONS, LOSS_REASONS, PasteReport, PasteSummary, num_mixed_tokens
 from segpaste.augmentation.schedule import Schedule
 from segpaste.augmentation.sources.bank_source import BankSource
 from segpaste.augmentation.sources.placement import PlacementRequest
@@ -18,6 +18,7 @@ from segpaste.engine import LayerRows, Placement, PlacementCounts
 
 __all__ = [
     "DROP_REASONS",
+    "LOSS_REASONS",
     "BankSource",
     "BatchCopyPaste",
     "BatchCopyPasteConfig",

@@ -2,41 +2,37 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Sequence
 from typing import Literal, cast, overload
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from segpaste._reprs import changed_keys
 from segpaste.augmentation.config.paste import BatchCopyPasteConfig
 from segpaste.augmentation.harmonize.harmonized import harmonized
 from segpaste.augmentation.inputs import arguments, in_place, prepare
+from segpaste.augmentation.inputs.without_masks import Spared, spared
 from segpaste.augmentation.loading import AugmentedLoader
-from segpaste.augmentation.report import (
-    PasteReport,
-    nothing_pasted_warning,
-    nothing_there_warning,
-    report_of,
-    unchanged_report,
-)
-from segpaste.augmentation.rules import draw_rules
+from segpaste.augmentation.modes import SwitchedModule
+from segpaste.augmentation.report import PasteReport, originals_of, report_of, unchanged_report
+from segpaste.augmentation.rules import chosen_images, draw_rules
 from segpaste.augmentation.rules.class_tables import ClassTables
+from segpaste.augmentation.rules.module_rules import ModuleRules
 from segpaste.augmentation.rules.paste_rules import paste_rules
 from segpaste.augmentation.schedule import Schedule
 from segpaste.augmentation.sources import source_check
 from segpaste.augmentation.sources.bank_source import BankSource
 from segpaste.augmentation.sources.crop_pool import Balance, BankPool, CropPool, Report, SeededCrops, SourcePool
-from segpaste.augmentation.sources.paste_sizes import PasteSizes
 from segpaste.augmentation.sources.placement import PlacementRequest
 from segpaste.augmentation.sources.strategies import IntraBatchSource, RowStrategy, SourceStrategy
+from segpaste.augmentation.warned import ModuleWarnings
 from segpaste.engine import (
     Classes,
     Drawn,
     Engine,
     Outcome,
     Placement,
-    PlacementCounts,
     Scene,
     Survey,
     derived,
@@ -45,9 +41,10 @@ from segpaste.engine import (
 from segpaste.engine.planes import write_back
 from segpaste.types import BatchedDenseSample, DenseSample, Modality, PaddedBatchedDenseSample, StagedCrops
 from segpaste.types.check import not_none
+from segpaste.types.tracing import is_traced
 
 
-class BatchCopyPaste(nn.Module):
+class BatchCopyPaste(SwitchedModule):
     """Copy-paste augmentation of a padded batch, for every modality that it carries.
 
     A paste works like a frame in a deferred renderer: computations on small tensors decide what is pasted where, one
@@ -66,6 +63,8 @@ class BatchCopyPaste(nn.Module):
         inplace: paste into the batch's own tensors. On the CPU and on CUDA devices only the values that change are
             written. On other devices, and if tensors are neither row-major nor channels-last images, the result is
             computed in new tensors and copied into the batch.
+        always: paste in eval mode, too. By default ``eval()`` switches the paste off, as that of dropout: the batch is
+            padded and its fields are emitted as in training, and everything else stays equal.
 
     Attributes:
         read_modalities: modalities that every batch must carry; all others that it carries are composed too. The class
@@ -94,13 +93,15 @@ class BatchCopyPaste(nn.Module):
         source_pool: BankPool | None = None,
         balance: Balance | None = None,
         inplace: bool = False,
+        always: bool = False,
     ) -> None:
         super().__init__()
         self.config = arguments.checked_config(config, source_pool)
         arguments.check_sources(source, source_pool, self.config)
         arguments.check_balance("BatchCopyPaste", balance, source_pool)
         arguments.check_flag("inplace", inplace)
-        self.inplace = inplace
+        arguments.check_flag("always", always)
+        self.inplace, self.always = inplace, always
         is_bank = self.config.source.kind == "bank"
         if source is None:
             kind = self.config.source.kind
@@ -116,14 +117,13 @@ class BatchCopyPaste(nn.Module):
         if is_bank:  # each crop is a layer of its own
             drawn = {"layers": self.config.num_layers, "grouping": "instance"}
             self._placement = self._placement.model_copy(update=drawn)
-        # Integers, since compiled code may not see floats change.
-        self._fixed_rules = draw_rules.fixed_rules(self._placement, whole_only=self.config.source.whole_only)
+        fixed = draw_rules.fixed_rules(self._placement, whole_only=self.config.source.whole_only)
+        self._rules = ModuleRules(fixed, paste_rules(self.config))
         self._region_classes = draw_rules.region_classes(self._placement)
         self._needs_whole = self.config.source.whole_only and self._placement.position == "random"
         self.classes = None if self.config.panoptic is None else ClassTables(self.config.panoptic)
-        self._rules = paste_rules(self.config)
-        self._may_warn = self._may_warn_of_scales = self._is_new = True
-        self._sizes = PasteSizes(self.config)
+        self._is_new = True
+        self.warnings = ModuleWarnings(self.config)
         if self.config.emit_panoptic and self.config.panoptic is None:
             raise ValueError(
                 "BatchCopyPaste: expected config.panoptic because emit_panoptic=True, got None; "
@@ -163,6 +163,8 @@ class BatchCopyPaste(nn.Module):
     ) -> PaddedBatchedDenseSample | tuple[PaddedBatchedDenseSample, PasteReport]:
         """Paste into every image of the batch; the input is not changed, unless the module works in place.
 
+        In eval mode nothing is pasted, unless the module was made with ``always``.
+
         Args:
             target: B images with K instance slots.
             generator: draws the B seeds, instead of ``target.sample_seeds``. Outside of compiled code only.
@@ -189,16 +191,19 @@ class BatchCopyPaste(nn.Module):
         arguments.check_forward(target, generator, staged, return_report, takes_crops=takes_crops)
         arguments.check_region(region, target, takes_region=not self.config.emit_classmix)
         batch = self._prepared(target, generator)
-        if not prepare.can_be_pasted(batch, self.config):
+        if not self.is_on or not prepare.can_be_pasted(batch, self.config):
             return self._unchanged(batch, target, return_report)
         staged = self._crops_for(batch) if staged is None else staged
         engine = engine_for(batch.device)
-        found = self._surveyed(engine, batch)
+        kept = spared(target, batch, self.config)
+        found = self._surveyed(engine, batch, kept)
         scene, (placement, counts) = self._sampled(engine, batch, found, staged, region)
-        outcome = self._composed(engine, scene, placement, with_layer=return_report)
-        self._warn_once(placement, counts, outcome)
+        before = originals_of(batch, copied=self.inplace) if return_report else None
+        scene = prepare.with_given_boxes(scene, target, self.config, in_place=self.inplace)
+        outcome = self._composed(engine, scene, placement, kept, with_layer=return_report)
+        self.warnings.of_nothing_pasted(placement, counts, outcome)
         out = prepare.emitted(outcome.batch, target, self.config)
-        return (out, report_of(placement, counts, outcome)) if return_report else out
+        return (out, report_of(placement, counts, outcome, before)) if return_report else out
 
     @classmethod
     def from_dataloader(
@@ -251,20 +256,11 @@ class BatchCopyPaste(nn.Module):
     @property
     def pastes_per_image(self) -> float:
         """Expected number of objects drawn for an image under the current schedule; some may not fit."""
-        low, high = self.schedule.k_range
-        most = self.config.num_layers
-        if self.config.placement.k_to_available:
-            low, high = min(low, most), min(high, most)
-        num = high - low + 1
-        counted = range(low, min(high, most) + 1)  # larger ones are limited to ``most``
-        expected = self.schedule.paste_prob * (sum(counted) + most * (num - len(counted))) / num
-        return expected * self.config.placement.candidate_frac
+        schedule, num_layers = self.schedule, self.config.num_layers
+        return draw_rules.pastes_per_image(self.config.placement, num_layers, schedule.paste_prob, schedule.k_range)
 
     def expected_pastes(self, num_images: int) -> Report | None:
-        """Return the expected number of pastes of each class of ``source_pool`` into ``num_images`` images.
-
-        Objects that do not fit are included. Returns None without ``source_pool``.
-        """
+        """Return the pastes of each class of ``source_pool`` to expect in ``num_images`` images, also unfit ones."""
         return None if self.crops is None else self.crops.report(round(num_images * self.pastes_per_image))
 
     @property
@@ -278,7 +274,7 @@ class BatchCopyPaste(nn.Module):
         self, target: PaddedBatchedDenseSample, generator: torch.Generator | None
     ) -> PaddedBatchedDenseSample:
         """Add seeds, slots and masks to the batch and remove closed modalities; in place, check that it is writable."""
-        if not torch.compiler.is_compiling() and self._is_new:  # compiled code guards what it reads
+        if not is_traced() and self._is_new:  # compiled code guards what it reads
             arguments.check_bytes(target)
             self._is_new = False
         batch = prepare.prepared(target, self.config, generator)
@@ -290,28 +286,25 @@ class BatchCopyPaste(nn.Module):
         """Draw the crops of a batch from ``source_pool``, if there is one."""
         return None if self.crops is None else self.crops.staged(not_none(batch.sample_seeds))
 
-    def _warn_of_sizes(self, staged: StagedCrops | None, batch: PaddedBatchedDenseSample) -> None:
-        """Warn once if crops are much larger or smaller than the objects of the batches; on the CPU only."""
-        if staged is None or torch.compiler.is_compiling():
-            return
-        if (message := self._sizes.message(staged, batch)) is not None:
-            warnings.warn(message, stacklevel=6)  # the caller of the module's __call__
-
     def _unchanged(
         self, batch: PaddedBatchedDenseSample, target: PaddedBatchedDenseSample, return_report: bool
     ) -> PaddedBatchedDenseSample | tuple[PaddedBatchedDenseSample, PasteReport]:
-        """Return the output for a batch that cannot take pastes."""
+        """Return the output for a batch that cannot take pastes, or of eval mode."""
         out = prepare.with_finite_depth(batch)
         out = prepare.emitted(write_back(batch, out) if self.inplace else out, target, self.config)
-        if self._may_warn and not torch.compiler.is_compiling():
-            self._warn(nothing_there_warning(batch.batch_size, self.config))
-        return (out, unchanged_report(batch, self.config.num_layers)) if return_report else out
+        if self.is_on:
+            self.warnings.of_nothing_there(batch.batch_size)
+        else:
+            self.warnings.of_mode()
+        reason = "no_source" if self.is_on else "eval_mode"
+        return (out, unchanged_report(batch, self.config.num_layers, reason)) if return_report else out
 
-    def _surveyed(self, engine: Engine, batch: PaddedBatchedDenseSample) -> Survey:
+    def _surveyed(self, engine: Engine, batch: PaddedBatchedDenseSample, kept: Spared | None) -> Survey:
         """Find the instances that may be pasted; with ClassMix, also the classes that may be mixed."""
         if self.config.emit_classmix:
             return engine.survey(batch, self._tables_on(batch.device), self.config.ignore_index)
-        return engine.survey(batch, self._tables_on(batch.device), whole_only=self._needs_whole)
+        found = engine.survey(batch, self._tables_on(batch.device), whole_only=self._needs_whole)
+        return found if kept is None else kept.without_room(found)
 
     def _sampled(
         self,
@@ -330,18 +323,22 @@ class BatchCopyPaste(nn.Module):
             self.schedule,
             self.classes,
             staged,
-            self._fixed_rules,
+            self._rules.draw(batch.device),
             prepare.regions_of(batch, region, self._region_classes),
         )
+        left_out = chosen_images.left_out(batch, self._placement, self.schedule)
+        self.warnings.of_fading(self.schedule)
         if self.config.emit_classmix:
-            return self._mixed(engine, batch, found, request)
-        self._warn_of_few_scales(batch.canvas_size if staged is None else staged.crop_size)
-        self._warn_of_sizes(staged, batch)
+            scene, drawn = self._mixed(engine, batch, found, request)
+            return scene, chosen_images.without(drawn, left_out)
+        self.warnings.of_few_scales(self._placement, batch.canvas_size if staged is None else staged.crop_size)
+        self.warnings.of_sizes(staged, batch)
         sampled = self.source.sample(batch, found.eligible, request)
         source, placement, counts = source_check.checked_sample(self.source, sampled, batch, request)
-        prepare.check_source(batch, source)
+        prepare.check_source(batch, source, self.config)
         arguments.check_no_grad("source", source)
-        return Scene(batch, source, self._tables_on(batch.device), self._rules), (placement, counts)
+        scene = Scene(batch, source, self._tables_on(batch.device), self._rules.paste(batch.device))
+        return scene, chosen_images.without((placement, counts), left_out)
 
     def _mixed(
         self, engine: Engine, batch: PaddedBatchedDenseSample, found: Survey, request: PlacementRequest
@@ -351,16 +348,20 @@ class BatchCopyPaste(nn.Module):
         rows = strategy.rows(batch, not_none(found.has_present), request)
         rows = source_check.checked_rows(strategy, rows, batch, request.config.layers)
         placement, counts, mixture = engine.draw_classes(batch, found, rows, request.tables)
-        return Scene(batch, batch, self._tables_on(batch.device), self._rules, mixture), (placement, counts)
+        scene = Scene(batch, batch, self._tables_on(batch.device), self._rules.paste(batch.device), mixture)
+        return scene, (placement, counts)
 
-    def _composed(self, engine: Engine, scene: Scene, placement: Placement, *, with_layer: bool) -> Outcome:
+    def _composed(
+        self, engine: Engine, scene: Scene, placement: Placement, kept: Spared | None, *, with_layer: bool
+    ) -> Outcome:
         """Compose the paste, and harmonise it if the config asks for it."""
         target, harmonizes = scene.target, self.config.harmonize.is_active
         assert target.sample_seeds is not None
         before = target.images.clone() if self.inplace and harmonizes else target.images
-        with_layer = with_layer or harmonizes or derived.needs_layer(target)
+        with_layer = with_layer or harmonizes or derived.needs_layer(scene)
         outcome = engine.compose(scene, placement, with_layer=with_layer, in_place=self.inplace)
         outcome = derived.with_derived(scene, placement, outcome, self.inplace)
+        outcome = outcome if kept is None else kept.restored(outcome, in_place=self.inplace)
         if not harmonizes:
             return outcome
         seen, pasted = outcome.visible_layer >= 0, outcome.batch
@@ -370,31 +371,8 @@ class BatchCopyPaste(nn.Module):
         fitted = pasted.derived(images=images)
         return outcome._replace(batch=write_back(target, fitted) if self.inplace else fitted)
 
-    def _warn_once(self, placement: Placement, counts: PlacementCounts, outcome: Outcome) -> None:
-        """Warn the first time that nothing could be pasted into a batch."""
-        if self._may_look(outcome.carried.device) and not bool(outcome.carried.any()):
-            self._warn(nothing_pasted_warning(report_of(placement, counts, outcome), self.config))
-
-    def _may_look(self, device: torch.device) -> bool:
-        """Return whether to check for warnings; on an accelerator only once, since the check waits for it."""
-        if torch.compiler.is_compiling() or not self._may_warn:
-            return False
-        if device.type == "cuda" and torch.cuda.is_current_stream_capturing():
-            return False
-        if device.type != "cpu":
-            self._may_warn = False
-        return True
-
-    def _warn(self, message: str | None) -> None:
-        if message is not None:
-            self._may_warn = False
-            warnings.warn(message, stacklevel=6)  # the caller of the module's __call__
-
-    def _warn_of_few_scales(self, canvas_size: tuple[int, int]) -> None:
-        """Warn once if patches leave only few scales to a paste."""
-        if torch.compiler.is_compiling() or not self._may_warn_of_scales:
-            return
-        message = draw_rules.few_scales_warning(self._placement, canvas_size)
-        if message is not None:
-            self._may_warn_of_scales = False
-            warnings.warn(message, stacklevel=6)  # the caller of the module's __call__
+    def extra_repr(self) -> str:
+        """Return the keys of the config that are not the defaults."""
+        return ", ".join(
+            [*changed_keys(self.config), *(f"{name}=True" for name in ("inplace", "always") if getattr(self, name))]
+        )

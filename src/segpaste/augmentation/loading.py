@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from torch import nn
 
 from segpaste.augmentation.config.paste import BatchCopyPasteConfig
+from segpaste.augmentation.modes import pasting
 from segpaste.augmentation.sources.crop_pool import CropPool
 from segpaste.augmentation.sources.paste_sizes import PasteSizes
 from segpaste.epochs import EpochPass, LoaderWrapper
@@ -91,10 +92,10 @@ class AugmentedLoader(LoaderWrapper):
                 warnings.warn(message, stacklevel=2)
             if self.device is not None:
                 padded = padded.to(self.device, non_blocking=True)
-            if staged is None:
-                yield self.augment(padded)
-            else:
-                yield self.augment(padded, staged=staged.to(padded.device, non_blocking=True))
+            options = {} if staged is None else {"staged": staged.to(padded.device, non_blocking=True)}
+            with pasting(self.augment):
+                out = self.augment(padded, **options)
+            yield out
 
     def _begin(self, this: EpochPass) -> None:
         super()._begin(this)

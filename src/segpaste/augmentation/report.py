@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -27,6 +28,7 @@ DROP_REASONS = (
     "too_small",
     "outside_region",
     "covers_too_much",
+    "eval_mode",
 )
 """Reasons why a tried paste is not in the output, in the order of `PasteReport.num_dropped`.
 
@@ -36,19 +38,29 @@ a cut by the border of its own image would be visible. ``hidden``: none of its p
 removed because it hid too much of a stuff class or of an object. ``too_small``: fewer than ``min_area_px`` of its
 pixels are visible. ``outside_region``: it fits, but too much of its box is outside the region of its class.
 ``covers_too_much``: it fits there, but its box would cover too much of the box of an instance of the target.
+``eval_mode``: the module is in eval mode (one attempt per image).
 """
 
+_NOT_DRAWN = "no_source", "eval_mode"
+"""Reasons of attempts for which no object was drawn."""
+
+
+LOSS_REASONS = "hidden", "too_small"
+"""Reasons why an instance of the target is not in the output: pastes hide all of its pixels, or the visible rest is
+below ``min_area_px``, ``min_residual_area_frac`` or another limit of the config."""
 
 _ADVICE = {
     "no_source": "batch at least two images, with instance masks (or source.mask_from='boxes') of whole objects (or "
-    "source.whole_only=False) and, if a taxonomy is given, of things",
-    "no_free_slot": "pad to more slots, or set max_instances",
+    "source.whole_only=False)",
+    "no_free_slot": "pad to more slots, or set max_instances; images of boxes without masks take crops only with "
+    "source.mask_from='boxes'",
     "does_not_fit": "lower placement.scale_range or k_range, or raise placement.max_attempts or layers",
     "hidden": "the targets are nearer or of higher priority everywhere; check that depth and masks are aligned",
-    "reverted": "lower panoptic.tau_stuff_frac or tau_stuff_px, or raise max_hidden_frac",
+    "reverted": "raise max_hidden_frac",
     "too_small": "raise placement.scale_range, or lower min_area_px",
     "outside_region": "raise placement.max_attempts or layers, or lower placement.region_frac or scale_range",
     "covers_too_much": "raise placement.max_cover_frac or max_attempts, or lower placement.scale_range",
+    "eval_mode": "call train()",
 }
 
 
@@ -57,14 +69,14 @@ _NOTHING_TO_MIX = (
 )
 
 _NOTHING_IN_IT = (
-    "give images with instance masks (or source.mask_from='boxes') of whole objects (or source.whole_only=False) and, "
-    "if a taxonomy is given, of things"
+    "give images with instance masks (or source.mask_from='boxes') of whole objects (or source.whole_only=False)"
 )
 
-_NOTHING_STAGED = (
-    "stage crops that contain an object, of thing classes if a taxonomy is given (class_map gives the class in the "
-    "dataset of each class of the bank), and with depth if source.without_depth='skip'"
-)
+_OF_PANOPTIC = {
+    "no_source": " and of things of the taxonomy",
+    "reverted": ", or lower panoptic.tau_stuff_frac or tau_stuff_px",
+}
+"""What is added to the advice with a taxonomy."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -81,6 +93,8 @@ class PasteReport(Movable):
         slot_source: [B, K] int64, the source slot of the paste in each output slot, -1 if it holds none.
         drawn: [B, L, K_s] bool, the pastes that were placed, before any of them was removed; a replay needs only this,
             the maps of ``placement`` and the sources.
+        slot_lost: [B, K] int64, for each slot of the target 0, or if its instance is not in the output 1 plus the
+            position of the reason in `LOSS_REASONS`. A paste may be in that slot of the output.
 
     With ClassMix, ``drawn`` and ``placement.carried`` have one more slot, the last, for pasted pixels that belong to no
     instance. It counts as a paste.
@@ -94,11 +108,17 @@ class PasteReport(Movable):
     slot_layer: Tensor
     slot_source: Tensor
     drawn: Tensor
+    slot_lost: Tensor
+
+    @property
+    def num_lost(self) -> Tensor:
+        """Instances of the target that are not in the output, by reason, [B, len(LOSS_REASONS)] int64."""
+        return torch.stack([(self.slot_lost == i).sum(1) for i in range(1, 1 + len(LOSS_REASONS))], 1)
 
     @property
     def num_intended(self) -> Tensor:
-        """Attempts for which an object was drawn, [B] int64: all attempts except those without a source."""
-        return self.num_tried - self.num_dropped[:, DROP_REASONS.index("no_source")]
+        """Attempts for which an object was drawn, [B] int64: not those without a source or in eval mode."""
+        return self.num_tried - sum(self.num_dropped[:, DROP_REASONS.index(reason)] for reason in _NOT_DRAWN)
 
     def __repr__(self) -> str:
         return f"PasteReport({_in_words(PasteSummary.of(self))})"
@@ -109,7 +129,8 @@ class PasteSummary(Movable):
     """Numbers of pastes over many images; summaries can be added without waiting for their device.
 
     Attributes:
-        counts: [3 + len(DROP_REASONS)] int64: images, pastes tried, placed, and dropped by reason.
+        counts: [3 + len(DROP_REASONS) + len(LOSS_REASONS)] int64: images, pastes tried, placed, and dropped by reason,
+            and instances of the targets that were lost by reason.
     """
 
     counts: Tensor
@@ -119,7 +140,7 @@ class PasteSummary(Movable):
         """Summarise the report of one batch, on its device."""
         num_images = torch.full_like(report.num_tried[:1].sum(), len(report.num_tried))
         sums = torch.stack([num_images, report.num_tried.sum(), report.num_placed.sum()])
-        return cls(torch.cat([sums, report.num_dropped.sum(0)]))
+        return cls(torch.cat([sums, report.num_dropped.sum(0), report.num_lost.sum(0)]))
 
     def __add__(self, other: PasteSummary | PasteReport | int) -> PasteSummary:
         """Add a summary or a report, on the device of this one; 0 adds nothing, so that `sum` takes summaries."""
@@ -136,11 +157,12 @@ class PasteSummary(Movable):
     def to_dict(self) -> dict[str, int]:
         """Return the counts by name, which waits for the device.
 
-        ``num_intended`` counts attempts for which an object was drawn: all attempts except those without a source.
+        ``num_intended`` counts attempts for which an object was drawn: not those without a source or in eval mode.
         """
-        names = ("num_images", "num_tried", "num_placed", *DROP_REASONS)
-        found = dict(zip(names, self.counts.tolist(), strict=True))
-        return {**found, "num_intended": found["num_tried"] - found["no_source"]}
+        lost = (f"lost_{reason}" for reason in LOSS_REASONS)
+        names = ("num_images", "num_tried", "num_placed", *DROP_REASONS, *lost)
+        found = dict(zip(names, self.counts.tolist(), strict=False))  # sums may be without losses
+        return {**found, "num_intended": found["num_tried"] - sum(found[reason] for reason in _NOT_DRAWN)}
 
     def __repr__(self) -> str:
         return f"PasteSummary({_in_words(self)})"
@@ -151,17 +173,69 @@ register_pytree(PasteSummary)
 
 
 def _in_words(summary: PasteSummary) -> str:
-    images, tried, placed, *dropped = summary.counts.tolist()
-    return ", ".join([f"{images} images: {tried} tried", f"{placed} placed", *_dropped_in_words(dropped)])
+    images, tried, placed, *counts = summary.counts.tolist()
+    dropped, lost = counts[: len(DROP_REASONS)], counts[len(DROP_REASONS) :]
+    words = [f"{images} images: {tried} tried", f"{placed} placed", *_dropped_in_words(dropped)]
+    return ", ".join([*words, *(f"lost_{why} {num}" for why, num in zip(LOSS_REASONS, lost, strict=False) if num)])
 
 
 def _dropped_in_words(num_dropped: Sequence[int]) -> list[str]:
     return [f"{reason} {count}" for reason, count in zip(DROP_REASONS, num_dropped, strict=True) if count]
 
 
-def report_of(placement: Placement, counts: PlacementCounts, outcome: Outcome) -> PasteReport:
-    """Build the report of one forward pass from the placement, the counts of its tries, and the engine's outcome."""
-    later = (counts.outside_region, counts.covers_too_much)
+class Originals(NamedTuple):
+    """Instances of the target before a paste.
+
+    Attributes:
+        valid: [B, K] bool, the slots that hold one.
+        masks: [B, K, H, W] bool; None without masks.
+    """
+
+    valid: Tensor
+    masks: Tensor | None
+
+
+def originals_of(batch: PaddedBatchedDenseSample, *, copied: bool) -> Originals:
+    """Return the instances of a batch; ``copied`` if it is about to be overwritten."""
+    valid, masks = batch.instance_valid, batch.instance_masks
+    if not copied:
+        return Originals(valid, masks)
+    return Originals(valid.clone(), None if masks is None else masks.clone())
+
+
+def _slot_lost(before: Originals, outcome: Outcome) -> Tensor:
+    """Return why each instance is not in the output, as `PasteReport.slot_lost`, without waiting for the device."""
+    lost = before.valid & ~(outcome.batch.instance_valid & (outcome.slot_layer < 0))
+    masks, is_target = before.masks, outcome.visible_layer < 0
+    if masks is None:
+        return lost.long()
+    if masks.device.type == "cpu" and not torch.compiler.is_compiling():  # masks of the lost ones only
+        code = torch.zeros_like(lost, dtype=torch.int64)
+        rows, slots = torch.nonzero(lost, as_tuple=True)
+        own = masks[rows, slots]
+        code[rows, slots] = _reason((own & is_target[rows]).flatten(1).any(1), own.flatten(1).any(1))
+        return code
+    shown = (masks & is_target[:, None]).flatten(2).any(2)
+    return _reason(shown, masks.flatten(2).any(2)) * lost
+
+
+def _reason(is_shown: Tensor, was_there: Tensor) -> Tensor:
+    """Return 1 for hidden instances, 2 for visible ones, 0 for those whose mask was empty before the paste."""
+    return (1 + is_shown.long()) * was_there
+
+
+def report_of(
+    placement: Placement, counts: PlacementCounts, outcome: Outcome, before: Originals | None = None
+) -> PasteReport:
+    """Build the report of one forward pass.
+
+    Args:
+        placement: the placement of the pastes.
+        counts: counts of its tries.
+        outcome: outcome of the engine, with the visible layer.
+        before: instances of the target before the paste; None if no loss is counted.
+    """
+    later = (counts.outside_region, counts.covers_too_much, None)  # nothing is drawn in eval mode
     rejected = [torch.zeros_like(counts.tried) if count is None else count for count in later]
     dropped = [counts.no_source, counts.no_free_slot, counts.does_not_fit, *outcome.num_gone.unbind(1), *rejected]
     return PasteReport(
@@ -173,15 +247,16 @@ def report_of(placement: Placement, counts: PlacementCounts, outcome: Outcome) -
         slot_layer=outcome.slot_layer,
         slot_source=outcome.slot_source,
         drawn=placement.carried,
+        slot_lost=torch.zeros_like(outcome.slot_layer) if before is None else _slot_lost(before, outcome),
     )
 
 
-def unchanged_report(batch: PaddedBatchedDenseSample, num_layers: int) -> PasteReport:
-    """Return the report of a batch that has no instance to paste: one try without a source per image."""
+def unchanged_report(batch: PaddedBatchedDenseSample, num_layers: int, reason: str) -> PasteReport:
+    """Return the report of a batch into which nothing is pasted: one try per image, dropped for ``reason``."""
     labels = batch.labels
     b, k = labels.shape
     num_dropped = labels.new_zeros(b, len(DROP_REASONS))
-    num_dropped[:, DROP_REASONS.index("no_source")] = 1
+    num_dropped[:, DROP_REASONS.index(reason)] = 1
     zero, pair = labels.new_zeros(b, num_layers), labels.new_zeros(b, num_layers, 2)
     off, carried = zero.bool(), labels.new_zeros(b, num_layers, k, dtype=torch.bool)
     placement = Placement(
@@ -202,6 +277,7 @@ def unchanged_report(batch: PaddedBatchedDenseSample, num_layers: int) -> PasteR
         slot_layer=torch.full_like(labels, -1),
         slot_source=torch.full_like(labels, -1),
         drawn=carried.clone(),
+        slot_lost=torch.zeros_like(labels),
     )
 
 
@@ -235,7 +311,7 @@ def nothing_pasted_warning(report: PasteReport, config: BatchCopyPasteConfig) ->
         report: report of the batch; it is read once, which waits for its device.
         config: config of the paste.
     """
-    _, tried, placed, *dropped = PasteSummary.of(report).counts.tolist()
+    _, tried, placed, *dropped = PasteSummary.of(report).counts[: 3 + len(DROP_REASONS)].tolist()
     is_chance = int((report.num_tried > 0).sum()) < min(2, len(report.num_tried))
     return None if placed or is_chance else _nothing_pasted(tried, dropped, config)
 
@@ -257,8 +333,19 @@ def _nothing_pasted(tried: int, dropped: Sequence[int], config: BatchCopyPasteCo
     why = ", ".join(_dropped_in_words(dropped))
     reason = DROP_REASONS[dropped.index(max(dropped))]
     advice = _ADVICE[reason]
+    added = "" if config.panoptic is None else _OF_PANOPTIC.get(reason, "")
     if reason == "no_source" and config.emit_classmix:
-        advice = _NOTHING_TO_MIX
+        advice, added = _NOTHING_TO_MIX, ""
+    elif reason == "no_source" and config.source.kind == "bank":
+        advice, added = _nothing_staged(config), ""
     elif reason == "no_source" and config.source.kind != "intra_batch":
-        advice = _NOTHING_STAGED if config.source.kind == "bank" else _NOTHING_IN_IT
+        advice = _NOTHING_IN_IT
+    advice += added
     return f"BatchCopyPaste could paste nothing into a batch: of {tried} tries, {why}; {advice}"
+
+
+def _nothing_staged(config: BatchCopyPasteConfig) -> str:
+    """Return the advice for staged crops of which none can be pasted."""
+    of_things = ", of thing classes (class_map gives the class in the dataset of each class of the bank)"
+    parts = ["stage crops that contain an object", "" if config.panoptic is None else of_things]
+    return "".join([*parts, ", with depth" if config.source.without_depth == "skip" else ""])

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,9 +15,10 @@ from torch.nn import functional as F
 from segpaste.augmentation.config.placement import PlacementConfig
 from segpaste.augmentation.config.strict import as_fraction
 from segpaste.augmentation.rules import class_weights, draw_rules
-from segpaste.augmentation.rules.tables import TableModule
+from segpaste.augmentation.rules.tables import TableModule, Tables, is_lost, table
 from segpaste.engine import DrawTables
 from segpaste.seeding import random_u32_together
+from segpaste.types.tracing import real_tensors
 
 _ONE = 1 << 32
 
@@ -26,43 +28,50 @@ class Schedule(TableModule):
 
     The numbers are integers in tensors: they move with the module, and a compiled step reads their values when it runs.
     They are not buffers, so DistributedDataParallel does not broadcast them. ``state_dict`` holds the values given by
-    `set` and `at`, as one entry of plain values; loading a state without that entry, such as the weights of a model
-    without augmentation, changes nothing.
+    `set` and `at`, as one tensor, see `get_extra_state`; loading a state without that entry, such as the weights of a
+    model without augmentation, changes nothing.
 
     Args:
         config: the initial values.
         chooses_objects: False with ClassMix, which pastes classes: only ``paste_prob`` may then be set.
+
+    Attributes:
+        is_followed: True once `at` was called.
     """
 
     table_names = DrawTables._fields
 
     def __init__(self, config: PlacementConfig, *, chooses_objects: bool = True) -> None:
         super().__init__()
-        self._chooses_objects = chooses_objects
-        self.limits = torch.zeros(4, dtype=torch.int64)
-        self.size_table = draw_rules.size_table(config)
-        self.inverse_weights = class_weights.inverse_weights(0)
-        self.log_table = class_weights.log_table()
-        self.region_table = draw_rules.region_table(config)
-        self._paste_prob, self._fade_last, self._fades = config.paste_prob, config.fade_last, config.fade_curve
-        self._fixed_share = config.fixed_share
-        self._kept = 1.0
-        self._put(config.paste_prob, config.k_range, config.class_temperature)
+        self._config, self._chooses_objects = config, chooses_objects
+        self.is_followed = False
+        self._values = _Values(_units(config.paste_prob), *config.k_range, _units(config.class_temperature), _ONE)
+        self.limits, self.size_table, self.inverse_weights, self.log_table, self.region_table = self.made()
+
+    def made(self) -> Tables:
+        """Make all tables from the config and the current values."""
+        return DrawTables(
+            table(self._values.limits),
+            draw_rules.size_table(self._config),
+            class_weights.inverse_weights(self._values.temperature),
+            class_weights.log_table(),
+            draw_rules.region_table(self._config),
+        )
 
     @property
     def paste_prob(self) -> float:
         """Current probability of pasting anything into an image."""
-        return int(self.limits[0]) / _ONE
+        return self._values.limits[0] / _ONE
 
     @property
     def k_range(self) -> tuple[int, int]:
         """Current range of the number of slots that are pasted into an image."""
-        return int(self.limits[1]), int(self.limits[2])
+        return self._values.fewest, self._values.most
 
     @property
     def class_temperature(self) -> float:
         """Current temperature, from 0 (all objects of a source are equally likely) to 1 (all its classes are)."""
-        return int(self.limits[3]) / _ONE
+        return self._values.temperature / _ONE
 
     @property
     def tables(self) -> DrawTables:
@@ -80,12 +89,24 @@ class Schedule(TableModule):
         the images with the smallest draws.
         """
         tables = self.tables_on(seeds.device)
-        if not self._fixed_share or not len(seeds):
+        if not self._config.fixed_share or not len(seeds):
             return tables
         draws, share = random_u32_together((seeds, "paste"), (seeds[:1], "share"))
         num = (tables.limits[:1] * len(seeds) + share) >> 32  # at most all; a fraction of an image is drawn
         largest = F.pad(draws.sort().values, (1, 0), value=-1).gather(0, num)  # of the smallest ``num``
         return tables._replace(limits=torch.cat([largest + 1, tables.limits[1:]]))
+
+    def beyond_share(self, seeds: Tensor) -> Tensor:
+        """Return the images that pass the threshold of `tables_for` and exceed the share, [B] bool.
+
+        There are some only if draws are equal, as those of a sample that is twice in a batch; later ones exceed it.
+        """
+        if not len(seeds):
+            return torch.zeros_like(seeds, dtype=torch.bool)
+        draws, share = random_u32_together((seeds, "paste"), (seeds[:1], "share"))
+        num = (self.tables_on(seeds.device).limits[:1] * len(seeds) + share) >> 32
+        place = draws.argsort(stable=True).argsort()
+        return place >= num
 
     def set(
         self,
@@ -106,32 +127,29 @@ class Schedule(TableModule):
                 "Schedule: expected only paste_prob with emit_classmix, which pastes classes instead of objects, got "
                 f"k_range={k_range}, class_temperature={class_temperature}"
             )
+        changed = self._values
         if paste_prob is not None:
-            paste_prob = _fraction("paste_prob", paste_prob)
+            changed = changed._replace(paste_prob=_units(_fraction("paste_prob", paste_prob)))
         if class_temperature is not None:
-            class_temperature = _fraction("class_temperature", class_temperature)
-        if k_range is not None and not _is_range(k_range):
-            raise ValueError(
-                f"Schedule: expected k_range with 0 <= low <= high, high from 1 to 2**31 - 1, got {k_range}"
-            )
-        self._put(paste_prob, k_range, class_temperature)
-
-    def _put(
-        self,
-        paste_prob: float | None = None,
-        k_range: tuple[int, int] | None = None,
-        class_temperature: float | None = None,
-    ) -> None:
+            changed = changed._replace(temperature=_units(_fraction("class_temperature", class_temperature)))
         if k_range is not None:
-            self.limits[1:3] = torch.tensor([operator.index(number) for number in k_range])
-        if class_temperature is not None:
-            temperature = round(class_temperature * class_weights.TEMPERATURE_ONE)
-            self.limits[3] = temperature
-            self.inverse_weights.copy_(class_weights.inverse_weights(temperature))
-        if paste_prob is not None:
-            self._paste_prob = paste_prob
-        self.limits[0] = round(self._paste_prob * self._kept * _ONE)
-        self._copies.refresh(self.tables)
+            if not _is_range(k_range):
+                raise ValueError(
+                    f"Schedule: expected k_range with 0 <= low <= high, high from 1 to 2**31 - 1, got {k_range}"
+                )
+            low, high = map(operator.index, k_range)
+            changed = changed._replace(fewest=low, most=high)
+        self._put(changed)
+
+    def _put(self, values: _Values) -> None:
+        """Write changed values into the tables and their copies."""
+        before, self._values = self._values, values
+        with real_tensors():
+            if values.limits != before.limits:
+                self.limits.copy_(table(values.limits), non_blocking=True)
+            if values.temperature != before.temperature:
+                self.inverse_weights.copy_(class_weights.inverse_weights(values.temperature), non_blocking=True)
+            self._copies.refresh(self.tables)
 
     def at(self, progress: float) -> None:
         """Set the progress of training; see ``fade_last`` and ``fade_curve`` of the config.
@@ -142,34 +160,84 @@ class Schedule(TableModule):
         Raises:
             ValueError: it is not a number from 0 to 1.
         """
-        left, last = 1 - as_fraction(_fraction("progress", progress)), as_fraction(self._fade_last)
-        self._kept = 1.0
+        left, last = 1 - as_fraction(_fraction("progress", progress)), as_fraction(self._config.fade_last)
+        self.is_followed = True
+        kept = _ONE
         if last > 0 and left <= last:
-            self._kept = float(left / last) if self._fades == "linear" else 0.0
-        self._put()
+            kept = _units(left / last) if self._config.fade_curve == "linear" else 0
+        self._put(self._values._replace(kept=kept))
 
-    def get_extra_state(self) -> dict[str, object]:
-        """Return the state for ``state_dict`` as plain values, so that ``torch.load(weights_only=True)`` reads them."""
-        return {
-            "paste_prob": self._paste_prob,
-            "k_range": list(self.k_range),
-            "class_temperature": self.class_temperature,
-            "kept": self._kept,
-        }
+    def get_extra_state(self) -> Tensor:
+        """Return the state for ``state_dict``, [5] int64 on the CPU, in memory of its own.
 
-    def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Set the values of a state, for ``load_state_dict``.
+        It holds, with fractions in units of 2**-32, ``paste_prob`` as it was set, the two ends of ``k_range``,
+        ``class_temperature``, and the part of ``paste_prob`` that `at` keeps.
+        """
+        return table(self._values)
+
+    def set_extra_state(self, state: Tensor | Mapping[str, Any]) -> None:
+        """Set the values of a state, for ``load_state_dict``; one without values, on ``meta``, changes nothing.
+
+        Args:
+            state: see `get_extra_state`; or the same values by name, as numbers and fractions.
 
         Raises:
-            ValueError: a value is out of its range.
+            ValueError: a value is out of its range, or there are not as many.
         """
-        self._kept = _fraction("kept of a state", state["kept"])
+        if isinstance(state, Tensor):
+            if is_lost(state):
+                return
+            state = _named(state)
+        kept = _units(_fraction("kept of a state", state["kept"]))
         objects = {"k_range": tuple(state["k_range"]), "class_temperature": state["class_temperature"]}
         self.set(paste_prob=state["paste_prob"], **(objects if self._chooses_objects else {}))
+        self._put(self._values._replace(kept=kept))
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *arguments: Any) -> None:
         state_dict.setdefault(f"{prefix}_extra_state", self.get_extra_state())
         super()._load_from_state_dict(state_dict, prefix, *arguments)
+
+
+class _Values(NamedTuple):
+    """Values of a schedule; fractions in units of 2**-32.
+
+    Attributes:
+        paste_prob: probability of a paste, as it was set.
+        fewest: smallest number of slots.
+        most: largest number of slots.
+        temperature: balance of classes.
+        kept: part of ``paste_prob`` that the progress of training leaves.
+    """
+
+    paste_prob: int
+    fewest: int
+    most: int
+    temperature: int
+    kept: int
+
+    @property
+    def limits(self) -> tuple[int, int, int, int]:
+        """See `segpaste.engine.DrawTables`."""
+        return (self.paste_prob * self.kept + (_ONE >> 1)) // _ONE, self.fewest, self.most, self.temperature
+
+
+def _named(state: Tensor) -> dict[str, Any]:
+    """Return the values of a saved tensor by name."""
+    num = len(_Values._fields)
+    if state.shape != (num,) or not bool(state.isfinite().all()):
+        raise ValueError(f"Schedule: expected a state of {num} finite numbers, got {state.tolist()}")
+    values = _Values(*(round(value) for value in state.tolist()))
+    return {
+        "paste_prob": values.paste_prob / _ONE,
+        "k_range": (values.fewest, values.most),
+        "class_temperature": values.temperature / _ONE,
+        "kept": values.kept / _ONE,
+    }
+
+
+def _units(fraction: float | Fraction) -> int:
+    """Return a fraction in units of 2**-32."""
+    return round(fraction * _ONE)
 
 
 def _fraction(name: str, value: Any) -> float:

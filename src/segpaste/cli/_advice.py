@@ -9,27 +9,44 @@ from segpaste.augmentation import BatchCopyPasteConfig
 _WHOLE_ONLY = "objects cut by the border of their image are left out: source.whole_only=false"
 
 
-def advice_of(config: BatchCopyPasteConfig, *, has_jitter: bool = False) -> Mapping[str, str]:
+def advice_of(config: BatchCopyPasteConfig, *, has_jitter: bool = False, has_depth: bool = False) -> Mapping[str, str]:
     """Return advice for each reason of `segpaste.augmentation.DROP_REASONS` that has any.
 
     Args:
         config: config of the run.
         has_jitter: True if images are jittered to one size.
+        has_depth: True if images have depth.
     """
+    panoptic = config.panoptic
     keeps = config.placement.position == "keep"
     scale = "" if keeps else ", or lower placement.scale_range"
     return {
         "no_source": _no_source(config, has_jitter),
-        "no_free_slot": "raise max_instances, or max_instances_per_image of the taxonomy of a panoptic dataset",
+        "no_free_slot": "raise max_instances"
+        if panoptic is None
+        else "raise max_instances, or max_instances_per_image of the taxonomy",
         "does_not_fit": _does_not_fit(config),
-        "hidden": "nearer objects, or objects of a higher panoptic.contact_priority, hide them",
-        "reverted": "lower panoptic.tau_stuff_frac or panoptic.tau_stuff_px, or raise max_hidden_frac",
+        "hidden": _hidden(config, has_depth),
+        "reverted": "raise max_hidden_frac"
+        if panoptic is None
+        else "lower panoptic.tau_stuff_frac or panoptic.tau_stuff_px, or raise max_hidden_frac",
         "outside_region": "lower placement.region_frac"
         if keeps
         else "raise placement.max_attempts or placement.layers, or lower placement.region_frac",
         "too_small": "lower min_area_px" if keeps else "raise placement.scale_range, or lower min_area_px",
         "covers_too_much": f"raise placement.max_cover_frac{'' if keeps else ' or placement.max_attempts'}{scale}",
     }
+
+
+def lost_advice(config: BatchCopyPasteConfig) -> Mapping[str, str]:
+    """Return advice for each reason of `segpaste.augmentation.LOSS_REASONS`."""
+    cover = config.placement.max_cover_frac
+    settings = ["lower max_hidden_frac"] if config.max_hidden_frac else []
+    settings += [] if config.emit_classmix else [f"{'set' if cover is None else 'lower'} placement.max_cover_frac"]
+    limits = {"min_residual_area_frac": 0, "min_residual_area_px": 0, "min_area_px": 1}
+    raised = [name for name, least in limits.items() if getattr(config, name) > least]
+    lower = [f"lower {' or '.join(raised)}"] if raised else []
+    return {"hidden": ", or ".join(settings), "too_small": ", or ".join([*lower, *settings])}
 
 
 def nothing_drawn(config: BatchCopyPasteConfig) -> str:
@@ -41,6 +58,13 @@ def nothing_drawn(config: BatchCopyPasteConfig) -> str:
         settings += ["placement.candidate_frac"] if place.candidate_frac < 1 else []
     named = ", ".join(settings)
     return f"no paste was drawn ({named})" if named else "no paste was drawn"
+
+
+def _hidden(config: BatchCopyPasteConfig, has_depth: bool) -> str:
+    ranked = config.panoptic is not None and any(config.panoptic.contact_priority.values())
+    kinds = ["nearer objects"] if has_depth else []
+    kinds += ["objects of a higher panoptic.contact_priority"] if ranked else []
+    return f"{' or '.join([*kinds, 'later pastes'])} hide them"
 
 
 def _no_source(config: BatchCopyPasteConfig, has_jitter: bool) -> str:

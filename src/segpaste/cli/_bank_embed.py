@@ -15,7 +15,7 @@ from segpaste.workspace import naming
 _EMBED_EXAMPLE = """\
 EMBEDDER is statistics (colours, edges and outline; needs no weights), torchvision:NAME, timm:NAME or open_clip:NAME.
 Nothing is downloaded: --weights is a file of torch.save or safetensors. timm and open_clip are installed separately:
-pip install 'timm>=1' 'open_clip_torch>=2.24'
+pip install 'timm>=1.0.3' 'open_clip_torch>=2.24'
 With --codes an encoder of segpaste train converts the bank's embeddings to codes of -1 and 1. The similarity of two
 codes of K attributes, d of which differ, is 1 - 2 d / K.
 

@@ -97,6 +97,11 @@ class Inputs:
         return photos
 
     @property
+    def void_is_contour(self) -> bool:
+        """True if void of its semantic maps is only a contour around objects."""
+        return self.found is not None and self.found.format.void_is_contour and self.annotated.has_masks
+
+    @property
     def by_label(self) -> list[dict[str, Any]]:
         """The category of each class: classes are numbered by ascending category id."""
         return sorted(self.categories, key=lambda row: int(row["id"]))

@@ -99,7 +99,7 @@ def layout_of(args: argparse.Namespace, inputs: Inputs) -> WrittenLayout:
     name = cast(LayoutName, args.layout or (own if own in LAYOUTS else "label-maps" if has_maps else "coco"))
     of_boxes: WrittenTask = "detect" if photos.keypoint_schema is None else "pose"
     if isinstance(inputs.annotated, YoloDataset):
-        task: WrittenTask = args.task if args.task == "obb" else inputs.annotated.task
+        task: WrittenTask = args.task if args.task == "obb" else inputs.annotated.written_task
     else:
         task = args.task or ("segment" if photos.has_masks else of_boxes)
     if not photos.has_masks and task in ("segment", "obb"):

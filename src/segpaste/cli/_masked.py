@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from segpaste.augmentation import BatchCopyPasteConfig, SourceConfig
+from segpaste.augmentation.inputs import prepare
 from segpaste.bank import Photos
-from segpaste.types import DenseSample, InstanceMask
+from segpaste.types import BatchedDenseSample, DenseSample, InstanceMask
+from segpaste.types.sampling import outward_box
 
 
 class MaskedPhotos:
-    """A dataset of boxes whose samples have filled boxes as masks, the same as with ``source.mask_from=boxes``.
+    """A dataset of boxes whose samples have masks made from them; for a dataset without objects these are empty.
 
-    For a dataset without objects the masks are empty.
+    Args:
+        photos: the dataset.
+        mask_from: the masks, see ``source.mask_from``.
     """
 
     has_masks = True
 
-    def __init__(self, photos: Photos) -> None:
-        self.photos = photos
+    def __init__(self, photos: Photos, mask_from: str = "boxes") -> None:
+        self.photos, self.mask_from = photos, mask_from
 
     def __len__(self) -> int:
         return len(self.photos)
@@ -32,16 +37,20 @@ class MaskedPhotos:
         return getattr(self.photos, name)
 
     def __getitem__(self, index: int) -> DenseSample:
-        return with_box_masks(self.photos[index])
+        return with_box_masks(self.photos[index], self.mask_from)
 
 
-def with_box_masks(sample: DenseSample) -> DenseSample:
-    """Return a sample with masks: its own, or its boxes, rounded outwards to whole pixels."""
+def with_box_masks(sample: DenseSample, mask_from: str) -> DenseSample:
+    """Return a sample with masks: its own, or those that ``source.mask_from`` makes of its boxes."""
     if sample.instance_masks is not None:
         return sample
-    masks = torch.zeros(sample.num_instances, *sample.canvas_size, dtype=torch.bool)
-    for mask, (x1, y1, x2, y2) in zip(masks, sample.boxes.as_subclass(Tensor).tolist(), strict=True):
-        mask[int(np.floor(y1)) : int(np.ceil(y2)), int(np.floor(x1)) : int(np.ceil(x2))] = True
-    values = {f: getattr(sample, f) for f in DenseSample.__dataclass_fields__}
-    ids = torch.arange(1, sample.num_instances + 1, dtype=torch.int32)
-    return DenseSample(**{**values, "instance_masks": InstanceMask(masks), "instance_ids": ids})
+    if mask_from != "boxes":
+        batch = BatchedDenseSample.from_samples([sample]).to_padded(sample.num_instances)
+        config = BatchCopyPasteConfig(source=SourceConfig(mask_from=mask_from))
+        return prepare.with_masks(batch, config).to_batched().to_samples()[0]
+    masks = torch.zeros(sample.num_instances, *sample.canvas_size, dtype=torch.bool, device="cpu")
+    for mask, box in zip(masks, sample.boxes.as_subclass(Tensor).tolist(), strict=True):
+        x1, y1, x2, y2 = outward_box(box, sample.canvas_size)
+        mask[y1:y2, x1:x2] = True
+    ids = torch.arange(1, sample.num_instances + 1, dtype=torch.int32, device="cpu")
+    return replace(sample, instance_masks=InstanceMask(masks), instance_ids=ids)

@@ -74,7 +74,8 @@ def objects_of(inputs: Inputs, config: BatchCopyPasteConfig, *, skips_unreadable
     Raises:
         CommandError: there are none.
     """
-    photos = inputs.photos if config.source.mask_from is None else MaskedPhotos(inputs.photos)
+    mask_from = config.source.mask_from
+    photos = inputs.photos if mask_from is None else MaskedPhotos(inputs.photos, mask_from)
     selection = objects_to_paste(whole_only=config.source.whole_only)
     return DatasetBank(
         photos,

@@ -6,7 +6,6 @@ makes them, or their order. Memory depends on one image and its pastes.
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from segpaste.augmentation import DROP_REASONS, BatchCopyPaste, BatchCopyPasteConfig, PasteReport
+from segpaste.augmentation import DROP_REASONS, LOSS_REASONS, BatchCopyPaste, BatchCopyPasteConfig, PasteReport
 from segpaste.cli._crops import CropSequence
 from segpaste.cli._errors import CommandError
 from segpaste.cli._inputs import Inputs
@@ -74,6 +73,7 @@ class Augmented:
         record: record to remake ``after``, see `segpaste.cli._remaking.Remaker`.
         pixels_before: pixels of each semantic class before the paste, if classes are mixed.
         pixels_after: the same for ``after``.
+        lost: class of each instance of the target that is not in ``after``, with the reason.
     """
 
     pick: PhotoPick
@@ -86,6 +86,7 @@ class Augmented:
     record: ReplayRecord
     pixels_before: dict[int, int] = field(default_factory=dict)
     pixels_after: dict[int, int] = field(default_factory=dict)
+    lost: tuple[tuple[int, str], ...] = ()
 
 
 class Paster:
@@ -105,8 +106,6 @@ class Paster:
     Attributes:
         inputs, config, crops, objects: as given.
         reader: reads images, and records those that could not be read.
-        seconds: time spent in the augmentation itself so far.
-        num_pasted_into: number of images augmented in that time.
     """
 
     def __init__(
@@ -125,7 +124,6 @@ class Paster:
         self.inputs, self.config, self.crops, self.objects = inputs, config, crops, objects
         self.reader = PhotoReader(inputs.photos, jitter)
         self.skips_unreadable = skips_unreadable
-        self.seconds, self.num_pasted_into = 0.0, 0
         self.sequence = PhotoSequence(inputs.photos, seed, skipped)
         self.draws = SourceDraws(inputs, config, self.sequence, self.reader, crops, objects, skips_unreadable, eligible)
 
@@ -160,7 +158,6 @@ class Paster:
         is_mixed = self.config.emit_classmix
         before = class_pixels(target.sample) if is_mixed else {}
         staged = self.draws.staged(target)
-        start = time.perf_counter()
         with warnings.catch_warnings():  # the summary reports images without a paste
             warnings.filterwarnings("ignore", "BatchCopyPaste could paste nothing", UserWarning)
             try:
@@ -168,8 +165,6 @@ class Paster:
             except ValueError as error:  # raised by the library
                 name = self.inputs.photos.file_name(target.pick.index)
                 raise CommandError(f"{name}: {str(error).removeprefix('BatchCopyPaste: ')}") from error
-        self.seconds += time.perf_counter() - start
-        self.num_pasted_into += 1
         record = self._recorded(target, staged, out, report)
         origins = tuple(self._origins(target, staged, out, report, record))
         tried, dropped = int(report.num_tried[0]), report.num_dropped[0].tolist()
@@ -185,6 +180,11 @@ class Paster:
             record,
             before,
             class_pixels(after) if is_mixed else {},
+            tuple(
+                (labels_before[slot], LOSS_REASONS[reason - 1])
+                for slot, reason in enumerate(report.slot_lost[0].tolist())
+                if reason
+            ),
         )
 
     def _recorded(

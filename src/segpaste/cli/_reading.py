@@ -19,6 +19,7 @@ from segpaste.datasets.jitter import FixedSizeCrop, LargeScaleJitter, make_large
 from segpaste.replay.record import RecordedJitter, RecordedPhoto
 from segpaste.seeding import random_bits_numpy
 from segpaste.types import IGNORE_INDEX, DenseSample, select_instances
+from segpaste.types.sampling import outward_box, outward_boxes
 
 Window = tuple[int, int, int, int]
 """(top, left, height, width), pixels."""
@@ -113,8 +114,8 @@ class PhotoReader:
         if self._jitter is None or not crowds:
             return crowds
         masks = torch.from_numpy(np.stack([crowd.mask for crowd in crowds]))
-        blank = torch.zeros(3, *masks.shape[1:], dtype=torch.uint8)
-        labels = torch.zeros(len(masks), dtype=torch.int64)
+        blank = torch.zeros(3, *masks.shape[1:], dtype=torch.uint8, device="cpu")
+        labels = torch.zeros(len(masks), dtype=torch.int64, device="cpu")
         moved = self._jitter(DenseSample.from_masks(blank, masks, labels), pick.key.seed)
         assert moved.instance_ids is not None
         assert moved.instance_masks is not None
@@ -150,9 +151,9 @@ def window_for(photo: Photo, target_size: tuple[int, int], lowest_scale: float) 
     draws = random_bits_numpy(photo.pick.key.seed, "augment.window", np.arange(3))
     boxes = photo.sample.boxes.as_subclass(Tensor)
     box = boxes[int(draws[0] % np.uint64(len(boxes)))].tolist() if len(boxes) else [0.0, 0.0, *canvas[::-1]]
-    corner = []
+    whole, corner = outward_box(box, canvas), []
     for axis, draw in ((0, draws[1]), (1, draws[2])):
-        start, end = int(box[1 - axis]), int(np.ceil(box[3 - axis]))
+        start, end = whole[1 - axis], whole[3 - axis]
         low, high = sorted((max(0, end - size[axis]), min(start, canvas[axis] - size[axis])))
         corner.append(low + int(draw % np.uint64(high - low + 1)))
     return corner[0], corner[1], *size
@@ -164,7 +165,7 @@ def in_window(photo: Photo, window: Window | None) -> Photo:
         return photo
     top, left, height, width = window
     boxes = photo.sample.boxes.as_subclass(Tensor)
-    low, high = torch.tensor([left, top]), torch.tensor([left + width, top + height])
+    low, high = boxes.new_tensor([left, top]), boxes.new_tensor([left + width, top + height])
     keep = torch.nonzero(((boxes[:, :2] >= low) & (boxes[:, 2:] <= high)).all(1)).flatten()
     kept = [photo.annotation_ids[slot] for slot in keep.tolist()]
     cut = FixedSizeCrop((height, width)).transform(photo.sample, (top, left))
@@ -178,7 +179,8 @@ def has_whole_object(sample: DenseSample) -> bool:
     if sample.padding_mask is not None:
         shown = ~sample.padding_mask.as_subclass(Tensor)[0]
         height, width = (int(torch.nonzero(shown.any(dim)).max()) + 1 if shown.any() else 0 for dim in (1, 0))
-    inside = (boxes[:, :2].floor() > 0).all(1) & (boxes[:, 2:].ceil() < torch.tensor([width, height])).all(1)
+    whole = outward_boxes(boxes)
+    inside = (whole[:, :2] > 0).all(1) & (whole[:, 2:] < whole.new_tensor([width, height])).all(1)
     return bool(inside.any())
 
 

@@ -67,9 +67,10 @@ class Job:
             made: entry ``segpaste`` of the tables' info.
         """
         space, maker, inputs = self.space, self.maker, self.maker.paster.inputs
+        num_made = 0
         with contextlib.ExitStack() as stack:
             if self.options.shard is not None:
-                self._make_shard(self.options.shard)
+                num_made += self._make_shard(self.options.shard)
                 if (left := self._left_to_others(self.options.shard, stack)) is not None:
                     print(f"shard    {self.options.shard.number}/{self.options.shard.total} is complete; {left}")
                     return None
@@ -78,8 +79,9 @@ class Job:
             if num := _shards.adopt(space.out, maker, self.fingerprint):
                 self.log.say(f"took over {num:,} steps of shards")
             guard = Guard(space.notes, self.options.verify)
-            self._make(maker, maker.missing(), maker.num)
+            num_made += self._make(maker, maker.missing(), maker.num)
             tally = _assembling.assemble(maker, made, self.options.gallery)
+            tally.num_made, tally.workers = num_made, self.options.workers
             self.others.write(space.files)
             _layouts.write_data_yaml(space.files, inputs, maker.layout, self.others)
             self._verify(guard)
@@ -98,12 +100,13 @@ class Job:
             self.log.say(f"verified {done}")
             print(f"verified {done}")
 
-    def _make_shard(self, shard: Shard) -> None:
+    def _make_shard(self, shard: Shard) -> int:
+        """Make the missing steps of a shard; return the number of images made."""
         run = _shards.run_of(self.space.out, shard)
         with run.claim(self.fingerprint), naming(run.folder):
             num = sum(len(self.maker.positions(step)) for step in shard.steps(self.maker.num_steps))
             missing = _shards.missing_steps(self.maker, run, shard)
-            self._make(_shards.maker_of(self.maker, run), missing, num)
+            return self._make(_shards.maker_of(self.maker, run), missing, num)
 
     def _left_to_others(self, shard: Shard, stack: contextlib.ExitStack) -> str | None:
         """Return a message about who assembles the shards, or None if this process does."""
@@ -114,10 +117,10 @@ class Job:
             return "another process assembles them"
         return None
 
-    def _make(self, maker: StepMaker, missing: Sequence[int], num: int) -> None:
-        """Make the missing steps of ``num`` images."""
+    def _make(self, maker: StepMaker, missing: Sequence[int], num: int) -> int:
+        """Make the missing steps of ``num`` images; return the number of images made."""
         if not missing:
-            return
+            return 0
         num_left, workers = sum(len(maker.positions(step)) for step in missing), self.options.workers
         self.log.say(f"making {num_left:,} of {num:,} images with {workers} workers")
         with progress(num, initial=num - num_left) as bar:
@@ -126,3 +129,4 @@ class Job:
                 positions = maker.positions(step)
                 bar.update(len(positions))
                 self.log.say(f"made images {positions[0] + 1} to {positions[-1] + 1}")
+        return num_left

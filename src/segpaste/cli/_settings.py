@@ -27,6 +27,7 @@ def load_config(
     of_bank: bool = False,
     every_image: bool = False,
     class_names: Sequence[str] = (),
+    cover_void: bool = False,
 ) -> BatchCopyPasteConfig:
     """Make the configuration.
 
@@ -39,6 +40,7 @@ def load_config(
         every_image: True for commands that show or write single images: ``placement.paste_prob`` is then 1 unless a
             preset, the file or an argument sets it.
         class_names: names of the dataset's classes, which ``placement.region`` may use.
+        cover_void: value of ``placement.cover_void`` unless a preset, the file or an argument sets it.
 
     Raises:
         CommandError: a file does not parse, a key is unknown (the error names the nearest known key), a value is
@@ -51,7 +53,9 @@ def load_config(
         values["panoptic"] = {"taxonomy": taxonomy}
     if every_image:
         values["placement"] = {"paste_prob": 1.0}
-    given = {} if preset is None else _of_preset(preset)
+    if cover_void:
+        values["placement"] = {**values.get("placement", {}), "cover_void": True}
+    given = {} if preset is None else _of_preset(preset, of_bank=of_bank)
     if path is not None:
         given = merged(given, read_file(Path(path)))
     override(given, overrides)
@@ -70,6 +74,15 @@ def load_config(
     if config.emit_instance is False:
         raise CommandError("emit_instance: expected masks in the output, got false; leave it out")
     return config
+
+
+def void_lines(config: BatchCopyPasteConfig, is_contour: bool) -> list[str]:
+    """Return a line that says whether pastes cover void, if that is a contour in the dataset."""
+    if not is_contour:
+        return []
+    is_covered = config.placement.cover_void
+    treatment = "pastes cover it" if is_covered else "pastes do not cover it"
+    return [f"void     a contour around objects; {treatment} (placement.cover_void={str(is_covered).lower()})"]
 
 
 def _by_label(region: Mapping[Any, Any], class_names: Sequence[str]) -> dict[Any, Any]:
@@ -115,9 +128,16 @@ def jitter_of(dataset: str | None, size: tuple[int, int] | str | None, preset: s
     return RecordedJitter(size=size, scale_range=options.scale_range, hflip_prob=options.hflip_prob)
 
 
-def _of_preset(name: str) -> dict[str, Any]:
-    """Return the values of a preset for the paste configuration; they always have its ``paste_prob``."""
+def _of_preset(name: str, *, of_bank: bool) -> dict[str, Any]:
+    """Return the values of a preset for the paste configuration; they always have its ``paste_prob``.
+
+    With a bank each layer of the preset becomes a crop.
+    """
     config = _preset(name).config
+    if of_bank and config.source.kind == "intra_batch" and config.placement.layers > 1:
+        place = config.placement.model_copy(update={"layers": 1})
+        source = config.source.model_copy(update={"crops_per_target": config.placement.layers})
+        config = config.model_copy(update={"placement": place, "source": source})
     return merged({"placement": {"paste_prob": config.placement.paste_prob}}, config.model_dump(exclude_defaults=True))
 
 

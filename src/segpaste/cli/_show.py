@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from segpaste.cli._advice import advice_of
+from segpaste.cli._advice import lost_advice
 from segpaste.cli._inputs import Inputs
 from segpaste.cli._pasting import Augmented, Paster
 from segpaste.cli._sequence import cut_to
@@ -54,6 +54,8 @@ def describe(augmented: Augmented, inputs: Inputs, name: str) -> dict[str, Any]:
         "pasted": [asdict(thing) for thing in pasted],
         "dropped": augmented.dropped,
         "pasted_frac": augmented.pasted_frac,
+        "lost": [(names[label], reason) for label, reason in augmented.lost],
+        "has_depth": sample.depth is not None,
     }
 
 
@@ -70,7 +72,7 @@ def _mean_scale(paste: RecordedLayer) -> float:
 
 def draw(augmented: Augmented, paster: Paster) -> list[Comparison]:
     """Draw an image before and after, for every modality; the target is read again. Large images are drawn smaller."""
-    pasted = torch.tensor([origin.paste is not None for origin in augmented.origins], dtype=torch.bool)
+    pasted = torch.tensor([origin.paste is not None for origin in augmented.origins], dtype=torch.bool, device="cpu")
     size, position = augmented.after.canvas_size, augmented.pick.position
     factor = max(1, max(size) // _DRAWN_PX)
     after = reduced(augmented.after, factor)
@@ -82,8 +84,9 @@ def draw(augmented: Augmented, paster: Paster) -> list[Comparison]:
 def report_item(item: Mapping[str, Any], pictures: Sequence[Comparison] = ()) -> ReportItem:
     """Make an item of the report from the result of `describe`."""
     things = [PastedObject(**thing) for thing in item["pasted"]]
-    counts = (item[side] or item.get(f"pixels_{side}", {}) for side in ("before", "after"))
-    return ReportItem(item["name"], pictures, things, item["dropped"], *counts)
+    before, after = (item[side] or item.get(f"pixels_{side}", {}) for side in ("before", "after"))
+    lost = [(name, reason) for name, reason in item["lost"]]
+    return ReportItem(item["name"], pictures, things, item["dropped"], before, after, lost)
 
 
 def write_pages(folder: Path, items: Iterable[ReportItem], tally: Tally, title: str) -> list[Path]:
@@ -96,9 +99,8 @@ def write_pages(folder: Path, items: Iterable[ReportItem], tally: Tally, title: 
                 drawn.append(item)
             yield item
 
-    advice = advice_of(tally.config, has_jitter=tally.has_jitter)
     counted = "pixels" if tally.pixels_after and not tally.after else "objects"
-    options: dict[str, Any] = {"advice": advice, "counted": counted}
+    options: dict[str, Any] = {"advice": tally.advice, "lost_advice": lost_advice(tally.config), "counted": counted}
     paths = [write_html_report(folder / "report.html", watched(), tally.headline(), title, **options)]
     if drawn:
         paths.append(_write_gallery(folder / "gallery.png", drawn))

@@ -213,4 +213,4 @@ def photos_with_objects(inputs: Inputs, config: BatchCopyPasteConfig) -> NDArray
 
 def _nothing_like(sample: DenseSample) -> DenseSample:
     """Return a sample of one pixel with the fields of another sample, without an instance."""
-    return select_instances(cornered(sample, (1, 1)), torch.zeros(0, dtype=torch.int64))
+    return select_instances(cornered(sample, (1, 1)), torch.zeros(0, dtype=torch.int64, device="cpu"))

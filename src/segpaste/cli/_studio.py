@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from segpaste.augmentation import BatchCopyPasteConfig
 from segpaste.bank import DatasetBank
 from segpaste.cli import _crops, _layouts, _objects, _pasting, _planning, _settings, _show
-from segpaste.cli._advice import advice_of
+from segpaste.cli._advice import advice_of, lost_advice
 from segpaste.cli._arguments import balance_of
 from segpaste.cli._errors import CommandError
 from segpaste.cli._inputs import Inputs
@@ -65,6 +65,7 @@ class DatasetStudio:
         preset = args.preset or ""
         config = self._loaded(preset, args.overrides, args.config)
         changes = differences(config, self._loaded(preset, {}))
+        self.void_lines = _settings.void_lines(config, self.inputs.void_is_contour)
         self.start = Draw(seed=args.seed, preset=preset, values=changes)
 
     def config(self, preset: str, values: Mapping[str, Any]) -> BatchCopyPasteConfig:
@@ -96,16 +97,18 @@ class DatasetStudio:
             shown["name"],
             before,
             augmented.after,
-            torch.tensor([origin.paste is not None for origin in augmented.origins], dtype=torch.bool),
+            torch.tensor([origin.paste is not None for origin in augmented.origins], dtype=torch.bool, device="cpu"),
             self.inputs.class_names,
             [PastedObject(**thing) for thing in shown["pasted"]],
             shown["before" if is_classes else "pixels_before"],
             shown["after" if is_classes else "pixels_after"],
             augmented.num_tried,
             augmented.dropped,
-            advice_of(config, has_jitter=paster.reader.jitter is not None),
+            advice_of(config, has_jitter=paster.reader.jitter is not None, has_depth=shown["has_depth"]),
             augmented.pasted_frac,
             "" if self._is_scenes else f"{position + 1:06d}.png of the command below",
+            shown["lost"],
+            lost_advice(config),
         )
 
     def command(self, draw: Draw) -> list[str]:
@@ -151,7 +154,14 @@ class DatasetStudio:
     def _loaded(self, preset: str, words: Mapping[str, str], path: str | None = None) -> BatchCopyPasteConfig:
         schema, names = self.inputs.schema, self.inputs.class_names
         return _settings.load_config(
-            path, words, schema, preset or None, of_bank=self.has_bank, every_image=True, class_names=names
+            path,
+            words,
+            schema,
+            preset or None,
+            of_bank=self.has_bank,
+            every_image=True,
+            class_names=names,
+            cover_void=self.inputs.void_is_contour,
         )
 
     def _paster(self, draw: Draw, config: BatchCopyPasteConfig) -> _pasting.Paster:

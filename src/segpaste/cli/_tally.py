@@ -9,7 +9,7 @@ from typing import Any
 
 from segpaste._printable import printable
 from segpaste.augmentation import BatchCopyPasteConfig
-from segpaste.cli._advice import advice_of, nothing_drawn
+from segpaste.cli._advice import advice_of, lost_advice, nothing_drawn
 
 _MAX_CLASSES = 12
 
@@ -29,6 +29,11 @@ class Tally:
         pasted: class name to number of pastes in the outputs.
         after: class name to number of instances in the outputs.
         dropped: reason to number of dropped pastes.
+        lost: class name to number of instances of the images that are not in the outputs.
+        lost_reasons: reason to number of these instances.
+        has_depth: True if an image has depth.
+        num_made: number of images that this run made; others were there before.
+        workers: number of processes that made them.
         pasted_fracs: pasted fraction of the pixels of each image with a paste but no pasted object, as with ClassMix.
         pixels_before, pixels_after: class name to pixels of semantic maps, if classes are mixed.
         without: main reason to number of images without a paste.
@@ -45,6 +50,11 @@ class Tally:
     pasted: Counter[str] = field(default_factory=Counter)
     after: Counter[str] = field(default_factory=Counter)
     dropped: Counter[str] = field(default_factory=Counter)
+    lost: Counter[str] = field(default_factory=Counter)
+    lost_reasons: Counter[str] = field(default_factory=Counter)
+    has_depth: bool = False
+    num_made: int = 0
+    workers: int = 1
     pasted_fracs: list[float] = field(default_factory=list)
     pixels_before: Counter[str] = field(default_factory=Counter)
     pixels_after: Counter[str] = field(default_factory=Counter)
@@ -60,6 +70,9 @@ class Tally:
         self.after.update(item["after"])
         self.pasted.update(thing["class_name"] for thing in item["pasted"])
         self.dropped.update(item["dropped"])
+        self.lost.update(name for name, _ in item.get("lost", ()))
+        self.lost_reasons.update(reason for _, reason in item.get("lost", ()))
+        self.has_depth |= item.get("has_depth", False)
         self.pixels_before.update(item.get("pixels_before", {}))
         self.pixels_after.update(item.get("pixels_after", {}))
         if item["pasted"]:
@@ -75,6 +88,11 @@ class Tally:
         """True if anything was pasted."""
         return bool(self.pasted.total() or self.pasted_fracs)
 
+    @property
+    def advice(self) -> Mapping[str, str]:
+        """Advice for each reason of dropped pastes."""
+        return advice_of(self.config, has_jitter=self.has_jitter, has_depth=self.has_depth)
+
     def headline(self) -> dict[str, object]:
         """Return the headline numbers of the report."""
         return {
@@ -84,6 +102,7 @@ class Tally:
             "pasted": self.pasted.total(),
             "tried": self.num_tried,
             "pasted per image": self.pasted.total() / max(1, self.num_images),
+            "lost": self.lost.total(),
         }
 
     def lines(self) -> Iterator[str]:
@@ -105,20 +124,24 @@ class Tally:
         yield from self._class_lines()
         yield from self._pixel_lines()
         if self.dropped:
-            advice = advice_of(self.config, has_jitter=self.has_jitter)
             yield f"dropped  {self.dropped.total():,} pastes that were intended"
-            for reason, count in _ranked(self.dropped):
-                yield f"  {reason.replace('_', ' '):<24} {count:>8,}  {advice.get(reason, '')}".rstrip()
+            yield from _reason_lines(self.dropped, self.advice)
+        if self.lost:
+            total = self.before.total()
+            yield f"lost     {self.lost.total():,} of {total:,} objects of the images ({self.lost.total() / total:.1%})"
+            yield from _reason_lines(self.lost_reasons, lost_advice(self.config))
         if self.unreadable:
             yield f"skipped  {len(self.unreadable):,} images that cannot be read"
 
     def _class_lines(self) -> Iterator[str]:
-        """Yield the numbers of instances of each class before, pasted, and after."""
+        """Yield the numbers of instances of each class before, pasted, lost if there are any, and after."""
         if not (self.before or self.pasted or self.after):
             return
         names = sorted({*self.before, *self.pasted, *self.after}, key=lambda name: (-self.pasted[name], name))
-        columns = self.before, self.pasted, self.after
-        yield f"{'classes':<26} {'before':>8} {'pasted':>8} {'after':>8}"
+        titled = {"before": self.before, "pasted": self.pasted, "lost": self.lost, "after": self.after}
+        columns = [column for title, column in titled.items() if title != "lost" or column]
+        titles = [title for title in titled if title != "lost" or self.lost]
+        yield f"{'classes':<26} " + " ".join(f"{title:>8}" for title in titles)
         for name in names[:_MAX_CLASSES]:
             yield f"  {printable(name):<24} " + " ".join(f"{column[name]:>8,}" for column in columns)
         if rest := names[_MAX_CLASSES:]:
@@ -140,19 +163,25 @@ class Tally:
             yield f"  {title:<24} " + " ".join(f"{share:>8.2%}" for share in shares)
 
 
+def _reason_lines(counts: Counter[str], advice: Mapping[str, str]) -> Iterator[str]:
+    """Yield a line for each reason, with its number and what helps."""
+    for reason, count in _ranked(counts):
+        yield f"  {reason.replace('_', ' '):<24} {count:>8,}  {advice.get(reason, '')}".rstrip()
+
+
 def _ranked(counts: Counter[str]) -> list[tuple[str, int]]:
     return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
 
 
-def print_summary(tally: Tally, seconds: float, pasting: tuple[int, float] | None = None) -> None:
-    """Print the summary and the run time.
+def print_summary(tally: Tally, seconds: float) -> None:
+    """Print the summary, the speed and the run time.
 
-    Args:
-        tally: counts over all images.
-        seconds: time of the whole run.
-        pasting: number of images and seconds spent in the augmentation itself, if this process made any.
+    The speed is that of the whole run: the images that it made, in all its processes, by its time from start to end.
     """
     print("\n".join(tally.lines()))
-    if pasting is not None and pasting[1]:
-        print(f"speed    {pasting[0] / pasting[1]:,.1f} images/s in the augmentation itself, on the CPU")
+    if tally.num_made:
+        workers = f" with {tally.workers} workers" if tally.workers > 1 else ""
+        earlier = tally.num_images - tally.num_made
+        there = f"; {earlier:,} were there already" if earlier > 0 else ""
+        print(f"speed    {tally.num_made / seconds:,.1f} images/s, {tally.num_made:,} made in this run{workers}{there}")
     print(f"time     {seconds:.1f} s in total")

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from segpaste._utf8 import NotUtf8Error, decode_utf8
 from segpaste.augmentation.config.strict import known_fields, merged, nearest_key
 from segpaste.cli._errors import CommandError
 
 _Model = TypeVar("_Model", bound=BaseModel)
+_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 
 _EXPECTED = {
     "greater_than": "more than {gt}",
@@ -84,16 +87,14 @@ def read_file(path: Path) -> dict[str, Any]:
         OSError: it cannot be read.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = decode_utf8(path.read_bytes())
         values = json.loads(text, object_pairs_hook=_table) if path.suffix == ".json" else yaml.load(text, _Loader)
     except _KeyTwice as error:
         raise CommandError(f"{path}: {error}") from error
     except (yaml.YAMLError, json.JSONDecodeError) as error:
         raise CommandError(f"{path}: expected YAML or JSON, got text that does not parse: {error}") from error
-    except UnicodeDecodeError as error:
-        raise CommandError(
-            f"{path}: expected YAML or JSON in UTF-8, got other bytes; is this the right file?"
-        ) from error
+    except NotUtf8Error as error:
+        raise CommandError(f"{path}: {error}") from error
     if not isinstance(values, dict | None):
         raise CommandError(f"{path}: expected keys and values, got a {type(values).__name__}; write KEY: VALUE lines")
     return values or {}
@@ -128,11 +129,12 @@ def explained(item: Any, model: type[BaseModel]) -> str:
         return f"expected a key of the configuration, got {key!r}; the nearest is {nearest_key(model, key)[0]!r}"
     message = item["msg"].removeprefix("Value error, ")
     if item["type"] == "tuple_type":
-        hint = f"; write {key}=[{item['input']}]" if isinstance(item["input"], str) else ""
-        return f"{key}: expected a list in brackets, such as [0.5, 2], got {item['input']!r:.80}{hint}"
+        hint = _list_to_write(item, model)
+        told = f"; write {key}={hint.replace(' ', '')}" if hint else ""  # a blank would end the word in a shell
+        return f"{key}: expected a list in brackets, such as {_example(item, model)}, got {item['input']!r:.80}{told}"
     if (is_short := item["type"] == "missing" and isinstance(item["loc"][-1], int)) or item["type"] == "too_long":
         pair = ".".join(str(part) for part in item["loc"][: -1 if is_short else None])
-        return f"{pair}: expected two numbers, such as [0.5, 2], got {item['input']!r:.80}"
+        return f"{pair}: expected two numbers, such as {_example(item, model)}, got {item['input']!r:.80}"
     if item["type"] == "missing":
         return f"{key}: {message}; give it, or leave {item['loc'][0]} out"
     if item["type"] in _EXPECTED:
@@ -140,6 +142,48 @@ def explained(item: Any, model: type[BaseModel]) -> str:
     got = "" if ", got " in message else f", got {item['input']!r:.80}"
     prefix = f"{key}: " if key else ""  # messages of checks of several keys name them already
     return f"{prefix}{message[:1].lower()}{message[1:]}{got}"
+
+
+def _example(item: Any, model: type[BaseModel]) -> str:
+    """Return a valid list for the key of an error: its default, or a range of numbers."""
+    value: Any = None
+    annotation: Any = model
+    for part in item["loc"]:
+        kinds = (annotation, *get_args(annotation))
+        group = next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)), None)
+        if group is None or part not in group.model_fields:
+            break
+        value, annotation = group.model_fields[part].default, group.model_fields[part].annotation
+    if isinstance(value, tuple) and value:
+        return _as_list(value)
+    return "[0.5, 2]" if "float" in str(annotation) else "[1, 2]"
+
+
+def _list_to_write(item: Any, model: type[BaseModel]) -> str | None:
+    """Return the numbers in the text of a value as a list that the key takes, as given or sorted; None without one."""
+    text = item["input"] if isinstance(item["input"], str) else ""
+    numbers = [float(number) for number in _NUMBER.findall(text)]
+    if not numbers or not set(_NUMBER.sub("", text)) <= set("()[]{}<>,;:- "):
+        return None
+    values: list[list[float] | list[int]] = [numbers, sorted(numbers)]
+    if all(number.is_integer() for number in numbers):
+        values = [[int(number) for number in found] for found in values]
+    for found in values:
+        nested: Any = found
+        for part in reversed(item["loc"]):
+            nested = {part: nested}
+        try:
+            model.model_validate(nested)
+        except ValidationError as error:
+            if any(other["loc"][: len(item["loc"])] == item["loc"] for other in error.errors()):
+                continue
+        return _as_list(found)
+    return None
+
+
+def _as_list(values: Sequence[Any]) -> str:
+    """Return numbers or texts as a list of YAML, numbers as short as possible."""
+    return f"[{', '.join(f'{v:g}' if isinstance(v, float) else str(v) for v in values)}]"
 
 
 def _parsed(key: str, text: str, is_text: bool) -> Any:

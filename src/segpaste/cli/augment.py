@@ -121,7 +121,7 @@ def run(args: argparse.Namespace) -> None:
     """Make the dataset; exit with 1 if nothing is pasted."""
     start = time.perf_counter()
     space = Workspace(Path(os.path.abspath(args.out)), CommandError)
-    from segpaste.cli import _finished, _layouts, _planning, _run_log, _running, _shards
+    from segpaste.cli import _finished, _layouts, _planning, _run_log, _running, _settings, _shards
 
     inputs, paster, problems = _opened(args)
     layout = _layouts.layout_of(args, inputs)
@@ -134,8 +134,9 @@ def run(args: argparse.Namespace) -> None:
         return
     _planning.expect_sources(paster)
     maker = _maker(args, space, paster, layout)
+    void_lines = _settings.void_lines(paster.config, inputs.void_is_contour)
     if args.dry_run:
-        print("\n".join(_planning.estimate(maker)))
+        print("\n".join([*void_lines, *_planning.estimate(maker)]))
         return
     space.expect_free()
     others = _layouts.other_splits(inputs, layout)
@@ -144,8 +145,9 @@ def run(args: argparse.Namespace) -> None:
         print(f"expected draws from {args.bank}:\n{paster.crops.expected(pastes)}", flush=True)
     log = _run_log.RunLog(space.out.with_name(space.out.name + ".log"))
     log.say(f"segpaste {__version__}: {_made(args, paster, digest)['command']} --out {space.out}")
-    for problem in problems:
-        log.say(f"skipped: {problem}")
+    for line in [*(f"skipped: {problem}" for problem in problems), *void_lines]:
+        log.say(line)
+    print(*void_lines, sep="\n", end="\n" if void_lines else "", flush=True)
     options = _running.RunOptions(
         max(1, args.workers), args.engine, args.gallery, args.shard and _shards.Shard(*args.shard), args.verify
     )
@@ -162,7 +164,7 @@ def run(args: argparse.Namespace) -> None:
     if tally is None:
         return
     tally.unreadable |= {str(problem.index): problem.reason for problem in problems}
-    _finish(args, space, tally, others, log, time.perf_counter() - start, paster)
+    _finish(args, space, tally, others, log, time.perf_counter() - start)
 
 
 def _finish(
@@ -172,14 +174,13 @@ def _finish(
     others: OtherSplits,
     log: RunLog,
     seconds: float,
-    paster: Paster,
 ) -> None:
     """Print and log the summary; exit with 1 if nothing was pasted."""
     from segpaste.cli import _tally
 
     log.say("\n".join(["complete", *tally.lines()]))
     log.open()
-    _tally.print_summary(tally, seconds, (paster.num_pasted_into, paster.seconds))
+    _tally.print_summary(tally, seconds)
     if others.names:
         print(f"copied   {', '.join(others.names)}: {len(others.copies):,} files, unchanged")
     print(f"files    {args.out}/: " + ", ".join(sorted(path.name for path in space.out.iterdir())))
@@ -205,6 +206,7 @@ def _opened(args: argparse.Namespace) -> tuple[Inputs, Paster, list[PhotoProblem
         of_bank=args.bank is not None,
         every_image=True,
         class_names=inputs.class_names,
+        cover_void=inputs.void_is_contour,
     )
     _layouts.expect_masks(inputs, config)
     _layouts.expect_region(inputs, config)

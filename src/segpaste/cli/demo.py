@@ -75,7 +75,8 @@ def run(args: argparse.Namespace) -> None:
     with naming(args.out):
         paths = _show.write_pages(args.out, items, tally, "segpaste demo")
     tally.unreadable |= {str(index): reason for index, reason in paster.unreadable.items()}
-    _tally.print_summary(tally, time.perf_counter() - start, (paster.num_pasted_into, paster.seconds))
+    tally.num_made = num
+    _tally.print_summary(tally, time.perf_counter() - start)
     print("files    " + "\n         ".join(str(path) for path in paths))
     print(f"next     {_next_command(args)}")
     if not tally.has_pastes:

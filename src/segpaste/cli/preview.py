@@ -63,7 +63,8 @@ def run(args: argparse.Namespace) -> None:
     studio = open_studio(args)
     server = _bound(args.port, studio)
     address = f"http://127.0.0.1:{server.server_port}/"
-    print(f"{printable(studio.name)}: {studio.num_images:,} images at {address} (Ctrl-C stops it)", flush=True)
+    page = f"{printable(studio.name)}: {studio.num_images:,} images at {address} (Ctrl-C stops it)"
+    print(*studio.void_lines, page, sep="\n", flush=True)
     if args.open:
         _open_browser(address)
     try:

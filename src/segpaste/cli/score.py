@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 _EXAMPLE = """\
 PAIRS.csv has the columns enrollment and test with ids of vectors, separated by commas or tabs. With a column key,
-target or nontarget in each line, EER and Cllr are printed; without it the labels of VECTORS.csv are used if it has any.
+target or nontarget in each line, EER, Cllr and minDCF are printed; without it the labels of VECTORS.csv are used if it
+has any.
 
 VECTORS.csv has a column of ids, and the vectors in the columns that the encoder was trained on: paths of .npy files, or
 numbers. A bank with embeddings can be used instead; its crops have the ids 0, 1 and so on.
@@ -74,7 +75,8 @@ def run(args: argparse.Namespace) -> None:
     found = read_named(args.vectors, args.id_column, label_column, (path_column, prefix))
     _expect_vectors(args.vectors, found, trained)
     trials = read_trials(args.pairs, found.row_of, found.labels)
-    scored = score_trials(trained.evidence, encode(trained.encoder, torch.from_numpy(found.vectors)), trials)
+    codes = encode(trained.encoder, torch.from_numpy(found.vectors))
+    scored = score_trials(trained.evidence, codes, trials, found.vectors)
     with naming(args.out):
         write_whole(args.out, scores_csv(trials, scored))
     ratios, num_same = scored.log_likelihood_ratios, int((~trials.is_counted).sum())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
 import time
@@ -125,6 +126,8 @@ def _figures(training: Training, found: Assessment, num_validation: int) -> Iter
     yield f"retrieval mAP      {found.map_codes:.4f} by codes, {found.map_vectors:.4f} by the vectors themselves"
     random = f"{found.map_random:.4f} by {num_bits} random projections"
     yield f"without training   {found.map_untrained:.4f} by the codes of the first parameters, {random}"
+    if found.has_learnt is False:
+        yield "verdict            NOTHING WAS LEARNT: the codes are no better than those without training"
     yield f"reconstruction     {found.mse:.4f} mean square, of standardised vectors"
     yield f"attributes         {found.active_frac:.2%} of the bits are 1"
     yield from ratio_lines(found.ratios)
@@ -142,5 +145,9 @@ def ratio_lines(found: RatioFigures | None) -> Iterator[str]:
     yield f"likelihood ratios  EER {found.eer:.2%}, {costs}, of {pairs}"
     if found.cllr >= 1:
         yield "                   Cllr is 1 or more: THESE RATIOS ARE NO BETTER THAN NO EVIDENCE; do not use them"
+    yield f"detection cost     minDCF {found.min_dcf:.3f}, where 1 % of the pairs are targets"
+    if not math.isnan(found.eer_of_vectors):
+        figures = f"EER {found.eer_of_vectors:.2%}, minDCF {found.min_dcf_of_vectors:.3f}"
+        yield f"raw vectors        {figures}, by their cosine"
     worse = "; 1 or more: worse than no evidence, use calibrated ratios only" if found.cllr_of_scores >= 1 else ""
     yield f"uncalibrated       Cllr {found.cllr_of_scores:.3f}{worse}"

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any
 
-from segpaste.datasets.formats.records import DatasetError, read_yaml_or_json
+from segpaste.datasets.formats.records import DatasetError
+from segpaste.datasets.formats.text_files import read_yaml_or_json
 
 ClassMap = Mapping[str, str | None]
 """Class name to its new name, or to None to drop the class. Other classes keep their names."""

@@ -87,17 +87,19 @@ class CommonFields:
         height, width = sample.canvas_size
         values: dict[str, Any] = dict.fromkeys(there - self.present)
         if "crowd_mask" in self.present - there:
-            values["crowd_mask"] = CrowdMask(torch.zeros(1, height, width, dtype=torch.bool))
+            values["crowd_mask"] = CrowdMask(torch.zeros(1, height, width, dtype=torch.bool, device="cpu"))
         if "instance_masks" in self.present - there:
-            values["instance_masks"] = InstanceMask(torch.zeros(0, height, width, dtype=torch.bool))
-            values["instance_ids"] = torch.zeros(0, dtype=torch.int32)
+            values["instance_masks"] = InstanceMask(torch.zeros(0, height, width, dtype=torch.bool, device="cpu"))
+            values["instance_ids"] = torch.zeros(0, dtype=torch.int32, device="cpu")
         if "depth" in self.present - there:
-            values["depth"] = torch.zeros(1, height, width)
-            values["depth_valid"] = torch.zeros(1, height, width, dtype=torch.bool)
+            values["depth"] = torch.zeros(1, height, width, dtype=torch.float32, device="cpu")
+            values["depth_valid"] = torch.zeros(1, height, width, dtype=torch.bool, device="cpu")
         if "normals" in self.present - there:
-            values["normals"] = torch.zeros(3, height, width)
+            values["normals"] = torch.zeros(3, height, width, dtype=torch.float32, device="cpu")
         if self.keypoint_schema is not None and "keypoints" not in there:
-            values["keypoints"] = torch.zeros(sample.num_instances, self.keypoint_schema.num_points, 3)
+            values["keypoints"] = torch.zeros(
+                sample.num_instances, self.keypoint_schema.num_points, 3, dtype=torch.float32, device="cpu"
+            )
         values |= {"metric_depth": self.metric_depth and "depth" in self.present}
         return replace(sample, **values, keypoint_schema=self.keypoint_schema)
 

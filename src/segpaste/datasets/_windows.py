@@ -43,14 +43,14 @@ def read_image(image: Tensor, window: Window, fill: float) -> tv_tensors.Image |
     """Return a window of an image [C, H, W] as [C, h, w], or None if the native library does not read it."""
     if not (runs_natively() and windows.takes_image(image, window) and takes_fill(fill)):
         return None
-    out = torch.empty(len(image), *window.size, dtype=torch.uint8)
+    out = torch.empty(len(image), *window.size, dtype=torch.uint8, device="cpu")
     windows.read_image(image, window, int(fill), out)
-    return tv_tensors.Image(out)
+    return tv_tensors.Image(out, device=out.device)
 
 
 def padding_of(window: Window) -> PaddingMask:
     """Return the padding mask of a window over an image without padding of its own, [1, h, w] bool."""
-    padding = torch.ones(1, *window.size, dtype=torch.bool)
+    padding = torch.ones(1, *window.size, dtype=torch.bool, device="cpu")
     padding[:, : window.inside[0], : window.inside[1]] = False
     return PaddingMask(padding)
 
@@ -58,7 +58,7 @@ def padding_of(window: Window) -> PaddingMask:
 def boxes_of(found: NDArray[np.int64], window: Window) -> tv_tensors.BoundingBoxes:
     """Convert the measured edges of masks [N, 4] to boxes [N, 4] float32."""
     edges = torch.from_numpy(found.astype(np.float32))
-    return tv_tensors.BoundingBoxes(edges, format="XYXY", canvas_size=window.size)
+    return tv_tensors.BoundingBoxes(edges, format="XYXY", canvas_size=window.size, device=edges.device)
 
 
 def look_through(sample: DenseSample, window: Window, fill: float, show: Show) -> tuple[DenseSample, Tensor | None]:
@@ -86,7 +86,7 @@ def look_through(sample: DenseSample, window: Window, fill: float, show: Show) -
 def through(value: Tensor, name: str, window: Window) -> tuple[Tensor, NDArray[np.int64] | None]:
     """Return a mask or map [..., H, W] as seen through the window, and the measures of its planes."""
     planes = value.as_subclass(Tensor).reshape(-1, *window.canvas_size)
-    out = torch.empty(len(planes), *window.size, dtype=planes.dtype)
+    out = torch.empty(len(planes), *window.size, dtype=planes.dtype, device="cpu")
     found = windows.read_planes(planes, window, int(_READ[name].pad_value), out)
     seen: Tensor = tv_tensors.wrap(out.reshape(*value.shape[:-2], *window.size), like=value)
     return seen, found
@@ -96,5 +96,6 @@ def _rest(sample: DenseSample, without_image: bool) -> DenseSample:
     """Return the sample with only the fields that the parts must move; one empty channel can replace the image."""
     changes: dict[str, Any] = dict.fromkeys((*_READ, "instance_ids"))
     if without_image:
-        changes["image"] = tv_tensors.Image(torch.zeros(1, *sample.canvas_size, dtype=torch.uint8))
+        blank = torch.zeros(1, *sample.canvas_size, dtype=torch.uint8, device="cpu")
+        changes["image"] = tv_tensors.Image(blank, device=blank.device)
     return replace(sample, **changes)

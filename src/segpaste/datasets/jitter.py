@@ -133,7 +133,9 @@ class FixedSizeCrop:
     def transform(self, sample: DenseSample, corner: tuple[int, int]) -> DenseSample:
         """Return the padded window at this (top, left)."""
         if sample.padding_mask is None:
-            sample = replace(sample, padding_mask=PaddingMask(torch.zeros(1, *sample.canvas_size, dtype=torch.bool)))
+            sample = replace(
+                sample, padding_mask=PaddingMask(torch.zeros(1, *sample.canvas_size, dtype=torch.bool, device="cpu"))
+            )
         top, left = corner
         height, width = (min(s, c) for s, c in zip(self.size, sample.canvas_size, strict=True))
         if (height, width) != sample.canvas_size:
@@ -166,7 +168,7 @@ class SanitizeInstances:
         if sample.instance_masks is None:
             return self._drop_small(sample, None)
         masks = sample.instance_masks.as_subclass(Tensor)
-        areas = torch.tensor([np.count_nonzero(mask) for mask in masks.numpy()])
+        areas = torch.tensor([np.count_nonzero(mask) for mask in masks.numpy()], dtype=torch.int64, device="cpu")
         return self._drop_small(replace(sample, boxes=tv_tensors.wrap(tight_boxes(masks), like=sample.boxes)), areas)
 
     def _drop_small(self, sample: DenseSample, areas: Tensor | None) -> DenseSample:
@@ -290,7 +292,8 @@ def _resize(value: Tensor, out_size: Size) -> Any:
 
 def _uniform(seed: int, name: str, index: int = 0) -> float:
     """Draw a number uniformly from (0, 1)."""
-    bits = random_u32(torch.tensor(to_int64(seed)), name, torch.tensor(index))
+    numbers = torch.tensor([to_int64(seed), index], dtype=torch.int64, device="cpu")
+    bits = random_u32(numbers[0], name, numbers[1])
     return (int(bits) + 0.5) / (1 << 32)
 
 

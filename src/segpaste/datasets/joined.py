@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from segpaste._reprs import counted, described
 from segpaste.datasets._class_maps import ClassMap, check_known, class_names_of, maps_of
 from segpaste.datasets._common_fields import CommonFields
 from segpaste.datasets.formats.federated import FederatedLabels
@@ -103,6 +104,14 @@ class JoinedPhotos(Dataset[DenseSample]):
     def __len__(self) -> int:
         return self._ends[-1]
 
+    def __repr__(self) -> str:
+        return described(
+            self,
+            lambda: " + ".join(self.names),
+            lambda: counted(len(self), "image"),
+            lambda: counted(len(self.class_names), "class", "classes"),
+        )
+
     def __getitem__(self, index: int) -> DenseSample:
         """Read one sample; raise the errors of its dataset, or `DatasetError` if its modalities differ."""
         part, own = self._place(index)
@@ -112,6 +121,11 @@ class JoinedPhotos(Dataset[DenseSample]):
     def dataset_idx(self, index: int) -> int:
         """Return the position of the dataset of a sample."""
         return self._place(index)[0]
+
+    def place_of(self, index: int) -> tuple[Any, int]:
+        """Return the dataset of a sample, and the index of the sample in it."""
+        part, own = self._place(index)
+        return self.datasets[part], own
 
     def image_id(self, index: int) -> int:
         """Return the id of the image in its dataset, or its index there if the dataset has no ids."""
@@ -256,11 +270,11 @@ class JoinedPhotos(Dataset[DenseSample]):
         """Return a sample with joined classes and without the instances of dropped classes."""
         if list(table) == list(range(len(table))):
             return sample
-        labels = torch.tensor(self._of_table(sample.labels, table), dtype=torch.int64)
+        labels = torch.tensor(self._of_table(sample.labels, table), dtype=torch.int64, device="cpu")
         semantic = sample.semantic_map
         if semantic is not None:
-            lookup = torch.arange(max(IGNORE_INDEX + 1, len(table)))
-            lookup[: len(table)] = torch.tensor([IGNORE_INDEX if t == DROPPED else t for t in table])
+            lookup = torch.arange(max(IGNORE_INDEX + 1, len(table)), device="cpu")
+            lookup[: len(table)] = lookup.new_tensor([IGNORE_INDEX if t == DROPPED else t for t in table])
             semantic = SemanticMap(lookup[semantic.as_subclass(Tensor)])
         keep = torch.nonzero(labels != DROPPED)[:, 0]
         relabelled = replace(sample, labels=labels.clamp(min=0), semantic_map=semantic)

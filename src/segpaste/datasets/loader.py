@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from multiprocessing.context import BaseContext
 from os import PathLike
 from typing import Any, Literal
 
@@ -73,12 +74,14 @@ class EpochDataLoader(EpochLoader):
             batches.
         num_workers: worker processes; 0 reads in this process.
         pin_memory: put batches into page-locked memory.
-        multiprocessing_context: start method of the workers: ``fork``, ``spawn``, ``forkserver``, or None for the
-            default.
+        multiprocessing_context: start method of the workers: ``fork``, ``spawn``, ``forkserver``, a context of
+            multiprocessing, or None for the default.
         persistent_workers: keep the workers between epochs.
         prefetch_factor: batches that each worker reads ahead.
         rank: rank of this process; by default that of ``torch.distributed`` when a pass begins, else 0.
         num_replicas: number of processes, with the same default. Give both or neither.
+        options: ``worker_init_fn``, ``timeout``, ``generator`` and ``pin_memory_device`` of torch's DataLoader. They do
+            not change the batches.
 
     Raises:
         TypeError: an argument has the wrong type.
@@ -99,11 +102,12 @@ class EpochDataLoader(EpochLoader):
         on_error: OnError = "raise",
         num_workers: int = 0,
         pin_memory: bool = False,
-        multiprocessing_context: str | None = None,
+        multiprocessing_context: str | BaseContext | None = None,
         persistent_workers: bool = False,
         prefetch_factor: int | None = None,
         rank: int | None = None,
         num_replicas: int | None = None,
+        **options: Any,
     ) -> None:
         num = _num_samples(dataset)
         check_count("batch_size", batch_size, 1)
@@ -131,13 +135,18 @@ class EpochDataLoader(EpochLoader):
             drop_last=drop_last,
             num_workers=num_workers,
             pin_memory=pin_memory,
-            multiprocessing_context=multiprocessing_context if num_workers else None,
-            persistent_workers=persistent_workers and num_workers > 0,
-            prefetch_factor=prefetch_factor if num_workers else None,
+            multiprocessing_context=multiprocessing_context,
+            persistent_workers=persistent_workers,
+            prefetch_factor=prefetch_factor,
+            options=options,
         )
         self.max_instances = max_instances
         self.on_error = on_error
         self.stats = LoaderStats()
+
+    @property
+    def _data(self) -> Any:
+        return self._samples.dataset
 
     def state_values(self, num_drawn: int | None) -> dict[str, Any]:
         """Return the position, the loader's settings, and a digest of the indices that a `SamplerOrder` gave so far."""
@@ -236,9 +245,14 @@ def _check_sampler(sampler: object, batch_size: int) -> None:
             f"sampler: expected a sampler of indices, or None, got {type(sampler).__name__} {sampler!r:.80}"
         )
     if isinstance(sampler, BatchSampler | NxMBatches):
-        raise ValueError(f"sampler: expected a sampler of indices, got {type(sampler).__name__}, which yields lists")
+        raise ValueError(
+            f"sampler: expected a sampler of indices, got {type(sampler).__name__}, which yields lists; give the "
+            "sampler itself, with batch_size=sampler.batch_size for an NxMSampler"
+        )
     if (wanted := getattr(sampler, "batch_size", batch_size)) != batch_size:
-        raise ValueError(f"batch_size: expected {wanted}, as in the sampler, got {batch_size}")
+        raise ValueError(
+            f"batch_size: expected {wanted}, as in the sampler, got {batch_size}; write batch_size=sampler.batch_size"
+        )
 
 
 def _order_of(sampler: Sampler[int], num: int, replicas: ReplicaFinder) -> EpochSampler[int]:
@@ -278,7 +292,8 @@ def create_coco_dataloader(
             its sides are divisible. Several times faster on large images; colours differ slightly, masks do not.
         dataset: any map-style dataset of `DenseSample`, of any modality, in place of the two paths.
         options: for `EpochDataLoader`: max_instances, base_seed, shuffle, sampler, drop_last, on_error, num_workers,
-            pin_memory, multiprocessing_context, persistent_workers, prefetch_factor, rank, num_replicas.
+            pin_memory, multiprocessing_context, persistent_workers, prefetch_factor, rank, num_replicas, and those of
+            torch's DataLoader: worker_init_fn, timeout, generator, pin_memory_device.
 
     Returns:
         An `EpochDataLoader`.

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from segpaste.encoder.evaluation.calibration import cllr as cllr
     from segpaste.encoder.evaluation.calibration import equal_error_rate as equal_error_rate
     from segpaste.encoder.evaluation.calibration import min_cllr as min_cllr
+    from segpaste.encoder.evaluation.calibration import min_dcf as min_dcf
     from segpaste.encoder.evaluation.evaluate import Validation as Validation
     from segpaste.encoder.evaluation.evaluate import cosine_rows as cosine_rows
     from segpaste.encoder.evaluation.evaluate import hamming_rows as hamming_rows
@@ -59,7 +60,7 @@ _HOMES = {
     "segpaste.encoder.data.vector_csv": ("VectorsError",),
     "segpaste.encoder.data.vectors": ("LabelledVectors", "read_vectors"),
     "segpaste.encoder.evaluation.assessment": ("Assessment", "RatioFigures"),
-    "segpaste.encoder.evaluation.calibration": ("Calibration", "cllr", "equal_error_rate", "min_cllr"),
+    "segpaste.encoder.evaluation.calibration": ("Calibration", "cllr", "equal_error_rate", "min_cllr", "min_dcf"),
     "segpaste.encoder.evaluation.evaluate": (
         "Validation",
         "cosine_rows",

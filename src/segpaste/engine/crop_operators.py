@@ -29,7 +29,7 @@ def _stage_crops(
 @_stage_crops.register_fake
 def _(crops: list[Tensor | None], classes: list[Tensor | None], dtype: torch.dtype, scale: float) -> list[Tensor]:
     given = Crops(*crops)  # type: ignore[arg-type]
-    num, labels = len(given.labels), given.labels
+    num, labels = given.labels.shape[0], given.labels
     images = [] if dtype == torch.uint8 else [given.images.new_empty(given.images.shape, dtype=dtype)]
     flags = [labels.new_empty(num, 1, dtype=kind) for kind in (torch.bool, torch.int32, torch.bool)]
     boxes = labels.new_empty(num, 1, 4, dtype=torch.float32)

@@ -11,10 +11,12 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor
 
+from segpaste.engine.given_boxes import output_boxes
 from segpaste.engine.planes import write_back
 from segpaste.engine.records import Outcome, Placement, Scene
 from segpaste.engine.reference import geometry
-from segpaste.types import FIELDS, PaddedBatchedDenseSample
+from segpaste.engine.slot_maps import slot_maps
+from segpaste.types import FIELDS
 from segpaste.types.check import not_none
 from segpaste.types.keypoints import HIDDEN, UNLABELLED, VISIBLE
 
@@ -22,9 +24,9 @@ DERIVED = tuple(field.batched_name for field in FIELDS if field.paste == "derive
 """Fields that a paste changes and no backend writes."""
 
 
-def needs_layer(batch: PaddedBatchedDenseSample) -> bool:
-    """Return whether a batch has a field that is computed from ``Outcome.visible_layer``."""
-    return any(getattr(batch, name) is not None for name in DERIVED)
+def needs_layer(scene: Scene) -> bool:
+    """Return whether a field of the output is computed from ``Outcome.visible_layer``."""
+    return scene.given_boxes is not None or any(getattr(scene.target, name) is not None for name in DERIVED)
 
 
 def with_derived(scene: Scene, placement: Placement, outcome: Outcome, in_place: bool) -> Outcome:
@@ -37,9 +39,12 @@ def with_derived(scene: Scene, placement: Placement, outcome: Outcome, in_place:
         in_place: write into the tensors of the target.
     """
     present = [name for name in DERIVED if getattr(scene.target, name) is not None]
-    if not present:
+    found = {name: RULES[name](scene, placement, outcome) for name in present}
+    if scene.given_boxes is not None:
+        found["boxes"] = output_boxes(scene.given_boxes, scene, placement, outcome)
+    if not found:
         return outcome
-    batch = outcome.batch.derived(**{name: RULES[name](scene, placement, outcome) for name in present})
+    batch = outcome.batch.derived(**found)
     return outcome._replace(batch=write_back(scene.target, batch) if in_place else batch)
 
 
@@ -73,28 +78,18 @@ def keypoints(scene: Scene, placement: Placement, outcome: Outcome) -> Tensor:
 def _pasted_keypoints(scene: Scene, placement: Placement, outcome: Outcome, extent: Tensor) -> Tensor:
     """Return the keypoints of the paste in each output slot, [B, K, P, 3]; meaningless in slots without a paste.
 
-    An edge X of the source is at ``X * num / den + translate``, in float64. A division stands between product and sum,
-    so no compiler fuses them, and every device gives the same bits. ``extent`` [B, 2] is (width, height) of the targets
-    without padding.
+    ``extent`` [B, 2] is (width, height) of the targets without padding.
     """
     target, source = scene.target, scene.source
-    schema = target.keypoint_schema
-    if schema is None or source.keypoints is None or not source.keypoints.numel() or not placement.source_idx.numel():
+    schema, own = target.keypoint_schema, source.keypoints
+    maps = None if own is None or not own.numel() else slot_maps(scene, placement, outcome)
+    if schema is None or own is None or maps is None:
         return torch.zeros_like(not_none(target.keypoints))
-    layer, slot = outcome.slot_layer.clamp(min=0), outcome.slot_source.clamp(0, source.max_instances - 1)
-    rows = placement.source_idx.gather(1, layer)
-    x, y, v = source.keypoints[rows, slot].double().unbind(-1)
-    order = schema.flip_order
-    flips = placement.hflip.gather(1, layer)[..., None]
-    room = geometry.valid_extent(source)[rows]
-    mirrored = [torch.stack([value[..., point] for point in order], -1) for value in (room[..., :1] - x, y, v)]
-    x, y, v = (torch.where(flips, one, other) for one, other in zip(mirrored, (x, y, v), strict=True))
-    num, den, offset = (
-        value.gather(1, layer[..., None].expand(-1, -1, 2)).double()[:, :, None]
-        for value in (placement.scale_num, placement.scale_den, placement.translate)
-    )
-    x, y = (c * num[..., i] / den[..., i] + offset[..., i] for i, c in enumerate((x, y)))
-    points = torch.stack([x, y, v], -1)
+    given = own[maps.rows, maps.slots].double()
+    swapped = torch.stack([given[..., point, :] for point in schema.flip_order], -2)
+    given = torch.where(maps.hflip[..., None, None], swapped, given)
+    v = given[..., 2]
+    points = torch.cat([maps.placed(given[..., :2]), v[..., None]], -1)
     return torch.where(((v != UNLABELLED) & _is_inside(points, extent))[..., None], points, 0.0).float()
 
 

@@ -7,6 +7,7 @@ from typing import cast
 import torch
 
 from segpaste.engine.select import Engine, eager_engine
+from segpaste.types.tracing import is_traced
 
 
 def engine_for(device: torch.device) -> Engine:
@@ -15,7 +16,7 @@ def engine_for(device: torch.device) -> Engine:
     Raises:
         ValueError: ``SEGPASTE_BACKEND`` is not the name of a backend.
     """
-    if torch.compiler.is_compiling():
+    if is_traced():
         from segpaste.engine import operators
 
         return cast(Engine, operators)

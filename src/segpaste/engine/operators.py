@@ -19,6 +19,7 @@ from segpaste.engine.records import (
     Drawn,
     DrawRules,
     DrawTables,
+    HeldRules,
     LayerRows,
     Mixture,
     Outcome,
@@ -60,10 +61,12 @@ def choose_rows(candidates: Tensor, seeds: Tensor, num_layers: int) -> LayerRows
     return LayerRows(*_choose_rows(candidates, seeds, num_layers))
 
 
-def draw(targets: Targets, sources: Sources, tables: DrawTables, rules: DrawRules, pick: Pick | LayerRows) -> Drawn:
+def draw(
+    targets: Targets, sources: Sources, tables: DrawTables, rules: DrawRules | HeldRules, pick: Pick | LayerRows
+) -> Drawn:
     """See `segpaste.engine.reference.draws.draw.draw`."""
     rows, how = (list(pick), _GIVEN) if isinstance(pick, LayerRows) else ([], pick)
-    drawn = _draw(list(targets), list(sources), list(tables), list(rules), rows, how)
+    drawn = _draw(list(targets), list(sources), list(tables), *_given(rules), rules.num_layers, rows, how)
     num = len(_COUNTS)
     return Placement(*(rows or drawn[:2]), *drawn[-5 - num : -num]), PlacementCounts(*drawn[-num:])
 
@@ -82,17 +85,27 @@ def compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: b
     target, source = scene.target, scene.source
     own = [] if source is target else _fields(source)
     drawn = [getattr(placement, name) for name in _MAPS]
-    tables, rules = [*scene.classes, *(scene.mixture or ())], list(scene.rules)
+    tables, rules = [*scene.classes, *(scene.mixture or ())], _given(scene.rules)
     metric = [target.metric_depth, source.metric_depth]
     if in_place:
         written = written_fields(target)
         others = [None if name in written else getattr(target, name) for name in _NAMES]
         names = ",".join(written)
-        seen = _compose_in_place([*written.values()], names, others, own, metric, drawn, tables, rules, with_layer)
+        seen = _compose_in_place([*written.values()], names, others, own, metric, drawn, tables, *rules, with_layer)
         return Outcome(target, *seen)
-    found = _compose(_fields(target), own, metric, drawn, tables, rules, with_layer)
+    found = _compose(_fields(target), own, metric, drawn, tables, *rules, with_layer)
     fields = [*present_planes(target), *ROWS]
     return Outcome(target.derived(**dict(zip(fields, found, strict=False))), *found[len(fields) :])
+
+
+def _given(rules: DrawRules | PasteRules | HeldRules) -> tuple[Tensor | None, list[int]]:
+    """Return rules as the arguments of an operator: a tensor of them, or the numbers themselves."""
+    return (rules.numbers, []) if isinstance(rules, HeldRules) else (None, list(rules))
+
+
+def _numbers(held: Tensor | None, rules: list[int]) -> list[int]:
+    """Return the numbers that `_given` converted."""
+    return rules if held is None else held.tolist()
 
 
 def _fields(batch: PaddedBatchedDenseSample) -> Optionals:
@@ -150,7 +163,7 @@ def _(batch: Optionals, classes: Optionals, ignore_index: int | None, whole_only
     (b, k), is_thing = labels.shape, classes[0]
     tables = [_flags(labels, b, k), _integers(labels, b, k, 4), _integers(labels, b), _integers(labels, b, 2)]
     if ignore_index is not None:
-        num_classes = NUM_CLASSES if is_thing is None else len(is_thing)
+        num_classes = NUM_CLASSES if is_thing is None else is_thing.shape[0]
         tables += [_flags(labels, b, num_classes), _flags(labels, b)]
     return tables
 
@@ -162,16 +175,23 @@ def _choose_rows(candidates: Tensor, seeds: Tensor, num_layers: int) -> Tensors:
 
 @_choose_rows.register_fake
 def _(candidates: Tensor, seeds: Tensor, num_layers: int) -> Tensors:
-    return [_integers(seeds, len(seeds), num_layers), _flags(seeds, len(seeds), num_layers)]
+    return [_integers(seeds, seeds.shape[0], num_layers), _flags(seeds, seeds.shape[0], num_layers)]
 
 
 @torch.library.custom_op("segpaste::draw", mutates_args=())
 def _draw(
-    targets: Optionals, sources: Optionals, tables: Tensors, rules: list[int], rows: Tensors, how: str
+    targets: Optionals,
+    sources: Optionals,
+    tables: Tensors,
+    held: Tensor | None,
+    rules: list[int],
+    num_layers: int,
+    rows: Tensors,
+    how: str,
 ) -> Tensors:
     """Return rows unless they are given, then maps and counts."""
     pick: Pick | LayerRows = LayerRows(*rows) if how == _GIVEN else how  # type: ignore[assignment]
-    given = Targets(*targets), Sources(*sources), DrawTables(*tables), DrawRules(*rules)  # type: ignore[arg-type]
+    given = Targets(*targets), Sources(*sources), DrawTables(*tables), DrawRules(*_numbers(held, rules))  # type: ignore[arg-type]
     placement, counts = eager_engine(given[0].seeds.device).draw(*given, pick)
     names = _MAPS[2:] if how == _GIVEN else _MAPS
     drawn = [*(getattr(placement, n) for n in names), *(getattr(counts, n) for n in _COUNTS)]
@@ -179,17 +199,26 @@ def _draw(
 
 
 @_draw.register_fake
-def _(targets: Optionals, sources: Optionals, tables: Tensors, rules: list[int], rows: Tensors, how: str) -> Tensors:
+def _(
+    targets: Optionals,
+    sources: Optionals,
+    tables: Tensors,
+    held: Tensor | None,
+    rules: list[int],
+    num_layers: int,
+    rows: Tensors,
+    how: str,
+) -> Tensors:
     seeds, eligible = targets[0], sources[0]
     assert seeds is not None
     assert eligible is not None
-    b, num_layers = len(seeds), rules[0]
+    b = seeds.shape[0]
     chosen = [] if how == _GIVEN else [_integers(seeds, b, num_layers), _flags(seeds, b, num_layers)]
     return [*chosen, *_empty_maps(seeds, num_layers, eligible.shape[1]), *(_integers(seeds, b) for _ in _COUNTS)]
 
 
 def _empty_maps(seeds: Tensor, num_layers: int, num_slots: int) -> Tensors:
-    b = len(seeds)
+    b = seeds.shape[0]
     pairs = [_integers(seeds, b, num_layers, 2) for _ in range(3)]
     return [*pairs, _flags(seeds, b, num_layers), _flags(seeds, b, num_layers, num_slots)]
 
@@ -215,11 +244,16 @@ def _(batch: Optionals, found: Optionals, rows: Tensors, tables: Tensors) -> Ten
 
 
 def _scene(
-    target: PaddedBatchedDenseSample, own: Optionals, metric: bool, tables: Optionals, rules: list[int]
+    target: PaddedBatchedDenseSample,
+    own: Optionals,
+    metric: bool,
+    tables: Optionals,
+    held: Tensor | None,
+    rules: list[int],
 ) -> Scene:
     source = _batch(own, metric) if own else target
     mixture = Mixture(*tables[3:]) if len(tables) > 3 else None  # type: ignore[arg-type]
-    return Scene(target, source, Classes(*tables[:3]), PasteRules(*rules), mixture)
+    return Scene(target, source, Classes(*tables[:3]), PasteRules(*_numbers(held, rules)), mixture)
 
 
 @torch.library.custom_op("segpaste::compose", mutates_args=())
@@ -229,11 +263,12 @@ def _compose(
     metric: list[bool],
     drawn: Tensors,
     tables: Optionals,
+    held: Tensor | None,
     rules: list[int],
     with_layer: bool,
 ) -> Tensors:
     """Return planes, rows and the rest of an `Outcome`; ``own`` holds the source, empty if it is the target."""
-    scene = _scene(_batch(target, metric[0]), own, metric[1], tables, rules)
+    scene = _scene(_batch(target, metric[0]), own, metric[1], tables, held, rules)
     engine = eager_engine(scene.target.device)
     batch, *rest = engine.compose(scene, Placement(*drawn), with_layer=with_layer, in_place=False)
     rows = [getattr(batch, name) for name in ROWS]
@@ -253,6 +288,7 @@ def _(
     metric: list[bool],
     drawn: Tensors,
     tables: Optionals,
+    held: Tensor | None,
     rules: list[int],
     with_layer: bool,
 ) -> Tensors:
@@ -264,8 +300,8 @@ def _(
 
 def _empty_findings(batch: PaddedBatchedDenseSample, drawn: Tensors, with_layer: bool) -> Tensors:
     labels, carried, (height, width) = batch.labels, drawn[-1], batch.canvas_size
-    layer = batch.images.new_empty((len(labels) if with_layer else 0, height, width), dtype=torch.int16)
-    small = [carried.new_empty(carried.shape), _integers(labels, len(labels), 3)]
+    layer = batch.images.new_empty((labels.shape[0] if with_layer else 0, height, width), dtype=torch.int16)
+    small = [carried.new_empty(carried.shape), _integers(labels, labels.shape[0], 3)]
     return [*small, *(_integers(labels, *labels.shape) for _ in range(2)), layer]
 
 
@@ -278,6 +314,7 @@ def _compose_in_place(
     metric: list[bool],
     drawn: Tensors,
     tables: Optionals,
+    held: Tensor | None,
     rules: list[int],
     with_layer: bool,
 ) -> Findings:
@@ -287,7 +324,7 @@ def _compose_in_place(
     """
     mine = dict(zip(names.split(","), written, strict=True))
     target = _batch([mine.get(name, other) for name, other in zip(_NAMES, others, strict=True)], metric[0])
-    scene = _scene(target, own, metric[1], tables, rules)
+    scene = _scene(target, own, metric[1], tables, held, rules)
     engine = eager_engine(target.device)
     _, *rest = engine.compose(scene, Placement(*drawn), with_layer=with_layer, in_place=True)
     return cast(Findings, tuple(_own(_cut(rest, with_layer), written, others, own, drawn, tables)))
@@ -302,6 +339,7 @@ def _(
     metric: list[bool],
     drawn: Tensors,
     tables: Optionals,
+    held: Tensor | None,
     rules: list[int],
     with_layer: bool,
 ) -> Findings:

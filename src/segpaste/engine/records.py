@@ -154,6 +154,18 @@ class DrawRules(NamedTuple):
         return bool(self.on_grid or self.whole_patches)
 
 
+class HeldRules(NamedTuple):
+    """`DrawRules` or `PasteRules` in a tensor: a graph of compiled code reads them, and serves any of their values.
+
+    Attributes:
+        numbers: [N] int64 on the CPU, all fields.
+        num_layers: L, which decides shapes.
+    """
+
+    numbers: Tensor
+    num_layers: int
+
+
 class Targets(NamedTuple):
     """Target images that layers are drawn for.
 
@@ -203,7 +215,7 @@ class LayerRows(NamedTuple):
     layer_valid: Tensor
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Placement(Movable):
     """L layers for each of B targets: a source row, a map, and the instance slots that it carries.
 
@@ -226,7 +238,7 @@ class Placement(Movable):
     carried: Tensor
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class PlacementCounts(Movable):
     """Numbers of pastes that the draws tried and dropped, [B] int64 each.
 
@@ -271,6 +283,18 @@ class Mixture(NamedTuple):
     eligible: Tensor
 
 
+class GivenBoxes(NamedTuple):
+    """Boxes as they were given, of instances whose masks were made from them; the batches' own may be written in place.
+
+    Attributes:
+        target: [B, K, 4] float32 xyxy.
+        source: [S, K_s, 4] float32 xyxy; None if the source has masks of its own.
+    """
+
+    target: Tensor
+    source: Tensor | None
+
+
 class PasteRules(NamedTuple):
     """Fixed parameters of the composition, as integers.
 
@@ -288,8 +312,10 @@ class PasteRules(NamedTuple):
         reverts_stuff: 1 if such a class gets its pixels back, 0 if its remaining pixels become ignore.
         hidden_num: an instance that loses more than ``hidden_num / hidden_den`` of its pixels gets them back.
         hidden_den: see ``hidden_num``; equal to it if instances may be hidden.
-        ignore_index: semantic class that is neither pasted nor pasted over.
+        ignore_index: semantic class of void, which is not pasted, and pasted over only with ``covers_void``.
         perspective: 1 if the depth of a paste is divided by its scale, else 0.
+        covers_void: 1 if pastes may cover void of the target, else 0.
+        orders_by_value: 1 if every finite depth above 0 decides what is nearer, 0 if only valid depth does.
         tile_size: side in pixels of the tiles that the reference works on.
     """
 
@@ -307,6 +333,8 @@ class PasteRules(NamedTuple):
     hidden_den: int
     ignore_index: int
     perspective: int
+    covers_void: int
+    orders_by_value: int
     tile_size: int
 
 
@@ -320,6 +348,8 @@ class Scene:
         classes: taxonomy.
         rules: fixed parameters of the composition.
         mixture: classes that ClassMix pastes; None without ClassMix.
+        given_boxes: boxes of the target, if its masks were made from them; no backend reads them, see
+            `segpaste.engine.given_boxes`.
     """
 
     target: PaddedBatchedDenseSample
@@ -327,6 +357,7 @@ class Scene:
     classes: Classes
     rules: PasteRules
     mixture: Mixture | None = None
+    given_boxes: GivenBoxes | None = None
 
     @property
     def is_panoptic(self) -> bool:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import operator
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from segpaste.epochs._foreign import epoch_of, set_epoch_of
@@ -61,6 +61,12 @@ class EpochProgress:
         self._epoch, self.num_done = self._seen or 0, 0
         self._has_begun = self._is_set = self._is_said = self._resumes = self._is_finished = self._has_warned = False
         self._current: EpochPass | None = None
+
+    def facts(self, base_seed: int = 0) -> Iterator[Callable[[], str | None]]:
+        """Yield functions that return facts for the `repr` of the owner: epoch, seed and given rank."""
+        yield lambda: f"epoch {self._epoch}"
+        yield lambda: f"seed {base_seed}" if base_seed else None
+        yield lambda: None if (found := self.replicas.given) is None else f"rank {found.rank} of {found.num_replicas}"
 
     @property
     def epoch(self) -> int:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from torch.utils.data.distributed import DistributedSampler
 
+from segpaste._reprs import counted, described
 from segpaste.epochs.progress import EpochPass, EpochProgress
 from segpaste.epochs.reader import EpochReader
 from segpaste.epochs.replicas import Replica
@@ -35,6 +36,14 @@ class EpochSampler(EpochReader, DistributedSampler[T_co]):  # type: ignore[overr
     def __init__(self, progress: EpochProgress) -> None:
         self.progress = progress
         self.this: EpochPass | None = None
+
+    def __repr__(self) -> str:
+        return described(self, self._facts_in_words)
+
+    def _facts_in_words(self) -> Iterator[Callable[[], str | None]]:
+        """Yield functions that return the parts of `repr`."""
+        yield lambda: counted(len(self), "index", "indices")
+        yield from self.progress.facts(getattr(self, "base_seed", 0))
 
     @property
     def replica(self) -> Replica:

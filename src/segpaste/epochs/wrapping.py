@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
+from segpaste._reprs import counted, described, inner
 from segpaste.epochs._foreign import LoaderReplicas, loader_facts, reads_all_on_each_rank, set_epoch_of
 from segpaste.epochs.progress import EpochPass, EpochProgress
 from segpaste.epochs.reader import EpochReader
@@ -48,6 +49,10 @@ class LoaderWrapper(EpochReader):
 
     def __len__(self) -> int:
         return len(self.loader)  # type: ignore[arg-type]
+
+    def __repr__(self) -> str:
+        own = lambda: None if self._is_shared else self.progress.facts()  # noqa: E731
+        return described(self, lambda: counted(len(self), "batch", "batches"), lambda: inner(self.loader), own)
 
     @property
     def sampler(self) -> Any:

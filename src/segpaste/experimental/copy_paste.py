@@ -19,6 +19,7 @@ from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig
 from segpaste.augmentation.inputs import arguments, prepare
 from segpaste.augmentation.report import PasteReport, nothing_pasted_warning
 from segpaste.augmentation.sources.crop_pool import Balance, BankPool, is_bank, is_dataset
+from segpaste.augmentation.warned import ModuleWarnings
 from segpaste.experimental.forms import albumentations, detection
 from segpaste.experimental.forms.one_image import Annotated, Outcome, check_others, outcome_of, to_sample
 from segpaste.integrations._labels import LabelMap, to_framework
@@ -112,7 +113,8 @@ class CopyPaste(v2.Transform):
             check_count("CopyPaste: max_instances", limit)
         in_place = config.placement.pad_to_multiple is None  # in the copy that is the batch of one
         config = config.model_copy(update={"max_instances": None})
-        self.augment = _OfOne(config, source_pool=source_pool, balance=balance, inplace=in_place)
+        self.augment = BatchCopyPaste(config, source_pool=source_pool, balance=balance, inplace=in_place, always=True)
+        self.augment.warnings = ModuleWarnings(config, of_nothing=False)  # usual for single images
         self.max_instances, self.keypoint_schema = limit, keypoint_schema
         self.bbox_format, self.label_field = albumentations.checked_format(bbox_format), label_field
         if mask_value not in (1, 255):
@@ -240,13 +242,6 @@ class CopyPaste(v2.Transform):
             self._num_without_paste = None
 
 
-class _OfOne(BatchCopyPaste):
-    """Module for batches of one, without the warning that nothing could be pasted, which is usual for them."""
-
-    def _warn(self, message: str | None) -> None:
-        pass
-
-
 def _names(label: str, names: Sequence[str]) -> tuple[str, ...]:
     if isinstance(names, str):
         raise TypeError(f"CopyPaste: expected {label} to be a list of names, got the text {names!r}")
@@ -263,7 +258,7 @@ def _class_table(label_map: Any, num_classes: int) -> tuple[Tensor | None, tuple
     table = dict(enumerate(label_map)) if listed else label_map
     num_texts = sum(isinstance(value, str) for value in table.values()) if isinstance(table, Mapping) else 0
     if not num_texts:
-        return to_framework(torch.arange(num_classes), label_map), None
+        return to_framework(torch.arange(num_classes, device="cpu"), label_map), None
     if num_texts < len(table):
         raise ValueError(f"label_map: expected texts or numbers, got both: {list(table.values())[:8]!r:.80}")
     missing = sorted(set(range(num_classes)) - set(table))

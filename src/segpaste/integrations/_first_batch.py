@@ -24,7 +24,7 @@ class FirstBatch:
     """
 
     def __init__(self) -> None:
-        self._saved = torch.zeros((), dtype=torch.bool).share_memory_()  # type: ignore[no-untyped-call]
+        self._saved = torch.zeros((), dtype=torch.bool, device="cpu").share_memory_()  # type: ignore[no-untyped-call]
 
     def draw(self, batch: object, path: str | os.PathLike[str] | None, **options: Any) -> None:
         """Save a picture of the batch if it is the first.

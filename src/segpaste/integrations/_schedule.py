@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import nn
 
+from segpaste.augmentation.config.paste import BatchCopyPasteConfig
 from segpaste.augmentation.schedule import Schedule
 
 
@@ -13,6 +14,21 @@ def module_of(augment: Any) -> nn.Module | None:
     """Return the module of an augmentation, also of a compiled one; None if it is another callable."""
     module = getattr(augment, "_orig_mod", augment)
     return module if isinstance(module, nn.Module) else None
+
+
+def expect_augmentation(owner: str, augment: Any) -> None:
+    """Reject what an adapter cannot call, such as a config, before training.
+
+    Raises:
+        TypeError: it is not an augmentation.
+    """
+    if isinstance(augment, type) or not callable(augment):
+        is_config = isinstance(augment, BatchCopyPasteConfig)
+        is_preset = isinstance(getattr(augment, "config", None), BatchCopyPasteConfig)
+        advice = "give BatchCopyPaste(config)" if is_config else "try BatchCopyPaste()"
+        if is_preset:
+            advice = "give BatchCopyPaste(preset.config)"
+        raise TypeError(f"{owner}: expected an augmentation, got {augment!r:.80}; {advice}")
 
 
 def schedule_of(augment: Any) -> Schedule | None:

@@ -19,6 +19,8 @@ from torchvision.transforms.v2 import functional as F
 from segpaste.integrations._values import channels, expect_colours
 from segpaste.types import BatchedDenseSample, CrowdMask, DenseSample, PaddedBatchedDenseSample, PaddingMask
 from segpaste.types.check import check_class, check_count
+from segpaste.types.sampling import box_masks
+from segpaste.types.tensors import tensor_of
 
 _UPRIGHT = (tv_tensors.BoundingBoxFormat.XYXY, tv_tensors.BoundingBoxFormat.XYWH, tv_tensors.BoundingBoxFormat.CXCYWH)
 
@@ -169,7 +171,7 @@ def corners(name: str, boxes: Any) -> Tensor:
                 "follow a paste"
             )
         boxes = F.convert_bounding_box_format(boxes, new_format=tv_tensors.BoundingBoxFormat.XYXY)
-    plain = torch.as_tensor(boxes).as_subclass(Tensor).float()
+    plain = tensor_of(boxes).float()
     return plain if plain.numel() else plain.reshape(0, 4)
 
 
@@ -193,10 +195,7 @@ def crowd_region(boxes: Tensor, masks: Tensor | None, size: Sequence[int]) -> Te
         return None
     if masks is not None:
         return masks.any(0)
-    region = torch.zeros(*size, dtype=torch.bool, device=boxes.device)
-    for x1, y1, x2, y2 in torch.cat([boxes[:, :2].floor(), boxes[:, 2:].ceil()], 1).long().clamp(min=0).tolist():
-        region[y1:y2, x1:x2] = True
-    return region
+    return box_masks(boxes, (size[0], size[1])).any(0)
 
 
 def batch_of(
@@ -234,7 +233,9 @@ def batch_of(
         if found.masks is not None:
             sample = DenseSample.from_masks(canvas, pad(found.masks, (0, right, 0, below)), found.labels, **fields)
         else:
-            boxes = tv_tensors.BoundingBoxes(found.boxes, format="XYXY", canvas_size=(height, width))
-            sample = DenseSample(tv_tensors.Image(canvas), boxes, found.labels, **fields)
+            boxes = tv_tensors.BoundingBoxes(
+                found.boxes, format="XYXY", canvas_size=(height, width), device=found.boxes.device
+            )
+            sample = DenseSample(tv_tensors.Image(canvas, device=canvas.device), boxes, found.labels, **fields)
         samples.append(sample)
     return BatchedDenseSample.from_samples(samples).to_padded(max_instances, overflow="largest")

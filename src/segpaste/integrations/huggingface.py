@@ -117,7 +117,7 @@ def to_oneformer(
     """
     _check_tasks(batch, tasks)
     check_count("num_text", num_text, least=1)
-    drawn = [tasks[i] for i in torch.randint(len(tasks), (batch.batch_size,)).tolist()]
+    drawn = [tasks[i] for i in torch.randint(len(tasks), (batch.batch_size,), device="cpu").tolist()]
     segments = [segments_of_task(batch, b, task) for b, task in enumerate(drawn)]
     texts = [texts_of(labels, class_names, task, num_text) for (_, labels), task in zip(segments, drawn, strict=True)]
 
@@ -189,8 +189,8 @@ def to_detr(
             "boxes": cxcywh(found.boxes, batch.canvas_size),
             "area": sides.prod(1) if found.masks is None else found.masks.flatten(1).sum(1, dtype=torch.float32),
             "iscrowd": torch.zeros_like(found.labels),
-            "size": torch.tensor(batch.canvas_size, device=batch.device),
-            "orig_size": torch.tensor(picture, device=batch.device),
+            "size": torch.tensor(batch.canvas_size, dtype=torch.int64, device=batch.device),
+            "orig_size": torch.tensor(picture, dtype=torch.int64, device=batch.device),
         }
         if masks and found.masks is not None:
             target["masks"] = found.masks.to(torch.uint8)

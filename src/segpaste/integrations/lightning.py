@@ -26,15 +26,26 @@ import torch
 from torch import Tensor, nn
 
 from segpaste.augmentation.loading import AugmentedLoader
+from segpaste.augmentation.modes import pasting
 from segpaste.integrations._first_batch import PICTURE, FirstBatch
 from segpaste.integrations._lightning.data_module import CopyPasteDataModule
 from segpaste.integrations._lightning.hooks import (
     HOOK,
+    RESTARTED,
     framework,
     owner_of_hook,
+    restarts_epoch,
     wrap,
 )
-from segpaste.integrations._schedule import fades, follow, has_limit, module_of, num_batches_done, progress_of
+from segpaste.integrations._schedule import (
+    expect_augmentation,
+    fades,
+    follow,
+    has_limit,
+    module_of,
+    num_batches_done,
+    progress_of,
+)
 from segpaste.seeding import derive_seed, to_int64
 from segpaste.types import PaddedBatchedDenseSample, StagedCrops
 from segpaste.types.check import check_class
@@ -73,8 +84,7 @@ class CopyPasteCallback(framework.Callback):
         first_batch: bool = True,
     ) -> None:
         super().__init__()
-        if isinstance(augment, type) or not callable(augment):
-            raise TypeError(f"CopyPasteCallback: expected an augmentation, got {augment!r:.80}; try BatchCopyPaste()")
+        expect_augmentation("CopyPasteCallback", augment)
         check_class("progress", progress, bool)
         check_class("first_batch", first_batch, bool)
         self.augment = augment
@@ -112,7 +122,7 @@ class CopyPasteCallback(framework.Callback):
             self.augment.to(pl_module.device)
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        """Check that the progress is known, and agree on a seed."""
+        """Check that the progress is known and the position of a checkpoint was loaded, and agree on a seed."""
         if self.progress and fades(self.augment) and not has_limit(trainer):
             raise ValueError(
                 "CopyPasteCallback: expected max_epochs or max_steps in the Trainer, since the augmentation fades out "
@@ -123,6 +133,8 @@ class CopyPasteCallback(framework.Callback):
                 "CopyPasteCallback: expected a loader of batches without pastes, got one of from_dataloader, which "
                 "pastes already; give the loader inside it"
             )
+        if restarts_epoch(trainer):
+            warnings.warn(RESTARTED, stacklevel=2)
         self._agree_on_seed(trainer)
         self._is_training, self._has_run, self._has_begun = True, False, False
 
@@ -177,7 +189,7 @@ class CopyPasteCallback(framework.Callback):
                 "CopyPasteCallback: expected an augmentation without source_pool, since the batch has crops to paste, "
                 "got one with source_pool; leave it out, or balance= of the CopyPasteDataModule"
             )
-        with torch.no_grad():
+        with torch.no_grad(), pasting(self.augment):
             pasted = self.augment(self._seeded(target, trainer), **options)
         if self._is_training and not self._has_begun:
             self._has_begun = True

@@ -24,13 +24,14 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 
+from segpaste.augmentation.modes import pasting
 from segpaste.bank.read.class_draws import DrawMode
 from segpaste.integrations._first_batch import PICTURE, FirstBatch
 from segpaste.integrations._labels import LabelMap
 from segpaste.integrations._pool import MOST_WORKERS, DatasetCrops, expect_crops
 from segpaste.integrations._rfdetr.nested import Form, Target, from_nested, to_nested
 from segpaste.integrations._rfdetr.objects import CocoObjects, YoloFolderObjects
-from segpaste.integrations._schedule import follow, progress_of
+from segpaste.integrations._schedule import expect_augmentation, follow, progress_of
 from segpaste.types import PaddedBatchedDenseSample
 from segpaste.types.check import check_count
 
@@ -68,6 +69,7 @@ def with_copy_paste(
         TypeError: ``datamodule`` is neither.
         ValueError: ``max_instances`` is negative, or ``augment`` does not paste what ``balance`` draws.
     """
+    expect_augmentation("with_copy_paste", augment)
     check_count("max_instances", max_instances)
     if balance is not None:
         expect_crops("with_copy_paste", augment, balance)
@@ -231,7 +233,7 @@ def _pasted(datamodule: Any, batch: tuple[Any, Any], augment: Augment, max_insta
         augment.to(samples.tensors.device)
     if targets and "valid" in targets[0]:
         max_instances = min(max_instances, len(targets[0]["valid"]))
-    with torch.no_grad():
+    with torch.no_grad(), pasting(augment):
         target = from_nested(samples, targets, max_instances, form)
         if datamodule._crops is None:
             pasted = augment(target)

@@ -21,6 +21,7 @@ from segpaste.integrations._labels import LabelMap, from_framework, to_framework
 from segpaste.integrations._targets import Objects, batch_of, corners, crowd_region, objects_of, picture_sizes
 from segpaste.integrations._values import channels, expect_colours, set_value
 from segpaste.types import PaddedBatchedDenseSample
+from segpaste.types.tensors import tensor_of
 
 __all__ = ["from_detection", "to_detection"]
 
@@ -148,7 +149,7 @@ def _rows(name: str, target: Mapping[str, Any], image: Tensor) -> tuple[Tensor, 
 
 def _masks(name: str, target: Mapping[str, Tensor], image: Tensor, num: int) -> Tensor:
     """Return the masks of a target, [N, h, w] bool; N = 0 if it has no entry, or an empty one."""
-    masks = torch.as_tensor(target.get("masks", image.new_zeros(0))).as_subclass(Tensor)
+    masks = tensor_of(target.get("masks", image.new_zeros(0)))
     if not num and not len(masks):
         return image.new_zeros(0, *image.shape[-2:], dtype=torch.bool)
     if masks.shape != (num, *image.shape[-2:]):

@@ -22,10 +22,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from segpaste.augmentation.modes import pasting
 from segpaste.bank.read.class_draws import DrawMode
 from segpaste.integrations._first_batch import PICTURE, FirstBatch
 from segpaste.integrations._pool import MOST_WORKERS, DatasetCrops, expect_crops
-from segpaste.integrations._schedule import follow
+from segpaste.integrations._schedule import expect_augmentation, follow
 from segpaste.integrations._yolo.batches import from_yolo, schema_of, to_yolo
 from segpaste.integrations._yolo.borders import Moves
 from segpaste.integrations._yolo.objects import YoloObjects
@@ -67,6 +68,7 @@ def with_copy_paste(
         TypeError: ``trainer_cls`` is not a trainer class.
         ValueError: ``max_instances`` is negative, or ``augment`` does not paste what ``balance`` draws.
     """
+    expect_augmentation("with_copy_paste", augment)
     check_count("max_instances", max_instances)
     if balance is not None:
         expect_crops("with_copy_paste", augment, balance)
@@ -241,7 +243,7 @@ def _pasted(
         )
     if isinstance(augment, nn.Module):
         augment.to(batch["img"].device)
-    with torch.no_grad():
+    with torch.no_grad(), pasting(augment):
         overlap = _is_map(args)
         target = from_yolo(batch, max_instances, overlap=overlap, schema=schema, hsv_v=args.hsv_v, moves=moves)
         pasted = augment(target) if staged is None else augment(target, staged=staged)

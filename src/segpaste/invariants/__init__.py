@@ -22,6 +22,7 @@ from segpaste.invariants.depth import depth_metric_intrinsics_rescale, depth_mon
 from segpaste.invariants.image import image_kept_outside_pastes
 from segpaste.invariants.instance import (
     instance_bbox_recomputed_from_mask,
+    instance_given_bbox_kept,
     instance_hidden_area_limited,
     instance_identity_preserved,
     instance_no_same_class_overlap,
@@ -45,6 +46,7 @@ INVARIANTS: tuple[Check, ...] = (
     instance_identity_preserved,
     instance_target_masks_subtract_paste_union,
     instance_bbox_recomputed_from_mask,
+    instance_given_bbox_kept,
     instance_small_area_dropped,
     instance_hidden_area_limited,
     instance_no_same_class_overlap,
@@ -81,6 +83,7 @@ __all__ = [
     "depth_validity_join",
     "image_kept_outside_pastes",
     "instance_bbox_recomputed_from_mask",
+    "instance_given_bbox_kept",
     "instance_hidden_area_limited",
     "instance_identity_preserved",
     "instance_no_same_class_overlap",

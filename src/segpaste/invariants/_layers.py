@@ -127,7 +127,7 @@ def valid_extent(batch: PaddedBatchedDenseSample) -> Tensor:
     """Return (width, height) of each image without its padding, [S, 2] int64."""
     height, width = batch.canvas_size
     if batch.padding_mask is None:
-        return torch.tensor([[width, height]], device=batch.device).repeat(batch.batch_size, 1)
+        return torch.tensor([[width, height]], dtype=torch.int64, device=batch.device).repeat(batch.batch_size, 1)
     rows, cols = (~batch.padding_mask[:, 0]).any(2), (~batch.padding_mask[:, 0]).any(1)
     ends = [line.shape[1] - line.flip(1).to(torch.uint8).argmax(1) for line in (cols, rows)]
     return torch.stack(ends, 1) * rows.any(1, keepdim=True)

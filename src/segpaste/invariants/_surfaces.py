@@ -14,7 +14,7 @@ from torch import Tensor
 from segpaste.invariants._layers import LayerMap
 from segpaste.types import PaddedBatchedDenseSample
 from segpaste.types.check import not_none
-from segpaste.types.sampling import DEPTH_EDGE_FRAC
+from segpaste.types.sampling import DEPTH_EDGE_FRAC, root
 
 RELATIVE_TOLERANCE = 1e-5
 """Relative tolerance of depths, for float32 sums and factors compared with float64."""
@@ -41,14 +41,18 @@ class Surface(NamedTuple):
 
 
 def layer_surface(
-    layer: LayerMap, target: PaddedBatchedDenseSample, source: PaddedBatchedDenseSample, perspective: bool
+    layer: LayerMap,
+    target: PaddedBatchedDenseSample,
+    source: PaddedBatchedDenseSample,
+    perspective: bool,
+    by_value: bool = False,
 ) -> Surface:
     """Return the surface of a layer: invalid if a mixed pixel has no depth; at a depth edge that of the nearest pixel.
 
     With ``perspective`` depth is divided by the scale of the layer. Depth whose product with these factors is not
-    finite or not > 0 is invalid.
+    finite or not > 0 is invalid. With ``by_value`` every other depth counts as valid.
     """
-    depth, ok = not_none(source.depth)[:, 0].double(), finite_depth(source)
+    depth, ok = not_none(source.depth)[:, 0].double(), finite_depth(source, by_value)
     inf = float("inf")
     low = firm_low = torch.full((), inf, dtype=torch.float64, device=depth.device)
     high = firm_high = -low
@@ -85,10 +89,14 @@ def _is_normal(values: Tensor) -> Tensor:
     )
 
 
-def finite_depth(batch: PaddedBatchedDenseSample) -> Tensor:
-    """Return where depth is valid, finite and > 0, [B, H, W] bool: NaN and 0 are never nearer and hide nothing."""
+def finite_depth(batch: PaddedBatchedDenseSample, by_value: bool = False) -> Tensor:
+    """Return where depth is valid, finite and > 0, [B, H, W] bool: NaN and 0 are never nearer and hide nothing.
+
+    With ``by_value`` depth need not be valid.
+    """
     depth = not_none(batch.depth)
-    return (not_none(batch.depth_valid) & depth.isfinite() & (depth > 0))[:, 0]
+    has_value = depth.isfinite() & (depth > 0)
+    return (has_value if by_value else not_none(batch.depth_valid) & has_value)[:, 0]
 
 
 def _is_edge(low: Tensor, high: Tensor) -> Tensor:
@@ -101,5 +109,5 @@ def _focal_ratio(layer: LayerMap, target: PaddedBatchedDenseSample, source: Padd
     here, there = target.camera_intrinsics, source.camera_intrinsics
     if not target.metric_depth or here is None or there is None:
         return torch.ones((), dtype=torch.float64, device=target.device)
-    focal_here, focal_there = (camera[:, :2].double().sqrt().prod(1) for camera in (here, there))
+    focal_here, focal_there = (root(camera[:, :2]).double().prod(1) for camera in (here, there))
     return focal_here[:, None, None] / focal_there[layer.row]

@@ -17,6 +17,7 @@ from segpaste.invariants._surfaces import Surface, layer_surface
 from segpaste.invariants.violation import Violation
 from segpaste.types import Modality, PaddedBatchedDenseSample, tight_boxes
 from segpaste.types.check import not_none
+from segpaste.types.sampling import outward_boxes
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,8 +106,23 @@ class Case:
     @cached_property
     def surfaces(self) -> tuple[Surface, ...]:
         """Depth of each layer."""
+        return self._surfaces(by_value=False)
+
+    @cached_property
+    def ordering_surfaces(self) -> tuple[Surface, ...]:
+        """Depth of each layer that decides what is nearer, see ``depth_order``."""
+        return self._surfaces(by_value=True) if self.orders_by_value else self.surfaces
+
+    @property
+    def orders_by_value(self) -> bool:
+        """True if depth that is not valid also decides what is nearer."""
+        return self.config.depth_order == "value"
+
+    def _surfaces(self, by_value: bool) -> tuple[Surface, ...]:
         perspective = self.config.perspective_depth
-        return tuple(layer_surface(layer, self.before, self.source_batch, perspective) for layer in self.layers)
+        return tuple(
+            layer_surface(layer, self.before, self.source_batch, perspective, by_value) for layer in self.layers
+        )
 
     @cached_property
     def seen_surface(self) -> Surface:
@@ -148,9 +164,8 @@ class Case:
     def box_shift(self) -> Tensor:
         """Maximum shift of an edge of each box by pastes that hide a part, [B, K_t] float32 pixels."""
         height, width = self.before.canvas_size
-        limits = torch.tensor([width, height, width, height], device=self.before.device)
-        boxes = self.before.boxes
-        whole = torch.cat([boxes[..., :2].floor(), boxes[..., 2:].ceil()], -1)
+        limits = torch.tensor([width, height, width, height], dtype=torch.int64, device=self.before.device)
+        whole = outward_boxes(self.before.boxes)
         left = tight_boxes(self.left.flatten(0, 1)).view_as(whole)
         return (left - torch.minimum(whole.clamp(min=0), limits)).abs().amax(-1)
 
@@ -179,20 +194,23 @@ class Case:
 
 
 Check = Callable[[Case], list[Violation]]
-_NEEDS: dict[str, tuple[frozenset[Modality], tuple[str, ...], bool]] = {}
+_NEEDS: dict[str, tuple[frozenset[Modality], tuple[str, ...], bool, bool]] = {}
 
 
-def invariant(*modalities: Modality, fields: tuple[str, ...] = (), taxonomy: bool = False) -> Callable[[Check], Check]:
+def invariant(
+    *modalities: Modality, fields: tuple[str, ...] = (), taxonomy: bool = False, boxes_only: bool = False
+) -> Callable[[Check], Check]:
     """Declare the fields that a check reads, so that it rejects a case without them.
 
     Args:
         modalities: modalities that input and output must both have.
         fields: names of other fields of a batch that input and output must both have.
         taxonomy: True if ``config.panoptic`` must be set.
+        boxes_only: True if the input must have boxes only, and ``config.source.mask_from`` must be set.
     """
 
     def declare(function: Check) -> Check:
-        _NEEDS[function.__name__] = frozenset(modalities), fields, taxonomy
+        _NEEDS[function.__name__] = frozenset(modalities), fields, taxonomy, boxes_only
 
         @wraps(function)
         def checked(case: Case) -> list[Violation]:
@@ -207,13 +225,15 @@ def invariant(*modalities: Modality, fields: tuple[str, ...] = (), taxonomy: boo
 
 def what_is_missing(name: str, case: Case) -> str | None:
     """Return why the check of this name cannot run on the case, or None if it can."""
-    modalities, fields, taxonomy = _NEEDS[name]
+    modalities, fields, taxonomy, boxes_only = _NEEDS[name]
     missing = sorted(m.value for m in modalities - case.modalities)
     missing += [name for name in fields if None in (getattr(case.before, name), getattr(case.after, name))]
     if missing:
         return f"expected {missing} in the batch before and after the paste, got neither or one"
     if taxonomy and case.panoptic is None:
         return "expected config.panoptic, which says what is thing and what is stuff, got None; give it to Case"
+    if boxes_only and (case.before.instance_masks is not None or case.config.source.mask_from is None):
+        return "expected a batch with boxes only and config.source.mask_from, got masks, or no such config"
     return None
 
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from segpaste.invariants._layers import LayerMap, seen
-from segpaste.invariants._surfaces import RELATIVE_TOLERANCE, finite_depth
+from segpaste.invariants._surfaces import RELATIVE_TOLERANCE, Surface, finite_depth
 from segpaste.invariants.case import Case, invariant
 from segpaste.invariants.violation import Violation, found
 from segpaste.types import Modality, PaddedBatchedDenseSample
@@ -15,19 +15,21 @@ from segpaste.types.check import not_none
 
 @invariant(Modality.DEPTH)
 def depth_monotonicity(case: Case) -> list[Violation]:
-    """Check that the nearest surface is visible: pastes lie in front of a valid target, and no nearer paste is hidden.
+    """Check that the nearest surface is visible: pastes lie in front of the target, and no nearer paste is hidden.
 
     ``d_out(p) = min(d_src(p), d_tgt(p))`` over everything that covers p. Outside of pastes depth is that of the target,
     bit for bit, and 0 where that is not finite. An invalid target depth hides nothing; depth inside a paste is finite.
     The check for nearer surfaces excludes pixels of a stuff class that no paste touches, since they may have been given
     back to it; pixels of an object that no paste touches, if ``max_hidden_frac`` limits the hidden part; and layers of
-    lower contact priority than the visible one.
+    lower contact priority than the visible one. With ``depth_order="value"`` all depths that are finite and above 0
+    are ordered; a paste whose depth is invalid is 0 in the output, so its depth is computed from the source.
     """
-    name, after, valid_target = "depth_monotonicity", _depth(case.after), finite_depth(case.before)
+    name, after, ordered = "depth_monotonicity", _depth(case.after), finite_depth(case.before, case.orders_by_value)
     target = _depth(case.before)
     values = {"target": target, "depth": after, "layer": case.report.visible_layer}
     same = after == torch.where(target.isfinite(), target, 0.0)
-    farther = case.pasted & valid_target & ~(after < target)
+    front, is_known = _visible_depth(case)
+    farther = case.pasted & ordered & ~(is_known & (front < target))
     violations = [
         *found(name, ~case.pasted & ~same, "the target's depth {target}", "{depth}", **values),
         *found(name, case.pasted & ~after.isfinite(), "a finite depth in a paste", "{depth}", **values),
@@ -36,15 +38,15 @@ def depth_monotonicity(case: Case) -> list[Violation]:
     if case.source_batch.depth is None or case.source_batch.instance_masks is None:
         return violations
     closed, outranked = _closed(case), _outranked(case)
-    for idx, (layer, surface) in enumerate(zip(case.layers, case.surfaces, strict=True)):
+    for idx, (layer, surface) in enumerate(zip(case.layers, case.ordering_surfaces, strict=True)):
         open_to = _covers(case, idx, layer) & ~closed
         if outranked is not None:
             open_to &= ~outranked[idx]
-        nearer = valid_target & surface.valid & (surface.high * (1 + RELATIVE_TOLERANCE) < after)
-        unseen = ~valid_target & ~case.pasted
+        nearer = ordered & surface.valid & (surface.high * (1 + RELATIVE_TOLERANCE) < front)
+        unseen = ~ordered & ~case.pasted
         expected = f"layer {idx} at {{source}}, which is nearer"
         violations += found(name, open_to & nearer, expected, "{depth}", source=surface.high, depth=after)
-        expected = f"layer {idx}, for the target has no valid depth"
+        expected = f"layer {idx}, for the target has no depth"
         violations += found(name, open_to & unseen, expected, "no paste")
     return violations
 
@@ -103,6 +105,16 @@ def depth_metric_intrinsics_rescale(case: Case) -> list[Violation]:
     return violations + found(name, case.pasted & valid & outside, *text, low=low, high=high, depth=depth)
 
 
+def _visible_depth(case: Case) -> tuple[Tensor, Tensor]:
+    """Return the smallest depth that the visible surface may have, float64, and where it has one, [B, H, W]."""
+    after, everywhere = _depth(case.after).double(), torch.ones_like(case.pasted)
+    if not case.orders_by_value or case.source_batch.depth is None:
+        return after, everywhere
+    surface = Surface(*(seen(case.report.visible_layer, part) for part in zip(*case.ordering_surfaces, strict=True)))
+    is_written = ~case.pasted | (after > 0)
+    return torch.where(is_written, after, surface.low * (1 - RELATIVE_TOLERANCE)), is_written | surface.maybe_valid
+
+
 def _covers(case: Case, idx: int, layer: LayerMap) -> Tensor:
     """Return where a carried mask of the layer has an image pixel that is not ignored, [B, H, W] bool."""
     source = case.source_batch
@@ -158,7 +170,8 @@ def _closed(case: Case) -> Tensor:
     semantic = case.before.semantic_maps
     if semantic is None:
         return closed
-    closed |= semantic == case.config.ignore_index
+    if not case.config.placement.cover_void:
+        closed |= semantic == case.config.ignore_index
     if case.panoptic is not None and case.panoptic.stuff_policy == "revert":
         for label in [c for c, kind in case.panoptic.taxonomy.classes.items() if kind == "stuff"]:
             here = semantic == label

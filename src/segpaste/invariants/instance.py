@@ -9,10 +9,13 @@ import torch
 from torch import Tensor
 
 from segpaste.augmentation.config.strict import as_fraction
+from segpaste.augmentation.inputs.prepare import with_masks
+from segpaste.invariants._layers import valid_extent
 from segpaste.invariants.case import Case, invariant
 from segpaste.invariants.violation import Violation, found
 from segpaste.types import Modality, PaddedBatchedDenseSample, tight_boxes
 from segpaste.types.check import not_none
+from segpaste.types.sampling import box_masks, common_boxes
 
 
 @invariant(Modality.INSTANCE)
@@ -63,11 +66,39 @@ def instance_target_masks_subtract_paste_union(case: Case) -> list[Violation]:
 
 @invariant(Modality.INSTANCE)
 def instance_bbox_recomputed_from_mask(case: Case) -> list[Violation]:
-    """Check that every box of the output is exactly the box of its mask."""
+    """Check that every box of the output is exactly the box of its mask.
+
+    Boxes of batches without masks are those that were given, see `instance_given_bbox_kept`.
+    """
     want = mask_boxes(not_none(case.after.instance_masks))
     wrong = case.after.instance_valid & (case.after.boxes != want).any(-1)
     text = "the box of the mask, {want}", "box {box}"
     return found("instance_bbox_recomputed_from_mask", wrong, *text, want=want, box=case.after.boxes)
+
+
+@invariant(boxes_only=True)
+def instance_given_bbox_kept(case: Case) -> list[Violation]:
+    """Check that boxes whose masks were made from them keep every bit, or are cut to the pixels that remain.
+
+    A box of which no pixel, rounded outwards, was pasted over is unchanged. A box that was cut is the part of the
+    original within the box of the pixels that remain. A paste of such an object has the box of its source, moved with
+    its layer, within the box of its visible pixels; the latter alone if nothing of the former is in it.
+    """
+    name, before, after = "instance_given_bbox_kept", case.before, case.after
+    slots = slice(before.max_instances)
+    left = not_none(with_masks(before, case.config).instance_masks) & ~case.pasted[:, None]
+    is_cut = (box_masks(before.boxes, before.canvas_size) & case.pasted[:, None]).flatten(2).any(2)
+    part = common_boxes(before.boxes, mask_boxes(left))
+    want = torch.where(is_cut[..., None], part, before.boxes)
+    wrong = case.kept & _differ(after.boxes[:, slots], want)
+    text = "the box {want}, {before} before the paste,", "box {box}"
+    moved = _pasted_boxes(case)
+    of_pastes = "the box of its source, moved and cut to its visible pixels, {want},", "box {box}"
+    return [
+        *found(name, wrong, *text, want=want, before=before.boxes, box=after.boxes[:, slots]),
+        *found(name, case.is_paste & _differ(after.boxes, moved), *of_pastes, want=moved, box=after.boxes),
+        *found(name, ~after.instance_valid & _differ(after.boxes, moved * 0), "zeros in an empty slot", "other values"),
+    ]
 
 
 @invariant(Modality.INSTANCE)
@@ -120,13 +151,25 @@ def _source_labels(case: Case) -> Tensor:
 
 def _strays(case: Case) -> Tensor:
     """Return the pastes whose mask differs from the visible part of the source mask in their layer, [B, K] bool."""
-    source, report = case.source_batch, case.report
-    strays = torch.zeros_like(case.is_paste)
+    source = case.source_batch
     if source.instance_masks is None or not case.has_slots:
-        return strays
+        return torch.zeros_like(case.is_paste)
+    wanted = shown_masks(case, source.instance_masks)
+    return case.is_paste & (wanted != not_none(case.after.instance_masks)).flatten(2).any(2)
+
+
+def shown_masks(case: Case, source_masks: Tensor) -> Tensor:
+    """Return the visible part of the mask of the paste in each output slot, [B, K, H, W] bool; empty in other slots.
+
+    Args:
+        case: the forward.
+        source_masks: [S, K_s, H_s, W_s] bool, masks of the source.
+    """
+    source, report = case.source_batch, case.report
+    out = torch.zeros(*case.is_paste.shape, *case.before.canvas_size, dtype=torch.bool, device=case.before.device)
     for idx, layer in enumerate(case.layers):
         carried = report.placement.carried[:, idx, None, None, : source.max_instances]
-        masks = source.instance_masks[layer.row[:, 0, 0]].permute(0, 2, 3, 1)
+        masks = source_masks[layer.row[:, 0, 0]].permute(0, 2, 3, 1)
         shown = layer.nearest_of_own(masks) & carried & (report.visible_layer == idx)[..., None]
         if Modality.PANOPTIC in case.modalities:
             if case.has_priorities:
@@ -135,9 +178,42 @@ def _strays(case: Case) -> Tensor:
                 shown &= priority == highest
             shown &= shown.cumsum(-1) == 1
         slot = report.slot_source.clamp(min=0)[:, None, None].expand(*shown.shape[:3], -1)
-        wanted = shown.gather(-1, slot).permute(0, 3, 1, 2)
-        strays |= (report.slot_layer == idx) & (wanted != not_none(case.after.instance_masks)).flatten(2).any(2)
-    return strays
+        out |= (report.slot_layer == idx)[..., None, None] & shown.gather(-1, slot).permute(0, 3, 1, 2)
+    return out
+
+
+def _pasted_boxes(case: Case) -> Tensor:
+    """Return the box of the paste in each output slot, [B, K, 4] float32; undefined in others."""
+    if not case.has_slots:
+        return torch.zeros_like(case.after.boxes)
+    source = case.source_batch
+    masked = with_masks(source, case.config)
+    visible = mask_boxes(shown_masks(case, not_none(masked.instance_masks)))
+    if source.instance_masks is not None:
+        return visible
+    part = common_boxes(_moved(case, source), visible)
+    return torch.where((part[..., 2:] > part[..., :2]).all(-1, keepdim=True), part, visible)
+
+
+def _moved(case: Case, source: PaddedBatchedDenseSample) -> Tensor:
+    """Return the given box of each output slot's source at its place, computed in float64."""
+    placement, layer = case.report.placement, case.report.slot_layer.clamp(min=0)
+    row = placement.source_idx.gather(1, layer)
+    slot = case.report.slot_source.clamp(0, source.max_instances - 1)
+    x1, y1, x2, y2 = source.boxes[row, slot].double().unbind(-1)
+    width, flips = valid_extent(source)[row, 0], placement.hflip.gather(1, layer)
+    x1, x2 = torch.where(flips, width - x2, x1), torch.where(flips, width - x1, x2)
+    index = layer[..., None].expand(-1, -1, 2)
+    num, den, shift = (
+        getattr(placement, name).gather(1, index).double() for name in ("scale_num", "scale_den", "translate")
+    )
+    corners = (torch.stack(pair, -1) * num / den + shift for pair in ((x1, y1), (x2, y2)))
+    return torch.cat(tuple(corners), -1).float()
+
+
+def _differ(boxes: Tensor, others: Tensor) -> Tensor:
+    """Return whether two boxes differ in any bit, [B, K] bool."""
+    return (boxes.contiguous().view(torch.int32) != others.contiguous().view(torch.int32)).any(-1)
 
 
 def mask_boxes(masks: Tensor) -> Tensor:

@@ -62,7 +62,7 @@ def _survivors(case: Case) -> Tensor:
 def _pastes(case: Case) -> Tensor:
     """Compute the points of pastes by definition, one by one, [B, K, P, 3] float64; v is that of the source."""
     source, report = case.source_batch, case.report
-    out = torch.zeros(not_none(case.after.keypoints).shape, dtype=torch.float64)
+    out = torch.zeros(not_none(case.after.keypoints).shape, dtype=torch.float64, device="cpu")
     if source.keypoints is None or source.keypoint_schema is None:
         return out
     rooms, widths = valid_extent(case.before).tolist(), valid_extent(source)[:, 0].tolist()
@@ -81,7 +81,7 @@ def _pastes(case: Case) -> Tensor:
                 )
                 moved[axis] = moved[axis] * num / den + int(report.placement.translate[b, layer, axis])
             if v != UNLABELLED and 0 <= moved[0] <= room[0] and 0 <= moved[1] <= room[1]:
-                out[b, k, point] = torch.tensor([*moved, v], dtype=torch.float64)
+                out[b, k, point] = torch.tensor([*moved, v], dtype=torch.float64, device="cpu")
     return out
 
 

@@ -10,6 +10,7 @@ from segpaste.invariants.case import Case, invariant
 from segpaste.invariants.violation import Violation, found
 from segpaste.types import Modality, PaddedBatchedDenseSample
 from segpaste.types.check import not_none
+from segpaste.types.sampling import norm3
 
 TOLERANCE = 1e-4
 """Tolerance of the length of a normal, and of its components without interpolation."""
@@ -35,7 +36,7 @@ def normals_unit_norm_on_valid(case: Case) -> list[Violation]:
 
 def not_unit(name: str, batch: PaddedBatchedDenseSample) -> list[Violation]:
     """Find normals that are neither of unit length nor 0."""
-    length = torch.linalg.vector_norm(_vectors(batch), dim=-1)
+    length = norm3(not_none(batch.normals).movedim(1, 0))
     wrong = ~(((length - 1).abs() <= TOLERANCE) | (length == 0))
     return found(name, wrong, "a normal of length 1, or 0 where there is none", "length {length}", length=length)
 
@@ -55,10 +56,10 @@ def normals_camera_frame_convention(case: Case) -> list[Violation]:
     normals = _vectors(case.source_batch)
     mixed = _mixed(case.seen, normals)
     nearest = case.seen.nearest(normals)
-    length = torch.linalg.vector_norm(mixed, dim=-1)
+    length = norm3(mixed.movedim(-1, 0))
     certain = case.pasted & (length > _MIN_NORM) & (nearest != 0).any(-1)
     want = mixed / length.clamp(min=_MIN_NORM)[..., None]
-    apart = torch.linalg.vector_norm(after - want, dim=-1)
+    apart = norm3((after - want).movedim(-1, 0))
     wrong = certain & ~(apart <= TOLERANCE + 4 * WEIGHT_STEP / length)
     return violations + found(name, wrong, "the normal {want} of the source", "{after}", want=want, after=after)
 

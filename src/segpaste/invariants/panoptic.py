@@ -37,7 +37,7 @@ def thing_stuff_inconsistent(name: str, batch: PaddedBatchedDenseSample, schema:
     """Find things with id 0, and other pixels with an id."""
     semantic, ids = not_none(batch.semantic_maps), not_none(batch.panoptic_maps)
     things, stuff = (
-        torch.isin(semantic, torch.tensor([c for c, k in schema.classes.items() if k == kind], device=batch.device))
+        torch.isin(semantic, semantic.new_tensor([c for c, k in schema.classes.items() if k == kind]))
         for kind in ("thing", "stuff")
     )
     exempt = semantic == schema.ignore_index
@@ -174,9 +174,10 @@ def _stuff_areas(case: Case) -> _StuffAreas:
 
     before, left = count(torch.ones_like(known)), count(~case.pasted)
     frac = as_fraction(panoptic.tau_stuff_frac)
-    is_stuff = torch.tensor([panoptic.taxonomy.classes.get(c) == "stuff" for c in range(num_classes)])
+    kinds = [panoptic.taxonomy.classes.get(c) for c in range(num_classes)]
+    is_stuff = torch.tensor([kind == "stuff" for kind in kinds], dtype=torch.bool, device=before.device)
     too_little = (left * frac.denominator < before * frac.numerator) | (left < panoptic.tau_stuff_px)
-    return _StuffAreas(before, left, is_stuff.to(before.device) & (left < before) & too_little)
+    return _StuffAreas(before, left, is_stuff & (left < before) & too_little)
 
 
 def stuff_made_ignore(case: Case) -> Tensor:

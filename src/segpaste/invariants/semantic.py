@@ -32,7 +32,8 @@ def semantic_single_class_per_pixel(case: Case) -> list[Violation]:
 def semantic_ignore_preserved(case: Case) -> list[Violation]:
     """Check that ignored pixels of the target stay, those of a source are not pasted, and only two rules make new ones.
 
-    Both rules are panoptic: the rest of a dropped thing, and stuff with ``stuff_policy="ignore"``.
+    Both rules are panoptic: the rest of a dropped thing, and stuff with ``stuff_policy="ignore"``. With
+    ``placement.cover_void`` pastes may cover ignored pixels.
     """
     name, ignore = "semantic_ignore_preserved", case.config.ignore_index
     before, after = _semantic(case.before) == ignore, _semantic(case.after) == ignore
@@ -41,9 +42,10 @@ def semantic_ignore_preserved(case: Case) -> list[Violation]:
     if Modality.PANOPTIC in case.modalities:
         allowed = allowed | case.orphans
     new = after & ~before & ~case.pasted & ~allowed
+    kept = before & ~case.pasted if case.config.placement.cover_void else before
     return [
-        *found(name, before & case.pasted, "an ignored pixel without paste", "layer {layer}", **values),
-        *found(name, before & ~after, "an ignored pixel as before", "class {label}", **values),
+        *found(name, kept & case.pasted, "an ignored pixel without paste", "layer {layer}", **values),
+        *found(name, kept & ~after, "an ignored pixel as before", "class {label}", **values),
         *found(
             name, after & ~before & case.pasted, "nothing ignored in a paste", "ignore from layer {layer}", **values
         ),

@@ -83,15 +83,15 @@ ULTRALYTICS_MIXUP = Preset(
     name="ultralytics_mixup",
     summary="Instance segmentation as in Ultralytics' mode mixup: objects of another image that cover the least.",
     reproduces=(
-        "CopyPaste of Ultralytics 8, mode mixup, p 0.5: half of the images get objects of one other image, at the same "
-        "position. Of the objects whose box covers less than 0.3 of every box, the half that covers the least is "
-        "pasted, rounded half to even. Differs: hidden pixels are removed from masks and boxes, which Ultralytics "
-        "keeps unchanged; the other image is never the image itself, and always has objects."
+        "CopyPaste of Ultralytics 8, mode mixup, p 0.5: half of the images that have objects get objects of one other "
+        "image, at the same position. Of the objects whose box covers less than 0.3 of every box, the half that covers "
+        "the least is pasted, rounded half to even. Differs: hidden pixels are removed from masks and boxes, which "
+        "Ultralytics keeps unchanged; the other image is never the image itself, and always has objects."
     ),
     loader=LoaderOptions(size=640, scale_range=(0.5, 1.5), hflip_prob=0.5),
     config=BatchCopyPasteConfig(
         min_residual_area_frac=0.0,
-        placement=PlacementConfig(**IN_PLACE, **LEAST_COVERING, paste_prob=0.5),
+        placement=PlacementConfig(**IN_PLACE, **LEAST_COVERING, paste_prob=0.5, into_empty=False),
         source=EVERY_OBJECT,
     ),
 )

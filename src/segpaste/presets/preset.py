@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import Field, PositiveFloat, PositiveInt, field_validator
 
+from segpaste._reprs import changed_keys, described
 from segpaste.augmentation import BatchCopyPasteConfig, PanopticConfig
 from segpaste.augmentation.config.strict import Probability, SavedConfig, StrictConfig, merged
 from segpaste.types import PanopticSchema
@@ -48,6 +49,11 @@ class Preset(SavedConfig):
     reproduces: str = ""
     loader: LoaderOptions = LoaderOptions()
     config: BatchCopyPasteConfig = BatchCopyPasteConfig()
+
+    def __repr__(self) -> str:
+        """Return the name, the purpose, and the keys that are not the defaults."""
+        keys = lambda: ", ".join([*changed_keys(self.loader, prefix="loader."), *changed_keys(self.config)])  # noqa: E731
+        return described(self, lambda: self.name, lambda: self.summary, keys)
 
     def config_for(self, schema: PanopticSchema | None = None, **changes: Any) -> BatchCopyPasteConfig:
         """Return the configuration with the things and stuff of a dataset, and with changed values, nested as in YAML.

@@ -9,6 +9,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from segpaste._utf8 import NotUtf8Error, decode_utf8
 from segpaste.augmentation import BatchCopyPasteConfig
 from segpaste.augmentation.rules.draw_rules import scale_limits, smallest_scale
 from segpaste.engine.records import LARGEST_NUM, SCALE_DEN
@@ -228,11 +229,9 @@ def read_records(path: str | PathLike[str]) -> list[ReplayRecord]:
         OSError: the file cannot be read.
     """
     try:
-        lines = Path(path).read_text(encoding="utf-8").split("\n")
-    except UnicodeDecodeError as error:
-        raise ReplayError(
-            f"{path}: expected replay records in UTF-8, got other bytes; is it the right file?"
-        ) from error
+        lines = decode_utf8(Path(path).read_bytes()).split("\n")
+    except NotUtf8Error as error:
+        raise ReplayError(f"{path}: {error}") from error
     found: list[ReplayRecord] = []
     configs: dict[BatchCopyPasteConfig, BatchCopyPasteConfig] = {}  # shared by the records of one run
     for number, line in enumerate(lines, start=1):

@@ -136,20 +136,20 @@ class _RecordedSource:
         record, keys = self.record, self.record.sample_keys[self.record.sources_apart :]
         shape = batch_size, record.config.num_layers
         placement = Placement(
-            source_idx=torch.zeros(shape, dtype=torch.int64),
-            layer_valid=torch.zeros(shape, dtype=torch.bool),
-            scale_num=torch.full((*shape, 2), SCALE_DEN),
-            scale_den=torch.full((*shape, 2), SCALE_DEN),
-            translate=torch.zeros(*shape, 2, dtype=torch.int64),
-            hflip=torch.zeros(shape, dtype=torch.bool),
-            carried=torch.zeros(*shape, num_slots, dtype=torch.bool),
+            source_idx=torch.zeros(shape, dtype=torch.int64, device="cpu"),
+            layer_valid=torch.zeros(shape, dtype=torch.bool, device="cpu"),
+            scale_num=torch.full((*shape, 2), SCALE_DEN, dtype=torch.int64, device="cpu"),
+            scale_den=torch.full((*shape, 2), SCALE_DEN, dtype=torch.int64, device="cpu"),
+            translate=torch.zeros(*shape, 2, dtype=torch.int64, device="cpu"),
+            hflip=torch.zeros(shape, dtype=torch.bool, device="cpu"),
+            carried=torch.zeros(*shape, num_slots, dtype=torch.bool, device="cpu"),
         )
         for number, layer in enumerate(record.layers):
             at = 0, layer.layer
             placement.source_idx[at] = number if layer.source is None else keys.index(SampleKey(*layer.source))
             placement.layer_valid[at] = True
             for name in ("scale_num", "scale_den", "translate", "hflip"):
-                getattr(placement, name)[at] = torch.as_tensor(getattr(layer, name))
+                getattr(placement, name)[at] = torch.as_tensor(getattr(layer, name), device="cpu")
             placement.carried[at][list(layer.slots)] = True
         return placement
 
@@ -173,7 +173,7 @@ def _staged(record: ReplayRecord, bank: InstanceBank | None) -> StagedCrops:
         raise _refusal(record, f"expected crops below {len(bank)}, those of the bank, got {max(crops)}")
     staged = stage_bank_batch(bank, [crops or [0]])
     labels = [layer.label for layer in record.layers] or [0]
-    return replace(staged, class_ids=torch.tensor([labels]))
+    return replace(staged, class_ids=torch.tensor([labels], dtype=torch.int64, device="cpu"))
 
 
 def _samples_of(record: ReplayRecord, read: Callable[[SampleKey], DenseSample]) -> list[DenseSample]:

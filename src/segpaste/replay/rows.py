@@ -43,7 +43,7 @@ def one_row(sample: DenseSample, num_slots: int, key: SampleKey) -> PaddedBatche
         else:
             slots[0, :num] = plain
         values[field.batched_name] = slots
-    values["instance_valid"] = torch.arange(num_slots)[None] < num
+    values["instance_valid"] = torch.arange(num_slots, device="cpu")[None] < num
     return PaddedBatchedDenseSample(**values, **key_tensors([key]))
 
 
@@ -67,7 +67,7 @@ def row_sample(batch: PaddedBatchedDenseSample, b: int = 0) -> DenseSample:
 
 def untouched_zeros(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
     """Return zeros in memory that the system provides only when it is written."""
-    return torch.from_numpy(np.zeros(shape, torch.empty(0, dtype=dtype).numpy().dtype))
+    return torch.from_numpy(np.zeros(shape, torch.empty(0, dtype=dtype, device="cpu").numpy().dtype))
 
 
 def copy_masks(masks: Tensor, out: Tensor) -> None:

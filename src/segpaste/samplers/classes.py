@@ -113,14 +113,37 @@ def read_labels(labels: Labels) -> NDArray[Any]:
         raise ValueError(_WRONG_LABELS.format(f"{type(labels).__name__} ({error})")) from error
     if array.ndim == 1 and array.dtype.kind == "U" and not all(isinstance(value, str) for value in values):
         raise ValueError(_WRONG_LABELS.format("both in one list"))  # NumPy would make all of them strings
-    if array.dtype == object and all(isinstance(value, str) for value in array.flat):
-        array = array.astype(str)
+    if array.dtype == object and array.ndim == 1:
+        array = _of_objects(array)
     if array.ndim != 1 or array.dtype.kind not in "iubU":
         got = f"{type(labels).__name__} of shape {list(array.shape)} and dtype {array.dtype}"
         raise ValueError(_WRONG_LABELS.format(got))
     if not len(array):
         raise ValueError(_WRONG_LABELS.format("none"))
     return array
+
+
+def _of_objects(values: NDArray[Any]) -> NDArray[Any]:
+    """Return labels in an array of objects as strings, or as integers.
+
+    Raises:
+        ValueError: they are not all strings or all integers.
+    """
+    are_texts = bool(len(values)) and isinstance(values[0], str)
+    numbers = []
+    for position, value in enumerate(values.tolist()):
+        try:
+            numbers.append(0 if are_texts and isinstance(value, str) else operator.index(value))
+            is_odd = are_texts and not isinstance(value, str)
+        except (TypeError, ValueError):
+            is_odd = True
+        if is_odd:
+            raise ValueError(_WRONG_LABELS.format(f"the {type(value).__name__} {value!r:.40} at position {position}"))
+    if are_texts:
+        return values.astype(str)
+    if max(map(abs, numbers), default=0) >= 1 << 63:
+        raise ValueError(_WRONG_LABELS.format("integers of more than 64 bits"))
+    return np.array(numbers, np.int64)
 
 
 def _labels_of(dataset: Any) -> Any:

@@ -10,7 +10,7 @@ To draw classes by weight, with replacement, from a bank, use `segpaste.BankSamp
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any, ClassVar
 
@@ -18,7 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch.utils.data import Sampler
 
+from segpaste._reprs import counted, described
 from segpaste.epochs import EpochPass, EpochProgress, EpochReader, EpochSampler, Replica
+from segpaste.samplers._readers import check_reader
 from segpaste.samplers.classes import Labels, SamplesOfClasses, read_labels
 from segpaste.samplers.epoch import Plan
 from segpaste.samplers.report import NxMReport, report_batches
@@ -101,6 +103,23 @@ class NxMSampler(EpochSampler[int]):
         self.N_classes_per_batch, self.M_samples_per_class = int(N_classes_per_batch), int(M_samples_per_class)
         self.batch_size = self.N_classes_per_batch * self.M_samples_per_class
         self.num_samples = len(class_ids)
+
+    def begin(self) -> EpochPass:
+        """Start a pass.
+
+        Raises:
+            ValueError: a DataLoader takes its indices for batches, or makes batches of another size.
+        """
+        check_reader(self)
+        return super().begin()
+
+    def _facts_in_words(self) -> Iterator[Callable[[], str | None]]:
+        yield lambda: f"{self.N_classes_per_batch} classes x {self.M_samples_per_class} samples"
+        yield lambda: counted(self.num_batches, "batch", "batches")
+        yield lambda: f"of {self.num_samples:,} samples of {counted(len(self.classes), 'class', 'classes')}"
+        yield lambda: None if self.shuffle else "shuffle=False"
+        yield lambda: None if self.drop_last else "drop_last=False"
+        yield from self.progress.facts(self.base_seed)
 
     @property
     def num_batches(self) -> int:
@@ -200,6 +219,9 @@ class NxMBatches(EpochReader, Sampler[list[int]]):
 
     def __len__(self) -> int:
         return self.sampler.num_batches
+
+    def __repr__(self) -> str:
+        return described(self, lambda: repr(self.sampler))
 
     def __iter__(self) -> Iterator[list[int]]:
         indices = iter(self.sampler)

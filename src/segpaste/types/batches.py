@@ -31,11 +31,12 @@ from segpaste.types.tensors import (
     PanopticMap,
     SemanticMap,
 )
+from segpaste.types.tracing import is_traced
 from segpaste.types.transforms import tagging
 from segpaste.types.transforms.transform_calls import check_transform
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class BatchedDenseSample(Movable):
     """Batch of B samples of one canvas size and the same modalities; B may be 0.
 
@@ -61,7 +62,7 @@ class BatchedDenseSample(Movable):
     keypoint_schema: KeypointSchema | None = None
 
     def __post_init__(self) -> None:
-        if torch.compiler.is_compiling():
+        if is_traced():
             return
         check.check_class("BatchedDenseSample.metric_depth", self.metric_depth, bool)
         values = {f.name: getattr(self, f.batched_name) for f in SAMPLE_FIELDS}
@@ -151,6 +152,12 @@ class BatchedDenseSample(Movable):
             samples.append(DenseSample(**values))
         return samples
 
+    @classmethod
+    def from_padded(cls, padded: PaddedBatchedDenseSample) -> BatchedDenseSample:
+        """Return the ragged batch of a padded one, see `PaddedBatchedDenseSample.to_batched`."""
+        check.check_class("BatchedDenseSample.from_padded: padded", padded, PaddedBatchedDenseSample)
+        return padded.to_batched()
+
     def map_samples(self, function: Callable[[DenseSample], DenseSample]) -> BatchedDenseSample:
         """Apply a function to each sample, such as a transform with its own random parameters for each sample.
 
@@ -204,7 +211,7 @@ class BatchedDenseSample(Movable):
         return cls(**tagging.untagged("BatchedDenseSample", present), **{name: values[name] for name in FLAGS})
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class PaddedBatchedDenseSample(Movable):
     """Batch of B images with K instance slots each.
 
@@ -259,7 +266,7 @@ class PaddedBatchedDenseSample(Movable):
     keypoint_schema: KeypointSchema | None = None
 
     def __post_init__(self) -> None:
-        if torch.compiler.is_compiling():
+        if is_traced():
             return
         check.check_class("PaddedBatchedDenseSample.metric_depth", self.metric_depth, bool)
         values = {f.name: getattr(self, f.batched_name) for f in FIELDS}
@@ -348,7 +355,7 @@ class PaddedBatchedDenseSample(Movable):
 
     def derived(self, **changes: Any) -> PaddedBatchedDenseSample:
         """Return a batch with new values for some fields, which are not validated: compute them from a valid batch."""
-        if torch.compiler.is_compiling():
+        if is_traced():
             return replace(self, **changes)
         values = {item.name: getattr(self, item.name) for item in fields(self)}
         return self._unchecked({**values, **changes})

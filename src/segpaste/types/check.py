@@ -243,7 +243,7 @@ def check_padded_ids(label: str, ids: Tensor, valid: Tensor) -> None:
     """
     if ids.device.type != "cpu" or ids.numel() == 0:
         return
-    stand_ins = -torch.arange(1, ids.shape[1] + 1, dtype=ids.dtype)
+    stand_ins = -torch.arange(1, ids.shape[1] + 1, dtype=ids.dtype, device=ids.device)
     in_order = torch.where(valid, ids, stand_ins).sort(1).values
     wrong = (valid & ((ids <= 0) | (ids > MAX_FED_BACK_ID))).any(1) | (in_order[:, 1:] == in_order[:, :-1]).any(1)
     if bool(wrong.any()):

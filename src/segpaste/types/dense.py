@@ -25,13 +25,14 @@ from segpaste.types.tensors import (
     SemanticMap,
     tight_boxes,
 )
+from segpaste.types.tracing import is_traced
 from segpaste.types.transforms import tagging
 from segpaste.types.transforms.transform_calls import check_transform
 
 _NAMES = (*(field.name for field in SAMPLE_FIELDS), *FLAGS)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class DenseSample(Movable):
     """One image with its labels, for any subset of the modalities.
 
@@ -78,7 +79,7 @@ class DenseSample(Movable):
     keypoint_schema: KeypointSchema | None = None
 
     def __post_init__(self) -> None:
-        if torch.compiler.is_compiling():
+        if is_traced():
             return
         check.check_class("DenseSample.metric_depth", self.metric_depth, bool)
         values = {f.name: getattr(self, f.name) for f in SAMPLE_FIELDS}
@@ -136,10 +137,11 @@ class DenseSample(Movable):
         for field in SAMPLE_FIELDS:
             if isinstance(value := fields.get(field.name), Tensor):
                 value = check.with_plain_bytes(value)
-                fields[field.name] = value if field.tag is None else field.tag(value)
+                fields[field.name] = value if field.tag is None else field.tag(value, device=value.device)
+        boxes, canvas_size = tight_boxes(masks), tuple(masks.shape[1:])
         return cls(
-            image=tv_tensors.Image(image),
-            boxes=tv_tensors.BoundingBoxes(tight_boxes(masks), format="XYXY", canvas_size=tuple(masks.shape[1:])),
+            image=tv_tensors.Image(image, device=image.device),
+            boxes=tv_tensors.BoundingBoxes(boxes, format="XYXY", canvas_size=canvas_size, device=boxes.device),
             labels=labels,
             instance_masks=InstanceMask(masks),
             **{"instance_ids": torch.arange(1, len(masks) + 1, dtype=torch.int32, device=masks.device), **fields},

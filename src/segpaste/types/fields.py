@@ -87,8 +87,8 @@ class Field:
         if self.tag is None:
             return value
         is_boxes = self.tag is tv_tensors.BoundingBoxes
-        options = {"format": "XYXY", "canvas_size": canvas_size} if is_boxes else {}
-        wrapped: Tensor = self.tag(value, **options)
+        options: dict[str, Any] = {"format": "XYXY", "canvas_size": canvas_size} if is_boxes else {}
+        wrapped: Tensor = self.tag(value, device=value.device, **options)
         return wrapped
 
 

@@ -89,7 +89,9 @@ def padded_columns(
             values[field.batched_name] = column
         elif field.layout == "image":
             rows = [c.to_tensor() for c in column]
-            values[field.batched_name] = (torch.stack(rows) if rows else torch.zeros(0, 4)).to(images.device)
+            values[field.batched_name] = (
+                torch.stack(rows) if rows else images.new_zeros(0, 4, dtype=torch.float32)
+            ).to(images.device)
         else:
             tail = [sizes[s] if isinstance(s, str) else s for s in field.shape[1:]]
             padded = torch.zeros(len(column), max_instances, *tail, dtype=field.dtypes[0], device=images.device)

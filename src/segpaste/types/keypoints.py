@@ -118,7 +118,7 @@ def _check_values(label: str, keypoints: Tensor, canvas_size: tuple[int, int] | 
     if canvas_size is None:
         return
     places = keypoints[..., :2]
-    far = torch.tensor(canvas_size[::-1], dtype=places.dtype)
+    far = torch.tensor(canvas_size[::-1], dtype=places.dtype, device=places.device)
     if len(outside := places[((places < 0) | (places > far)).any(-1)]):
         raise ValueError(
             f"{label}: expected points on the canvas, 0 <= x <= {canvas_size[1]} and 0 <= y <= {canvas_size[0]}, got "

@@ -15,6 +15,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 import torch
@@ -23,6 +24,7 @@ from torch.utils._pytree import MappingKey, register_pytree_node
 from torchvision import tv_tensors
 from torchvision.transforms import v2
 
+from segpaste._reprs import counted, described, shortened, tensor_text
 from segpaste.types.keypoints import KeypointSchema
 
 _BETWEEN = (
@@ -50,6 +52,10 @@ def calling_transform() -> v2.Transform | None:
 @dataclass(frozen=True, slots=True, eq=False)
 class Movable:
     """Base class of dataclasses that hold tensors, lists of tensors, other such records, and plain values."""
+
+    def __repr__(self) -> str:
+        """Return dtypes and shapes of the fields that are there, and flags that are set."""
+        return described(self, *(partial(_field_text, self, field.name) for field in fields(self)))
 
     def map_tensors(self, function: Callable[[Tensor], Tensor]) -> Self:
         """Apply a function to every tensor.
@@ -199,6 +205,25 @@ def _flatten_with_keys(record: Movable) -> tuple[list[tuple[Any, Any]], _Structu
 def _structure(text: str) -> _Structure:
     names, constants, by_transform = json.loads(text, object_hook=lambda schema: KeypointSchema(**schema))
     return _Structure(tuple(names), tuple((name, value) for name, value in constants), by_transform)
+
+
+def _field_text(record: object, name: str) -> str | None:
+    """Return a field in words; None if it is missing or a flag that is not set."""
+    value = getattr(record, name)
+    if value is None or value is False:
+        return None
+    if isinstance(value, Tensor):
+        return f"{name} {tensor_text(value)}"
+    if isinstance(value, KeypointSchema):
+        return counted(len(value.names), "named keypoint")
+    if isinstance(value, list | tuple) and value and all(isinstance(part, Tensor) for part in value):
+        shapes = {str(list(part.shape[1:]))[1:-1] for part in value}
+        num = sum(part.shape[0] for part in value)
+        row = shapes.pop() if len(shapes) == 1 else "..."
+        return f"{name} {counted(len(value), 'tensor')} [{num} in all{', ' * bool(row)}{row}]"
+    if isinstance(value, list | tuple):
+        return f"{name} {len(value)}"
+    return f"{name}={shortened(value)}"
 
 
 def _mapped(value: Any, function: Callable[[Tensor], Tensor]) -> Any:

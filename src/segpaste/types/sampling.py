@@ -1,4 +1,4 @@
-"""Source positions of output pixels: the pixel convention, in integer arithmetic.
+"""The pixel convention: source positions of output pixels, in integer arithmetic, and boxes in whole pixels.
 
 Pixel i has its centre at i + 0.5. An axis scaled by ``num / den`` and moved by ``offset`` pixels reads at
 
@@ -7,10 +7,14 @@ Pixel i has its centre at i + 0.5. An axis scaled by ``num / den`` and moved by 
 which is ``position / (2 num)`` with an integer ``position``. Positions and weights are computed in exact integer
 arithmetic, so all devices and compilers agree. `segpaste.types.transforms.transforms_v2` resizes with these functions,
 and `segpaste.engine.reference.geometry` builds its look-up tables from them.
+
+A box touches a pixel if it covers any part of it, so it is rounded outwards: x1 and y1 down, x2 and y2 up. The native
+and the Triton backend have this rule in their own languages.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -30,6 +34,40 @@ DEPTH_EDGE_FRAC = 0.05
 
 VANISHING_NORM = 1e-3
 """Norm below which a mean of normals has no direction."""
+
+
+def outward_boxes(boxes: Tensor) -> Tensor:
+    """Round float xyxy boxes [..., 4] outwards to whole pixels, int64, and clamp edges to +-`FARTHEST_EDGE`.
+
+    An edge that is NaN becomes the least value, since conversions of NaN to integers differ between machines.
+    """
+    whole = torch.cat([boxes[..., :2].floor(), boxes[..., 2:].ceil()], dim=-1)
+    whole = whole.nan_to_num(-FARTHEST_EDGE)
+    return whole.clamp(-FARTHEST_EDGE, FARTHEST_EDGE).to(torch.int64)
+
+
+def outward_box(box: Sequence[float], size: Size | None = None) -> tuple[int, int, int, int]:
+    """Round one xyxy box outwards to whole pixels, and clip it to an image of ``size`` (H, W) if that is given."""
+    x1, y1, x2, y2 = outward_boxes(torch.tensor(box, dtype=torch.float64)).tolist()
+    if size is None:
+        return x1, y1, x2, y2
+    height, width = size
+    x1, y1 = (min(max(edge, 0), side) for edge, side in ((x1, width), (y1, height)))
+    return x1, y1, min(max(x2, x1), width), min(max(y2, y1), height)
+
+
+def common_boxes(boxes: Tensor, others: Tensor) -> Tensor:
+    """Return the common part of two boxes [..., 4]; edges of the first that lie within the second keep their bits."""
+    low, high, other_low, other_high = boxes[..., :2], boxes[..., 2:], others[..., :2], others[..., 2:]
+    low = torch.where(other_low > low, other_low, low)  # and not torch.maximum, which may return either of -0 and 0
+    return torch.cat([low, torch.where(other_high < high, other_high, high)], -1)
+
+
+def box_masks(boxes: Tensor, size: Size) -> Tensor:
+    """Return the pixels [..., H, W] bool of an image of ``size`` (H, W) that xyxy boxes [..., 4] touch."""
+    x1, y1, x2, y2 = outward_boxes(boxes).unsqueeze(-1).unbind(-2)
+    rows, cols = (torch.arange(side, device=boxes.device) for side in size)
+    return ((rows >= y1) & (rows < y2))[..., None] & ((cols >= x1) & (cols < x2))[..., None, :]
 
 
 def source_position(x: Tensor, offset: Tensor | int, num: Tensor | int, den: Tensor | int) -> Tensor:
@@ -139,7 +177,16 @@ def mix_normals(taps: Tensor, weights: Tensor, nearest: Tensor) -> Tensor:
 def norm3(vectors: Tensor) -> Tensor:
     """Return the norm of [3, ...] vectors, summed in a fixed order."""
     x, y, z = vectors.unbind(0)
-    return torch.sqrt(x * x + y * y + z * z)
+    return root(x * x + y * y + z * z)
+
+
+def root(values: Tensor) -> Tensor:
+    """Return the correctly rounded square roots of float32 numbers, float32, on every device.
+
+    `torch.sqrt` of float32 may be off by one unit in the last place: on CPUs with AVX-512 it is for some numbers of a
+    large tensor. A root in float64 may be off by a unit of its own, which never changes its nearest float32.
+    """
+    return values.double().sqrt().float()
 
 
 def weighted_sum(taps: Tensor, weights: Tensor) -> Tensor:

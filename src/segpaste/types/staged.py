@@ -18,6 +18,7 @@ from segpaste.types import check
 from segpaste.types.fields import flags_of
 from segpaste.types.keypoints import KeypointSchema, check_keypoints
 from segpaste.types.movable import Movable, register_pytree
+from segpaste.types.tracing import is_traced
 
 _ALIGN = 64
 _Shape = tuple[int | str, ...]
@@ -100,7 +101,7 @@ class StagedCrops(Movable):
     version: str = ""
 
     def __post_init__(self) -> None:
-        if torch.compiler.is_compiling():
+        if is_traced():
             return
         check.check_class("StagedCrops.metric_depth", self.metric_depth, bool)
         for name in _REQUIRED:

@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Real
-from typing import Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, Self, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -35,23 +35,37 @@ class Modality(enum.Enum):
     NORMALS = "normals"
 
 
-class InstanceMask(tv_tensors.Mask):
+def tensor_of(value: Any) -> Tensor:
+    """Return a value as a plain tensor: a tensor stays on its device, an array or a list comes to the CPU."""
+    tensor = value if isinstance(value, Tensor) else torch.as_tensor(value, device="cpu")
+    return tensor.as_subclass(Tensor)
+
+
+class _Staying:
+    """Tagged tensor that stays on the device of its data; torchvision moves data to the default device."""
+
+    def __new__(cls, data: Any, *, device: torch.device | str | int | None = None, **options: Any) -> Self:
+        device = data.device if device is None and isinstance(data, Tensor) else device
+        return super().__new__(cls, data, device=device, **options)  # type: ignore[call-arg]
+
+
+class InstanceMask(_Staying, tv_tensors.Mask):
     """Boolean mask of each instance, [N, H, W] (or [B, N, H, W])."""
 
 
-class SemanticMap(tv_tensors.Mask):
+class SemanticMap(_Staying, tv_tensors.Mask):
     """Class of each pixel, [H, W] int64; 255 is ignored."""
 
 
-class PanopticMap(tv_tensors.Mask):
+class PanopticMap(_Staying, tv_tensors.Mask):
     """Instance id of each pixel, [H, W] int64; 0 is stuff."""
 
 
-class PaddingMask(tv_tensors.Mask):
+class PaddingMask(_Staying, tv_tensors.Mask):
     """Mask of padding, [1, H, W] bool, True where a pixel does not belong to the image."""
 
 
-class CrowdMask(tv_tensors.Mask):
+class CrowdMask(_Staying, tv_tensors.Mask):
     """Mask of regions whose objects are not annotated individually, [1, H, W] bool."""
 
 
@@ -59,7 +73,7 @@ class MovedPadding(PaddingMask):
     """Padding mask whose pixels a transform has moved; a padded batch then moves its images to the top left."""
 
 
-class MovingBoxes(tv_tensors.BoundingBoxes):
+class MovingBoxes(_Staying, tv_tensors.BoundingBoxes):
     """Boxes inside transforms v2; a centre crop moves them exactly as it moves the image."""
 
 
@@ -71,7 +85,7 @@ class DepthMap(tv_tensors.TVTensor):
     """Depth inside transforms v2, [1, H, W] float32, NaN where it is invalid."""
 
 
-class DepthValidMask(tv_tensors.Mask):
+class DepthValidMask(_Staying, tv_tensors.Mask):
     """Validity of depth inside transforms v2, [1, H, W] bool."""
 
 
@@ -95,7 +109,7 @@ class IntrinsicsTensor(tv_tensors.TVTensor):
     def tag(cls, camera: CameraIntrinsics | Tensor, canvas_size: tuple[int, int]) -> IntrinsicsTensor:
         """Convert the camera of an image of size ``(H, W)``, or the cameras [B, 4] of a batch of such images."""
         if isinstance(camera, CameraIntrinsics):
-            camera = torch.tensor([camera.fx, camera.fy, camera.cx, camera.cy], dtype=torch.float64)
+            camera = torch.tensor([camera.fx, camera.fy, camera.cx, camera.cy], dtype=torch.float64, device="cpu")
         canvas = torch.tensor(canvas_size, dtype=torch.float64, device=camera.device)
         return torch.cat([camera.double(), canvas.expand(*camera.shape[:-1], 2)], dim=-1).as_subclass(cls)
 
@@ -149,7 +163,7 @@ class CameraIntrinsics(Movable):
 
     def to_tensor(self) -> Tensor:
         """Return (fx, fy, cx, cy) as float32 [4]."""
-        return torch.tensor([self.fx, self.fy, self.cx, self.cy], dtype=torch.float32)
+        return torch.tensor([self.fx, self.fy, self.cx, self.cy], dtype=torch.float32, device="cpu")
 
     @classmethod
     def from_tensor(cls, values: Tensor) -> CameraIntrinsics:

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from segpaste.types import IGNORE_INDEX, DenseSample
 from segpaste.types.keypoints import UNLABELLED, VISIBLE
+from segpaste.types.sampling import outward_box
 from segpaste.viz._shapes import Mask, blend, centre_of, hatch, outline, rim, window
 from segpaste.viz._text import ClassNames, Plate, Rectangle, class_name
 from segpaste.viz.palette import HIGHLIGHT, INK, PAPER, RGB, UInt8Image, class_color, instance_color
@@ -115,9 +116,7 @@ def draw_mask(picture: UInt8Image, thing: Thing, fill_opacity: float = FILL_OPAC
 def draw_box(picture: UInt8Image, thing: Thing) -> None:
     """Draw the frame of the box of a thing: the outermost pixels that the box covers."""
     line = line_px(picture)
-    (height, width), (x1, y1, x2, y2) = picture.shape[:2], thing.box
-    left, top = max(0, int(np.floor(x1))), max(0, int(np.floor(y1)))
-    right, bottom = min(width, int(np.ceil(x2))), min(height, int(np.ceil(y2)))
+    left, top, right, bottom = outward_box(thing.box, picture.shape[:2])
     if right > left and bottom > top:
         frame = outline(np.ones((bottom - top, right - left), dtype=bool), line)
         blend(picture[top:bottom, left:right], frame, HIGHLIGHT if thing.pasted else thing.color, _BOX_OPACITY)

@@ -7,6 +7,7 @@ smallest size further cards are left out.
 from __future__ import annotations
 
 import base64
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from io import BytesIO
@@ -76,6 +77,7 @@ class ReportItem:
         pasted: objects that were pasted into it.
         dropped: number of pastes that were tried without success, by reason.
         counts_before, counts_after: number of objects of each class in the image as it came, and in the augmented one.
+        lost: class of each object of the image that is not in the augmented one, with the reason.
     """
 
     name: str
@@ -84,6 +86,7 @@ class ReportItem:
     dropped: Mapping[str, int] = field(default_factory=dict)
     counts_before: Mapping[str, int] = field(default_factory=dict)
     counts_after: Mapping[str, int] = field(default_factory=dict)
+    lost: Sequence[tuple[str, str]] = ()
 
     @property
     def classes(self) -> list[str]:
@@ -195,6 +198,8 @@ def _card(item: ReportItem, pairs: Sequence[_Pair], classes: Sequence[int]) -> s
     more = f"<p>and {len(item.pasted) - _MOST_ROWS:,} more</p>\n" if len(item.pasted) > _MOST_ROWS else ""
     missed = ", ".join(f"{in_words(k)} {n:,}" for k, n in item.dropped.items() if n)
     note = f"<p>Not pasted: {in_html(missed)}</p>\n" if missed else ""
+    gone = ", ".join(f"{name}, {in_words(why)}{f' ({n:,})' * (n > 1)}" for (name, why), n in Counter(item.lost).items())
+    note += f"<p>Lost: {in_html(gone)}</p>\n" if gone else ""
     own = f' data-classes="{" ".join(map(str, classes))}"'
     text = f"<div>\n<h3>{in_html(item.name)}</h3>\n{note}{listed}{more}</div>"
     return f'<article class="card"{own}>\n{figures}{text}\n</article>\n'

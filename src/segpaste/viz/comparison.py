@@ -149,7 +149,7 @@ def enlarged(sample: DenseSample, factor: int) -> DenseSample:
     def large(pixels: Tensor) -> Tensor:
         return pixels.repeat_interleave(factor, -1).repeat_interleave(factor, -2)
 
-    image = tv_tensors.Image(large(sample.image.as_subclass(Tensor)))
+    image = tv_tensors.Image(large(sample.image.as_subclass(Tensor)), device=sample.image.device)
     return _with_pixels(sample, (height * factor, width * factor), large, image)
 
 
@@ -159,7 +159,8 @@ def _with_pixels(
     """Return the sample in another size (H, W): ``image``, all other maps ``moved``; boxes, points and camera fit."""
     pixels = {f.name: f for f in SAMPLE_FIELDS if f.resample is not None}
     without: dict[str, Any] = dict.fromkeys(pixels)
-    without["image"] = tv_tensors.Image(torch.zeros(1, *sample.canvas_size, dtype=torch.uint8))  # for its size
+    blank = torch.zeros(1, *sample.canvas_size, dtype=torch.uint8, device="cpu")  # for its size
+    without["image"] = tv_tensors.Image(blank, device=blank.device)
     plain = replace(sample, **without, instance_ids=None, metric_depth=False)
     resized: DenseSample = v2.Resize(size)(plain)
     kept: dict[str, Any] = {"instance_ids": sample.instance_ids, "metric_depth": sample.metric_depth}

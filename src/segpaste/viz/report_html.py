@@ -33,6 +33,8 @@ class _Totals:
     before: Counter[str] = field(default_factory=Counter)
     after: Counter[str] = field(default_factory=Counter)
     dropped: Counter[str] = field(default_factory=Counter)
+    lost: Counter[str] = field(default_factory=Counter)
+    lost_reasons: Counter[str] = field(default_factory=Counter)
     views: dict[str, None] = field(default_factory=dict)
 
     def add(self, item: ReportItem) -> None:
@@ -42,12 +44,14 @@ class _Totals:
         self.before.update(item.counts_before)
         self.after.update(item.counts_after)
         self.dropped.update(item.dropped)
+        self.lost.update(name for name, _ in item.lost)
+        self.lost_reasons.update(reason for _, reason in item.lost)
         self.views.update(dict.fromkeys(c.title for c in item.pictures))
 
     @property
     def classes(self) -> list[str]:
         """Classes, the most pasted first."""
-        names = {*self.pasted, *self.before, *self.after}
+        names = {*self.pasted, *self.before, *self.after, *self.lost}
         return sorted(names, key=lambda name: (-len(self.pasted.get(name, ())), -self.after[name], name))
 
 
@@ -59,6 +63,7 @@ def write_html_report(
     *,
     picture_px: int = 640,
     advice: Mapping[str, str] | None = None,
+    lost_advice: Mapping[str, str] | None = None,
     counted: str = "objects",
     max_bytes: int = MAX_BYTES,
 ) -> Path:
@@ -72,6 +77,7 @@ def write_html_report(
         picture_px: maximum length of the longer side of a picture, pixels. Where the page would be too large, all
             pictures are made smaller, then the last ones are left out.
         advice: what helps against each reason of dropped pastes.
+        lost_advice: what helps against each reason of lost objects.
         counted: what ``counts_before`` and ``counts_after`` of the items count.
         max_bytes: size that the file stays below, unless its tables alone are larger.
 
@@ -86,10 +92,10 @@ def write_html_report(
         totals.add(item)
         if item.pictures:
             cards.add(item)
-    parts = _page(title, summary, totals, cards, advice or {}, counted)
+    parts = _page(title, summary, totals, cards, (advice or {}, lost_advice or {}), counted)
     while sum(map(len, parts)) >= max_bytes and len(cards):
         cards.drop_last()
-        parts = _page(title, summary, totals, cards, advice or {}, counted)
+        parts = _page(title, summary, totals, cards, (advice or {}, lost_advice or {}), counted)
     return write_whole(path, parts)
 
 
@@ -98,10 +104,10 @@ def _page(
     summary: Mapping[str, object],
     totals: _Totals,
     cards: Cards,
-    advice: Mapping[str, str],
+    advice: tuple[Mapping[str, str], Mapping[str, str]],
     counted: str,
 ) -> list[bytes]:
-    """Return the page in parts."""
+    """Return the page in parts; ``advice`` is that on dropped pastes, and that on lost objects."""
     classes = totals.classes[:_MOST_CLASSES]
     header = _header(title, summary, totals, advice, counted)
     tools = _tools(totals, classes, len(cards))
@@ -121,11 +127,18 @@ def _head(title: str) -> str:
     )
 
 
-def _header(title: str, summary: Mapping[str, object], totals: _Totals, advice: Mapping[str, str], counted: str) -> str:
+def _header(
+    title: str,
+    summary: Mapping[str, object],
+    totals: _Totals,
+    advice: tuple[Mapping[str, str], Mapping[str, str]],
+    counted: str,
+) -> str:
     facts = "".join(f"<div><dt>{in_html(k)}</dt><dd>{in_html(_shown(v))}</dd></div>\n" for k, v in summary.items())
     return (
         f'<header>\n<h1>{in_html(title)}</h1>\n<dl class="numbers">\n{facts}</dl>\n'
-        f'<div class="panels">\n{_classes_panel(totals, counted)}{_dropped_panel(totals, advice)}</div>\n</header>\n'
+        f'<div class="panels">\n{_classes_panel(totals, counted)}<div>\n{_dropped_panel(totals, advice[0])}'
+        f"{_lost_panel(totals, advice[1])}</div>\n</div>\n</header>\n"
     )
 
 
@@ -139,7 +152,8 @@ def _classes_panel(totals: _Totals, counted: str) -> str:
     count = sum(len(things) for things in totals.pasted.values())
     heading = f"Pasted: {count:,} objects in {totals.num_images:,} images"
     before, after = (f"{side}, {counted}" if counted != "objects" else side for side in ("before", "after"))
-    columns = ("class", *([before] if has_counts else []), "pasted", "", *([after] if has_counts else []))
+    lost = ["lost"] if totals.lost else []
+    columns = ("class", *([before] if has_counts else []), "pasted", "", *lost, *([after] if has_counts else []))
     return _panel(heading, (*columns, "sources", "scale", "flipped"), rows, "Nothing was pasted.")
 
 
@@ -152,20 +166,33 @@ def _class_row(name: str, totals: _Totals, largest: int, has_counts: bool) -> st
         cells = [len({t.source for t in things}), " to ".join(scales), f"{100 * flipped / len(things):.0f} %"]
     before, after = (numbers(f"{side[name]:,}") if has_counts else "" for side in (totals.before, totals.after))
     pasted = f"{numbers(f'{len(things):,}')}{_bar(len(things), largest)}"
-    return f"<tr><td>{in_html(name)}</td>{before}{pasted}{after}{numbers(*cells)}</tr>\n"
+    lost = numbers(f"{totals.lost[name]:,}") if totals.lost else ""
+    return f"<tr><td>{in_html(name)}</td>{before}{pasted}{lost}{after}{numbers(*cells)}</tr>\n"
 
 
 def _dropped_panel(totals: _Totals, advice: Mapping[str, str]) -> str:
-    ranked = sorted(((k, n) for k, n in totals.dropped.items() if n), key=lambda pair: (-pair[1], pair[0]))
+    heading = f"Tried and not pasted: {totals.dropped.total():,}"
+    return _reasons_panel(heading, "pastes", totals.dropped, advice, "No paste was dropped.")
+
+
+def _lost_panel(totals: _Totals, advice: Mapping[str, str]) -> str:
+    """Return the table of objects that pastes hid or cut below a limit; empty if there are none."""
+    if not totals.lost:
+        return ""
+    share = f" ({totals.lost.total() / num:.1%})" if (num := totals.before.total()) else ""
+    heading = f"Objects of the images that were lost: {totals.lost.total():,}{share}"
+    return _reasons_panel(heading, "objects", totals.lost_reasons, advice, "")
+
+
+def _reasons_panel(heading: str, counted: str, counts: Counter[str], advice: Mapping[str, str], nothing: str) -> str:
+    ranked = sorted(((k, n) for k, n in counts.items() if n), key=lambda pair: (-pair[1], pair[0]))
     helps = any(advice.get(name) for name, _ in ranked)
     rows = [
         f"<tr><td>{in_html(in_words(name))}</td>{numbers(f'{n:,}')}{_bar(n, ranked[0][1])}"
         f"{f'<td>{in_html(advice.get(name, str()))}</td>' if helps else ''}</tr>\n"
         for name, n in ranked
     ]
-    heading = f"Tried and not pasted: {sum(n for _, n in ranked):,}"
-    columns = ("reason", "pastes", "", *(["what helps"] if helps else []))
-    return _panel(heading, columns, rows, "No paste was dropped.")
+    return _panel(heading, ("reason", counted, "", *(["what helps"] if helps else [])), rows, nothing)
 
 
 def _panel(heading: str, columns: Sequence[str], rows: Sequence[str], nothing: str) -> str:

@@ -153,7 +153,7 @@ def _prepared(sample: DenseSample, value_range: Range, tile_px: int) -> DenseSam
         padding = as_numpy(sample.padding_mask)[0]
         blend(picture, padding, hatch(*sample.canvas_size), 1.0)
         blend(picture, padding, PAPER, _PADDING_FADE)
-    return replace(sample, image=tv_tensors.Image(torch.from_numpy(picture).permute(2, 0, 1)))
+    return replace(sample, image=tv_tensors.Image(torch.from_numpy(picture).permute(2, 0, 1), device="cpu"))
 
 
 def _wrapped(tiles: Sequence[Tile]) -> Iterator[Sequence[Tile]]:

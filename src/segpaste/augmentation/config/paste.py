@@ -33,8 +33,10 @@ class SourceConfig(StrictConfig):
             record it, so all are pasted.
         mask_from: masks of a batch that has boxes and no masks: ``boxes``, filled rectangles; ``ellipse``, the pixels
             that the ellipse in each box touches; or a custom function, given as an object or by its name
-            ``package.module:name``, see `segpaste.augmentation.config.mask_function.MaskFunction`. All boxes of such a
-            batch are rounded outwards to whole pixels. With None nothing is pasted into it.
+            ``package.module:name``, see `segpaste.augmentation.config.mask_function.MaskFunction`. A box of such a
+            batch keeps every bit if no pixel that it touches was pasted over; otherwise it becomes its part within the
+            box of the pixels that remain. The box of a paste is that of its source, moved and cut in the same way. With
+            None nothing is pasted into such a batch.
         crops_per_target: with a bank, number of staged crops that are layers of a target, each with its own map.
         value_range: with a bank, the value of white in float images, 1 or 255, since crops are uint8. Without it only
             uint8 images are accepted. From 1e-6 to 1e9; it must also fit the dtype of the images.
@@ -166,7 +168,8 @@ class BatchCopyPasteConfig(SavedConfig):
         emit_depth: depth and its validity; with it the nearer surface is visible.
         emit_classmix: paste classes instead of objects: half of the semantic classes of each source, rounded up, with
             their instances, at the same position. Batches must have semantic maps. Of ``placement`` only
-            ``paste_prob``, ``fixed_share``, ``layers``, ``fade_last``, ``fade_curve`` and ``pad_to_multiple`` are used.
+            ``paste_prob``, ``fixed_share``, ``layers``, ``fade_last``, ``fade_curve``, ``cover_void`` and
+            ``pad_to_multiple`` are used.
             Without a taxonomy classes below 1024 are mixed.
         blend_mode: how the image is composed; ``alpha`` is a hard mask.
         max_instances: number of output slots K, at least that of the input; None: the same as the input. Pastes need
@@ -175,6 +178,9 @@ class BatchCopyPasteConfig(SavedConfig):
             the result.
         antialias: filter the image where a layer shrinks its source.
         perspective_depth: an enlarged object is nearer: its depth is divided by its scale.
+        depth_order: depths that decide what is nearer: with ``valid`` only valid ones, with ``value`` all that are
+            finite and above 0, on both sides. Use ``value`` if holes of the sensor were filled, see ``depth_fill`` of
+            the readers. It changes neither the depth that is written nor its validity.
         min_area_px: an instance with fewer visible pixels is dropped.
         min_residual_area_frac: an instance of the target with less than this fraction of its area left is dropped.
         min_residual_area_px: a partly hidden instance of the target with fewer pixels left is dropped.
@@ -187,6 +193,7 @@ class BatchCopyPasteConfig(SavedConfig):
 
     _NO_KEYS: ClassVar[Mapping[str, str]] = {
         "inplace": "which is an argument of the module: BatchCopyPaste(config, inplace=True)",
+        "always": "which is an argument of the module: BatchCopyPaste(config, always=True)",
         "source_pool": "which is an argument of the module: BatchCopyPaste(config, source_pool=bank)",
     }
 
@@ -199,6 +206,7 @@ class BatchCopyPasteConfig(SavedConfig):
     tile_size: int = Field(default=512, ge=1)
     antialias: bool = True
     perspective_depth: bool = False
+    depth_order: Literal["valid", "value"] = "valid"
     min_area_px: int = Field(default=1, ge=1, lt=1 << 40)
     min_residual_area_frac: Probability = 0.1
     min_residual_area_px: int = Field(default=0, ge=0, lt=1 << 40)
@@ -212,7 +220,7 @@ class BatchCopyPasteConfig(SavedConfig):
     @model_validator(mode="after")
     def _check_classmix(self) -> Self:
         usual = PlacementConfig()
-        heeded = "paste_prob", "fixed_share", "layers", "fade_last", "fade_curve", "pad_to_multiple"
+        heeded = "paste_prob", "fixed_share", "layers", "fade_last", "fade_curve", "cover_void", "pad_to_multiple"
         names = [n for n in PlacementConfig.model_fields if n not in heeded]
         others = [n for n in names if getattr(self.placement, n) != getattr(usual, n)]
         if self.emit_classmix and others:
@@ -227,6 +235,15 @@ class BatchCopyPasteConfig(SavedConfig):
             )
         if self.emit_classmix and self.perspective_depth:
             raise ValueError("emit_classmix: expected perspective_depth=False, since nothing is scaled, got True")
+        return self
+
+    @model_validator(mode="after")
+    def _check_depth_order(self) -> Self:
+        if self.emit_depth is False and self.depth_order != "valid":
+            raise ValueError(
+                "depth_order: expected emit_depth=None or True, since without depth nothing is ordered by it, got "
+                f"emit_depth=False and {self.depth_order!r}"
+            )
         return self
 
     @model_validator(mode="after")
@@ -285,5 +302,5 @@ class BatchCopyPasteConfig(SavedConfig):
 
     @property
     def ignore_index(self) -> int:
-        """Semantic class that is never pasted, and never pasted over."""
+        """Semantic class of void: never pasted, and pasted over only with ``placement.cover_void``."""
         return IGNORE_INDEX if self.panoptic is None else self.panoptic.taxonomy.ignore_index

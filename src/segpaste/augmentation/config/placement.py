@@ -51,6 +51,7 @@ class PlacementConfig(StrictConfig):
         fixed_share: paste into the same share of every batch, ``paste_prob`` of its images, instead of into each image
             independently with that probability. A number that is not whole is rounded up or down at random for each
             batch. The output of an image then depends on the other images of its batch.
+        into_empty: paste into images without objects, too.
         fade_last: last part of training, as a fraction, in which less or nothing is pasted; `Schedule.at` of
             ``BatchCopyPaste.schedule`` sets the progress of training.
         fade_curve: with ``step``, nothing is pasted in that part; with ``linear``, the probability falls from
@@ -76,6 +77,9 @@ class PlacementConfig(StrictConfig):
             region. Increase ``max_attempts`` if regions are small.
         max_cover_frac: an object is not pasted where its box covers this fraction or more of the box of an instance of
             the target. None sets no limit.
+        cover_void: let pastes cover void of the target: pixels whose semantic class is 255. Use it where void is only a
+            contour around objects, as in PASCAL VOC; otherwise pastes show gaps along contours. Void of a source is
+            never pasted.
         candidate_frac: fraction of the placed objects that are pasted; their number is rounded half to even. Objects
             whose boxes cover the least of any instance's box come first; ties are resolved in the order of layers and
             slots.
@@ -98,6 +102,7 @@ class PlacementConfig(StrictConfig):
     hflip_probability: Probability = 0.5
     paste_prob: Probability = 0.5
     fixed_share: bool = False
+    into_empty: bool = True
     fade_last: Probability = 0.0
     fade_curve: Literal["step", "linear"] = "step"
     k_range: tuple[int, int] = (1, 256)
@@ -109,6 +114,7 @@ class PlacementConfig(StrictConfig):
     region: Mapping[int, tuple[ClassId, ...]] = FrozenMapping({})
     region_frac: float = Field(default=1.0, gt=0, le=1)
     max_cover_frac: float | None = Field(default=None, gt=0, le=1)
+    cover_void: bool = False
     candidate_frac: float = Field(default=1.0, gt=0, le=1)
     max_attempts: int = Field(default=1, ge=1, le=64)
     partial: Literal["drop", "clip"] = "drop"
@@ -157,7 +163,7 @@ class PlacementConfig(StrictConfig):
             if not classes or IGNORE_INDEX in classes:
                 raise ValueError(
                     f"expected at least one semantic class to paste class {label} on, without {IGNORE_INDEX}, which is "
-                    f"never pasted over, got {list(classes)}"
+                    f"void and no region, got {list(classes)}"
                 )
         return FrozenMapping({label: tuple(sorted(set(value[label]))) for label in sorted(value)})
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Self, TypeVar, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from segpaste._utf8 import NotUtf8Error, decode_utf8
 from segpaste.workspace import write_whole
 
 Probability = Annotated[float, Field(ge=0.0, le=1.0)]
@@ -125,8 +126,10 @@ class SavedConfig(StrictConfig):
         path = Path(path)
         _check_suffix(path)
         try:
-            text = path.read_text(encoding="utf-8")
+            text = decode_utf8(path.read_bytes())
             values = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
+        except NotUtf8Error as error:
+            raise ValueError(f"{path}: {error}") from error
         except (yaml.YAMLError, json.JSONDecodeError) as error:
             raise ValueError(f"{path}: expected YAML or JSON, got text that does not parse: {error}") from error
         return cls.model_validate({} if values is None else values)

@@ -14,6 +14,7 @@ from torch import Tensor
 from segpaste.augmentation.config.harmonize import HarmonizeConfig
 from segpaste.augmentation.harmonize._distance import is_near
 from segpaste.augmentation.harmonize._sums import total
+from segpaste.types.sampling import root
 
 
 def reinhard(composed: Tensor, target: Tensor, inside: Tensor, outside: Tensor, config: HarmonizeConfig) -> Tensor:
@@ -40,4 +41,4 @@ def _moments(image: Tensor, where: Tensor) -> tuple[Tensor, Tensor]:
     excess = torch.where(where, image - lowest, 0.0)
     mean = total(excess) / count
     variance = total(torch.where(where, excess - mean, 0.0).square()) / count
-    return lowest + mean, variance.sqrt()
+    return lowest + mean, root(variance)

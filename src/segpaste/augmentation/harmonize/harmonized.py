@@ -20,6 +20,7 @@ from segpaste.augmentation.harmonize._multiband import multiband
 from segpaste.augmentation.harmonize._poisson import poisson
 from segpaste.augmentation.harmonize._reinhard import reinhard
 from segpaste.engine import empty_plane
+from segpaste.types.sampling import root
 
 HarmonizeMode = Callable[[Tensor, Tensor, Tensor, Tensor, HarmonizeConfig], Tensor]
 """Function that fits colours, image by image.
@@ -131,7 +132,7 @@ def edge_weight(inside: Tensor, outside: Tensor, config: HarmonizeConfig) -> Ten
     if config.blur_px > 0:
         return blurred_weight(inside, outside, config.blur_px)
     feather_px = config.feather_px
-    distance = squared_distance(outside, feather_px).float().sqrt() - 0.5
+    distance = root(squared_distance(outside, feather_px).float()) - 0.5
     return torch.where(inside, distance * (1 / feather_px), 1.0).clamp(max=1.0)
 
 

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from segpaste.augmentation.config.mask_function import mask_function
-from segpaste.engine.reference.geometry import pixel_boxes
 from segpaste.types import PaddedBatchedDenseSample
+from segpaste.types.sampling import box_masks, outward_boxes
+from segpaste.types.tracing import is_traced
 
 _FARTHEST_PX = 1 << 14
 """Largest coordinate of an edge of an ellipse's box; beyond it products of four sides would exceed 64 bits."""
@@ -37,11 +38,9 @@ def with_box_masks(batch: PaddedBatchedDenseSample, mask_from: str) -> PaddedBat
     Raises:
         ValueError: a custom function did not return masks.
     """
-    height, width = batch.canvas_size
-    x1, y1, x2, y2 = pixel_boxes(batch.boxes).unsqueeze(-1).unbind(-2)
-    cols, rows = torch.arange(width, device=batch.device), torch.arange(height, device=batch.device)
-    masks = ((rows >= y1) & (rows < y2))[..., None] & ((cols >= x1) & (cols < x2))[..., None, :]
+    masks = box_masks(batch.boxes, batch.canvas_size)
     if mask_from == "ellipse":
+        rows, cols = (torch.arange(side, device=batch.device) for side in batch.canvas_size)
         masks = masks & _ellipses(batch.boxes, rows, cols)
     elif mask_from != "boxes":
         drawn = _checked(mask_function(mask_from)(batch.images, batch.boxes, batch.instance_valid), masks, mask_from)
@@ -60,7 +59,7 @@ def _ellipses(boxes: Tensor, rows: Tensor, cols: Tensor) -> Tensor:
     A pixel touches the ellipse if its point nearest to the centre is inside, so the bounding box of the mask is the
     given box. Coordinates are integers in half pixels, so that all devices agree.
     """
-    x1, y1, x2, y2 = pixel_boxes(boxes).clamp(-_FARTHEST_PX, _FARTHEST_PX).unsqueeze(-1).unbind(-2)
+    x1, y1, x2, y2 = outward_boxes(boxes).clamp(-_FARTHEST_PX, _FARTHEST_PX).unsqueeze(-1).unbind(-2)
     width, height = x2 - x1, y2 - y1
     across = ((2 * cols + 1 - x1 - x2).abs() - 1).clamp(min=0).minimum(width) * height
     down = ((2 * rows + 1 - y1 - y2).abs() - 1).clamp(min=0).minimum(height) * width
@@ -82,7 +81,7 @@ def with_empty_masks(batch: PaddedBatchedDenseSample) -> PaddedBatchedDenseSampl
 
     Instances raise an error on the CPU outside of compiled code; elsewhere they are left out.
     """
-    if not torch.compiler.is_compiling() and batch.device.type == "cpu" and bool(batch.instance_valid.any()):
+    if not is_traced() and batch.device.type == "cpu" and bool(batch.instance_valid.any()):
         raise ValueError(
             "BatchCopyPaste: expected instance masks with the boxes because emit_classmix=True, got boxes only; set "
             "source.mask_from='boxes', or leave the boxes out"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from os import PathLike
 from typing import Any
@@ -20,7 +21,9 @@ from segpaste.types.staged import SHAPES
 
 
 def checked_config(config: object, source_pool: object) -> BatchCopyPasteConfig:
-    """Return the config; for None, the default config. With a pool, the kind ``intra_batch`` becomes ``bank``.
+    """Return the config; for None, the default config.
+
+    With a pool, the kind ``intra_batch`` becomes ``bank``, and each layer becomes a crop.
 
     Raises:
         TypeError: ``config`` is of another class.
@@ -34,9 +37,12 @@ def checked_config(config: object, source_pool: object) -> BatchCopyPasteConfig:
         )
     if source_pool is None or config.source.kind != "intra_batch":
         return config
-    source = config.source.model_copy(update={"kind": "bank"})
+    changes: dict[str, Any] = {"kind": "bank"}
     given = {name: getattr(config, name) for name in config.model_fields_set}
-    return BatchCopyPasteConfig.model_validate({**given, "source": source})
+    if config.placement.layers > 1 and "crops_per_target" not in config.source.model_fields_set:
+        changes["crops_per_target"] = config.placement.layers  # each crop is a layer
+        given["placement"] = config.placement.model_copy(update={"layers": 1})
+    return BatchCopyPasteConfig.model_validate({**given, "source": config.source.model_copy(update=changes)})
 
 
 def _instead_of_config(given: object) -> str:
@@ -56,6 +62,27 @@ def _instead_of_config(given: object) -> str:
     return ""
 
 
+_PARAMETERS = {"sample": ("target", "eligible", "request"), "rows": ("target", "candidates", "request")}
+"""Parameters with which the module calls each method of a source."""
+
+
+def _check_signature(source: object, name: str) -> None:
+    """Check that the module can call a method of a source; a protocol compares names of methods only."""
+    method, parameters = getattr(source, name, None), _PARAMETERS[name]
+    try:
+        signature = inspect.signature(method)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return  # no such method, which has an error of its own, or one that tells nothing
+    try:
+        signature.bind(*parameters)
+    except TypeError as error:
+        raise TypeError(
+            f"BatchCopyPaste: expected {type(source).__name__}.{name}({', '.join(parameters)}), got {name}{signature} "
+            f"({error}); seeds, extents and free slots are attributes of the request, a "
+            "segpaste.augmentation.PlacementRequest"
+        ) from error
+
+
 def check_sources(source: object, source_pool: object, config: BatchCopyPasteConfig) -> None:
     """Check that source, pool and config are of one kind."""
     check_pool("BatchCopyPaste", source_pool, config)
@@ -73,6 +100,7 @@ def check_sources(source: object, source_pool: object, config: BatchCopyPasteCon
             f"BatchCopyPaste: expected source to be a SourceStrategy, an object with a method sample, got "
             f"{_shown(source)}{instead}"
         )
+    _check_signature(source, "rows" if config.emit_classmix else "sample")
     if config.emit_classmix and not isinstance(source, RowStrategy):
         raise ValueError(
             "BatchCopyPaste: expected a source with a method rows (RowStrategy) because emit_classmix=True, got a "

@@ -8,6 +8,7 @@ from torch import Tensor
 from segpaste.augmentation.config.paste import BatchCopyPasteConfig
 from segpaste.engine.planes import changed_fields, memory_span
 from segpaste.types import PaddedBatchedDenseSample
+from segpaste.types.tracing import is_traced
 
 
 def check_writable(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) -> None:
@@ -33,7 +34,7 @@ def check_writable(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig
                 "BatchCopyPaste: expected no expanded tensors, whose values share memory, because inplace=True, got "
                 f"{name}; call .contiguous() on it, or leave inplace out"
             )
-    if torch.compiler.is_compiling():
+    if is_traced():
         return
     for name, tensor in written.items():
         if tensor.is_inference() and not torch.is_inference_mode_enabled():

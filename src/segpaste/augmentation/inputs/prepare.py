@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -12,7 +13,8 @@ from torch.nn import functional as F
 from segpaste.augmentation.config.paste import BatchCopyPasteConfig
 from segpaste.augmentation.inputs import _slots
 from segpaste.augmentation.inputs.pad import padded_size, padded_to_multiple
-from segpaste.engine import engine_for
+from segpaste.augmentation.inputs.without_masks import with_masks_for_crops
+from segpaste.engine import GivenBoxes, Scene, engine_for
 from segpaste.engine.regions import region_sums
 from segpaste.types import FIELDS, Modality, PaddedBatchedDenseSample
 
@@ -75,9 +77,10 @@ def seeded(batch: PaddedBatchedDenseSample, generator: torch.Generator | None) -
     """Return the batch with a seed per image, drawn from ``generator`` if given, else its own, else drawn by torch."""
     if generator is None and batch.sample_seeds is not None:
         return batch
-    device = batch.device if generator is None else generator.device
-    low, high = -(1 << 63), (1 << 63) - 1
-    seeds = torch.randint(low, high, (batch.batch_size,), generator=generator, device=device)
+    low, high, size = -(1 << 63), (1 << 63) - 1, (batch.batch_size,)
+    if generator is None:  # not as an argument: that overload takes no symbolic size
+        return batch.derived(sample_seeds=torch.randint(low, high, size, device=batch.device))
+    seeds = torch.randint(low, high, size, generator=generator, device=generator.device)
     return batch.derived(sample_seeds=seeds.to(batch.device, non_blocking=True))
 
 
@@ -92,6 +95,7 @@ def prepared(
     num_slots = _slots.checked_slots(batch, config.max_instances)
     canvas_size = padded_size(batch, config.placement.pad_to_multiple or 1)
     batch = with_masks(engine_for(batch.device).extend(batch, canvas_size, num_slots), config)
+    batch = with_masks_for_crops(batch, config)
     if config.emit_classmix and batch.instance_masks is None:
         batch = _slots.with_empty_masks(batch)
     return batch
@@ -114,15 +118,35 @@ def with_masks(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) ->
 
 
 def prepared_sources(rows: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) -> PaddedBatchedDenseSample:
-    """Prepare sources from outside of the target's batch like its rows: gated, with masks, padded.
+    """Prepare sources from outside of the target's batch like its rows: gated and padded.
 
     Args:
         rows: S sources with K_s slots.
         config: config of the paste.
     """
-    rows = with_masks(without_closed_gates(rows, config), config)
+    rows = without_closed_gates(rows, config)
     multiple = config.placement.pad_to_multiple
     return rows if multiple is None else padded_to_multiple(rows, multiple)
+
+
+def with_given_boxes(
+    scene: Scene, target: PaddedBatchedDenseSample, config: BatchCopyPasteConfig, *, in_place: bool
+) -> Scene:
+    """Add masks to a source that has boxes only, and to the scene the boxes that masks of the target were made from.
+
+    Args:
+        scene: target and source.
+        target: input of the module, in whose tensors a paste in place writes.
+        config: config of the paste.
+        in_place: whether it does.
+    """
+    is_own, has_masks = scene.source is scene.target, scene.source.instance_masks is not None
+    if not has_masks:
+        scene = replace(scene, source=with_masks(scene.source, config))
+    if target.instance_masks is not None or config.source.mask_from is None:
+        return scene
+    own, others = (batch.boxes.clone() if in_place else batch.boxes for batch in (scene.target, scene.source))
+    return replace(scene, given_boxes=GivenBoxes(own, others if is_own or not has_masks else None))
 
 
 def regions_of(
@@ -137,15 +161,17 @@ def regions_of(
     """
     if region is not None:
         height, width = batch.canvas_size
-        region = region.view(region.shape[0], *region.shape[-2:])
+        region = region.reshape(region.shape[0], *region.shape[-2:])
         if region.shape[1:] != (height, width):
             region = F.pad(region, [0, width - region.shape[2], 0, height - region.shape[1]])
     return region_sums(region, batch.semantic_maps, class_sets)
 
 
-def check_source(target: PaddedBatchedDenseSample, source: PaddedBatchedDenseSample) -> None:
+def check_source(
+    target: PaddedBatchedDenseSample, source: PaddedBatchedDenseSample, config: BatchCopyPasteConfig
+) -> None:
     """Check that a source batch can be pasted into the target: it has masks, and images and depth of the same kind."""
-    if source.instance_masks is None:
+    if source.instance_masks is None and config.source.mask_from is None:
         raise ValueError("BatchCopyPaste: expected instance masks in the source batch, got none; give it masks")
     kinds = [(images.shape[1], images.dtype) for images in (target.images, source.images)]
     if kinds[0] != kinds[1]:

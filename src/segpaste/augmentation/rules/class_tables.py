@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from segpaste.augmentation.config.paste import PanopticConfig
-from segpaste.augmentation.rules.tables import TableModule
+from segpaste.augmentation.rules.tables import TableModule, Tables, table
 from segpaste.engine import Classes
+from segpaste.types.check import not_none
 
 
 class ClassTables(TableModule):
@@ -17,18 +19,21 @@ class ClassTables(TableModule):
 
     def __init__(self, config: PanopticConfig) -> None:
         super().__init__()
-        classes = config.taxonomy.classes
-        self.num_classes = max(classes) + 1
-        kinds = [classes.get(c) for c in range(self.num_classes)]
-        self.is_thing, self.is_stuff = (torch.tensor([k == kind for k in kinds]) for kind in ("thing", "stuff"))
-        priority = config.contact_priority
+        self._config = config
+        self.num_classes = max(config.taxonomy.classes) + 1
+        self.is_thing, self.is_stuff, self.class_rank = self.made()
+
+    def made(self) -> Tables:
+        """Make the tables of things, of stuff and of priorities; the last is empty if there are none."""
+        kinds = [self._config.taxonomy.classes.get(c) for c in range(self.num_classes)]
+        priority = self._config.contact_priority
         ranks = [priority.get(c, 0) for c in range(self.num_classes)] if any(priority.values()) else []
-        self.class_rank = torch.tensor(ranks, dtype=torch.int16)
+        return [*(table([k == kind for k in kinds], np.bool_) for kind in ("thing", "stuff")), table(ranks, np.int16)]
 
     def things(self, labels: Tensor) -> Tensor:
         """Return whether each label is a thing class, bool; labels outside the taxonomy are not."""
         known = (labels >= 0) & (labels < self.num_classes)
-        return known & self.is_thing.to(labels.device)[labels.clamp(0, self.num_classes - 1)]
+        return known & not_none(self.tables_on(labels.device).is_thing)[labels.clamp(0, self.num_classes - 1)]
 
     @property
     def tables(self) -> Classes:

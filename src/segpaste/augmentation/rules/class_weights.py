@@ -12,8 +12,9 @@ from __future__ import annotations
 from decimal import ROUND_HALF_EVEN, Context, Decimal, localcontext
 from functools import cache
 
-import torch
 from torch import Tensor
+
+from segpaste.augmentation.rules.tables import table
 
 TEMPERATURE_ONE = 1 << 32
 """Temperature 1 in units of 2**-32."""
@@ -39,7 +40,7 @@ def inverse_weights(temperature: int) -> Tensor:
     with localcontext(_DIGITS):
         exponent = Decimal(temperature) / TEMPERATURE_ONE
         powers = [round((log * exponent).exp() * _WEIGHT_ONE) for log in _logarithms(MOST_ALIKE)]
-    return torch.tensor([_WEIGHT_ONE, *powers])
+    return table([_WEIGHT_ONE, *powers])
 
 
 def log_table() -> Tensor:
@@ -47,7 +48,7 @@ def log_table() -> Tensor:
     logs = _logarithms(2 * _LOG_STEPS)
     with localcontext(_DIGITS):
         octave = [(log - logs[_LOG_STEPS - 1]) / logs[1] for log in logs[_LOG_STEPS - 1 :]]
-        return torch.tensor([round(log * _LOG_ONE) for log in octave])
+        return table([round(log * _LOG_ONE) for log in octave])
 
 
 @cache

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-import torch
 from torch import Tensor
 
 from segpaste.augmentation.config.placement import PlacementConfig
 from segpaste.augmentation.config.strict import as_fraction
+from segpaste.augmentation.rules.tables import table
 from segpaste.engine import DrawRules
 from segpaste.engine.records import SCALE_DEN, SIZE_DEN
 
@@ -85,28 +85,30 @@ def canvas_grid(config: PlacementConfig, canvas_size: tuple[int, int]) -> tuple[
     """Return the scales n * p / gcd(H, W) that keep the canvas edges on patches: first n, last n, and the gcd.
 
     Raises:
-        RuntimeError: none lies in the scale range.
+        RuntimeError: none lies in the scale range, or one alone in a range of several, which every paste would have.
     """
     patch, edge = config.pad_to_multiple, math.gcd(*canvas_size)
     assert patch is not None
     low, high = scale_limits(config)
     first, last = -(-low * edge // (SCALE_DEN * patch)), high * edge // (SCALE_DEN * patch)
-    if first > last:
+    if first > last or (first == last and low < high):
+        found = "none" if first > last else f"{Fraction(first * patch, edge)} alone, for every paste"
         height, width = canvas_size
         raise RuntimeError(
-            f"BatchCopyPaste: expected a multiple of {patch}/{edge} in scale_range={config.scale_range}, got none: on "
-            f"{height} x {width} pixels only these scales keep the edges of a canvas on patches of {patch}; widen "
+            f"BatchCopyPaste: expected multiples of {patch}/{edge} in scale_range={config.scale_range}, got {found}: "
+            f"on {height} x {width} pixels only these scales keep the edges of a canvas on patches of {patch}; widen "
             "placement.scale_range, make canvases whose sides share a larger divisor, or set align='instance'"
         )
     return first, last, edge
 
 
 def few_scales_warning(config: PlacementConfig, canvas_size: tuple[int, int]) -> str | None:
-    """Return a warning if the canvas leaves fewer than `FEW_SCALES` scales in the range, else None."""
+    """Return a warning if the canvas leaves fewer than `FEW_SCALES` scales in a range of several, else None."""
     if not config.patch_aligned_paste or config.align != "canvas":
         return None
     first, last, edge = canvas_grid(config, canvas_size)
-    if last - first + 1 >= FEW_SCALES:
+    low, high = scale_limits(config)
+    if last - first + 1 >= FEW_SCALES or low == high:
         return None
     assert config.pad_to_multiple is not None
     scales = ", ".join(str(Fraction(n * config.pad_to_multiple, edge)) for n in range(first, last + 1))
@@ -120,13 +122,30 @@ def few_scales_warning(config: PlacementConfig, canvas_size: tuple[int, int]) ->
     )
 
 
+def pastes_per_image(config: PlacementConfig, num_layers: int, paste_prob: float, k_range: tuple[int, int]) -> float:
+    """Return the expected number of objects drawn for an image.
+
+    Args:
+        config: the other parameters of the draws.
+        num_layers: largest number of objects.
+        paste_prob: current probability of a paste.
+        k_range: current range of the number of objects.
+    """
+    low, high = k_range
+    if config.k_to_available:
+        low, high = min(low, num_layers), min(high, num_layers)
+    num = high - low + 1
+    counted = range(low, min(high, num_layers) + 1)  # larger ones are limited to ``num_layers``
+    return paste_prob * (sum(counted) + num_layers * (num - len(counted))) / num * config.candidate_frac
+
+
 def size_table(config: PlacementConfig) -> Tensor:
     """Return size ranges in 1 / `SIZE_DEN` pixels, [C + 1, 2] int64, the last for other classes; 0 for relative."""
     others = (0, 0) if config.size_range is None else _steps(config.size_range.low, config.size_range.high, SIZE_DEN)
-    table = torch.tensor([others]).repeat(max(config.class_sizes, default=-1) + 2, 1)
+    ranges = [others] * (max(config.class_sizes, default=-1) + 2)
     for label, size in config.class_sizes.items():
-        table[label] = torch.tensor(_steps(size.low, size.high, SIZE_DEN))
-    return table
+        ranges[label] = _steps(size.low, size.high, SIZE_DEN)
+    return table(ranges)
 
 
 def region_classes(config: PlacementConfig) -> tuple[tuple[int, ...], ...]:
@@ -140,10 +159,10 @@ def region_table(config: PlacementConfig) -> Tensor:
     Other classes have the index after these regions: that of a mask for all classes, if there is one.
     """
     sets = region_classes(config)
-    table = torch.full((max(config.region, default=-1) + 2,), len(sets))
+    indices = [len(sets)] * (max(config.region, default=-1) + 2)
     for label, classes in config.region.items():
-        table[label] = sets.index(classes)
-    return table
+        indices[label] = sets.index(classes)
+    return table(indices)
 
 
 def _steps(low: float, high: float, den: int) -> tuple[int, int]:

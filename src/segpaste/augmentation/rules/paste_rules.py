@@ -28,5 +28,7 @@ def paste_rules(config: BatchCopyPasteConfig) -> PasteRules:
         hidden_den=hidden.denominator,
         ignore_index=config.ignore_index,
         perspective=config.perspective_depth,
+        covers_void=config.placement.cover_void,
+        orders_by_value=config.depth_order == "value",
         tile_size=config.tile_size,
     )

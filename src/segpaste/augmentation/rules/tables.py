@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Self
 
+import numpy as np
 import torch
+from numpy.typing import ArrayLike, DTypeLike
 from torch import Tensor, nn
+
+from segpaste.types.tracing import fake_mode, real_tensors
+
+Tables = Sequence[Tensor]
+
+
+def table(values: ArrayLike, dtype: DTypeLike = np.int64) -> Tensor:
+    """Return a tensor of these values in memory of its own, on the CPU.
+
+    NumPy makes it, so no default device and no context of fake or empty tensors changes that.
+    """
+    with real_tensors(), torch.inference_mode(False):  # so that it can be written later in any mode
+        return torch.from_numpy(np.array(values, dtype))
 
 
 class TableModule(nn.Module):
     """Module with tables that move with it and are not buffers.
 
     DistributedDataParallel broadcasts the buffers of a model before every step; tables are equal on all ranks anyway.
+
+    The values of all tables follow from Python values, by `made`. Functions that move or convert a module, such as
+    ``to_empty`` or ``type``, decide the device of the tables, never their values.
 
     Attributes:
         table_names: attributes that hold the tables.
@@ -22,13 +41,33 @@ class TableModule(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self._copies = DeviceCopies()
+        self._copies = DeviceCopies(self.made)
+
+    @abstractmethod
+    def made(self) -> Tables:
+        """Make all tables, in the order of ``table_names``, on the CPU."""
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        for name in self.table_names:
-            setattr(self, name, fn(getattr(self, name)))
+        held: Tables = [getattr(self, name) for name in self.table_names]
+        if any(map(is_lost, held)):
+            held = self.made()
+        for name, own in zip(self.table_names, held, strict=True):
+            applied = fn(own)
+            setattr(self, name, own if applied is own else own.to(applied.device))
         return self
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
+        self._copies = DeviceCopies(self.made)
+        for name, new in zip(self.table_names, self.made(), strict=True):
+            old = state[name]
+            setattr(self, name, new if is_lost(old) else new.to(old.device))
+
+
+def is_lost(values: Tensor) -> bool:
+    """Return whether a tensor has a shape only: it is on ``meta``, or a fake tensor."""
+    return values.is_meta or type(values).__torch_dispatch__ is not Tensor.__torch_dispatch__
 
 
 class DeviceCopies:
@@ -41,18 +80,24 @@ class DeviceCopies:
     The first values are there when `of` returns, for every stream. Later ones are written on the current stream, as
     every operation is: a step on another stream has to wait for it. Copies are not pickled, and a copy of the module
     makes its own.
+
+    Args:
+        made: makes the tables again, for tables that lost their values.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, made: Callable[[], Tables]) -> None:
+        self._made = made
         self._held: dict[torch.device, list[_Copy]] = {}
 
-    def of(self, tables: Sequence[Tensor], device: torch.device) -> Sequence[Tensor]:
+    def of(self, tables: Tables, device: torch.device) -> Tables:
         """Return the tables on a device; tables that are there already are returned themselves.
 
         Args:
             tables: the same tables in the same order at each call, or tensors that replace them.
             device: device of the batch.
         """
+        if not torch.compiler.is_compiling() and (mode := fake_mode()) is not None:
+            return [mode.from_tensor(table).to(device) for table in tables]
         if all(table.device == device for table in tables):
             return tables
         if torch.compiler.is_exporting():  # a program of its own, traced on tensors without values
@@ -63,26 +108,35 @@ class DeviceCopies:
     @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]  # runs when code is traced, not in it
     def hold_copies(self, device: torch.device, *tables: Tensor) -> bool:
         """Make the copies of the tables on a device, or bring them up to date; True, for compiled code."""
+        if any(map(is_lost, tables)) and device.type != "meta":
+            if device in self._held:
+                return True
+            tables = tuple(self._made()[: len(tables)])
+        self._follow(device, tables)
+        return True
+
+    def refresh(self, tables: Tables) -> None:
+        """Update all copies at once, for graphs that are replayed without another call of `of`."""
+        if any(map(is_lost, tables)):
+            tables = self._made()[: len(tables)]
+        for device in self._held:
+            self._follow(device, tables)
+
+    def _follow(self, device: torch.device, tables: Tables) -> None:
         if device not in self._held:
             self._held[device] = [_Copy(table, device) for table in tables]
         for copy, table in zip(self._held[device], tables, strict=True):
             copy.follow(table)
-        return True
-
-    def refresh(self, tables: Sequence[Tensor]) -> None:
-        """Update all copies at once, for graphs that are replayed without another call of `of`."""
-        for device in self._held:
-            self.hold_copies(device, *tables)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return DeviceCopies, ()
+        return DeviceCopies, (self._made,)
 
 
 class _Copy:
     """Copy of one table, and the state of the table that it was taken from."""
 
     def __init__(self, table: Tensor, device: torch.device) -> None:
-        with torch.inference_mode(False):  # so that it can be written later in any mode
+        with real_tensors(), torch.inference_mode(False):  # so that it can be written later in any mode
             self.values = torch.empty(table.shape, dtype=table.dtype, device=device)
         self.table: Tensor | None = None
         self.version = -1
@@ -95,5 +149,6 @@ class _Copy:
         version = -1 if table.is_inference() else table._version
         if table is self.table and version == self.version >= 0:
             return
-        self.values.copy_(table, non_blocking=self.table is not None)
+        with real_tensors():
+            self.values.copy_(table, non_blocking=self.table is not None)
         self.table, self.version = table, version

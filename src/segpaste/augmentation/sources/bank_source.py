@@ -56,7 +56,7 @@ class BankSource:
         classes = Classes() if request.classes is None else request.classes.tables_on(target.device)
         rows = crop_rows(staged, target, self.config, classes, needs_depth=needs_depth)
         usable = rows.eligible & False if needs_depth and staged.depth_valid is None else rows.eligible
-        boxes, labels = staged.boxes.view(-1, 1, 4), staged.class_ids.view(-1, 1)
+        boxes, labels = staged.boxes.reshape(-1, 1, 4), staged.class_ids.reshape(-1, 1)
         sources = Sources(usable, boxes, labels, rows.extent, self._shrunk(staged))
         engine, rules = engine_for(target.device), request.rules(staged.crop_size)
         drawn = engine.draw(request.targets, sources, request.tables, rules, "own")

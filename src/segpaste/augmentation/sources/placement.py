@@ -12,10 +12,12 @@ from segpaste.augmentation.rules.class_tables import ClassTables
 from segpaste.augmentation.rules.draw_rules import fixed_rules, on_canvas
 from segpaste.augmentation.schedule import Schedule
 from segpaste.engine import DrawRules, DrawTables, LayerRows, Placement, PlacementCounts, Sources, Targets, engine_for
-from segpaste.engine.records import LARGEST_NUM, SCALE_DEN
-from segpaste.engine.reference.geometry import pixel_boxes, valid_extent
+from segpaste.engine.records import LARGEST_NUM, SCALE_DEN, HeldRules
+from segpaste.engine.reference.geometry import valid_extent
 from segpaste.types import PaddedBatchedDenseSample, StagedCrops
 from segpaste.types.check import check_count, check_tensor
+from segpaste.types.sampling import outward_boxes
+from segpaste.types.tracing import is_traced
 
 Sampled = tuple[PaddedBatchedDenseSample, Placement, PlacementCounts]
 """Source batch, placement of its objects, and counts of the tries."""
@@ -64,6 +66,8 @@ class PlacementRequest:
     def rules(self, source_canvas: tuple[int, int] | None = None) -> DrawRules:
         """Return the parameters of the draws for sources of this canvas (H, W), by default that of the target."""
         fixed = fixed_rules(self.config) if self.fixed is None else self.fixed
+        if isinstance(fixed, HeldRules):  # no canvas changes them
+            return fixed
         return on_canvas(fixed, self.config, source_canvas or self.canvas_size)
 
 
@@ -104,7 +108,7 @@ class LayerSources:
             source_idx=source_idx,
             layer_valid=eligible.any(1)[source_idx],
             extent=valid_extent(source)[source_idx],
-            boxes=pixel_boxes(source.boxes)[source_idx],
+            boxes=outward_boxes(source.boxes)[source_idx],
             labels=source.labels[source_idx],
             eligible=eligible[source_idx],
             canvas_size=source.canvas_size,
@@ -176,7 +180,7 @@ def _check_sources(request: PlacementRequest, sources: LayerSources) -> None:
             raise TypeError(f"LayerSources.canvas_size: expected (H, W), got {canvas_size!r:.80}")
         for size in canvas_size:
             check_count("LayerSources.canvas_size", size, 1)
-    if shrunk is not None and device.type == "cpu" and not torch.compiler.is_compiling():
+    if shrunk is not None and device.type == "cpu" and not is_traced():
         wrong = shrunk[(shrunk < 1) | (shrunk > LARGEST_NUM)]
         if wrong.numel():
             raise ValueError(

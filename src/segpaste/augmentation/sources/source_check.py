@@ -17,6 +17,7 @@ from segpaste.engine import LayerRows, Placement, PlacementCounts
 from segpaste.engine.planes import changed_fields, memory_span
 from segpaste.types import PaddedBatchedDenseSample
 from segpaste.types.sampling import FARTHEST_EDGE
+from segpaste.types.tracing import is_traced
 
 _TRUSTED: tuple[type, ...] = (IntraBatchSource, BankSource)
 
@@ -70,7 +71,7 @@ def checked_sample(
             f"{name}.sample: expected at least one layer, and a source batch with an instance slot, got {sizes['L']} "
             f"and {source.max_instances}; to paste nothing, leave carried False"
         )
-    if target.device.type == "cpu" and not torch.compiler.is_compiling():
+    if target.device.type == "cpu" and not is_traced():
         _check_values(name, source, placement, counts, request)
         placement = _apart(placement, target)
     return source, placement, counts
@@ -98,7 +99,7 @@ def checked_rows(
         raise TypeError(f"{name}.rows: expected LayerRows(source_idx, layer_valid), got {type(rows).__name__}")
     sizes = {"B": target.batch_size, "L": num_layers}
     check_declared(f"{name}.rows: LayerRows", rows, _ROWS, sizes, target.device, "the target's device")
-    if target.device.type == "cpu" and not torch.compiler.is_compiling():
+    if target.device.type == "cpu" and not is_traced():
         _check_range(
             f"{name}.rows: LayerRows.source_idx", rows.source_idx, 0, target.batch_size - 1, "rows of the batch"
         )

@@ -29,8 +29,9 @@ from segpaste._version import __version__
 from segpaste.bank.build._work_folder import remove_finished, said_of_bank, work_folder
 from segpaste.bank.build.cropping import DEFAULT_MARGIN_FRAC, checked_fit
 from segpaste.bank.build.engines import PartEngine, make_parts
-from segpaste.bank.build.origins import by_index, groups_for
+from segpaste.bank.build.origins import groups_for
 from segpaste.bank.build.parts import PHOTOS_PER_PART, REASONS, PartMaker, Photos, Selection, stored_id
+from segpaste.bank.build.views import by_index, with_methods
 from segpaste.bank.format import WRITERS
 from segpaste.bank.format.writer import FolderWriter
 from segpaste.bank.schema.meta import Format
@@ -111,7 +112,8 @@ def build_bank(
     those of the finished parts. Changed pixels in the same files are never noticed; remove the work folder then.
 
     Args:
-        photos: dataset with samples of uint8 images, without padding.
+        photos: dataset with samples of uint8 images, without padding; also a `torch.utils.data.Subset` or
+            `ConcatDataset` of such datasets, whose images then have the numbers of their datasets in the bank.
         out: folder of the bank, new or empty, or a URL for the format webdataset.
         class_names: name of each label.
         format: format of the bank.
@@ -148,6 +150,7 @@ def build_bank(
     run = Run(work_folder(where, work_dir), BankError, other="work folder or output", again="call")
     remove_finished(run, where, writer_options.get("storage_options"))
     check_free(where, writer_options.get("storage_options"))
+    photos = with_methods(photos)
     order, image_ids = _in_order(photos)
     first = _first_of(photos, order, skip_unreadable)
     if first is None:

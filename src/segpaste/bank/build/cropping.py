@@ -118,7 +118,7 @@ def crop_object(
     cols = _axis(left, right, width, crop_size[1], num, den)
     image = sample.image.as_subclass(Tensor)
     values: dict[str, Any] = {"image": _edges_go_on(_filtered(image, rows, cols, content), rows, cols)}
-    alpha = torch.zeros(1, *crop_size, dtype=torch.bool)
+    alpha = torch.zeros(1, *crop_size, dtype=torch.bool, device="cpu")
     x, y = cols.before, rows.before
     alpha[0, y : y + rows.size, x : x + cols.size] = mask[rows.nearest[:, None], cols.nearest]
     for name, value in _geometry(sample, rows, cols).items():
@@ -282,13 +282,13 @@ def checked_fit(fit_into: int | Sequence[int] | None) -> tuple[int, int] | None:
 def _axis(start: int, end: int, length: int, crop_length: int, num: int, den: int) -> CropAxis:
     """Return the positions for content from ``start`` to ``end`` of an image axis of ``length`` pixels."""
     size = max(1, -(-(2 * (end - start) * num - den) // (2 * den)))
-    numerator = torch.tensor(num)
-    position = sampling.source_position(torch.arange(size), 0, numerator, den)
+    numerator = torch.tensor(num, dtype=torch.int64, device="cpu")
+    position = sampling.source_position(torch.arange(size, device="cpu"), 0, numerator, den)
     nearest = sampling.nearest_index(position, numerator).clamp(max=end - start - 1) + start
 
     def taps(denominator: int, num_taps: int) -> tuple[Tensor, Tensor]:
         first, weights = sampling.filter_taps(position, numerator, denominator, num_taps)
-        return (first[:, None] + torch.arange(num_taps) + start).clamp(0, length - 1), weights
+        return (first[:, None] + torch.arange(num_taps, device="cpu") + start).clamp(0, length - 1), weights
 
     idx, weights = taps(num, 2)
     linear = idx, weights / sampling.WEIGHT_ONE
@@ -310,7 +310,7 @@ def _weighed(values: Tensor, dim: int, idx: Tensor, weights: Tensor) -> Tensor:
     """Return the sum over taps along one dimension, int32; one tap at a time, so that memory stays small."""
     shape = [1, 1, 1]
     shape[dim] = -1
-    total = torch.zeros((), dtype=torch.int32)
+    total = torch.zeros((), dtype=torch.int32, device="cpu")
     for tap in range(idx.shape[1]):
         weight = weights[:, tap].int().view(shape)
         total = total + values.index_select(dim, idx[:, tap]).int() * weight
@@ -350,15 +350,15 @@ def moved_camera(
 def moved_points(points: Tensor, corner: tuple[int, int], scale: float, offset: tuple[int, int]) -> Tensor:
     """Return keypoints [P, 3] of an image in a crop; ``corner`` (x, y) of the image is at ``offset`` in the crop."""
     moved = points.double()
-    shift = torch.tensor([*offset], dtype=torch.float64)
-    moved[:, :2] = (moved[:, :2] - torch.tensor([*corner], dtype=torch.float64)) * scale + shift
+    shift = torch.tensor([*offset], dtype=torch.float64, device="cpu")
+    moved[:, :2] = (moved[:, :2] - torch.tensor([*corner], dtype=torch.float64, device="cpu")) * scale + shift
     return torch.where(points[:, 2:] > 0, moved, 0.0).float()
 
 
 def _edges_go_on(value: Tensor, rows: CropAxis, cols: CropAxis) -> Tensor:
     """Pad [., rows, cols] to the size of the crop with its own edge."""
-    y = torch.arange(-rows.before, rows.size + rows.after).clamp(0, rows.size - 1)
-    x = torch.arange(-cols.before, cols.size + cols.after).clamp(0, cols.size - 1)
+    y = torch.arange(-rows.before, rows.size + rows.after, device="cpu").clamp(0, rows.size - 1)
+    x = torch.arange(-cols.before, cols.size + cols.after, device="cpu").clamp(0, cols.size - 1)
     return value.index_select(1, y).index_select(2, x)
 
 

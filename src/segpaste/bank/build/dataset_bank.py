@@ -22,12 +22,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.utils.data import Subset
 
 from segpaste.bank.build.cropping import DEFAULT_MARGIN_FRAC, box_of, checked_fit, crop_object
 from segpaste.bank.build.listing import (
     Samples,
-    attribute_of,
     check_first,
     checked_names,
     first_readable,
@@ -36,6 +34,7 @@ from segpaste.bank.build.listing import (
 )
 from segpaste.bank.build.origins import dataset_idx_of, frame_of, groups_for
 from segpaste.bank.build.parts import Selection
+from segpaste.bank.build.views import attribute_of, facts_of
 from segpaste.bank.format.protocol import Columns
 from segpaste.bank.format.reads import checked_read
 from segpaste.bank.schema.record import Array, BankError, Crop, Layout
@@ -90,8 +89,8 @@ class DatasetBank:
     Args:
         dataset: samples of uint8 images [3, H, W] with instance masks and without padding, the same at every read: a
             dataset with ``transforms`` is refused. The labels come from its ``instance_labels(index)`` if it has that
-            method, as readers of segpaste do, also through a `torch.utils.data.Subset`. Of any other dataset each
-            sample is read once.
+            method, as readers of segpaste do, also through a `torch.utils.data.Subset` or `ConcatDataset`. Of any other
+            dataset each sample is read once.
         class_names: the name of each label, a list or a dictionary; by default the ``class_names`` of the dataset.
         crop_size: (h, w) of every crop, pixels. Larger objects are shrunk.
         fit_into: size (H, W), or side, to which your loader resizes images, pixels: objects of larger images are shrunk
@@ -344,7 +343,7 @@ class DatasetBank:
             "selection": {name: getattr(self.selection, name) for name in Selection.__slots__},
             "groups": self.layout.groups,
             "dataset": str(attribute_of(self.dataset, "digest") or ""),
-            "subset": [int(i) for i in self.dataset.indices] if isinstance(self.dataset, Subset) else None,
+            "subset": facts_of(self.dataset),
         }
         digest = hashlib.sha256(json.dumps(facts).encode())
         for column in (self._image_ids, self._image_idx, self._class_ids):

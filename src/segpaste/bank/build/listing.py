@@ -7,15 +7,14 @@ import operator
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from numbers import Integral
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch.utils.data import Subset
 
-from segpaste.bank.build.origins import by_index
 from segpaste.bank.build.parts import stored_id
+from segpaste.bank.build.views import attribute_of, by_index
 from segpaste.bank.schema.record import BankError
 from segpaste.types import DenseSample
 
@@ -44,12 +43,6 @@ def checked_names(dataset: Samples, class_names: Sequence[str] | Mapping[int, st
             raise BankError(f"DatasetBank: expected class_names of 0 to {len(names) - 1}, got {sorted(names)[:20]}")
         names = [names[label] for label in range(len(names))]
     return tuple(str(name) for name in names)
-
-
-def attribute_of(dataset: Any, name: str) -> Any:
-    """Return an attribute of a dataset, or of the dataset that it is a subset of; None if there is none."""
-    found = getattr(dataset, name, None)
-    return attribute_of(dataset.dataset, name) if found is None and isinstance(dataset, Subset) else found
 
 
 def first_readable(dataset: Samples, images: NDArray[np.int64], unreadable: dict[int, str] | None) -> DenseSample:

@@ -9,22 +9,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from torch.utils.data import Subset
-
 from segpaste.bank.build.cropping import PhotoFrame, PixelBox, groups_of
+from segpaste.bank.build.views import by_index
 from segpaste.types import DenseSample
-
-
-def by_index(dataset: Any, name: str) -> Callable[..., Any] | None:
-    """Return a method whose first argument is the index of a sample, also through a subset; None if there is none."""
-    found: Callable[..., Any] | None = getattr(dataset, name, None)
-    if found is not None or not isinstance(dataset, Subset):
-        return found
-    inner, indices = by_index(dataset.dataset, name), dataset.indices
-    return None if inner is None else lambda index, *more: inner(int(indices[index]), *more)
 
 
 def groups_for(dataset: Any, first: DenseSample) -> list[str]:

@@ -55,7 +55,7 @@ def statistics_embedding(images: NDArray[np.uint8], alphas: NDArray[np.bool_]) -
         "mean_colour": _colour_moments(opponent, inside),
         "shape": _shape(inside, sizes),
     }
-    scaled = [unit(part, np.float64) * _SHARES[name] ** 0.5 for name, part in parts.items()]
+    scaled = [unit(part, np.float64) * np.sqrt(_SHARES[name]) for name, part in parts.items()]
     has_object = np.asarray(inside.any((1, 2)))
     return (unit(np.concatenate(scaled, 1), np.float64) * has_object[:, None]).astype(np.float32)
 
@@ -113,7 +113,7 @@ def _edge_histograms(brightness: Array, inside: NDArray[np.bool_]) -> Array:
     )
     place = (np.arctan2(down, across) / np.pi % 1.0) * _ANGLE_BINS
     low = np.minimum(place.astype(np.int64), _ANGLE_BINS - 1)
-    return np.sqrt(_histograms(low, place - low, np.hypot(across, down) * whole, _ANGLE_BINS, _CELLS))
+    return np.sqrt(_histograms(low, place - low, np.sqrt(across**2 + down**2) * whole, _ANGLE_BINS, _CELLS))
 
 
 def _histograms(low: NDArray[np.int64], above: Array, weights: Array, num_bins: int, cells: int) -> Array:

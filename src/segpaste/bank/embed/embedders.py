@@ -67,7 +67,7 @@ def _device(name: str) -> torch.device:
     """Return the device of a name; raise ValueError if it is not available."""
     try:
         device = torch.device(name)
-        torch.empty(0, device=device)
+        torch.empty(0, device=device, dtype=torch.float32)
     except (RuntimeError, AssertionError) as error:
         reason = " ".join(str(error).split())
         raise ValueError(
@@ -89,7 +89,9 @@ class ModelEmbedder:
     def __init__(self, network: nn.Module, side: int, normalisation: tuple[Any, Any], device: torch.device) -> None:
         self.network = network.to(device).eval()
         self.side, self.device = side, device
-        self._mean, self._std = (torch.tensor(tuple(values)).view(3, 1, 1) for values in normalisation)
+        self._mean, self._std = (
+            torch.tensor(tuple(values), dtype=torch.float32, device="cpu").view(3, 1, 1) for values in normalisation
+        )
 
     @torch.inference_mode()
     def __call__(self, images: NDArray[np.uint8], alphas: NDArray[np.bool_]) -> NDArray[np.float32]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from segpaste.bank.format.protocol import InstanceBank
 from segpaste.bank.read.sampler import BankSampler, Draws
 from segpaste.epochs import Replica, ReplicaFinder
-from segpaste.samplers import NxMReport, NxMSampler
+from segpaste.samplers import NxMBatches, NxMReport, NxMSampler
 from segpaste.samplers.classes import SamplesOfClasses
 from segpaste.seeding import derive_seed
 
@@ -25,15 +25,17 @@ def given_draws(
         ValueError: the sampler is of another bank or rank, or its epoch does not fill a step.
     """
     if not isinstance(sampler, BankSampler | NxMSampler):
+        advice = "the NxMSampler itself" if isinstance(sampler, NxMBatches) else "BankSampler(bank)"
         raise TypeError(
             f"sampler: expected a BankSampler or an NxMSampler of the bank, got {type(sampler).__name__}; give "
-            "BankSampler(bank), or leave sampler out"
+            f"{advice}, or leave sampler out"
         )
     sampler.progress.replicas.expect_same(replicas)
     if isinstance(sampler, NxMSampler):
         if sampler.batch_size != num_crops:
             raise ValueError(
-                f"sampler: expected N * M = batch_size * crops_per_target = {num_crops}, got {sampler.batch_size}"
+                f"sampler: expected N * M = batch_size * crops_per_target = {num_crops}, got {sampler.batch_size}; "
+                "give batch_size and crops_per_target whose product is sampler.batch_size"
             )
         return NxMDraws(bank, sampler)
     if (of_bank := sampler.identity()["bank"]) != bank.version:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from multiprocessing.context import BaseContext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,7 +53,7 @@ class BankDataLoader(EpochLoader):
         batch_size: number of targets of a step, B.
         crops_per_target: number of crops for each target, K.
         class_map, predicate, max_tries, num_workers, pin_memory, multiprocessing_context, persistent_workers,
-            prefetch_factor: see `create_bank_dataloader`.
+            prefetch_factor, options: see `create_bank_dataloader`.
 
     Raises:
         TypeError: an argument has another type.
@@ -71,9 +72,10 @@ class BankDataLoader(EpochLoader):
         max_tries: int = 100,
         num_workers: int = 0,
         pin_memory: bool = False,
-        multiprocessing_context: str | None = None,
+        multiprocessing_context: str | BaseContext | None = None,
         persistent_workers: bool = False,
         prefetch_factor: int | None = None,
+        **options: Any,
     ) -> None:
         _check_sizes(bank, batch_size, crops_per_target)
         stage_bank_batch(bank, np.empty((0, crops_per_target)), class_map)  # rejects a wrong map here, not in a worker
@@ -85,12 +87,13 @@ class BankDataLoader(EpochLoader):
             _StepCrops(bank, crops_per_target, labels, chooser),
             batch_size=None,
             sampler=steps,
-            collate_fn=_as_it_is,  # type: ignore[arg-type]
+            collate_fn=_as_it_is,
             num_workers=num_workers,
             pin_memory=pin_memory,
-            multiprocessing_context=multiprocessing_context if num_workers else None,
-            persistent_workers=persistent_workers and num_workers > 0,
-            prefetch_factor=prefetch_factor if num_workers else None,
+            multiprocessing_context=multiprocessing_context,
+            persistent_workers=persistent_workers,
+            prefetch_factor=prefetch_factor,
+            options=options,
         )
         self.draws = sampler
         self._num_drawn = np.zeros(len(bank.class_names), np.int64)
@@ -102,6 +105,11 @@ class BankDataLoader(EpochLoader):
             "predicate": None if predicate is None else callable_facts(predicate),
             "max_tries": None if predicate is None else int(max_tries),
         }
+
+    @property
+    def _data(self) -> InstanceBank:
+        bank: InstanceBank = self.dataset.bank  # type: ignore[attr-defined]
+        return bank
 
     @property
     def stats(self) -> BankLoaderStats:
@@ -171,8 +179,9 @@ def create_bank_dataloader(
             crop is replaced by one that is not in the step, if ``max_tries`` finds one.
             ``max_tries``, number of crops of its class that are tried instead of a rejected one, default 100; if all
             are rejected, iterating raises BankError.
-            ``num_workers``, ``pin_memory``, ``multiprocessing_context``, ``persistent_workers`` and
-            ``prefetch_factor``, see `segpaste.datasets.EpochDataLoader`.
+            ``num_workers``, ``pin_memory``, ``multiprocessing_context``, ``persistent_workers``, ``prefetch_factor``,
+            ``worker_init_fn``, ``timeout``, ``generator`` and ``pin_memory_device``, see
+            `segpaste.datasets.EpochDataLoader`.
 
     Returns:
         An iterable of `StagedCrops` with ``len``, ``set_epoch``, ``state_dict``, ``load_state_dict``, ``report`` and

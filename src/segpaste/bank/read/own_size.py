@@ -78,7 +78,7 @@ def stage_own_size(
     staged = stage_bank_batch(rows, np.arange(len(cut))[None])
     shown = [None if found is None else replace(found, window=one.window(size), scale=one.scale) for one, found in cut]
     index = [max(given, 0) if one is None else one.index for given, one in zip(indices, shown, strict=True)]
-    return replace(staged, crop_idx=torch.tensor([index], dtype=torch.int64)), shown
+    return replace(staged, crop_idx=torch.tensor([index], dtype=torch.int64, device="cpu")), shown
 
 
 def _cut(bank: DatasetBank, index: int, limit: Size, with_over: bool) -> tuple[OwnSizeCut, StagedObject | None]:

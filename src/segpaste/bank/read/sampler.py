@@ -6,14 +6,16 @@ iterate over its indices instead.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from segpaste._printable import printable
+from segpaste._reprs import counted
 from segpaste.bank.format.protocol import InstanceBank, check_bank
 from segpaste.bank.read.class_draws import ClassTable, DrawMode, class_probabilities, photo_fracs, uniforms
 from segpaste.epochs import EpochPass, EpochProgress, EpochSampler, Replica
@@ -162,6 +164,17 @@ class BankSampler(EpochSampler[int]):
             "replicas": replicas,
             "base_seed": int(base_seed),
         }
+
+    def _facts_in_words(self) -> Iterator[Callable[[], str | None]]:
+        yield lambda: counted(len(self), "draw")
+        yield lambda: f"of {len(self.crops):,} crops of {counted(len(self.probabilities), 'class', 'classes')}"
+        for name in ("mode", "threshold", "temperature"):
+            yield partial(self._fact, name)
+        yield lambda: None if self.replicas == "independent" else f"replicas={self.replicas}"
+        yield from self.progress.facts(self.base_seed)
+
+    def _fact(self, name: str) -> str | None:
+        return None if (value := self._facts[name]) is None else f"{name}={value}"
 
     @property
     def num_samples(self) -> int:  # type: ignore[override]

@@ -55,7 +55,7 @@ def stage_bank_batch(bank: InstanceBank, crop_idx: ArrayLike, class_map: ArrayLi
     shapes = {name: (SHAPES[name][1], (*wanted.shape, *bank.layout.shape(c))) for name, c in columns.items()}
     shapes["boxes"], shapes["crop_idx"] = (torch.int64, (*wanted.shape, 4)), (torch.int64, wanted.shape)
     places, size = places_of(shapes)
-    buffer = torch.empty(size, dtype=torch.uint8)
+    buffer = torch.empty(size, dtype=torch.uint8, device="cpu")
     if get_worker_info() is not None:
         buffer.share_memory_()  # type: ignore[no-untyped-call]
     views = {name: place.view(buffer) for name, place in places.items()}

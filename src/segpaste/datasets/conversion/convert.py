@@ -192,7 +192,7 @@ class Conversion:
         schema = next((photos.keypoint_schema for photos in opened if photos.keypoint_schema is not None), None)
         of_yolo = [photos for photos in opened if isinstance(photos, YoloDataset)]
         default: WrittenTask = "segment" if has_masks else "detect" if schema is None else "pose"
-        task = self.task or (of_yolo[0].task if of_yolo and self.adapt is None else default)
+        task = self.task or (_written_task(of_yolo) if of_yolo and self.adapt is None else default)
         if self.to == "yolo" and task == "pose" and schema is None:
             raise DatasetError(
                 f"{self.found.path}: expected keypoints for the task pose, got none; choose another task"
@@ -279,6 +279,12 @@ class Conversion:
         if not tables and not is_of_coco and self._form.keeps_extra_keys:
             return {"info": {"description": self.found.path.resolve().name}}
         return tables
+
+
+def _written_task(opened: Sequence[YoloDataset]) -> WrittenTask:
+    """Return the task of all splits; oriented boxes only if all splits with objects have them."""
+    tasks = {photos.written_task for photos in opened if any(photos.instance_labels(i) for i in range(len(photos)))}
+    return "obb" if tasks == {"obb"} else opened[0].task
 
 
 def _left_out(photos: AnnotatedPhotos) -> Losses:

@@ -24,6 +24,7 @@ from segpaste.datasets.formats.coco_writer import encode_mask
 from segpaste.datasets.formats.records import AnnotatedPhotos, Crowd, DatasetError, JsonRow, PackedRecords
 from segpaste.extras import require
 from segpaste.types import DenseSample, InstanceMask
+from segpaste.types.sampling import outward_box
 
 QUALITY = "mask_quality"
 _BOXES_AT_ONCE = 64
@@ -77,7 +78,9 @@ class SamMasker:
     def __call__(self, image: Tensor, boxes: Tensor) -> tuple[Tensor, Tensor]:
         """See `BoxMasker`."""
         if not len(boxes):
-            return torch.zeros(0, *image.shape[1:], dtype=torch.bool), torch.zeros(0)
+            return torch.zeros(0, *image.shape[1:], dtype=torch.bool, device="cpu"), torch.zeros(
+                0, dtype=torch.float32, device="cpu"
+            )
         masks, scores = [], []
         encoded: Tensor | None = None
         with torch.inference_mode():
@@ -96,7 +99,7 @@ class SamMasker:
                     out.pred_masks.cpu(), inputs["original_sizes"], inputs["reshaped_input_sizes"]
                 )[0]
                 best = out.iou_scores[0].cpu().argmax(1)
-                each = torch.arange(len(best))
+                each = torch.arange(len(best), device="cpu")
                 masks.append(found[each, best])
                 scores.append(out.iou_scores[0].cpu()[each, best])
         return torch.cat(masks), torch.cat(scores)
@@ -213,7 +216,7 @@ class MaskedPhotos(AnnotatedPhotos):
             new |= {"segmentation": encode_mask(kept[number]), "area": int(kept[number].sum()), QUALITY: quality}
             made.append(new)
         others = [row for key, row in by_id.items() if key not in set(ids)]
-        number_ids = torch.arange(1, len(kept) + 1, dtype=torch.int32)
+        number_ids = torch.arange(1, len(kept) + 1, dtype=torch.int32, device="cpu")
         whole = replace(sample, instance_masks=InstanceMask(torch.from_numpy(kept)), instance_ids=number_ids)
         return _Made(whole, made + others)
 
@@ -225,9 +228,9 @@ def with_masks_from(masker: BoxMasker) -> Callable[[AnnotatedPhotos], AnnotatedP
 
 def _in_box(mask: NDArray[np.bool_], box: tuple[float, float, float, float]) -> tuple[NDArray[np.bool_], float, bool]:
     """Return a mask cut to its box, rounded outwards, the share of the box it covers, and whether it is the box."""
-    x1, y1, x2, y2 = box
+    x1, y1, x2, y2 = outward_box(box, mask.shape)
     inside: NDArray[Any] = np.zeros_like(mask)
-    inside[int(np.floor(y1)) : int(np.ceil(y2)), int(np.floor(x1)) : int(np.ceil(x2))] = True
+    inside[y1:y2, x1:x2] = True
     cut = mask & inside
     if not cut.any():
         return inside, 0.0, True

@@ -173,13 +173,19 @@ class SplitConverter:
             with_entries = crowds_with_entries(self.photos, index, crowds)
             png, segments = segments_of(sample, by_label, own_rows, with_entries, losses)
             return SampleRows(image, [], segments), [(f"{self.to.maps_dir(self.name)}/{photo.stem}.png", png)]
-        if isinstance(self.photos, YoloDataset) and self.to.name == "yolo" and self.photos.task == self.form.task:
+        if isinstance(self.photos, YoloDataset) and self.to.name == "yolo" and self._keeps_labels(self.photos):
             path = label_path(Path(self.to.photos_dir(self.name), photo.name))
             return SampleRows(image, []), [(path.as_posix(), self.photos.label_text(index).encode())]
         by_id = {row["id"]: row for row in self.photos.annotation_rows(index) if "id" in row}
         regions = [(crowd, by_id.get(crowd.annotation_id, {})) for crowd in crowds]
         labelled = LabelledPhoto(self.name, photo.name, image, sample, own_rows, regions)
         return SampleRows(image, []), list(self.to.label_files(labelled, self.form, losses))
+
+    def _keeps_labels(self, photos: YoloDataset) -> bool:
+        """Return whether label files of a YOLO dataset are copied."""
+        if self.form.task == "obb":
+            return photos.is_oriented
+        return photos.task == self.form.task
 
     def _same_segments(self, photos: CocoPanoptic, photo: _Photo) -> tuple[SampleRows, list[File], Counts]:
         """Return the entries and map of a panoptic image unchanged; the map is named after the image."""
@@ -225,7 +231,7 @@ class SplitConverter:
         """Return a sample with the classes of ``form``; unchanged if the format has a list for each split."""
         if not self.to.one_class_list or list(self.labels) == list(range(len(self.labels))):
             return sample
-        table = torch.tensor([*self.labels, *range(len(self.labels), 256)])
+        table = torch.tensor([*self.labels, *range(len(self.labels), 256)], dtype=torch.int64, device="cpu")
         semantic = sample.semantic_map
         if semantic is not None:
             semantic = SemanticMap(table[semantic.as_subclass(Tensor)])

@@ -80,8 +80,8 @@ class BackgroundImages(AnnotatedPhotos):
 
     def _read_sample(self, record: JsonRow) -> DenseSample:
         image = read_upright(self.images_dir / record["file_name"])
-        no_masks = torch.zeros(0, *image.shape[1:], dtype=torch.bool)
-        return DenseSample.from_masks(image, no_masks, torch.zeros(0, dtype=torch.int64))
+        no_masks = torch.zeros(0, *image.shape[1:], dtype=torch.bool, device="cpu")
+        return DenseSample.from_masks(image, no_masks, torch.zeros(0, dtype=torch.int64, device="cpu"))
 
 
 def _num_bytes(path: Path) -> int:

@@ -18,6 +18,7 @@ from segpaste.datasets.formats.maps.arrays import read_array
 from segpaste.datasets.formats.maps.cameras import read_calibration
 from segpaste.datasets.formats.maps.dataset import MapPhotos
 from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError, JsonRow
+from segpaste.datasets.formats.stored_pixels import one_channel
 from segpaste.types import CameraIntrinsics, DenseSample
 
 FOLDERS = ("depth", "normals", "intrinsics")
@@ -70,7 +71,7 @@ class Beside:
     def _depth(self, name: str) -> dict[str, Any]:
         depth, valid = _converted(self._path("depth", name, "npy"), convert_depth, metres_per_unit=1)
         mask_path = self._path("depth_valid", name, "png")
-        mask = read_array(mask_path)
+        mask = one_channel(read_array(mask_path))
         if mask.shape != tuple(depth.shape[1:]):
             raise DatasetError(
                 f"{mask_path}: expected {list(depth.shape[1:])} pixels like depth, got {list(mask.shape)}; resize it"

@@ -47,12 +47,12 @@ class CocoBoxes(CocoDetectionV2):
         image = read_rgb(self.images_dir / record["file_name"], size)
         kept = self._boxes(index)
         labels = {row["id"]: row["label"] for row in record["annotations"]}
-        boxes = torch.tensor([box for _, box in kept], dtype=torch.float32).reshape(-1, 4)
+        boxes = torch.tensor([box for _, box in kept], dtype=torch.float32, device="cpu").reshape(-1, 4)
         points = [row for row in record["annotations"] if row["id"] in {kept_row["id"] for kept_row, _ in kept}]
         sample = DenseSample(
-            image=tv_tensors.Image(image),
-            boxes=tv_tensors.BoundingBoxes(boxes, format="XYXY", canvas_size=size),
-            labels=torch.tensor([labels[row["id"]] for row, _ in kept], dtype=torch.int64),
+            image=tv_tensors.Image(image, device=image.device),
+            boxes=tv_tensors.BoundingBoxes(boxes, format="XYXY", canvas_size=size, device=boxes.device),
+            labels=torch.tensor([labels[row["id"]] for row, _ in kept], dtype=torch.int64, device="cpu"),
             crowd_mask=CrowdMask(self._crowds_of(index, size)) if self.has_crowds else None,
             **self._keypoints(record, points),
         )
@@ -63,7 +63,7 @@ class CocoBoxes(CocoDetectionV2):
         return jitter(self[index], seed)
 
     def _crowds_of(self, index: int, size: tuple[int, int]) -> Tensor:
-        union = torch.zeros(1, *size, dtype=torch.bool)
+        union = torch.zeros(1, *size, dtype=torch.bool, device="cpu")
         for crowd in self.crowds(index):
             union |= torch.from_numpy(crowd.mask)
         return union

@@ -37,7 +37,7 @@ class CocoFile(Format):
 
     def splits(self, path: Path) -> tuple[str, ...] | None:
         """Return the only split if the path is a JSON file."""
-        return (NO_SPLIT,) if path.is_file() and path.suffix == ".json" else None
+        return (NO_SPLIT,) if path.is_file() and path.suffix.lower() == ".json" else None
 
     def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedPhotos:
         """Open the file beside ``options.images_dir``."""

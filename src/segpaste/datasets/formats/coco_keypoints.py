@@ -99,10 +99,11 @@ def checked_points(path: Path, annotation: JsonRow, schema: KeypointSchema | Non
 def keypoints_of(rows: Sequence[CocoPoints | None], schema: KeypointSchema, canvas_size: Size) -> Tensor:
     """Return the keypoints of instances, [N, P, 3] float32; zero if missing or outside of the image."""
     nothing = [0.0] * (3 * schema.num_points)
-    found = torch.tensor([row or nothing for row in rows], dtype=torch.float64).reshape(-1, schema.num_points, 3)
+    found = torch.tensor([row or nothing for row in rows], dtype=torch.float64, device="cpu")
+    found = found.reshape(-1, schema.num_points, 3)
     found[..., :2] += 0.5
     height, width = canvas_size
-    inside = ((found[..., :2] >= 0) & (found[..., :2] <= torch.tensor([width, height]))).all(-1, keepdim=True)
+    inside = ((found[..., :2] >= 0) & (found[..., :2] <= found.new_tensor([width, height]))).all(-1, keepdim=True)
     return torch.where((found[..., 2:] > 0) & inside, found, 0.0).float()
 
 

@@ -24,6 +24,7 @@ from segpaste.datasets.formats.indexed.tables import JsonTables
 from segpaste.datasets.formats.panoptic_index import TABLES, PanopticClasses, PanopticRecords, make_index
 from segpaste.datasets.formats.photo import read_rgb
 from segpaste.datasets.formats.records import Crowd, DatasetError, JsonRow, expect_folder
+from segpaste.datasets.formats.segment_ids import read_segment_ids
 from segpaste.types import IGNORE_INDEX, DenseSample
 
 
@@ -166,10 +167,10 @@ class CocoPanoptic(IndexedPhotos):
         crowd_mask = np.array([False, *(s["crowd"] for s in segments)])[segment_map]
         classes = [IGNORE_INDEX, *(IGNORE_INDEX if s["crowd"] else s["class"] for s in segments)]
         panoptic_map = torch.from_numpy(np.array([0, *(s["instance_id"] for s in segments)], np.int64)[segment_map])
-        labels = torch.tensor([s["class"] for s in segments if s["instance_id"]], dtype=torch.int64)
+        labels = torch.tensor([s["class"] for s in segments if s["instance_id"]], dtype=torch.int64, device="cpu")
         return DenseSample.from_masks(
             image,
-            panoptic_map == torch.arange(1, len(labels) + 1)[:, None, None],
+            panoptic_map == torch.arange(1, len(labels) + 1, device="cpu")[:, None, None],
             labels,
             semantic_map=torch.from_numpy(np.array(classes, np.int64)[segment_map]),
             panoptic_map=panoptic_map,
@@ -179,8 +180,8 @@ class CocoPanoptic(IndexedPhotos):
     def _read_segment_map(self, record: JsonRow) -> NDArray[np.int64]:
         """Return the position of each pixel in the segment list, from 1, or 0 without a segment: [H, W] int64."""
         path = self.panoptic_dir / record["map"]
-        red, green, blue = read_rgb(path, (record["height"], record["width"])).numpy().astype(np.int64)
-        found, inverse = np.unique(red + 256 * green + 65536 * blue, return_inverse=True)
+        size = record["height"], record["width"]
+        found, inverse = np.unique(read_segment_ids(path, size), return_inverse=True)
         position_of = {segment["id"]: i for i, segment in enumerate(record["segments"], start=1)}
         strange = sorted(set(found.tolist()) - set(position_of) - {0})
         unseen = sorted(set(position_of) - set(found.tolist()))
@@ -189,7 +190,7 @@ class CocoPanoptic(IndexedPhotos):
                 f"{path}: expected the segments that {self.annotations_file.name} lists for it, but {_first(strange)} "
                 f"only in the PNG and {_first(unseen)} only in the JSON; use files that belong together"
             )
-        return np.array([position_of.get(i, 0) for i in found.tolist()], np.int64)[inverse].reshape(red.shape)
+        return np.array([position_of.get(i, 0) for i in found.tolist()], np.int64)[inverse].reshape(size)
 
 
 def _first(ids: list[int]) -> str:

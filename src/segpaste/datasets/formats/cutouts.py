@@ -98,6 +98,10 @@ class CutOuts(AnnotatedPhotos):
         record = self._records[index]
         return () if record["fault"] else (record["label"],)
 
+    def label_file(self, index: int) -> Path | None:
+        """Return the cut-out itself: its folder is its class, its transparency its mask."""
+        return self.photo_file(index)[0]
+
     def left_out(self, index: int) -> dict[str, int]:
         """Return 1 as ``unreadable`` for a skipped cut-out."""
         return {"unreadable": 1} if self._records[index]["id"] in self._skipped else {}
@@ -189,10 +193,16 @@ class CutOuts(AnnotatedPhotos):
             if not record["fault"] and not self._skipped:
                 warnings.warn(f"skipped {error} (more are only counted)", stacklevel=2)
             self._skipped.add(record["id"])
-            nothing = torch.zeros(0, 1, 1, dtype=torch.bool)
-            return DenseSample.from_masks(torch.zeros(3, 1, 1, dtype=torch.uint8), nothing, torch.zeros(0).long())
+            nothing = torch.zeros(0, 1, 1, dtype=torch.bool, device="cpu")
+            return DenseSample.from_masks(
+                torch.zeros(3, 1, 1, dtype=torch.uint8, device="cpu"),
+                nothing,
+                torch.zeros(0, dtype=torch.float32, device="cpu").long(),
+            )
         return DenseSample.from_masks(
-            torch.from_numpy(image), torch.from_numpy(mask)[None], torch.tensor([record["label"]], dtype=torch.int64)
+            torch.from_numpy(image),
+            torch.from_numpy(mask)[None],
+            torch.tensor([record["label"]], dtype=torch.int64, device="cpu"),
         )
 
 

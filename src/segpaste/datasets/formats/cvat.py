@@ -19,16 +19,16 @@ import numpy as np
 
 from segpaste.datasets.formats.cvat_labels import CvatLabel, CvatLabels, read_labels
 from segpaste.datasets.formats.format import NO_SPLIT, Format, ReadOptions
-from segpaste.datasets.formats.outlined import Drawn, DrawnPhoto, open_drawn
+from segpaste.datasets.formats.outlined import Drawn, DrawnPhoto, each, open_drawn
 from segpaste.datasets.formats.photo_facts import find_photo, photo_size
 from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError, JsonRow, file_digest
 from segpaste.datasets.formats.shapes import Point, Shape, box_around, ellipse_mask, paste_mask, rotated_box
+from segpaste.datasets.formats.text_files import in_utf8
 from segpaste.datasets.formats.xml_text import head_of, number, parse_xml, xml_value
 from segpaste.types.sampling import Size
 
 CVAT_FILE = "annotations.xml"
-_SUBSET = re.compile(rb'<image\b[^>]*\bsubset="([^"]*)"')
-_NO_SUBSETS = ({""}, {"default"})
+_NO_SUBSETS = {"default"}
 _OPEN_SHAPES = ("polyline", "points", "cuboid")
 _GEOMETRY = frozenset(
     {"label", "points", "xtl", "ytl", "xbr", "ybr", "cx", "cy", "rx", "ry", "rle", "left", "top", "width", "height"}
@@ -47,10 +47,12 @@ class CvatFile(Format):
     def splits(self, path: Path) -> tuple[str, ...] | None:
         """Return the names of the subsets."""
         file = path / CVAT_FILE if path.is_dir() else path
-        if not file.is_file() or file.suffix != ".xml" or not re.search(rb"<annotations[\s>]", head_of(file)):
+        if not file.is_file() or file.suffix.lower() != ".xml" or not re.search(rb"<annotations[\s>]", head_of(file)):
             return None
-        found = {name.decode(errors="replace") for name in _SUBSET.findall(file.read_bytes())}
-        return (NO_SPLIT,) if not found or found in _NO_SUBSETS else tuple(sorted(found))
+        if b"subset=" not in in_utf8(file.read_bytes()):
+            return (NO_SPLIT,)
+        found = {image.get("subset", "") for image in parse_xml(file).iter("image")} - {""}
+        return (NO_SPLIT,) if found <= _NO_SUBSETS else tuple(sorted(found))
 
     def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedPhotos:
         """Open a subset; without ``options.images_dir`` images are beside the file or in ``images`` beside it."""
@@ -69,11 +71,10 @@ def read_cvat(path: Path, images_dir: Path, subset: str) -> Drawn:
     if root.tag != "annotations" or root.find("track") is not None:
         what = "tracks of a video" if root.tag == "annotations" else f"<{root.tag}>"
         raise DatasetError(f"{path}: expected <annotations> of images, got {what}; export as 'CVAT for images 1.1'")
-    left_out, photos = Counter[str](), []
+    left_out = Counter[str]()
     labels = read_labels(path, root)
-    for image in root.iter("image"):
-        if subset in ("", image.get("subset", "")):
-            photos.append(_photo(path, image, images_dir, labels, left_out))
+    images = (image for image in root.iter("image") if subset in ("", image.get("subset", "")))
+    photos = [*each(images, lambda image: _photo(path, image, images_dir, labels, left_out))]
     meta = root.find("meta")
     tables = {} if meta is None else {"cvat": xml_value(meta)}
     return Drawn(

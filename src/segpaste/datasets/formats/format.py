@@ -60,6 +60,8 @@ class Format(ABC):
         files: description of the files that it is recognised by.
         gives: description of the fields of its samples besides image, boxes and labels.
         takes: the names of the `ReadOptions` that it takes besides ``transforms``.
+        void_is_contour: True if void of its semantic maps is only a contour around objects. The commands then let
+            pastes cover it, see ``placement.cover_void``.
     """
 
     name: ClassVar[str]
@@ -67,6 +69,7 @@ class Format(ABC):
     files: ClassVar[str]
     gives: ClassVar[str]
     takes: ClassVar[frozenset[str]] = frozenset()
+    void_is_contour: ClassVar[bool] = False
 
     @abstractmethod
     def splits(self, path: Path) -> tuple[str, ...] | None:

@@ -11,7 +11,6 @@ import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
-from math import ceil, floor
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,7 @@ from segpaste.datasets.jitter import LargeScaleJitter
 from segpaste.engine.native import windows
 from segpaste.engine.native.windows import Counts, Shown
 from segpaste.types import CrowdMask, DenseSample, InstanceMask
-from segpaste.types.sampling import Size, Window
+from segpaste.types.sampling import Size, Window, outward_box
 
 
 class InstancePhotos(AnnotatedPhotos):
@@ -135,7 +134,7 @@ class InstancePhotos(AnnotatedPhotos):
             ids.append(annotation["id"])
             if shown.area and shown.area >= min_area_px:
                 kept.append((number, annotation, counts, shown))
-        masks = torch.zeros(len(kept), *window.size, dtype=torch.bool)
+        masks = torch.zeros(len(kept), *window.size, dtype=torch.bool, device="cpu")
         for mask, (*_, counts, _) in zip(masks, kept, strict=True):
             windows.read_runs(counts, window, mask)
         self._last_read = record["id"], tuple(ids)
@@ -143,8 +142,8 @@ class InstancePhotos(AnnotatedPhotos):
         return DenseSample(
             image=image,
             boxes=boxes_of(boxes, window),
-            labels=torch.tensor([annotation["label"] for _, annotation, *_ in kept], dtype=torch.int64),
-            instance_ids=torch.tensor([number for number, *_ in kept], dtype=torch.int32),
+            labels=torch.tensor([annotation["label"] for _, annotation, *_ in kept], dtype=torch.int64, device="cpu"),
+            instance_ids=torch.tensor([number for number, *_ in kept], dtype=torch.int32, device="cpu"),
             instance_masks=InstanceMask(masks),
             padding_mask=padding_of(window),
             crowd_mask=CrowdMask(self._crowd_mask(record, window)) if self.has_crowds else None,
@@ -155,7 +154,7 @@ class InstancePhotos(AnnotatedPhotos):
         size = record["height"], record["width"]
         image = read_rgb(self.images_dir / record["file_name"], size, drawn_upright=self.drawn_upright)
         annotations, masks = self._instances(record)
-        labels = torch.tensor([annotation["label"] for annotation in annotations], dtype=torch.int64)
+        labels = torch.tensor([annotation["label"] for annotation in annotations], dtype=torch.int64, device="cpu")
         crowd_mask = self._crowd_mask(record) if self.has_crowds else None
         return DenseSample.from_masks(
             image, masks, labels, crowd_mask=crowd_mask, **self._keypoints(record, annotations)
@@ -178,7 +177,7 @@ class InstancePhotos(AnnotatedPhotos):
             union |= self._region(record, crowd)
         if window is None:
             return torch.from_numpy(union)
-        shown = torch.zeros(1, *window.size, dtype=torch.bool)
+        shown = torch.zeros(1, *window.size, dtype=torch.bool, device="cpu")
         if record["crowds"]:
             windows.read_planes(torch.from_numpy(union), window, 0, shown)
         return shown
@@ -191,7 +190,8 @@ class InstancePhotos(AnnotatedPhotos):
             mask = np.zeros((record["height"], record["width"]), bool)
         if not mask.any() and crowd["box"] is not None:
             x, y, width, height = crowd["box"]
-            mask[max(floor(y), 0) : max(ceil(y + height), 0), max(floor(x), 0) : max(ceil(x + width), 0)] = True
+            x1, y1, x2, y2 = outward_box((x, y, x + width, y + height), mask.shape)
+            mask[y1:y2, x1:x2] = True
         return mask
 
     def _instances(self, record: JsonRow) -> tuple[list[JsonRow], Tensor]:
@@ -239,5 +239,5 @@ def clipped_box(box: list[float] | None, size: Size) -> tuple[float, float, floa
 
 def _bare(image: Tensor) -> DenseSample:
     """Return a sample with an image only."""
-    no_masks = torch.zeros(0, *image.shape[1:], dtype=torch.bool)
-    return DenseSample.from_masks(image, no_masks, torch.zeros(0, dtype=torch.int64))
+    no_masks = torch.zeros(0, *image.shape[1:], dtype=torch.bool, device="cpu")
+    return DenseSample.from_masks(image, no_masks, torch.zeros(0, dtype=torch.int64, device="cpu"))

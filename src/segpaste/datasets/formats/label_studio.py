@@ -1,33 +1,33 @@
-"""Label Studio's export as JSON, a list of tasks with an image each: https://labelstud.io/guide/export.
+"""Label Studio's export as JSON, a list of tasks with one or several images each: https://labelstud.io/guide/export.
 
 Coordinates are percentages of the image's sides. Polygons, ellipses and brush strokes are outlines; rectangles,
 including rotated ones, are boxes. Keypoints belong to the region that they were drawn in (``parentID``); others are not
-objects. If an image has several annotations, the one marked as ground truth is read, else the first that was not
-cancelled. The export JSON-MIN lacks necessary data and is rejected.
+objects. If a task has several annotations, the one marked as ground truth is read, else the first that was not
+cancelled; predictions and drafts are not read. The export JSON-MIN lacks necessary data and is rejected.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import warnings
 from collections import Counter
 from functools import partial
 from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from segpaste.datasets.formats.format import NO_SPLIT, Format, ReadOptions
+from segpaste.datasets.formats.label_folders import files_with
+from segpaste.datasets.formats.label_studio_images import Results, split_by_image, tags_of
 from segpaste.datasets.formats.label_studio_regions import Region, parsed_regions, shape_of
-from segpaste.datasets.formats.outlined import Drawn, DrawnPhoto, open_drawn
+from segpaste.datasets.formats.outlined import Drawn, DrawnPhoto, each, open_drawn
 from segpaste.datasets.formats.photo import upright_size
 from segpaste.datasets.formats.photo_facts import find_photo
 from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError, JsonRow
 from segpaste.datasets.formats.shapes import Point, Shape
+from segpaste.datasets.formats.text_files import parse_json
 from segpaste.datasets.formats.xml_text import head_of
 from segpaste.types.sampling import Size
 
-_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif")
 _HASH_LENGTH = 8
 
 
@@ -59,16 +59,30 @@ def read_label_studio(path: Path, images_dir: Path) -> Drawn:
         DatasetError: the file is broken or JSON-MIN, or a region is invalid.
     """
     content = path.read_bytes()
-    photos, left_out, num_more = [], Counter[str](), 0
-    for number, task in enumerate(_tasks(path, content), start=1):
+    left_out, num_more, num_guessed = Counter[str](), 0, 0
+    tasks = [(task, *_chosen(task["annotations"])) for task in _tasks(path, content)]
+    tags = tags_of(result for _, chosen, _ in tasks for result in _results(chosen))
+
+    def read(numbered: tuple[int, tuple[JsonRow, JsonRow, list[JsonRow]]]) -> list[DrawnPhoto]:
+        nonlocal num_more, num_guessed
+        number, (task, chosen, others) = numbered
         where = f"{path}: task {task.get('id', number)}"
-        chosen, others = _chosen(task["annotations"])
         num_more += len([other for other in others if not other.get("was_cancelled")])
-        photos.append(_photo(where, task, chosen, others, images_dir, left_out))
+        num_guessed += not chosen and bool(task.get("predictions") or task.get("drafts"))
+        of_images = split_by_image(where, task["data"], _results(chosen), tags)
+        return [_photo(where, task, found, chosen, others, images_dir, left_out) for found in of_images.items()]
+
+    photos = [photo for found in each(enumerate(tasks, start=1), read) for photo in found]
     if num_more:
         warnings.warn(
             f"{path}: {num_more} further annotations of images that have one are not read; mark the intended ones as "
             "ground truth",
+            stacklevel=4,
+        )
+    if num_guessed:
+        warnings.warn(
+            f"{path}: {num_guessed} tasks have predictions or drafts but no annotation, and are read as images without "
+            "objects; submit them in Label Studio, or remove the tasks",
             stacklevel=4,
         )
     shapes = [shape for photo in photos for shape in photo.shapes]
@@ -84,9 +98,9 @@ def read_label_studio(path: Path, images_dir: Path) -> Drawn:
 def _file(path: Path) -> Path | None:
     """Return the JSON file of a path, if its first entry looks like a task."""
     if path.is_dir():
-        found = [file for file in sorted(path.glob("*.json")) if file.name[0] != "." and _file(file)]
+        found = [file for file in files_with(path, ".json") if _file(file)]
         return found[0] if len(found) == 1 else None
-    if not path.is_file() or path.suffix != ".json":
+    if not path.is_file() or path.suffix.lower() != ".json":
         return None
     head = head_of(path).lstrip(b"\xef\xbb\xbf \t\r\n")
     keys = (b'"annotations"', b'"data"', b'"annotator"', b'"original_width"')
@@ -95,7 +109,9 @@ def _file(path: Path) -> Path | None:
 
 def _tasks(path: Path, content: bytes) -> list[JsonRow]:
     try:
-        tasks = json.loads(content)
+        tasks = parse_json(path, content)
+    except DatasetError:
+        raise
     except (ValueError, RecursionError) as error:
         raise DatasetError(
             f"{path}: expected JSON of Label Studio, got text that does not parse ({error}); export it again"
@@ -120,11 +136,23 @@ def _chosen(annotations: list[JsonRow]) -> tuple[JsonRow, list[JsonRow]]:
     return chosen or {}, [row for row in annotations if row is not chosen]
 
 
+def _results(annotation: JsonRow) -> Results:
+    found = annotation.get("result") or []
+    return found if isinstance(found, list) else [found]
+
+
 def _photo(
-    where: str, task: JsonRow, chosen: JsonRow, others: list[JsonRow], images_dir: Path, left_out: Counter[str]
+    where: str,
+    task: JsonRow,
+    image: tuple[str, Results],
+    chosen: JsonRow,
+    others: list[JsonRow],
+    images_dir: Path,
+    left_out: Counter[str],
 ) -> DrawnPhoto:
-    regions, about_image = parsed_regions(where, chosen.get("result") or [])
-    name = _photo_file(where, task, images_dir)
+    """Return an image of a task by its address and its results, and count the results that enclose nothing."""
+    regions, about_image = parsed_regions(where, image[1])
+    name = _photo_file(image[0], images_dir)
     size = _size(where, regions, images_dir / name)
     attributes = {
         **{key: value for key, value in task.items() if key not in ("annotations", "id")},
@@ -166,16 +194,11 @@ def _size(where: str, regions: list[Region], photo: Path) -> Size:
     return next(iter(sizes)) if sizes else upright_size(photo)
 
 
-def _photo_file(where: str, task: JsonRow, images_dir: Path) -> str:
+def _photo_file(address: str, images_dir: Path) -> str:
     """Return the image file by its address, or by its name, with or without the prefix of an upload."""
-    data: dict[str, Any] = task["data"]
-    texts = {key: value for key, value in data.items() if isinstance(value, str)}
-    pictures = [text for text in texts.values() if urlsplit(text).path.lower().endswith(_SUFFIXES) or "?d=" in text]
-    address = texts.get("image") or max(pictures, key=lambda text: "/" in text, default=None)
-    if address is None:
-        raise DatasetError(f"{where}: expected the address of an image in 'data', got {data!r:.60}; add it as 'image'")
     parts = urlsplit(address)
-    place = unquote((parse_qs(parts.query).get("d") or [parts.path])[0]).lstrip("/").removeprefix("data/")
+    place = unquote((parse_qs(parts.query).get("d") or [parts.path])[0]).replace("\\", "/")
+    place = place.lstrip("/").removeprefix("data/")
     name = Path(place).name
     prefix, dash, rest = name.partition("-")
     names = [name, *([rest] if dash and len(prefix) == _HASH_LENGTH else [])]

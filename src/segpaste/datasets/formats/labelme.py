@@ -16,18 +16,20 @@ import math
 import re
 from collections import Counter
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
 from segpaste.datasets.formats.format import NO_SPLIT, Format, ReadOptions
-from segpaste.datasets.formats.outlined import Drawn, DrawnPhoto, open_drawn
+from segpaste.datasets.formats.label_folders import files_with, paired_folders
+from segpaste.datasets.formats.outlined import Drawn, DrawnPhoto, each, open_drawn
 from segpaste.datasets.formats.photo import upright_size
 from segpaste.datasets.formats.photo_facts import class_rows, find_photo, photo_size
 from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError, JsonRow
 from segpaste.datasets.formats.shapes import Shape, box_around, ellipse_mask, paste_mask
+from segpaste.datasets.formats.text_files import in_utf8, parse_json, read_lines
 from segpaste.types.sampling import Size
 
 IGNORED = "__ignore__"
@@ -44,7 +46,7 @@ class LabelmeFolder(Format):
 
     name = "labelme"
     title = "labelme"
-    files = "NAME.json with shapes for each image, in one folder or a folder per split"
+    files = "NAME.json with shapes for each image, in one folder or a folder per split, or in labels/ beside images/"
     gives = "masks, ignored regions; or boxes only"
     takes = frozenset({"images_dir", "task"})
 
@@ -54,13 +56,16 @@ class LabelmeFolder(Format):
             return None
         if _is_labelme(path):
             return (NO_SPLIT,)
+        if pairs := paired_folders(path, _is_labelme):
+            return tuple(pairs)
         folders = (folder for folder in sorted(path.iterdir()) if folder.is_dir() and folder.name[0] != ".")
         return tuple(folder.name for folder in folders if _is_labelme(folder)) or None
 
     def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedPhotos:
         """Open a split; without ``options.images_dir`` the files contain the paths of images."""
-        folder = path / split
-        images_dir = folder if options.images_dir is None else options.images_dir
+        pairs = {} if _is_labelme(path) else paired_folders(path, _is_labelme)
+        images, folder = pairs.get(split, (path / split, path / split))
+        images_dir = images if options.images_dir is None else options.images_dir
         return open_drawn(images_dir, folder, partial(read_labelme, folder, images_dir), options)
 
 
@@ -74,10 +79,13 @@ def read_labelme(folder: Path, images_dir: Path) -> Drawn:
         DatasetError: a file is broken, or a shape is invalid.
     """
     photos, digest, left_out, names = [], hashlib.sha256(), Counter[str](), set[str]()
-    for path in _files(folder):
+
+    def read(path: Path) -> DrawnPhoto:
         content = path.read_bytes()
         digest.update(json.dumps([path.name, hashlib.sha256(content).hexdigest()]).encode())
-        photo = _photo(path, _document(path, content), images_dir, left_out)
+        return _photo(path, _document(path, content), images_dir, left_out)
+
+    for photo in each(_files(folder), read):
         names |= {shape.label for shape in photo.shapes}
         photos.append(photo)
     listed = _listed_names(folder)
@@ -89,29 +97,31 @@ def read_labelme(folder: Path, images_dir: Path) -> Drawn:
 
 def _is_labelme(folder: Path) -> bool:
     """Return whether the first JSON file of a folder is one of labelme."""
-    first = next(iter(sorted(folder.glob("*.json"))), None)
-    if first is None or not first.is_file():
+    first = next(iter(_files(folder)), None)
+    if first is None:
         return False
     with first.open("rb") as file:
-        head = file.read(_HEAD_BYTES)
+        head = in_utf8(file.read(_HEAD_BYTES))
     return head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{") and _HEAD.search(head) is not None
 
 
 def _files(folder: Path) -> list[Path]:
-    return [path for path in sorted(folder.glob("*.json")) if not path.name.startswith(".")]
+    return files_with(folder, ".json")
 
 
 def _listed_names(folder: Path) -> list[str] | None:
     for place in (folder, folder.resolve().parent):
         if (path := place / CLASS_LIST).is_file():
-            lines = (line.strip() for line in path.read_text("utf-8-sig").splitlines())
+            lines = (line.strip() for line in read_lines(path))
             return [line for line in lines if line not in ("", IGNORED, BACKGROUND)]
     return None
 
 
 def _document(path: Path, content: bytes) -> JsonRow:
     try:
-        document = json.loads(content)
+        document = parse_json(path, content)
+    except DatasetError:
+        raise
     except (ValueError, RecursionError) as error:
         raise DatasetError(
             f"{path}: expected JSON of labelme, got text that does not parse ({error}); save it again"
@@ -127,7 +137,8 @@ def _photo(path: Path, document: JsonRow, images_dir: Path, left_out: Counter[st
     if not isinstance(name, str) or not name:
         raise DatasetError(f"{path}: expected the image's file as 'imagePath', got {name!r:.40}; add it")
     name = name.replace("\\", "/")
-    name = find_photo(images_dir, [name, Path(name).name])
+    is_outside = ".." in PurePosixPath(name).parts  # the annotations are in another folder than the images
+    name = find_photo(images_dir, [Path(name).name, name] if is_outside else [name, Path(name).name])
     size = _size(path, document, images_dir / name)
     row: JsonRow = {"file_name": name, "height": size[0], "width": size[1]}
     known = ("shapes", "imagePath", "imageData", "imageHeight", "imageWidth")
@@ -144,7 +155,7 @@ def _photo(path: Path, document: JsonRow, images_dir: Path, left_out: Counter[st
             shapes.append(_shape(where, kind, shape, size))
     if open_shapes:
         row["shapes"] = open_shapes
-    return DrawnPhoto(row, shapes)
+    return DrawnPhoto(row, shapes, path)
 
 
 def _size(path: Path, document: JsonRow, photo: Path) -> Size:

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torchvision import tv_tensors
@@ -26,6 +28,9 @@ from segpaste.datasets.formats.shapes import Kind, Shape, annotation_row, join_p
 from segpaste.types import CrowdMask, DenseSample
 from segpaste.types.sampling import Size
 
+T = TypeVar("T")
+R = TypeVar("R")
+
 
 @dataclass(frozen=True, slots=True)
 class DrawnPhoto:
@@ -34,10 +39,12 @@ class DrawnPhoto:
     Attributes:
         row: its entry in ``images``: ``file_name``, ``height``, ``width`` and all other values of the file.
         shapes: shapes in file order.
+        file: the file with the shapes of this image only; None if one file has those of all images.
     """
 
     row: JsonRow
     shapes: list[Shape]
+    file: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +72,39 @@ class Drawn:
 
 Read = Callable[[], Drawn]
 """Function that reads the files of a dataset. It can be pickled, because spawned workers read the files again."""
+
+
+_refused: ContextVar[list[DatasetError] | None] = ContextVar("_refused", default=None)
+
+
+@contextmanager
+def collected() -> Iterator[list[DatasetError]]:
+    """Collect the errors of `each` and `refuse` instead of raising the first one, for a check of all files."""
+    errors: list[DatasetError] = []
+    token = _refused.set(errors)
+    try:
+        yield errors
+    finally:
+        _refused.reset(token)
+
+
+def refuse(error: DatasetError) -> None:
+    """Raise an error, or collect it inside `collected`."""
+    errors = _refused.get()
+    if errors is None:
+        raise error
+    errors.append(error)
+
+
+def each(items: Iterable[T], read: Callable[[T], R]) -> Iterator[R]:
+    """Yield what ``read`` returns for each item; inside `collected`, items with an error are left out."""
+    for item in items:
+        try:
+            found = read(item)
+        except DatasetError as error:
+            refuse(error)
+        else:
+            yield found
 
 
 def open_drawn(images_dir: Path, file: Path, read: Read, options: ReadOptions) -> OutlinedPhotos:
@@ -106,11 +146,15 @@ def _kind(drawn: Drawn, task: str | None) -> Kind:
             )
         return "box" if task == "detect" else "outline"
     if len(first) > 1:
-        raise DatasetError(
-            f"{first['box']} is a box, {first['outline']} an outline: expected one of them for all objects, since "
-            "boxes give no masks; outline all, ignore the boxes with the task segment (task=, --task), or read all as "
-            "boxes with the task detect"
+        refuse(
+            DatasetError(
+                f"{first['box']} is a box, {first['outline']} an outline: expected one of them for all objects, since "
+                "boxes give no masks; outline all, ignore the boxes with the task segment (task=, --task), or read all "
+                "as boxes with the task detect",
+                kind="missing_mask",
+            )
         )
+        return "outline"
     return next(iter(first), "outline")
 
 
@@ -123,6 +167,9 @@ class OutlinedPhotos(InstancePhotos):
         read: function that reads the files.
         drawn: contents of the files.
         transforms: called with each `DenseSample`; its result replaces the sample.
+
+    Attributes:
+        not_objects: number of shapes that enclose nothing, such as lines, by kind.
     """
 
     _is_boxed = False
@@ -130,7 +177,7 @@ class OutlinedPhotos(InstancePhotos):
     def __init__(
         self, images_dir: Path, annotations_file: Path, read: Read, drawn: Drawn, *, transforms: Transforms | None
     ) -> None:
-        self._read, self._drawn = read, [drawn]
+        self._read, self._drawn, self.not_objects = read, [drawn], dict(drawn.left_out)
         super().__init__(images_dir, annotations_file, transforms=transforms)
 
     def __getstate__(self) -> JsonRow:
@@ -168,6 +215,16 @@ class OutlinedPhotos(InstancePhotos):
         """Return the values of the files about the dataset."""
         return dict(self._tables)
 
+    def label_file(self, index: int) -> Path | None:
+        """Return the file with the annotations of an image."""
+        file = self._entry(index).get("file")
+        return super().label_file(index) if file is None else Path(file)
+
+    def places(self, index: int) -> list[str]:
+        """Return the file and entry of each row of `annotation_rows`, for errors."""
+        places: list[str] = self._entry(index)["places"]
+        return places
+
     def _entry(self, index: int) -> JsonRow:
         entries = self._records
         assert isinstance(entries, _Entries)
@@ -190,7 +247,7 @@ class OutlinedPhotos(InstancePhotos):
         num_rows = 0
         for number, photo in enumerate(drawn.photos, start=1):
             image = {"id": number, **photo.row}
-            rows = []
+            rows, places = [], []
             for parts in join_parts(photo.shapes):
                 num_rows += 1
                 category = by_name[parts[0].label]
@@ -198,7 +255,9 @@ class OutlinedPhotos(InstancePhotos):
                 is_object = self._is_boxed or bool(row["segmentation"])
                 self.has_crowds |= "ignore" in row or bool(row["iscrowd"]) or not is_object
                 rows.append({"id": num_rows, "image_id": number, "category_id": category["id"], **row})
-            yield {"image": image, "rows": rows}
+                places.append(parts[0].where)
+            file = None if photo.file is None else str(photo.file)
+            yield {"image": image, "rows": rows, "places": places, "file": file}
 
     def _record(self, entry: JsonRow) -> JsonRow:
         """Return the record of an image for `InstancePhotos`, from its entries."""
@@ -271,12 +330,12 @@ class BoxedPhotos(OutlinedPhotos):
         size = record["height"], record["width"]
         image = read_rgb(self.images_dir / record["file_name"], size, drawn_upright=self.drawn_upright)
         found = self._boxes(record)
-        boxes = torch.tensor([box for _, box in found], dtype=torch.float32).reshape(-1, 4)
+        boxes = torch.tensor([box for _, box in found], dtype=torch.float32, device="cpu").reshape(-1, 4)
         crowds: dict[str, Any] = {"crowd_mask": CrowdMask(self._crowd_mask(record))} if self.has_crowds else {}
         return DenseSample(
-            image=tv_tensors.Image(image),
-            boxes=tv_tensors.BoundingBoxes(boxes, format="XYXY", canvas_size=size),
-            labels=torch.tensor([row["label"] for row, _ in found], dtype=torch.int64),
+            image=tv_tensors.Image(image, device=image.device),
+            boxes=tv_tensors.BoundingBoxes(boxes, format="XYXY", canvas_size=size, device=boxes.device),
+            labels=torch.tensor([row["label"] for row, _ in found], dtype=torch.int64, device="cpu"),
             **crowds,
             **self._keypoints(record, [row for row, _ in found]),
         )

@@ -16,6 +16,7 @@ from segpaste.datasets.formats.photo_head import (
     EIGHT_BIT_MODES,
     TOO_WIDE,
     expect_file,
+    expect_one_page,
     has_wide_channels,
     read_head,
     unreadable,
@@ -103,6 +104,7 @@ def _decode(
     try:
         with Image.open(path) as photo:
             stored = photo.size
+            expect_one_page(path, photo)
             if has_wide_channels(photo):
                 raise DatasetError(f"{path}: {TOO_WIDE}")
             if size is not None and factor > 1 and sorted(stored) == sorted(size) and photo.format in ("JPEG", "MPO"):

@@ -20,6 +20,8 @@ EIGHT_BIT_MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr")
 
 TOO_WIDE = "expected an image of 8 bits per channel, got 16; convert it to 8"
 _TRANSPOSED = 5
+_SUBFILE, _OLD_SUBFILE, _SAMPLES = 254, 255, 277
+_OLD_REDUCED = 2
 
 
 class PhotoHead(NamedTuple):
@@ -77,6 +79,7 @@ def read_head(path: Path) -> PhotoHead:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Pillow's warnings about many pixels and odd metadata
             with Image.open(path) as photo:
+                expect_one_page(path, photo)
                 orientation = _metadata(path, photo).get(ExifTags.Base.Orientation, 1)
                 is_known = isinstance(orientation, int) and 1 <= orientation <= 8
                 is_oriented = is_known and orientation > 1
@@ -87,6 +90,8 @@ def read_head(path: Path) -> PhotoHead:
         raise DatasetError(f"{path}: expected an image, found no such file; check the folder and the name") from None
     except UnidentifiedImageError:
         raise DatasetError(f"{path}: {unreadable(path)}") from None
+    except DatasetError:
+        raise
     except Exception as error:  # Pillow's errors for broken files depend on the format
         raise DatasetError(f"{path}: expected an image, could not read it ({error}); replace the file") from error
 
@@ -111,6 +116,30 @@ def expect_file(path: Path) -> None:
 def has_wide_channels(photo: Image.Image) -> bool:
     """Return whether an opened, undecoded image has several 16-bit channels, of which Pillow keeps the upper 8 bits."""
     return len(photo.getbands()) > 1 and any(";16" in str(tile[3]) for tile in getattr(photo, "tile", ()))
+
+
+def left_out_by_pillow(photo: Image.Image) -> str:
+    """Return in words what an opened TIFF has and Pillow leaves out: further pages or channels; empty if nothing.
+
+    Smaller copies of the first page, as in pyramids, are no pages.
+    """
+    if photo.format != "TIFF":
+        return ""
+    tags, pages = photo.tag_v2, 1  # type: ignore[attr-defined]
+    if (samples := tags.get(_SAMPLES, 1)) > len(photo.getbands()):
+        return f"a TIFF of {samples} channels, of which {len(photo.getbands())} can be read"
+    for page in range(1, getattr(photo, "n_frames", 1)):
+        photo.seek(page)
+        tags = photo.tag_v2  # type: ignore[attr-defined]
+        pages += not (tags.get(_SUBFILE, 0) & 1 or tags.get(_OLD_SUBFILE) == _OLD_REDUCED)
+    photo.seek(0)
+    return f"a TIFF of {pages} pages" if pages > 1 else ""
+
+
+def expect_one_page(path: Path, photo: Image.Image) -> None:
+    """Raise `DatasetError` if an opened TIFF has pages or channels that readers leave out."""
+    if found := left_out_by_pillow(photo):
+        raise DatasetError(f"{path}: expected one image of at most 4 channels, got {found}; save each image as a file")
 
 
 def unreadable(path: Path) -> str:

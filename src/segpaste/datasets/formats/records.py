@@ -19,7 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 from torch.utils.data import Dataset
 
+from segpaste._reprs import counted, described
+from segpaste.datasets.formats.errors import DatasetError as DatasetError
 from segpaste.datasets.formats.federated import FederatedLabels
+from segpaste.datasets.formats.text_files import not_utf8, read_json
 from segpaste.types import DenseSample, KeypointSchema, PanopticSchema
 
 JsonRow = dict[str, Any]
@@ -27,10 +30,6 @@ TableColumns = Mapping[str, type]
 
 IMAGE_COLUMNS: TableColumns = {"id": int, "file_name": str, "height": int, "width": int}
 """Keys of every entry of the ``images`` table, with their types."""
-
-
-class DatasetError(ValueError):
-    """Error of a missing, unreadable or invalid file of a dataset; one line with the file and the remedy."""
 
 
 class PackedRecords(Sequence[JsonRow]):
@@ -113,6 +112,19 @@ class AnnotatedPhotos(Dataset[DenseSample], ABC):
     def __len__(self) -> int:
         return len(self._records)
 
+    def __repr__(self) -> str:
+        """Return counts, fields and the file; images of a copy that has not read its file yet are not counted."""
+        return described(
+            self,
+            lambda: str(self.__dict__["annotations_file"]),
+            lambda: counted(len(self.__dict__["_records"]), "image"),
+            lambda: counted(len(self.class_names), "class", "classes"),
+            lambda: "masks" if self.has_masks else None,
+            lambda: "semantic maps" if self.has_semantic_maps else None,
+            lambda: "panoptic" if self.schema is not None else None,
+            lambda: None if self.keypoint_schema is None else counted(len(self.keypoint_schema.names), "keypoint"),
+        )
+
     def __getitem__(self, index: int) -> DenseSample:
         """Read one sample.
 
@@ -152,6 +164,10 @@ class AnnotatedPhotos(Dataset[DenseSample], ABC):
         record = self._records[index]
         size = (record["height"], record["width"]) if "height" in record else None
         return self.images_dir / record["file_name"], size
+
+    def label_file(self, index: int) -> Path | None:
+        """Return the file with the annotations of an image; None if they are in several files."""
+        return self.annotations_file if self.annotations_file.is_file() else None
 
     def searched_folders(self) -> tuple[Path, ...]:
         """Return the folders that are searched for images, with their subfolders; none if files list the images."""
@@ -352,7 +368,7 @@ def class_list(path: Path, row: JsonRow, key: str, label_of: Mapping[int, int]) 
 
 def _read_json(path: Path) -> Any:
     try:
-        return json.loads(path.read_bytes())
+        return read_json(path)
     except FileNotFoundError:
         raise DatasetError(f"{path}: expected an annotation file in JSON, found no such file; check the path") from None
     except OSError as error:
@@ -361,28 +377,15 @@ def _read_json(path: Path) -> Any:
         raise malformed(path, error) from error
 
 
-def read_yaml_or_json(path: str | PathLike[str], what: str) -> Any:
-    """Read the document of a small YAML or JSON file; errors say that ``what`` was expected.
-
-    Raises:
-        DatasetError: the file is missing or malformed.
-    """
-    import yaml
-
-    try:
-        return yaml.safe_load(Path(path).read_text("utf-8-sig"))
-    except OSError as error:
-        raise DatasetError(f"{path}: expected {what} in YAML or JSON, got {error.strerror or error}") from error
-    except (UnicodeDecodeError, yaml.YAMLError) as error:
-        text = " ".join(str(error).split())
-        raise DatasetError(
-            f"{path}: expected {what} in YAML or JSON, got text that is neither ({text:.150})"
-        ) from error
-
-
-def malformed(path: Path, error: object) -> DatasetError:
-    """Return the error of a file that is not JSON."""
-    return DatasetError(f"{path}: expected JSON, got truncated or malformed text ({error}); download or write it again")
+def malformed(path: Path, error: object, where: str = "") -> DatasetError:
+    """Return the error of a file that is not JSON, at a place if it is known."""
+    if isinstance(error, DatasetError):
+        return error
+    if isinstance(error, UnicodeDecodeError):
+        return not_utf8(path, error, f"at {where.rstrip(': ')}" if where else "")
+    return DatasetError(
+        f"{path}: expected JSON, got truncated or malformed text ({where}{error}); download or write it again"
+    )
 
 
 def not_an_object(path: Path, tables: Iterable[str], document: object) -> DatasetError:

@@ -7,6 +7,7 @@ held out: they are opened only by name.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -16,6 +17,7 @@ from segpaste.datasets.formats.beside import find_beside
 from segpaste.datasets.formats.coco_folders import CocoFile, CocoFolder, LvisFolder, PanopticFolder, RoboflowFolder
 from segpaste.datasets.formats.cvat import CvatFile
 from segpaste.datasets.formats.format import NO_SPLIT, Format, ReadOptions, Task, Transforms
+from segpaste.datasets.formats.label_folders import LABELS, files_with, other_labels
 from segpaste.datasets.formats.label_studio import LabelStudioFile
 from segpaste.datasets.formats.labelme import LabelmeFolder
 from segpaste.datasets.formats.maps.formats import (
@@ -30,6 +32,7 @@ from segpaste.datasets.formats.maps.formats import (
 from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError
 from segpaste.datasets.formats.splits import chosen_split
 from segpaste.datasets.formats.voc.dataset import VocFormat
+from segpaste.datasets.formats.xml_text import head_of
 from segpaste.datasets.formats.yolo.format import YoloFormat
 
 FORMATS: Sequence[Format] = (
@@ -52,6 +55,10 @@ FORMATS: Sequence[Format] = (
     UndeclaredMaps(),
 )
 """Formats that are read, in the order in which they are tried."""
+
+
+_TABLE = re.compile(rb'"(images|annotations|categories)"\s*:\s*\[')
+"""Table of COCO in the first bytes of a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,14 +118,25 @@ def find_dataset(path: str | PathLike[str], format: str | None = None) -> FoundD
     known = format_named(format).title if format else f"one of the formats {names} (docs/guide/formats.md)"
     raise DatasetError(
         f"{path}: expected a dataset of {known}, got a {'folder' if path.is_dir() else 'file'} without the files of "
-        f"one; check the path, {_file_to_give(path)}or write COCO JSON or make samples in Python "
+        f"one{_other_files(path)}; check the path, {_file_to_give(path)}or write COCO JSON or make samples in Python "
         "(docs/tasks/own-format.md)"
     )
 
 
+def _other_files(folder: Path) -> str:
+    """Return in words what is in a folder of labels; empty without one."""
+    for name in LABELS:
+        if found := other_labels([folder / name]):
+            return f", but {found} in {name}/"
+        if files_with(folder / name, ".txt"):
+            return f", but text files in {name}/ (those of YOLO are in labels/ beside images/)"
+    return ""
+
+
 def _file_to_give(folder: Path) -> str:
     """Return the advice to give a JSON file in a folder instead of the folder; empty if there is none."""
-    files = sorted(folder.glob("*.json")) or sorted(folder.glob("annotations/*.json"))
+    places = (folder, folder / "annotations")
+    files = [file for place in places for file in files_with(place, ".json") if _TABLE.search(head_of(file))]
     if not files:
         return ""
     return f"give the file {files[0]} with the folder of its images (images_dir=, --images), "

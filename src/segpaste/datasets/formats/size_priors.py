@@ -25,8 +25,8 @@ from segpaste.datasets.formats.records import (
     index_images,
     lookup,
     read_tables,
-    read_yaml_or_json,
 )
+from segpaste.datasets.formats.text_files import read_yaml_or_json
 
 EVERY_CLASS = "*"
 """Name of the prior for classes without their own prior."""

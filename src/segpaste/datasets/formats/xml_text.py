@@ -8,6 +8,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from segpaste.datasets.formats.records import DatasetError
+from segpaste.datasets.formats.text_files import declared_encoding, decoded, in_utf8
 
 _HEAD_BYTES = 4096
 _FARTHEST = 1e6  # pixels
@@ -20,21 +21,42 @@ def parse_xml(path: Path) -> ElementTree.Element:
         DatasetError: the file is missing, unreadable or not XML.
     """
     try:
-        return ElementTree.parse(path).getroot()
+        content = path.read_bytes()
+        return _parsed(path, content)
     except FileNotFoundError:
         raise DatasetError(f"{path}: expected an annotation file in XML, found no such file; check the path") from None
     except OSError as error:
         raise DatasetError(f"{path}: expected a readable annotation file, got {error.strerror or error}") from error
+    except DatasetError:
+        raise
     except (ElementTree.ParseError, ValueError, LookupError) as error:
         raise DatasetError(
             f"{path}: expected XML, got truncated or malformed text ({error}); download or write it again"
         ) from error
 
 
+def _parsed(path: Path, content: bytes) -> ElementTree.Element:
+    """Parse XML in the encoding that it declares, by default UTF-8 or UTF-16."""
+    declared = declared_encoding(content)
+    try:
+        return ElementTree.fromstring(content)
+    except (ElementTree.ParseError, ValueError, LookupError):  # the parser lacks encodings of several bytes
+        if declared is None or declared.lower() in ("utf-8", "utf8"):
+            decoded(path, content)  # names an encoding that is not UTF-8
+            raise
+        try:
+            text = content.decode(declared)
+        except UnicodeDecodeError as error:
+            raise DatasetError(
+                f"{path}: expected text in {declared}, as its first line declares, got other bytes; save it as UTF-8"
+            ) from error
+        return ElementTree.fromstring(text)
+
+
 def head_of(path: Path) -> bytes:
-    """Return the first bytes of a file."""
+    """Return the first bytes of a file; text that begins with a mark of UTF-16 or UTF-32 in UTF-8."""
     with path.open("rb") as file:
-        return file.read(_HEAD_BYTES)
+        return in_utf8(file.read(_HEAD_BYTES))
 
 
 def number(where: str, element: ElementTree.Element, key: str, default: float | None = None) -> float:

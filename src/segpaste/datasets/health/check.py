@@ -13,19 +13,23 @@ from segpaste.datasets.formats.coco_folders import CocoFile, CocoFolder, Panopti
 from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
 from segpaste.datasets.formats.format import ReadOptions
 from segpaste.datasets.formats.indexed.file import AnnotationFile
+from segpaste.datasets.formats.outlined import OutlinedPhotos, collected
 from segpaste.datasets.formats.photo_head import PhotoHead
 from segpaste.datasets.formats.records import DatasetError, expect_folder
 from segpaste.datasets.formats.registry import FoundDataset, find_dataset
+from segpaste.datasets.formats.voc.dataset import VocMasks
 from segpaste.datasets.formats.yolo.data import read_data
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
 from segpaste.datasets.formats.yolo.format import YoloFormat
 from segpaste.datasets.health.coco_listing import list_coco
-from segpaste.datasets.health.label_maps import map_regions, mismatches
+from segpaste.datasets.health.drawn_listing import list_drawn
 from segpaste.datasets.health.listing import ListedObject, Listing
 from segpaste.datasets.health.objects import Measured, ObjectCheck
-from segpaste.datasets.health.photos import copies_among, look_at, unlisted
-from segpaste.datasets.health.report import ClassHealth, Finding, HealthReport, Spread, in_order
+from segpaste.datasets.health.photos import copies_among, kind_of, look_at, named_file, unlisted
+from segpaste.datasets.health.regions import map_regions, mismatches
+from segpaste.datasets.health.report import KINDS, ClassHealth, Finding, HealthReport, Spread, in_order
 from segpaste.datasets.health.sample_listing import list_samples
+from segpaste.datasets.health.surfaces import describe_beside
 from segpaste.datasets.health.yolo_listing import list_yolo
 from segpaste.types.sampling import Size
 
@@ -39,9 +43,10 @@ def check_dataset(
 ) -> HealthReport:
     """Check an opened dataset and return its health.
 
-    The annotations of COCO, LVIS, panoptic and YOLO datasets are read from their files, as stored; ``transforms`` are
-    not called. The annotations of other datasets are checked only with ``decode``: their masks, labels and boxes, and
-    that all samples can share a batch. An exception that a sample raises is a finding.
+    The annotations of COCO, LVIS, panoptic and YOLO datasets, of labelling tools and of VOC's XML files are read from
+    their files, as stored; ``transforms`` are not called. The annotations of other datasets are checked only with
+    ``decode``: their masks, labels and boxes, and that all samples can share a batch. An exception that a sample raises
+    is a finding.
 
     Args:
         photos: a dataset of segpaste, or any map-style dataset of `DenseSample`.
@@ -77,22 +82,34 @@ def check_unopened(
         num_threads: as for `check_dataset`.
 
     Raises:
-        DatasetError: the given error, if the files are not of COCO, LVIS, Roboflow or YOLO, or cannot be listed.
+        DatasetError: the given error, if there is no dataset, or an option does not apply to it.
     """
+    given = options or ReadOptions()
     try:
-        listing = _list_files(find_dataset(path, format), split, options or ReadOptions())
+        found = find_dataset(path, format)
+        name = found.chosen_split(split)
+        found.format.expect_taken(found.path, given)
+        listing = _list_files(found, name, given, error, num_threads, decode)
     except DatasetError:
         raise error from None
     report = _report(listing, decode, num_threads, lambda: None)
-    return (
-        report
-        if not report.is_healthy
-        else replace(report, findings=(Finding("unreadable", str(error)), *report.findings))
-    )
+    return report if not report.is_healthy else replace(report, findings=in_order([_of_error(error), *report.findings]))
 
 
-def _list_files(found: FoundDataset, split: str | None, options: ReadOptions) -> Listing:
-    name = found.chosen_split(split)
+def _of_error(error: DatasetError) -> Finding:
+    """Return the finding for an error of a reader."""
+    file = named_file(error)
+    return Finding.at(file, kind_of(error, file), str(error))
+
+
+def _list_files(
+    found: FoundDataset, name: str, options: ReadOptions, error: DatasetError, num_threads: int, decode: bool
+) -> Listing:
+    """List the files of a split that its reader rejects.
+
+    Raises:
+        DatasetError: the files have no tables, or the error names no file of the dataset, but an option.
+    """
     match found.format:
         case YoloFormat():
             return list_yolo(read_data(found.path), name, options.task)
@@ -103,17 +120,33 @@ def _list_files(found: FoundDataset, split: str | None, options: ReadOptions) ->
             is_panoptic = AnnotationFile(found.path).is_panoptic
             maps = (options.panoptic_dir or found.path.with_suffix("")) if is_panoptic else None
             return list_coco(found.path, expect_folder(options.images_dir or found.path.parent), maps)
-    raise DatasetError(f"{found.path}: expected a format whose files can be listed, got {found.format.title}")
+    with collected() as problems:
+        try:
+            listing = _listed(found.open(name or None, options), num_threads, decode)
+        except DatasetError as last:
+            if " (--" in str(last) or named_file(last) in (None, found.path):
+                raise
+            problems.append(last)
+            listing = Listing(has_annotations=False, file=found.path)
+    if not problems:
+        raise error
+    listing.findings += [_of_error(problem) for problem in problems]
+    return listing
 
 
 def _listed(photos: Any, num_threads: int, decode: bool) -> Listing:
     if isinstance(photos, CocoPanoptic):
-        return list_coco(photos.annotations_file, photos.images_dir, photos.panoptic_dir)
-    if isinstance(photos, CocoDetectionV2):
-        return list_coco(photos.annotations_file, photos.images_dir)
-    if isinstance(photos, YoloDataset):
-        return list_yolo(photos.data, photos.split, photos.task)
-    return list_samples(photos, num_threads, decode=decode)
+        listing = list_coco(photos.annotations_file, photos.images_dir, photos.panoptic_dir)
+    elif isinstance(photos, CocoDetectionV2):
+        listing = list_coco(photos.annotations_file, photos.images_dir)
+    elif isinstance(photos, YoloDataset):
+        listing = list_yolo(photos.data, photos.split, photos.task)
+    elif isinstance(photos, OutlinedPhotos) and not isinstance(photos, VocMasks):
+        listing = list_drawn(photos)
+    else:
+        return list_samples(photos, num_threads, decode=decode)
+    describe_beside(listing, photos, decode=decode)
+    return listing
 
 
 def _report(listing: Listing, decode: bool, num_threads: int, advance: Advance) -> HealthReport:
@@ -142,6 +175,8 @@ def _report(listing: Listing, decode: bool, num_threads: int, advance: Advance) 
         object_area_px=Spread.of(measured.areas_px),
         object_area_frac=Spread.of(measured.areas_frac),
         object_sizes=_by_size(measured.areas_px),
+        depth=listing.depth,
+        normals=listing.normals,
     )
 
 
@@ -162,8 +197,9 @@ def _measure(listing: Listing, heads: Sequence[PhotoHead | None], decode: bool) 
     has_maps = any(photo.map_path is not None for photo in listing.photos)
     some_masks = any(found.segmentation is not None for found in listing.objects if not found.is_crowd)
     measured = Measured()
-    if listing.has_masks and not has_maps and not some_masks and listing.objects:
-        measured.findings.append(Finding("boxes_alone", f"all {len(listing.objects):,} annotations are boxes"))
+    if not has_maps and not some_masks and any(not found.is_crowd for found in listing.objects):
+        text = f"all {len(listing.objects):,} annotations are boxes"
+        measured.findings.append(Finding.at(listing.file, "boxes_alone", text))
     check = ObjectCheck(measured, expects_masks=listing.has_masks and some_masks)
     for index, objects in by_photo.items():
         photo, size = listing.photos[index], _size_of(listing, heads, index)
@@ -184,18 +220,35 @@ def _of_photos_and_classes(listing: Listing, num_threads: int) -> list[Finding]:
     """Return the findings about images and classes, which belong to no single annotation."""
     shown = {found.photo for found in listing.objects}
     used = {found.label for found in listing.objects}
-    findings = copies_among(listing.photos, num_threads) + unlisted(listing.photos)
+    findings = copies_among(listing.photos, num_threads) + unlisted(listing.photos) + _equal_names(listing)
     if not listing.has_annotations:
         return findings
-    unread = {found.photo for found in listing.findings if found.kind == "unreadable"}
+    unread = {found.photo for found in listing.findings if KINDS[found.kind][0] == "error"}
     findings += [
-        Finding("no_annotation", photo.name, photo.name)
+        Finding.at(photo.path, "no_annotation", f"{photo.name} has no annotation", photo.name)
         for i, photo in enumerate(listing.photos)
         if i not in shown and photo.name not in unread
     ]
     findings += _unknown_classes(listing)
-    findings += [Finding("unused_category", name) for i, name in enumerate(listing.class_names) if i not in used]
+    findings += [
+        Finding.at(listing.file, "unused_category", f"{name!r} has no annotation")
+        for i, name in enumerate(listing.class_names)
+        if i not in used
+    ]
     return findings
+
+
+def _equal_names(listing: Listing) -> list[Finding]:
+    """Return a finding for each name of several classes, with their ids in the file or their numbers."""
+    ids = listing.category_ids or range(len(listing.class_names))
+    of_name: defaultdict[str, list[int]] = defaultdict(list)
+    for name, number in zip(listing.class_names, ids, strict=True):
+        of_name[name].append(number)
+    return [
+        Finding.at(listing.file, "duplicate_name", f"categories {', '.join(map(str, numbers))} have the name {name!r}")
+        for name, numbers in sorted(of_name.items())
+        if len(numbers) > 1
+    ]
 
 
 def _unknown_classes(listing: Listing) -> list[Finding]:
@@ -203,7 +256,13 @@ def _unknown_classes(listing: Listing) -> list[Finding]:
     most = len(listing.class_names) - 1 if listing.class_names else None
     expected = "a label from 0" if most is None else f"a label from 0 to {most}"
     return [
-        Finding("unknown_class", f"expected {expected}, got {of.label}", listing.photos[of.photo].name, of.id)
+        Finding.at(
+            listing.photos[of.photo].file,
+            "unknown_class",
+            f"{of.place(listing.photos[of.photo])}: expected {expected}, got {of.label}",
+            listing.photos[of.photo].name,
+            of.id,
+        )
         for of in listing.objects
         if of.label is not None and (of.label < 0 or (most is not None and of.label > most))
     ]

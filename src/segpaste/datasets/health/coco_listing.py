@@ -36,7 +36,7 @@ class _CocoListing:
     def __init__(self, file: AnnotationFile, images_dir: Path, panoptic_dir: Path | None) -> None:
         self.file, self.path = file, file.path
         self.images_dir, self.panoptic_dir = images_dir, panoptic_dir
-        self.listing = Listing()
+        self.listing = Listing(file=self.path)
         self.schema: KeypointSchema | None = None
         self.category_rows: list[JsonRow] = []
 
@@ -60,8 +60,7 @@ class _CocoListing:
         self.category_rows = sorted(self._unique("category", good), key=lambda row: int(row["id"]))
         names = [str(row["name"]) for row in self.category_rows]
         self.listing.class_names = names
-        for name in sorted({name for name in names if names.count(name) > 1} if len({*names}) < len(names) else ()):
-            self.listing.find("duplicate_name", f"{names.count(name)} categories are called {name!r}")
+        self.listing.category_ids = [int(row["id"]) for row in self.category_rows]
         try:
             self.schema = read_schema(self.path, self.category_rows)
         except DatasetError as error:
@@ -89,7 +88,7 @@ class _CocoListing:
                 self.listing.find("broken_entry", text, name)
             self._check_lists(row, name, label_of)
             positions[image_id] = len(self.listing.photos)
-            self.listing.photos.append(ListedPhoto(name, self.images_dir / name, size))
+            self.listing.photos.append(ListedPhoto(name, self.images_dir / name, size, label_file=self.path))
         return positions
 
     def _check_lists(self, row: JsonRow, name: str, label_of: Mapping[int, int]) -> None:
@@ -148,7 +147,7 @@ class _CocoListing:
                 photo,
                 label,
                 None if row.get("segmentation") is None else self._reader(row["id"], bounds),
-                _box_function(row),
+                box_function(row),
                 is_crowd,
                 any(points[2::3]) if points else False,
             )
@@ -193,7 +192,7 @@ class _CocoListing:
         label = self._label(segment, label_of, "segment", photo)
         is_crowd = self._flag(photo, f"segment {segment['id']}", segment, "iscrowd")
         is_stuff = label is not None and not is_crowd and not self.category_rows[label]["isthing"]
-        found = ListedObject(segment["id"], photo, label, None, _box_function(segment), is_crowd, is_stuff=is_stuff)
+        found = ListedObject(segment["id"], photo, label, None, box_function(segment), is_crowd, is_stuff=is_stuff)
         self.listing.objects.append(found)
 
     def _flag(self, photo: int, what: str, row: JsonRow, key: str) -> bool:
@@ -237,7 +236,7 @@ def _is_key(key: object, table: Mapping[int, Any]) -> bool:
     return isinstance(key, int) and key in table
 
 
-def _box_function(row: JsonRow) -> Any:
+def box_function(row: JsonRow) -> Any:
     """Return the box function of an annotation for `ListedObject`; None without a valid box."""
     if (box := box_of(row)) is None:
         return None

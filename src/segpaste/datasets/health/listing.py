@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from segpaste.datasets.health.report import Finding
+from segpaste.datasets.health.report import Finding, SurfaceHealth
 from segpaste.types.sampling import Size
 
 Box = tuple[float, float, float, float]
@@ -26,6 +26,9 @@ class ListedPhoto(NamedTuple):
         sample_size: (H, W) of its sample, if the sample was read.
         sample_form: dtype and channels of its sample, such as ``uint8 [3, H, W]``, if the sample was read.
         other_paths: further maps, such as depth, which may be in the folder of the images.
+        label_file: the file with its annotations; None if samples do not come from files.
+        entry: what an annotation is called in this file, such as ``line``.
+        was_decoded: True if its pixels were read while it was listed.
     """
 
     name: str
@@ -37,6 +40,14 @@ class ListedPhoto(NamedTuple):
     sample_size: Size | None = None
     sample_form: str | None = None
     other_paths: tuple[Path, ...] = ()
+    label_file: Path | None = None
+    entry: str = "annotation"
+    was_decoded: bool = False
+
+    @property
+    def file(self) -> Path | None:
+        """The file to name in findings about its annotations."""
+        return self.path if self.label_file is None else self.label_file
 
 
 class ListedObject(NamedTuple):
@@ -52,6 +63,7 @@ class ListedObject(NamedTuple):
         is_crowd: True for a crowd or ignored region.
         has_keypoints: True if a keypoint is labelled.
         is_stuff: True for a segment of stuff.
+        where: its file and entry, such as ``a.json: shape 3``; by default they are made of its image and ``id``.
     """
 
     id: int
@@ -62,6 +74,11 @@ class ListedObject(NamedTuple):
     is_crowd: bool = False
     has_keypoints: bool = False
     is_stuff: bool = False
+    where: str | None = None
+
+    def place(self, photo: ListedPhoto) -> str:
+        """Return its place in the file of its image."""
+        return self.where or f"{photo.entry} {self.id} of {photo.name}"
 
 
 @dataclass
@@ -75,6 +92,10 @@ class Listing:
         findings: problems of the tables.
         has_masks: True if annotations are expected to have masks.
         has_annotations: True if annotations were listed; else ``objects`` is empty.
+        file: the file of the tables, or of the class names; None if samples do not come from files.
+        category_ids: id of each class in the file; by default classes are numbered from 0.
+        depth: depth of the images; None without depth.
+        normals: normals of the images; None without normals.
     """
 
     photos: list[ListedPhoto] = field(default_factory=list)
@@ -83,7 +104,13 @@ class Listing:
     findings: list[Finding] = field(default_factory=list)
     has_masks: bool = True
     has_annotations: bool = True
+    file: Path | None = None
+    category_ids: list[int] | None = None
+    depth: SurfaceHealth | None = None
+    normals: SurfaceHealth | None = None
 
-    def find(self, kind: str, message: str, photo: str | None = None, annotation: int | None = None) -> None:
-        """Add a finding."""
-        self.findings.append(Finding(kind, message, photo, annotation))
+    def find(
+        self, kind: str, text: str, photo: str | None = None, annotation: int | None = None, *, file: Path | None = None
+    ) -> None:
+        """Add a finding in a file, by default that of the tables."""
+        self.findings.append(Finding.at(self.file if file is None else file, kind, text, photo, annotation))

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import ceil, floor
 
 from segpaste.datasets.health.listing import Box, ListedObject, ListedPhoto
 from segpaste.datasets.health.regions import Region, near_pairs, region_of
 from segpaste.datasets.health.report import Finding
-from segpaste.types.sampling import Size
+from segpaste.types.sampling import Size, outward_box
 
 TINY_PX = 16
 """Number of pixels below which a mask is tiny."""
@@ -54,6 +53,8 @@ class ObjectCheck:
         masked: list[tuple[ListedObject, Region]] = []
         boxed: list[tuple[ListedObject, Box]] = []
         for found in objects:
+            if found.id == 0 and not found.is_crowd:
+                self._find("zero_id", photo, found, "its id is 0, by which pycocotools marks what was not found")
             region = self._region(photo, size, found) if of_map is None else of_map.get(found.id)
             box = None if found.box is None else found.box(size)
             if box is not None:
@@ -67,8 +68,8 @@ class ObjectCheck:
         self._find_repeated(photo, masked, boxed)
 
     def _find(self, kind: str, photo: ListedPhoto, found: ListedObject, text: str) -> None:
-        message = f"annotation {found.id} of {photo.name}: {text}"
-        self._measured.findings.append(Finding(kind, message, photo.name, found.id))
+        text = f"{found.place(photo)}: {text}"
+        self._measured.findings.append(Finding.at(photo.file, kind, text, photo.name, found.id))
 
     def _region(self, photo: ListedPhoto, size: Size, found: ListedObject) -> Region | None:
         if found.segmentation is None:
@@ -76,8 +77,11 @@ class ObjectCheck:
                 has_box = found.box is not None and _area(found.box(size), size) > 0
                 self._find("boxed_object" if has_box else "missing_mask", photo, found, "no segmentation")
             return None
+        segmentation = found.segmentation(size)
+        if isinstance(segmentation, list) and [] in segmentation:
+            self._find("empty_polygon", photo, found, "a polygon without points; write [] for no mask")
         try:
-            return region_of(found.segmentation(size), size)
+            return region_of(segmentation, size)
         except ValueError as error:
             self._find("broken_crowd" if found.is_crowd else "broken_mask", photo, found, str(error))
             return None
@@ -121,21 +125,21 @@ class ObjectCheck:
         for first, second, iou in near_pairs([region for _, region in shown], NEAR_IOU):
             (one, its), (other, theirs) = shown[first], shown[second]
             if its.runs == theirs.runs and one.label == other.label:
-                self._find("duplicate_annotation", photo, other, f"the same class and mask as annotation {one.id}")
+                self._find("duplicate_annotation", photo, other, f"the same class and mask as {photo.entry} {one.id}")
                 continue
             classes = "of the same class" if one.label == other.label else "of another class"
-            text = f"its mask and that of annotation {one.id}, {classes}, overlap by {iou:.0%}"
+            text = f"its mask and that of {photo.entry} {one.id}, {classes}, overlap by {iou:.0%}"
             self._find("near_identical_masks", photo, other, text)
         seen: dict[tuple[int | None, Box], int] = {}
         for found, box in boxed:
             if not found.is_crowd and (first := seen.setdefault((found.label, box), found.id)) != found.id:
-                self._find("duplicate_annotation", photo, found, f"the same class and box as annotation {first}")
+                self._find("duplicate_annotation", photo, found, f"the same class and box as {photo.entry} {first}")
 
 
 def _encloses(box: Box, other: Box) -> bool:
     """Tell whether a box, rounded outwards to whole pixels, encloses another one."""
-    first = all(floor(edge) <= its for edge, its in zip(box[:2], other[:2], strict=True))
-    return first and all(ceil(edge) >= its for edge, its in zip(box[2:], other[2:], strict=True))
+    x1, y1, x2, y2 = outward_box(box)
+    return x1 <= other[0] and y1 <= other[1] and x2 >= other[2] and y2 >= other[3]
 
 
 def _area(box: Box | None, size: Size) -> float:

@@ -1,22 +1,25 @@
-"""Findings about the files of a dataset: their headers, on request their pixels, and identical files."""
+"""Findings about the files of a dataset: headers, on request pixels, identical files, and the errors of readers."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from segpaste.datasets.formats.maps.arrays import read_array
 from segpaste.datasets.formats.photo import read_pixels, read_upright
 from segpaste.datasets.formats.photo_head import PhotoHead, expect_readable, read_head
 from segpaste.datasets.formats.records import DatasetError
 from segpaste.datasets.formats.yolo.data import IMAGE_SUFFIXES
 from segpaste.datasets.health.listing import ListedPhoto
 from segpaste.datasets.health.report import Finding
+from segpaste.types.sampling import Size
 
 _MAX_NAMED = 3
+_ARRAYS = frozenset({".npy", ".npz", ".exr"})
 
 Advance = Callable[[], object]
 
@@ -45,7 +48,7 @@ def look_at(
         if head is not None and head.orientation > 1:
             is_applied = head.is_rotated_for(photo.size, drawn_upright=photo.drawn_upright)
             kind = "orientation_applied" if is_applied else "orientation_ignored"
-            findings.append(Finding(kind, f"{photo.path}: EXIF orientation {head.orientation}", photo.name))
+            findings.append(Finding.at(photo.path, kind, f"EXIF orientation {head.orientation}", photo.name))
         if photo.map_path is not None:
             _looked_at(photo, photo.map_path, decode, findings)
         advance()
@@ -68,13 +71,13 @@ def _looked_at(photo: ListedPhoto, path: Path, decode: bool, findings: list[Find
             kind = "broken_file" if os.path.exists(path) else "missing_file"
         else:
             kind = "wrong_size" if head.is_eight_bit else "many_bits"
-        findings.append(Finding(kind, str(error), photo.name))
+        findings.append(Finding.at(path, kind, str(error), photo.name))
         return None
-    if decode and not photo.any_mode:  # the whole sample was read
+    if decode and not photo.was_decoded:
         try:
             read_upright(path) if photo.size is None else read_pixels(path, photo.size)
         except DatasetError as error:
-            findings.append(Finding("broken_file", str(error), photo.name))
+            findings.append(Finding.at(path, "broken_file", str(error), photo.name))
     return head
 
 
@@ -89,9 +92,9 @@ def copies_among(photos: Sequence[ListedPhoto], num_threads: int) -> list[Findin
         digests = [*pool.map(_digest, [path for path, _ in alike])]
     first: dict[bytes, str] = {}
     findings = []
-    for (_, name), digest in zip(alike, digests, strict=True):
+    for (path, name), digest in zip(alike, digests, strict=True):
         if digest is not None and (original := first.setdefault(digest, name)) != name:
-            findings.append(Finding("duplicate_photo", f"{name}: the same bytes as {original}", name))
+            findings.append(Finding.at(path, "duplicate_photo", f"{name}: the same bytes as {original}", name))
     return findings
 
 
@@ -119,6 +122,53 @@ def unlisted(photos: Sequence[ListedPhoto]) -> list[Finding]:
         others_here = [path.name for path in images if path not in others and path.is_file()]
         if others_here:
             named = ", ".join(others_here[:_MAX_NAMED]) + (", ..." if len(others_here) > _MAX_NAMED else "")
-            text = f"{folder}: {len(others_here):,} image{'s' * (len(others_here) > 1)}, {named}"
-            findings.append(Finding("unlisted_photo", text))
+            text = f"{len(others_here):,} image{'s' * (len(others_here) > 1)}, {named}"
+            findings.append(Finding.at(folder, "unlisted_photo", text))
     return findings
+
+
+def named_file(error: DatasetError, known: Iterable[Path] = ()) -> Path | None:
+    """Return the file at the start of an error: the longest known or existing path; None if there is none."""
+    text = str(error)
+    starts = [text[:end] for end in range(len(text)) if text.startswith(": ", end)]
+    listed = {str(path) for path in known}
+    found = [start for start in starts if start in listed or os.path.exists(start)]
+    missing = [start for start in starts[:1] if os.sep in start]
+    return Path((found or missing)[-1]) if found or missing else None
+
+
+def kind_of(error: DatasetError, file: Path | None, *, is_map: bool = False) -> str:
+    """Return the kind of the finding for an error of a reader.
+
+    Args:
+        error: the error; its ``kind`` decides, if it has one.
+        file: the file that it names, other than an image.
+        is_map: True for a map of classes, objects, depth or normals.
+    """
+    if error.kind is not None:
+        return error.kind
+    if file is None or file.is_dir():
+        return "unreadable"
+    if not file.exists():
+        return "missing_file"
+    if is_map or file.suffix.lower() in IMAGE_SUFFIXES | _ARRAYS:
+        return "broken_map" if _is_whole(file) else "broken_file"
+    return "broken_entry"
+
+
+def pixel_problem(path: Path, size: Size | None) -> DatasetError | None:
+    """Return the error of decoding an image; None if it can be decoded."""
+    try:
+        read_upright(path) if size is None else read_pixels(path, size)
+    except DatasetError as error:
+        return error
+    return None
+
+
+def _is_whole(path: Path) -> bool:
+    """Return whether a map can be decoded, whatever its values mean."""
+    try:
+        read_array(path, None)
+    except DatasetError as error:
+        return "set 'key'" in str(error)  # several arrays, which were read
+    return True

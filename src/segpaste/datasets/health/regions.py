@@ -1,4 +1,4 @@
-"""Masks of annotations as run lengths: area, box and overlap without decoding pixels.
+"""Masks of annotations: as run lengths, with area, box and overlap without decoding pixels; and of panoptic maps.
 
 pycocotools measures compressed run lengths. They are checked first, because it reads past the end of broken ones.
 """
@@ -6,15 +6,19 @@ pycocotools measures compressed run lengths. They are checked first, because it 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from segpaste.datasets.formats.rle import coded_runs, expect_filled, run_lengths
-from segpaste.datasets.health.listing import Box
+from segpaste.datasets.formats.segment_ids import read_segment_ids
+from segpaste.datasets.health.listing import Box, ListedObject, ListedPhoto
+from segpaste.datasets.health.report import Finding
 from segpaste.types.sampling import Size
 
 _BLOCK_SIZE = 1 << 20
+_MAX_NAMED = 3
 
 
 class Region(NamedTuple):
@@ -83,3 +87,37 @@ def near_pairs(regions: Sequence[Region], least_iou: float) -> Iterator[tuple[in
             first, second = sorted((order[start + int(one)], order[start + int(other)]))
             yield first, second, float(overlaps[one, other])
         start += block
+
+
+def map_regions(path: Path, size: Size) -> dict[int, Region]:
+    """Return the area and box of each segment of a map, by id; the regions have no run lengths.
+
+    Args:
+        path: PNG with the id of each pixel in its colors, R + 256 G + 65536 B; 0 is no segment.
+        size: (H, W) of the image.
+
+    Raises:
+        DatasetError: the file cannot be read.
+    """
+    ids, places = np.unique(read_segment_ids(path, size), return_inverse=True)
+    places = places.reshape(size)
+    regions = {}
+    for place, segment_id in enumerate(ids.tolist()):
+        if segment_id:
+            rows, columns = np.nonzero(places == place)
+            box = float(columns.min()), float(rows.min()), float(columns.max() + 1), float(rows.max() + 1)
+            regions[segment_id] = Region(size, b"", len(rows), box)
+    return regions
+
+
+def mismatches(photo: ListedPhoto, objects: Sequence[ListedObject], regions: dict[int, Region]) -> list[Finding]:
+    """Return a finding if the table and the map of an image have different segments."""
+    listed = {found.id for found in objects}
+    sides = {"the map": sorted(regions.keys() - listed), "the table": sorted(listed - regions.keys())}
+    parts = [f"{len(ids)} only in {where} ({_named(ids)})" for where, ids in sides.items() if ids]
+    text = f"segments of {photo.name}: {', '.join(parts)}"
+    return [Finding.at(photo.map_path, "map_mismatch", text, photo.name)] if parts else []
+
+
+def _named(ids: list[int]) -> str:
+    return ", ".join(map(str, ids[:_MAX_NAMED])) + (", ..." if len(ids) > _MAX_NAMED else "")

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import islice
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -33,6 +34,7 @@ _ERRORS = {
     "broken_box": "box of a sample that does not enclose its mask",
     "broken_keypoints": "keypoints of another number or form than in their category",
     "missing_mask": "object without a mask, among annotations with masks",
+    "broken_map": "map of classes, objects, depth or normals whose values cannot be used",
     "map_mismatch": "segment that is only in the table or only in the label map",
     "sample_mismatch": "sample that cannot share a batch with the first one, such as one with other fields",
     "unreadable": "other reason why the dataset, an image or a sample cannot be read",
@@ -41,6 +43,8 @@ _REMARKS = {
     "boxes_alone": "no annotation has a mask: objects are pasted with source.mask_from only",
     "boxed_object": "object with a box only, among objects with masks; it is not pasted, and written as a box",
     "empty_mask": "mask without a pixel; the object is not pasted, and written as a box if it has one",
+    "empty_polygon": "polygon without points, [[]], at which other readers stop",
+    "zero_id": "annotation with id 0, which COCO's evaluation never counts as found",
     "broken_crowd": "crowd or ignored region that cannot be decoded; its box is used instead",
     "tiny_mask": "mask of very few pixels",
     "box_disagrees": "box that is far from the box of its mask",
@@ -50,7 +54,9 @@ _REMARKS = {
     "duplicate_photo": "image with the same bytes as another one",
     "duplicate_entry": "image that is listed twice",
     "duplicate_name": "name of two categories",
+    "invalid_surface": "depth or normals without a valid pixel",
     "no_annotation": "image without annotations",
+    "left_out": "image or shape that readers leave out, such as an image without a map, or a line",
     "unlisted_photo": "folder with image files that the annotations do not list, such as those of another split",
     "stray_labels": "label file without an image",
     "unused_category": "category without an annotation",
@@ -70,19 +76,31 @@ class Finding:
 
     Attributes:
         kind: a key of `KINDS`.
-        message: one line that describes the problem, with names and ids.
+        message: one line that describes the problem, with the file, names and ids.
         photo: file name of the image; None if the problem belongs to no image.
         annotation: id of the annotation in its file; None if the problem belongs to no annotation.
+        file: path of the file with the problem, such as the annotation file, a label file or the image; a folder if it
+            belongs to no single file, None for samples without files.
     """
 
     kind: str
     message: str
     photo: str | None = None
     annotation: int | None = None
+    file: str | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise ValueError(f"Finding: expected a kind of {', '.join(KINDS)}, got {self.kind!r}")
+
+    @classmethod
+    def at(
+        cls, file: Path | None, kind: str, text: str, photo: str | None = None, annotation: int | None = None
+    ) -> Finding:
+        """Return a finding in a file; its message starts with the file."""
+        if file is not None and not text.startswith(f"{file}"):
+            text = f"{file}: {text}"
+        return cls(kind, text, photo, annotation, None if file is None else str(file))
 
     @property
     def severity(self) -> Severity:
@@ -103,6 +121,25 @@ class Spread:
         """Return the spread of numbers; the median is one of them."""
         ordered = sorted(values)
         return cls(ordered[0], ordered[len(ordered) // 2], ordered[-1]) if ordered else cls()
+
+
+@dataclass(frozen=True, slots=True)
+class SurfaceHealth:
+    """Depth or normals of a dataset.
+
+    Attributes:
+        unit: unit of the values, ``m`` for metres; None if it is unknown or there is none.
+        num_images: images whose maps were read; 0 if pixels were not read.
+        values: smallest and largest valid value of all images, and the median of the images' medians; None for normals.
+        invalid_frac: share of invalid pixels in all images; None if no map was read.
+        num_without: images without a valid pixel.
+    """
+
+    unit: str | None = None
+    num_images: int = 0
+    values: Spread = Spread()
+    invalid_frac: float | None = None
+    num_without: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +182,8 @@ class HealthReport:
         object_area_px: pixels of each object: of its mask, or else of its box.
         object_area_frac: the same as a fraction of the image.
         object_sizes: number of objects by COCO's size: ``small`` below 32² pixels, ``medium`` below 96², ``large``.
+        depth: depth of the images; None without depth.
+        normals: normals of the images; None without normals.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -163,6 +202,8 @@ class HealthReport:
     object_area_px: Spread = Spread()
     object_area_frac: Spread = Spread()
     object_sizes: Mapping[str, int] = field(default_factory=dict)
+    depth: SurfaceHealth | None = None
+    normals: SurfaceHealth | None = None
 
     @property
     def is_healthy(self) -> bool:
@@ -214,6 +255,7 @@ def report_lines(
     yield from _findings(report, "remark", num_shown)
     modes = "".join(f", {num:,} {mode}" for mode, num in report.photo_modes.items())
     yield f"\nimages     width {_spread(report.photo_width_px)}, height {_spread(report.photo_height_px)}{modes}"
+    yield from _surfaces(report, decode)
     if not report.has_annotations:
         yield f"objects    unknown: they are in the pixels of samples or maps, which {decode} reads"
         yield _verdict(report, decode)
@@ -239,12 +281,29 @@ def _findings(report: HealthReport, severity: Severity, num_shown: int) -> Itera
             yield f"      and {num - num_shown:,} more"
 
 
+def _surfaces(report: HealthReport, decode: str) -> Iterator[str]:
+    """Yield a line about depth and one about normals, if there are any."""
+    for name, found in (("depth", report.depth), ("normals", report.normals)):
+        if found is None:
+            continue
+        if found.invalid_frac is None:
+            yield f"{name:<10} not read; {decode} reads it"
+            continue
+        parts = [f"{found.num_images:,} images", f"{found.invalid_frac:.2%} of the pixels invalid"]
+        if name == "depth":
+            unit = " m" if found.unit == "m" else f" {found.unit or 'in an unknown unit'}"
+            parts.insert(0, f"{_spread(found.values)}{unit}")
+        if found.num_without:
+            parts.append(f"{found.num_without:,} without a valid pixel")
+        yield f"{name:<10} {', '.join(parts)}"
+
+
 def _spread(spread: Spread) -> str:
     if spread.min is None:
         return "unknown"
     if spread.min == spread.max:
         return f"{spread.min:,g}"
-    return f"{spread.min:,g} to {spread.max:,g} (median {spread.median:,g})"
+    return f"{spread.min:,.6g} to {spread.max:,.6g} (median {spread.median:,.6g})"
 
 
 def _percent(report: HealthReport) -> str:

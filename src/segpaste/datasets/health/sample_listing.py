@@ -6,7 +6,6 @@ code may make the samples, so any exception is a finding, and so is a sample tha
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,15 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from segpaste.datasets.formats.cutouts import CutOuts
 from segpaste.datasets.formats.maps.dataset import MapPhotos
 from segpaste.datasets.formats.photo_scan import is_drawn_upright, scan_photos
 from segpaste.datasets.formats.records import Crowd, DatasetError
 from segpaste.datasets.health.listing import ListedObject, ListedPhoto, Listing
+from segpaste.datasets.health.photos import kind_of, named_file, pixel_problem
+from segpaste.datasets.health.report import Finding
+from segpaste.datasets.health.surfaces import Surfaces
+from segpaste.datasets.joined import JoinedPhotos
 from segpaste.types import DenseSample
 from segpaste.types.fields import SAMPLE_FIELDS, flags_of
 
@@ -34,63 +38,138 @@ def list_samples(photos: Any, num_threads: int, *, decode: bool) -> Listing:
         num_threads: number of images read in parallel.
         decode: read all samples; else no annotation is listed.
     """
-    names = [str(name) for name in getattr(photos, "class_names", ())]
-    listing = Listing(class_names=names, has_annotations=decode)
-    folder = getattr(photos, "images_dir", None) if hasattr(photos, "file_name") else None
-    broken = {} if folder is None else {found.index: found for found in scan_photos(photos, num_threads).problems}
-    first: tuple[str, DenseSample] | None = None
-    for index in range(len(photos)):
+    return _SampleListing(photos, num_threads, decode).read()
+
+
+class _SampleListing:
+    """Listing of one dataset in progress."""
+
+    def __init__(self, photos: Any, num_threads: int, decode: bool) -> None:
+        self.photos, self.decode = photos, decode
+        names = [str(name) for name in getattr(photos, "class_names", ())]
+        file = getattr(photos, "annotations_file", None)
+        self.listing = Listing(class_names=names, has_annotations=decode, file=None if file is None else Path(file))
+        self.has_files = hasattr(photos, "file_name") and getattr(photos, "images_dir", None) is not None
+        problems = scan_photos(photos, num_threads).problems if self.has_files else []
+        self.broken = {problem.index for problem in problems}
+        self.surfaces = Surfaces(in_metres=any(_declares(part, "depth", "disparity") for part in _parts(photos)))
+        self.first: tuple[str, DenseSample] | None = None
+
+    def read(self) -> Listing:
+        """List all images."""
+        for part in _parts(self.photos):
+            for name, role in part.incomplete.items() if isinstance(part, MapPhotos) else ():
+                self._find("left_out", f"{name} has no file of '{role}'", name, part.images_dir / name)
+        for index in range(len(self.photos)):
+            self._add(index)
+        has_depth = any(_declares(part, "depth", "disparity") for part in _parts(self.photos))
+        has_normals = any(_declares(part, "normals") for part in _parts(self.photos))
+        self.listing.depth, self.listing.normals = self.surfaces.depth(has_depth), self.surfaces.normals(has_normals)
+        return self.listing
+
+    def _add(self, index: int) -> None:
+        photos = self.photos
         name = str(photos.file_name(index)) if hasattr(photos, "file_name") else f"sample {index}"
-        path = None if folder is None else Path(folder, name)
-        size = photos.photo_file(index)[1] if hasattr(photos, "photo_file") else None
-        if (problem := broken.get(index)) is not None:
-            kind = "unreadable" if os.path.exists(problem.path) else "missing_file"
-            listing.find(kind, problem.reason, name)
-            path = None
-        is_upright = is_drawn_upright(photos, index)
-        others = photos.map_files(index) if isinstance(photos, MapPhotos) else ()
-        listing.photos.append(
-            ListedPhoto(name, path, size, any_mode=True, drawn_upright=is_upright, other_paths=others)
+        part, own = _part(photos, index)
+        path, size = None, None
+        if self.has_files:
+            path, size = part.photo_file(own) if hasattr(part, "photo_file") else (Path(photos.images_dir, name), None)
+        is_cutout = isinstance(part, CutOuts)
+        photo = ListedPhoto(
+            name,
+            path,
+            size,
+            any_mode=is_cutout,
+            drawn_upright=is_drawn_upright(photos, index),
+            other_paths=part.map_files(own) if isinstance(part, MapPhotos) else (),
+            label_file=part.label_file(own) if path is not None and hasattr(part, "label_file") else None,
         )
-        sample = _read(listing, photos, index) if problem is None and decode else None
+        self.listing.photos.append(photo)
+        if not self.decode or (index in self.broken and not is_cutout):
+            return
+        sample = self._read(index)
+        self.listing.photos[index] = self.listing.photos[index]._replace(was_decoded=True)
         if sample is not None:
-            first = first or (name, sample)
-            if differences := _differences(sample, first[1]):
-                text = f"{name} differs from {first[0]}: {'; '.join(differences)}"
-                listing.find("sample_mismatch", text, name)
-    return listing
+            self._compare(name, sample, path)
+            for field in self.surfaces.add(sample):
+                self.listing.find("invalid_surface", f"{name}: {field} without a valid pixel", name, file=path)
+
+    def _compare(self, name: str, sample: DenseSample, path: Path | None) -> None:
+        self.first = self.first or (name, sample)
+        if differences := _differences(sample, self.first[1]):
+            text = f"{name} differs from {self.first[0]}: {'; '.join(differences)}"
+            self._find("sample_mismatch", text, name, path)
+
+    def _read(self, index: int) -> DenseSample | None:
+        """List the annotations of one sample, and return it; None, with a finding, if it cannot be read."""
+        listing, photos, photo = self.listing, self.photos, self.listing.photos[index]
+        crowds: list[Crowd] | None = None
+        try:
+            sample = photos[index]
+            if isinstance(sample, DenseSample):
+                ids = _ids(photos, index, sample)
+                crowds = photos.crowds(index) if hasattr(photos, "crowds") else None
+        except Exception as error:
+            self._find_error(photo, error)
+            return None
+        if not isinstance(sample, DenseSample):
+            got = type(sample).__name__
+            text = f"{photo.name}: expected a DenseSample, got {got}; convert it in the dataset"
+            self._find("unreadable", text, photo.name, photo.path)
+            return None
+        listing.photos[index] = photo._replace(sample_size=sample.canvas_size, sample_form=_form(sample))
+        has_points = _has_points(sample)
+        for i, annotation_id in enumerate(ids):
+            segmentation = None
+            if sample.instance_masks is not None:
+                segmentation = _always(_coded(sample.instance_masks[i]))
+            box = _always(tuple(float(edge) for edge in sample.boxes[i]))
+            label = int(sample.labels[i])
+            listing.objects.append(ListedObject(annotation_id, index, label, segmentation, box, False, has_points[i]))
+        for crowd in crowds or ():
+            listing.objects.append(ListedObject(crowd.annotation_id, index, crowd.label, is_crowd=True))
+        if crowds is None and sample.crowd_mask is not None and bool(sample.crowd_mask.any()):
+            listing.objects.append(ListedObject(0, index, None, is_crowd=True))
+        return sample
+
+    def _find_error(self, photo: ListedPhoto, error: Exception) -> None:
+        """Add the finding of an error of a sample: of the image, of the file that the error names, or of the code."""
+        text = _text_of(error, photo.name)
+        if not isinstance(error, DatasetError):
+            self._find("unreadable", text, photo.name, photo.path)
+            return
+        maps = {*photo.other_paths, *([photo.label_file] if photo.label_file is not None else [])}
+        file = named_file(error, [*maps, *([photo.path] if photo.path is not None else [])])
+        if file is None or (file == photo.path and file not in maps):
+            problem = None if photo.path is None else pixel_problem(photo.path, photo.size)
+            text = text if problem is None else str(problem)
+            kind = "broken_file" if problem is not None else kind_of(error, None)
+            self._find(kind, text, photo.name, photo.path)
+        else:
+            self._find(kind_of(error, file, is_map=file in maps), text, photo.name, file)
+
+    def _find(self, kind: str, text: str, photo: str, file: Path | None) -> None:
+        """Add a finding about an image, in a file or in none."""
+        self.listing.findings.append(Finding.at(file, kind, text, photo))
 
 
-def _read(listing: Listing, photos: Any, index: int) -> DenseSample | None:
-    """List the annotations of one sample, and return it; None, with a finding, if it cannot be read."""
-    name = listing.photos[index].name
-    crowds: list[Crowd] | None = None
-    try:
-        sample = photos[index]
-        if isinstance(sample, DenseSample):
-            ids = _ids(photos, index, sample)
-            crowds = photos.crowds(index) if hasattr(photos, "crowds") else None
-    except Exception as error:
-        listing.find("unreadable", _text_of(error, name), name)
-        return None
-    if not isinstance(sample, DenseSample):
-        got = type(sample).__name__
-        listing.find("unreadable", f"{name}: expected a DenseSample, got {got}; convert it in the dataset", name)
-        return None
-    listing.photos[index] = listing.photos[index]._replace(sample_size=sample.canvas_size, sample_form=_form(sample))
-    has_points = _has_points(sample)
-    for i, annotation_id in enumerate(ids):
-        segmentation = None
-        if sample.instance_masks is not None:
-            segmentation = _always(_coded(sample.instance_masks[i]))
-        box = _always(tuple(float(edge) for edge in sample.boxes[i]))
-        label = int(sample.labels[i])
-        listing.objects.append(ListedObject(annotation_id, index, label, segmentation, box, False, has_points[i]))
-    for crowd in crowds or ():
-        listing.objects.append(ListedObject(crowd.annotation_id, index, crowd.label, is_crowd=True))
-    if crowds is None and sample.crowd_mask is not None and bool(sample.crowd_mask.any()):
-        listing.objects.append(ListedObject(0, index, None, is_crowd=True))
-    return sample
+def _parts(photos: Any) -> list[Any]:
+    """Return the datasets that are joined in a dataset, or the dataset itself."""
+    if not isinstance(photos, JoinedPhotos):
+        return [photos]
+    return [found for part in photos.datasets for found in _parts(part)]
+
+
+def _part(photos: Any, index: int) -> tuple[Any, int]:
+    """Return the dataset of a sample, and the index in it: those inside of a joined dataset."""
+    while isinstance(photos, JoinedPhotos):
+        photos, index = photos.place_of(index)
+    return photos, index
+
+
+def _declares(photos: Any, *names: str) -> bool:
+    """Return whether a dataset declares maps of one of these kinds."""
+    return isinstance(photos, MapPhotos) and any(getattr(photos.declared, name) is not None for name in names)
 
 
 def _text_of(error: Exception, name: str) -> str:

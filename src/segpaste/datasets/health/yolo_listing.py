@@ -7,9 +7,10 @@ from functools import partial
 from pathlib import Path
 
 from segpaste.datasets.formats.format import Task
-from segpaste.datasets.formats.name_lists import image_name_of, lines_of
+from segpaste.datasets.formats.name_lists import image_name_of
 from segpaste.datasets.formats.records import DatasetError, JsonRow
-from segpaste.datasets.formats.yolo.data import YoloData, label_path, photos_of, stray_labels
+from segpaste.datasets.formats.text_files import read_lines
+from segpaste.datasets.formats.yolo.data import YoloData, expect_labels, found_labels, photos_of, stray_labels
 from segpaste.datasets.formats.yolo.labels import RowForm, box_px, parse_labels, points_px, polygon_px
 from segpaste.datasets.health.listing import ListedObject, ListedPhoto, Listing
 from segpaste.types.sampling import Size
@@ -28,21 +29,24 @@ def list_yolo(data: YoloData, split: str, task: Task | None = None) -> Listing:
     Raises:
         DatasetError: a folder or list of images is missing.
     """
-    listing = Listing(class_names=list(data.class_names or ()))
+    listing = Listing(class_names=list(data.class_names or ()), file=data.file)
     form = RowForm(len(data.class_names) if data.class_names else _MANY_CLASSES, data.keypoint_shape, task)
     photos = _photos(listing, data.splits[split])
-    first_lines: dict[str, str] = {}
+    expect_labels(data.splits[split], photos, sum(found_labels(photo).is_file() for photo in photos))
+    first_lines: dict[str, tuple[Path, str]] = {}
     for photo in photos:
         name = Path(os.path.relpath(photo, data.root)).as_posix()
-        for row in _rows(listing, name, label_path(photo), form):
-            first_lines.setdefault(row["kind"], f"{label_path(photo)}: line {row['line']}")
+        labels = found_labels(photo)
+        for row in _rows(listing, name, labels, form):
+            first_lines.setdefault(row["kind"], (labels, f"{labels}: line {row['line']}"))
             listing.objects.append(_listed(row, len(listing.photos), data))
-        listing.photos.append(ListedPhoto(name, photo, None))
+        listing.photos.append(ListedPhoto(name, photo, None, label_file=labels, entry="line"))
     if len(first_lines) > 1:
-        listing.find("missing_mask", f"{first_lines['detect']} has a box, {first_lines['segment']} a polygon")
+        (file, box), (_, polygon) = first_lines["detect"], first_lines["segment"]
+        listing.find("missing_mask", f"{box} has a box, {polygon} a polygon", file=file)
     listing.has_masks = "segment" in first_lines or not first_lines
     for path in (path for source in data.splits[split] for path in stray_labels(source, photos)):
-        listing.find("stray_labels", str(path))
+        listing.find("stray_labels", str(path), file=path)
     if data.class_names is None:
         most = max((found.label for found in listing.objects if found.label is not None), default=0)
         listing.class_names = [f"class_{i}" for i in range(most + 1)]
@@ -57,9 +61,9 @@ def _photos(listing: Listing, sources: tuple[Path, ...]) -> list[Path]:
             photos |= {*photos_of(source)}
             continue
         try:
-            lines = lines_of(source.read_text("utf-8-sig"))
-        except (OSError, UnicodeDecodeError) as error:
-            raise DatasetError(f"{source}: expected a list of images in UTF-8, could not read it ({error})") from error
+            lines = read_lines(source)
+        except OSError as error:
+            raise DatasetError(f"{source}: expected a list of images, could not read it ({error})") from error
         for line in lines:
             if name := image_name_of(line, partial(_is_file, source.parent)):
                 photos.add(source.parent / name)
@@ -73,11 +77,12 @@ def _is_file(folder: Path, name: str) -> bool:
 def _rows(listing: Listing, photo: str, path: Path, form: RowForm) -> list[JsonRow]:
     """Return the valid rows of a label file; each invalid row is a finding."""
     try:
-        lines = path.read_text("utf-8-sig").splitlines()
+        lines = read_lines(path)
     except FileNotFoundError:
         return []
-    except (OSError, UnicodeDecodeError) as error:
-        listing.find("broken_entry", f"{path}: could not be read as UTF-8 ({error})", photo)
+    except (OSError, DatasetError) as error:
+        told = error if isinstance(error, DatasetError) else f"{path}: could not be read ({error})"
+        listing.find("broken_entry", str(told), photo, file=path)
         return []
     rows: list[JsonRow] = []
     for number, line in enumerate(lines, start=1):
@@ -85,7 +90,7 @@ def _rows(listing: Listing, photo: str, path: Path, form: RowForm) -> list[JsonR
             rows += [{**row, "line": number} for row in parse_labels(path, line, form)[0]]
         except DatasetError as error:
             text = str(error).replace(f"{path}: line 1:", f"{path}: line {number}:")
-            listing.find("broken_entry", text, photo, number)
+            listing.find("broken_entry", text, photo, number, file=path)
     return rows
 
 

@@ -12,6 +12,7 @@ import torch
 from torch.utils.data import Dataset
 from torchvision import tv_tensors
 
+from segpaste._reprs import counted, described
 from segpaste.datasets.scenes._casting import Hits, cast_scene
 from segpaste.datasets.scenes._config import STUFF_NAMES, SceneConfig
 from segpaste.datasets.scenes._geometry import Array, Points, Scene
@@ -105,6 +106,10 @@ class SceneDataset(Dataset[DenseSample]):
     def __len__(self) -> int:
         return self.num_scenes
 
+    def __repr__(self) -> str:
+        size = lambda: f"{self.config.height} x {self.config.width}"  # noqa: E731
+        return described(self, lambda: counted(self.num_scenes, "scene"), size, lambda: f"seed {self.seed}")
+
     def image_id(self, index: int) -> int:
         """Return the id of the image, which is its index."""
         return index
@@ -156,7 +161,7 @@ def render_scene(
     hits = cast_scene(scene, rays)
     semantic = np.array([s.class_id for s in scene.surfaces], np.int64)[hits.surface]
     values: dict[str, Any] = {
-        "image": tv_tensors.Image(torch.from_numpy(render_image(scene, config.rays_per_px))),
+        "image": tv_tensors.Image(torch.from_numpy(render_image(scene, config.rays_per_px)), device="cpu"),
         "semantic_map": SemanticMap(torch.from_numpy(semantic)),
         **_instance_fields(scene, hits),
         **_geometry_fields(scene, config, hits, rays, semantic),
@@ -217,7 +222,9 @@ def _instance_fields(scene: Scene, hits: Hits) -> dict[str, Any]:
         "panoptic_map": PanopticMap(torch.from_numpy(panoptic)),
         "instance_ids": torch.from_numpy(ids.astype(np.int32)),
         "instance_masks": InstanceMask(torch.from_numpy(masks)),
-        "boxes": tv_tensors.BoundingBoxes(boxes, format="XYXY", canvas_size=(scene.height, scene.width)),
+        "boxes": tv_tensors.BoundingBoxes(
+            boxes, format="XYXY", canvas_size=(scene.height, scene.width), device=boxes.device
+        ),
         "labels": torch.from_numpy(labels),
         "keypoints": corner_points(scene, hits, ids),
         "keypoint_schema": CORNERS,

@@ -10,8 +10,9 @@ The evidence is estimated on the training set and calibrated on pairs of the val
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from segpaste.encoder.data.pairs import pairs_of
-from segpaste.encoder.evaluation.calibration import cllr, equal_error_rate, min_cllr
+from segpaste.encoder.evaluation.calibration import cllr, equal_error_rate, min_cllr, min_dcf
 from segpaste.encoder.evaluation.evaluate import hamming_rows, mean_average_precision, validate
 from segpaste.encoder.evaluation.evidence import AttributeEvidence
 from segpaste.encoder.model.codes import Bits
@@ -38,6 +39,9 @@ class RatioFigures:
         min_cllr: cost in bits after the best increasing map of the scores.
         cllr_of_scores: cost in bits of the scores before calibration, taken as log-likelihood ratios.
         num_target, num_nontarget: number of pairs of one class, and of two classes.
+        min_dcf: lowest detection cost at a share of targets of 1 %, see
+            `segpaste.encoder.evaluation.calibration.min_dcf`.
+        eer_of_vectors, min_dcf_of_vectors: the same of the cosines of the vectors themselves; NaN if not measured.
     """
 
     eer: float
@@ -46,6 +50,9 @@ class RatioFigures:
     cllr_of_scores: float
     num_target: int
     num_nontarget: int
+    min_dcf: float = math.nan
+    eer_of_vectors: float = math.nan
+    min_dcf_of_vectors: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -74,6 +81,12 @@ class Assessment:
     active_frac: float
     ratios: RatioFigures | None
 
+    @property
+    def has_learnt(self) -> bool | None:
+        """Whether the codes are better than both controls; None if no class has two vectors."""
+        found = (self.map_codes, self.map_untrained, self.map_random)
+        return None if any(map(math.isnan, found)) else self.map_codes > max(self.map_untrained, self.map_random)
+
 
 class Part(NamedTuple):
     """Vectors on the device of the encoder, float [N, D], and their labels, int64 [N]."""
@@ -83,9 +96,21 @@ class Part(NamedTuple):
 
 
 def ratio_figures(
-    evidence: AttributeEvidence, target: NDArray[np.float64], nontarget: NDArray[np.float64]
+    evidence: AttributeEvidence,
+    target: NDArray[np.float64],
+    nontarget: NDArray[np.float64],
+    cosines: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None,
 ) -> RatioFigures | None:
-    """Measure calibrated evidence on the scores of pairs of each kind, [n] and [m]; None if a kind has no pairs.
+    """Measure calibrated evidence on pairs.
+
+    Args:
+        evidence: evidence with a calibration.
+        target: scores of pairs of one class, [n].
+        nontarget: scores of pairs of two classes, [m].
+        cosines: cosines of the vectors of the same pairs, for comparison.
+
+    Returns:
+        The figures; None if a kind has no pairs.
 
     Raises:
         ValueError: there is no calibration.
@@ -99,7 +124,24 @@ def ratio_figures(
         cllr_of_scores=cllr(target, nontarget),
         num_target=len(target),
         num_nontarget=len(nontarget),
+        min_dcf=min_dcf(target, nontarget),
+        eer_of_vectors=math.nan if cosines is None else equal_error_rate(*cosines),
+        min_dcf_of_vectors=math.nan if cosines is None else min_dcf(*cosines),
     )
+
+
+def pair_cosines(vectors: NDArray[np.floating[Any]], pairs: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the cosines of pairs of rows [2, n] of vectors [N, D]; 0 with a vector of length 0.
+
+    They are rounded to six decimals, so that rounding errors do not order equal vectors.
+    """
+    found = np.empty(pairs.shape[1])
+    for first in range(0, pairs.shape[1], _NUM_ROWS):
+        one, other = (vectors[rows[first : first + _NUM_ROWS]].astype(np.float64) for rows in pairs)
+        lengths = np.linalg.norm(one, axis=1) * np.linalg.norm(other, axis=1)
+        products = (one * other).sum(1)
+        found[first : first + _NUM_ROWS] = np.divide(products, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+    return found.round(6)
 
 
 def find_evidence(encoder: BinaryAttributeEncoder, train: Part, validation: Part) -> AttributeEvidence | None:
@@ -138,7 +180,9 @@ def assess(
     """
     found = validate(encoder, part.vectors, part.labels)
     generator = torch.Generator().manual_seed(seed)
-    directions = torch.randn(encoder.num_inputs, encoder.num_attributes, generator=generator).to(part.vectors)
+    directions = torch.randn(
+        encoder.num_inputs, encoder.num_attributes, generator=generator, dtype=torch.float32, device="cpu"
+    ).to(part.vectors)
     blocks = torch.split(part.vectors, _NUM_ROWS)
     random = torch.cat([encoder.standardise(block) @ directions > 0 for block in blocks])
     first = torch.cat([untrained.encode(block) for block in blocks])
@@ -146,7 +190,10 @@ def assess(
     if evidence is not None:
         codes = encode(encoder, part.vectors)
         pairs = pairs_of(part.labels.cpu().numpy())
-        ratios = ratio_figures(evidence, *(evidence.pair_scores(codes[one], codes[other]) for one, other in pairs))
+        target, nontarget = (evidence.pair_scores(codes[one], codes[other]) for one, other in pairs)
+        vectors = part.vectors.cpu().numpy()
+        cosines = pair_cosines(vectors, pairs.target), pair_cosines(vectors, pairs.nontarget)
+        ratios = ratio_figures(evidence, target, nontarget, cosines)
     return Assessment(
         num_vectors=len(part.vectors),
         is_final=is_final,

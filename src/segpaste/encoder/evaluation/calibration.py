@@ -135,6 +135,42 @@ def min_cllr(target: ArrayLike, nontarget: ArrayLike) -> float:
     return float(costs.sum() / (2 * np.log(2)))
 
 
+def min_dcf(
+    target: ArrayLike,
+    nontarget: ArrayLike,
+    *,
+    target_prior: float = 0.01,
+    miss_cost: float = 1.0,
+    false_alarm_cost: float = 1.0,
+) -> float:
+    """Return the lowest detection cost over all thresholds, divided by that of the better constant decision.
+
+    The detection cost of NIST's speaker recognition evaluations is ``miss_cost * target_prior * misses +
+    false_alarm_cost * (1 - target_prior) * false alarms``, both as shares of their kind. 0 is perfect; 1 is no better
+    than to accept or to reject every pair.
+
+    Args:
+        target: scores of pairs of one class, [n].
+        nontarget: scores of pairs of two classes, [m].
+        target_prior: share of target pairs where the scores are used, above 0 and below 1.
+        miss_cost: cost of a rejected target, above 0.
+        false_alarm_cost: cost of an accepted nontarget, above 0.
+
+    Raises:
+        ValueError: a kind has no pairs, a score is not finite, or a prior or a cost is out of range.
+    """
+    if not 0 < target_prior < 1 or not 0 < miss_cost < np.inf or not 0 < false_alarm_cost < np.inf:
+        raise ValueError(
+            f"min_dcf: expected 0 < target_prior < 1 and costs above 0, got {target_prior}, {miss_cost} and "
+            f"{false_alarm_cost}"
+        )
+    num_target, num_nontarget = _counts("min_dcf", target, nontarget)
+    missed = np.concatenate([[0.0], np.cumsum(num_target) / num_target.sum()])
+    accepted = np.concatenate([[1.0], 1 - np.cumsum(num_nontarget) / num_nontarget.sum()])
+    of_miss, of_alarm = miss_cost * target_prior, false_alarm_cost * (1 - target_prior)
+    return float((of_miss * missed + of_alarm * accepted).min() / min(of_miss, of_alarm))
+
+
 def _counts(name: str, target: ArrayLike, nontarget: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the numbers of targets and of nontargets at each distinct score, in ascending order."""
     one, other = _checked(name, target), _checked(name, nontarget)

@@ -108,7 +108,7 @@ def mean_average_precision(distances_of: DistancesOf, labels: Tensor, num_pairs:
         relevant = (labels[rows, None] == labels) & ~itself
         few = not distances.is_floating_point() and int(distances.max()) < num  # else the counts would need more memory
         found.append((_by_counting if few else _by_sorting)(distances, relevant, itself))
-    precisions = torch.cat(found).cpu() if found else torch.empty(0, dtype=torch.float64)
+    precisions = torch.cat(found).cpu() if found else torch.empty(0, dtype=torch.float64, device="cpu")
     return float(precisions[~precisions.isnan()].sort().values.mean())
 
 

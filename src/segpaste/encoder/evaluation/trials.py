@@ -12,12 +12,13 @@ import io
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from segpaste.encoder.data.vector_csv import VectorsError, csv_rows, shown_columns
-from segpaste.encoder.evaluation.assessment import RatioFigures, ratio_figures
+from segpaste.encoder.evaluation.assessment import RatioFigures, pair_cosines, ratio_figures
 from segpaste.encoder.evaluation.evidence import AttributeEvidence
 from segpaste.encoder.model.codes import Bits
 
@@ -99,13 +100,16 @@ def read_trials(path: Path, row_of: dict[str, int], labels: list[str] | None = N
     return Trials(ids, rows, None if labels is None else np.array([labels[a] == labels[b] for a, b in rows.tolist()]))
 
 
-def score_trials(evidence: AttributeEvidence, codes: Bits, trials: Trials) -> ScoredTrials:
+def score_trials(
+    evidence: AttributeEvidence, codes: Bits, trials: Trials, vectors: NDArray[np.floating[Any]] | None = None
+) -> ScoredTrials:
     """Score trials.
 
     Args:
         evidence: evidence with a calibration.
         codes: codes of the vectors, [N, K].
         trials: pairs of rows of these codes.
+        vectors: the vectors of these codes, [N, D], whose cosines are measured for comparison.
 
     Raises:
         ValueError: there is no calibration.
@@ -114,8 +118,12 @@ def score_trials(evidence: AttributeEvidence, codes: Bits, trials: Trials) -> Sc
     scores = np.concatenate([evidence.pair_scores(codes[one], codes[other]) for one, other in blocks])
     figures = None
     if trials.is_target is not None:
-        kinds = (scores[trials.is_counted & (trials.is_target == kind)] for kind in (True, False))
-        figures = ratio_figures(evidence, *kinds)
+        target, nontarget = (trials.is_counted & (trials.is_target == kind) for kind in (True, False))
+        cosines = None
+        if vectors is not None:
+            rows = trials.rows.T
+            cosines = pair_cosines(vectors, rows[:, target]), pair_cosines(vectors, rows[:, nontarget])
+        figures = ratio_figures(evidence, scores[target], scores[nontarget], cosines)
     return ScoredTrials(scores, evidence.ratios_of(scores), figures)
 
 

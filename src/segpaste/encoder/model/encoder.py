@@ -57,8 +57,9 @@ class BinaryAttributeEncoder(nn.Module):
         self.num_inputs, self.num_attributes = num_inputs, num_attributes
         self.encoder = nn.Sequential(nn.Linear(num_inputs, hidden), nn.ReLU(), nn.Linear(hidden, num_attributes))
         self.decoder = nn.Sequential(nn.Linear(num_attributes, hidden), nn.ReLU(), nn.Linear(hidden, num_inputs))
-        self.register_buffer("mean", torch.zeros(num_inputs))
-        self.register_buffer("std", torch.ones(num_inputs))
+        weight = next(self.parameters())
+        self.register_buffer("mean", weight.new_zeros(num_inputs))
+        self.register_buffer("std", weight.new_ones(num_inputs))
 
     def fit_standardisation(self, vectors: Tensor) -> None:
         """Set mean and standard deviation to those of vectors [N, D]; constant components are only centred."""

@@ -161,7 +161,7 @@ class Training:
         sums = torch.zeros(1 + len(self.config.trainer.losses), dtype=torch.float64, device=vectors.device)
         self._objective.train()
         for batch in batches:
-            rows = torch.tensor(batch, device=vectors.device)
+            rows = torch.tensor(batch, dtype=torch.int64, device=vectors.device)
             total, parts = self._objective(vectors[rows], labels[rows])
             self._optimizer.zero_grad()
             total.backward()

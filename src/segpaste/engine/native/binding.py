@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from segpaste.engine.native import _threads
+from segpaste.engine.native._memory import address
 from segpaste.engine.native.library import call, workspace, workspaces
 from segpaste.engine.planes import (
     PLANES,
@@ -77,7 +78,7 @@ def survey(
         present = _flags(b, num_mixed)
     words = [
         *(b, k, *batch.canvas_size, 0 if is_thing is None else len(is_thing)),
-        *(boxes.data_ptr(), labels.data_ptr(), 0, valid.data_ptr()),
+        *(address(boxes), address(labels), 0, address(valid)),
         *_plane(padding),
         _address(is_thing),
         *map(_address, (eligible, occupied, num_free, extent)),
@@ -181,11 +182,11 @@ def _compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: 
     origin = given if source is target else _lined_planes(source)
     out = given if in_place else [new.get(name) for name in PLANES] + [None]
     rows = [getattr(target, name).contiguous() for name in ROWS]
-    new_rows = [torch.empty(row.shape, dtype=row.dtype) for row in rows]
+    new_rows = [torch.empty(row.shape, dtype=row.dtype, device="cpu") for row in rows]
     drawn = [getattr(placement, name).contiguous() for name in _MAPS]
     k = target.max_instances
     seen = [_flags(b, layers, k_s), _integers(b, 3), _integers(b, k), _integers(b, k)]
-    layer = torch.empty(b if with_layer else 0, height, width, dtype=torch.int16)
+    layer = torch.empty(b if with_layer else 0, height, width, dtype=torch.int16, device="cpu")
     boxes, labels = source.boxes.contiguous(), source.labels.contiguous()
     is_foreign = in_place and source is not target
     cameras: list[Tensor | None] = [None, None]
@@ -198,7 +199,7 @@ def _compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: 
         *(target.images.shape[1], _KINDS[target.images.dtype]),
         *(word for side in (given, origin, out) for plane in side for word in _plane(plane)),
         *map(_address, rows),
-        *(boxes.data_ptr(), labels.data_ptr(), 0, 0),
+        *(address(boxes), address(labels), 0, 0),
         *map(_address, new_rows),
         *map(_address, drawn),
         *map(_address, cameras),
@@ -208,7 +209,7 @@ def _compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: 
         *(MAX_FED_BACK_ID, scene.is_panoptic, scene.needs_owner, scene.mixture is not None),
         *(in_place, source is target, is_foreign and share_memory([*given, *rows], [*origin, boxes, labels])),
         *map(_address, seen),
-        layer.data_ptr() if with_layer else 0,
+        address(layer) if with_layer else 0,
         *(num_threads, 0, 0, 0, 0, shared.buffer_info()[0], shared.buffer_info()[0] + 8 * b),
     ]
     _call("segpaste_compose", words, workspaces(num_threads).buffer_info()[0], _threads.parallel())
@@ -235,11 +236,11 @@ def _call(name: str, words: list[int], *arguments: int) -> None:
 
 
 def _integers(*shape: int) -> Tensor:
-    return torch.empty(shape, dtype=torch.int64)
+    return torch.empty(shape, dtype=torch.int64, device="cpu")
 
 
 def _flags(*shape: int) -> Tensor:
-    return torch.empty(shape, dtype=torch.bool)
+    return torch.empty(shape, dtype=torch.bool, device="cpu")
 
 
 def _dense_or_none(tensor: Tensor | None) -> Tensor | None:
@@ -247,7 +248,7 @@ def _dense_or_none(tensor: Tensor | None) -> Tensor | None:
 
 
 def _address(tensor: Tensor | None) -> int:
-    return 0 if tensor is None else tensor.data_ptr()
+    return 0 if tensor is None else address(tensor)
 
 
 def _lined(plane: Tensor | None) -> Tensor | None:
@@ -272,4 +273,4 @@ def _plane(plane: Tensor | None) -> tuple[int, ...]:
     strides = plane.stride()
     if len(strides) == 3:
         strides = (strides[0], 0, *strides[1:])
-    return plane.data_ptr(), *strides
+    return address(plane), *strides

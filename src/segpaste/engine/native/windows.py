@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from segpaste.engine.native._memory import address
 from segpaste.engine.native.library import call, workspace
 from segpaste.types.sampling import Window
 
@@ -59,7 +60,7 @@ def read_image(image: Tensor, window: Window, fill: int, out: Tensor) -> None:
         MemoryError: there is not enough memory.
     """
     _expect_shapes(image, window, out, torch.uint8)
-    words = [*_words(window), image.data_ptr(), image.shape[0], *image.stride(), fill, out.data_ptr()]
+    words = [*_words(window), address(image), image.shape[0], *image.stride(), fill, address(out)]
     _call("segpaste_read_image", words)
 
 
@@ -83,7 +84,7 @@ def read_planes(planes: Tensor, window: Window, fill: int, out: Tensor) -> NDArr
     planes = planes.contiguous()
     size = planes.element_size()
     found = np.empty((len(planes), 5), np.int64) if size == 1 else None
-    words = [*_words(window), planes.data_ptr(), len(planes), size, fill, out.data_ptr()]
+    words = [*_words(window), address(planes), len(planes), size, fill, address(out)]
     _call("segpaste_read_planes", [*words, 0 if found is None else found.ctypes.data])
     return found
 
@@ -103,12 +104,12 @@ def read_runs(counts: Counts, window: Window, out: Tensor | None = None) -> Show
         MemoryError: there is not enough memory.
     """
     if isinstance(counts, bytes):
-        address, is_text = ctypes.cast(ctypes.c_char_p(counts), ctypes.c_void_p).value or 0, 1
+        text, is_text = ctypes.cast(ctypes.c_char_p(counts), ctypes.c_void_p).value or 0, 1
     else:
         counts = np.ascontiguousarray(counts, np.int64)
-        address, is_text = counts.ctypes.data, 0
+        text, is_text = counts.ctypes.data, 0
     found = (ctypes.c_int64 * 6)()
-    words = [*_words(window), address, len(counts), is_text, 0 if out is None else out.data_ptr()]
+    words = [*_words(window), text, len(counts), is_text, 0 if out is None else address(out)]
     if _call("segpaste_read_runs", [*words, ctypes.addressof(found)]):
         return None
     source_area, area, *box = found

@@ -81,11 +81,14 @@ class LayerView:
         ]
         return torch.stack(taps, -1), torch.stack(weights, -1).to(torch.float32) * (1 / sampling.WEIGHT_ONE**2)
 
-    def depth(self) -> tuple[Tensor, Tensor]:
-        """Return depth on the target's scale, 0 where invalid, and its validity, [B, h, w] float32 and bool."""
-        plane = not_none(self.source.depth)
+    def depth(self, *, by_value: bool = False) -> tuple[Tensor, Tensor]:
+        """Return depth on the target's scale, 0 where invalid, and its validity, [B, h, w] float32 and bool.
+
+        With ``by_value`` every finite depth above 0 counts as valid.
+        """
+        plane, valid_plane = not_none(self.source.depth), not_none(self.source.depth_valid)
         taps, weights = self.linear(plane)
-        valid, _ = self.linear(not_none(self.source.depth_valid))
+        valid, _ = self.linear(torch.ones_like(valid_plane) if by_value else valid_plane)
         depth, ok = sampling.mix_depth(taps[:, 0], valid[:, 0], weights[:, 0], self.nearest(plane)[:, 0])
         return sampling.rescaled_depth(depth, ok, self.depth_scale[:, None, None])
 

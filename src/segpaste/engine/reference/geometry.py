@@ -16,7 +16,7 @@ from segpaste.engine.reference._layer_view import Region, in_boxes
 from segpaste.engine.reference.plan import AxisTable
 from segpaste.types import PaddedBatchedDenseSample, sampling
 from segpaste.types.check import not_none
-from segpaste.types.sampling import FARTHEST_EDGE
+from segpaste.types.sampling import outward_boxes
 
 
 def _pair(width: int, height: int, device: torch.device) -> Tensor:
@@ -36,16 +36,6 @@ def valid_extent(batch: PaddedBatchedDenseSample) -> Tensor:
     cols = picture.any(1) * torch.arange(1, width + 1, device=batch.device)
     rows = picture.any(2) * torch.arange(1, height + 1, device=batch.device)
     return torch.stack([cols.amax(1), rows.amax(1)], dim=1)
-
-
-def pixel_boxes(boxes: Tensor) -> Tensor:
-    """Round float xyxy boxes [..., 4] outwards to whole pixels, int64, and clamp edges to +-`FARTHEST_EDGE`.
-
-    An edge that is NaN becomes the least value, since conversions of NaN to integers differ between machines.
-    """
-    whole = torch.cat([boxes[..., :2].floor(), boxes[..., 2:].ceil()], dim=-1)
-    whole = whole.nan_to_num(-FARTHEST_EDGE)
-    return whole.clamp(-FARTHEST_EDGE, FARTHEST_EDGE).to(torch.int64)
 
 
 def mirrored(boxes: Tensor, width: Tensor, hflip: Tensor) -> Tensor:
@@ -97,7 +87,7 @@ def box_overlap(boxes: Tensor, others: Tensor) -> Tensor:
 
 def covered(batch: PaddedBatchedDenseSample, chosen: Tensor) -> Tensor:
     """Return the pixels that any of the ``chosen`` instances [B, K] covers within its box, [B, H, W] bool."""
-    masks, boxes = not_none(batch.instance_masks), pixel_boxes(batch.boxes)
+    masks, boxes = not_none(batch.instance_masks), outward_boxes(batch.boxes)
     if batch.device.type == "cpu":  # usually few of many slots
         slots = chosen.any(0).nonzero()[:, 0]
         masks, boxes, chosen = masks[:, slots], boxes[:, slots], chosen[:, slots]

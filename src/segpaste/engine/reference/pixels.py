@@ -39,8 +39,8 @@ def resolve(scene: Scene, plan: LayerPlan, protected: Tensor) -> Visible:
     ranks = slot_ranks(scene)
     for tile in tiles(*target.canvas_size, scene.rules.tile_size):
         seen, owner = (plane[:, tile.rows, tile.cols] for plane in visible)
-        is_open = _open_pixels(target, protected, ignore_index, tile)
-        depth, depth_ok = _target_depth(target, tile)
+        is_open = _open_pixels(target, protected, None if scene.rules.covers_void else ignore_index, tile)
+        depth, depth_ok = _target_depth(target, tile, by_value=bool(scene.rules.orders_by_value))
         front = _target_ranks(target, scene.rank, tile)
         for layer in range(plan.source_idx.shape[1]):
             view = LayerView(source, plan, layer, tile)
@@ -54,7 +54,7 @@ def resolve(scene: Scene, plan: LayerPlan, protected: Tensor) -> Visible:
             if source.semantic_maps is not None:
                 shown &= view.nearest(source.semantic_maps[:, None])[:, 0] != ignore_index
             if depth is not None and depth_ok is not None and source.depth is not None:
-                layer_depth, layer_ok = view.depth()
+                layer_depth, layer_ok = view.depth(by_value=bool(scene.rules.orders_by_value))
                 shown &= ~depth_ok | (layer_ok & (layer_depth < depth))
                 depth = torch.where(shown, layer_depth, depth)
                 depth_ok = torch.where(shown, layer_ok, depth_ok)
@@ -94,22 +94,26 @@ def _target_ranks(target: PaddedBatchedDenseSample, rank: Tensor | None, tile: R
     return looked_up(rank, target.semantic_maps[:, tile.rows, tile.cols])
 
 
-def _open_pixels(target: PaddedBatchedDenseSample, protected: Tensor, ignore_index: int, tile: Region) -> Tensor:
-    """Return the pixels of the target that may be pasted over, [B, h, w] bool."""
+def _open_pixels(target: PaddedBatchedDenseSample, protected: Tensor, closed: int | None, tile: Region) -> Tensor:
+    """Return the pixels of the target that may be pasted over, [B, h, w] bool; none of the class ``closed``."""
     is_open = torch.ones_like(target.images[:, 0, tile.rows, tile.cols], dtype=torch.bool)
     if target.padding_mask is not None:
         is_open &= ~target.padding_mask[:, 0, tile.rows, tile.cols]
     if target.semantic_maps is not None:
         semantic = target.semantic_maps[:, tile.rows, tile.cols]
-        is_open &= (semantic != ignore_index) & ~in_classes(semantic, protected)
+        is_open &= ~in_classes(semantic, protected)
+        if closed is not None:
+            is_open &= semantic != closed
     return is_open
 
 
-def _target_depth(target: PaddedBatchedDenseSample, tile: Region) -> tuple[Tensor | None, Tensor | None]:
+def _target_depth(
+    target: PaddedBatchedDenseSample, tile: Region, *, by_value: bool
+) -> tuple[Tensor | None, Tensor | None]:
     if target.depth is None or target.depth_valid is None:
         return None, None
-    depth = target.depth[:, 0, tile.rows, tile.cols]
-    return depth, sampling.usable_depth(depth, target.depth_valid[:, 0, tile.rows, tile.cols])
+    depth, valid = (plane[:, 0, tile.rows, tile.cols] for plane in (target.depth, target.depth_valid))
+    return depth, sampling.usable_depth(depth, torch.ones_like(valid) if by_value else valid)
 
 
 def looked_up(table: Tensor, classes: Tensor) -> Tensor:

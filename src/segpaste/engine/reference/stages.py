@@ -13,6 +13,7 @@ from segpaste.engine.records import Outcome, Placement, Scene
 from segpaste.engine.reference import _slots, classmix, geometry, pixels
 from segpaste.engine.reference.pixels import looked_up
 from segpaste.engine.reference.plan import LayerPlan, Measures, SlotPlan, Visible
+from segpaste.types.sampling import outward_boxes, root
 
 
 class Pixels(Protocol):
@@ -91,7 +92,7 @@ def layer_plan(scene: Scene, placement: Placement) -> LayerPlan:
     hflip = placement.hflip
     height, width = target.canvas_size
     with_linear = target.depth is not None or target.normals is not None
-    boxes = geometry.pixel_boxes(source.boxes)[placement.source_idx]
+    boxes = outward_boxes(source.boxes)[placement.source_idx]
     boxes = geometry.mirrored(boxes, extent[:, :, None, 0], hflip[:, :, None])
     boxes = geometry.scaled_boxes(boxes, placement.scale_num[:, :, None], placement.scale_den[:, :, None])
     boxes = boxes + placement.translate.repeat(1, 1, 2)[:, :, None]
@@ -101,7 +102,7 @@ def layer_plan(scene: Scene, placement: Placement) -> LayerPlan:
         hflip=hflip,
         depth_scale=depth_scale(scene, placement),
         paste_box=geometry.clipped(boxes, target.canvas_size),
-        target_box=geometry.clipped(geometry.pixel_boxes(target.boxes), target.canvas_size),
+        target_box=geometry.clipped(outward_boxes(target.boxes), target.canvas_size),
         x=geometry.axis_table(placement, 0, width, extent[..., 0], rules.num_taps, with_linear),
         y=geometry.axis_table(placement, 1, height, extent[..., 1], rules.num_taps, with_linear),
     )
@@ -111,19 +112,20 @@ def depth_scale(scene: Scene, placement: Placement) -> Tensor:
     """Return the factor on each layer's depth, [B, L] float32.
 
     It is the ratio of the focal lengths of target and source if depth is metric, else 1; with ``perspective`` it is
-    divided by the scale. The focal length is the geometric mean of fx and fy, the scale that of both axes.
+    divided by the scale. The focal length is the geometric mean of fx and fy, the scale that of both axes. Each root is
+    rounded to float32.
     """
     target, source = scene.target, scene.source
-    factor = torch.ones(placement.hflip.shape, device=placement.hflip.device)
+    factor = torch.ones(placement.hflip.shape, device=placement.hflip.device, dtype=torch.float32)
     if target.depth is None or source.depth is None:
         return factor
     if target.metric_depth and target.camera_intrinsics is not None and source.camera_intrinsics is not None:
         cameras = target.camera_intrinsics, source.camera_intrinsics
-        # In float32 the product of two small roots would lose bits, or all of them.
-        own, other = (camera[:, :2].double().sqrt().prod(1) for camera in cameras)
+        # In float32 the product of two small roots would lose bits, or all of them; in float64 it is exact.
+        own, other = (root(camera[:, :2]).double().prod(1) for camera in cameras)
         factor = (own[:, None] / other[placement.source_idx]).float()
     if scene.rules.perspective:
-        factor = factor * (placement.scale_den.double().prod(-1) / placement.scale_num.double().prod(-1)).sqrt().float()
+        factor = factor * root((placement.scale_den.double().prod(-1) / placement.scale_num.double().prod(-1)).float())
     return factor
 
 

@@ -7,6 +7,7 @@ from segpaste.engine.reference import geometry
 from segpaste.engine.reference.classmix import mixable, present_classes
 from segpaste.engine.reference.pixels import looked_up
 from segpaste.types import PaddedBatchedDenseSample
+from segpaste.types.sampling import outward_boxes
 
 
 def survey(
@@ -24,7 +25,7 @@ def survey(
     eligible = batch.instance_valid & has_extent
     if classes.is_thing is not None:
         eligible = eligible & looked_up(classes.is_thing, batch.labels)
-    boxes, extent = geometry.pixel_boxes(batch.boxes), geometry.valid_extent(batch)
+    boxes, extent = outward_boxes(batch.boxes), geometry.valid_extent(batch)
     if whole_only:
         eligible = eligible & ~geometry.cut_sides(boxes, extent[:, None]).any(-1)
     present = None if ignore_index is None else present_classes(batch, mixable(classes), ignore_index)

@@ -36,12 +36,13 @@ def _tap(plan, at, i, j, source, rows, cols, height, width):
 
 
 @triton.jit
-def read_depth(plan, at, row, source, rows, cols, height, width, nearest, wanted):
+def read_depth(plan, at, row, source, rows, cols, height, width, nearest, wanted, by_value):
     """Return depth on the target's scale, 0 where invalid, and whether it is valid.
 
     Args, in addition to those of `segpaste.engine.triton._tiles`:
         nearest: offsets of the nearest source pixels.
         wanted: pixels to read; values at other pixels are meaningless.
+        by_value: 1 if every finite depth above 0 counts as valid, else 0.
     """
     depth = source.depth + row * source.size
     valid = source.depth_valid + row * source.size
@@ -55,6 +56,8 @@ def read_depth(plan, at, row, source, rows, cols, height, width, nearest, wanted
             used = wanted & (weight > 0)
             value = tl.load(depth + offsets, mask=used, other=0.0)
             is_valid = tl.load(valid + offsets, mask=used, other=0) != 0
+            if by_value != 0:
+                is_valid = used
             ok &= (is_valid & is_number(value) & (value > 0)) | (weight <= 0)
             low = tl.where(used, tl.minimum(low, value), low)
             high = tl.where(used, tl.maximum(high, value), high)

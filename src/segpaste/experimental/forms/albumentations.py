@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from segpaste.experimental.forms.one_image import Annotated, Outcome, expect_labels, joined
+from segpaste.experimental.forms.one_image import Annotated, Outcome, expect_labels, joined, with_given_rows
 from segpaste.integrations._values import expect_rgb, set_value
 
 FORMATS = ("pascal_voc", "coco", "cxcywh", "albumentations", "yolo")
@@ -77,10 +77,12 @@ def read_dictionary(
     stacked = None if masks is None else _masks(masks, size)
     return Annotated(
         torch.from_numpy(np.ascontiguousarray(image)).permute(2, 0, 1),
-        torch.zeros(num, 4) if boxes is None else _xyxy(boxes, str(bbox_format), size),
-        torch.zeros(num, dtype=torch.int64),
+        torch.zeros(num, 4, dtype=torch.float32, device="cpu")
+        if boxes is None
+        else _xyxy(boxes, str(bbox_format), size),
+        torch.zeros(num, dtype=torch.int64, device="cpu"),
         None if stacked is None else stacked.bool(),
-        torch.zeros(num, dtype=torch.bool),
+        torch.zeros(num, dtype=torch.bool, device="cpu"),
         set_value=None if stacked is None else set_value("CopyPaste: masks", stacked),
     )
 
@@ -112,7 +114,7 @@ def write_dictionary(
             masks *= found.set_value
         written["masks"] = type(given)(masks) if isinstance(given, list | tuple) else masks
     if bbox_format is not None:
-        written["bboxes"] = _boxes_like(data.get("bboxes"), _in_format(found.boxes, bbox_format, (height, width)))
+        written["bboxes"] = _boxes_like(data.get("bboxes"), found, bbox_format, (height, width))
     pasted = found.labels[found.rows < 0].tolist()
     pasted = pasted if texts is None else [texts[label] for label in pasted]
     written[label_field] = joined(data.get(label_field, []), found.rows, pasted)
@@ -156,9 +158,16 @@ def _in_format(boxes: Tensor, bbox_format: str, size: tuple[int, int]) -> np.nda
     return np.concatenate([low, high - low if bbox_format == "coco" else high], 1)
 
 
-def _boxes_like(given: Any, boxes: np.ndarray[Any, Any]) -> Any:
-    """Return boxes as an array of the given dtype, by default float32, or as a list of tuples or lists."""
+def _boxes_like(given: Any, found: Outcome, bbox_format: str, size: tuple[int, int]) -> Any:
+    """Return boxes as an array of the given dtype, by default float32, or as a list of tuples or lists.
+
+    Boxes that have not changed are the given ones.
+    """
+    boxes = torch.from_numpy(_in_format(found.boxes, bbox_format, size))
+    if given is not None and len(given):
+        plain = torch.from_numpy(np.asarray(given, np.float64))
+        boxes = with_given_rows(plain, _xyxy(given, bbox_format, size), found, boxes)
     if not isinstance(given, list | tuple):
-        return boxes.astype(np.float32 if given is None else given.dtype)
+        return boxes.numpy().astype(np.float32 if given is None else given.dtype)
     row = type(given[0]) if len(given) and isinstance(given[0], list | tuple) else tuple
     return type(given)(row(values) for values in boxes.tolist())

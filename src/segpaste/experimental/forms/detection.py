@@ -17,9 +17,17 @@ from torch import Tensor
 from torchvision import tv_tensors
 from torchvision.transforms.v2 import functional as F
 
-from segpaste.experimental.forms.one_image import Annotated, Outcome, expect_labels, in_form_of, joined
+from segpaste.experimental.forms.one_image import (
+    Annotated,
+    Outcome,
+    expect_labels,
+    in_form_of,
+    joined,
+    with_given_rows,
+)
 from segpaste.integrations._targets import corners
 from segpaste.integrations._values import set_value
+from segpaste.types.tensors import tensor_of
 
 READ = ("boxes", "labels", "masks", "iscrowd", "area", "keypoints")
 """Entries of a target that are read and written."""
@@ -41,7 +49,7 @@ def read_target(image: Any, target: Mapping[str, Any], *, from_boxes: bool, with
     pixels = pixels_of(image)
     boxes, masks, value = _boxes(target.get("boxes")), target.get("masks"), None
     if masks is not None:
-        masks = torch.as_tensor(masks).as_subclass(Tensor)
+        masks = tensor_of(masks)
         if masks.shape == (0,):
             masks = masks.new_zeros(0, *pixels.shape[-2:])
         value, masks = set_value("CopyPaste: masks", masks), masks.bool()
@@ -72,7 +80,7 @@ def write_target(image: Any, target: Mapping[str, Any], found: Outcome) -> tuple
     """Return the image and the target after a paste, each with its given type; a paste is no crowd."""
     size = found.image.shape[-2], found.image.shape[-1]
     boxes, num_pasted = target.get("boxes"), int((found.rows < 0).sum())
-    written: dict[str, Any] = {"boxes": _boxes_like(boxes, found.boxes, size)}
+    written: dict[str, Any] = {"boxes": _boxes_like(boxes, found, size)}
     written["labels"] = in_form_of(target.get("labels", found.labels), found.labels)
     if found.masks is not None:
         masks = target.get("masks")
@@ -80,7 +88,7 @@ def write_target(image: Any, target: Mapping[str, Any], found: Outcome) -> tuple
         values = found.masks.to(dtype)
         if found.set_value != 1 and dtype != torch.bool:
             values *= found.set_value
-        written["masks"] = tv_tensors.Mask(values)
+        written["masks"] = tv_tensors.Mask(values, device=values.device)
         if isinstance(masks, Tensor) and not isinstance(masks, tv_tensors.Mask):
             written["masks"] = written["masks"].as_subclass(Tensor)
     if "iscrowd" in target:
@@ -119,15 +127,20 @@ def _boxes(boxes: Any) -> Tensor | None:
     return None if boxes is None else corners("CopyPaste", boxes)
 
 
-def _boxes_like(given: Any, boxes: Tensor, size: tuple[int, int]) -> Any:
-    """Return xyxy boxes with the type, format and dtype of the given boxes; by default as tagged xyxy."""
-    if given is not None and not isinstance(given, tv_tensors.BoundingBoxes):
-        return in_form_of(given, boxes)
-    tagged = tv_tensors.BoundingBoxes(boxes, format="XYXY", canvas_size=size)
+def _boxes_like(given: Any, found: Outcome, size: tuple[int, int]) -> Any:
+    """Return boxes with the type, format and dtype of the given boxes, and its values where they have not changed.
+
+    By default they are tagged, xyxy.
+    """
+    tagged = tv_tensors.BoundingBoxes(found.boxes, format="XYXY", canvas_size=size, device=found.boxes.device)
     if given is None:
         return tagged
-    tagged = F.convert_bounding_box_format(tagged, new_format=given.format)
-    return tv_tensors.wrap(tagged.as_subclass(Tensor).to(given.dtype), like=tagged)
+    if isinstance(given, tv_tensors.BoundingBoxes):
+        tagged = F.convert_bounding_box_format(tagged, new_format=given.format)
+    values = torch.as_tensor(given).as_subclass(Tensor).double()
+    boxes = with_given_rows(values, corners("CopyPaste", given), found, tagged.as_subclass(Tensor).double())
+    is_tagged = isinstance(given, tv_tensors.BoundingBoxes)
+    return tv_tensors.wrap(boxes.to(given.dtype), like=tagged) if is_tagged else in_form_of(given, boxes)
 
 
 def _entries(target: Mapping[str, Any], name: str, num: int, default: Tensor | None) -> Tensor:
@@ -137,4 +150,4 @@ def _entries(target: Mapping[str, Any], name: str, num: int, default: Tensor | N
         raise ValueError(f"CopyPaste: expected the entry {name!r} for {num} objects, got {sorted(target)}")
     if np.ndim(value) != 1 or len(value) != num:
         raise ValueError(f"CopyPaste: expected {name!r} with one value for each of {num} objects, got {value!r:.80}")
-    return torch.as_tensor(value).as_subclass(Tensor)
+    return tensor_of(value)

@@ -16,6 +16,7 @@ from torchvision import tv_tensors
 
 from segpaste.types import CrowdMask, DenseSample, KeypointSchema, PaddedBatchedDenseSample
 from segpaste.types.check import not_none
+from segpaste.types.sampling import box_masks, common_boxes
 from segpaste.types.tensors import tight_boxes
 
 KEPT = ("image_id", "orig_size", "size", "file_name")
@@ -97,8 +98,8 @@ def to_sample(given: Annotated, schema: KeypointSchema | None, *, from_boxes: bo
         fields |= {"keypoints": given.keypoints[objects], "keypoint_schema": schema}
     if given.masks is not None:
         return DenseSample.from_masks(given.image, given.masks[objects], given.labels[objects], **fields)
-    boxes = tv_tensors.BoundingBoxes(given.boxes[objects], format="XYXY", canvas_size=size)
-    return DenseSample(tv_tensors.Image(given.image), boxes, given.labels[objects], **fields)
+    boxes = tv_tensors.BoundingBoxes(given.boxes[objects], format="XYXY", canvas_size=size, device=given.boxes.device)
+    return DenseSample(tv_tensors.Image(given.image, device=given.image.device), boxes, given.labels[objects], **fields)
 
 
 def outcome_of(given: Annotated, batch: PaddedBatchedDenseSample, is_paste: Tensor, *, mask_value: int = 1) -> Outcome:
@@ -112,12 +113,12 @@ def outcome_of(given: Annotated, batch: PaddedBatchedDenseSample, is_paste: Tens
     """
     valid = batch.instance_valid[0]
     own, pasted = ((valid & which).nonzero()[:, 0] for which in (~is_paste, is_paste))
-    crowds, regions = _crowds_left(given, batch)
+    crowds, regions, crowd_boxes = _crowds_left(given, batch)
     slots, masks, points = torch.cat([own, pasted]), batch.instance_masks, given.keypoints
     rows = torch.cat([(~given.is_crowd).nonzero()[:, 0][own], torch.full_like(pasted, -1), crowds])
     found = Outcome(
         image=batch.images[0],
-        boxes=torch.cat([batch.boxes[0, slots], tight_boxes(regions)]),
+        boxes=torch.cat([batch.boxes[0, slots], crowd_boxes]),
         labels=torch.cat([batch.labels[0, slots], given.labels[crowds]]),
         masks=None if masks is None else torch.cat([masks[0, slots], regions]),
         rows=rows,
@@ -139,21 +140,42 @@ def _regions(given: Annotated, size: tuple[int, int]) -> Tensor:
     """Return the masks of the crowds, or their filled boxes, rounded outwards, [M, H, W] bool."""
     if given.masks is not None:
         return given.masks[given.is_crowd]
-    boxes = given.boxes[given.is_crowd]
-    low, high = boxes[:, :2].floor()[..., None, None], boxes[:, 2:].ceil()[..., None, None]
-    rows, columns = (torch.arange(length, device=boxes.device) for length in size)
-    rows = rows[:, None]
-    return (columns >= low[:, 0]) & (columns < high[:, 0]) & (rows >= low[:, 1]) & (rows < high[:, 1])
+    return box_masks(given.boxes[given.is_crowd], size)
 
 
-def _crowds_left(given: Annotated, batch: PaddedBatchedDenseSample) -> tuple[Tensor, Tensor]:
-    """Return the rows [M] and regions [M, H, W] of the crowds that have a pixel left after the paste."""
+def _crowds_left(given: Annotated, batch: PaddedBatchedDenseSample) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the rows [M], regions [M, H, W] and boxes [M, 4] of the crowds that have a pixel left after the paste.
+
+    Without masks, a crowd that no paste overlaps keeps its box, and another one its part around the visible pixels.
+    """
     rows = given.is_crowd.nonzero()[:, 0]
     if batch.crowd_mask is None:
-        return rows[:0], torch.zeros(0, *batch.canvas_size, dtype=torch.bool, device=batch.device)
-    regions = _regions(given, batch.canvas_size) & batch.crowd_mask[0]
+        empty = torch.zeros(0, *batch.canvas_size, dtype=torch.bool, device=batch.device)
+        return rows[:0], empty, given.boxes[:0]
+    whole = _regions(given, batch.canvas_size)
+    regions = whole & batch.crowd_mask[0]
+    boxes, own = tight_boxes(regions), given.boxes[rows]
+    if given.masks is None:
+        is_cut = (regions != whole).flatten(1).any(1, keepdim=True)
+        boxes = torch.where(is_cut, common_boxes(own, boxes), own)
     seen = regions.flatten(1).any(1)
-    return rows[seen], regions[seen]
+    return rows[seen], regions[seen], boxes[seen]
+
+
+def with_given_rows(given: Tensor, before: Tensor, found: Outcome, boxes: Tensor) -> Tensor:
+    """Return boxes in the format of a target, [M, 4], in which unchanged boxes are those of the target, bit for bit.
+
+    Args:
+        given: boxes of the target in its format, [N, 4].
+        before: the same boxes in pixels, xyxy.
+        found: the annotations after the paste.
+        boxes: boxes of ``found`` in the format of the target.
+    """
+    if not len(given):
+        return boxes
+    rows = found.rows.clamp(min=0)
+    same = (found.rows >= 0) & (found.boxes == before[rows]).all(1)
+    return torch.where(same[:, None], given[rows].to(boxes.dtype), boxes)
 
 
 def joined(given: Any, rows: Tensor, pasted: Sequence[Any]) -> Any:

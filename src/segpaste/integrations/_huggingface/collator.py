@@ -15,10 +15,11 @@ from torch import Tensor
 
 from segpaste.augmentation import BatchCopyPasteConfig
 from segpaste.augmentation.inputs.prepare import unpasted
+from segpaste.augmentation.modes import pasting
 from segpaste.epochs.replicas import this_process
 from segpaste.integrations._first_batch import PICTURE, FirstBatch
 from segpaste.integrations._pool import print_expected
-from segpaste.integrations._schedule import fades, module_of
+from segpaste.integrations._schedule import expect_augmentation, fades, module_of
 from segpaste.integrations._targets import warn_of_overflow
 from segpaste.seeding import derive_seed, from_int64, to_int64
 from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSample
@@ -64,6 +65,7 @@ class CopyPasteCollator:
         first_batch: str | os.PathLike[str] | Literal[False] | None = None,
         class_names: Mapping[int, str] | Sequence[str] | None = None,
     ) -> None:
+        expect_augmentation("CopyPasteCollator", augment)
         check_count("max_instances", max_instances)
         self.augment = augment
         if fades(augment):
@@ -93,10 +95,10 @@ class CopyPasteCollator:
         return self.convert(pasted)
 
     def _pasted(self, batch: PaddedBatchedDenseSample) -> PaddedBatchedDenseSample:
-        crops = getattr(module_of(self.augment), "crops", None)
-        if crops is None:
-            return self.augment(batch)
-        return self.augment(batch, staged=crops.staged(batch.sample_seeds))  # compiled code cannot read the pool
+        crops = getattr(module_of(self.augment), "crops", None)  # compiled code cannot read the pool
+        options = {} if crops is None else {"staged": crops.staged(batch.sample_seeds)}
+        with pasting(self.augment):
+            return self.augment(batch, **options)
 
     def without_paste(self) -> Callable[[Sequence[DenseSample]], Inputs]:
         """Return a collator for evaluation, with the same conversion, without pastes, and with all objects.
@@ -122,7 +124,7 @@ class _PlainCollator:
         return self.convert(batch if self.config is None else unpasted(batch, self.config))
 
 
-def with_copy_paste(trainer_cls: type[Any]) -> type[Any]:
+def with_copy_paste(trainer_cls: type[Any], *others: object) -> type[Any]:
     """Return a Trainer of transformers that pastes into training batches, and not into those for evaluation.
 
         with_copy_paste(Trainer)(model, args, train_dataset=dataset, eval_dataset=val, data_collator=collator)
@@ -133,6 +135,7 @@ def with_copy_paste(trainer_cls: type[Any]) -> type[Any]:
 
     Args:
         trainer_cls: the Trainer or a subclass of it.
+        others: none; what other adapters take here belongs to the collator.
 
     Returns:
         A subclass of ``trainer_cls``.
@@ -141,6 +144,11 @@ def with_copy_paste(trainer_cls: type[Any]) -> type[Any]:
         TypeError: ``trainer_cls`` is not a trainer class; or, when the trainer is made, ``data_collator`` is not a
             `CopyPasteCollator`.
     """
+    if others:
+        raise TypeError(
+            f"with_copy_paste: expected a trainer class only, got {others[0]!r:.80}, too; the augmentation "
+            "belongs to the collator: data_collator=CopyPasteCollator(BatchCopyPaste(config), max_instances, convert)"
+        )
     if not (isinstance(trainer_cls, type) and hasattr(trainer_cls, "get_eval_dataloader")):
         raise TypeError(f"with_copy_paste: expected a trainer class of transformers, got {trainer_cls!r:.80}")
 
@@ -194,6 +202,6 @@ def _no_paste(trainer: Any) -> Iterator[None]:
 
 def _seeds(num: int) -> Tensor:
     """Draw a seed for each of ``num`` samples, [num] int64."""
-    drawn = from_int64(int(torch.randint(-(1 << 63), (1 << 63) - 1, ())))
+    drawn = from_int64(int(torch.randint(-(1 << 63), (1 << 63) - 1, (), device="cpu")))
     keys = drawn, 0, this_process().rank, 0
-    return torch.tensor([to_int64(derive_seed(*keys, row)) for row in range(num)], dtype=torch.int64)
+    return torch.tensor([to_int64(derive_seed(*keys, row)) for row in range(num)], dtype=torch.int64, device="cpu")

@@ -5,10 +5,12 @@ Each function takes ``place``, the row and the column, and names it in its error
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from io import BytesIO
 from math import isfinite
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
 from segpaste.datasets.formats.photo_head import EIGHT_BIT_MODES
+from segpaste.datasets.formats.stored_pixels import read_stored
 
 _READ = ("bbox", "category", "iscrowd", "segmentation")
 
@@ -48,11 +51,33 @@ def map_of(value: object, place: str) -> NDArray[Any]:
     Raises:
         ValueError: the value is neither an image nor an array of integers.
     """
-    values = np.array(_decoded(value, place))
+    has_bytes = isinstance(value, Mapping) and bool(value.get("bytes") or value.get("path"))
+    values = _stored(value, place) if has_bytes else np.array(value)
     if values.dtype.kind not in "bui" or values.ndim not in (2, 3):
         came = "None" if value is None else f"{type(value).__name__} of {values.dtype} {list(values.shape)}"
         raise ValueError(f"{place}: expected an image of integers, got {came}; filter such rows out, or convert them")
     return values
+
+
+def undecoded(dataset: Any, columns: Iterable[str | None]) -> Any:
+    """Return a dataset of the ``datasets`` package that gives the bytes of images in these columns.
+
+    A decoded image no longer shows how many bits its grey values have, so their stored values are lost.
+    """
+    features = getattr(dataset, "features", None) or {}
+    for column in columns:
+        feature: Any = features.get(column) if column is not None else None
+        if getattr(feature, "decode", False) and getattr(feature, "mode", None) is None:
+            dataset = dataset.cast_column(column, replace(feature, decode=False))
+    return dataset
+
+
+def _stored(value: Any, place: str) -> NDArray[Any]:
+    """Return the values as stored of a record of ``bytes`` or ``path``."""
+    try:
+        return read_stored(Path(value.get("path") or "map"), value.get("bytes") or None).values
+    except ValueError as error:
+        raise ValueError(f"{place}: {error}") from error
 
 
 def _decoded(value: object, place: str) -> object:

@@ -12,7 +12,8 @@ from torch import Tensor
 from torchvision import tv_tensors
 
 from segpaste.datasets.formats.rle import decode_segmentation
-from segpaste.integrations._huggingface.columns import Objects, map_of, objects_of_row, photo_of
+from segpaste.datasets.formats.stored_pixels import one_channel
+from segpaste.integrations._huggingface.columns import Objects, map_of, objects_of_row, photo_of, undecoded
 from segpaste.integrations._targets import crowd_region
 from segpaste.types import IGNORE_INDEX, CrowdMask, DenseSample, SemanticMap
 
@@ -76,7 +77,8 @@ class HubSamples:
             raise ValueError("HubSamples: expected objects or an instance_map, got both; leave one out")
         if objects is None and instance_map is None and semantic_map is None:
             raise ValueError("HubSamples: expected a column with annotations, got none; give objects=, or a map")
-        self._plain = dataset.with_format(None) if hasattr(dataset, "with_format") else dataset
+        plain = dataset.with_format(None) if hasattr(dataset, "with_format") else dataset
+        self._plain = undecoded(plain, (instance_map, semantic_map))
         self.dataset, self.image, self.void, self.transforms = dataset, image, void, transforms
         self.objects, self.instance_map, self.semantic_map = objects, instance_map, semantic_map
         self._fields = {} if objects is None else _fields_of(dataset, objects)
@@ -119,7 +121,12 @@ class HubSamples:
         image = torch.from_numpy(photo).permute(2, 0, 1).contiguous()
         fields: dict[str, Any] = {}
         if self.semantic_map is not None:
-            classes = map_of(row[self.semantic_map], _place(index, self.semantic_map))
+            place = _place(index, self.semantic_map)
+            classes = one_channel(map_of(row[self.semantic_map], place))
+            if classes.ndim == 3:
+                raise ValueError(
+                    f"{place}: expected one class for each pixel, got {list(classes.shape)}; convert colours to classes"
+                )
             fields["semantic_map"] = SemanticMap(self._classes(classes, photo))
         if self.objects is not None:
             sample = _of_objects(image, self._read_objects(row, index), fields, _place(index, self.objects))
@@ -127,14 +134,19 @@ class HubSamples:
             values = map_of(row[self.instance_map], _place(index, self.instance_map))
             sample = DenseSample.from_masks(image, *self._instances(values, photo), **fields)
         else:
-            sample = _of_boxes(image, torch.zeros(0, 4), torch.zeros(0, dtype=torch.int64), fields)
+            sample = _of_boxes(
+                image,
+                torch.zeros(0, 4, dtype=torch.float32, device="cpu"),
+                torch.zeros(0, dtype=torch.int64, device="cpu"),
+                fields,
+            )
         return self.transforms(sample) if self.transforms else sample
 
     def _classes(self, values: NDArray[Any], photo: NDArray[Any]) -> Tensor:
         """Return a map of classes [H, W] int64, with the void value as ignored."""
         if values.shape[:2] != photo.shape[:2]:
             raise ValueError(f"HubSamples: expected a map of {photo.shape[:2]} pixels, got {values.shape[:2]}")
-        classes = torch.from_numpy(values[..., 0] if values.ndim == 3 else values).long()
+        classes = torch.from_numpy((values[..., 0] if values.ndim == 3 else values).astype(np.int64))
         return torch.where(classes == self.void, IGNORE_INDEX, classes)
 
     def _instances(self, values: NDArray[Any], photo: NDArray[Any]) -> tuple[Tensor, Tensor]:
@@ -147,7 +159,7 @@ class HubSamples:
         classes = self._classes(values, photo)
         numbers = torch.where(classes == IGNORE_INDEX, 0, torch.from_numpy(values[..., 1].astype(np.int64)))
         objects = np.unique(torch.stack([numbers[numbers > 0], classes[numbers > 0]], 1).numpy(), axis=0)
-        masks = torch.zeros(len(objects), *numbers.shape, dtype=torch.bool)
+        masks = torch.zeros(len(objects), *numbers.shape, dtype=torch.bool, device="cpu")
         for n, (number, label) in enumerate(objects.tolist()):  # objects of different classes may have the same number
             masks[n] = (numbers == number) & (classes == label)
         return masks, torch.from_numpy(objects[:, 1]).long()
@@ -161,16 +173,16 @@ def _of_objects(image: Tensor, objects: Objects, fields: dict[str, Any], place: 
     """Return a sample of lists of objects, with masks if they have segmentations, else with boxes only."""
     height, width = image.shape[1:]
     num = len(objects["bbox"])
-    boxes = torch.tensor(objects["bbox"], dtype=torch.float32).reshape(num, 4)
-    ends = torch.tensor([width, height], dtype=torch.float32)
+    boxes = torch.tensor(objects["bbox"], dtype=torch.float32, device="cpu").reshape(num, 4)
+    ends = torch.tensor([width, height], dtype=torch.float32, device="cpu")
     boxes = torch.cat([boxes[:, :2].clamp(min=0), torch.minimum(boxes[:, :2] + boxes[:, 2:], ends)], 1)
-    labels = torch.tensor(objects["category"], dtype=torch.int64)
+    labels = torch.tensor(objects["category"], dtype=torch.int64, device="cpu")
     masks = _masks_of(objects["segmentation"], (height, width), place) if "segmentation" in objects else None
     seen = (boxes[:, 2:] > boxes[:, :2]).all(1) if masks is None else masks.flatten(1).any(1)
     if "iscrowd" in objects:  # in all samples or in none, which batches require
-        crowd = torch.tensor(objects["iscrowd"], dtype=torch.bool)
+        crowd = torch.tensor(objects["iscrowd"], dtype=torch.bool, device="cpu")
         region = crowd_region(boxes[crowd], None if masks is None else masks[crowd], (height, width))
-        nothing = torch.zeros(height, width, dtype=torch.bool)
+        nothing = torch.zeros(height, width, dtype=torch.bool, device="cpu")
         fields["crowd_mask"] = CrowdMask((nothing if region is None else region)[None])
         seen &= ~crowd
     if masks is None:
@@ -188,8 +200,10 @@ def _masks_of(segmentations: Sequence[object], size: tuple[int, int], place: str
 
 
 def _of_boxes(image: Tensor, boxes: Tensor, labels: Tensor, fields: dict[str, Any]) -> DenseSample:
-    found = tv_tensors.BoundingBoxes(boxes, format="XYXY", canvas_size=(image.shape[1], image.shape[2]))
-    return DenseSample(image=tv_tensors.Image(image), boxes=found, labels=labels, **fields)
+    found = tv_tensors.BoundingBoxes(
+        boxes, format="XYXY", canvas_size=(image.shape[1], image.shape[2]), device=boxes.device
+    )
+    return DenseSample(image=tv_tensors.Image(image, device=image.device), boxes=found, labels=labels, **fields)
 
 
 def _fields_of(dataset: Any, objects: str) -> Mapping[str, Any]:

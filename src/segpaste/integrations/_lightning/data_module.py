@@ -12,6 +12,7 @@ from segpaste.bank import BankSampler, DatasetBank, create_bank_dataloader, zip_
 from segpaste.bank.build.listing import Samples
 from segpaste.bank.read.class_draws import DrawMode
 from segpaste.datasets import DatasetError, EpochDataLoader, create_coco_dataloader, find_dataset, open_dataset
+from segpaste.epochs.loading import PASSED
 from segpaste.integrations._lightning.hooks import framework
 from segpaste.integrations._pool import print_epoch
 from segpaste.types import DenseSample
@@ -157,7 +158,8 @@ class CopyPasteDataModule(framework.LightningDataModule):
     def _with_crops(self, loader: EpochDataLoader) -> EpochDataLoader | zip_loaders:
         if self._pool is None or self._balance is None:
             return loader
-        same = "num_workers", "base_seed", "rank", "num_replicas", "pin_memory", "persistent_workers"
+        of_workers = "num_workers", "pin_memory", "persistent_workers", "prefetch_factor", "multiprocessing_context"
+        same = *of_workers, *PASSED, "base_seed", "rank", "num_replicas"
         crops = create_bank_dataloader(
             self._pool,
             batch_size=self.batch_size,

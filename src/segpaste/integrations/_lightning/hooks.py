@@ -13,6 +13,13 @@ from segpaste.extras import require
 
 HOOK = "on_after_batch_transfer"
 
+RESTARTED = (
+    "CopyPasteCallback: expected the loader at its position in the checkpoint, got one at the start of its epoch, so "
+    "the batches before that position are trained on again: Lightning made the loader before it read the checkpoint, "
+    "because configure_optimizers reads trainer.estimated_stepping_batches; give the number of steps yourself, such as "
+    "max_steps"
+)
+
 
 def find_lightning() -> Any:
     """Import Lightning under the name that is imported already, or else under one that is installed.
@@ -56,3 +63,14 @@ def wrap(owner: Any, before: Callable[[Any], Any]) -> Callable[[], None]:
 
     attributes[HOOK] = wrapped
     return unwrap
+
+
+def restarts_epoch(trainer: Any) -> bool:
+    """Return whether a training resumes in the middle of an epoch whose loader has not got its state.
+
+    Lightning gives loaders their states when it makes them. The states of loaders that it made before it read the
+    checkpoint are left over.
+    """
+    left_over = getattr(trainer.fit_loop, "_combined_loader_states_to_load", None)
+    num_done = int(trainer.fit_loop.batch_idx) + 1
+    return bool(left_over) and 0 < num_done < trainer.num_training_batches

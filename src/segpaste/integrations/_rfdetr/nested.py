@@ -172,15 +172,20 @@ def _has_rows(target: Target, name: str) -> bool:
 
 
 def _whole(found: Objects, ids: Tensor, before: Objects) -> tuple[Tensor, Tensor]:
-    """Return which objects have an unchanged mask, [N] bool, and the row of each in its target, [N].
+    """Return which objects have not changed, [N] bool, and the row of each in its target, [N].
+
+    With masks these are the objects with the same mask, without masks those with the box and the label of a row.
 
     Args:
         found: the objects after the paste.
         ids: [N] int64, their ids; i + 1 was given to the i-th object before the paste.
         before: the objects before the paste, with rows of the target as ``slots``.
     """
-    if found.masks is None or before.masks is None or not len(before.slots):
+    if not len(before.slots):
         return torch.zeros_like(found.labels, dtype=torch.bool), torch.zeros_like(found.labels)
+    if found.masks is None or before.masks is None:
+        same = (found.boxes[:, None] == before.boxes).all(2) & (found.labels[:, None] == before.labels)
+        return same.any(1), before.slots[same.to(torch.uint8).argmax(1)]
     known = (ids >= 1) & (ids <= len(before.slots))
     which = torch.where(known, ids - 1, 0)
     return known & (found.masks == before.masks[which]).flatten(1).all(1), before.slots[which]

@@ -82,5 +82,7 @@ class YoloFolderObjects:
 
 
 def _resized(resize: v2.Resize, image: Tensor, masks: Tensor, labels: list[int]) -> DenseSample:
-    sample: DenseSample = resize(DenseSample.from_masks(image, masks, torch.tensor(labels, dtype=torch.int64)))
+    sample: DenseSample = resize(
+        DenseSample.from_masks(image, masks, torch.tensor(labels, dtype=torch.int64, device="cpu"))
+    )
     return sample

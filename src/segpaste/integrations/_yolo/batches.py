@@ -164,7 +164,7 @@ def _objects(batch: PaddedBatchedDenseSample, like: Batch, overlap: bool, num_sl
     masks = None
     if "masks" in like and batch.instance_masks is not None:
         masks = batch.instance_masks[images, slots]
-    bboxes = fitted_boxes(batch.boxes[images, slots], masks, images, row, before, like)
+    bboxes = fitted_boxes(batch.boxes[images, slots], masks, row, before, like)
     found = _Objects(images, bboxes, masks, batch.labels[images, slots], _fractions(batch, images, slots, like))
     is_paste = torch.zeros_like(batch.instance_valid)
     is_paste[images, slots] = row < 0
@@ -201,7 +201,7 @@ def _reduced(masks: Tensor, ratio: int) -> Tensor:
         return masks[:, : masks.shape[1] // ratio, : masks.shape[2] // ratio]
     size = masks.shape[1] // ratio, masks.shape[2] // ratio
     smooth = interpolate(masks[:, None].float(), size, mode="bilinear", align_corners=False)
-    return torch.as_tensor(smooth[:, 0] >= 0.5)
+    return smooth[:, 0] >= 0.5
 
 
 def _shown(masks: Tensor, rows: Tensor, order: Tensor, batch_size: int) -> Tensor:

@@ -70,7 +70,7 @@ def widest_borders(batch: Batch, moves: Moves) -> Tensor:
         moves: moves of the loader.
     """
     canvas = batch["img"].shape[-2:]
-    widest = torch.tensor(canvas).repeat(len(batch["img"]), 1)
+    widest = torch.tensor(canvas, dtype=torch.int64, device="cpu").repeat(len(batch["img"]), 1)
     for b, (shape, ratio) in enumerate(zip(batch.get("ori_shape", ()), batch.get("ratio_pad", ()), strict=False)):
         factors = ratio[0] if isinstance(ratio[0], tuple | list) else ratio
         sides = [int(side) * float(factor) for side, factor in zip(shape, factors, strict=True)]

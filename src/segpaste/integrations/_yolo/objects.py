@@ -12,6 +12,7 @@ import torch
 from segpaste.integrations._yolo.batches import from_yolo
 from segpaste.integrations._yolo.borders import Moves
 from segpaste.types import DenseSample, KeypointSchema
+from segpaste.types.sampling import box_masks
 
 
 class YoloObjects:
@@ -51,7 +52,7 @@ class YoloObjects:
         num = len(label["cls"])
         batch = {
             "img": torch.from_numpy(np.ascontiguousarray(image.transpose(2, 0, 1)))[None],
-            "batch_idx": torch.zeros(num),
+            "batch_idx": torch.zeros(num, dtype=torch.float32, device="cpu"),
             "cls": torch.from_numpy(label["cls"].reshape(-1, 1)),
             "bboxes": torch.from_numpy(label["bboxes"].reshape(-1, 4)),
             "ori_shape": [image.shape[:2]],
@@ -68,7 +69,7 @@ class YoloObjects:
         """Return one mask per object, [N, H, W] uint8, of its polygon, drawn like the loader, or of its box."""
         num, (height, width) = len(label["cls"]), size
         if not num:
-            return torch.zeros(0, height, width, dtype=torch.uint8)
+            return torch.zeros(0, height, width, dtype=torch.uint8, device="cpu")
         edges = np.array([width, height], np.float32)
         if len(label["segments"]) == num:
             from ultralytics.data.utils import polygons2masks
@@ -76,9 +77,6 @@ class YoloObjects:
             return torch.from_numpy(polygons2masks(size, [polygon * edges for polygon in label["segments"]], color=1))
         if not self.from_boxes:
             return None
-        masks = torch.zeros(num, height, width, dtype=torch.uint8)
         centres, sides = label["bboxes"][:, :2] * edges, label["bboxes"][:, 2:] * edges
-        starts, ends = np.floor(centres - sides / 2).clip(0), np.ceil(centres + sides / 2)
-        for mask, (x1, y1), (x2, y2) in zip(masks, starts.astype(int), ends.astype(int), strict=True):
-            mask[y1:y2, x1:x2] = 1
-        return masks
+        boxes = torch.from_numpy(np.concatenate([centres - sides / 2, centres + sides / 2], 1))
+        return box_masks(boxes, size).to(torch.uint8)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor
 
 from segpaste.integrations._targets import cxcywh, slots_of
 from segpaste.types import PaddedBatchedDenseSample
+from segpaste.types.sampling import common_boxes, outward_boxes
 
 Batch = dict[str, Any]
 
@@ -63,12 +64,12 @@ def _instance_masks(batch: Batch, image_idx: Tensor, by_image: Tensor, overlap: 
             "load with mask_ratio=1"
         )
     if not overlap:
-        return torch.as_tensor(masks > 0)
+        return cast(Tensor, masks > 0)
     counts = torch.bincount(image_idx, minlength=len(images))
     number = torch.empty_like(image_idx)
     position = torch.arange(1, len(image_idx) + 1, device=images.device)
     number[by_image] = position - (counts.cumsum(0) - counts)[image_idx[by_image]]
-    return torch.as_tensor(masks[image_idx] == number[:, None, None])
+    return cast(Tensor, masks[image_idx] == number[:, None, None])
 
 
 def rows_of_slots(
@@ -95,16 +96,15 @@ def rows_of_slots(
     return torch.where(is_same, row, -1)
 
 
-def fitted_boxes(boxes: Tensor, masks: Tensor | None, images: Tensor, row: Tensor, rows: Rows, like: Batch) -> Tensor:
+def fitted_boxes(boxes: Tensor, masks: Tensor | None, row: Tensor, rows: Rows, like: Batch) -> Tensor:
     """Return boxes (centre x, centre y, width, height) as fractions of the image, [M, 4], if possible the loader's own.
 
     An object that no paste has changed keeps the box of its row bit for bit. A partly hidden object gets the box of its
     visible pixels, clipped to the box of its row. Others, such as pastes, get ``boxes``.
 
     Args:
-        boxes: [M, 4] xyxy in pixels, of the visible part of each object.
-        masks: [M, H, W] bool, or None. Without masks an object is changed if the box of a paste overlaps its own.
-        images: [M] int64, the image of each.
+        boxes: [M, 4] xyxy in pixels: of the visible part of each object, or as the module returns it without masks.
+        masks: [M, H, W] bool, or None.
         row: [M] int64, the row of each object, -1 if it has none.
         rows: the objects of the loader.
         like: the loader's batch.
@@ -113,25 +113,17 @@ def fitted_boxes(boxes: Tensor, masks: Tensor | None, images: Tensor, row: Tenso
     if not len(rows.boxes):
         return cxcywh(boxes, size).to(like["bboxes"].dtype)
     own = rows.boxes[row]
-    if masks is not None and rows.masks is not None:
+    if masks is None or rows.masks is None:
+        is_whole = (row >= 0) & (boxes == own).all(1)
+    else:
         before = rows.masks[row]
         is_whole = (row >= 0) & (masks == before).flatten(1).all(1)
+        part = common_boxes(own, boxes)
         is_part = (row >= 0) & (masks <= before).flatten(1).all(1)
-    else:
-        is_part = (row >= 0) & (boxes[:, :2] >= own[:, :2].floor()).all(1) & (boxes[:, 2:] <= own[:, 2:].ceil()).all(1)
-        is_whole = is_part & ~_under_pastes(own, boxes, images, ~is_part)
-    low, high = torch.maximum(boxes[:, :2], own[:, :2]), torch.minimum(boxes[:, 2:], own[:, 2:])
-    is_part &= (low < high).all(1)  # the pixels of a thin polygon can lie outside of its box
-    fitted = cxcywh(torch.where(is_part[:, None], torch.cat([low, high], 1), boxes), size).to(like["bboxes"].dtype)
+        is_part &= (part[:, :2] < part[:, 2:]).all(1)  # the pixels of a thin polygon can lie outside of its box
+        boxes = torch.where(is_part[:, None], part, boxes)
+    fitted = cxcywh(boxes, size).to(like["bboxes"].dtype)
     return torch.where(is_whole[:, None], like["bboxes"][row], fitted)
-
-
-def _under_pastes(own: Tensor, boxes: Tensor, images: Tensor, is_paste: Tensor) -> Tensor:
-    """Return whether each of the boxes ``own`` [M, 4] overlaps a paste of its image, [M] bool."""
-    pastes, at = boxes[is_paste], images[is_paste]
-    low = torch.maximum(own[:, None, :2], pastes[:, :2])
-    high = torch.minimum(own[:, None, 2:], pastes[:, 2:])
-    return ((low < high).all(2) & (images[:, None] == at)).any(1)
 
 
 def hidden_rows(batch: PaddedBatchedDenseSample, rows: Rows, is_paste: Tensor, like: Batch) -> Tensor:
@@ -153,7 +145,7 @@ def hidden_rows(batch: PaddedBatchedDenseSample, rows: Rows, is_paste: Tensor, l
     images, slots = is_paste.nonzero(as_tuple=True)
     for image, slot in zip(images.tolist(), slots.tolist(), strict=True):
         changed[image] |= batch.instance_masks[image, slot]
-    edges = torch.cat([boxes[hidden, :2].floor(), boxes[hidden, 2:].ceil()], 1).long().clamp(min=0).tolist()
+    edges = outward_boxes(boxes[hidden]).clamp(min=0).tolist()
     places = zip(rows.images[hidden].tolist(), edges, strict=True)
     stays = [not changed[image, y1:y2, x1:x2].any() for image, (x1, y1, x2, y2) in places]
-    return hidden[torch.tensor(stays, device=hidden.device)]
+    return hidden[torch.tensor(stays, dtype=torch.bool, device=hidden.device)]

@@ -17,6 +17,7 @@ from torchvision.transforms.v2 import functional as F
 from segpaste.types import sampling
 from segpaste.types.fields import FIELDS, FLAGS, Field
 from segpaste.types.keypoints import MOVING_COLUMNS, KeypointSchema, MovingKeypoints
+from segpaste.types.sampling import outward_boxes
 from segpaste.types.tensors import (
     CameraIntrinsics,
     DepthMap,
@@ -44,7 +45,7 @@ def tagged(values: Mapping[str, Any], canvas_size: tuple[int, int], schema: Keyp
     if out.get("depth") is not None and out.get("depth_valid") is not None:
         depth = values["depth"].as_subclass(Tensor)
         valid = sampling.usable_depth(depth, values["depth_valid"].as_subclass(Tensor))
-        out["depth"] = DepthMap(torch.where(valid, depth, torch.nan))
+        out["depth"] = DepthMap(torch.where(valid, depth, torch.nan), device=depth.device)
     return out
 
 
@@ -132,7 +133,8 @@ def _refitted(boxes: Tensor, moved: Tensor, masks: Tensor) -> Tensor:
     pixels = pixels.flatten(0, -3)
     tight = tight_boxes(pixels)
     if is_loose:
-        wrong |= (plain[:, :2].floor() > tight[:, :2]).any(1) | (plain[:, 2:].ceil() < tight[:, 2:]).any(1)
+        whole = outward_boxes(plain)
+        wrong |= (whole[:, :2] > tight[:, :2]).any(1) | (whole[:, 2:] < tight[:, 2:]).any(1)
     wrong &= pixels.flatten(1).any(1)
     fitted: Tensor = tv_tensors.wrap(torch.where(wrong[:, None], tight, plain), like=boxes)
     return fitted
@@ -153,7 +155,7 @@ def _tag(field: Field, value: Any, canvas_size: tuple[int, int], schema: Keypoin
     if field.tag is tv_tensors.BoundingBoxes:
         return MovingBoxes(plain.reshape(-1, 4), format="XYXY", canvas_size=canvas_size)
     tag = field.transform_tag
-    return tag(plain) if tag else plain
+    return tag(plain, device=plain.device) if tag else plain
 
 
 def _untag(field: Field, value: Any, canvas_size: tuple[int, int]) -> Any:
@@ -170,5 +172,5 @@ def _untag(field: Field, value: Any, canvas_size: tuple[int, int]) -> Any:
         # If a rotation expands the canvas, that of the boxes may differ from that of the image by a pixel.
         is_known = isinstance(value, tv_tensors.BoundingBoxes) and not isinstance(value, LooseBoxes)
         form, canvas = getattr(value, "format", "XYXY"), value.canvas_size if is_known else canvas_size
-        return tv_tensors.BoundingBoxes(plain, format=form, canvas_size=canvas)
-    return tag(plain)
+        return tv_tensors.BoundingBoxes(plain, format=form, canvas_size=canvas, device=plain.device)
+    return tag(plain, device=plain.device)

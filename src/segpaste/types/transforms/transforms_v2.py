@@ -92,7 +92,8 @@ def cut(value: Tensor, box: CropBox, pad_value: float | int | bool) -> Tensor:
 
 def resized_size(canvas_size: tuple[int, int], size: Any, max_size: int | None) -> tuple[int, int]:
     """Return the size of an image of ``canvas_size`` after torchvision's resize with these arguments."""
-    probe = tv_tensors.BoundingBoxes(torch.zeros(1, 4), format="XYXY", canvas_size=canvas_size)
+    corners = torch.zeros(1, 4, dtype=torch.float32, device="cpu")
+    probe = tv_tensors.BoundingBoxes(corners, format="XYXY", canvas_size=canvas_size, device="cpu")
     height, width = F.resize(probe, size=size, max_size=max_size).canvas_size
     return int(height), int(width)
 
@@ -115,7 +116,7 @@ def resize(value: Tensor, out_size: tuple[int, int], tag: type[Any]) -> Tensor:
 
 def _axis(out_size: int, size: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
     """Return nearest index [out], linear tap indices [out, 2] and float weights [out, 2] along one axis."""
-    num = torch.tensor(out_size, device=device)
+    num = torch.tensor(out_size, dtype=torch.int64, device=device)
     position = sampling.source_position(torch.arange(out_size, device=device), 0, num, size)
     nearest = sampling.nearest_index(position, num).clamp(0, max(size - 1, 0))
     first, weights = sampling.filter_taps(position, num, num, 2)
@@ -196,12 +197,12 @@ def _turned_keypoints(name: str) -> Callable[..., Any]:
         if not inpt.numel():
             return inpt
         plain, canvas = inpt.as_subclass(Tensor), inpt.canvas_size
-        points = tv_tensors.KeyPoints(plain[..., :2], canvas_size=canvas)
+        points = tv_tensors.KeyPoints(plain[..., :2], canvas_size=canvas, device=plain.device)
         arguments = bind(inpt, *args, **kwargs)
         if arguments.get("expand"):
             # torchvision's canvas for points may be smaller than its canvas for images.
             angle, center = arguments["angle"], arguments["center"]
-            blank = tv_tensors.Mask(torch.zeros(canvas, dtype=torch.uint8))
+            blank = tv_tensors.Mask(torch.zeros(canvas, dtype=torch.uint8, device="cpu"), device="cpu")
             height, width = F.rotate(blank, angle, expand=True, center=center).shape
             turned = F.rotate(points, angle, center=center).as_subclass(Tensor)
             shift = [(width - canvas[1]) / 2, (height - canvas[0]) / 2]
@@ -224,7 +225,7 @@ def _center_crop_boxes(inpt: MovingBoxes, output_size: int | Sequence[int]) -> M
 def _loosely(name: str) -> Callable[..., Any]:
     # Corners are moved and rounded one by one, so an object may extend beyond its box.
     def kernel(inpt: MovingBoxes, *args: Any, **kwargs: Any) -> LooseBoxes:
-        boxes = tv_tensors.BoundingBoxes(inpt, format=inpt.format, canvas_size=inpt.canvas_size)
+        boxes = tv_tensors.BoundingBoxes(inpt, format=inpt.format, canvas_size=inpt.canvas_size, device=inpt.device)
         moved = getattr(F, name)(boxes, *args, **kwargs)
         return LooseBoxes(moved, format=moved.format, canvas_size=moved.canvas_size)
 

@@ -18,12 +18,19 @@ function named(color, name) {
   return element("span", {}, color ? dot : "", name);
 }
 
+function reasons(title, id, rows) {
+  const items = rows.map(({ reason, count: num, advice }) => element("li", {}, element("strong", { textContent: `${count(num)} ${reason}` }), advice ? `: ${advice}` : ""));
+  return items.length ? element("section", {}, element("h3", { textContent: title }), element("ul", { id }, ...items)) : null;
+}
+
 export function showReport(place, report) {
-  const numbers = [["tried", count(report.tried)], ["placed", count(report.placed)], ["not placed", count(report.tried - report.placed)], ["of the pixels", `${(100 * report.pastedFrac).toFixed(1)} %`]];
+  const numbers = [["tried", count(report.tried)], ["placed", count(report.placed)], ["not placed", count(report.tried - report.placed)], ["lost", count(report.lost.reduce((sum, row) => sum + row.count, 0))], ["of the pixels", `${(100 * report.pastedFrac).toFixed(1)} %`]];
   const facts = element("dl", {}, ...numbers.map(([name, value]) => element("div", {}, element("dt", { textContent: name }), element("dd", { textContent: value, id: `number-${name.replaceAll(" ", "-")}` }))));
-  const why = report.dropped.map(({ reason, count: num, advice }) => element("li", {}, element("strong", { textContent: `${count(num)} ${reason}` }), advice ? `: ${advice}` : ""));
-  const dropped = why.length ? element("section", {}, element("h3", { textContent: "Not placed, and what helps" }), element("ul", { id: "dropped" }, ...why)) : null;
-  const classes = table("Classes", ["class", "before", "after"], report.classes.map((row) => [row.name, count(row.before), count(row.after)]));
+  const dropped = reasons("Not placed, and what helps", "dropped", report.dropped);
+  const lost = reasons("Objects of the image that were lost, and what helps", "lost", report.lost);
+  const some = report.lost.length > 0;
+  const cells = (row) => [row.name, count(row.before), ...(some ? [count(row.lost)] : []), count(row.after)];
+  const classes = table("Classes", ["class", "before", ...(some ? ["lost"] : []), "after"], report.classes.map(cells));
   const objects = table("Pasted objects", ["class", "scale", "flipped", "pixels"], report.objects.map((row) => [named(row.color, row.class), row.scale.toFixed(2), row.flipped ? "yes" : "no", row.area === null ? "" : count(row.area)]));
-  place.replaceChildren(...[element("h2", { textContent: "Report" }), facts, dropped, objects, classes].filter(Boolean));
+  place.replaceChildren(...[element("h2", { textContent: "Report" }), facts, dropped, lost, objects, classes].filter(Boolean));
 }

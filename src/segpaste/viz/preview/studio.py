@@ -73,6 +73,8 @@ class Pasted:
         advice: setting that helps, by reason.
         pasted_frac: fraction of the pixels that were pasted.
         note: remark to show under the image, or an empty text.
+        lost: class of each object of ``before`` that is not in ``after``, with the reason.
+        lost_advice: setting that helps, by reason of lost objects.
     """
 
     name: str
@@ -88,6 +90,8 @@ class Pasted:
     advice: Mapping[str, str]
     pasted_frac: float
     note: str = ""
+    lost: Sequence[tuple[str, str]] = ()
+    lost_advice: Mapping[str, str] = field(default_factory=dict)
 
 
 class Studio(Protocol):

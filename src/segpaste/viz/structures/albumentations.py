@@ -69,7 +69,11 @@ def _sample(data: Mapping[str, Any], request: Request) -> DenseSample:
 
 def _stacked(masks: Any, size: tuple[int, int]) -> Tensor:
     """Return masks [N, H, W]."""
-    return torch.stack([on_cpu(mask) for mask in masks]) if len(masks) else torch.zeros(0, *size)
+    return (
+        torch.stack([on_cpu(mask) for mask in masks])
+        if len(masks)
+        else torch.zeros(0, *size, dtype=torch.float32, device="cpu")
+    )
 
 
 def _corners(boxes: Any, bbox_format: str | None, size: tuple[int, int]) -> Tensor:
@@ -82,7 +86,7 @@ def _corners(boxes: Any, bbox_format: str | None, size: tuple[int, int]) -> Tens
     form, is_fraction = FORMATS[bbox_format]
     values = on_cpu(np.array([np.asarray(box, np.float32)[:4] for box in boxes], np.float32).reshape(-1, 4))
     if is_fraction:
-        values = values * torch.tensor([size[1], size[0]] * 2)
-    tagged = tv_tensors.BoundingBoxes(values, format=form, canvas_size=size)
+        values = values * values.new_tensor([size[1], size[0]] * 2)
+    tagged = tv_tensors.BoundingBoxes(values, format=form, canvas_size=size, device=values.device)
     xyxy = on_cpu(F.convert_bounding_box_format(tagged, new_format=tv_tensors.BoundingBoxFormat.XYXY))
     return xyxy.round(decimals=3)

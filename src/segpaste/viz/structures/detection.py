@@ -104,7 +104,11 @@ def of_rfdetr(batch: tuple[Any, Iterable[Mapping[str, Any]]], request: Request) 
 
 def _rfdetr_sample(nested: Any, target: Mapping[str, Any], b: int, request: Request) -> DenseSample:
     image = pixels(nested.tensors[b], request)
-    padding = torch.zeros(image.shape[-2:], dtype=torch.bool) if nested.mask is None else on_cpu(nested.mask[b]).bool()
+    padding = (
+        torch.zeros(image.shape[-2:], dtype=torch.bool, device="cpu")
+        if nested.mask is None
+        else on_cpu(nested.mask[b]).bool()
+    )
     size = (int((~padding).any(1).sum()), int((~padding).any(0).sum()))
     there = on_cpu(target["valid"]).bool() if "valid" in target else slice(None)
     rows = {name: on_cpu(target[name])[there] for name in ("boxes", "labels", "masks", "keypoints") if name in target}

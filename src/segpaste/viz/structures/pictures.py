@@ -60,7 +60,7 @@ class Pictures:
 
 def on_cpu(value: Any) -> Tensor:
     """Return a tensor or an array as a plain tensor on the CPU, without a gradient."""
-    tensor = torch.as_tensor(value)
+    tensor = value if isinstance(value, Tensor) else torch.as_tensor(value, device="cpu")
     return tensor.detach().as_subclass(Tensor).cpu()
 
 
@@ -81,7 +81,10 @@ def pixels(image: Any, request: Request) -> Tensor:
             f"show: expected mean and std with {len(values)} numbers each, one per channel, got {len(request.mean)} "
             f"and {len(request.std)}"
         )
-    mean, std = (torch.tensor(numbers, dtype=torch.float32).view(-1, 1, 1) for numbers in (request.mean, request.std))
+    mean, std = (
+        torch.tensor(numbers, dtype=torch.float32, device="cpu").view(-1, 1, 1)
+        for numbers in (request.mean, request.std)
+    )
     values = values * std + mean
     known = values[values.isfinite()]
     if known.numel() and (known.min() < -_SLACK or known.max() > 1 + _SLACK):
@@ -119,17 +122,22 @@ def sample_of(
     fields: dict[str, Any] = {}
     if masks is not None:
         fields["instance_masks"] = InstanceMask(on_cpu(masks) > 0)
-        fields["instance_ids"] = torch.arange(1, len(labels) + 1, dtype=torch.int32)
+        fields["instance_ids"] = torch.arange(1, len(labels) + 1, dtype=torch.int32, device="cpu")
     if boxes is None:
-        boxes = torch.zeros(0, 4) if masks is None else tight_boxes(fields["instance_masks"].as_subclass(Tensor))
+        boxes = (
+            torch.zeros(0, 4, dtype=torch.float32, device="cpu")
+            if masks is None
+            else tight_boxes(fields["instance_masks"].as_subclass(Tensor))
+        )
     if keypoints is not None:
         points = labelled_points(on_cpu(keypoints), size)
         names = tuple(f"point {i}" for i in range(points.shape[1]))
         fields |= {"keypoints": points, "keypoint_schema": KeypointSchema(names)} if names else {}
     if padding is not None:
         fields["padding_mask"] = PaddingMask(padding[None])
-    tagged = tv_tensors.BoundingBoxes(on_cpu(boxes).float().reshape(-1, 4), format="XYXY", canvas_size=size)
-    return DenseSample(tv_tensors.Image(image), tagged, labels, **fields)
+    corners = on_cpu(boxes).float().reshape(-1, 4)
+    tagged = tv_tensors.BoundingBoxes(corners, format="XYXY", canvas_size=size, device="cpu")
+    return DenseSample(tv_tensors.Image(image, device=image.device), tagged, labels, **fields)
 
 
 def labelled_points(points: Tensor, size: tuple[int, int]) -> Tensor:
@@ -140,7 +148,7 @@ def labelled_points(points: Tensor, size: tuple[int, int]) -> Tensor:
     points = points.float().nan_to_num(-1.0)
     places = points[..., :2]
     known = points[..., 2:] if points.shape[-1] > 2 else (places != 0).any(-1, keepdim=True) * float(VISIBLE)
-    inside = ((places >= 0) & (places <= torch.tensor(size[::-1]))).all(-1, keepdim=True) & (known > UNLABELLED)
+    inside = ((places >= 0) & (places <= places.new_tensor(size[::-1]))).all(-1, keepdim=True) & (known > UNLABELLED)
     visibility = torch.where(known == HIDDEN, float(HIDDEN), float(VISIBLE))
     return torch.where(inside, torch.cat([places, visibility], -1), 0.0)
 
@@ -157,14 +165,14 @@ def from_cxcywh(boxes: Any, size: tuple[int, int]) -> Tensor:
             f"show: expected boxes (centre x, centre y, width, height) as fractions of the image, got numbers up to "
             f"{values.abs().max():.4g}; are these pixels? Show the batch that the model gets"
         )
-    edges = torch.tensor([size[1], size[0]], dtype=torch.float32)
+    edges = torch.tensor([size[1], size[0]], dtype=torch.float32, device="cpu")
     centres, sides = values[:, :2] * edges, values[:, 2:] * edges
     return torch.cat([centres - sides / 2, centres + sides / 2], 1)
 
 
 def scaled_points(points: Tensor, size: tuple[int, int]) -> Tensor:
     """Convert keypoints [N, P, 2 or 3] from fractions of ``size`` (H, W) to pixels."""
-    edges = torch.tensor([size[1], size[0]], dtype=torch.float32)
+    edges = torch.tensor([size[1], size[0]], dtype=torch.float32, device="cpu")
     return torch.cat([points[..., :2].float() * edges, points[..., 2:].float()], -1)
 
 

@@ -74,7 +74,7 @@ def _sample(batch: Mapping[str, Any], image: Tensor, b: int, own: Tensor, overla
     fields: dict[str, Any] = {}
     if "masks" in batch:
         masks = on_cpu(batch["masks"])
-        numbers = torch.arange(1, int(own.sum()) + 1)[:, None, None]
+        numbers = torch.arange(1, int(own.sum()) + 1, device="cpu")[:, None, None]
         masks = masks[b] == numbers if overlap else masks[own] > 0
         fields["masks"] = (
             interpolate(masks[None].float(), size, mode="nearest-exact")[0] if len(masks) else masks.new_zeros(0, *size)

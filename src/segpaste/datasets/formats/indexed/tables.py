@@ -139,7 +139,7 @@ class JsonTables:
                 try:
                     rows.append(json.loads(row))
                 except (ValueError, RecursionError) as error:
-                    raise malformed(self.path, f"{name}[{i}], byte {int(marks[i]) + 1}: {error}") from error
+                    raise malformed(self.path, error, f"{name}[{i}], byte {int(marks[i]) + 1}: ") from error
         return rows
 
     def _scan_error(self, error: ScanError, expected: tuple[str, ...]) -> DatasetError:

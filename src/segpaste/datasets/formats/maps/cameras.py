@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segpaste.datasets.formats.records import DatasetError
+from segpaste.datasets.formats.text_files import read_text
 from segpaste.types import CameraIntrinsics
 
 _MATRICES = ("K", "k", "camera_matrix", "intrinsic_matrix", "cam_K", "matrix", "intrinsics", "intrinsic", "camera_k")
@@ -72,10 +73,10 @@ def read_calibration(path: Path) -> Calibration:
         DatasetError: the file is missing, or has no intrinsics.
     """
     try:
-        text = path.read_text("utf-8-sig")
+        text = read_text(path)
     except FileNotFoundError:
         raise DatasetError(f"{path}: expected camera intrinsics, found no such file; check 'camera'") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         raise DatasetError(f"{path}: expected a text file of camera intrinsics, could not read it ({error})") from error
     suffix = path.suffix.lower()
     if suffix in (".json", ".yaml", ".yml"):

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segpaste.datasets.formats.maps.declaration import ClassEntry
-from segpaste.datasets.formats.name_lists import class_name_of, lines_of
+from segpaste.datasets.formats.name_lists import class_name_of
 from segpaste.datasets.formats.records import DatasetError
+from segpaste.datasets.formats.text_files import read_lines
 
 NO_CLASS = -1
 """Label of void pixels. It is not 255, as in semantic maps of samples, because 255 may be a class here."""
@@ -125,10 +126,10 @@ def read_class_list(path: Path) -> tuple[ClassEntry, ...]:
         DatasetError: the file is missing, or has another form.
     """
     try:
-        lines = [line.strip() for line in lines_of(path.read_text("utf-8-sig"))]
+        lines = [line.strip() for line in read_lines(path)]
     except FileNotFoundError:
         raise DatasetError(f"{path}: expected a list of class names, found no such file; check 'classes'") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         raise DatasetError(f"{path}: expected a text file of class names, could not read it ({error})") from error
     lines = [line for line in lines if line and not line.startswith("#")]
     if not lines:

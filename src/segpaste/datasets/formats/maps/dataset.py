@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from os import PathLike
@@ -59,12 +60,14 @@ class MapPhotos(AnnotatedPhotos):
         split: name of the split.
         classes: names, ids and colours of the classes.
         has_semantic_maps: True if samples have semantic maps.
-        num_incomplete: number of images left out because a file is missing, by the kind of file.
+        incomplete: kind of the missing file of each image that is left out because of it, by file name.
+        num_incomplete: number of these images by the kind of file.
 
     Raises:
         DatasetError: there is no image with all its files, or a class is unknown.
     """
 
+    incomplete: dict[str, str]
     num_incomplete: dict[str, int]
 
     def __init__(
@@ -120,6 +123,12 @@ class MapPhotos(AnnotatedPhotos):
     def map_files(self, index: int) -> tuple[Path, ...]:
         """Return the paths of the maps of an image."""
         return tuple(self.images_dir / path for _, path, _ in self._files.paths(self._records[index]))
+
+    def label_file(self, index: int) -> Path | None:
+        """Return the map of the objects of an image, or without objects that of its classes; None if there are many."""
+        found = {role: path for role, path, _ in self._files.paths(self._records[index])}
+        name = found.get("instances", found.get("semantic"))
+        return None if name is None else self.images_dir / name
 
     def annotation_ids(self, index: int) -> tuple[int, ...]:
         """Return the value of each instance in its map, or the number of its file, from 1."""
@@ -244,7 +253,8 @@ class MapPhotos(AnnotatedPhotos):
 
     def _read_records(self) -> PackedRecords:
         records, lacking = self._files.records(self.split)
-        self.num_incomplete = dict(lacking)
+        self.incomplete = lacking
+        self.num_incomplete = dict(Counter(lacking.values()))
         return PackedRecords(records)
 
     def _read_sample(self, record: JsonRow) -> DenseSample:
@@ -265,8 +275,14 @@ class MapPhotos(AnnotatedPhotos):
             fields |= self._panoptic(semantic, objects)
         if objects is None:
             return _without_objects(image, fields)
-        masks = torch.from_numpy(objects.masks) if objects.masks.size else torch.zeros(0, *size, dtype=torch.bool)
-        return DenseSample.from_masks(image, masks, torch.tensor(objects.labels, dtype=torch.int64), **fields)
+        masks = (
+            torch.from_numpy(objects.masks)
+            if objects.masks.size
+            else torch.zeros(0, *size, dtype=torch.bool, device="cpu")
+        )
+        return DenseSample.from_masks(
+            image, masks, torch.tensor(objects.labels, dtype=torch.int64, device="cpu"), **fields
+        )
 
     def _panoptic(self, semantic: Ids, objects: Objects) -> dict[str, Tensor]:
         """Return the maps of a panoptic sample."""
@@ -295,9 +311,10 @@ def _without_objects(image: Tensor, fields: dict[str, Any]) -> DenseSample:
     if isinstance(semantic := fields.get("semantic_map"), Tensor):
         fields["semantic_map"] = SemanticMap(semantic)
     size = image.shape[1], image.shape[2]
+    corners = torch.zeros(0, 4, dtype=torch.float32, device="cpu")
     return DenseSample(
-        image=tv_tensors.Image(image),
-        boxes=tv_tensors.BoundingBoxes(torch.zeros(0, 4), format="XYXY", canvas_size=size),
-        labels=torch.zeros(0, dtype=torch.int64),
+        image=tv_tensors.Image(image, device=image.device),
+        boxes=tv_tensors.BoundingBoxes(corners, format="XYXY", canvas_size=size, device=corners.device),
+        labels=torch.zeros(0, dtype=torch.int64, device="cpu"),
         **fields,
     )

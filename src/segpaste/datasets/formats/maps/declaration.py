@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from segpaste.datasets.formats.maps.patterns import PathPattern
 from segpaste.datasets.formats.records import DatasetError
@@ -106,6 +106,16 @@ class DepthFiles(_Part):
     unit: Literal["m", "cm", "mm"] | Positive
     invalid: tuple[float, ...] = ()
     valid: Pattern | None = None
+
+    @field_validator("unit", mode="before")
+    @classmethod
+    def _expect_unit(cls, unit: Any) -> Any:
+        if isinstance(unit, str) and unit not in _METRES:
+            raise ValueError(
+                f"expected m, cm, mm or the number of metres per unit, such as 0.0002 for 1/5000, got {unit!r:.40}; "
+                "write the number"
+            )
+        return unit
 
     @property
     def metres_per_unit(self) -> float:

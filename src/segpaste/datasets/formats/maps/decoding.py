@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from segpaste.datasets.formats.maps.classes import NO_CLASS, Classes, distinct, positions
 from segpaste.datasets.formats.maps.declaration import InstanceFiles, SemanticFiles
 from segpaste.datasets.formats.records import DatasetError
+from segpaste.datasets.formats.stored_pixels import one_channel
 
 Ids = NDArray[np.int64]
 
@@ -91,7 +92,7 @@ def read_objects(
 
 def objects_of_masks(pictures: Sequence[NDArray[np.generic]], labels: Sequence[int]) -> Objects:
     """Return the objects of an image from a file for each, nonzero in the mask; empty masks are left out."""
-    masks = [picture != 0 if picture.ndim == 2 else (picture[..., :3] != 0).any(-1) for picture in pictures]
+    masks = [_is_in_mask(one_channel(picture)) for picture in pictures]
     kept = [i for i, mask in enumerate(masks) if mask.any()]
     shape = masks[0].shape if masks else (0, 0)
     return Objects(
@@ -101,6 +102,14 @@ def objects_of_masks(pictures: Sequence[NDArray[np.generic]], labels: Sequence[i
         np.array([masks[i] for i in kept], bool).reshape(len(kept), *shape),
         num_empty=len(masks) - len(kept),
     )
+
+
+def _is_in_mask(picture: NDArray[np.generic]) -> NDArray[np.bool_]:
+    """Return the pixels of a mask, nonzero in grey or colour; an alpha channel does not count."""
+    if picture.ndim == 2:
+        return np.asarray(picture != 0)
+    num_colors = {2: 1, 4: 3}.get(picture.shape[2], picture.shape[2])
+    return np.asarray((picture[..., :num_colors] != 0).any(-1))
 
 
 def _split(values: NDArray[np.generic], files: InstanceFiles, place: str) -> tuple[Ids, Ids, Ids]:
@@ -156,6 +165,8 @@ def _gathered(keys: Ids, labels: Ids, classes: Ids | None) -> Objects:
 def _of_colors(values: NDArray[np.generic], files: SemanticFiles, classes: Classes, place: str) -> Ids:
     if classes.colors is None:
         raise DatasetError(f"{place}: expected classes with colours for maps of colours; add 'color' to each class")
+    if values.ndim == 3 and values.shape[2] == 2:  # grey with alpha
+        values = values[..., [0, 0, 0]]
     if values.ndim != 3 or values.shape[2] < 3 or values.dtype != np.uint8:
         raise DatasetError(f"{place}: expected an image of colours, got {values.dtype} {list(values.shape)}")
     wide = values.astype(np.int64)
@@ -173,10 +184,7 @@ def _of_colors(values: NDArray[np.generic], files: SemanticFiles, classes: Class
 
 
 def _single_channel(values: NDArray[np.generic], place: str) -> Ids:
-    if values.ndim == 3 and values.shape[2] in (3, 4) and values.dtype.kind in "iu":
-        first = values[..., 0]
-        if (values[..., :3] == first[..., None]).all():  # a grey image saved as RGB
-            values = first
+    values = one_channel(values)
     is_whole = values.dtype.kind in "iu" or (values.dtype.kind == "f" and bool((values == np.floor(values)).all()))
     if values.ndim != 2 or not is_whole:
         raise DatasetError(

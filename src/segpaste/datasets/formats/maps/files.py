@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,9 +17,10 @@ from typing import Any
 
 from segpaste.datasets.formats.maps.declaration import MapDeclaration
 from segpaste.datasets.formats.maps.patterns import PathPattern
-from segpaste.datasets.formats.name_lists import image_name_of, lines_of
+from segpaste.datasets.formats.name_lists import image_name_of
 from segpaste.datasets.formats.photo_head import read_head
 from segpaste.datasets.formats.records import DatasetError, JsonRow
+from segpaste.datasets.formats.text_files import read_lines
 from segpaste.datasets.formats.yolo.data import IMAGE_SUFFIXES
 from segpaste.types.sampling import Size
 
@@ -61,8 +62,8 @@ class MapFiles:
         """Patterns of each kind of file beside the images."""
         return roles_of(self.declared)
 
-    def records(self, split: str) -> tuple[list[JsonRow], Counter[str]]:
-        """List the images of a split with all their files, and count the others by the kind of missing file.
+    def records(self, split: str) -> tuple[list[JsonRow], dict[str, str]]:
+        """List the images of a split with all their files, and the kind of missing file of each other image.
 
         Raises:
             DatasetError: no image has all its files.
@@ -79,7 +80,7 @@ class MapFiles:
             for role, pattern in self.roles.items()
             if not pattern.is_filled_by(photos[0][1])
         }
-        lacking: Counter[str] = Counter()
+        lacking: dict[str, str] = {}
         records: list[JsonRow] = []
         for path, words in photos:
             listed = {role: groups[role].get(key_of(self.roles[role], words), []) for role in groups}
@@ -87,9 +88,9 @@ class MapFiles:
             if missing is None:
                 records.append({"id": len(records) + 1, "file_name": path, "words": words, "listed": listed})
             else:
-                lacking[missing] += 1
+                lacking[path] = missing
         if not records:
-            role = next(iter(lacking))
+            role = next(iter(lacking.values()))
             raise DatasetError(
                 f"{self.root}: expected files of '{role}', such as {self.roles[role].fill(photos[0][1])}, found "
                 f"none for {len(photos)} images; correct 'files' of '{role}'"
@@ -177,8 +178,8 @@ def of_split(
         return
     path = root / declared.splits[split]
     try:
-        lines = lines_of(path.read_text("utf-8-sig"))
-    except (OSError, UnicodeDecodeError) as error:
+        lines = read_lines(path)
+    except OSError as error:
         raise DatasetError(
             f"{path}: expected the names of the images of '{split}', could not read it ({error})"
         ) from error

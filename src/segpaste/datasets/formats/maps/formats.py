@@ -134,15 +134,15 @@ class CamVid(MapFormat):
 
 
 class UndeclaredMaps(Format):
-    """Folders of masks, depth or normals without a declaration; the error shows the lines to write."""
+    """Folders of masks, depth or normals without a declaration; the error shows one."""
 
     name = "masks"
     title = "Folders of masks, depth or normals"
     files = "images/ with masks/, depth/ or the like"
-    gives = f"nothing without {DECLARATION_FILE}, which declares the values; the error shows its lines"
+    gives = f"nothing without {DECLARATION_FILE}, which declares the values; the error shows one"
 
     def splits(self, path: Path) -> tuple[str, ...] | None:
-        """Return None, or raise an error with the lines to declare."""
+        """Return None, or raise an error with a declaration that fits."""
         if path.is_dir() and (text := missing_declaration(path)) is not None:
             raise DatasetError(text)
         return None

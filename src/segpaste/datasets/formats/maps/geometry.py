@@ -11,6 +11,7 @@ from torch import Tensor
 from segpaste.datasets.formats.conventions import convert_depth, convert_normals
 from segpaste.datasets.formats.maps.declaration import DepthFiles, DisparityFiles, NormalFiles
 from segpaste.datasets.formats.records import DatasetError
+from segpaste.datasets.formats.stored_pixels import one_channel
 
 _Maps = tuple[Tensor, Tensor]
 
@@ -73,13 +74,12 @@ def normals_of(values: NDArray[Any], files: NormalFiles, place: str) -> Tensor:
 
 
 def _plane(values: NDArray[Any], place: str) -> NDArray[Any]:
-    """Return the array as [H, W], without an axis of length 1.
+    """Return the array as [H, W], see `segpaste.datasets.formats.stored_pixels.one_channel`.
 
     Raises:
-        DatasetError: it is not [H, W], [1, H, W] or [H, W, 1].
+        DatasetError: it has several values for each pixel.
     """
-    if values.ndim == 3 and 1 in (values.shape[0], values.shape[2]):
-        values = values[0] if values.shape[0] == 1 else values[..., 0]
+    values = one_channel(values)
     if values.ndim != 2:
         raise DatasetError(
             f"{place}: expected one number for each pixel, got {values.dtype} {list(values.shape)}; colours of an "

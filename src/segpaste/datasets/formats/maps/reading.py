@@ -18,6 +18,7 @@ from segpaste.datasets.formats.maps.geometry import depth_of, depth_of_disparity
 from segpaste.datasets.formats.maps.known.cityscapes import ALL_IDS, WITH_INSTANCES
 from segpaste.datasets.formats.maps.known.polygons import read_polygons
 from segpaste.datasets.formats.records import DatasetError, JsonRow
+from segpaste.datasets.formats.stored_pixels import one_channel
 from segpaste.types import IGNORE_INDEX, CameraIntrinsics
 
 Size = tuple[int, int]
@@ -48,7 +49,7 @@ class MapReader:
         semantic: Ids | None = None
         if declared.semantic is not None:
             path = self.files.path(record, "semantic")
-            values = read_array(path, declared.semantic.key)
+            values = read_array(path, declared.semantic.key, as_colors=declared.semantic.encoding == "color")
             semantic = semantic_labels(values, declared.semantic, self.classes, str(path))
         found = declared.instances
         if found is None:
@@ -56,10 +57,11 @@ class MapReader:
         if found.encoding == "mask":
             return self._stored(semantic), self._masks(record)
         path = self.files.path(record, "instances")
-        if path.suffix == ".json":
+        if path.suffix.lower() == ".json":
             values = read_polygons(path, ALL_IDS, WITH_INSTANCES, found.divisor)
         else:
-            values = read_array(path, found.key)
+            in_channels = found.encoding in ("class_and_number", "ade20k")
+            values = read_array(path, found.key, as_colors=in_channels)
         objects = read_objects(values, found, self.classes, semantic, str(path))
         return self._stored(objects.classes if semantic is None and declared.things else semantic), objects
 
@@ -78,7 +80,8 @@ class MapReader:
         declared, fields, sizes = self.files.declared, {}, set[Size]()
         if declared.normals is not None:
             path = self.files.path(record, "normals")
-            fields["normals"] = normals_of(read_array(path, declared.normals.key), declared.normals, str(path))
+            vectors = read_array(path, declared.normals.key, as_colors=True)
+            fields["normals"] = normals_of(vectors, declared.normals, str(path))
             sizes.add((fields["normals"].shape[1], fields["normals"].shape[2]))
         if declared.depth is not None or declared.disparity is not None:
             fields |= self._depth(record)
@@ -164,7 +167,7 @@ def _of_numbers(camera: Camera) -> Calibration:
 
 
 def _size_of(values: np.ndarray[Any, Any], path: Path) -> Size:
-    shape = [side for side in values.shape if side != 1] if values.ndim == 3 else list(values.shape)
-    if len(shape) != 2:
+    plane = one_channel(values)
+    if plane.ndim != 2:
         raise DatasetError(f"{path}: expected one number for each pixel, got {values.dtype} {list(values.shape)}")
-    return shape[0], shape[1]
+    return plane.shape[0], plane.shape[1]

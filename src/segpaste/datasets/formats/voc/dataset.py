@@ -17,12 +17,13 @@ import torch
 from numpy.typing import NDArray
 
 from segpaste.datasets.formats.format import Format, ReadOptions
-from segpaste.datasets.formats.outlined import Drawn, DrawnPhoto, OutlinedPhotos, open_drawn
+from segpaste.datasets.formats.outlined import Drawn, DrawnPhoto, OutlinedPhotos, each, open_drawn
 from segpaste.datasets.formats.photo import upright_size
 from segpaste.datasets.formats.photo_facts import class_rows
 from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError, JsonRow, PackedRecords, file_digest
 from segpaste.datasets.formats.shapes import Shape, annotation_row, encode_mask
 from segpaste.datasets.formats.voc.folder import (
+    BOXES,
     CLASSES,
     OBJECTS,
     VOC_CLASSES,
@@ -44,9 +45,13 @@ class VocFormat(Format):
 
     name = "voc"
     title = "Pascal VOC"
-    files = "JPEGImages/ with SegmentationObject/, SegmentationClass/ or Annotations/; or NAME.xml next to each image"
+    files = (
+        "JPEGImages/ with SegmentationObject/, SegmentationClass/ or Annotations/; or NAME.xml next to each image, or "
+        "in labels/ beside images/"
+    )
     gives = "masks, semantic maps, ignored regions; or boxes only"
     takes = frozenset({"task"})
+    void_is_contour = True
 
     def splits(self, path: Path) -> tuple[str, ...] | None:
         """Return the lists of ``ImageSets``, or the folders of XML files."""
@@ -75,18 +80,22 @@ def read_voc(folder: VocFolder, are_masks: bool) -> Drawn:
     """
     names, digest = folder.photo_names(), hashlib.sha256(json.dumps([folder.split, are_masks]).encode())
     listed = listed_classes(folder.path)[0]
-    photos = []
-    for stem in folder.stems(are_masks):
+
+    def read(stem: str) -> DrawnPhoto:
         file = folder.xml_file(stem)
         if not are_masks and file is None:
-            raise DatasetError(f"{folder.path}: expected Annotations/{stem}.xml of the split, found none; add it")
-        photos.append(_photo(folder, stem, names.get(stem, f"{stem}.jpg"), file, are_masks, listed or ()))
+            missing = folder.path / BOXES / f"{stem}.xml"
+            raise DatasetError(f"{missing}: expected the boxes of an image of the split, found no such file; add it")
+        photo = _photo(folder, stem, names.get(stem, f"{stem}.jpg"), file, are_masks, listed or ())
         digest.update(stem.encode(errors="surrogatepass"))
         maps = [folder.map_file(name, stem) for name in (folder.maps if are_masks else ())]
         for path in maps:
             map_size(path)
         for path in [*([] if file is None else [file]), *maps]:
             digest.update(file_digest(path).encode())
+        return photo
+
+    photos = [*each(folder.stems(are_masks), read)]
     used = sorted({shape.label for photo in photos for shape in photo.shapes})
     categories = _categories(folder, used, are_masks, listed)
     digest.update(json.dumps(categories).encode())
@@ -203,6 +212,11 @@ class VocMasks(OutlinedPhotos):
     def _row(self, image: JsonRow, annotation_id: int, label: int, row: JsonRow) -> JsonRow:
         ids = {"id": annotation_id, "image_id": image["id"], "category_id": label + 1}
         return {**ids, **{key: value for key, value in row.items() if key not in ("id", "label")}}
+
+    def label_file(self, index: int) -> Path | None:
+        """Return the map of the objects of an image, or without objects that of its classes."""
+        stem = Path(self.file_name(index)).stem
+        return self._folder.map_file(OBJECTS if self._folder.has_objects else CLASSES, stem)
 
     def _map(self, name: str, stem: str, size: tuple[int, int]) -> NDArray[np.int64]:
         colors = palette() if name == OBJECTS else listed_classes(self._folder.path)[1]

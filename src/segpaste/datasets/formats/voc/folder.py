@@ -16,8 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from segpaste.datasets.formats.format import NO_SPLIT
-from segpaste.datasets.formats.name_lists import class_names_of, image_name_of, lines_of
+from segpaste.datasets.formats.label_folders import files_with, paired_folders
+from segpaste.datasets.formats.name_lists import class_names_of, image_name_of
 from segpaste.datasets.formats.records import DatasetError
+from segpaste.datasets.formats.text_files import read_lines, read_text
 from segpaste.datasets.formats.voc.maps import BACKGROUND, VOID, Color, palette
 from segpaste.datasets.formats.xml_text import head_of
 
@@ -56,7 +58,18 @@ class VocFolder:
     @property
     def photos_dir(self) -> Path:
         """Folder of the images."""
-        return self.path / self.split if self.is_flat else self.path / PHOTOS
+        return self._flat_folders[0] if self.is_flat else self.path / PHOTOS
+
+    @property
+    def boxes_dir(self) -> Path:
+        """Folder of the XML files."""
+        return self._flat_folders[1] if self.is_flat else self.path / BOXES
+
+    @property
+    def _flat_folders(self) -> tuple[Path, Path]:
+        """Folders of the images and of the XML files, which are one unless they are ``images`` and ``labels``."""
+        both = self.path / self.split
+        return (both, both) if _has_xml(both) else paired_folders(self.path, _has_xml).get(self.split, (both, both))
 
     @property
     def has_objects(self) -> bool:
@@ -70,8 +83,8 @@ class VocFolder:
 
     def xml_file(self, stem: str) -> Path | None:
         """Return the XML file of an image; None if there is none."""
-        path = (self.photos_dir if self.is_flat else self.path / BOXES) / f"{stem}.xml"
-        return path if path.is_file() else None
+        paths = (self.boxes_dir / f"{stem}{suffix}" for suffix in (".xml", ".XML"))
+        return next((path for path in paths if path.is_file()), None)
 
     @property
     def maps(self) -> list[str]:
@@ -80,7 +93,8 @@ class VocFolder:
 
     def map_file(self, folder: str, stem: str) -> Path:
         """Return the map of an image in one of the folders of maps."""
-        return self.path / folder / f"{stem}.png"
+        path = self.path / folder / f"{stem}.png"
+        return path if path.is_file() or not (upper := path.with_suffix(".PNG")).is_file() else upper
 
     def photo_names(self) -> dict[str, str]:
         """Return the file name of each image by its name without suffix, sorted."""
@@ -95,12 +109,12 @@ class VocFolder:
         lists = _LISTS if are_masks else _LISTS[::-1]
         for name in lists:
             if (path := self.path / "ImageSets" / name / f"{self.split}.txt").is_file():
-                stems = map(self.listed_image, lines_of(path.read_text("utf-8-sig")))
+                stems = map(self.listed_image, read_lines(path))
                 return list(dict.fromkeys(stem for stem in stems if stem))
         if self.is_flat:
-            return sorted(path.stem for path in self.photos_dir.glob("*.xml") if path.name[0] != ".")
+            return [path.stem for path in files_with(self.boxes_dir, ".xml")]
         folder, suffix = (self.maps[0], ".png") if are_masks else (BOXES, ".xml")
-        return sorted(path.stem for path in (self.path / folder).glob(f"*{suffix}") if path.name[0] != ".")
+        return [path.stem for path in files_with(self.path / folder, suffix)]
 
     def has_boxes(self) -> bool:
         """Return whether an XML file of the folder has an object; files of semantic maps have none."""
@@ -129,6 +143,8 @@ def find_splits(path: Path) -> tuple[str, ...] | None:
         return (NO_SPLIT,)
     if _has_xml(path):
         return (NO_SPLIT,)
+    if pairs := paired_folders(path, _has_xml):
+        return tuple(pairs)
     return tuple(folder.name for folder in sorted(path.iterdir()) if folder.is_dir() and _has_xml(folder)) or None
 
 
@@ -136,13 +152,13 @@ def _is_of_class(folder: VocFolder, file: Path) -> bool:
     """Return whether a list is that of one class in another list, such as ``cup_train``: images with flags, or none."""
     if _OF_CLASS.search(file.stem) is None:
         return False
-    first = next((line for line in lines_of(file.read_text("utf-8-sig")) if line.strip()), None)
+    first = next((line for line in read_lines(file) if line.strip()), None)
     return first is None or folder.listed_image(first) != first.strip()
 
 
 def _has_xml(folder: Path) -> bool:
     """Return whether the first XML file of a folder is one of VOC."""
-    first = next((path for path in sorted(folder.glob("*.xml")) if path.name[0] != "."), None)
+    first = next(iter(files_with(folder, ".xml")), None)
     return first is not None and re.search(rb"<annotation[\s>]", head_of(first)) is not None
 
 
@@ -157,12 +173,12 @@ def listed_classes(path: Path) -> tuple[list[str] | None, dict[Color, int]]:
         DatasetError: a line of the label map is invalid.
     """
     if (file := path / "class_names.txt").is_file():
-        return class_names_of(file.read_text("utf-8-sig")), palette()
+        return class_names_of(read_text(file)), palette()
     if not (file := path / "labelmap.txt").is_file():
         return None, palette()
     names: list[str] = []
     colors: dict[Color, int] = {}
-    for number, line in enumerate(lines_of(file.read_text("utf-8-sig")), start=1):
+    for number, line in enumerate(read_lines(file), start=1):
         if not line.strip() or line.startswith("#"):
             continue
         match = _OF_LABEL_MAP.fullmatch(line)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from segpaste.datasets.formats.records import DatasetError
+from segpaste.datasets.formats.stored_pixels import one_channel, read_stored
 from segpaste.types.sampling import Size
 
 BACKGROUND, VOID = 0, 255
@@ -33,17 +34,25 @@ def palette() -> dict[Color, int]:
 
 def map_size(path: Path) -> Size:
     """Return (H, W) of a map from its file header."""
-    with _opened(path) as picture:
-        return picture.height, picture.width
+    try:
+        with Image.open(path) as picture:
+            return picture.height, picture.width
+    except FileNotFoundError:
+        raise DatasetError(f"{path}: expected a label map, found no such file; add it, or correct the list") from None
+    except OSError as error:
+        raise DatasetError(f"{path}: expected a label map, got another file ({error}); replace it") from error
 
 
 def read_map(path: Path, size: Size, colors: Mapping[Color, int]) -> NDArray[np.int64]:
     """Read a map.
 
+    Optimisers of PNG files reorder a palette and shorten it to the used colours. The indices of such a file are those
+    of its colours.
+
     Args:
         path: its file.
         size: (H, W) of the image.
-        colors: the index of each colour, for maps in colours.
+        colors: the index of each colour, for maps in colours and for reordered palettes.
 
     Returns:
         [H, W] int64.
@@ -51,18 +60,31 @@ def read_map(path: Path, size: Size, colors: Mapping[Color, int]) -> NDArray[np.
     Raises:
         DatasetError: the file is missing or broken, has another size, or has an unknown colour.
     """
-    with _opened(path) as picture:
-        try:
-            is_indexed = picture.mode in ("P", "L", "I", "I;16")
-            values = np.array(picture if is_indexed else picture.convert("RGB")).astype(np.int64)
-        except Exception as error:  # Pillow's errors for broken files depend on the format
-            raise DatasetError(f"{path}: expected a label map, could not decode it ({error}); replace it") from error
+    stored = read_stored(path)
+    values = one_channel(stored.values)
     if values.shape[:2] != size:
         raise DatasetError(
             f"{path}: expected {size[1]} x {size[0]} pixels like the image, got {values.shape[1]} x {values.shape[0]}; "
             "use the map of this image"
         )
-    return values if is_indexed else _indices(path, values, colors)
+    if values.ndim == 3 and values.shape[2] > 2 and values.dtype == np.uint8:
+        return _indices(path, values[..., :3].astype(np.int64), colors)
+    if values.ndim != 2 or values.dtype.kind not in "iu":
+        raise DatasetError(
+            f"{path}: expected a label map of indices or colours, got {values.dtype} {list(values.shape)}; save it as "
+            "PNG with a palette"
+        )
+    is_reordered = stored.palette is not None and _is_reordered(stored.palette, colors)
+    if is_reordered and stored.palette is not None:
+        return _indices(path, stored.palette[values].astype(np.int64), colors)
+    return values.astype(np.int64)
+
+
+def _is_reordered(palette_of_file: NDArray[np.uint8], colors: Mapping[Color, int]) -> bool:
+    """Return whether a palette has each of its colours once, all of them known, and some at another index."""
+    entries = [(red, green, blue) for red, green, blue in palette_of_file.tolist()]
+    are_known = len({*entries}) == len(entries) and {*entries} <= {*colors}
+    return are_known and any(colors[color] != index for index, color in enumerate(entries))
 
 
 def _indices(path: Path, values: NDArray[np.int64], colors: Mapping[Color, int]) -> NDArray[np.int64]:
@@ -73,12 +95,3 @@ def _indices(path: Path, values: NDArray[np.int64], colors: Mapping[Color, int])
         raise DatasetError(f"{path}: expected the colours of the label map, got {color}; add it to labelmap.txt")
     found: NDArray[np.int64] = np.array([wanted[code] for code in codes.tolist()])[places.reshape(values.shape[:2])]
     return found
-
-
-def _opened(path: Path) -> Image.Image:
-    try:
-        return Image.open(path)
-    except FileNotFoundError:
-        raise DatasetError(f"{path}: expected a label map, found no such file; add it, or correct the list") from None
-    except OSError as error:
-        raise DatasetError(f"{path}: expected a label map, got another file ({error}); replace it") from error

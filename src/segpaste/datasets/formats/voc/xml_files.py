@@ -46,7 +46,8 @@ def read_xml(path: Path, name: str, size_of: Callable[[], Size], class_names: Co
     if rest := xml_children(root, _SIZE):
         row["attributes"] = rest
     objects = enumerate(root.findall("object"), start=1)
-    return DrawnPhoto(row, [_shape(f"{path}: object {i}", element, class_names) for i, element in objects])
+    shapes = [_shape(f"{path}: object {i}", element, class_names) for i, element in objects]
+    return DrawnPhoto(row, shapes, path)
 
 
 def region_flag(attributes: JsonRow) -> str | None:

@@ -161,9 +161,9 @@ def _with_panoptic_map(sample: DenseSample, losses: Losses) -> DenseSample:
     if sample.semantic_map is not None and not sample.num_instances:
         return replace(
             sample,
-            panoptic_map=PanopticMap(torch.zeros(sample.canvas_size, dtype=torch.int64)),
-            instance_ids=torch.zeros(0, dtype=torch.int32),
-            instance_masks=InstanceMask(torch.zeros(0, *sample.canvas_size, dtype=torch.bool)),
+            panoptic_map=PanopticMap(torch.zeros(sample.canvas_size, dtype=torch.int64, device="cpu")),
+            instance_ids=torch.zeros(0, dtype=torch.int32, device="cpu"),
+            instance_masks=InstanceMask(torch.zeros(0, *sample.canvas_size, dtype=torch.bool, device="cpu")),
         )
     if sample.instance_masks is None or sample.instance_ids is None:
         raise ValueError("expected masks for panoptic segments, got boxes only; add masks first (--masks-from)")

@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
-from segpaste.datasets.formats.name_lists import class_names_of, image_name_of, lines_of
+from segpaste.datasets.formats.label_folders import other_labels
+from segpaste.datasets.formats.name_lists import class_names_of, image_name_of
 from segpaste.datasets.formats.records import DatasetError
+from segpaste.datasets.formats.text_files import read_lines, read_text
 from segpaste.datasets.formats.yolo.data_yaml import class_names, flip_idx, keypoint_names, keypoint_shape, read_yaml
 
 SPLIT_KEYS = ("train", "val", "test")
@@ -60,7 +62,7 @@ def find_yaml(folder: Path) -> Path | None:
     """
     if (path := folder / "data.yaml").is_file():
         return path
-    paths = [path for path in sorted(folder.glob("*.y*ml")) if path.suffix in YAML_SUFFIXES]
+    paths = [path for path in sorted(folder.iterdir()) if path.suffix.lower() in YAML_SUFFIXES and path.is_file()]
     found = [path for path in paths if _is_data_yaml(path)]
     if len(found) > 1:
         raise DatasetError(
@@ -99,6 +101,40 @@ def label_path(photo: Path) -> Path:
     return Path(*parts).with_suffix(".txt")
 
 
+def found_labels(photo: Path) -> Path:
+    """Return the label file of an image, which may have its suffix in upper case; see `label_path`."""
+    path = label_path(photo)
+    return path if path.is_file() or not (upper := path.with_suffix(".TXT")).is_file() else upper
+
+
+def expect_labels(sources: Iterable[Path], photos: Sequence[Path], num_labelled: int) -> None:
+    """Check that images without label files are not those of another format, or of label files of other names.
+
+    Args:
+        sources: folders and lists of the images.
+        photos: images.
+        num_labelled: number of images with a label file.
+
+    Raises:
+        DatasetError: no image has a label file, but the folders of labels have other files, or many of other names.
+    """
+    if num_labelled or not photos:
+        return
+    folders = {label_path(photo).parent for photo in photos} - {photo.parent for photo in photos}
+    wanted = label_path(photos[0])
+    if (found := other_labels(folders)) is not None:
+        raise DatasetError(
+            f"{wanted.parent}: expected label files of YOLO such as {wanted.name}, got {found}; convert them, or "
+            "name their format (format=, --from; docs/guide/formats.md)"
+        )
+    stray = [path for source in sources for path in stray_labels(source, list(photos))]
+    if 2 * len(stray) >= len(photos):  # a few are other texts, such as a licence
+        raise DatasetError(
+            f"{wanted.parent}: expected label files of the images' names, such as {wanted.name}, found none of them, "
+            f"but {len(stray)} others, such as {stray[0].name}; give them the names of their images"
+        )
+
+
 def photos_of(source: Path) -> list[Path]:
     """Return the images of a folder and its subfolders, or of a text file with one path per line, sorted.
 
@@ -110,7 +146,7 @@ def photos_of(source: Path) -> list[Path]:
     if not source.is_file():
         raise DatasetError(f"{source}: expected a folder or a list of images, found neither; correct the path")
     photos = []
-    for number, line in enumerate(lines_of(source.read_text("utf-8-sig")), start=1):
+    for number, line in enumerate(read_lines(source), start=1):
         if not (name := image_name_of(line, lambda name: (source.parent / name).is_file())):
             continue
         photo = source.parent / name
@@ -128,8 +164,8 @@ def stray_labels(source: Path, photos: list[Path]) -> list[Path]:
     if not source.is_dir():
         return []
     folder = label_path(source / "photo.jpg").parent
-    wanted = {label_path(photo) for photo in photos}
-    found = (path for path in _files(folder) if path.suffix == ".txt" and path.name not in _NO_LABELS)
+    wanted = {found_labels(photo) for photo in photos}
+    found = (path for path in _files(folder) if path.suffix.lower() == ".txt" and path.name not in _NO_LABELS)
     return sorted(path for path in found if path not in wanted)
 
 
@@ -226,5 +262,5 @@ def _listed_names(folder: Path) -> tuple[str, ...] | None:
     """Return the names in a ``classes.txt`` of a labelling tool, one per line."""
     for place in (folder, folder / "labels", *sorted((folder / "labels").glob("*/"))):
         if (path := place / "classes.txt").is_file():
-            return tuple(class_names_of(path.read_text("utf-8-sig"))) or None
+            return tuple(class_names_of(read_text(path))) or None
     return None

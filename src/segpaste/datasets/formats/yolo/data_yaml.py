@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from segpaste.datasets.formats.records import DatasetError
+from segpaste.datasets.formats.text_files import read_text
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -21,10 +22,10 @@ def read_yaml(path: Path) -> dict[str, Any]:
     import yaml
 
     try:
-        document = yaml.safe_load(path.read_text("utf-8-sig"))
+        document = yaml.safe_load(read_text(path))
     except OSError as error:
         raise DatasetError(f"{path}: expected a readable YAML file, got {error.strerror or error}") from error
-    except (UnicodeDecodeError, yaml.YAMLError) as error:
+    except yaml.YAMLError as error:
         raise DatasetError(f"{path}: expected YAML, got text that does not parse ({error}); correct it") from error
     if not isinstance(document, dict):
         raise DatasetError(

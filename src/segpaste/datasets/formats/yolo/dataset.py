@@ -1,7 +1,7 @@
 """Reader of YOLO datasets: images with a text file of boxes, polygons or keypoints each.
 
 `segpaste.datasets.formats.yolo.data` finds the files, `segpaste.datasets.formats.yolo.labels` parses the label files.
-Rotated boxes, tracks and class folders, which Ultralytics stores in folders of the same names, are not read.
+Tracks and class folders, which Ultralytics stores in folders of the same names, are not read.
 """
 
 from __future__ import annotations
@@ -20,13 +20,22 @@ import torch
 from torch import Tensor
 from torchvision import tv_tensors
 
-from segpaste.datasets.formats.format import TASKS, Task
+from segpaste.datasets.formats.format import TASKS, Task, WrittenTask
 from segpaste.datasets.formats.photo import read_upright, upright_size
 from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError, JsonRow, PackedRecords
 from segpaste.datasets.formats.rle import decode_segmentation
 from segpaste.datasets.formats.splits import chosen_split
-from segpaste.datasets.formats.yolo.data import YoloData, label_path, photos_of, read_data, stray_labels
+from segpaste.datasets.formats.text_files import read_text
+from segpaste.datasets.formats.yolo.data import (
+    YoloData,
+    expect_labels,
+    found_labels,
+    photos_of,
+    read_data,
+    stray_labels,
+)
 from segpaste.datasets.formats.yolo.labels import (
+    ORIENTED_NUMBERS,
     RowForm,
     box_px,
     keypoint_schema,
@@ -41,9 +50,10 @@ from segpaste.types.sampling import Size
 class YoloDataset(AnnotatedPhotos):
     """One split of a YOLO dataset, one `DenseSample` for each image, sorted by path.
 
-    Polygons give samples with instance masks and boxes that fit them. Box labels give boxes only, pose labels boxes
-    and keypoints; these are pasted only with ``source.mask_from``. An image without a label file, or with an empty one,
-    has no objects. Images are rotated by their EXIF orientation, because labels are drawn on the rotated image.
+    Polygons and oriented boxes give samples with instance masks and boxes that fit them. Box labels give boxes only,
+    pose labels boxes and keypoints; these are pasted only with ``source.mask_from``. An image without a label file, or
+    with an empty one, has no objects; that no image has one, but that there are other files, is an error. Images are
+    rotated by their EXIF orientation, because labels are drawn on the rotated image.
 
     All label files are read at construction. Coordinates may be up to 1 % outside the image; objects are clipped to it.
     Of equal rows only the first one is kept, and `num_duplicates` counts the others. Objects without a pixel are left
@@ -61,6 +71,7 @@ class YoloDataset(AnnotatedPhotos):
         data: contents of the YAML.
         split: name of the split.
         task: task of the labels that were read.
+        is_oriented: True if all labels are oriented boxes, a class and four corners, and no task was asked for.
         class_names: the name of each class; labels index it. Classes without names are numbered.
         keypoint_schema: schema of pose labels, else None.
         num_duplicates: number of rows left out because an equal row comes before them in the file.
@@ -75,6 +86,7 @@ class YoloDataset(AnnotatedPhotos):
     split: str
     drawn_upright = True
     task: Task
+    is_oriented: bool
     num_duplicates: int
     stray_labels: tuple[Path, ...]
 
@@ -120,6 +132,11 @@ class YoloDataset(AnnotatedPhotos):
         """
         return tuple(row["label"] for row in self._records[index]["rows"])
 
+    @property
+    def written_task(self) -> WrittenTask:
+        """Task of label files that hold what these hold: ``obb`` for oriented boxes."""
+        return "obb" if self.is_oriented else self.task
+
     def polygons(self, index: int, size: Size) -> dict[int, list[float]]:
         """Return the polygon of each polygon row, [x1, y1, x2, ...] in pixels of an image of (H, W)."""
         rows = self._records[index]["rows"]
@@ -127,7 +144,7 @@ class YoloDataset(AnnotatedPhotos):
 
     def label_text(self, index: int) -> str:
         """Return the text of an image's label file; empty if it has none."""
-        return _text_of(label_path(self._photo(self._records[index])))
+        return _text_of(found_labels(self._photo(self._records[index])))
 
     def left_out(self, index: int) -> dict[str, int]:
         """Count the ``empty`` objects of a read image, which are not instances."""
@@ -145,23 +162,27 @@ class YoloDataset(AnnotatedPhotos):
         digest = hashlib.sha256(json.dumps([self.class_names, data.keypoint_shape, data.flip_idx]).encode())
         self.num_duplicates = 0
         first_lines: dict[Task, str] = {}
-        photos = self._photos()
+        photos, labelled, num_numbers = self._photos(), list[bool](), set[int]()
 
         def records() -> Iterator[JsonRow]:
             for number, photo in enumerate(photos, start=1):
-                file_name, labels = Path(os.path.relpath(photo, data.root)).as_posix(), label_path(photo)
+                file_name, labels = Path(os.path.relpath(photo, data.root)).as_posix(), found_labels(photo)
                 text = _text_of(labels)
+                labelled.append(labels.is_file())
                 rows, num_twice = parse_labels(labels, text, form)
                 self.num_duplicates += num_twice
                 for row in rows:
+                    num_numbers.add(1 + len(row["values"]))
                     if (kind := row.pop("kind")) not in first_lines:
                         first_lines[kind] = f"{labels}: line {row['line']}"
                 digest.update(json.dumps([file_name, text]).encode())
                 yield {"id": number, "file_name": file_name, "rows": rows}
 
         packed = PackedRecords(records())
+        expect_labels(data.splits[self.split], photos, sum(labelled))
         self.task = self._task_of(first_lines)
         self.has_masks = self.task == "segment"
+        self.is_oriented = self.has_masks and self._asked is None and num_numbers == {ORIENTED_NUMBERS}
         digest.update(self.task.encode())
         self.digest = digest.hexdigest()
         self.stray_labels = tuple(path for source in data.splits[self.split] for path in stray_labels(source, photos))
@@ -220,13 +241,15 @@ class YoloDataset(AnnotatedPhotos):
         image = read_upright(self._photo(record))
         size = image.shape[1], image.shape[2]
         rows, masks = self._objects(record, size)
-        labels = torch.tensor([row["label"] for row in rows], dtype=torch.int64)
+        labels = torch.tensor([row["label"] for row in rows], dtype=torch.int64, device="cpu")
         if masks is not None:
             return DenseSample.from_masks(image, masks, labels)
-        boxes = torch.tensor([box_px(row["values"], size) for row in rows], dtype=torch.float32).reshape(-1, 4)
+        boxes = torch.tensor([box_px(row["values"], size) for row in rows], dtype=torch.float32, device="cpu").reshape(
+            -1, 4
+        )
         return DenseSample(
-            image=tv_tensors.Image(image),
-            boxes=tv_tensors.BoundingBoxes(boxes, format="XYXY", canvas_size=size),
+            image=tv_tensors.Image(image, device=image.device),
+            boxes=tv_tensors.BoundingBoxes(boxes, format="XYXY", canvas_size=size, device=boxes.device),
             labels=labels,
             keypoints=self._keypoints(rows, size),
             keypoint_schema=self.keypoint_schema,
@@ -260,28 +283,25 @@ class YoloDataset(AnnotatedPhotos):
 
     def _leave_out(self, record: JsonRow, row: JsonRow) -> None:
         if not self._empty:
-            warnings.warn(
-                f"{label_path(self._photo(record))}: line {row['line']} has no pixel and is left out; further ones are "
-                "only counted",
-                stacklevel=2,
-            )
+            where = f"{found_labels(self._photo(record))}: line {row['line']}"
+            warnings.warn(f"{where} has no pixel and is left out; further ones are only counted", stacklevel=2)
         self._empty.setdefault(record["id"], set()).add(row["line"])
 
 
 def _text_of(path: Path) -> str:
     """Read the text of a label file; empty if the file is missing."""
     try:
-        return path.read_text("utf-8-sig")
+        return read_text(path)
     except FileNotFoundError:
         return ""
-    except (OSError, UnicodeDecodeError) as error:
-        raise DatasetError(f"{path}: expected a label file in UTF-8, could not read it ({error})") from error
+    except OSError as error:
+        raise DatasetError(f"{path}: expected a label file, could not read it ({error}); check the path") from error
 
 
 def _numbered(data: YoloData) -> tuple[str, ...]:
     """Return numbered names for the classes of all splits, for datasets without class names."""
     form = RowForm(1 << 16, data.keypoint_shape)
     photos = {photo for sources in data.splits.values() for source in sources for photo in photos_of(source)}
-    files = map(label_path, photos)
+    files = map(found_labels, photos)
     labels = (row["label"] for file in files for row in parse_labels(file, _text_of(file), form)[0])
     return tuple(f"class_{i}" for i in range(max(labels, default=0) + 1))

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from segpaste.datasets.formats.format import Format, ReadOptions
+from segpaste.datasets.formats.label_folders import other_labels
 from segpaste.datasets.formats.records import AnnotatedPhotos
 from segpaste.datasets.formats.yolo.data import (
     YAML_SUFFIXES,
     find_yaml,
+    found_labels,
     label_path,
     photos_of,
     read_data,
@@ -31,9 +33,11 @@ class YoloFormat(Format):
     def splits(self, path: Path) -> tuple[str, ...] | None:
         """Return the splits of the data YAML, or the names of the folders."""
         if path.is_file():
-            return tuple(read_data(path).splits) if path.suffix in YAML_SUFFIXES else None
-        if find_yaml(path) is None and not split_folders(path):
-            return None
+            return tuple(read_data(path).splits) if path.suffix.lower() in YAML_SUFFIXES else None
+        if find_yaml(path) is None:
+            folders = split_folders(path).values()
+            if not folders or other_labels(label_path(folder / "photo.jpg").parent for folder in folders):
+                return None
         return tuple(read_data(path).splits)
 
     def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedPhotos:
@@ -53,7 +57,7 @@ class YoloFormat(Format):
                 below = (str(number),) if len(sources) > 1 else ()  # two folders may have images of the same name
                 target = PurePosixPath("images", split, *below, _name_in(source, photo))
                 yield target, photo
-                if (labels := label_path(photo)).is_file():
+                if (labels := found_labels(photo)).is_file():
                     yield PurePosixPath(label_path(Path(target)).as_posix()), labels
 
 

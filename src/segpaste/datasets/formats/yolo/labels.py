@@ -1,14 +1,16 @@
 """Rows of YOLO label files, one object per line, in fractions of the sides: https://docs.ultralytics.com/datasets.
 
     class x y width height                        detect: the box by its centre
+    class x1 y1 x2 y2 x3 y3 x4 y4                 an oriented box by its corners, if all rows are of this form
     class x1 y1 x2 y2 x3 y3 ...                   segment: a polygon of at least three points
     class x y width height px1 py1 [v1] px2 ...   pose: a box and P points of D = 2 or 3 numbers
 
-Rows of rotated boxes and tracks are not read.
+Oriented boxes are read as polygons. Rows with a score or a track are not read.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 from array import array
 from collections.abc import Iterable, Sequence
@@ -23,6 +25,7 @@ from segpaste.datasets.formats.records import DatasetError, JsonRow
 from segpaste.types import KeypointSchema
 
 BOX_NUMBERS = 5
+ORIENTED_NUMBERS = 9
 _TOLERANCE = 0.01
 """Allowed distance of a coordinate outside of 0..1, as in Ultralytics; objects are clipped to the image."""
 
@@ -93,7 +96,10 @@ def _parsed(where: str, words: list[str], form: RowForm) -> JsonRow:
     try:
         label, *values = map(float, words)
     except ValueError:
-        raise DatasetError(f"{where}: expected numbers, got {' '.join(words)!r:.60}; correct the line") from None
+        told = ", a row of DOTA; write the class as a number and the corners as fractions of the image's sides"
+        raise DatasetError(
+            f"{where}: expected numbers, got {' '.join(words)!r:.60}{told if _is_dota(words) else '; correct the line'}"
+        ) from None
     if not label.is_integer() or not 0 <= label < form.num_classes:
         raise DatasetError(
             f"{where}: expected a class from 0 to {form.num_classes - 1}, got {words[0]}; correct it, or the names"
@@ -103,6 +109,15 @@ def _parsed(where: str, words: list[str], form: RowForm) -> JsonRow:
     if form.task == "detect" and kind == "pose":
         kind, values = "detect", values[:4]
     return {"label": int(label), "kind": kind, "values": values}
+
+
+def _is_dota(words: list[str]) -> bool:
+    """Return whether a line is one of DOTA's text: four corners in pixels, the class and its difficulty."""
+    if words[0].startswith(("imagesource:", "gsd:")):
+        return True
+    with contextlib.suppress(ValueError):
+        return len(words) in (9, 10) and math.isfinite(sum(map(float, words[:8])))
+    return False
 
 
 def _kind(where: str, num: int, form: RowForm) -> Task:

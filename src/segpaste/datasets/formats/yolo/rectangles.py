@@ -9,6 +9,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+_TOLERANCE_PX = 0.5
+_TOLERANCE_COSINE = 0.02
+"""Deviations of a rectangle whose corners were rounded to pixels."""
+
 
 def least_rectangle(mask: NDArray[np.bool_]) -> NDArray[np.float64]:
     """Return the corners of the minimum-area rectangle around a mask that lies in the image.
@@ -24,7 +28,7 @@ def least_rectangle(mask: NDArray[np.bool_]) -> NDArray[np.float64]:
     """
     hull = convex_hull(_corners(mask))
     edges = np.roll(hull, -1, 0) - hull
-    directions = np.concatenate([[[1.0, 0.0]], edges / np.hypot(edges[:, 0], edges[:, 1])[:, None]])
+    directions = np.concatenate([[[1.0, 0.0]], edges / np.sqrt(np.square(edges).sum(1))[:, None]])
     best, least = None, np.inf
     for x, y in directions:
         turn = np.array([[x, y], [-y, x]])
@@ -37,6 +41,18 @@ def least_rectangle(mask: NDArray[np.bool_]) -> NDArray[np.float64]:
     assert best is not None
     inside: NDArray[np.float64] = best.clip(0, (mask.shape[1], mask.shape[0]))
     return inside
+
+
+def given_corners(segmentation: object, size: tuple[int, ...]) -> NDArray[np.float64] | None:
+    """Return the corners of a segmentation of COCO that is one rectangle within (H, W), [4, 2]; None for others."""
+    if not isinstance(segmentation, list) or len(segmentation) != 1 or len(segmentation[0]) != 8:
+        return None
+    corners = np.array(segmentation[0], np.float64).reshape(4, 2)
+    first, second = corners[1] - corners[0], corners[3] - corners[0]
+    is_closed = np.abs(corners[0] + first + second - corners[2]).max() <= _TOLERANCE_PX
+    sides = float(np.hypot(*first) * np.hypot(*second))
+    is_right = sides > 0 and abs(float(first @ second)) <= _TOLERANCE_COSINE * sides
+    return corners if is_closed and is_right and _is_inside(corners, size) else None
 
 
 def convex_hull(points: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -21,7 +21,7 @@ from torch import Tensor
 from segpaste.datasets.formats.format import WrittenTask
 from segpaste.datasets.formats.yolo.labels import label_text
 from segpaste.datasets.formats.yolo.outlines import outline
-from segpaste.datasets.formats.yolo.rectangles import least_rectangle
+from segpaste.datasets.formats.yolo.rectangles import given_corners, least_rectangle
 from segpaste.types import DenseSample, KeypointSchema
 
 _YAML_KEYS = {"path", "train", "val", "validation", "test", "nc", "names", "kpt_shape", "flip_idx", "kpt_names"}
@@ -35,7 +35,11 @@ Box = tuple[float, float, float, float]
 
 
 def sample_labels(
-    sample: DenseSample, task: WrittenTask, point_size: int = 3, more: Sequence[tuple[int, Box]] = ()
+    sample: DenseSample,
+    task: WrittenTask,
+    point_size: int = 3,
+    entries: Sequence[Mapping[str, Any]] = (),
+    more: Sequence[tuple[int, Box]] = (),
 ) -> str:
     """Return the text of the label file of a sample; empty without objects.
 
@@ -43,12 +47,16 @@ def sample_labels(
         sample: a sample, with instance masks for the tasks ``segment`` and ``obb``, with keypoints for ``pose``.
         task: task of the labels.
         point_size: numbers per keypoint: 2 for x and y, 3 with visibility.
+        entries: the COCO entry of each object, whose rectangular polygons give the corners of oriented boxes.
         more: further objects of the tasks ``detect`` and ``pose``, without keypoints: class and box (x1, y1, x2, y2).
 
     Raises:
         ValueError: the sample lacks what the task needs.
     """
-    rows = list(_poses(sample, point_size) if task == "pose" else _ROWS[task](sample))
+    if task == "pose":
+        rows = list(_poses(sample, point_size))
+    else:
+        rows = list(_rectangles(sample, entries) if task == "obb" else _ROWS[task](sample))
     boxes = _fractions([box for _, box in more], sample.canvas_size)
     rows += [[*box, *_no_points(sample, point_size)] if task == "pose" else box for box in boxes]
     labels = [*sample.labels.tolist(), *(label for label, _ in more)]
@@ -91,9 +99,11 @@ def _polygons(sample: DenseSample) -> Iterator[list[float]]:
         yield (outline(mask) / sample.canvas_size[::-1]).ravel().tolist()
 
 
-def _rectangles(sample: DenseSample) -> Iterator[list[float]]:
-    for mask in _masks(sample, "obb"):
-        yield (least_rectangle(mask) / sample.canvas_size[::-1]).ravel().tolist()
+def _rectangles(sample: DenseSample, entries: Sequence[Mapping[str, Any]]) -> Iterator[list[float]]:
+    for i, mask in enumerate(_masks(sample, "obb")):
+        given = given_corners(entries[i].get("segmentation"), mask.shape) if i < len(entries) else None
+        corners = least_rectangle(mask) if given is None else given
+        yield (corners / sample.canvas_size[::-1]).ravel().tolist()
 
 
 def _masks(sample: DenseSample, task: WrittenTask) -> NDArray[np.bool_]:
@@ -131,4 +141,4 @@ def _poses(sample: DenseSample, point_size: int) -> Iterator[list[float]]:
         yield [*box, *own.ravel().tolist()]
 
 
-_ROWS = {"segment": _polygons, "obb": _rectangles, "detect": _boxes}
+_ROWS = {"segment": _polygons, "detect": _boxes}

@@ -139,7 +139,8 @@ struct ComposeJob {
     // Rules; see `PasteRules`.
     int64_t num_taps, min_area_px, residual_num, residual_den, residual_px, box_shift_px;
     int64_t stuff_num, stuff_den, stuff_px, reverts_stuff;
-    int64_t hidden_num, hidden_den, ignore_index, perspective, tile_size;  // the last one is the reference's
+    int64_t hidden_num, hidden_den, ignore_index, perspective;
+    int64_t covers_void, orders_by_value, tile_size;  // the last one is the reference's
     int64_t largest_id;    // ids in the target above this count as this
     int64_t exclusive;     // each pixel belongs to exactly one instance
     int64_t with_owner;    // some field depends on whose a pasted pixel is

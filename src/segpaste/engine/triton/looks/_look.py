@@ -227,7 +227,7 @@ def _look_at(
         mix,
         labels,
         work,
-        rules.ignore_index,
+        rules,
         CLASSES,
         OBJECTS,
         ROWS,

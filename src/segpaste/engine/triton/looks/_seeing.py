@@ -26,7 +26,7 @@ def see_tile(
     mix,
     labels,
     work,
-    ignore_index,
+    rules,
     CLASSES: tl.constexpr,
     OBJECTS: tl.constexpr,
     ROWS: tl.constexpr,
@@ -84,13 +84,14 @@ def see_tile(
                     top_rank = tl.where(covered, rank, top_rank)
                 k = next_of(slots, k, plan.num_slots)
             pixel = here + tl.minimum(j, 0)  # `here`: addresses that depend on the layer are not kept in registers
-            shown = _open(foremost >= 0, b, pixel, stage, target, words + work.protected, labels, ignore_index, CLASSES)
-            shown = _has_something(shown, at, row * source.size + nearest, source, mix, ignore_index)
+            shown = _open(foremost >= 0, b, pixel, stage, target, words + work.protected, labels, rules, CLASSES)
+            shown = _has_something(shown, at, row * source.size + nearest, source, mix, rules.ignore_index)
             if target.depth is not None and source.depth is not None:
-                behind, behind_ok = _target_depth(target, pixel, shown & (seen < 0))
+                by_value = rules.orders_by_value
+                behind, behind_ok = _target_depth(target, pixel, shown & (seen < 0), by_value)
                 behind = tl.where(seen < 0, behind, depth)
                 behind_ok = tl.where(seen < 0, behind_ok, depth_ok)
-                front, front_ok = read_depth(plan, at, row, source, rows, cols, height, width, nearest, shown)
+                front, front_ok = read_depth(plan, at, row, source, rows, cols, height, width, nearest, shown, by_value)
                 shown &= ~behind_ok | (front_ok & (front < behind))
                 depth = tl.where(shown, front, depth)
                 depth_ok = tl.where(shown, front_ok, depth_ok)
@@ -187,13 +188,14 @@ def _in_mixed(asked, at, there, source, mix):
 
 
 @triton.jit
-def _open(asked, b, here, stage, target, protected, labels, ignore_index, CLASSES: tl.constexpr):
-    """Return the asked pixels where the target may be pasted over: no padding, ignored or protected class."""
+def _open(asked, b, here, stage, target, protected, labels, rules, CLASSES: tl.constexpr):
+    """Return the asked pixels where pastes may cover the target: no padding, no void that stays, no protected class."""
     if target.padding is not None:
         asked &= tl.load(target.padding + here, mask=asked, other=1) == 0
     if target.semantic is not None:
         label = tl.load(target.semantic + here, mask=asked, other=0)
-        asked &= label != ignore_index
+        if rules.covers_void == 0:
+            asked &= label != rules.ignore_index
         if CLASSES:
             if stage > 0:
                 known = asked & (label >= 0) & (label < labels.num_stuff)
@@ -214,8 +216,10 @@ def _has_something(asked, at, there, source, mix, ignore_index):
 
 
 @triton.jit
-def _target_depth(target, here, asked):
-    """Return the target's depth, and where it is valid, finite and positive."""
+def _target_depth(target, here, asked, by_value):
+    """Return the target's depth, and where it is valid (or ``by_value`` is 1), finite and positive."""
     depth = tl.load(target.depth + here, mask=asked, other=0.0)
     valid = tl.load(target.depth_valid + here, mask=asked, other=0) != 0
+    if by_value != 0:
+        valid = asked
     return depth, valid & is_number(depth) & (depth > 0)

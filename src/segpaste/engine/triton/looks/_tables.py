@@ -163,10 +163,15 @@ def _depth_scale(cameras, b, row, x_num, y_num, x_den, y_den):
         factor = (_focal_length(cameras.target + b * 4) / _focal_length(cameras.source + row * 4)).to(tl.float32)
     if cameras.perspective != 0:
         size = x_num.to(tl.float64) * y_num.to(tl.float64)
-        factor *= tl.sqrt(x_den.to(tl.float64) * y_den.to(tl.float64) / size).to(tl.float32)
+        factor *= _root((x_den.to(tl.float64) * y_den.to(tl.float64) / size).to(tl.float32))
     return factor
 
 
 @triton.jit
 def _focal_length(camera):
-    return tl.sqrt(tl.load(camera).to(tl.float64)) * tl.sqrt(tl.load(camera + 1).to(tl.float64))
+    return _root(tl.load(camera)).to(tl.float64) * _root(tl.load(camera + 1)).to(tl.float64)
+
+
+@triton.jit
+def _root(value):
+    return tl.sqrt(value.to(tl.float64)).to(tl.float32)

@@ -115,7 +115,7 @@ def _paste_surfaces(out, target, source, plan, held, b, at, row, rows, cols, sho
         depth, ok = tl.zeros(shown.shape, tl.float32), shown & False
         if source.depth is not None:
             nearest, _ = nearest_source(plan, at, source, rows, cols, target.height, target.width)
-            depth, ok = read_depth(plan, at, row, source, rows, cols, target.height, target.width, nearest, shown)
+            depth, ok = read_depth(plan, at, row, source, rows, cols, target.height, target.width, nearest, shown, 0)
         ok &= tl.load(target.depth_valid + here, mask=shown, other=0) != 0
         ok &= is_number(tl.load(target.depth + here, mask=shown, other=0.0))
         if not WAITS:

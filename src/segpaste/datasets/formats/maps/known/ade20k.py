@@ -23,6 +23,7 @@ from typing import Any
 from segpaste.datasets.formats.maps.classes import read_class_list
 from segpaste.datasets.formats.maps.declaration import MapDeclaration
 from segpaste.datasets.formats.records import DatasetError
+from segpaste.datasets.formats.text_files import read_lines
 
 NUM_CLASSES = 150
 _INFO = "objectInfo150.txt"
@@ -60,9 +61,9 @@ def declare_ade20k_full(root: Path) -> MapDeclaration | None:
 
 
 def _names_150(root: Path) -> list[str]:
-    """Return the names of the classes; numbered names if the list is missing."""
+    """Return the names of the classes; numbered names if the list is missing or has another number of lines."""
     try:
-        lines = (root / _INFO).read_text("utf-8", "replace").splitlines()[1:]
+        lines = read_lines(root / _INFO)[1:]
     except OSError:
         lines = []
     rows = [line.split("\t") for line in lines if line.strip()]

@@ -6,7 +6,6 @@ JSON files. Objects are drawn in file order, so later ones cover earlier ones.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
 from segpaste.datasets.formats.records import DatasetError
+from segpaste.datasets.formats.text_files import read_json
 
 _GROUP = "group"
 
@@ -66,6 +66,8 @@ def read_polygons(path: Path, ids: Mapping[str, int], things: Collection[str], d
 
 def _read(path: Path) -> Any:
     try:
-        return json.loads(path.read_bytes())
+        return read_json(path)
+    except DatasetError:
+        raise
     except (OSError, ValueError) as error:
         raise DatasetError(f"{path}: expected polygons in JSON, could not read them ({error}); replace it") from error

@@ -22,7 +22,7 @@ struct Paste {
     Box box;         // on the canvas
     u8* cut;         // [h, w], where the mask covers its box; later where it is shown
     f32* depth;      // [h, w] on the target's scale where the paste is offered, or null
-    u8* depth_ok;    // [h, w], whether it is valid
+    u8* depth_ok;    // [h, w], a `DepthState`
     bool is_carried;  // not taken out
     i64 area;        // visible pixels
     Box shown;       // around them

@@ -76,8 +76,12 @@ inline void read_strip(const ComposeJob& job, const Layer& layer, const Paste& p
         }
     }
     if (strip.depth && paste.depth) {
-        memcpy(strip.depth, paste.depth + of, size_t(size) * sizeof(f32));
-        memcpy(strip.depth_ok, paste.depth_ok + of, size_t(size));
+        const f32* depth = paste.depth + of;
+        const u8* state = paste.depth_ok + of;
+        for (i64 i = 0; i < size; ++i) {
+            strip.depth_ok[i] = state[i] == VALID_DEPTH;
+            strip.depth[i] = state[i] == VALID_DEPTH ? depth[i] : 0.0f;
+        }
     } else if (strip.depth) {
         memset(strip.depth, 0, size_t(size) * sizeof(f32));
         memset(strip.depth_ok, 0, size_t(size));

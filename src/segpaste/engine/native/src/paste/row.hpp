@@ -55,14 +55,16 @@ struct TargetRow {
         }
         if (job.perspective) {
             const i64 *num = job.scale_num + 2 * at, *den = job.scale_den + 2 * at;
-            factor *= f32(__builtin_sqrt((f64(den[0]) * f64(den[1])) / (f64(num[0]) * f64(num[1]))));
+            factor *= root(f32((f64(den[0]) * f64(den[1])) / (f64(num[0]) * f64(num[1]))));
         }
         return factor;
     }
 
     static f64 focal_length(const f32* camera) {
-        return __builtin_sqrt(f64(camera[0])) * __builtin_sqrt(f64(camera[1]));
+        return f64(root(camera[0])) * f64(root(camera[1]));
     }
+
+    static f32 root(f32 value) { return f32(__builtin_sqrt(f64(value))); }
 
     // Layers, their tables and their pastes; what the row may read of the source.
     void lay_out() {

@@ -13,8 +13,13 @@ constexpr f32 EDGE_FRAC = 0.05f;
 constexpr f32 VANISHING_NORM = 1e-3f;
 constexpr f32 WEIGHT_STEP = f32(1.0 / (f32(WEIGHT_ONE) * f32(WEIGHT_ONE)));
 
-// Depth of a layer on the target's scale, 0 where it is invalid, wherever ``wanted`` [h, w] of a box says.
-inline void read_depth(const Layer& layer, const Planes& source, const Box& box, const u8* wanted, f32* out, u8* out_ok) {
+// What is known of a depth. All but NO_DEPTH are told apart from 0 only by an order of any value.
+enum DepthState : u8 { NO_DEPTH = 0, VALID_DEPTH = 1, INVALID_DEPTH = 2 };
+
+// Depth of a layer on the target's scale, 0 without one, wherever ``wanted`` [h, w] of a box says; ``by_value`` also gives
+// depth that is not valid.
+inline void read_depth(const Layer& layer, const Planes& source, const Box& box, const u8* wanted, bool by_value, f32* out,
+                       u8* out_ok) {
     Picture<const f32> depth = picture<const f32>(source.depth, layer.source);
     Picture<const u8> valid = picture<const u8>(source.depth_valid, layer.source);
     const Axis &x_axis = layer.x, &y_axis = layer.y;
@@ -35,7 +40,7 @@ inline void read_depth(const Layer& layer, const Planes& source, const Box& box,
             // As min(min(a, b), min(c, d)) of numbers; where one is NaN nothing below is used.
             f32 low = least(least(v00, v01), least(v10, v11)), high = most(most(v00, v01), most(v10, v11));
             bool is_number = v00 < INFINITE && v01 < INFINITE && v10 < INFINITE && v11 < INFINITE;
-            bool ok = marked && is_number && v00 > 0 && v01 > 0 && v10 > 0 && v11 > 0;
+            bool ok = (marked || by_value) && is_number && v00 > 0 && v01 > 0 && v10 > 0 && v11 > 0;
             f32 total = v00 * (f32(over * before) * WEIGHT_STEP);
             total += v01 * (f32(over * after) * WEIGHT_STEP);
             total += v10 * (f32(under * before) * WEIGHT_STEP);
@@ -47,7 +52,7 @@ inline void read_depth(const Layer& layer, const Planes& source, const Box& box,
             value *= layer.depth_scale;  // by cameras that nobody checked it may be anything
             ok = ok && value > 0 && value < INFINITE;
             out[i] = ok ? value : 0.0f;
-            out_ok[i] = ok;
+            out_ok[i] = !ok ? NO_DEPTH : marked ? VALID_DEPTH : INVALID_DEPTH;
         }
     }
 }

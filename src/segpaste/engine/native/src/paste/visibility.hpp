@@ -57,7 +57,7 @@ inline void cut_out(const Paste& paste, const Layer& layer, const Planes& source
     }
 }
 
-// Keep the offer where the target may be pasted over: no padding, not ignored, nothing that is guarded.
+// Keep the offer where the target may be pasted over: no padding, no void that stays, nothing that is guarded.
 inline void withdraw_closed(const ComposeJob& job, i64 b, const Seen& seen, const Guards& guards, const Box& box, u8* offered) {
     Picture<const u8> padding = picture<const u8>(job.target.padding, b);
     Picture<const i64> semantic = picture<const i64>(job.target.semantic, b);
@@ -73,7 +73,7 @@ inline void withdraw_closed(const ComposeJob& job, i64 b, const Seen& seen, cons
         }
         if (!semantic.data) continue;
         const i64* line = semantic.at(y) + box.x1;
-        for (i64 i = 0; i < width; ++i) offered[i] &= line[i] != job.ignore_index;
+        for (i64 i = 0; !job.covers_void && i < width; ++i) offered[i] &= line[i] != job.ignore_index;
         if (!guards.classes) continue;
         for (i64 i = 0; i < width; ++i) {
             if (line[i] >= 0 && line[i] < guards.num_classes && guards.classes[line[i]]) offered[i] = 0;
@@ -142,11 +142,12 @@ inline void withdraw_behind(const ComposeJob& job, i64 b, const Paste& paste, u8
     i64 width = box.width();
     const f32* depth = paste.depth;
     const u8* ok = paste.depth_ok;
+    u8 any = job.orders_by_value != 0;
     for (i64 y = box.y1; y < box.y2; ++y, offered += width, depth += width, ok += width) {
         const f32* theirs = picture<const f32>(job.target.depth, b).at(y) + box.x1;
         const u8* valid = picture<const u8>(job.target.depth_valid, b).at(y) + box.x1;
         for (i64 i = 0; i < width; ++i) {
-            bool is_there = valid[i] && theirs[i] > 0 && theirs[i] < INFINITE;
+            bool is_there = (valid[i] | any) && theirs[i] > 0 && theirs[i] < INFINITE;
             bool is_nearer = ok[i] && depth[i] < theirs[i];
             offered[i] &= is_nearer || !is_there;
         }
@@ -166,16 +167,17 @@ inline void see(const Seen& seen, const Paste& paste, const u8* offered) {
     }
 }
 
-// Depth of the target where it can be trusted, to be written over by layers.
+// Depth of the target where it decides what is nearer, to be written over by layers.
 inline void start_depth(const ComposeJob& job, i64 b, const Seen& seen, const Room& room) {
     const Box& reach = seen.reach;
+    u8 any = job.orders_by_value != 0;
     for (i64 y = reach.y1; y < reach.y2; ++y) {
         const f32* depth = picture<const f32>(job.target.depth, b).at(y) + reach.x1;
         const u8* valid = picture<const u8>(job.target.depth_valid, b).at(y) + reach.x1;
         i64 at = seen.at(y, reach.x1);
         for (i64 i = 0; i < reach.width(); ++i) {
             room.behind[at + i] = depth[i];
-            room.behind_ok[at + i] = valid[i] && is_finite(depth[i]) && depth[i] > 0;
+            room.behind_ok[at + i] = (valid[i] | any) && is_finite(depth[i]) && depth[i] > 0;
         }
     }
 }
@@ -231,7 +233,7 @@ inline void resolve(const ComposeJob& job, i64 b, const Layer* layers, Paste* pa
             if (has_hidden) withdraw_hidden(job, layer, paste.box, room.offered);
             if (room.front) withdraw_outranked(seen, room.front, rank, paste.box, room.offered);
             if (has_depth) {
-                read_depth(layer, job.source, paste.box, room.offered, paste.depth, paste.depth_ok);
+                read_depth(layer, job.source, paste.box, room.offered, job.orders_by_value != 0, paste.depth, paste.depth_ok);
                 if (room.behind) {
                     withdraw_farther(seen, room, paste, room.offered);
                 } else {

@@ -1,0 +1,72 @@
+"""Folders of annotation files beside folders of images, by split, for formats with a file for each image.
+
+    images/0001.jpg          images/train/0001.jpg          train/images/0001.jpg
+    labels/0001.json         labels/train/0001.json         train/labels/0001.json
+
+The folder of annotations may have another of the names in `LABELS`. YOLO's own folders are found by
+`segpaste.datasets.formats.yolo.data`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable
+from itertools import islice
+from pathlib import Path
+
+from segpaste.datasets.formats.format import NO_SPLIT
+
+IMAGES = ("images", "image", "imgs", "img", "photos")
+LABELS = ("labels", "label", "annotations", "Annotations", "annotation", "ann", "annots", "json", "xml")
+_MANY_FOLDERS = 10_000
+_NOT_LABELS = ("classes.txt", "obj.names", "notes.json", "predefined_classes.txt")
+_MAPS = (".png", ".tif", ".tiff", ".bmp", ".npy", ".npz", ".exr", ".jpg", ".jpeg", ".gif")
+_KINDS = {".json": "JSON", ".xml": "XML", **dict.fromkeys(_MAPS, "maps of pixels")}
+
+
+def paired_folders(root: Path, is_one: Callable[[Path], bool]) -> dict[str, tuple[Path, Path]]:
+    """Return the folders of images and of annotations by split; empty if there are none.
+
+    Args:
+        root: the folder of the dataset.
+        is_one: function that returns True for a folder with annotation files of the format.
+    """
+    for images in (root / name for name in IMAGES):
+        for labels in (root / name for name in LABELS):
+            if not images.is_dir() or not labels.is_dir():
+                continue
+            if is_one(labels):
+                return {NO_SPLIT: (images, labels)}
+            inside = [path.name for path in sorted(images.iterdir()) if path.is_dir() and path.name[0] != "."]
+            if found := {name: (images / name, labels / name) for name in inside if is_one(labels / name)}:
+                return found
+    pairs = {
+        folder.name: (folder / "images", folder / labels)
+        for folder in (sorted(root.iterdir()) if root.is_dir() else ())
+        for labels in LABELS
+        if (folder / "images").is_dir() and is_one(folder / labels)
+    }
+    return dict(sorted(pairs.items()))
+
+
+def files_with(folder: Path, suffix: str) -> list[Path]:
+    """Return the files of a folder with a suffix in upper or lower case, sorted, except hidden ones."""
+    if not folder.is_dir():
+        return []
+    found = (path for path in folder.iterdir() if path.suffix.lower() == suffix and path.name[0] != ".")
+    return sorted(path for path in found if path.is_file())
+
+
+def other_labels(folders: Iterable[Path]) -> str | None:
+    """Return in words the annotation files below folders, if they have no text file; else None."""
+    found: Counter[str] = Counter()
+    for folder in folders:
+        for _, _, names in islice(os.walk(folder, followlinks=True), _MANY_FOLDERS):
+            found.update(Path(name).suffix.lower() for name in names if name not in _NOT_LABELS and name[0] != ".")
+            if found[".txt"]:
+                return None
+    if not (known := {suffix: num for suffix, num in found.items() if suffix in _KINDS}):
+        return None
+    suffix, num = max(known.items(), key=lambda item: item[1])
+    return f"{num} {suffix} files ({_KINDS[suffix]})"

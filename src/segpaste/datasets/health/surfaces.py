@@ -1,0 +1,113 @@
+"""Depth and normals of a dataset: their range, their unit, and the share of invalid pixels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+from torchvision import tv_tensors
+
+from segpaste.datasets.formats.photo_head import read_head
+from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError
+from segpaste.datasets.health.listing import Listing
+from segpaste.datasets.health.photos import kind_of, named_file
+from segpaste.datasets.health.report import Spread, SurfaceHealth
+from segpaste.types import DenseSample
+
+
+@dataclass
+class _Surface:
+    """Counts of one of the two fields."""
+
+    num_images: int = 0
+    num_pixels: int = 0
+    num_valid: int = 0
+    num_without: int = 0
+    lows: list[float] = field(default_factory=list)
+    medians: list[float] = field(default_factory=list)
+    highs: list[float] = field(default_factory=list)
+
+    def add(self, valid: Tensor, values: Tensor | None) -> bool:
+        """Add the validity and the values of an image; return whether a pixel is valid."""
+        count = int(valid.sum())
+        self.num_images += 1
+        self.num_pixels += valid.numel()
+        self.num_valid += count
+        self.num_without += not count
+        if values is not None and count:
+            shown = values[valid].float()
+            self.lows.append(float(shown.min()))
+            self.medians.append(float(shown.median()))
+            self.highs.append(float(shown.max()))
+        return count > 0
+
+    def health(self, unit: str | None) -> SurfaceHealth:
+        """Return the description."""
+        spread = Spread()
+        if self.medians:
+            medians = sorted(self.medians)
+            spread = Spread(min(self.lows), medians[len(medians) // 2], max(self.highs))
+        invalid = 1 - self.num_valid / self.num_pixels if self.num_pixels else None
+        return SurfaceHealth(unit, self.num_images, spread, invalid, self.num_without)
+
+
+class Surfaces:
+    """Depth and normals of the samples of a dataset, added image by image.
+
+    Args:
+        in_metres: True if depth is known to be in metres also without a camera.
+    """
+
+    def __init__(self, *, in_metres: bool = False) -> None:
+        self._in_metres = in_metres
+        self._depth, self._normals = _Surface(), _Surface()
+
+    def add(self, sample: DenseSample) -> list[str]:
+        """Add a sample, and return the names of its fields without a valid pixel."""
+        without = []
+        if sample.depth is not None and sample.depth_valid is not None:
+            self._in_metres |= sample.metric_depth
+            valid = sample.depth_valid & torch.isfinite(sample.depth)
+            if not self._depth.add(valid, sample.depth):
+                without.append("depth")
+        if sample.normals is not None and not self._normals.add((sample.normals != 0).any(0), None):
+            without.append("normals")
+        return without
+
+    def depth(self, is_declared: bool) -> SurfaceHealth | None:
+        """Return the description of depth; None if neither a sample nor a declaration has any."""
+        is_there = is_declared or self._depth.num_images
+        return self._depth.health("m" if self._in_metres else None) if is_there else None
+
+    def normals(self, is_declared: bool) -> SurfaceHealth | None:
+        """Return the description of normals; None if neither a sample nor a declaration has any."""
+        return self._normals.health(None) if is_declared or self._normals.num_images else None
+
+
+def describe_beside(listing: Listing, photos: AnnotatedPhotos, *, decode: bool) -> None:
+    """Add what is known about the files beside a dataset to its listing; only with ``decode`` they are read."""
+    beside = photos.beside
+    if beside is None:
+        return
+    surfaces = Surfaces(in_metres=True)
+    for index in range(len(photos) if decode else 0):
+        name, (path, size) = photos.file_name(index), photos.photo_file(index)
+        try:
+            height, width = size or read_head(path).upright_size
+        except DatasetError:
+            continue  # found when its image was looked at
+        image = tv_tensors.Image(torch.zeros(1, height, width, dtype=torch.uint8))
+        boxes = tv_tensors.BoundingBoxes(torch.zeros(0, 4), format="XYXY", canvas_size=(height, width))
+        bare = DenseSample(image=image, boxes=boxes, labels=torch.zeros(0, dtype=torch.int64))
+        try:
+            without = surfaces.add(beside(bare, name, photos.image_row(index)))
+        except DatasetError as error:
+            file = named_file(error)
+            kind = "broken_map" if file is None else kind_of(error, file)
+            listing.find(kind, str(error), name, file=path if file is None else file)
+            continue
+        for surface in without:
+            listing.find("invalid_surface", f"{name}: {surface} without a valid pixel", name, file=path)
+    listing.depth = surfaces.depth(bool(getattr(beside, "has_depth", False)))
+    listing.normals = surfaces.normals(bool(getattr(beside, "has_normals", False)))
