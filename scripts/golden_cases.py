@@ -97,6 +97,7 @@ def _subsets() -> Iterator[Case]:
 def _variants() -> Iterator[tuple[str, Options]]:
     """Values of each option beside those of `_config`."""
     by_object: Options = {"grouping": "instance", "layers": 4}
+    by_canvas: Options = {"patch_aligned_paste": True, "scale_range": (0.5, 2.0)}
     placements: dict[str, Options] = {
         **{f"layers={n}": {"layers": n} for n in (1, 3, 4, 5)},
         **{f"instance,layers={n}": {"layers": n, "grouping": "instance"} for n in (1, 2, 3, 5)},
@@ -123,9 +124,9 @@ def _variants() -> Iterator[tuple[str, Options]]:
         },
         "multiple=16": {"pad_to_multiple": 16},
         "multiple=7": {"pad_to_multiple": 7},
-        "canvas,patch=4": {"pad_to_multiple": 4, "patch_aligned_paste": True},
-        "canvas,patch=7": {"pad_to_multiple": 7, "patch_aligned_paste": True, "scale_range": (0.25, 1.5)},
-        "canvas,patch=4,clip": {"pad_to_multiple": 4, "patch_aligned_paste": True, "partial": "clip"},
+        "canvas,patch=4": {**by_canvas, "pad_to_multiple": 4},
+        "canvas,patch=7": {**by_canvas, "pad_to_multiple": 7},
+        "canvas,patch=4,clip": {**by_canvas, "pad_to_multiple": 4, "partial": "clip"},
         "object,patch=4": {**by_object, "pad_to_multiple": 4, "patch_aligned_paste": True, "align": "instance"},
         "object,patch=7,sizes": {
             **by_object,
@@ -369,6 +370,8 @@ def _mixtures() -> Iterator[Case]:
             placement |= {"patch_aligned_paste": True, "align": "instance"}
         elif draws.one_below(2):
             placement |= {"partial": "clip", "min_visible_frac": draws.one_of((0.0, 0.5, 1.0))}
+        if placement.get("patch_aligned_paste") and not whole:
+            placement["scale_range"] = (0.5, 3.0)  # at least two scales of any canvas
         if by_object:
             placement["grouping"] = "instance"
         if by_object and (whole or not placement.get("patch_aligned_paste", False)) and draws.one_below(3) == 0:

@@ -100,7 +100,7 @@ def free_boxes(batch: PaddedBatchedDenseSample, rng: np.random.Generator) -> Pad
     corners[rng.random(batch.labels.shape) < 0.2] = np.float32(-0.0)
     whole = rng.random(batch.labels.shape) < 0.2
     corners[whole], sides[whole] = corners[whole].round(), sides[whole].round()
-    boxes = torch.from_numpy(np.concatenate([corners, corners + sides], -1)).float()
+    boxes = torch.from_numpy(np.concatenate([corners, corners + sides], -1)).float().to(batch.device)
     return dataclasses.replace(batch, boxes=torch.where(batch.instance_valid[..., None], boxes, 0.0))
 
 

@@ -36,6 +36,41 @@ def augmented(dataset: Path, out: Path, *words: str) -> Any:
     return tables
 
 
+VOC = "labelme_voc/instance_segmentation/data_dataset_voc"
+
+
+def test_single_objects_of_class_maps(test_data: Path, tmp_path: Path) -> None:
+    """From a bank, and balanced: the pixels of an object have its class in the map, and a replay is identical."""
+    voc, bank = test_data / VOC, tmp_path / "bank"
+    assert main(["bank", "build", str(voc), "--out", str(bank), "--crop-size", "64"]) == 0
+    cases = {
+        "bank": ["--bank", str(bank), "placement.scale_range=[0.5,1]"],
+        "own": ["--balance", "class_uniform", "placement.grouping=instance", "source.whole_only=false"],
+    }
+    for name, words in cases.items():
+        out = tmp_path / f"out-{name}"
+        tables = augmented(voc, out, *words)
+        names = {row["id"]: row["name"] for row in tables["categories"]}
+        labels = {text: label for label, text in enumerate((voc / "class_names.txt").read_text().split("\n"))}
+        files = {row["id"]: row["file_name"] for row in tables["images"]}
+        for row in tables["annotations"]:
+            classes = read_pixels(out / "SegmentationClass" / Path(files[row["image_id"]]).with_suffix(".png").name)
+            seen = classes[decode(row["segmentation"])]
+            assert np.isin(seen, (labels[names[row["category_id"]]], 255)).all()
+        again = ["--bank", str(bank)] if name == "bank" else []
+        assert main(["replay", str(out), "--dataset", str(voc), *again, "--check", str(out)]) == 0
+
+
+@pytest.mark.parametrize("name", ["camvid", "camvid_small"])
+def test_mixed_classes_are_not_mostly_padding(name: str, test_data: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    words = ["augment", str(test_data / name), "--split", "train", "--out", str(out), "--num", "3", "--gallery", "0"]
+    assert main([*words, "--preset", "classmix", "--seed", "3"]) == 0
+    maps = [read_pixels(path) for path in (out / "semantic").rglob("*.png")]
+    assert len(maps) == 3
+    assert np.mean([(pixels == 255).mean() for pixels in maps]) < 0.2
+
+
 def of_coco(folder: Path) -> Callable[[str], list[Object]]:
     """Objects by the name of the photo, read by pycocotools."""
     coco = COCO(str(folder))

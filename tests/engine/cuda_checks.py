@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from backend_cases import module
@@ -31,11 +32,21 @@ from cuda_cases import (  # noqa: F401
 )
 from torch import Tensor
 
-from samples import EVERY_OBJECT, OPTIONAL, SCHEMA, assert_backends_agree, assert_same, subset_id, with_overlaps
+from samples import (
+    EVERY_OBJECT,
+    OPTIONAL,
+    SCHEMA,
+    assert_backends_agree,
+    assert_same,
+    free_boxes,
+    subset_id,
+    with_overlaps,
+)
 from segpaste.augmentation import DROP_REASONS, BatchCopyPaste, BatchCopyPasteConfig, PanopticConfig
 from segpaste.engine import engine_for, triton, use_backend
 from segpaste.engine.planes import PLANES, ROWS, present_planes
 from segpaste.engine.reference import stages
+from segpaste.invariants import Case, instance_given_bbox_kept
 from segpaste.types import Modality
 
 COMPOSES = (stages.compose, triton.compose)
@@ -62,6 +73,16 @@ class TestAgree:
         batch = small_batch(modalities=MAPLESS)
         x1, y1, x2, y2 = batch.boxes.unbind(-1)
         agreed(replace(batch, boxes=torch.stack([x1, y1, (x1 + x2) / 2, (y1 + y2) / 2], -1)), module(layers=1))
+
+    @pytest.mark.parametrize("mask_from", ["boxes", "ellipse"])
+    def test_boxes_without_masks(self, mask_from: str) -> None:
+        """What no paste overlaps keeps every bit; all other boxes are equal on all backends."""
+        batch = free_boxes(small_batch(modalities={Modality.SEMANTIC}, max_instances=7), np.random.default_rng(1))
+        source = EVERY_OBJECT.model_copy(update={"mask_from": mask_from})
+        config = module(scale_range=(0.5, 2.0)).config.model_copy(update={"source": source, "panoptic": None})
+        out, report = agreed(batch, BatchCopyPaste(config))
+        case = Case(batch.to("cpu"), out.to("cpu"), report.to("cpu"), config)
+        assert instance_given_bbox_kept(case) == []
 
     @pytest.mark.parametrize("policy", ["revert", "ignore"])
     def test_stuff_that_is_wiped_out(self, policy: str) -> None:

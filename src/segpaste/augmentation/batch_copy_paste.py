@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from segpaste._reprs import changed_keys
+from segpaste.augmentation import chosen_images
 from segpaste.augmentation.config.paste import BatchCopyPasteConfig
 from segpaste.augmentation.harmonize.harmonized import harmonized
 from segpaste.augmentation.inputs import arguments, in_place, prepare
@@ -16,7 +17,7 @@ from segpaste.augmentation.inputs.without_masks import Spared, spared
 from segpaste.augmentation.loading import AugmentedLoader
 from segpaste.augmentation.modes import SwitchedModule
 from segpaste.augmentation.report import PasteReport, originals_of, report_of, unchanged_report
-from segpaste.augmentation.rules import chosen_images, draw_rules
+from segpaste.augmentation.rules import draw_rules
 from segpaste.augmentation.rules.class_tables import ClassTables
 from segpaste.augmentation.rules.module_rules import ModuleRules
 from segpaste.augmentation.rules.paste_rules import paste_rules

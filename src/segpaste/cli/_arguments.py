@@ -111,6 +111,12 @@ def add_verify(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--verify", choices=VERIFY, default="sample", help=text)
 
 
+def add_depth_fill(parser: argparse.ArgumentParser) -> None:
+    """Add ``--depth-fill``."""
+    text = "give holes in the depth of objects their nearest valid depth; they stay invalid, see depth_order"
+    parser.add_argument("--depth-fill", action="store_true", help=text)
+
+
 def add_backgrounds(parser: argparse.ArgumentParser) -> None:
     """Add the option that names a folder of images without objects."""
     text = "folder of images without objects, to paste into as well; with --bank also without a dataset"

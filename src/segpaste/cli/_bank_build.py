@@ -32,6 +32,7 @@ def run(args: argparse.Namespace) -> None:
         fit_into=args.fit_into,
         margin_frac=DEFAULT_MARGIN_FRAC if args.margin is None else args.margin,
         selection=Selection(args.min_area, args.min_fill, args.whole_only, **min_part),
+        depth_fill=args.depth_fill,
         workers=max(1, args.workers),
         engine=args.engine,
         built_from={"dataset": inputs.name, "annotations_sha256": inputs.digest, **sources.said},

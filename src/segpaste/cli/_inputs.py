@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from segpaste.augmentation import PanopticTaxonomy
 from segpaste.bank import Photos, open_bank
 from segpaste.bank.build.listing import first_readable
 from segpaste.cli._errors import CommandError
@@ -102,9 +103,28 @@ class Inputs:
         return self.found is not None and self.found.format.void_is_contour and self.annotated.has_masks
 
     @property
+    def fills_depth(self) -> bool:
+        """True if holes in the depth of objects have values."""
+        return bool(getattr(self.photos, "depth_fill", False))
+
+    @property
     def by_label(self) -> list[dict[str, Any]]:
         """The category of each class: classes are numbered by ascending category id."""
         return sorted(self.categories, key=lambda row: int(row["id"]))
+
+    def schema_of_objects(self, *, single: bool) -> PanopticSchema | None:
+        """Return things and stuff for a paste.
+
+        Without a schema, all classes of a dataset with semantic maps are things if single objects are pasted: crops
+        have no map, so their pixels get the class of the object.
+
+        Args:
+            single: True if objects are drawn one by one, of a bank or of the dataset.
+        """
+        has_maps = bool(getattr(self.photos, "has_semantic_maps", False))
+        if self.schema is not None or not (single and has_maps):
+            return self.schema
+        return PanopticTaxonomy(classes=dict.fromkeys(range(len(self.categories)), "thing"))
 
     @property
     def class_names(self) -> list[str]:
@@ -216,7 +236,8 @@ def open_annotated(args: argparse.Namespace, seed: int, size_px: int, num: int =
     found = find_dataset(args.dataset, args.from_)
     is_of_output = "task" not in found.format.takes and getattr(args, "layout", None) == "yolo"
     task = None if is_of_output or args.task == "obb" else args.task
-    options = ReadOptions(images_dir=args.images, panoptic_dir=args.panoptic_dir, task=task)
+    depth_fill = bool(getattr(args, "depth_fill", False))
+    options = ReadOptions(images_dir=args.images, panoptic_dir=args.panoptic_dir, task=task, depth_fill=depth_fill)
     split = found.chosen_split(args.split)
     photos = found.open(args.split, options)
     if not len(photos):

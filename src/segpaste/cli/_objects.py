@@ -91,11 +91,11 @@ def draws_objects(inputs: Inputs, config: BatchCopyPasteConfig) -> bool:
     """Return whether each layer is one object that is drawn from the whole dataset.
 
     Otherwise whole images are drawn. This is so for a dataset that does not list its labels, such as scenes, since it
-    would have to be read completely first; and for one with semantic maps without a schema, since cut-outs have no
-    semantic maps, whose classes may differ from those of objects. With ``source.kind=same_image`` nothing is drawn from
+    would have to be read completely first; and for one with semantic maps if the config has no taxonomy,
+    since cut-outs have no semantic maps. With ``source.kind=same_image`` nothing is drawn from
     the dataset.
     """
-    has_maps = bool(getattr(inputs.photos, "has_semantic_maps", False)) and inputs.schema is None
+    has_maps = bool(getattr(inputs.photos, "has_semantic_maps", False)) and config.panoptic is None
     if has_maps or not hasattr(inputs.photos, "instance_labels"):
         return False
     place = config.placement
@@ -116,7 +116,8 @@ def object_config(config: BatchCopyPasteConfig) -> BatchCopyPasteConfig:
     Scales are relative to the image. Classes are balanced when objects are drawn, not when they are placed.
     """
     place = config.placement
-    source = {"kind": "bank", "crops_per_target": place.layers, "mask_from": config.source.mask_from}
+    source = {"kind": "bank", "crops_per_target": place.layers}
+    source |= {name: getattr(config.source, name) for name in ("mask_from", "whole_only")}  # a replay needs them
     if not place.draws_sizes:
         source["relative_to"] = "photo"
     values = config.model_dump()

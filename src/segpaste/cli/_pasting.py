@@ -196,6 +196,7 @@ class Paster:
         more: dict[str, Any] = {
             "photos": tuple(known[key].recorded for key in record.sample_keys),
             "jitter": self.reader.jitter,
+            "depth_fill": self.inputs.fills_depth,
         }
         if self.objects is not None and staged.crops is not None:
             more["crop_size"] = staged.crops.crop_size

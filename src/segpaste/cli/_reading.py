@@ -19,6 +19,7 @@ from segpaste.datasets.jitter import FixedSizeCrop, LargeScaleJitter, make_large
 from segpaste.replay.record import RecordedJitter, RecordedPhoto
 from segpaste.seeding import random_bits_numpy
 from segpaste.types import IGNORE_INDEX, DenseSample, select_instances
+from segpaste.types.depth_holes import fill_holes
 from segpaste.types.sampling import outward_box, outward_boxes
 
 Window = tuple[int, int, int, int]
@@ -86,6 +87,8 @@ class PhotoReader:
             sample = read(pick.index, jitter, pick.key.seed)
         else:
             sample = jitter(photos[pick.index], pick.key.seed)
+        if jitter is not None and getattr(photos, "depth_fill", False):
+            sample = fill_holes(sample)  # the jitter reads depth between valid pixels only
         ids = list(photos.annotation_ids(pick.index))
         return in_window(Photo(pick, sample, _own_ids(ids, sample)), window)
 

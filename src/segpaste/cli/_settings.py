@@ -28,6 +28,7 @@ def load_config(
     every_image: bool = False,
     class_names: Sequence[str] = (),
     cover_void: bool = False,
+    fills_depth: bool = False,
 ) -> BatchCopyPasteConfig:
     """Make the configuration.
 
@@ -41,6 +42,7 @@ def load_config(
             preset, the file or an argument sets it.
         class_names: names of the dataset's classes, which ``placement.region`` may use.
         cover_void: value of ``placement.cover_void`` unless a preset, the file or an argument sets it.
+        fills_depth: True if holes in depth are filled: ``depth_order`` is then ``value``, likewise.
 
     Raises:
         CommandError: a file does not parse, a key is unknown (the error names the nearest known key), a value is
@@ -53,6 +55,8 @@ def load_config(
         values["panoptic"] = {"taxonomy": taxonomy}
     if every_image:
         values["placement"] = {"paste_prob": 1.0}
+    if fills_depth:
+        values["depth_order"] = "value"
     if cover_void:
         values["placement"] = {**values.get("placement", {}), "cover_void": True}
     given = {} if preset is None else _of_preset(preset, of_bank=of_bank)
@@ -76,13 +80,17 @@ def load_config(
     return config
 
 
-def void_lines(config: BatchCopyPasteConfig, is_contour: bool) -> list[str]:
-    """Return a line that says whether pastes cover void, if that is a contour in the dataset."""
-    if not is_contour:
-        return []
-    is_covered = config.placement.cover_void
-    treatment = "pastes cover it" if is_covered else "pastes do not cover it"
-    return [f"void     a contour around objects; {treatment} (placement.cover_void={str(is_covered).lower()})"]
+def resolved_lines(config: BatchCopyPasteConfig, void_is_contour: bool, fills_depth: bool = False) -> list[str]:
+    """Return lines about options whose default depends on the dataset: what pastes do with void and holes in depth."""
+    lines = []
+    if void_is_contour:
+        is_covered = config.placement.cover_void
+        treatment = "cover it" if is_covered else "do not cover it"
+        value = str(is_covered).lower()
+        lines += [f"void     usually a contour in this format: pastes {treatment} (placement.cover_void={value})"]
+    if fills_depth:
+        lines += [f"depth    holes in objects are filled and stay invalid (depth_order={config.depth_order})"]
+    return lines
 
 
 def _by_label(region: Mapping[Any, Any], class_names: Sequence[str]) -> dict[Any, Any]:

@@ -65,7 +65,7 @@ class DatasetStudio:
         preset = args.preset or ""
         config = self._loaded(preset, args.overrides, args.config)
         changes = differences(config, self._loaded(preset, {}))
-        self.void_lines = _settings.void_lines(config, self.inputs.void_is_contour)
+        self.resolved = _settings.resolved_lines(config, self.inputs.void_is_contour, self.inputs.fills_depth)
         self.start = Draw(seed=args.seed, preset=preset, values=changes)
 
     def config(self, preset: str, values: Mapping[str, Any]) -> BatchCopyPasteConfig:
@@ -121,6 +121,7 @@ class DatasetStudio:
             if value is not None:
                 text = f"{value[1]}x{value[0]}" if isinstance(value, tuple) else str(value)
                 words += [f"--{name.strip('_').replace('_', '-')}", text]
+        words += ["--depth-fill"] if self.inputs.fills_depth else []
         words += ["--preset", draw.preset] if draw.preset else []
         return [*words, "--out", "augmented", "--num", str(self.num_images), "--seed", str(draw.seed)]
 
@@ -152,7 +153,10 @@ class DatasetStudio:
         return True
 
     def _loaded(self, preset: str, words: Mapping[str, str], path: str | None = None) -> BatchCopyPasteConfig:
-        schema, names = self.inputs.schema, self.inputs.class_names
+        args, names = self.args, self.inputs.class_names
+        balance = args.balance, args.threshold, args.temperature
+        single = self.has_bank or any(value is not None for value in balance)
+        schema = self.inputs.schema_of_objects(single=single)
         return _settings.load_config(
             path,
             words,
@@ -162,6 +166,7 @@ class DatasetStudio:
             every_image=True,
             class_names=names,
             cover_void=self.inputs.void_is_contour,
+            fills_depth=self.inputs.fills_depth,
         )
 
     def _paster(self, draw: Draw, config: BatchCopyPasteConfig) -> _pasting.Paster:

@@ -59,14 +59,14 @@ def open_setup(args: argparse.Namespace) -> Setup:
     Raises:
         CommandError, DatasetError, TuningError: an argument is invalid, or nothing can be pasted.
     """
-    trainer = Trainer.parse(args.trainer)
+    trainer = Trainer.parse(args.trainer, must_exist=not args.dry_run)
     _expect_not_searched(args)
     inputs = _inputs.open_annotated(args, 0, 0)
     names = inputs.class_names
     base = _settings.load_config(
         args.config,
         args.overrides,
-        inputs.schema,
+        inputs.schema_of_objects(single=True),
         of_bank=True,
         class_names=names,
         cover_void=inputs.void_is_contour,
@@ -82,7 +82,7 @@ def plan_lines(setup: Setup) -> Iterator[str]:
     plan = setup.plan
     split = split_images(setup.classes, "final", 1, seed=plan.seed, held_out=plan.held_out)
     name, num = printable(setup.inputs.name), len(setup.classes)
-    yield from _settings.void_lines(setup.base, setup.inputs.void_is_contour)
+    yield from _settings.resolved_lines(setup.base, setup.inputs.void_is_contour)
     yield f"{name}: {num:,} images; a run trains on {len(split.train):,} and is scored on {len(split.held_out):,}"
     if alone := [printable(setup.inputs.class_names[label]) for label in in_one_image(setup.classes)]:
         more = ", ..." if len(alone) > _MOST_NAMES else ""

@@ -15,6 +15,7 @@ from segpaste.cli._arguments import (
     WRITTEN_TASKS,
     add_backgrounds,
     add_balance,
+    add_depth_fill,
     add_photos,
     add_verify,
     balance_of,
@@ -87,6 +88,7 @@ def add_to(commands: Any) -> None:
     add("dataset", metavar="DATASET", nargs="?", help=text)
     add_photos(parser, WRITTEN_TASKS)
     add_backgrounds(parser)
+    add_depth_fill(parser)
     add("--out", metavar="DIR", type=Path, required=True, help="the new dataset's folder")
     add("--num", metavar="N", type=integer(1), required=True, help="images to make; image i does not depend on N")
     add("--seed", metavar="S", type=integer(0, MAX_SEED), default=0, help="seed of the draws, default: 0")
@@ -134,9 +136,9 @@ def run(args: argparse.Namespace) -> None:
         return
     _planning.expect_sources(paster)
     maker = _maker(args, space, paster, layout)
-    void_lines = _settings.void_lines(paster.config, inputs.void_is_contour)
+    resolved = _settings.resolved_lines(paster.config, inputs.void_is_contour, inputs.fills_depth)
     if args.dry_run:
-        print("\n".join([*void_lines, *_planning.estimate(maker)]))
+        print("\n".join([*resolved, *_planning.estimate(maker)]))
         return
     space.expect_free()
     others = _layouts.other_splits(inputs, layout)
@@ -145,9 +147,9 @@ def run(args: argparse.Namespace) -> None:
         print(f"expected draws from {args.bank}:\n{paster.crops.expected(pastes)}", flush=True)
     log = _run_log.RunLog(space.out.with_name(space.out.name + ".log"))
     log.say(f"segpaste {__version__}: {_made(args, paster, digest)['command']} --out {space.out}")
-    for line in [*(f"skipped: {problem}" for problem in problems), *void_lines]:
+    for line in [*(f"skipped: {problem}" for problem in problems), *resolved]:
         log.say(line)
-    print(*void_lines, sep="\n", end="\n" if void_lines else "", flush=True)
+    print(*resolved, sep="\n", end="\n" if resolved else "", flush=True)
     options = _running.RunOptions(
         max(1, args.workers), args.engine, args.gallery, args.shard and _shards.Shard(*args.shard), args.verify
     )
@@ -201,12 +203,13 @@ def _opened(args: argparse.Namespace) -> tuple[Inputs, Paster, list[PhotoProblem
     config = _settings.load_config(
         args.config,
         args.overrides,
-        inputs.schema,
+        inputs.schema_of_objects(single=args.bank is not None or _is_balanced(args)),
         args.preset,
         of_bank=args.bank is not None,
         every_image=True,
         class_names=inputs.class_names,
         cover_void=inputs.void_is_contour,
+        fills_depth=inputs.fills_depth,
     )
     _layouts.expect_masks(inputs, config)
     _layouts.expect_region(inputs, config)
@@ -221,17 +224,20 @@ def _opened(args: argparse.Namespace) -> tuple[Inputs, Paster, list[PhotoProblem
     return inputs, _paster(args, inputs, config, skipped), problems
 
 
+def _is_balanced(args: argparse.Namespace) -> bool:
+    return any(value is not None for value in (args.balance, args.threshold, args.temperature))
+
+
 def _paster(args: argparse.Namespace, inputs: Inputs, config: BatchCopyPasteConfig, skipped: frozenset[int]) -> Paster:
     from segpaste.cli import _crops, _objects, _pasting, _settings
 
-    is_balanced = any(value is not None for value in (args.balance, args.threshold, args.temperature))
-    if args.bank is None and is_balanced and not _objects.draws_objects(inputs, config):
+    if args.bank is None and _is_balanced(args) and not _objects.draws_objects(inputs, config):
         own = " and no source.kind=same_image" if config.source.kind == "same_image" else ""
         raise CommandError(
             f"--balance, --threshold, --temperature: expected --bank, or placement.grouping=instance{own}, which draw "
             "objects by their classes; give one of them"
         )
-    balance = balance_of(args) if is_balanced or args.bank is not None else None
+    balance = balance_of(args) if _is_balanced(args) or args.bank is not None else None
     options: dict[str, Any] = {"skipped": skipped}
     options["jitter"] = _settings.jitter_of(args.dataset, args.size, args.preset)
     options["skips_unreadable"] = args.skip_unreadable
@@ -256,6 +262,7 @@ def _fingerprint(args: argparse.Namespace, inputs: Inputs, paster: Paster) -> di
         "jitter": jitter and jitter.model_dump(mode="json"),
         "skipped photos": sorted(paster.sequence.skipped),
         **{f"--{name.replace('_', '-')}": getattr(args, name) for name in _NAMED},
+        **({"--depth-fill": True} if inputs.fills_depth else {}),
         **flat(paster.config.model_dump(mode="json")),
     }
     return {"made": made, "paths": {name: path and os.path.abspath(path) for name, path in folders.items()}}
@@ -273,6 +280,7 @@ def _made(args: argparse.Namespace, paster: Paster, digest: str) -> dict[str, An
     words = ["segpaste augment", paster.inputs.name, f"--num {args.num}"]
     named = ((name, getattr(args, name)) for name in _NAMED)
     words += [f"--{name.replace('_', '-')} {_word(value)}" for name, value in named if value is not None]
+    words += ["--depth-fill"] if paster.inputs.fills_depth else []
     words += [f"{key}={value}" for key, value in args.overrides.items()]
     jitter = paster.reader.jitter
     return {

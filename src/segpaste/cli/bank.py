@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from segpaste.cli import _bank_embed
-from segpaste.cli._arguments import BANK_FORMATS, MAX_SEED, add_split, integer, number
+from segpaste.cli._arguments import BANK_FORMATS, MAX_SEED, add_depth_fill, add_split, integer, number
 
 _EXAMPLE = """\
 examples:
@@ -97,6 +97,7 @@ def _add_build(commands: Any) -> None:
     add("--crop-size", metavar="PX|HxW", type=_crop_size, default=(256, 256), help="default: 256")
     text = "size to which your loader resizes images: objects shrink with their image, default: they keep their size"
     add("--fit-into", metavar="PX|HxW", type=_crop_size, help=text)
+    add_depth_fill(parser)
     add("--margin", metavar="F", type=number(10), help="of an object's longer side, on each side, default: 0.0625")
     add("--min-area", metavar="PX", type=integer(1), default=64, help="smallest mask in pixels, default: 64")
     add("--min-fill", metavar="F", type=number(1), default=0.0, help="lowest ratio of mask to box area, default: 0")

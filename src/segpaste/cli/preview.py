@@ -9,7 +9,7 @@ from http.server import ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 from segpaste._printable import printable
-from segpaste.cli._arguments import add_backgrounds, add_balance, add_photos, integer, sides
+from segpaste.cli._arguments import add_backgrounds, add_balance, add_depth_fill, add_photos, integer, sides
 from segpaste.cli._errors import CommandError
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ def add_to(commands: Any) -> None:
     add("dataset", metavar="DATASET", nargs="?", help="any dataset that segpaste augment reads, default: scenes")
     add_photos(parser)
     add_backgrounds(parser)
+    add_depth_fill(parser)
     add("--seed", metavar="S", type=integer(0, _LARGEST_SEED), default=0, help="seed of the first draw, default: 0")
     text = "jitter images to this size, or own: keep their size; default: that of the preset, else own. Side of scenes"
     add("--size", metavar="WxH|PX|own", type=sides(32, 4096), help=f"{text}, default: {_DEFAULT_SIZE_PX}")
@@ -64,7 +65,7 @@ def run(args: argparse.Namespace) -> None:
     server = _bound(args.port, studio)
     address = f"http://127.0.0.1:{server.server_port}/"
     page = f"{printable(studio.name)}: {studio.num_images:,} images at {address} (Ctrl-C stops it)"
-    print(*studio.void_lines, page, sep="\n", flush=True)
+    print(*studio.resolved, page, sep="\n", flush=True)
     if args.open:
         _open_browser(address)
     try:

@@ -114,6 +114,7 @@ def _open(args: argparse.Namespace, path: Path, records: Sequence[ReplayRecord])
     from segpaste.cli import _inputs
 
     first = records[0]
+    args.depth_fill = first.depth_fill
     inputs = _inputs.open_dataset(args, first.target[0], first.canvas_size[0])
     for record in records:
         if record.dataset != inputs.digest or record.target[0] != first.target[0]:

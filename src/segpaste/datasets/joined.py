@@ -98,6 +98,7 @@ class JoinedPhotos(Dataset[DenseSample]):
         self.keypoint_schema: KeypointSchema | None = self._common.keypoint_schema
         self.has_crowds: bool = self._common.has_crowds
         self.has_masks: bool = "instance_masks" in self._common.present
+        self.depth_fill = any(getattr(photos, "depth_fill", False) for photos in self.datasets)
         self.has_semantic_maps: bool = "semantic_map" in self._common.present
         self.digest = _digest(self.datasets, self._tables, self.class_names)
 

@@ -48,11 +48,12 @@ CLASSMIX = Preset(
     reproduces=(
         "Olsson et al., ClassMix: Segmentation-Based Data Augmentation for Semi-Supervised Learning, WACV 2021: half "
         "of the classes of one image are pasted over another, with hard edges, and labels are mixed with the same "
-        "mask. Differs: half is rounded up, the jitter is that of this library's loader, and instances, panoptic ids, "
+        "mask. Differs: half is rounded up, the jitter is that of this library's loader, 1.0 to 2.0, "
+        "so that little of an image is padding, and instances, panoptic ids, "
         "depth and normals are pasted as well if the batch has them. The labels of unlabelled images must be predicted "
         "by your training code."
     ),
-    loader=LoaderOptions(size=512, scale_range=(0.5, 1.5), hflip_prob=0.5),
+    loader=LoaderOptions(size=512, scale_range=(1.0, 2.0), hflip_prob=0.5),
     config=BatchCopyPasteConfig(emit_classmix=True, placement=PlacementConfig(paste_prob=1.0)),
 )
 

@@ -114,6 +114,7 @@ class ReplayRecord(_Record):
         jitter: jitter of these images; None if they keep their size.
         crop_size: size (h, w) of crops that were cut out at their size in their images; ``bank`` is then the version of
             a `segpaste.bank.DatasetBank` of any size.
+        depth_fill: True if holes in the depth of objects had values, see `segpaste.datasets.open_dataset`.
         sources_apart: True if the sources are no rows of the target's batch, and have their own canvas sizes.
     """
 
@@ -132,6 +133,7 @@ class ReplayRecord(_Record):
     photos: tuple[RecordedPhoto, ...] | None = None
     jitter: RecordedJitter | None = None
     crop_size: tuple[_Size, _Size] | None = None
+    depth_fill: bool = False
     sources_apart: bool = False
 
     @model_validator(mode="after")

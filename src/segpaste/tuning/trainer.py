@@ -69,8 +69,12 @@ class Trainer:
     words: tuple[str, ...]
 
     @classmethod
-    def parse(cls, command: str) -> Trainer:
+    def parse(cls, command: str, *, must_exist: bool = True) -> Trainer:
         """Split a command into words, as a shell does, and check its placeholders and its program.
+
+        Args:
+            command: words with placeholders.
+            must_exist: False if the program will not be started.
 
         Raises:
             TuningError: a placeholder is missing or unknown, or there is no such program.
@@ -95,7 +99,7 @@ class Trainer:
                 raise TuningError(
                     f"--trainer: expected {wanted} ({PLACEHOLDERS[names[0]]}), got none; add it to the command"
                 )
-        if shutil.which(words[0]) is None:
+        if must_exist and shutil.which(words[0]) is None:
             raise TuningError(
                 f"--trainer: expected a program that exists, found none called {words[0]!r}; check the command"
             )

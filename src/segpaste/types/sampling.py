@@ -48,7 +48,7 @@ def outward_boxes(boxes: Tensor) -> Tensor:
 
 def outward_box(box: Sequence[float], size: Size | None = None) -> tuple[int, int, int, int]:
     """Round one xyxy box outwards to whole pixels, and clip it to an image of ``size`` (H, W) if that is given."""
-    x1, y1, x2, y2 = outward_boxes(torch.tensor(box, dtype=torch.float64)).tolist()
+    x1, y1, x2, y2 = outward_boxes(torch.tensor(box, dtype=torch.float64, device="cpu")).tolist()
     if size is None:
         return x1, y1, x2, y2
     height, width = size

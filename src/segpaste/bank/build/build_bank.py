@@ -29,6 +29,7 @@ from segpaste._version import __version__
 from segpaste.bank.build._work_folder import remove_finished, said_of_bank, work_folder
 from segpaste.bank.build.cropping import DEFAULT_MARGIN_FRAC, checked_fit
 from segpaste.bank.build.engines import PartEngine, make_parts
+from segpaste.bank.build.listing import fills_depth
 from segpaste.bank.build.origins import groups_for
 from segpaste.bank.build.parts import PHOTOS_PER_PART, REASONS, PartMaker, Photos, Selection, stored_id
 from segpaste.bank.build.views import by_index, with_methods
@@ -95,6 +96,7 @@ def build_bank(
     fit_into: int | tuple[int, int] | None = None,
     margin_frac: float = DEFAULT_MARGIN_FRAC,
     selection: Selection = Selection(),  # noqa: B008 (frozen)
+    depth_fill: bool = False,
     groups: Sequence[str] | None = None,
     workers: int = 1,
     engine: PartEngine = "local",
@@ -123,6 +125,8 @@ def build_bank(
             ``selection`` counts the pixels of the image as it is.
         margin_frac: margin of image around each object, see `segpaste.bank.build.cropping.crop_object`.
         selection: choice of the objects that become crops.
+        depth_fill: give holes in the depth of an object its nearest valid depth; they stay invalid. See ``depth_order``
+            of the paste config. A dataset that was opened with ``depth_fill`` needs no argument.
         groups: optional columns, see `segpaste.bank.schema.record.COLUMNS`; by default provenance and all others that
             the first image has.
         workers: number of processes that cut crops.
@@ -145,6 +149,7 @@ def build_bank(
         ValueError, OSError: an image cannot be read, or the disk cannot be written. Finished parts are kept.
         ImportError: the format or the engine needs a package that is not installed.
     """
+    depth_fill = depth_fill or fills_depth(photos)
     where = os.fspath(out) if is_url(out) else Path(local_path(out))
     _check(photos, where, format, crop_size, margin_frac, workers, engine)
     run = Run(work_folder(where, work_dir), BankError, other="work folder or output", again="call")
@@ -158,11 +163,12 @@ def build_bank(
     layout = Layout(crop_size, groups_for(photos, first) if groups is None else groups, first.keypoint_schema)
     num_classes, flags, fit = len(class_names), flags_of(first), checked_fit(fit_into)
     maker = PartMaker(
-        photos, order, layout, selection, margin_frac, num_classes, flags, run.notes, skip_unreadable, fit
+        photos, order, layout, selection, margin_frac, num_classes, flags, run.notes, skip_unreadable, fit, depth_fill
     )
     options = {
         "margin_frac": margin_frac,
         **({} if fit is None else {"fit_into": list(fit)}),
+        **({"depth_fill": True} if depth_fill else {}),
         **{name: getattr(selection, name) for name in Selection.__slots__},
         **(built_from or {}),
     }

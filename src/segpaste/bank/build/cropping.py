@@ -25,6 +25,7 @@ from torch import Tensor
 
 from segpaste.bank.schema.record import COLUMNS, GROUPS, BankError, Crop
 from segpaste.types import CameraIntrinsics, DenseSample, sampling, tight_boxes
+from segpaste.types.depth_holes import filled_depth
 
 DEFAULT_MARGIN_FRAC = 1 / 16
 """Default margin, as a fraction of the longer side of the box. Some background is needed: the filters that paint a
@@ -79,6 +80,7 @@ def crop_object(
     margin_frac: float = DEFAULT_MARGIN_FRAC,
     frame: PhotoFrame | None = None,
     fit_into: tuple[int, int] | None = None,
+    depth_fill: bool = False,
     image_id: int = 0,
     annotation_id: int = 0,
 ) -> Crop:
@@ -95,6 +97,7 @@ def crop_object(
             at most that of this image.
         fit_into: size (H, W) that the image is shrunk to fit into, if it is larger; the object shrinks with it, and
             ``source_size``, ``source_box`` and ``scale`` of the crop are those of the shrunk image.
+        depth_fill: give holes in the depth of the object its nearest valid depth; they stay invalid.
         image_id: id of the image.
         annotation_id: id of the object.
 
@@ -123,6 +126,8 @@ def crop_object(
     alpha[0, y : y + rows.size, x : x + cols.size] = mask[rows.nearest[:, None], cols.nearest]
     for name, value in _geometry(sample, rows, cols).items():
         values[name] = _edges_go_on(value, rows, cols)
+    if depth_fill and "depth" in values:
+        values["depth"] = filled_depth(values["depth"], values["depth_valid"], alpha)
     if (camera := sample.camera_intrinsics) is not None:
         values["intrinsics"] = moved_camera(camera, (left, top), num / den, (x, y))
     if sample.keypoints is not None:
@@ -219,6 +224,7 @@ def cut_own_size(
     *,
     mask: Tensor,
     margin_frac: float = DEFAULT_MARGIN_FRAC,
+    depth_fill: bool = False,
     image_id: int = 0,
     annotation_id: int = 0,
 ) -> OwnSizeCut:
@@ -230,8 +236,16 @@ def cut_own_size(
     left, top, right, bottom = content_of(box_of(mask), sample.canvas_size, margin_frac)
     num, den = ratio((bottom - top, right - left), limit)
     size = -(-(bottom - top) * num // den), -(-(right - left) * num // den)  # no less, or it would be shrunk further
-    ids = {"image_id": image_id, "annotation_id": annotation_id}
-    crop = crop_object(sample, position, size, mask=mask, margin_frac=margin_frac, frame=None, fit_into=None, **ids)
+    crop = crop_object(
+        sample,
+        position,
+        size,
+        mask=mask,
+        margin_frac=margin_frac,
+        depth_fill=depth_fill,
+        image_id=image_id,
+        annotation_id=annotation_id,
+    )
     points = None if sample.keypoints is None else sample.keypoints[position]
     return OwnSizeCut(crop, (left, top), num / den, sample.camera_intrinsics, points)
 

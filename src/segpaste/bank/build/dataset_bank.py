@@ -28,6 +28,7 @@ from segpaste.bank.build.listing import (
     Samples,
     check_first,
     checked_names,
+    fills_depth,
     first_readable,
     image_ids,
     objects_of,
@@ -131,7 +132,7 @@ class DatasetBank:
         skips_unreadable: bool = False,
     ) -> None:
         self.dataset, self.margin_frac, self.cache_bytes = dataset, margin_frac, cache_bytes
-        self.fit_into = checked_fit(fit_into)
+        self.fit_into, self.depth_fill = checked_fit(fit_into), fills_depth(dataset)
         self.selection, self._has_own_selection = selection or WHOLE_OBJECTS, selection is not None
         if attribute_of(dataset, "transforms") is not None:
             raise BankError(
@@ -312,6 +313,7 @@ class DatasetBank:
                 margin_frac=margin_frac,
                 frame=frame,
                 fit_into=self.fit_into,
+                depth_fill=self.depth_fill,
                 image_id=self.image_id_of(found),
                 annotation_id=found.instance_id,
             )
@@ -340,6 +342,7 @@ class DatasetBank:
             "crop_size": self.crop_size,
             "margin_frac": self.margin_frac,
             **({} if self.fit_into is None else {"fit_into": self.fit_into}),
+            **({"depth_fill": True} if self.depth_fill else {}),
             "selection": {name: getattr(self.selection, name) for name in Selection.__slots__},
             "groups": self.layout.groups,
             "dataset": str(attribute_of(self.dataset, "digest") or ""),

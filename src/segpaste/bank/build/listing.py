@@ -7,7 +7,7 @@ import operator
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from numbers import Integral
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -43,6 +43,11 @@ def checked_names(dataset: Samples, class_names: Sequence[str] | Mapping[int, st
             raise BankError(f"DatasetBank: expected class_names of 0 to {len(names) - 1}, got {sorted(names)[:20]}")
         names = [names[label] for label in range(len(names))]
     return tuple(str(name) for name in names)
+
+
+def fills_depth(dataset: Any) -> bool:
+    """Return whether a dataset was opened with ``depth_fill``; its crops are then filled, too."""
+    return attribute_of(dataset, "depth_fill") is True
 
 
 def first_readable(dataset: Samples, images: NDArray[np.int64], unreadable: dict[int, str] | None) -> DenseSample:

@@ -129,7 +129,7 @@ class PartMaker:
         flags: `segpaste.types.fields.FLAGS` of every sample.
         notes: notes on the finished parts, beside their rows.
         skips_unreadable: True if images that cannot be read are counted and skipped.
-        fit_into: see `segpaste.bank.build.cropping.crop_object`.
+        fit_into, depth_fill: see `segpaste.bank.build.cropping.crop_object`.
     """
 
     photos: Photos
@@ -142,6 +142,7 @@ class PartMaker:
     notes: Notes
     skips_unreadable: bool = False
     fit_into: tuple[int, int] | None = None
+    depth_fill: bool = False
 
     @property
     def num_parts(self) -> int:
@@ -225,6 +226,7 @@ class PartMaker:
                         margin_frac=self.margin_frac,
                         frame=frame_of(self.photos, index, box_of(mask)),
                         fit_into=self.fit_into,
+                        depth_fill=self.depth_fill,
                         image_id=image_id,
                         annotation_id=ids[position],
                     )

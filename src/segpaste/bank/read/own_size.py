@@ -85,8 +85,16 @@ def _cut(bank: DatasetBank, index: int, limit: Size, with_over: bool) -> tuple[O
     """Cut out an object, or another one of its class if it is rejected."""
     for found in () if index == NO_CROP else bank.found(index):
         sample = found.sample
-        ids = {"image_id": bank.image_id_of(found), "annotation_id": found.instance_id}
-        cut = cut_own_size(sample, found.position, limit, mask=found.mask, margin_frac=bank.margin_frac, **ids)
+        cut = cut_own_size(
+            sample,
+            found.position,
+            limit,
+            mask=found.mask,
+            margin_frac=bank.margin_frac,
+            depth_fill=bank.depth_fill,
+            image_id=bank.image_id_of(found),
+            annotation_id=found.instance_id,
+        )
         if cut.crop.alpha.any():
             masks = sample.instance_masks
             over = over_classes(sample.labels, masks, found.position) if with_over else frozenset[int]()

@@ -98,25 +98,25 @@ class SplitLedger:
             if converter.has_further_fields:
                 expected.values = geometry_values(stem, converter.read(index)[0], converter.depth_format)
         elif self.view.format == "coco-panoptic" and isinstance(photos, CocoPanoptic):
-            self._add_same_segments(photos, index, expected, stem)
+            self._add_same_segments(photos, index, expected, (rows, stem))
         else:
             self._add_sample(index, expected, (written, stem), contents, told)
         return expected
 
-    def _add_same_segments(self, photos: CocoPanoptic, index: int, expected: ExpectedImage, place: str) -> None:
-        """Add the unchanged segments of a panoptic image."""
-        row, to = photos.map_row(index), CocoSegments()
+    def _add_same_segments(
+        self, photos: CocoPanoptic, index: int, expected: ExpectedImage, named: tuple[SampleRows, str]
+    ) -> None:
+        """Add the unchanged segments of a panoptic image, whose map is named after the written image."""
+        (rows, stem), row, folder = named, photos.map_row(index), CocoSegments().maps_dir(self._converter.name)
         segments = photos.annotation_rows(index)
         expected.views["coco-panoptic"] = [
             Region(self._label_of[segment["category_id"]], "entry", keys=digest(segment)) for segment in segments
         ]
-        source = photos.panoptic_dir / row["file_name"]
-        name = stem_of(expected.file.removeprefix(f"{to.photos_dir(self._converter.name)}/")) + (
-            source.suffix or ".png"
-        )
-        expected.copies[f"{to.maps_dir(self._converter.name)}/{name}"] = zlib.crc32(source.read_bytes())
+        written = row if rows.map is None else rows.map
+        content = (photos.panoptic_dir / row["file_name"]).read_bytes()
+        expected.copies[f"{folder}/{written['file_name']}"] = zlib.crc32(content)
         if photos.beside is not None:
-            expected.values |= geometry_values(place, self._converter.read(index)[0], self._converter.depth_format)
+            expected.values |= geometry_values(stem, self._converter.read(index)[0], self._converter.depth_format)
 
     def _add_sample(
         self, index: int, expected: ExpectedImage, named: tuple[str, str], contents: Mapping[str, Any], told: Losses

@@ -37,17 +37,19 @@ class ReadOptions:
         images_dir: the folder to which file names of images are relative.
         panoptic_dir: the folder of the PNG files of panoptic segments.
         task: labels to read from a dataset of YOLO or of a labelling tool.
+        depth_fill: give holes in the depth of objects their nearest valid depth; they stay invalid.
         transforms: called with each `DenseSample`; its result replaces the sample.
     """
 
     images_dir: Path | None = None
     panoptic_dir: Path | None = None
     task: Task | None = None
+    depth_fill: bool = False
     transforms: Transforms | None = None
 
     def given(self) -> list[str]:
-        """Return the names of the given options, without ``transforms``, which every format takes."""
-        names = (field.name for field in fields(self) if field.name != "transforms")
+        """Return the names of the given options, but those that every format takes."""
+        names = (field.name for field in fields(self) if field.name not in ("transforms", "depth_fill"))
         return [name for name in names if getattr(self, name) is not None]
 
 

@@ -40,7 +40,7 @@ def geometry_files(name: str, sample: DenseSample, depth_format: DepthFormat = "
     if sample.depth is not None and sample.depth_valid is not None:
         depth, valid = _array(sample.depth)[0], _array(sample.depth_valid)[0]
         if depth_format == "npy":
-            yield f"depth/{name}.npy", npy_bytes(depth)
+            yield f"depth/{name}.npy", npy_bytes(np.where(valid, depth, np.float32(0)))
             yield f"depth_valid/{name}.png", picture_bytes(valid.astype(np.uint8) * 255)
         else:
             yield f"depth/{name}.png", picture_bytes(depth_mm(depth, valid))

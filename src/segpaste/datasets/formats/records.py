@@ -24,6 +24,7 @@ from segpaste.datasets.formats.errors import DatasetError as DatasetError
 from segpaste.datasets.formats.federated import FederatedLabels
 from segpaste.datasets.formats.text_files import not_utf8, read_json
 from segpaste.types import DenseSample, KeypointSchema, PanopticSchema
+from segpaste.types.depth_holes import fill_holes
 
 JsonRow = dict[str, Any]
 TableColumns = Mapping[str, type]
@@ -71,6 +72,7 @@ class AnnotatedPhotos(Dataset[DenseSample], ABC):
             shows otherwise.
         beside: function that adds fields of files beside the annotations to a sample, see
             `segpaste.datasets.formats.beside`; called with the sample, and the name and the entry of the image.
+        depth_fill: True if holes in the depth of objects have values, see `segpaste.types.depth_holes`.
     """
 
     class_names: tuple[str, ...]
@@ -81,6 +83,7 @@ class AnnotatedPhotos(Dataset[DenseSample], ABC):
     has_semantic_maps: bool = False
     drawn_upright: bool = False
     beside: Callable[[DenseSample, str, JsonRow], DenseSample] | None = None
+    depth_fill: bool = False
 
     def __init__(
         self,
@@ -134,10 +137,11 @@ class AnnotatedPhotos(Dataset[DenseSample], ABC):
         return self._finished(index, self._read_sample(self._records[index]))
 
     def _finished(self, index: int, sample: DenseSample) -> DenseSample:
-        """Add the fields of files beside the annotations to a sample, and transform it."""
+        """Add the fields of files beside the annotations to a sample, transform it, and fill holes in depth."""
         if self.beside is not None:
             sample = self.beside(sample, self.file_name(index), self.image_row(index))
-        return self.transforms(sample) if self.transforms else sample
+        sample = self.transforms(sample) if self.transforms else sample
+        return fill_holes(sample) if self.depth_fill else sample
 
     @abstractmethod
     def instance_labels(self, index: int) -> Sequence[int]:

@@ -96,6 +96,7 @@ class FoundDataset:
         name = self.chosen_split(split)
         photos = self.format.open(self.path, name, options)
         photos.beside = find_beside(self.path, name, photos)
+        photos.depth_fill = options.depth_fill
         return photos
 
 
@@ -174,6 +175,7 @@ def open_dataset(
     images_dir: str | PathLike[str] | None = None,
     panoptic_dir: str | PathLike[str] | None = None,
     task: Task | None = None,
+    depth_fill: bool = False,
     transforms: Transforms | None = None,
 ) -> AnnotatedPhotos:
     """Recognise the dataset at a path and open it.
@@ -188,6 +190,8 @@ def open_dataset(
             beside the file.
         task: ``segment``, ``detect`` or ``pose``; by default that of the labels. See `YoloDataset`; datasets of
             labelling tools with both outlines and boxes need it.
+        depth_fill: give holes in the depth of objects their nearest valid depth, after ``transforms``; they stay
+            invalid. See ``depth_order`` of the paste config.
         transforms: called with each `DenseSample`; its result replaces the sample.
 
     Raises:
@@ -198,6 +202,7 @@ def open_dataset(
         images_dir=None if images_dir is None else Path(images_dir),
         panoptic_dir=None if panoptic_dir is None else Path(panoptic_dir),
         task=task,
+        depth_fill=depth_fill,
         transforms=transforms,
     )
     return find_dataset(path, format).open(split, options)

@@ -23,7 +23,6 @@ from segpaste.datasets.formats.photo_facts import class_rows
 from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError, JsonRow, PackedRecords, file_digest
 from segpaste.datasets.formats.shapes import Shape, annotation_row, encode_mask
 from segpaste.datasets.formats.voc.folder import (
-    BOXES,
     CLASSES,
     OBJECTS,
     VOC_CLASSES,
@@ -84,7 +83,7 @@ def read_voc(folder: VocFolder, are_masks: bool) -> Drawn:
     def read(stem: str) -> DrawnPhoto:
         file = folder.xml_file(stem)
         if not are_masks and file is None:
-            missing = folder.path / BOXES / f"{stem}.xml"
+            missing = folder.boxes_dir / f"{stem}.xml"
             raise DatasetError(f"{missing}: expected the boxes of an image of the split, found no such file; add it")
         photo = _photo(folder, stem, names.get(stem, f"{stem}.jpg"), file, are_masks, listed or ())
         digest.update(stem.encode(errors="surrogatepass"))
