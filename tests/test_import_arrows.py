@@ -11,7 +11,6 @@ import graphlib
 import re
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -57,8 +56,6 @@ ARROWS["__main__"] = {"cli"}
 ARROWS["__init__"] = ROOMS - {"cli"}
 
 FOR_EVERYBODY = {"extras"}  # the hints for optional dependencies
-DOZEN = 12
-REGISTRIES = {"cli", "invariants", "datasets/formats"}  # a file for each verb, rule and format
 GRAB_BAGS = {"utils", "util", "common", "helpers", "helper", "misc"}
 
 HEAVY = {
@@ -140,13 +137,6 @@ def misplaced_modules(package: Path) -> list[str]:
         if GRAB_BAGS & {part.strip("_") for part in parts}:
             found.append(f"{'/'.join(parts)}.py: name the subject, not the kind of code")
     return found
-
-
-def full_folders(package: Path) -> list[str]:
-    """Return one line for each folder with more than a dozen modules or C++ files that is not a registry."""
-    files = (path for path in package.rglob("*") if path.suffix in {".py", ".hpp", ".cpp"})
-    sizes = Counter(str(path.parent.relative_to(package)) for path in files)
-    return [f"{name} holds {size} modules" for name, size in sorted(sizes.items()) if size > DOZEN]
 
 
 def import_graph(package: Path) -> dict[str, set[str]]:
@@ -253,9 +243,6 @@ class TestPackage:
     def test_every_module_belongs_to_a_room(self) -> None:
         assert misplaced_modules(PACKAGE) == []
 
-    def test_folders_hold_a_dozen_modules(self) -> None:
-        assert {line.partition(" ")[0] for line in full_folders(PACKAGE)} <= REGISTRIES
-
     def test_import_is_light(self) -> None:
         statement = "import segpaste\nfor name in segpaste.__all__: getattr(segpaste, name)"
         assert heavy_imports(PACKAGE.parent, statement) == []
@@ -348,11 +335,6 @@ class TestPlanted:
         found = misplaced_modules(plant(tmp_path, {file: ""}))
         assert found
         assert all(line.startswith(f"{file}:") for line in found)
-
-    def test_a_full_folder_is_found(self, tmp_path: Path) -> None:
-        names = [f"types/field{number}.py" for number in range(13)]
-        assert full_folders(plant(tmp_path / "a", dict.fromkeys(names[1:], ""))) == []
-        assert full_folders(plant(tmp_path / "b", dict.fromkeys(names, ""))) == ["types holds 13 modules"]
 
     def test_placed_module_is_let_through(self, tmp_path: Path) -> None:
         assert misplaced_modules(plant(tmp_path, {"types/dense.py": "", "_build.py": "", "seeding.py": ""})) == []

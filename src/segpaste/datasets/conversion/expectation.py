@@ -161,7 +161,7 @@ class SplitLedger:
         """Return a sample and its crowds with the classes of the written dataset."""
         if not self._is_relabelled:
             return sample, crowds
-        table = torch.tensor([*self._labels, *range(len(self._labels), 256)])
+        table = torch.tensor([*self._labels, *range(len(self._labels), 256)], dtype=torch.int64, device="cpu")
         semantic = sample.semantic_map
         semantic = None if semantic is None else SemanticMap(table[semantic.as_subclass(Tensor)])
         sample = replace(sample, labels=table[sample.labels], semantic_map=semantic)

@@ -97,9 +97,7 @@ def describe_beside(listing: Listing, photos: AnnotatedPhotos, *, decode: bool) 
             height, width = size or read_head(path).upright_size
         except DatasetError:
             continue  # found when its image was looked at
-        image = tv_tensors.Image(torch.zeros(1, height, width, dtype=torch.uint8))
-        boxes = tv_tensors.BoundingBoxes(torch.zeros(0, 4), format="XYXY", canvas_size=(height, width))
-        bare = DenseSample(image=image, boxes=boxes, labels=torch.zeros(0, dtype=torch.int64))
+        bare = _bare(height, width)
         try:
             without = surfaces.add(beside(bare, name, photos.image_row(index)))
         except DatasetError as error:
@@ -111,3 +109,14 @@ def describe_beside(listing: Listing, photos: AnnotatedPhotos, *, decode: bool) 
             listing.find("invalid_surface", f"{name}: {surface} without a valid pixel", name, file=path)
     listing.depth = surfaces.depth(bool(getattr(beside, "has_depth", False)))
     listing.normals = surfaces.normals(bool(getattr(beside, "has_normals", False)))
+
+
+def _bare(height: int, width: int) -> DenseSample:
+    """Return a black sample without objects."""
+    image = torch.zeros(1, height, width, dtype=torch.uint8, device="cpu")
+    boxes = torch.zeros(0, 4, dtype=torch.float32, device="cpu")
+    return DenseSample(
+        image=tv_tensors.Image(image, device="cpu"),
+        boxes=tv_tensors.BoundingBoxes(boxes, format="XYXY", canvas_size=(height, width), device="cpu"),
+        labels=torch.zeros(0, dtype=torch.int64, device="cpu"),
+    )

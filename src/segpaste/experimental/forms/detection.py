@@ -137,7 +137,7 @@ def _boxes_like(given: Any, found: Outcome, size: tuple[int, int]) -> Any:
         return tagged
     if isinstance(given, tv_tensors.BoundingBoxes):
         tagged = F.convert_bounding_box_format(tagged, new_format=given.format)
-    values = torch.as_tensor(given).as_subclass(Tensor).double()
+    values = tensor_of(given).double()
     boxes = with_given_rows(values, corners("CopyPaste", given), found, tagged.as_subclass(Tensor).double())
     is_tagged = isinstance(given, tv_tensors.BoundingBoxes)
     return tv_tensors.wrap(boxes.to(given.dtype), like=tagged) if is_tagged else in_form_of(given, boxes)
