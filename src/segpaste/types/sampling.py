@@ -183,8 +183,8 @@ def norm3(vectors: Tensor) -> Tensor:
 def root(values: Tensor) -> Tensor:
     """Return the correctly rounded square roots of float32 numbers, float32, on every device.
 
-    `torch.sqrt` of float32 may be off by one unit in the last place: on CPUs with AVX-512 it is for some numbers of a
-    large tensor. A root in float64 may be off by a unit of its own, which never changes its nearest float32.
+    `torch.sqrt` on a CPU is that of MKL, which is one unit in the last place off for some numbers, and for others on
+    another brand of CPU. A root in float64 may be off by a unit of its own, which never changes its nearest float32.
     """
     return values.double().sqrt().float()
 
