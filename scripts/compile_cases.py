@@ -90,7 +90,7 @@ class Case(NamedTuple):
     def num_graphs(self) -> int:
         """Number of graphs: none where a batch comes back without any operation on its tensors."""
         has_work = {Modality.INSTANCE, Modality.DEPTH} & self.batch.modalities or self.module.config.emit_classmix
-        return 1 if has_work else 0
+        return 1 if has_work or self.staged is not None else 0
 
     def call(self, step: Callable[..., Any], **options: Any) -> Any:
         """Call a form of the module; it may paste into a copy of the batch."""

@@ -94,5 +94,5 @@ def _as_it_stands(target: Fields, source: Fields, config: BatchCopyPasteConfig, 
     source_width, source_height = extent(source)
     columns = axis(width, 0, Fraction(1), source_width, False, config.antialias)
     rows = axis(height, 0, Fraction(1), source_height, False, config.antialias)
-    depth_scale = focal_length(target) / focal_length(source) if metric else np.float32(1)
+    depth_scale = np.float32(focal_length(target) / focal_length(source) if metric else 1)
     return Layer(source, columns, rows, False, depth_scale)

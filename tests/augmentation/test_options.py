@@ -24,6 +24,7 @@ from segpaste.augmentation import (
 from segpaste.augmentation.rules.draw_rules import smallest_scale
 from segpaste.engine.reference import geometry
 from segpaste.types import PaddedBatchedDenseSample
+from segpaste.types.sampling import outward_boxes
 
 KERNELS = pytest.mark.parametrize("kernels", CPU_BACKENDS)
 BOXES = ((0, 0, 9, 14), (20, 3, 37, 15), (5, 20, 33, 43), (40, 30, 47, 59))
@@ -51,7 +52,7 @@ def placed_with(kernels: str, batch: PaddedBatchedDenseSample, seed: int = 0, **
 
 def drawn_boxes(batch: PaddedBatchedDenseSample, placement: Placement) -> torch.Tensor:
     """Return the boxes of the objects of each layer after placement, cut or not, [B, L, K, 4]."""
-    boxes = geometry.pixel_boxes(batch.boxes)[placement.source_idx]
+    boxes = outward_boxes(batch.boxes)[placement.source_idx]
     width = torch.tensor(batch.canvas_size[1])
     boxes = geometry.mirrored(boxes, width, placement.hflip[:, :, None])
     boxes = geometry.scaled_boxes(boxes, placement.scale_num[:, :, None], placement.scale_den[:, :, None])

@@ -65,11 +65,14 @@ class TestWhatTheDocumentsWrite:
         config.save(tmp_path / "paste.yaml")  # writes every key, so this file sets the kind
         assert BatchCopyPaste(BatchCopyPasteConfig.load(tmp_path / "paste.yaml"), source_pool=bank).config == wanted
 
-    def test_a_pool_and_options_that_do_not_fit_a_bank(self, bank: Any) -> None:
+    def test_layers_become_crops_of_a_pool(self, bank: Any) -> None:
         config = BatchCopyPasteConfig(placement={"layers": 3})
-        for make in (BatchCopyPaste, lambda *a, **k: BatchCopyPaste.from_dataloader([], 5, *a, **k)):
-            with pytest.raises(ValueError, match=r"source\.kind='bank': expected placement\.layers=1"):
-                make(config, source_pool=bank)
+        for made in (
+            BatchCopyPaste(config, source_pool=bank),
+            BatchCopyPaste.from_dataloader([], 5, config, source_pool=bank).augment,
+        ):
+            assert isinstance(made, BatchCopyPaste)
+            assert (made.config.source.crops_per_target, made.config.placement.layers) == (3, 1)
 
     def test_every_class_is_drawn(self, bank: Any) -> None:
         """Classes are drawn by repeat factor, whose threshold is the mean share of the three classes."""

@@ -193,7 +193,7 @@ class TestBrokenAnnotations:
         [
             ("", "expected JSON"),
             ('{"images": [', "expected JSON"),
-            (b"\xff\xfe\x00", "expected JSON"),
+            (b"\xff\xfe\x00", "expected text in UTF-8, got UTF-16"),
             ("[" * 100_000, "expected JSON"),
             ("[]", "JSON object with the keys images, annotations, categories"),
             ("{}", "a list under the key 'images'"),

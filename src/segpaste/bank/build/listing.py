@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch.utils.data import ConcatDataset, Subset
 
 from segpaste.bank.build.parts import stored_id
 from segpaste.bank.build.views import attribute_of, by_index
@@ -46,8 +47,12 @@ def checked_names(dataset: Samples, class_names: Sequence[str] | Mapping[int, st
 
 
 def fills_depth(dataset: Any) -> bool:
-    """Return whether a dataset was opened with ``depth_fill``; its crops are then filled, too."""
-    return attribute_of(dataset, "depth_fill") is True
+    """Return whether a dataset, or one in it, was opened with ``depth_fill``; its crops are then filled, too."""
+    if isinstance(dataset, ConcatDataset):
+        return any(map(fills_depth, dataset.datasets))
+    if isinstance(dataset, Subset):
+        return fills_depth(dataset.dataset)
+    return getattr(dataset, "depth_fill", None) is True
 
 
 def first_readable(dataset: Samples, images: NDArray[np.int64], unreadable: dict[int, str] | None) -> DenseSample:
