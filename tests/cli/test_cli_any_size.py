@@ -448,7 +448,8 @@ class TestTold:
             before = sum(a["image_id"] == image for image in shown for a in own)
             after = [row for row in rows if row["category_id"] == category]
             now = sum(row["segpaste"]["pasted"] for row in after)
-            assert re.search(rf"  {name} +{before} +{now} +{len(after)}\n", text)
+            lost = before + now - len(after)
+            assert re.search(rf"  {name} +{before} +{now} +{lost} +{len(after)}\n", text)
 
     def test_nothing_pasted_is_exit_code_1(
         self, world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
