@@ -283,13 +283,13 @@ def wiped_out_stuff_is_ignored_at_any_policy(patch: pytest.MonkeyPatch) -> None:
 
 @guards("depth_monotonicity")
 def depth_is_not_tested(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(pixels, "_target_depth", lambda target, tile: (None, None))
+    patch.setattr(pixels, "_target_depth", lambda target, tile, **order: (None, None))
 
 
 @guards("depth_monotonicity")
 def the_farther_surface_wins(patch: pytest.MonkeyPatch) -> None:
-    def change(original: Any, target: Any, tile: Any) -> tuple[Tensor | None, Tensor | None]:
-        depth, valid = original(target, tile)
+    def change(original: Any, target: Any, tile: Any, **order: Any) -> tuple[Tensor | None, Tensor | None]:
+        depth, valid = original(target, tile, **order)
         return depth * 0.5, valid
 
     wrap(patch, pixels, "_target_depth", change)
@@ -297,8 +297,8 @@ def the_farther_surface_wins(patch: pytest.MonkeyPatch) -> None:
 
 @guards("depth_monotonicity")
 def invalid_target_depth_hides_pastes(patch: pytest.MonkeyPatch) -> None:
-    def change(original: Any, target: Any, tile: Any) -> tuple[Tensor | None, Tensor | None]:
-        depth, valid = original(target, tile)
+    def change(original: Any, target: Any, tile: Any, **order: Any) -> tuple[Tensor | None, Tensor | None]:
+        depth, valid = original(target, tile, **order)
         return torch.where(valid, depth, 0.0), torch.ones_like(valid)
 
     wrap(patch, pixels, "_target_depth", change)
@@ -316,8 +316,8 @@ def target_validity_is_not_joined(patch: pytest.MonkeyPatch) -> None:
 
 @guards("depth_validity_join")
 def source_validity_is_not_joined(patch: pytest.MonkeyPatch) -> None:
-    def change(original: Any, view: _layer_view.LayerView) -> tuple[Tensor, Tensor]:
-        depth, valid = original(view)
+    def change(original: Any, view: _layer_view.LayerView, **order: Any) -> tuple[Tensor, Tensor]:
+        depth, valid = original(view, **order)
         return depth, torch.ones_like(valid)
 
     wrap(patch, _layer_view.LayerView, "depth", change)
@@ -325,9 +325,9 @@ def source_validity_is_not_joined(patch: pytest.MonkeyPatch) -> None:
 
 @guards("depth_validity_join")
 def source_validity_is_the_nearest_pixels(patch: pytest.MonkeyPatch) -> None:
-    def change(original: Any, view: _layer_view.LayerView) -> tuple[Tensor, Tensor]:
+    def change(original: Any, view: _layer_view.LayerView, **order: Any) -> tuple[Tensor, Tensor]:
         assert view.source.depth_valid is not None
-        return original(view)[0], view.nearest(view.source.depth_valid)[:, 0]
+        return original(view, **order)[0], view.nearest(view.source.depth_valid)[:, 0]
 
     wrap(patch, _layer_view.LayerView, "depth", change)
 

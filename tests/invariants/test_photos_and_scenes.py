@@ -60,4 +60,5 @@ def test_invariants_hold_on_scenes(number: int, stuff_policy: str) -> None:
     )
     case = run(batch, BatchCopyPasteConfig(max_instances=24, panoptic=panoptic, placement=PLACEMENT))
     check_both(case, scenes.schema)
-    assert {check.__name__ for check in {*INVARIANTS} - {*applicable(case)}} == {"crowd_never_under_paste"}
+    left_out = {"crowd_never_under_paste", "instance_given_bbox_kept"}
+    assert {check.__name__ for check in {*INVARIANTS} - {*applicable(case)}} == left_out
