@@ -167,7 +167,7 @@ def geometry_values(stem: str, sample: DenseSample, depth_format: DepthFormat = 
     if sample.depth is not None and sample.depth_valid is not None:
         depth, valid = sample.depth.as_subclass(Tensor).numpy()[0], sample.depth_valid.as_subclass(Tensor).numpy()[0]
         if depth_format == "npy":
-            found[f"depth/{stem}.npy"] = checksum(depth)
+            found[f"depth/{stem}.npy"] = checksum(np.where(valid, depth, np.float32(0)))
             found[f"depth_valid/{stem}.png"] = checksum(valid.astype(np.uint8) * 255)
         else:
             metres = np.where(valid & np.isfinite(depth) & (depth > 0), depth, 0).astype(np.float64)
