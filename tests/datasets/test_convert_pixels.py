@@ -20,11 +20,13 @@ from samples import SCHEMA, make_sample
 from segpaste.datasets import DatasetError, convert_dataset, open_dataset
 from segpaste.datasets.formats.coco_writer import write_tables
 from segpaste.datasets.formats.layouts import WrittenLayout
-from segpaste.datasets.formats.pixel_bytes import depth_mm, geometry_files, intrinsics_text, num_too_far
+from segpaste.datasets.formats.pixel_bytes import DepthFormat, depth_mm, geometry_files, intrinsics_text, num_too_far
 from segpaste.datasets.formats.written.coco import segments_of
 from segpaste.datasets.formats.written.format import LabelForm, LabelledPhoto, Losses
 from segpaste.datasets.formats.written.label_maps import LabelMaps
 from segpaste.datasets.formats.written.voc import PascalVoc, voc_palette
+from segpaste.datasets.writers.expected_maps import geometry_values
+from segpaste.datasets.writers.ledger import checksum
 from segpaste.types import Modality
 from yolo_files import BOX, write_roboflow, write_yolo
 
@@ -223,6 +225,20 @@ class TestLabelMaps:
         assert camera is not None
         matrix = [[float(word) for word in line.split()] for line in text.decode().splitlines()]
         assert matrix == [[camera.fx, 0, camera.cx], [0, camera.fy, camera.cy], [0, 0, 1]]
+
+    @pytest.mark.parametrize("depth_format", ["npy", "png"])
+    def test_geometry_is_as_expected_where_depth_is_invalid(self, depth_format: DepthFormat) -> None:
+        """Values at pixels without a valid depth, as a paste leaves them, are not written, and not expected."""
+        sample = make_sample(modalities=[Modality.DEPTH, Modality.NORMALS])
+        assert sample.depth is not None
+        assert sample.depth_valid is not None
+        for column, value in enumerate((3.0, float("nan"), float("inf"), -1.0)):
+            sample.depth[0, :, column], sample.depth_valid[0, :, column] = value, False
+        found = {}
+        for name, content in geometry_files("a", sample, depth_format):
+            opened = BytesIO(content)
+            found[name] = checksum(np.load(opened) if name.endswith(".npy") else np.array(Image.open(opened)))
+        assert found == geometry_values("a", sample, depth_format)
 
 
 class TestSegments:

@@ -292,8 +292,10 @@ def test_what_is_no_image_is_named(image: Any, message: str) -> None:
     fine = {"image": GREY, "objects": None, "classes": Image.new("L", (16, 12))}
     with pytest.raises(ValueError, match=f"^HubSamples: row 1, column 'image': {message}"):
         HubSamples(Rows(fine, {**fine, "image": image}), objects="objects")[1]
-    with pytest.raises(ValueError, match=r"^HubSamples: row 1, column 'classes': expected "):
+    with pytest.raises(ValueError, match=r"^HubSamples: row 1, column 'classes': expected ") as raised:
         HubSamples(Rows(fine, {**fine, "classes": image}), semantic_map="classes")[1]
+    path = image.get("path") if isinstance(image, dict) else None
+    assert path is None or path in str(raised.value)
 
 
 @pytest.mark.parametrize("dtype", [np.uint16, np.int32, np.float32])

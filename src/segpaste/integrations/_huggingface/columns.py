@@ -74,10 +74,12 @@ def undecoded(dataset: Any, columns: Iterable[str | None]) -> Any:
 
 def _stored(value: Any, place: str) -> NDArray[Any]:
     """Return the values as stored of a record of ``bytes`` or ``path``."""
+    path = Path(value.get("path") or "map")
     try:
-        return read_stored(Path(value.get("path") or "map"), value.get("bytes") or None).values
+        return read_stored(path, value.get("bytes") or None).values
     except ValueError as error:
-        raise ValueError(f"{place}: {error}") from error
+        named = f" (path {str(path)!r})" if value.get("path") else ""
+        raise ValueError(f"{place}: {str(error).removeprefix(f'{path}: ')}{named}") from error
 
 
 def _decoded(value: object, place: str) -> object:
