@@ -165,6 +165,22 @@ class TestPlanted:
             convert_dataset(path, tmp_path / "out", to, images_dir=images_dir)
         assert not (tmp_path / "out").exists()
 
+    @pytest.mark.parametrize("by", [0, 0.01])
+    def test_corners_that_are_given(self, by: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        images_dir, path = write_instances(tmp_path)
+        document = json.loads(path.read_text())
+        corners = [4.3, 4.6, 14.5, 4.6, 14.5, 14.7, 4.3, 14.7]
+        turned = [8.0, 3.0, 13.0, 8.0, 9.9, 11.0, 5.0, 6.0]  # of a tool that rounds
+        for row, given in zip(document["annotations"], (corners, turned), strict=False):
+            row["segmentation"] = [given]
+        path.write_text(json.dumps(document))
+        if by:
+            where = f"{FORMATS}.yolo.writer.given_corners"
+            plant(monkeypatch, where, of_rows(lambda found: None if found is None else found + by))
+        with pytest.raises(DatasetError, match="differs") if by else warnings.catch_warnings(action="ignore"):
+            convert_dataset(path, tmp_path / "out", "yolo", images_dir=images_dir, task="obb")
+        assert (tmp_path / "out").exists() == (not by)
+
     def test_entries_that_are_made(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         data = write_yolo(tmp_path / "in")
         plant(monkeypatch, f"{FORMATS}.coco_writer._region", of_rows(lambda row: {**row, "area": row["area"] + 1}))

@@ -26,6 +26,7 @@ from segpaste.datasets.formats.carried import POINT_KEYS, REGION_KEYS
 from segpaste.datasets.formats.format import WrittenTask
 from segpaste.datasets.formats.records import Crowd, JsonRow
 from segpaste.datasets.formats.written.format import UNMASKED
+from segpaste.datasets.formats.yolo.rectangles import given_corners
 from segpaste.types import DenseSample
 
 Kind = Literal["object", "boxed", "region", "stuff", "entry", "line"]
@@ -46,7 +47,8 @@ class Region(NamedTuple):
         kind: kind of annotation.
         box: [x, y, width, height] in pixel edges; None if it is not compared.
         area: pixels, or the number in the entry; None if it is not compared.
-        points: x, y and v of each keypoint, zeros if not labelled; None without keypoints.
+        points: x, y and v of each keypoint, zeros if not labelled, or x and y of each given corner of an oriented box;
+            None without them.
         keys: checksum of the further keys, such as attributes; 0 if they are not compared.
     """
 
@@ -212,6 +214,9 @@ def sample_regions(
             region = region._replace(area=None, kind="region" if is_ignored else "object")
         elif view.format == "yolo":
             region = region._replace(area=area if view.task in ("segment", "obb") else None)
+            corners = given_corners(row.get("segmentation"), sample.canvas_size) if view.task == "obb" else None
+            if corners is not None:
+                region = Region(label, "object", points=corners.ravel().tolist())
         else:
             region = region._replace(keys=digest(further_keys(row)))
         found.append(region)
