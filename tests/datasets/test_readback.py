@@ -259,6 +259,21 @@ class TestAugmented:
 
 
 class TestLosses:
+    @pytest.mark.parametrize("task", ["segment", "detect", "pose", "obb"])
+    def test_equal_rows_are_written_once(self, task: str, tmp_path: Path) -> None:
+        images_dir, path = write_instances(tmp_path)
+        document = json.loads(path.read_text())
+        document["categories"] = [{**row, "keypoints": ["tip"], "skeleton": []} for row in document["categories"]]
+        first = {**document["annotations"][0], "keypoints": [2, 3, 2], "num_keypoints": 1}
+        document["annotations"] = [first, {**first, "id": 90}, {**first, "id": 91}]
+        path.write_text(json.dumps(document))
+        with warnings.catch_warnings(action="ignore"):
+            summary = convert_dataset(path, tmp_path / "out", "yolo", images_dir=images_dir, task=task)
+        assert summary.losses["rows equal to another of their label file"] == 2
+        assert summary.verified.objects == 1
+        (file,) = (tmp_path / "out/labels").rglob("one.txt")
+        assert len(file.read_text().splitlines()) == 1
+
     def test_empty_masks_are_named(self, tmp_path: Path) -> None:
         images_dir, path = write_instances(tmp_path)
         document = json.loads(path.read_text())

@@ -123,7 +123,7 @@ def _entries(view: View, photos: AnnotatedPhotos, index: int, expected: Expected
 
 
 def _lines(view: View, photos: AnnotatedPhotos, index: int, expected: ExpectedImage) -> list[Region]:
-    """Return the rows of a label file; equal rows, of which readers keep one, are not left out."""
+    """Return the rows of a label file; equal rows of a copied file, of which readers keep one, are not left out."""
     assert isinstance(photos, YoloDataset)
     wanted = expected.views["yolo"]
     rows = [line.split() for line in photos.label_text(index).splitlines() if line.strip()]
