@@ -17,7 +17,7 @@ from conversion_world import SIZES, read_json, write_instances
 from segpaste.cli import main
 from segpaste.datasets import DatasetError, convert_dataset
 from segpaste.workspace import WholeFiles
-from yolo_files import write_yolo
+from yolo_files import BOX, SQUARE, TRIANGLE, write_yolo
 
 Plant = Callable[[Any], Callable[..., Any]]
 
@@ -186,6 +186,23 @@ class TestPlanted:
         plant(monkeypatch, f"{FORMATS}.coco_writer._region", of_rows(lambda row: {**row, "area": row["area"] + 1}))
         with pytest.raises(DatasetError, match=r"expected 64 pixels of '.*', got 65"):
             convert_dataset(data, tmp_path / "out", "coco")
+
+
+class TestMixedRows:
+    @pytest.mark.parametrize("points", [False, True])
+    def test_boxes_are_written(self, points: bool, tmp_path: Path) -> None:
+        labels: dict[str, str | None] = {"a": f"{BOX}\n{TRIANGLE}\n", "b": f"{BOX}\n\n", "c": f"{SQUARE}\n"}
+        facts = {}
+        if points:
+            labels["d"], facts = f"{BOX} 0.2 0.3\n", {"kpt_shape": [1, 2]}
+        data = write_yolo(tmp_path / "in", labels, **facts)
+        with warnings.catch_warnings(action="ignore"):
+            convert_dataset(data, tmp_path / "out", "yolo", task="detect")
+        texts = {path.stem: path.read_text() for path in (tmp_path / "out/labels/train").iterdir()}
+        assert texts["b"] == labels["b"], "a file of boxes is copied"
+        rows = [line.split() for text in texts.values() for line in text.splitlines() if line]
+        assert {len(row) for row in rows} == {5}
+        assert len(rows) == 4 + points
 
 
 class TestResumed:
