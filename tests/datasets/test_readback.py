@@ -17,7 +17,7 @@ from conversion_world import SIZES, read_json, write_instances
 from segpaste.cli import main
 from segpaste.datasets import DatasetError, convert_dataset
 from segpaste.workspace import WholeFiles
-from yolo_files import write_yolo
+from yolo_files import BOX, SQUARE, TRIANGLE, write_yolo
 
 Plant = Callable[[Any], Callable[..., Any]]
 
@@ -165,11 +165,44 @@ class TestPlanted:
             convert_dataset(path, tmp_path / "out", to, images_dir=images_dir)
         assert not (tmp_path / "out").exists()
 
+    @pytest.mark.parametrize("by", [0, 0.01])
+    def test_corners_that_are_given(self, by: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        images_dir, path = write_instances(tmp_path)
+        document = json.loads(path.read_text())
+        corners = [4.3, 4.6, 14.5, 4.6, 14.5, 14.7, 4.3, 14.7]
+        turned = [8.0, 3.0, 13.0, 8.0, 9.9, 11.0, 5.0, 6.0]  # of a tool that rounds
+        for row, given in zip(document["annotations"], (corners, turned), strict=False):
+            row["segmentation"] = [given]
+        path.write_text(json.dumps(document))
+        if by:
+            where = f"{FORMATS}.yolo.writer.given_corners"
+            plant(monkeypatch, where, of_rows(lambda found: None if found is None else found + by))
+        with pytest.raises(DatasetError, match="differs") if by else warnings.catch_warnings(action="ignore"):
+            convert_dataset(path, tmp_path / "out", "yolo", images_dir=images_dir, task="obb")
+        assert (tmp_path / "out").exists() == (not by)
+
     def test_entries_that_are_made(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         data = write_yolo(tmp_path / "in")
         plant(monkeypatch, f"{FORMATS}.coco_writer._region", of_rows(lambda row: {**row, "area": row["area"] + 1}))
         with pytest.raises(DatasetError, match=r"expected 64 pixels of '.*', got 65"):
             convert_dataset(data, tmp_path / "out", "coco")
+
+
+class TestMixedRows:
+    @pytest.mark.parametrize("points", [False, True])
+    def test_boxes_are_written(self, points: bool, tmp_path: Path) -> None:
+        labels: dict[str, str | None] = {"a": f"{BOX}\n{TRIANGLE}\n", "b": f"{BOX}\n\n", "c": f"{SQUARE}\n"}
+        facts = {}
+        if points:
+            labels["d"], facts = f"{BOX} 0.2 0.3\n", {"kpt_shape": [1, 2]}
+        data = write_yolo(tmp_path / "in", labels, **facts)
+        with warnings.catch_warnings(action="ignore"):
+            convert_dataset(data, tmp_path / "out", "yolo", task="detect")
+        texts = {path.stem: path.read_text() for path in (tmp_path / "out/labels/train").iterdir()}
+        assert texts["b"] == labels["b"], "a file of boxes is copied"
+        rows = [line.split() for text in texts.values() for line in text.splitlines() if line]
+        assert {len(row) for row in rows} == {5}
+        assert len(rows) == 4 + points
 
 
 class TestResumed:
@@ -243,6 +276,21 @@ class TestAugmented:
 
 
 class TestLosses:
+    @pytest.mark.parametrize("task", ["segment", "detect", "pose", "obb"])
+    def test_equal_rows_are_written_once(self, task: str, tmp_path: Path) -> None:
+        images_dir, path = write_instances(tmp_path)
+        document = json.loads(path.read_text())
+        document["categories"] = [{**row, "keypoints": ["tip"], "skeleton": []} for row in document["categories"]]
+        first = {**document["annotations"][0], "keypoints": [2, 3, 2], "num_keypoints": 1}
+        document["annotations"] = [first, {**first, "id": 90}, {**first, "id": 91}]
+        path.write_text(json.dumps(document))
+        with warnings.catch_warnings(action="ignore"):
+            summary = convert_dataset(path, tmp_path / "out", "yolo", images_dir=images_dir, task=task)
+        assert summary.losses["rows equal to another of their label file"] == 2
+        assert summary.verified.objects == 1
+        (file,) = (tmp_path / "out/labels").rglob("one.txt")
+        assert len(file.read_text().splitlines()) == 1
+
     def test_empty_masks_are_named(self, tmp_path: Path) -> None:
         images_dir, path = write_instances(tmp_path)
         document = json.loads(path.read_text())

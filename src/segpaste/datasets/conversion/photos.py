@@ -29,6 +29,7 @@ from segpaste.datasets.formats.written.coco import CocoSegments, segments_of
 from segpaste.datasets.formats.written.format import File, LabelForm, LabelledPhoto, Losses, WrittenFormat
 from segpaste.datasets.formats.yolo.data import label_path
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
+from segpaste.datasets.formats.yolo.labels import BOX_NUMBERS
 from segpaste.types import DenseSample, SemanticMap
 
 
@@ -173,7 +174,7 @@ class SplitConverter:
             with_entries = crowds_with_entries(self.photos, index, crowds)
             png, segments = segments_of(sample, by_label, own_rows, with_entries, losses)
             return SampleRows(image, [], segments), [(f"{self.to.maps_dir(self.name)}/{photo.stem}.png", png)]
-        if isinstance(self.photos, YoloDataset) and self.to.name == "yolo" and self._keeps_labels(self.photos):
+        if isinstance(self.photos, YoloDataset) and self.to.name == "yolo" and self._keeps_labels(self.photos, index):
             path = label_path(Path(self.to.photos_dir(self.name), photo.name))
             return SampleRows(image, []), [(path.as_posix(), self.photos.label_text(index).encode())]
         by_id = {row["id"]: row for row in self.photos.annotation_rows(index) if "id" in row}
@@ -181,11 +182,13 @@ class SplitConverter:
         labelled = LabelledPhoto(self.name, photo.name, image, sample, own_rows, regions)
         return SampleRows(image, []), list(self.to.label_files(labelled, self.form, losses))
 
-    def _keeps_labels(self, photos: YoloDataset) -> bool:
-        """Return whether label files of a YOLO dataset are copied."""
+    def _keeps_labels(self, photos: YoloDataset, index: int) -> bool:
+        """Return whether the label file of an image is copied: if its rows are of the written task."""
         if self.form.task == "obb":
             return photos.is_oriented
-        return photos.task == self.form.task
+        rows = map(str.split, photos.label_text(index).splitlines())
+        is_converted = self.form.task == "detect" and any(len(words) not in (0, BOX_NUMBERS) for words in rows)
+        return photos.task == self.form.task and not is_converted
 
     def _same_segments(self, photos: CocoPanoptic, photo: _Photo) -> tuple[SampleRows, list[File], Counts]:
         """Return the entries and map of a panoptic image unchanged; the map is named after the image."""

@@ -1,7 +1,7 @@
 """Annotations of a written image as our readers find them, in the form of the ledger; and how splits are opened.
 
 Comparison is exact but for what a format cannot say: the six decimals of YOLO, see `tolerance_px`, and its oriented
-boxes, which must enclose their mask and be no larger than its box.
+boxes, which have the corners of a rectangular polygon, or enclose their mask and are no larger than its box.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def _entries(view: View, photos: AnnotatedPhotos, index: int, expected: Expected
 
 
 def _lines(view: View, photos: AnnotatedPhotos, index: int, expected: ExpectedImage) -> list[Region]:
-    """Return the rows of a label file; equal rows, of which readers keep one, are not left out."""
+    """Return the rows of a label file; equal rows of a copied file, of which readers keep one, are not left out."""
     assert isinstance(photos, YoloDataset)
     wanted = expected.views["yolo"]
     rows = [line.split() for line in photos.label_text(index).splitlines() if line.strip()]
@@ -135,7 +135,9 @@ def _lines(view: View, photos: AnnotatedPhotos, index: int, expected: ExpectedIm
             there.append(Region(int(float(label)), "line", keys=digest([label, *words])))
             continue
         region = Region(int(label), "object")
-        if view.task in ("segment", "obb"):
+        if view.task == "obb" and number < len(wanted) and wanted[number].points is not None:
+            region = region._replace(points=polygon_px(values, expected.size))
+        elif view.task in ("segment", "obb"):
             outline = polygon_px(values, expected.size)
             measured: tuple[list[float], float] = measure([outline], expected.size)
             if view.task == "obb" and number < len(wanted):

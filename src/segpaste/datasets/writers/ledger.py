@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import marshal
+import math
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,6 +27,8 @@ from segpaste.datasets.formats.carried import POINT_KEYS, REGION_KEYS
 from segpaste.datasets.formats.format import WrittenTask
 from segpaste.datasets.formats.records import Crowd, JsonRow
 from segpaste.datasets.formats.written.format import UNMASKED
+from segpaste.datasets.formats.yolo.rectangles import given_corners
+from segpaste.datasets.formats.yolo.writer import label_rows
 from segpaste.types import DenseSample
 
 Kind = Literal["object", "boxed", "region", "stuff", "entry", "line"]
@@ -46,7 +49,8 @@ class Region(NamedTuple):
         kind: kind of annotation.
         box: [x, y, width, height] in pixel edges; None if it is not compared.
         area: pixels, or the number in the entry; None if it is not compared.
-        points: x, y and v of each keypoint, zeros if not labelled; None without keypoints.
+        points: x, y and v of each keypoint, zeros if not labelled, or x and y of each given corner of an oriented box;
+            None without them.
         keys: checksum of the further keys, such as attributes; 0 if they are not compared.
     """
 
@@ -212,10 +216,41 @@ def sample_regions(
             region = region._replace(area=None, kind="region" if is_ignored else "object")
         elif view.format == "yolo":
             region = region._replace(area=area if view.task in ("segment", "obb") else None)
+            corners = given_corners(row.get("segmentation"), sample.canvas_size) if view.task == "obb" else None
+            if corners is not None:
+                region = Region(label, "object", points=corners.ravel().tolist())
         else:
             region = region._replace(keys=digest(further_keys(row)))
         found.append(region)
-    return found + list(_crowd_regions(view, crowds, crowd_rows))
+    found += _crowd_regions(view, crowds, crowd_rows)
+    return _unequal(view, sample, crowds, rows, found) if view.format == "yolo" else found
+
+
+def _unequal(
+    view: View, sample: DenseSample, crowds: Sequence[Crowd], rows: Sequence[JsonRow], regions: Sequence[Region]
+) -> list[Region]:
+    """Return the regions of a sample without those whose row in a label file equals an earlier one.
+
+    Equal polygons are equal masks. Other rows are equal after rounding, and equal boxes are checked again, so that a
+    writer that repeats a row is found.
+    """
+    if view.task == "segment":
+        masks = masks_of(sample)
+        assert masks is not None
+        keys: Sequence[object] = [checksum(mask) for mask in masks]
+    else:
+        has_boxes = view.task in ("detect", "pose")
+        boxed = [(crowd.label, crowd.box) for crowd in crowds if crowd.box is not None and has_boxes]
+        keys = label_rows(sample, view.task, view.point_size, rows, boxed)
+    limit = math.inf if view.task == "obb" else 1e-5 * max(sample.canvas_size)
+    first = dict[object, Region]()
+    kept = []
+    for key, region in zip(keys, regions, strict=True):
+        same = first.setdefault((region.label, key), region)
+        edges = zip(same.box or (), region.box or (), strict=False)
+        if same is region or any(abs(one - other) > limit for one, other in edges):
+            kept.append(region)
+    return kept
 
 
 def _crowd_regions(view: View, crowds: Sequence[Crowd], rows: Sequence[JsonRow]) -> Iterator[Region]:

@@ -45,6 +45,8 @@ class YoloLabels(WrittenFormat):
         has_boxes = form.task in ("detect", "pose")
         boxed = [(crowd.label, box) for crowd, box, _ in photo.boxed] if has_boxes else []
         text = sample_labels(photo.sample, form.task, form.point_size, photo.rows, boxed)
+        if num := photo.sample.num_instances + len(boxed) - text.count("\n"):
+            losses["rows equal to another of their label file"] += num
         count_lost(photo, losses, points=form.task == "pose", boxes=has_boxes, held=POINT_KEYS)
         if num := sum(_has_points(row) for *_, row in photo.boxed) if has_boxes else 0:
             losses["keypoints of objects without a mask"] += num

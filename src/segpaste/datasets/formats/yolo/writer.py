@@ -5,7 +5,7 @@
     labels/train/NAME.txt   one object per line
 
 A polygon has neither parts nor holes; `segpaste.datasets.formats.yolo.outlines` describes the conversion of masks to
-polygons and back. These files cannot hold crowd regions.
+polygons and back. These files cannot hold crowd regions. Readers keep one of several equal rows, so one is written.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def sample_labels(
     entries: Sequence[Mapping[str, Any]] = (),
     more: Sequence[tuple[int, Box]] = (),
 ) -> str:
-    """Return the text of the label file of a sample; empty without objects.
+    """Return the text of the label file of a sample, without equal rows; empty without objects.
 
     Args:
         sample: a sample, with instance masks for the tasks ``segment`` and ``obb``, with keypoints for ``pose``.
@@ -53,6 +53,17 @@ def sample_labels(
     Raises:
         ValueError: the sample lacks what the task needs.
     """
+    return "".join(dict.fromkeys(label_rows(sample, task, point_size, entries, more)))
+
+
+def label_rows(
+    sample: DenseSample,
+    task: WrittenTask,
+    point_size: int = 3,
+    entries: Sequence[Mapping[str, Any]] = (),
+    more: Sequence[tuple[int, Box]] = (),
+) -> list[str]:
+    """Return the row of each object, even if it equals another; the arguments are those of `sample_labels`."""
     if task == "pose":
         rows = list(_poses(sample, point_size))
     else:
@@ -60,7 +71,7 @@ def sample_labels(
     boxes = _fractions([box for _, box in more], sample.canvas_size)
     rows += [[*box, *_no_points(sample, point_size)] if task == "pose" else box for box in boxes]
     labels = [*sample.labels.tolist(), *(label for label, _ in more)]
-    return "".join(label_text(label, row) for label, row in zip(labels, rows, strict=True))
+    return [label_text(label, row) for label, row in zip(labels, rows, strict=True)]
 
 
 def data_yaml(
