@@ -353,3 +353,20 @@ def test_no_written_image_has_an_orientation(tmp_path: Path, to: str, kind: str,
         seen |= {k for k in range(2) if np.array_equal(stored, before[k].image.permute(1, 2, 0).numpy())}
     assert seen == {0, 1}
     assert Counter(after[i].num_instances for i in range(2)) == {1: 2}
+
+
+def edited(folder: Path, rows: list[dict[str, Any]], segmentation: Any = (), **tables: Any) -> Path:
+    """Write the images of `write_mixed`, with keys added to the annotations of the first one."""
+    path = write_mixed(folder, list(segmentation))
+    document = read_json(path)
+    for row, more in zip(document["annotations"], rows, strict=False):
+        row.update(more)
+        for key in [key for key, value in more.items() if value is None]:
+            del row[key]
+    path.write_text(json.dumps({**document, **tables}))
+    return path
+
+
+def test_a_box_that_voc_rounds_is_as_it_was(tmp_path: Path) -> None:
+    """x + 1 - 1 is not x in binary fractions."""
+    assert not converted(edited(tmp_path, [{}, {"bbox": [0.35, 20.25, 11.5, 9.5]}]), tmp_path / "out", "voc")
