@@ -370,3 +370,17 @@ def edited(folder: Path, rows: list[dict[str, Any]], segmentation: Any = (), **t
 def test_a_box_that_voc_rounds_is_as_it_was(tmp_path: Path) -> None:
     """x + 1 - 1 is not x in binary fractions."""
     assert not converted(edited(tmp_path, [{}, {"bbox": [0.35, 20.25, 11.5, 9.5]}]), tmp_path / "out", "voc")
+
+
+@pytest.mark.parametrize("value", [True, 1, "1", 1.0, 2, "false", False, 0, "0"])
+def test_difficult_is_a_region_in_voc_only_if_it_was_one(tmp_path: Path, value: Any) -> None:
+    given = {"attributes": {"difficult": value, "shade": "dark"}}
+    path = edited(tmp_path, [given, given, {**given, "iscrowd": 1, "segmentation": [[46, 24, 58, 24, 58, 36, 46, 36]]}])
+    assert not converted(path, tmp_path / "out", "voc")
+    assert not convert_dataset(tmp_path / "out", tmp_path / "again", "voc").losses
+    for folder in ("out", "again"):
+        objects = ElementTree.parse(tmp_path / folder / "Annotations/1.xml").findall("object")
+        assert [item.findtext("difficult") for item in objects] == ["0", "0", "1"]
+        kept = {a.findtext("name"): a.findtext("value") for a in objects[0].iter("attribute")}
+        assert kept.get("difficult", "0") == (str(value) if value else "0")
+        assert kept["shade"] == "dark"

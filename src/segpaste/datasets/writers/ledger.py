@@ -208,8 +208,7 @@ def sample_regions(
     for label, box, area, own, row in zip(labels, boxes, areas, points, rows, strict=True):
         region = Region(label, "object", box, area, own)
         if view.format == "voc":
-            is_ignored = bool({**row, **_attributes(row)}.get("difficult") or 0)
-            region = region._replace(area=None, kind="region" if is_ignored else "object")
+            region = region._replace(area=None)
         elif view.format == "yolo":
             region = region._replace(area=area if view.task in ("segment", "obb") else None)
         else:
@@ -234,11 +233,6 @@ def _crowd_regions(view: View, crowds: Sequence[Crowd], rows: Sequence[JsonRow])
             yield Region(crowd.label, "region", extent_of(crowd.mask), int(crowd.mask.sum()), None, keys)
         elif crowd.box is None and view.format == "voc" and crowd.mask.any():
             yield Region(crowd.label, "region", extent_of(crowd.mask))
-
-
-def _attributes(row: JsonRow) -> JsonRow:
-    given = row.get("attributes")
-    return given if isinstance(given, dict) else {}
 
 
 def _boxes(sample: DenseSample) -> list[list[float]]:
