@@ -384,3 +384,10 @@ def test_difficult_is_a_region_in_voc_only_if_it_was_one(tmp_path: Path, value: 
         kept = {a.findtext("name"): a.findtext("value") for a in objects[0].iter("attribute")}
         assert kept.get("difficult", "0") == (str(value) if value else "0")
         assert kept["shade"] == "dark"
+
+
+@pytest.mark.parametrize("segmentation", [[[]], [[30, 24, 12.5, 12]]])
+@pytest.mark.parametrize("to", ["coco", "roboflow", "lvis"])
+def test_an_object_without_a_mask_and_area(tmp_path: Path, segmentation: Any, to: str) -> None:
+    path = edited(tmp_path, [{}, {"area": None}], segmentation)
+    assert not converted(path, tmp_path / "out", to)

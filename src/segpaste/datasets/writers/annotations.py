@@ -17,6 +17,7 @@ from PIL import Image
 
 from segpaste.datasets.formats.beside import find_beside
 from segpaste.datasets.formats.coco import CocoDetectionV2
+from segpaste.datasets.formats.coco_index import has_segmentation
 from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
 from segpaste.datasets.formats.format import ReadOptions
 from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError
@@ -115,7 +116,7 @@ def _entries(view: View, photos: AnnotatedPhotos, index: int, expected: Expected
         if region.kind == "entry" or there[i].label < 0:
             continue
         box, area = row.get("bbox"), row.get("area")
-        measured = measure(row["segmentation"], expected.size) if row.get("segmentation") else (region.box, region.area)
+        measured = measure(row["segmentation"], expected.size) if has_segmentation(row) else (region.box, region.area)
         if measured != (region.box, region.area):
             box, area = measured
         points = None

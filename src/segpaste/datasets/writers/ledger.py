@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from segpaste.datasets.formats.carried import POINT_KEYS, REGION_KEYS
+from segpaste.datasets.formats.coco_index import has_segmentation
 from segpaste.datasets.formats.format import WrittenTask
 from segpaste.datasets.formats.records import Crowd, JsonRow
 from segpaste.datasets.formats.written.format import UNMASKED
@@ -161,7 +162,7 @@ def entry_regions(rows: Sequence[JsonRow], label_of: Mapping[int, int], size: tu
             found.append(Region(label, "region", keys=digest(further_keys(row))))
             continue
         box, area = row.get("bbox"), row.get("area")
-        if (box is None or area is None) and row.get("segmentation"):
+        if (box is None or area is None) and has_segmentation(row):
             measured = measure(row["segmentation"], size)
             box, area = (measured[0] if box is None else box), (measured[1] if area is None else area)
         elif area is None and isinstance(box, list):
