@@ -391,3 +391,8 @@ def test_difficult_is_a_region_in_voc_only_if_it_was_one(tmp_path: Path, value: 
 def test_an_object_without_a_mask_and_area(tmp_path: Path, segmentation: Any, to: str) -> None:
     path = edited(tmp_path, [{}, {"area": None}], segmentation)
     assert not converted(path, tmp_path / "out", to)
+
+
+def test_a_number_that_is_nan_is_as_it_was(tmp_path: Path) -> None:
+    path = edited(tmp_path, [{"area": np.nan, "score": np.nan}], licenses=[{"id": np.nan}])
+    assert not converted(path, tmp_path / "out", "coco")
