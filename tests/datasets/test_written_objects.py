@@ -20,7 +20,7 @@ from pycocotools import mask as coco_mask
 from on_disk import noise, rectangle
 from samples import make_sample
 from segpaste.cli import main
-from segpaste.datasets import convert_dataset, open_dataset
+from segpaste.datasets import DatasetError, convert_dataset, open_dataset
 from segpaste.datasets.formats.carried import carried_tables
 from segpaste.datasets.formats.coco_writer import crowd_rows, crowds_left
 from segpaste.datasets.formats.pixel_bytes import depth_mm, num_too_far
@@ -287,17 +287,8 @@ class TestTables:
         document = read_json(path)
         document["scene_annotations"] = [{"image_id": n, "background_ids": [n * 10]} for n in (1, 2, 3)]
         path.write_text(json.dumps(document))
-        args = [
-            "augment",
-            str(path),
-            "--images",
-            str(tmp_path / "photos"),
-            "--out",
-            str(tmp_path / "out"),
-            "--num",
-            "5",
-        ]
-        assert main([*args, "--gallery", "0"]) == 0
+        args = ["augment", str(path), "--images", str(tmp_path / "photos"), "--out", str(tmp_path / "out"), "--num"]
+        assert main([*args, "5", "--gallery", "0"]) == 0
         written = read_json(tmp_path / "out/annotations.json")
         of_image = {row["image_id"]: row["background_ids"] for row in written["scene_annotations"]}
         assert of_image == {row["id"]: [row["segpaste"]["source_image_id"] * 10] for row in written["images"]}
@@ -396,3 +387,13 @@ def test_an_object_without_a_mask_and_area(tmp_path: Path, segmentation: Any, to
 def test_a_number_that_is_nan_is_as_it_was(tmp_path: Path) -> None:
     path = edited(tmp_path, [{"area": np.nan, "score": np.nan}], licenses=[{"id": np.nan}])
     assert not converted(path, tmp_path / "out", "coco")
+
+
+@pytest.mark.parametrize(("to", "num"), [("coco-panoptic", 256), ("yolo", 0)])
+def test_a_number_of_classes_that_a_format_cannot_hold(tmp_path: Path, to: str, num: int) -> None:
+    path = write_mixed(tmp_path, [])
+    document = {**read_json(path), "categories": [{"id": i, "name": f"c{i}"} for i in range(1, num + 1)]}
+    path.write_text(json.dumps({**document, "annotations": document["annotations"] if num else []}))
+    with pytest.raises(DatasetError, match=r"a\.json: expected at .*, got .*; (write label-maps|add a category)"):
+        converted(path, tmp_path / "out", to)
+    assert not (tmp_path / "out.partial").exists()
