@@ -52,7 +52,8 @@ class VerificationError(DatasetError):
         more = f"; and {num - len(found):,} more" if num > len(found) else ""
         super().__init__(
             f"{folder}: the written dataset differs from what was read, so it is not published: {'; '.join(found)}"
-            f"{more}; run the same command again, which makes these images again, and report the difference if it stays"
+            f"{more}; run the same command again, which makes these images again; if the difference stays, report this "
+            f"message; to publish the dataset anyway, remove {folder.parent} and give --verify off"
         )
 
 
