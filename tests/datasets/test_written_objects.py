@@ -20,7 +20,7 @@ from pycocotools import mask as coco_mask
 from on_disk import noise, rectangle
 from samples import make_sample
 from segpaste.cli import main
-from segpaste.datasets import convert_dataset, open_dataset
+from segpaste.datasets import DatasetError, convert_dataset, open_dataset
 from segpaste.datasets.formats.carried import carried_tables
 from segpaste.datasets.formats.coco_writer import crowd_rows, crowds_left
 from segpaste.datasets.formats.pixel_bytes import depth_mm, num_too_far
@@ -287,17 +287,8 @@ class TestTables:
         document = read_json(path)
         document["scene_annotations"] = [{"image_id": n, "background_ids": [n * 10]} for n in (1, 2, 3)]
         path.write_text(json.dumps(document))
-        args = [
-            "augment",
-            str(path),
-            "--images",
-            str(tmp_path / "photos"),
-            "--out",
-            str(tmp_path / "out"),
-            "--num",
-            "5",
-        ]
-        assert main([*args, "--gallery", "0"]) == 0
+        args = ["augment", str(path), "--images", str(tmp_path / "photos"), "--out", str(tmp_path / "out"), "--num"]
+        assert main([*args, "5", "--gallery", "0"]) == 0
         written = read_json(tmp_path / "out/annotations.json")
         of_image = {row["image_id"]: row["background_ids"] for row in written["scene_annotations"]}
         assert of_image == {row["id"]: [row["segpaste"]["source_image_id"] * 10] for row in written["images"]}
@@ -353,3 +344,56 @@ def test_no_written_image_has_an_orientation(tmp_path: Path, to: str, kind: str,
         seen |= {k for k in range(2) if np.array_equal(stored, before[k].image.permute(1, 2, 0).numpy())}
     assert seen == {0, 1}
     assert Counter(after[i].num_instances for i in range(2)) == {1: 2}
+
+
+def edited(folder: Path, rows: list[dict[str, Any]], segmentation: Any = (), **tables: Any) -> Path:
+    """Write the images of `write_mixed`, with keys added to the annotations of the first one."""
+    path = write_mixed(folder, list(segmentation))
+    document = read_json(path)
+    for row, more in zip(document["annotations"], rows, strict=False):
+        row.update(more)
+        for key in [key for key, value in more.items() if value is None]:
+            del row[key]
+    path.write_text(json.dumps({**document, **tables}))
+    return path
+
+
+def test_a_box_that_voc_rounds_is_as_it_was(tmp_path: Path) -> None:
+    """x + 1 - 1 is not x in binary fractions."""
+    assert not converted(edited(tmp_path, [{}, {"bbox": [0.35, 20.25, 11.5, 9.5]}]), tmp_path / "out", "voc")
+
+
+@pytest.mark.parametrize("value", [True, 1, "1", 1.0, 2, "false", False, 0, "0"])
+def test_difficult_is_a_region_in_voc_only_if_it_was_one(tmp_path: Path, value: Any) -> None:
+    given = {"attributes": {"difficult": value, "shade": "dark"}}
+    path = edited(tmp_path, [given, given, {**given, "iscrowd": 1, "segmentation": [[46, 24, 58, 24, 58, 36, 46, 36]]}])
+    assert not converted(path, tmp_path / "out", "voc")
+    assert not convert_dataset(tmp_path / "out", tmp_path / "again", "voc").losses
+    for folder in ("out", "again"):
+        objects = ElementTree.parse(tmp_path / folder / "Annotations/1.xml").findall("object")
+        assert [item.findtext("difficult") for item in objects] == ["0", "0", "1"]
+        kept = {a.findtext("name"): a.findtext("value") for a in objects[0].iter("attribute")}
+        assert kept.get("difficult", "0") == (str(value) if value else "0")
+        assert kept["shade"] == "dark"
+
+
+@pytest.mark.parametrize("segmentation", [[[]], [[30, 24, 12.5, 12]]])
+@pytest.mark.parametrize("to", ["coco", "roboflow", "lvis"])
+def test_an_object_without_a_mask_and_area(tmp_path: Path, segmentation: Any, to: str) -> None:
+    path = edited(tmp_path, [{}, {"area": None}], segmentation)
+    assert not converted(path, tmp_path / "out", to)
+
+
+def test_a_number_that_is_nan_is_as_it_was(tmp_path: Path) -> None:
+    path = edited(tmp_path, [{"area": np.nan, "score": np.nan}], licenses=[{"id": np.nan}])
+    assert not converted(path, tmp_path / "out", "coco")
+
+
+@pytest.mark.parametrize(("to", "num"), [("coco-panoptic", 256), ("yolo", 0)])
+def test_a_number_of_classes_that_a_format_cannot_hold(tmp_path: Path, to: str, num: int) -> None:
+    path = write_mixed(tmp_path, [])
+    document = {**read_json(path), "categories": [{"id": i, "name": f"c{i}"} for i in range(1, num + 1)]}
+    path.write_text(json.dumps({**document, "annotations": document["annotations"] if num else []}))
+    with pytest.raises(DatasetError, match=r"a\.json: expected at .*, got .*; (write label-maps|add a category)"):
+        converted(path, tmp_path / "out", to)
+    assert not (tmp_path / "out.partial").exists()

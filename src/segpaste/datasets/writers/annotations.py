@@ -1,11 +1,13 @@
 """Annotations of a written image as our readers find them, in the form of the ledger; and how splits are opened.
 
-Comparison is exact but for what a format cannot say: the six decimals of YOLO, see `tolerance_px`, and its oriented
-boxes, which have the corners of a rectangular polygon, or enclose their mask and are no larger than its box.
+Comparison is exact but for what a format cannot say: the six decimals of YOLO and the first pixel of VOC, which is 1,
+see `tolerance_px`, and oriented boxes of YOLO, which have the corners of a rectangular polygon, or enclose their mask
+and are no larger than its box.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -16,6 +18,7 @@ from PIL import Image
 
 from segpaste.datasets.formats.beside import find_beside
 from segpaste.datasets.formats.coco import CocoDetectionV2
+from segpaste.datasets.formats.coco_index import has_segmentation
 from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
 from segpaste.datasets.formats.format import ReadOptions
 from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError
@@ -67,7 +70,13 @@ def _of_folder(folder: Path, split: str) -> YoloDataset:
 
 
 def tolerance_px(view: View, size: tuple[int, int]) -> float:
-    """Return by how much a coordinate may differ in a format: half a unit of the sixth decimal, twice, for YOLO."""
+    """Return by how much a coordinate may differ in a format.
+
+    YOLO has six decimals: half a unit of the last one, twice. VOC counts from 1, and x + 1 - 1 is rounded: two units in
+    the last place of the largest coordinate.
+    """
+    if view.format == "voc":
+        return 2 * math.ulp(max(size))
     return 1e-6 * max(size) if view.format == "yolo" else 0.0
 
 
@@ -108,7 +117,7 @@ def _entries(view: View, photos: AnnotatedPhotos, index: int, expected: Expected
         if region.kind == "entry" or there[i].label < 0:
             continue
         box, area = row.get("bbox"), row.get("area")
-        measured = measure(row["segmentation"], expected.size) if row.get("segmentation") else (region.box, region.area)
+        measured = measure(row["segmentation"], expected.size) if has_segmentation(row) else (region.box, region.area)
         if measured != (region.box, region.area):
             box, area = measured
         points = None

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from segpaste.datasets.formats.carried import POINT_KEYS, REGION_KEYS
+from segpaste.datasets.formats.coco_index import has_segmentation
 from segpaste.datasets.formats.format import WrittenTask
 from segpaste.datasets.formats.records import Crowd, JsonRow
 from segpaste.datasets.formats.written.format import UNMASKED
@@ -165,7 +166,7 @@ def entry_regions(rows: Sequence[JsonRow], label_of: Mapping[int, int], size: tu
             found.append(Region(label, "region", keys=digest(further_keys(row))))
             continue
         box, area = row.get("bbox"), row.get("area")
-        if (box is None or area is None) and row.get("segmentation"):
+        if (box is None or area is None) and has_segmentation(row):
             measured = measure(row["segmentation"], size)
             box, area = (measured[0] if box is None else box), (measured[1] if area is None else area)
         elif area is None and isinstance(box, list):
@@ -212,8 +213,7 @@ def sample_regions(
     for label, box, area, own, row in zip(labels, boxes, areas, points, rows, strict=True):
         region = Region(label, "object", box, area, own)
         if view.format == "voc":
-            is_ignored = bool({**row, **_attributes(row)}.get("difficult") or 0)
-            region = region._replace(area=None, kind="region" if is_ignored else "object")
+            region = region._replace(area=None)
         elif view.format == "yolo":
             region = region._replace(area=area if view.task in ("segment", "obb") else None)
             corners = given_corners(row.get("segmentation"), sample.canvas_size) if view.task == "obb" else None
@@ -269,11 +269,6 @@ def _crowd_regions(view: View, crowds: Sequence[Crowd], rows: Sequence[JsonRow])
             yield Region(crowd.label, "region", extent_of(crowd.mask), int(crowd.mask.sum()), None, keys)
         elif crowd.box is None and view.format == "voc" and crowd.mask.any():
             yield Region(crowd.label, "region", extent_of(crowd.mask))
-
-
-def _attributes(row: JsonRow) -> JsonRow:
-    given = row.get("attributes")
-    return given if isinstance(given, dict) else {}
 
 
 def _boxes(sample: DenseSample) -> list[list[float]]:

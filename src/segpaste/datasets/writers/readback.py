@@ -30,6 +30,7 @@ from segpaste.datasets.writers.ledger import (
     Region,
     View,
     checksum,
+    digest,
 )
 from segpaste.types import DenseSample
 
@@ -51,7 +52,8 @@ class VerificationError(DatasetError):
         more = f"; and {num - len(found):,} more" if num > len(found) else ""
         super().__init__(
             f"{folder}: the written dataset differs from what was read, so it is not published: {'; '.join(found)}"
-            f"{more}; run the same command again, which makes these images again, and report the difference if it stays"
+            f"{more}; run the same command again, which makes these images again; if the difference stays, report this "
+            f"message; to publish the dataset anyway, remove {folder.parent} and give --verify off"
         )
 
 
@@ -191,7 +193,7 @@ def _compare_lists(written: WrittenView, photos: AnnotatedPhotos, found: _Differ
     if written.tables is not None:
         there = photos.tables()
         for name in {**written.tables, **there}:
-            if written.tables.get(name) != there.get(name):
+            if digest(written.tables.get(name)) != digest(there.get(name)):
                 found.add("", f"table {name!r} of {view.split or 'the dataset'}: expected it as it was, got another")
 
 
@@ -267,7 +269,7 @@ def _difference(one: Region, other: Region, view: View, tolerance: float) -> str
         ours, theirs = getattr(one, what), getattr(other, what)
         if ours is not None and not _are_near(ours, theirs, tolerance * (2 if what == "box" else 1)):
             return f"expected the {what} {_short(ours)} of {names[one.label]!r}, got {_short(theirs)}"
-    if one.area is not None and one.area != other.area:
+    if one.area is not None and not _are_near([one.area], [other.area], 0.0):
         return f"expected {one.area} pixels of {names[one.label]!r}, got {other.area}"
     if one.keys and one.keys != other.keys:
         return f"expected the further keys of {names[one.label]!r} as they were read, got others"
@@ -283,9 +285,13 @@ def _short(values: Sequence[float] | None) -> str:
 
 
 def _are_near(ours: Any, theirs: Any, tolerance: float) -> bool:
-    if not tolerance or not isinstance(theirs, list):
+    """Return whether two lists of numbers are equal but for the tolerance; NaN is equal to NaN."""
+    if not isinstance(ours, list) or not isinstance(theirs, list):
         return bool(ours == theirs)
-    return len(ours) == len(theirs) and all(abs(a - b) <= tolerance for a, b in zip(ours, theirs, strict=True))
+    return len(ours) == len(theirs) and all(
+        a == b or (a != a and b != b) or (tolerance > 0 and abs(a - b) <= tolerance)
+        for a, b in zip(ours, theirs, strict=True)
+    )
 
 
 def _compare_sample(

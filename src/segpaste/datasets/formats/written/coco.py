@@ -91,6 +91,7 @@ class CocoSegments(WrittenFormat):
     )
     holds = "segments of things and stuff, crowds, all keys of entries"
     one_class_list = False
+    num_classes = range(256)
     keeps_semantic_maps = True
     keeps_extra_keys = True
 

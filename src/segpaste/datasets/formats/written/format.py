@@ -6,6 +6,7 @@ into the contents of files; `segpaste.datasets.conversion` and `segpaste augment
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -110,6 +111,7 @@ class WrittenFormat(ABC):
         holds: description of its labels.
         of_entries: True if its files depend on the entries alone; images are then copied without decoding.
         one_class_list: True if all splits share one list of classes.
+        num_classes: the numbers of classes that it can hold.
         flat: True if all images are in one folder without subfolders.
         by_stem: True if label files are named after their image without its suffix.
         suffixes: suffixes of images that readers of the format search for; None if a table names the images.
@@ -124,6 +126,7 @@ class WrittenFormat(ABC):
     holds: ClassVar[str]
     of_entries: ClassVar[bool] = False
     one_class_list: ClassVar[bool] = True
+    num_classes: ClassVar[range] = range(sys.maxsize)
     flat: ClassVar[bool] = False
     by_stem: ClassVar[bool] = True
     suffixes: ClassVar[Collection[str] | None] = None

@@ -183,7 +183,7 @@ def _xml(photo: LabelledPhoto, form: LabelForm, losses: Losses) -> bytes:
             kind = {"ignore": 1} if crowd.is_ignored else {"iscrowd": 1}
             left, top, width, height = tight_xywh(crowd.mask)
             box = (left, top, left + width, top + height)
-            _add_object(root, names[crowd.label], box, {**row, "difficult": 1}, losses, kind)
+            _add_object(root, names[crowd.label], box, row, losses, kind)
     of_xml = [] if sample.instance_masks is not None else sample.labels.tolist()
     of_xml += [crowd.label for crowd, _ in photo.crowds]
     if num := sum(names.index(names[label]) != label for label in of_xml):
@@ -210,12 +210,19 @@ def _add_object(
     losses: Losses,
     kind: JsonRow | None = None,
 ) -> None:
-    """Add an object: its flags, its box (x1, y1, x2, y2) in pixel edges, and its attributes."""
+    """Add an object: its flags, its box (x1, y1, x2, y2) in pixel edges, and its attributes.
+
+    Readers take a difficult object for an ignored region, so only a region, which has a ``kind``, is difficult. Another
+    value of its own is a further attribute.
+    """
     item = ElementTree.SubElement(root, "object")
     _add(item, "name", _xml_name(name))
     given = row.get("attributes")
     named = _flat(given) if isinstance(given, dict) else {}
     flags = {key: named.pop(key, row.get(key)) for key in _FLAGS}
+    if (own_value := flags["difficult"]) is not None and own_value not in (flag := int(kind is not None), str(flag)):
+        named["difficult"] = own_value
+    flags["difficult"] = int(kind is not None)
     for key, default in zip(_FLAGS, ("Unspecified", 0, 0, 0), strict=True):
         value = flags[key]
         _add(item, key, default if value is None else int(value) if isinstance(value, bool) else value)

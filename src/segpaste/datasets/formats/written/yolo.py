@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -31,6 +32,7 @@ class YoloLabels(WrittenFormat):
     files = "images/SPLIT/NAME, labels/SPLIT/NAME.txt and data.yaml"
     holds = "masks, or boxes, or boxes with keypoints, or oriented boxes, depending on --task"
     suffixes = IMAGE_SUFFIXES
+    num_classes = range(1, sys.maxsize)
 
     def photos_dir(self, split: str) -> str:
         """Return the folder of a split."""
