@@ -198,7 +198,7 @@ class TestMixedRows:
     @pytest.mark.parametrize("points", [False, True])
     def test_boxes_are_written(self, points: bool, tmp_path: Path) -> None:
         labels: dict[str, str | None] = {"a": f"{BOX}\n{TRIANGLE}\n", "b": f"{BOX}\n\n", "c": f"{SQUARE}\n"}
-        facts = {}
+        facts: dict[str, Any] = {}
         if points:
             labels["d"], facts = f"{BOX} 0.2 0.3\n", {"kpt_shape": [1, 2]}
         data = write_yolo(tmp_path / "in", labels, **facts)
@@ -283,7 +283,7 @@ class TestAugmented:
 
 class TestLosses:
     @pytest.mark.parametrize("task", ["segment", "detect", "pose", "obb"])
-    def test_equal_rows_are_written_once(self, task: str, tmp_path: Path) -> None:
+    def test_equal_rows_are_written_once(self, task: Any, tmp_path: Path) -> None:
         images_dir, path = write_instances(tmp_path)
         document = json.loads(path.read_text())
         document["categories"] = [{**row, "keypoints": ["tip"], "skeleton": []} for row in document["categories"]]
