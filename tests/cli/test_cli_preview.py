@@ -264,7 +264,7 @@ class TestRefusals:
             ({"values": {"emit_depth": True}}, "emit_depth", "expected depth"),
             ({"values": {"emit_classmix": True}}, "emit_classmix", "expected semantic"),
             ({"values": {"max_instances": 1e18}}, "max_instances", "expected less than 32768, got 1e+18"),
-            ({"values": {"placement.k_range": [1]}}, "placement.k_range", "expected two numbers, such as [0.5, 2]"),
+            ({"values": {"placement.k_range": [1]}}, "placement.k_range", "expected two numbers, such as [1, 256]"),
             ({"values": {"placement.k_range": [1, 2, 3]}}, "placement.k_range", "expected two numbers"),
         ],
     )
