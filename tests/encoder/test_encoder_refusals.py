@@ -110,7 +110,8 @@ class TestRefusing:
     def test_without_the_extra(
         self, words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setitem(sys.modules, "pytorch_metric_learning.losses", None)
+        monkeypatch.delitem(sys.modules, "pytorch_metric_learning.losses", raising=False)
+        monkeypatch.setitem(sys.modules, "pytorch_metric_learning", None)
         assert main(words) == 2
         hint = "pytorch_metric_learning is not installed: pip install 'pytorch-metric-learning>=2.5'"
         assert hint in capsys.readouterr().err
