@@ -1,4 +1,4 @@
-"""What the mode of a module switches, and training mode for adapters that know that they train."""
+"""Modules that eval mode switches off, and a context in which adapters that train paste whatever the mode."""
 
 from __future__ import annotations
 

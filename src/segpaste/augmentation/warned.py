@@ -29,7 +29,7 @@ _FROM_FORWARD = 5
 
 
 class ModuleWarnings:
-    """What a module warns of once; compiled code never warns, and does not read the state of this object.
+    """Warnings of one module, each given once; compiled code never warns, and does not read this object.
 
     Args:
         config: config of the paste.

@@ -79,7 +79,7 @@ class EpochLoader(EpochReader, DataLoader[Any]):
 
     @property
     def _data(self) -> Any:
-        """What the loader reads, for its `repr`."""
+        """Return the dataset that the `repr` names."""
         return self.dataset
 
     @property

@@ -98,7 +98,7 @@ class View:
 
 @dataclass(slots=True)
 class ExpectedImage:
-    """What a written image must hold.
+    """Facts that a written image must hold.
 
     Attributes:
         file: path of the image, relative to the dataset's folder.
