@@ -21,7 +21,7 @@ from .traffic import Change, Moved, Shape, clone, in_place, out_of_place, total
 
 _LABEL, _DEPTH, _VALID, _LAYER = 8, 4, 1, 2
 _EDGE, _BOX, _WORD, _TAP = 8, 32, 4, 8
-_LOOKS, _ROUND, _NUM_MEASURES, _SLOT = 3, 16, 5, 47
+_LOOKS, _ROUND, _NUM_MEASURES, _SLOT = 3, 16, 5, 55
 
 
 @dataclass(frozen=True)

@@ -132,6 +132,8 @@ def _rest(draws: Draws, config: BatchCopyPasteConfig, batch: PaddedBatchedDenseS
     placement["cover_void"] = draws.chance(0.3)
     if options.get("emit_depth", config.emit_depth) is not False and draws.chance(0.3):
         options["depth_order"] = "value"
+    if not config.emit_classmix:
+        placement["into_empty"] = not draws.chance(0.3)
     options |= {"placement": PlacementConfig(**placement), "source": SourceConfig(**source)}
     return BatchCopyPasteConfig(**{**dict(config), **options, "harmonize": HarmonizeConfig(**harmonize)})
 

@@ -236,7 +236,7 @@ def _choose(
 ) -> list[list[int]]:
     """For each layer a part of a random subset of all eligible slots of all layers."""
     seed, rules = int(images[b]["sample_seeds"]), config.placement
-    tries = bernoulli(seed, "paste", rules.paste_prob)
+    tries = bernoulli(seed, "paste", rules.paste_prob) and (rules.into_empty or _has_objects(images[b]))
     if not has_source:
         drawn.tried = drawn.no_source = int(tries)
         return [[] for _ in range(rules.layers)]
@@ -252,6 +252,12 @@ def _choose(
     drawn.tried = min(wanted, len(keys))
     drawn.no_free_slot = drawn.tried - len(taken)
     return [sorted(k for i, k in taken if i == j) for j in range(rules.layers)]
+
+
+def _has_objects(image: Fields) -> bool:
+    """Return whether the box of an instance has pixels."""
+    boxes = image["boxes"][image["instance_valid"]]
+    return any(np.floor(x1) < np.ceil(x2) and np.floor(y1) < np.ceil(y2) for x1, y1, x2, y2 in boxes)
 
 
 def _one_for_each_layer(

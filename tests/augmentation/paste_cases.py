@@ -83,6 +83,7 @@ def placements(draw: st.DrawFn, *, has_classes: bool) -> PlacementConfig:
         k_range=draw(st.sampled_from([(1, 256), (1, 2), (0, 3)])),
         k_to_available=draw(st.booleans()),
         cover_void=draw(st.sampled_from([False, False, True])),
+        into_empty=draw(st.sampled_from([True, True, False])),
         max_cover_frac=draw(st.sampled_from([None, None, None, 0.3, 1.0])),
         candidate_frac=draw(st.sampled_from([1.0, 1.0, 1.0, 0.5, 0.7])),
         class_temperature=draw(st.sampled_from([0.0, 1.0, 0.3])),

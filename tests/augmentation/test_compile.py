@@ -165,6 +165,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "kept": {"position": "keep"},
     "least covering": {"k_range": (0, 9), "k_to_available": True, "max_cover_frac": 0.9, "candidate_frac": 0.7},
     "over void": {"cover_void": True, "layers": 2},
+    "into objects": {"into_empty": False, "layers": 2},
     "on classes": {"region": {1: (1, 11), 2: (12,)}, "region_frac": 0.3, "max_attempts": 4, "scale_range": (0.3, 0.7)},
 }
 

@@ -92,7 +92,8 @@ def settled_by_reference(scene: Scene, placement: Placement) -> tuple[Tensor, ..
     labels = scene.source.labels[placement.source_idx]
     slots = stages.assign(scene, settled, labels)
     rows = _slots.merge_rows(scene.target, labels, slots, settled.measures)
-    return flattened(settled.plan, settled.visible, slots, [rows[name] for name in ROWS], settled.num_gone)
+    lost = _slots.lost(slots.dropped, settled.measures)
+    return flattened(settled.plan, settled.visible, slots, [rows[name] for name in ROWS], lost, settled.num_gone)
 
 
 def settled_by_kernels(scene: Scene, placement: Placement, *, hides: bool = False) -> tuple[Tensor, ...]:
@@ -103,7 +104,8 @@ def settled_by_kernels(scene: Scene, placement: Placement, *, hides: bool = Fals
     rows = {name: torch.empty_like(getattr(scene.target, name)) for name in ROWS}
     settled = looks.settle(scene, placement, rows, hides)
     visible = hidden_visible(scene, settled.plan, settled.visible) if hides else settled.visible
-    return flattened(settled.plan, visible, settled.slots, [rows[name] for name in ROWS], settled.num_gone)
+    merged = [rows[name] for name in ROWS]
+    return flattened(settled.plan, visible, settled.slots, merged, settled.lost, settled.num_gone)
 
 
 def hidden_visible(scene: Scene, plan: LayerPlan, visible: Visible) -> Visible:

@@ -38,6 +38,7 @@ PLAIN = DrawRules(
     cover_den=1,
     candidate_num=1,
     candidate_den=1,
+    needs_objects=0,
 )
 """Rules that limit nothing."""
 
@@ -47,6 +48,7 @@ _EVERYTHING: dict[str, Any] = {
     "max_attempts": 3,
     "clips": 1,
     "fits_scale": 1,
+    "needs_objects": 1,
     "cover_num": 9,
     "cover_den": 10,
     "shrunk": True,

@@ -16,7 +16,7 @@ from segpaste.augmentation.inputs import arguments, in_place, prepare
 from segpaste.augmentation.inputs.without_masks import Spared, spared
 from segpaste.augmentation.loading import AugmentedLoader
 from segpaste.augmentation.modes import SwitchedModule
-from segpaste.augmentation.report import PasteReport, originals_of, report_of, unchanged_report
+from segpaste.augmentation.report import PasteReport, report_of, unchanged_report
 from segpaste.augmentation.rules import draw_rules
 from segpaste.augmentation.rules.class_tables import ClassTables
 from segpaste.augmentation.rules.module_rules import ModuleRules
@@ -197,12 +197,11 @@ class BatchCopyPaste(SwitchedModule):
         engine = engine_for(batch.device)
         found, kept = self._surveyed(engine, batch, target)
         scene, (placement, counts) = self._sampled(engine, batch, found, staged, region)
-        before = originals_of(batch, copied=self.inplace) if return_report else None
         scene = prepare.with_given_boxes(scene, target, self.config, in_place=self.inplace)
         outcome = self._composed(engine, scene, placement, kept, with_layer=return_report)
         self.warnings.of_nothing_pasted(placement, counts, outcome)
         out = prepare.emitted(outcome.batch, target, self.config)
-        return (out, report_of(placement, counts, outcome, before)) if return_report else out
+        return (out, report_of(placement, counts, outcome)) if return_report else out
 
     @classmethod
     def from_dataloader(
@@ -309,7 +308,7 @@ class BatchCopyPaste(SwitchedModule):
         if self.config.emit_classmix:
             return engine.survey(batch, self._tables_on(batch.device), self.config.ignore_index), None
         found = engine.survey(batch, self._tables_on(batch.device), whole_only=self._needs_whole)
-        kept = spared(target, batch, self.config)
+        kept = spared(target, batch, self.config, copied=self.inplace)
         return (found if kept is None else kept.without_room(found)), kept
 
     def _sampled(
@@ -356,8 +355,8 @@ class BatchCopyPaste(SwitchedModule):
         return scene, self._chosen((placement, counts), batch)
 
     def _chosen(self, drawn: Drawn, batch: PaddedBatchedDenseSample) -> Drawn:
-        """Return the draws without those of images that take no paste."""
-        return chosen_images.without(drawn, chosen_images.left_out(batch, self._placement, self.schedule))
+        """Return the draws without those of images beyond ``fixed_share``."""
+        return chosen_images.without(drawn, self.schedule.beyond_share(not_none(batch.sample_seeds)))
 
     def _composed(
         self, engine: Engine, scene: Scene, placement: Placement, kept: Spared | None, *, with_layer: bool

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -183,57 +182,13 @@ def _dropped_in_words(num_dropped: Sequence[int]) -> list[str]:
     return [f"{reason} {count}" for reason, count in zip(DROP_REASONS, num_dropped, strict=True) if count]
 
 
-class Originals(NamedTuple):
-    """Instances of the target before a paste.
-
-    Attributes:
-        valid: [B, K] bool, the slots that hold one.
-        masks: [B, K, H, W] bool; None without masks.
-    """
-
-    valid: Tensor
-    masks: Tensor | None
-
-
-def originals_of(batch: PaddedBatchedDenseSample, *, copied: bool) -> Originals:
-    """Return the instances of a batch; ``copied`` if it is about to be overwritten."""
-    valid, masks = batch.instance_valid, batch.instance_masks
-    if not copied:
-        return Originals(valid, masks)
-    return Originals(valid.clone(), None if masks is None else masks.clone())
-
-
-def _slot_lost(before: Originals, outcome: Outcome) -> Tensor:
-    """Return why each instance is not in the output, as `PasteReport.slot_lost`, without waiting for the device."""
-    lost = before.valid & ~(outcome.batch.instance_valid & (outcome.slot_layer < 0))
-    masks, is_target = before.masks, outcome.visible_layer < 0
-    if masks is None:
-        return lost.long()
-    if masks.device.type == "cpu" and not torch.compiler.is_compiling():  # masks of the lost ones only
-        code = torch.zeros_like(lost, dtype=torch.int64)
-        rows, slots = torch.nonzero(lost, as_tuple=True)
-        own = masks[rows, slots]
-        code[rows, slots] = _reason((own & is_target[rows]).flatten(1).any(1), own.flatten(1).any(1))
-        return code
-    shown = (masks & is_target[:, None]).flatten(2).any(2)
-    return _reason(shown, masks.flatten(2).any(2)) * lost
-
-
-def _reason(is_shown: Tensor, was_there: Tensor) -> Tensor:
-    """Return 1 for hidden instances, 2 for visible ones, 0 for those whose mask was empty before the paste."""
-    return (1 + is_shown.long()) * was_there
-
-
-def report_of(
-    placement: Placement, counts: PlacementCounts, outcome: Outcome, before: Originals | None = None
-) -> PasteReport:
+def report_of(placement: Placement, counts: PlacementCounts, outcome: Outcome) -> PasteReport:
     """Build the report of one forward pass.
 
     Args:
         placement: the placement of the pastes.
         counts: counts of its tries.
         outcome: outcome of the engine, with the visible layer.
-        before: instances of the target before the paste; None if no loss is counted.
     """
     later = (counts.outside_region, counts.covers_too_much, None)  # nothing is drawn in eval mode
     rejected = [torch.zeros_like(counts.tried) if count is None else count for count in later]
@@ -247,7 +202,7 @@ def report_of(
         slot_layer=outcome.slot_layer,
         slot_source=outcome.slot_source,
         drawn=placement.carried,
-        slot_lost=torch.zeros_like(outcome.slot_layer) if before is None else _slot_lost(before, outcome),
+        slot_lost=outcome.slot_lost,
     )
 
 

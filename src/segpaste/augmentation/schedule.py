@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from segpaste.augmentation.config.placement import PlacementConfig
 from segpaste.augmentation.config.strict import as_fraction
@@ -85,28 +84,24 @@ class Schedule(TableModule):
     def tables_for(self, seeds: Tensor) -> DrawTables:
         """Return the parameters for a batch of these seeds, [B] int64, on its device.
 
-        With ``fixed_share`` the probability of a paste becomes a threshold that exactly this share of the batch passes:
-        the images with the smallest draws.
+        With ``fixed_share`` all images are drawn for; `beyond_share` then says which of them take no paste.
         """
         tables = self.tables_on(seeds.device)
-        if not self._config.fixed_share or not len(seeds):
+        if not self._config.fixed_share:
             return tables
-        draws, share = random_u32_together((seeds, "paste"), (seeds[:1], "share"))
-        num = (tables.limits[:1] * len(seeds) + share) >> 32  # at most all; a fraction of an image is drawn
-        largest = F.pad(draws.sort().values, (1, 0), value=-1).gather(0, num)  # of the smallest ``num``
-        return tables._replace(limits=torch.cat([largest + 1, tables.limits[1:]]))
+        return tables._replace(limits=torch.cat([tables.limits.new_full((1,), _ONE), tables.limits[1:]]))
 
-    def beyond_share(self, seeds: Tensor) -> Tensor:
-        """Return the images that pass the threshold of `tables_for` and exceed the share, [B] bool.
+    def beyond_share(self, seeds: Tensor) -> Tensor | None:
+        """Return the images that ``fixed_share`` leaves without a paste, [B] bool; None without it.
 
-        There are some only if draws are equal, as those of a sample that is twice in a batch; later ones exceed it.
+        The images with the smallest draws are pasted into, exactly the share of the batch; a fraction of an image is
+        drawn. Of equal draws, as those of a sample that is twice in a batch, the first ones count as smaller.
         """
-        if not len(seeds):
-            return torch.zeros_like(seeds, dtype=torch.bool)
+        if not self._config.fixed_share:
+            return None
         draws, share = random_u32_together((seeds, "paste"), (seeds[:1], "share"))
-        num = (self.tables_on(seeds.device).limits[:1] * len(seeds) + share) >> 32
-        place = draws.argsort(stable=True).argsort()
-        return place >= num
+        num = (self.tables_on(seeds.device).limits[:1] * len(seeds) + share) >> 32  # at most all
+        return draws.argsort(stable=True).argsort() >= num
 
     def set(
         self,

@@ -39,7 +39,7 @@ from segpaste.types import FIELDS, PaddedBatchedDenseSample
 
 Tensors = list[Tensor]
 Optionals = list[Tensor | None]
-Findings = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
+Findings = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
 
 __all__ = ["choose_rows", "compose", "draw", "draw_classes", "extend", "stage_crops", "survey"]
 
@@ -302,7 +302,7 @@ def _empty_findings(batch: PaddedBatchedDenseSample, drawn: Tensors, with_layer:
     labels, carried, (height, width) = batch.labels, drawn[-1], batch.canvas_size
     layer = batch.images.new_empty((labels.shape[0] if with_layer else 0, height, width), dtype=torch.int16)
     small = [carried.new_empty(carried.shape), _integers(labels, labels.shape[0], 3)]
-    return [*small, *(_integers(labels, *labels.shape) for _ in range(2)), layer]
+    return [*small, *(_integers(labels, *labels.shape) for _ in range(3)), layer]
 
 
 @torch.library.custom_op("segpaste::compose_in_place", mutates_args=("written",))

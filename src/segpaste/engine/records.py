@@ -112,6 +112,7 @@ class DrawRules(NamedTuple):
         cover_den: see ``cover_num``.
         candidate_num: of the objects that may be pasted, ``candidate_num / candidate_den`` are; if that is 1, all.
         candidate_den: see ``candidate_num``.
+        needs_objects: 1 if nothing is tried for images in which no instance has a box with an area, else 0.
     """
 
     num_layers: int
@@ -137,6 +138,7 @@ class DrawRules(NamedTuple):
     cover_den: int
     candidate_num: int
     candidate_den: int
+    needs_objects: int
 
     @property
     def limits_cover(self) -> bool:
@@ -390,6 +392,8 @@ class Outcome(NamedTuple):
         num_gone: [B, 3] int64, pastes that were placed and then removed: hidden, reverted, too small.
         slot_layer: [B, K] int64, layer of the paste in each output slot, -1 if none.
         slot_source: [B, K] int64, source slot of the paste in each output slot, -1 if none.
+        slot_lost: [B, K] int64, 1 for an instance of the target that is gone because pastes hide all of its pixels, 2
+            for one of which too little is visible, else 0; 0 too if its mask was empty.
         visible_layer: [B, H, W] int16, the visible layer of each pixel, -1 for the target; may be [0, H, W] if not
             requested.
     """
@@ -399,4 +403,5 @@ class Outcome(NamedTuple):
     num_gone: Tensor
     slot_layer: Tensor
     slot_source: Tensor
+    slot_lost: Tensor
     visible_layer: Tensor

@@ -76,6 +76,13 @@ def _checked(drawn: object, masks: Tensor, name: str) -> Tensor:
     return drawn
 
 
+def with_masks_of_no_pixel(batch: PaddedBatchedDenseSample) -> PaddedBatchedDenseSample:
+    """Add masks without a pixel, and ids by slot, to a batch without masks."""
+    slots = torch.arange(1, batch.max_instances + 1, device=batch.device, dtype=torch.int32)
+    masks = torch.zeros(*batch.boxes.shape[:2], *batch.canvas_size, dtype=torch.bool, device=batch.device)
+    return batch.derived(instance_masks=masks, instance_ids=slots * batch.instance_valid)
+
+
 def with_empty_masks(batch: PaddedBatchedDenseSample) -> PaddedBatchedDenseSample:
     """Add empty masks to a batch that has neither instances nor masks.
 

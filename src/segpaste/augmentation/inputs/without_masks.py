@@ -45,7 +45,7 @@ class Spared(NamedTuple):
 
 
 def spared(
-    target: PaddedBatchedDenseSample, batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig
+    target: PaddedBatchedDenseSample, batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig, *, copied: bool
 ) -> Spared | None:
     """Return the images that take no paste; None if the batch was given with masks, or ``mask_from`` makes them.
 
@@ -53,16 +53,18 @@ def spared(
         target: batch as it was given.
         batch: the same, prepared.
         config: config of the paste.
+        copied: True if the batch is about to be overwritten.
     """
     is_ready = target.instance_masks is not None or batch.instance_masks is None or config.emit_classmix
     if is_ready or config.source.mask_from is not None:
         return None
-    rows = {name: value.clone() for name in ROWS if (value := getattr(batch, name)) is not None}
+    rows = {name: value for name in ROWS if (value := getattr(batch, name)) is not None}
+    rows = {name: value.clone() for name, value in rows.items()} if copied else rows
     return Spared(batch.instance_valid.any(1), rows)
 
 
 def with_masks_for_crops(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) -> PaddedBatchedDenseSample:
-    """Add masks to a batch without masks if crops are pasted: empty ones where there are no objects."""
+    """Add empty masks to a batch without masks if crops are pasted; images of boxes get no paste, see `Spared`."""
     is_ready = batch.instance_masks is not None or batch.panoptic_maps is not None
     takes = config.source.kind == "bank" and config.source.mask_from is None and not config.emit_classmix
-    return _slots.with_box_masks(batch, "boxes") if takes and not is_ready else batch
+    return _slots.with_masks_of_no_pixel(batch) if takes and not is_ready else batch

@@ -55,6 +55,7 @@ def fixed_rules(config: PlacementConfig, *, whole_only: bool = False) -> DrawRul
         cover_den=cover.denominator,
         candidate_num=candidates.numerator,
         candidate_den=candidates.denominator,
+        needs_objects=not config.into_empty,
     )
 
 

@@ -185,7 +185,7 @@ def _compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: 
     new_rows = [torch.empty(row.shape, dtype=row.dtype, device="cpu") for row in rows]
     drawn = [getattr(placement, name).contiguous() for name in _MAPS]
     k = target.max_instances
-    seen = [_flags(b, layers, k_s), _integers(b, 3), _integers(b, k), _integers(b, k)]
+    seen = [_flags(b, layers, k_s), _integers(b, 3), *(_integers(b, k) for _ in range(3))]
     layer = torch.empty(b if with_layer else 0, height, width, dtype=torch.int16, device="cpu")
     boxes, labels = source.boxes.contiguous(), source.labels.contiguous()
     is_foreign = in_place and source is not target

@@ -21,6 +21,12 @@ def survivors(instance_valid: Tensor, measures: Measures, rules: PasteRules, box
     return instance_valid & enough & (measures.area >= rules.min_area_px)
 
 
+def lost(dropped: Tensor, measures: Measures) -> Tensor:
+    """Return why instances of the target lose their row, as `segpaste.engine.records.Outcome.slot_lost`."""
+    was_there = dropped & (measures.area_before > 0)
+    return was_there.long() + (was_there & (measures.area > 0))
+
+
 def over_hidden(instance_valid: Tensor, measures: Measures, rules: PasteRules) -> Tensor:
     """Return the instances of the target that would lose more than a fraction of their pixels, [B, K_t] bool."""
     hidden = measures.area_before - measures.area

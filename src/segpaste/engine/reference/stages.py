@@ -81,8 +81,8 @@ def compose(
     rows = _slots.merge_rows(target, labels, slot_plan, settled.measures)
     out = target.derived(**planes, **rows)
     written = write_back(target, out) if in_place else out
-    slot_layer, slot_source = slot_plan.paste_layer, slot_plan.paste_slot
-    return Outcome(written, plan.carried, settled.num_gone, slot_layer, slot_source, settled.visible.layer)
+    found = slot_plan.paste_layer, slot_plan.paste_slot, _slots.lost(slot_plan.dropped, settled.measures)
+    return Outcome(written, plan.carried, settled.num_gone, *found, settled.visible.layer)
 
 
 def layer_plan(scene: Scene, placement: Placement) -> LayerPlan:

@@ -23,7 +23,8 @@ def compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: b
     plan, slots, visible = settled.plan, settled.slots, settled.visible
     out = target.derived(**pixels.render(scene, plan, visible, slots, room), **rows)
     written = write_back(target, out) if in_place else out
-    return Outcome(written, plan.carried, settled.num_gone, slots.paste_layer, slots.paste_slot, visible.layer)
+    found = slots.paste_layer, slots.paste_slot, settled.lost
+    return Outcome(written, plan.carried, settled.num_gone, *found, visible.layer)
 
 
 def _room_for_rows(target: PaddedBatchedDenseSample, in_place: bool) -> dict[str, Tensor]:

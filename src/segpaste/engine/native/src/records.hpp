@@ -79,7 +79,7 @@ struct DrawJob {
     int64_t low_scale, high_scale, scale_den, flip_threshold, max_attempts;  // from here on: `DrawRules`
     int64_t patch, on_grid, whole_patches, one_each, clips, seen_num, seen_den;
     int64_t keeps_place, hides_cuts, fits_scale, region_num, region_den;
-    int64_t counts_available, cover_num, cover_den, candidate_num, candidate_den;
+    int64_t counts_available, cover_num, cover_den, candidate_num, candidate_den, needs_objects;
     int64_t* source_idx;       // [B, L], read where rows are given, else written, as all that follows
     uint8_t* layer_valid;      // [B, L]
     int64_t* scale_num;        // [B, L, 2]
@@ -153,6 +153,7 @@ struct ComposeJob {
     int64_t* dropped;     // [B, 3]: hidden, reverted, too small
     int64_t* slot_layer;  // [B, K]
     int64_t* slot_source;  // [B, K]
+    int64_t* slot_lost;   // [B, K], instances of the target: 1 hidden, 2 too small, else 0
     int16_t* layer;       // [B, H, W], or null
     // Shared between threads; zero at first, but for the number of threads.
     int64_t num_threads, check_state, next_row, num_read, error;

@@ -64,6 +64,10 @@ def choose(draw: Draw) -> Choice:
     num_available = (priority >= 0).sum((1, 2))
     limit = num_available if draw.rules.counts_available else None
     tries, wanted = draw_counts(draw.tables.limits, draw.targets.seeds, limit)
+    if draw.rules.needs_objects:
+        boxes = draw.targets.occupied
+        has_objects = (boxes[..., 2:] > boxes[..., :2]).all(-1).any(1)
+        tries, wanted = tries & has_objects, wanted * has_objects
     num_tried = torch.minimum(wanted, num_available)
     chosen = largest(priority, wanted if draw.rules.takes_part else torch.minimum(wanted, draw.targets.num_free))
     no_source = (tries & ~draw.rows.layer_valid.any(1)).to(torch.int64)

@@ -70,7 +70,7 @@ def place_layers(
     if not IS_GIVEN:
         row = tl.load(source_idx + at)
     valid = layer_valid + b * rules.num_layers
-    threshold, end = _choose(counts, priorities, valid, targets, tables, rules, sizes, b, index, LAYERS, BLOCK)
+    threshold, end = _choose(counts, priorities, valid, targets, tables, rules, sizes, b, index, LAYERS, OTHERS, BLOCK)
     seed = tl.load(targets.seeds + b)
     flip = upper_32(indexed(keyed(seed, HFLIP), index)) < rules.flip_threshold
     tl.store(drawn.hflip + at, flip.to(tl.uint8))
@@ -109,6 +109,7 @@ def _choose(
     b,
     index,
     LAYERS: tl.constexpr,
+    OTHERS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     """Choose the slots of all layers of a target; the first layer writes the counts that are known by then."""
@@ -121,6 +122,9 @@ def _choose(
         low, high = tl.minimum(low, num_available), tl.minimum(high, num_available)
     seed = tl.load(targets.seeds + b)
     tries = (upper_32(keyed(seed, PASTE)) < tl.load(tables.limits)).to(tl.int64)
+    if rules.needs_objects:
+        boxes = targets.occupied + b * sizes.num_targets * 4
+        tries *= (num_boxes(boxes, sizes.num_targets, OTHERS) > 0).to(tl.int64)
     wanted = within(upper_32(keyed(seed, COUNT)), low, high) * tries
     num_tried = tl.minimum(wanted, num_available)
     if not rules.takes_part:

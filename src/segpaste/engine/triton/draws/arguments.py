@@ -24,6 +24,7 @@ FLAGS: Final = (
     "hides_cuts",
     "fits_scale",
     "counts_available",
+    "needs_objects",
     "limits_cover",
     "takes_part",
 )
@@ -73,6 +74,7 @@ class RuleArguments(NamedTuple):
     cover_den: int
     candidate_num: int
     candidate_den: int
+    needs_objects: tl.constexpr
     limits_cover: tl.constexpr
     takes_part: tl.constexpr
 
@@ -143,14 +145,17 @@ def rule_arguments(rules: DrawRules) -> RuleArguments:
     return RuleArguments(**{**values, **{name: tl.constexpr(bool(values[name])) for name in FLAGS}})
 
 
-def empty_counts(seeds: Tensor, limits: Tensor, num_layers: int) -> PlacementCounts:
+def empty_counts(seeds: Tensor, limits: Tensor, num_layers: int, needed: Tensor | None = None) -> PlacementCounts:
     """Allocate the counts of the targets of ``seeds``, for the kernels, which have a program for each layer.
 
-    Without layers no program runs, and the counts are filled in here: a paste that is drawn has no source.
+    Without layers no program runs, and the counts are filled in here: a paste that is drawn has no source. ``needed``
+    are boxes [B, K, 4], of which one must have an area.
     """
     if num_layers:
         return PlacementCounts(*(torch.empty_like(seeds) for _ in CountArguments._fields))
     tries = (random_u32(seeds, "paste") < limits[0]).to(torch.int64)
+    if needed is not None:
+        tries = tries * (needed[..., 2:] > needed[..., :2]).all(-1).any(1)
     return PlacementCounts(tries, tries.clone(), *(torch.zeros_like(tries) for _ in CountArguments._fields[2:]))
 
 

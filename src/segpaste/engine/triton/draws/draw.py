@@ -82,7 +82,7 @@ def draw(targets: Targets, sources: Sources, tables: DrawTables, rules: DrawRule
     pairs = [_integers(b, num_layers, 2, device=device) for _ in range(3)]
     hflip, carried = _flags(b, num_layers, device=device), _flags(b, num_layers, k_s, device=device)
     tables = DrawTables(*(plain(t.to(device)) for t in tables))
-    counts = empty_counts(targets.seeds, tables.limits, num_layers)
+    counts = empty_counts(targets.seeds, tables.limits, num_layers, targets.occupied if rules.needs_objects else None)
     written = LayerRows(*(plain(t) for t in rows))
     targets, sources = plain_arguments(targets), plain_arguments(sources)
     alone = [_integers(b, num_layers, device=device) if rules.one_each else None for _ in range(2)]

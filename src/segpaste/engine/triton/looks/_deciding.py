@@ -208,7 +208,7 @@ def _edges(found, step, there, target):
 
 @triton.jit
 def _survives(b, words, look, slot, there, valid, target, plan, work, rules):
-    """Return which instances of the target keep their row, and the boxes of their visible parts."""
+    """Return which instances of the target stay, the boxes of their visible parts, and how the others are lost."""
     area = fresh(look + slot, there).to(tl.int64)
     before = fresh(words + work.before + slot, there)
     left, top, right, lower = _edges(look + slot, work.kept_size, there, target)
@@ -221,7 +221,9 @@ def _survives(b, words, look, slot, there, valid, target, plan, work, rules):
         moved = tl.maximum(moved, tl.abs(right - tl.load(box + 2, mask=there, other=0)))
         moved = tl.maximum(moved, tl.abs(lower - tl.load(box + 3, mask=there, other=0)))
         enough |= moved <= rules.box_shift_px
-    return valid & enough & (area >= rules.min_area_px), left, top, right, lower
+    stays = valid & enough & (area >= rules.min_area_px)
+    lost = tl.where(valid & ~stays & (before > 0), tl.where(area > 0, 2, 1), 0)
+    return stays, left, top, right, lower, lost
 
 
 @triton.jit
@@ -232,7 +234,7 @@ def _fill_slots(b, words, look, last_id, num_placed, target, plan, labels, work,
         slot = first + tl.arange(0, CHUNK)
         there, at = slot < target.num_slots, b * target.num_slots + slot
         valid = tl.load(target.valid + at, mask=there, other=0) != 0
-        stays, left, top, right, lower = _survives(b, words, look, slot, there, valid, target, plan, work, rules)
+        stays, left, top, right, lower, lost = _survives(b, words, look, slot, there, valid, target, plan, work, rules)
         is_free = there & ~stays
         rank = num_free + tl.cumsum(is_free.to(tl.int32), 0) - 1
         num_free += tl.sum(is_free.to(tl.int32))
@@ -247,6 +249,7 @@ def _fill_slots(b, words, look, last_id, num_placed, target, plan, labels, work,
         tl.debug_barrier()  # in place the rows that all threads have read are now written
         tl.store(out.survives + at, stays.to(tl.uint8), mask=there)
         tl.store(out.dropped + at, (valid & ~stays).to(tl.uint8), mask=there)
+        tl.store(out.lost + at, lost.to(tl.int64), mask=there)
         tl.store(out.paste_layer + at, tl.where(takes, j, -1).to(tl.int64), mask=there)
         tl.store(out.paste_slot + at, tl.where(takes, k, -1).to(tl.int64), mask=there)
         x1, y1, x2, y2 = _edges(look + work.pasted + paste, work.pasted_size, takes, target)

@@ -112,6 +112,7 @@ class OutArguments(NamedTuple):
     ids: Tensor
     valid: Tensor
     num_gone: Tensor
+    lost: Tensor
     semantic: Tensor | None
     panoptic: Tensor | None
 

@@ -55,6 +55,7 @@ class Settled(NamedTuple):
         slots: the instance that each output slot holds.
         rows: the merged instances, by the names of `segpaste.engine.planes.ROWS`.
         num_gone: [B, 3] int64, as in `segpaste.engine.records.Outcome`.
+        lost: [B, K] int64, `segpaste.engine.records.Outcome.slot_lost`.
     """
 
     plan: LayerPlan
@@ -62,6 +63,7 @@ class Settled(NamedTuple):
     slots: SlotPlan
     rows: dict[str, Tensor]
     num_gone: Tensor
+    lost: Tensor
 
 
 def settle(
@@ -97,7 +99,7 @@ def settle(
         num_warps=8,
         maxnreg=MAX_REGISTERS,
     )
-    written = (*slots[:5], slots.ignored_class, *(rows[name] for name in ROWS), settled.num_gone)
+    written = (*slots[:5], slots.ignored_class, *(rows[name] for name in ROWS), settled.num_gone, settled.lost)
     seen = visible_arguments(scene, plan, settled.visible)
     copied = [None if planes is None else planes.get(name) for name in ("semantic_maps", "panoptic_maps")]
     out = args.OutArguments(*map(plain, written), *copied)
@@ -192,4 +194,5 @@ def _empty(scene: Scene, placement: Placement, rows: dict[str, Tensor], hides: b
         ignored_class=empty(b, num_classes, dtype=torch.bool),
     )
     none = empty(0, height, width, dtype=torch.int16)
-    return Settled(plan, Visible(none, none) if hides else empty_visible(scene), slots, rows, empty(b, 3))
+    visible = Visible(none, none) if hides else empty_visible(scene)
+    return Settled(plan, visible, slots, rows, empty(b, 3), empty(b, num_kept))

@@ -112,13 +112,22 @@ struct SlotDrawer {
         }
     }
 
+    // Whether an instance of a target has a box with an area.
+    bool has_objects(i64 b) const {
+        const i64* boxes = job.occupied + 4 * b * job.num_slots;
+        for (i64 k = 0; k < job.num_slots; ++k) {
+            if (boxes[4 * k + 2] > boxes[4 * k] && boxes[4 * k + 3] > boxes[4 * k + 1]) return true;
+        }
+        return false;
+    }
+
     // The eligible slots of highest priority go into ``carried``, and are counted in ``does_not_fit`` for now.
     void choose_slots(i64 b) const {
         i64 seed = job.seeds[b], count = num_layers * num_slots, available = 0;
         bool has_source = false;
         for (i64 i = 0; i < count; ++i) available += priority[i] >= 0;
         for (i64 j = 0; j < num_layers; ++j) has_source |= job.layer_valid[b * num_layers + j] != 0;
-        bool tries = happens(keyed(seed, PASTE), job.limits[0]);
+        bool tries = happens(keyed(seed, PASTE), job.limits[0]) && (!job.needs_objects || has_objects(b));
         i64 limit = job.counts_available ? available : job.limits[2];
         i64 wanted = tries ? integer(keyed(seed, COUNT), least(job.limits[1], limit), least(job.limits[2], limit)) : 0;
         i64 num_tried = least(wanted, available), num_chosen = takes_part() ? num_tried : least(num_tried, job.num_free[b]);

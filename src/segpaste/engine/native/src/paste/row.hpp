@@ -269,12 +269,18 @@ struct TargetRow {
     void assign(Stamp* stamps) {
         for (i64 k = 0; k < job.num_slots; ++k) {
             slots[k] = {false, false, {0, 0, 0, 0}, -1};
+            i64& lost = job.slot_lost[b * job.num_slots + k];
+            lost = 0;
             if (is_free(k)) continue;
             Picture<const u8> mask = picture<const u8>(job.target.masks, b, k);
             i64 hidden = count_hidden(mask, target_boxes[k], seen);
             slots[k].survives = is_left(mask, target_boxes[k], hidden);
             slots[k].is_dropped = !slots[k].survives;
-            if (slots[k].survives) slots[k].visible = visible_box(mask, target_boxes[k], seen, hidden);
+            if (slots[k].survives) {
+                slots[k].visible = visible_box(mask, target_boxes[k], seen, hidden);
+            } else {
+                lost = count_pixels(mask, target_boxes[k], hidden + 1) > hidden ? 2 : hidden > 0 ? 1 : 0;
+            }
         }
         i64 id = last_id(), k = 0;
         for (i64 n = 0; n < num_pastes; ++n) {
