@@ -43,6 +43,13 @@ def digest(item: Any) -> Any:
     return item.crop_idx.tolist()
 
 
+def values(state: Any) -> Any:
+    """Return a state with lists for its tensors, so that it compares."""
+    if isinstance(state, dict):
+        return {name: values(value) for name, value in state.items()}
+    return state.tolist() if isinstance(state, torch.Tensor) else state
+
+
 def epoch_loader(_: Path, num_workers: int, **options: Any) -> EpochDataLoader:
     return EpochDataLoader(
         Images(),  # type: ignore[arg-type]

@@ -26,6 +26,7 @@ from resuming_cases import (
     distributed_sampler,
     epoch_loader,
     plain_from_a_bank,
+    values,
 )
 from torch.utils.data import DataLoader, DistributedSampler
 
@@ -61,7 +62,7 @@ def test_resumed_is_as_uninterrupted(make: Callable[[Path, int], Any], sets_epoc
         del batches
         resumed = make(tmp_path, 2 - num_workers if num_workers else 0)
         resumed.load_state_dict(state)
-        assert resumed.state_dict() == state
+        assert values(resumed.state_dict()) == values(state)
         assert len(resumed) == len(expected[0])
         assert list(epoch_of(resumed, 1)) == expected[1][2:]
         assert list(epoch_of(resumed, 2)) == expected[2]
@@ -102,7 +103,7 @@ def test_resumed_at_every_place(make: Callable[[Path, int], Any], way: str, tmp_
             resumed = make(tmp_path, 0)
             torch.manual_seed(99)  # the seeds are part of the state
             resumed.load_state_dict(state)
-            assert resumed.state_dict() == state
+            assert values(resumed.state_dict()) == values(state)
             if way == "set once":
                 resumed.set_epoch(2)
             if place <= last:

@@ -26,8 +26,9 @@ def check_reader(sampler: Any) -> None:
     name, size = type(sampler).__name__, sampler.batch_size
     frame, num = sys._getframe(1), 0
     while frame is not None and num < _FEW:
-        reader = frame.f_locals.get("self")
-        if isinstance(reader, BatchSampler) and reader.sampler is sampler and reader.batch_size != size:
+        reader: Any = frame.f_locals.get("self")
+        is_batches = isinstance(reader, BatchSampler) and getattr(reader, "sampler", None) is sampler
+        if is_batches and reader.batch_size != size:  # Accelerate's shards are batch samplers without a sampler
             raise ValueError(
                 f"{name}: expected batch_size={size}, which is N * M, in its DataLoader, got {reader.batch_size}; "
                 "write DataLoader(dataset, batch_sampler=sampler.batch_sampler())"

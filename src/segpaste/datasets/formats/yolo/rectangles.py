@@ -6,6 +6,8 @@ A minimum-area rectangle around points has a side along an edge of their convex 
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -50,7 +52,7 @@ def given_corners(segmentation: object, size: tuple[int, ...]) -> NDArray[np.flo
     corners = np.array(segmentation[0], np.float64).reshape(4, 2)
     first, second = corners[1] - corners[0], corners[3] - corners[0]
     is_closed = np.abs(corners[0] + first + second - corners[2]).max() <= _TOLERANCE_PX
-    sides = float(np.hypot(*first) * np.hypot(*second))
+    sides = math.sqrt(float(first @ first) * float(second @ second))
     is_right = sides > 0 and abs(float(first @ second)) <= _TOLERANCE_COSINE * sides
     return corners if is_closed and is_right and _is_inside(corners, size) else None
 
