@@ -21,7 +21,6 @@ from on_disk import noise, rectangle
 from samples import make_sample
 from segpaste.cli import main
 from segpaste.datasets import DatasetError, convert_dataset, open_dataset
-from segpaste.datasets.formats.carried import carried_tables
 from segpaste.datasets.formats.coco_writer import crowd_rows, crowds_left
 from segpaste.datasets.formats.pixel_bytes import depth_mm, num_too_far
 from segpaste.datasets.formats.records import Crowd
@@ -248,50 +247,6 @@ def test_semantic_maps_alone(tmp_path: Path, to: str, names: tuple[str, ...]) ->
     assert photos.class_names[num_more:] == names
     wanted = np.where(values == 255, 255, values + num_more)
     np.testing.assert_array_equal(photos[0].semantic_map, wanted)
-
-
-class TestTables:
-    class Photos:
-        def __init__(self, **tables: Any) -> None:
-            self._tables = tables
-
-        def tables(self) -> dict[str, Any]:
-            return {"info": {}, **self._tables}
-
-    def test_rows_of_images_follow_the_written_images(self) -> None:
-        scenes = [{"image_id": 8, "background_ids": [1]}, {"image_id": 5, "background_ids": [2, 3]}, {"note": "all"}]
-        captions = [{"id": 70, "image_id": 8, "caption": "a"}, {"id": 71, "image_id": 8, "caption": "b"}]
-        photos: Any = self.Photos(scene_annotations=scenes, captions=captions, licenses=[{"id": 4}], scenes={"1": "x"})
-        found = carried_tables(photos, [(1, 5), (2, 8), (3, 5), (4, 99)])
-        assert found == {
-            "scene_annotations": [
-                {"note": "all"},
-                {"image_id": 1, "background_ids": [2, 3]},
-                {"image_id": 2, "background_ids": [1]},
-                {"image_id": 3, "background_ids": [2, 3]},
-            ],
-            "captions": [{"id": 1, "image_id": 2, "caption": "a"}, {"id": 2, "image_id": 2, "caption": "b"}],
-            "licenses": [{"id": 4}],
-            "scenes": {"1": "x"},
-        }
-        assert carried_tables(photos)["scene_annotations"] == scenes
-
-    @pytest.mark.parametrize("key", ["annotation_id", "image_ids"])
-    def test_tables_of_other_ids_are_left_out_by_name(self, key: str) -> None:
-        photos: Any = self.Photos(tracks=[{key: [1], "image_id": 8}])
-        with pytest.warns(UserWarning, match=f"table 'tracks': expected rows of one image each, got {key}"):
-            assert carried_tables(photos, [(1, 8)]) == {}
-
-    def test_an_augmented_dataset(self, tmp_path: Path) -> None:
-        path = write_mixed(tmp_path, [])
-        document = read_json(path)
-        document["scene_annotations"] = [{"image_id": n, "background_ids": [n * 10]} for n in (1, 2, 3)]
-        path.write_text(json.dumps(document))
-        args = ["augment", str(path), "--images", str(tmp_path / "photos"), "--out", str(tmp_path / "out"), "--num"]
-        assert main([*args, "5", "--gallery", "0"]) == 0
-        written = read_json(tmp_path / "out/annotations.json")
-        of_image = {row["image_id"]: row["background_ids"] for row in written["scene_annotations"]}
-        assert of_image == {row["id"]: [row["segpaste"]["source_image_id"] * 10] for row in written["images"]}
 
 
 def test_depth_that_millimetres_do_not_hold() -> None:

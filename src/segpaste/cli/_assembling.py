@@ -11,6 +11,7 @@ from segpaste.cli._making import StepMaker
 from segpaste.cli._tally import Tally
 from segpaste.datasets.formats.carried import carried_tables, without_counts
 from segpaste.datasets.formats.coco_writer import LAYOUT, SampleRows, write_tables
+from segpaste.datasets.formats.references import Copy
 from segpaste.workspace import write_whole
 
 
@@ -32,10 +33,12 @@ def assemble(maker: StepMaker, made: Mapping[str, Any], gallery: int) -> Tally:
     name = paster.inputs.name
     said = {**made, "files": {n: text for n, text in LAYOUT.items() if (files / n).is_dir()}, **maker.layout.note()}
     info: dict[str, Any] = {"description": f"{name}, augmented by copy-paste", "version": __version__, "segpaste": said}
-    if source_info := paster.inputs.photos.tables().get("info"):
+    others, tally.left_out = carried_tables(paster.inputs.annotated, _copies(maker))
+    if tally.left_out:
+        said["left_out"] = dict(tally.left_out)
+    if source_info := others.pop("info", None):
         info["source_info"] = source_info
     rows = lambda: (SampleRows(**item["rows"]) for item in maker.items())  # noqa: E731
-    others = carried_tables(paster.inputs.photos, _originals(maker))
     write_tables(files, info, categories, rows, maker.layout.tables, others=others)
     write_whole(files / _sequence.RECORDS, (f"{item['record']}\n".encode() for item in maker.items()))
     pages = (
@@ -46,14 +49,14 @@ def assemble(maker: StepMaker, made: Mapping[str, Any], gallery: int) -> Tally:
     return tally
 
 
-def _originals(maker: StepMaker) -> list[tuple[int, int]]:
-    """Return the id of each image and of its original in the dataset, without those made of backgrounds."""
+def _copies(maker: StepMaker) -> list[Copy]:
+    """Return the written images of the dataset, without those made of backgrounds."""
     inputs = maker.paster.inputs
     own = inputs.annotated
     names = None if own is inputs.photos else {own.file_name(index) for index in range(len(own))}
     images = (item["rows"]["image"] for item in maker.items())
     return [
-        (image["id"], image["segpaste"]["source_image_id"])
+        Copy(image["segpaste"]["source_image_id"], image["id"], image["file_name"])
         for image in images
         if names is None or image["segpaste"]["source_file_name"] in names
     ]

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,10 +25,11 @@ from segpaste.cli._printed import progress
 from segpaste.cli._reading import PhotoReader
 from segpaste.cli._sequence import RECORDS, PhotoPick, PhotoSequence, cornered, cut_to
 from segpaste.cli._verifying import AugmentedLedger, keys_of
-from segpaste.datasets.formats.carried import POINT_KEYS, REGION_KEYS
+from segpaste.datasets.formats.carried import POINT_KEYS, REGION_KEYS, carried_tables
 from segpaste.datasets.formats.coco_writer import LAYOUT, ImageFormat, SampleRows, Write, write_tables
 from segpaste.datasets.formats.layouts import WrittenLayout
 from segpaste.datasets.formats.records import IMAGE_COLUMNS, Crowd, read_tables
+from segpaste.datasets.formats.references import Copy
 from segpaste.datasets.writers.guard import Guard
 from segpaste.datasets.writers.ledger import ExpectedImage
 from segpaste.datasets.writers.readback import Verified, Verify, read_back
@@ -102,6 +103,16 @@ class Remaker:
         after = replay(record, read, bank=self.bank)
         return cut_to(after, sizes[0])  # the target is read first
 
+    def copies(self, records: Sequence[ReplayRecord]) -> list[Copy]:
+        """Return the images of records that are made of images of the dataset, not of backgrounds."""
+        photos, num = self.inputs.photos, len(self.inputs.annotated)
+        indices = [self._picks(record)[0].index for record in records]
+        return [
+            Copy(photos.image_id(index), record.target[4] + 1, str(record.name))
+            for index, record in zip(indices, records, strict=True)
+            if index < num
+        ]
+
     def _reader(self, record: ReplayRecord) -> PhotoReader:
         return PhotoReader(self.inputs.photos, record.jitter)
 
@@ -127,10 +138,13 @@ class Remaker:
 
 def write_dataset(
     space: Workspace, dataset: str, records: Sequence[ReplayRecord], remaker: Remaker, mode: Verify = "sample"
-) -> Verified:
+) -> tuple[Verified, Counter[str]]:
     """Write a dataset of the images, and compare it with its ledger in a ``mode`` of `read_back`.
 
     An interrupted run with the same records and ``dataset`` resumes.
+
+    Returns:
+        What was read again, and the entries of the dataset's tables that are left out.
     """
     text = "".join(f"{record.to_json()}\n" for record in records).encode()
     fingerprint = {"replay": hashlib.sha256(text).hexdigest(), "dataset": os.path.abspath(dataset)}
@@ -148,12 +162,15 @@ def write_dataset(
                     space.notes.write(number, _remade_note(space.files, record, remaker, ledger))
                 bar.update()
         numbers = range(len(records))
+        others, left_out = carried_tables(inputs.annotated, remaker.copies(records))
+        others.pop("info", None)
         write_tables(
             space.files,
             info,
             inputs.categories,
             lambda: (SampleRows(**space.notes.read(number)["rows"]) for number in numbers),
             layout.tables,
+            others,
         )
         write_data_yaml(space.files, inputs, layout, OtherSplits({}, ()))
         write_whole(space.files / RECORDS, text)
@@ -161,7 +178,7 @@ def write_dataset(
         with guard.checking(numbers, lambda note: [note["ledger"]["file"]]):
             done = read_back(space.files, list(ledger.written_views(space.files, expected)), guard.mode)
         space.publish()
-    return done
+    return done, left_out
 
 
 def _remade_note(folder: Path, record: ReplayRecord, remaker: Remaker, ledger: AugmentedLedger) -> JsonRow:

@@ -38,6 +38,7 @@ class Tally:
         pixels_before, pixels_after: class name to pixels of semantic maps, if classes are mixed.
         without: main reason to number of images without a paste.
         unreadable: reasons why images could not be read, by index.
+        left_out: number of entries of the dataset's tables that are not written, by table and reason.
     """
 
     config: BatchCopyPasteConfig = field(default_factory=BatchCopyPasteConfig)
@@ -60,6 +61,7 @@ class Tally:
     pixels_after: Counter[str] = field(default_factory=Counter)
     without: Counter[str] = field(default_factory=Counter)
     unreadable: dict[str, str] = field(default_factory=dict)
+    left_out: Counter[str] = field(default_factory=Counter)
 
     def add(self, item: Mapping[str, Any]) -> None:
         """Count one image, given as the result of `segpaste.cli._show.describe`."""
@@ -132,6 +134,7 @@ class Tally:
             yield from _reason_lines(self.lost_reasons, lost_advice(self.config))
         if self.unreadable:
             yield f"skipped  {len(self.unreadable):,} images that cannot be read"
+        yield from left_out_lines(self.left_out)
 
     def _class_lines(self) -> Iterator[str]:
         """Yield the numbers of instances of each class before, pasted, lost if there are any, and after."""
@@ -161,6 +164,14 @@ class Tally:
             shares = (sum(column[n] for n in group) / max(1, column.total()) for column in (before, after))
             title = f"{len(rest)} more classes" if name is None else printable(name)
             yield f"  {title:<24} " + " ".join(f"{share:>8.2%}" for share in shares)
+
+
+def left_out_lines(left_out: Counter[str]) -> Iterator[str]:
+    """Yield the lines about the entries of tables that are not written."""
+    if left_out:
+        yield f"left out {left_out.total():,} entries of tables, whose ids or names would mean other images or objects"
+        for what, count in _ranked(left_out):
+            yield f"  {printable(what):<72} {count:>8,}"
 
 
 def _reason_lines(counts: Counter[str], advice: Mapping[str, str]) -> Iterator[str]:

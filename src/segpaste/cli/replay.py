@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> None:
     space = None if args.out is None else Workspace(Path(os.path.abspath(args.out)), CommandError)
     if space is not None:
         space.expect_free()
-    from segpaste.cli import _remaking, _sequence
+    from segpaste.cli import _remaking, _sequence, _tally
     from segpaste.datasets.formats.layouts import of_folder
     from segpaste.datasets.formats.records import expect_outside
     from segpaste.replay import read_records
@@ -71,8 +71,9 @@ def run(args: argparse.Namespace) -> None:
     layout = of_folder(path.parent if args.check is None else args.check)
     remaker = _remaking.Remaker(inputs, sequence, _bank_of(args, path, records, inputs), layout)
     if space is not None:
-        verified = _remaking.write_dataset(space, args.dataset or args.backgrounds, records, remaker, args.verify)
-        print(f"replayed {len(records):,} images")
+        name = args.dataset or args.backgrounds
+        verified, left_out = _remaking.write_dataset(space, name, records, remaker, args.verify)
+        print("\n".join([f"replayed {len(records):,} images", *_tally.left_out_lines(left_out)]))
         if verified.images:
             print(f"verified {verified}")
         print(f"files    {args.out}/: " + ", ".join(sorted(path.name for path in args.out.iterdir())))

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from segpaste._version import __version__
-from segpaste.datasets.conversion.entries import has_entries, has_further_fields
+from segpaste.datasets.conversion.entries import has_entries, has_further_fields, kept_tables
 from segpaste.datasets.conversion.expectation import SplitLedger
 from segpaste.datasets.conversion.names import ClassList, TakenNames, photo_names
 from segpaste.datasets.conversion.photos import SplitConverter, object_ids
@@ -163,13 +163,15 @@ class Conversion:
                 num_objects[converter.name] += noted["num_objects"]
                 num_crowds[converter.name] += noted["num_crowds"]
                 advance(len(indices))
+            tables = [self._tables(space, converter) for converter in self._converters]
             written = [
-                WrittenSplit(c.name, self._tables(c), c.categories, self._rows(space, c)) for c in self._converters
+                WrittenSplit(c.name, kept, c.categories, self._rows(space, c))
+                for c, (kept, _) in zip(self._converters, tables, strict=True)
             ]
             for path, content in self._form.closing_files(written, self._converters[0].form, losses):
                 write_whole(space.files / path, content)
-            for converter in self._converters:
-                losses.update(_left_out(converter.photos))
+            for converter, (_, left_out) in zip(self._converters, tables, strict=True):
+                losses.update(_left_out(converter.photos) + left_out)
                 losses.update({f"folder '{name}'": 1 for name in unread_folders(self.found.path, converter.photos)})
             with guard.checking(range(len(list(self._steps()))), lambda note: [row["file"] for row in note["ledger"]]):
                 views = [self._written_view(space, c, ledgers[c.name].view) for c in self._converters]
@@ -271,7 +273,7 @@ class Conversion:
             for number in self._numbers(converter):
                 yield from map(ExpectedImage.of_note, space.notes.read(number)["ledger"])
 
-        tables = self._tables(converter) if self._form.keeps_extra_keys else None
+        tables = self._tables(space, converter)[0] if self._form.keeps_extra_keys else None
         return WrittenView(view, lambda: open_split(space.files, view), images, tables)
 
     def _numbers(self, converter: SplitConverter) -> list[int]:
@@ -286,14 +288,22 @@ class Conversion:
 
         return rows
 
-    def _tables(self, converter: SplitConverter) -> dict[str, Any]:
-        if isinstance(converter.photos, MapPhotos) and not self._form.keeps_extra_keys:
-            return {}  # the declaration describes the files that are read
-        tables = converter.photos.tables()
-        is_of_coco = converter.keeps_entries or isinstance(converter.photos, CocoDetectionV2 | CocoPanoptic)
-        if not tables and not is_of_coco and self._form.keeps_extra_keys:
-            return {"info": {"description": self.found.path.resolve().name}}
-        return tables
+    def _tables(self, space: Workspace, converter: SplitConverter) -> tuple[dict[str, Any], Losses]:
+        """Return the other tables of a split, and what is left out of them."""
+        photos = converter.photos
+        if isinstance(photos, MapPhotos) and not self._form.keeps_extra_keys:
+            return {}, Counter()  # the declaration describes the files that are read
+        tables = photos.tables()
+        is_of_coco = converter.keeps_entries or isinstance(photos, CocoDetectionV2 | CocoPanoptic)
+        if not self._form.keeps_extra_keys:
+            return tables, Counter()
+        if not tables and not is_of_coco:
+            return {"info": {"description": self.found.path.resolve().name}}, Counter()
+        if not tables or not is_of_coco:
+            return tables, Counter()
+        names = (str(row.image["file_name"]) for row in self._rows(space, converter)())
+        new_names = {photos.file_name(index): name for index, name in enumerate(names)}
+        return kept_tables(tables, new_names, converter.keeps_annotation_ids)
 
 
 def _written_task(opened: Sequence[YoloDataset]) -> WrittenTask:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
 from typing import Any
 
 from segpaste.datasets.formats.carried import REGION_KEYS
@@ -12,6 +14,7 @@ from segpaste.datasets.formats.coco_index import has_segmentation
 from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
 from segpaste.datasets.formats.coco_writer import crowd_rows, encode_mask, instance_rows, tight_xywh
 from segpaste.datasets.formats.records import AnnotatedPhotos, Crowd, DatasetError, JsonRow
+from segpaste.datasets.formats.references import OF_ANNOTATIONS, refers_to_annotations, renamed
 from segpaste.datasets.formats.rle import decode_segmentation
 from segpaste.datasets.formats.written.format import Losses
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
@@ -98,6 +101,31 @@ def image_entry(photos: AnnotatedPhotos, index: int, name: str, size: tuple[int,
     """Return the entry of an image under its new name; ``size`` is (H, W)."""
     row = photos.image_row(index)
     return {**row, "file_name": name, "width": size[1], "height": size[0]}
+
+
+def kept_tables(
+    tables: JsonRow, new_names: Mapping[str, str], keeps_annotation_ids: bool
+) -> tuple[JsonRow, Counter[str]]:
+    """Return the other tables of a file with the new names of images, and what is left out of them.
+
+    Args:
+        tables: the tables.
+        new_names: written file name of each image. Ids of images do not change.
+        keeps_annotation_ids: False if annotations are numbered again.
+    """
+    names = {old: new for old, new in new_names.items() if old != new}
+    short = Counter(PurePosixPath(old).name for old in new_names)
+    last = {PurePosixPath(old).name: new for old, new in names.items()}
+    names = {word: PurePosixPath(new).name for word, new in last.items() if short[word] == 1} | names
+    left_out = Counter(
+        {
+            f"table '{name}': {OF_ANNOTATIONS}": len(table) if isinstance(table, list | dict) else 1
+            for name, table in tables.items()
+            if not keeps_annotation_ids and refers_to_annotations(table, name)
+        }
+    )
+    kept = {name: table for name, table in tables.items() if f"table '{name}': {OF_ANNOTATIONS}" not in left_out}
+    return {name: renamed(table, names) if names else table for name, table in kept.items()}, left_out
 
 
 def count_semantic(sample: DenseSample, losses: Losses) -> None:

@@ -99,6 +99,12 @@ class SplitConverter:
             things = {row["id"]: kinds[label] == "thing" for label, row in enumerate(order)}
         return [{"isthing": int(things[row["id"]]), **row} for row in rows]
 
+    @property
+    def keeps_annotation_ids(self) -> bool:
+        """True if the entries of annotations have the ids that they had."""
+        is_same = isinstance(self.to, CocoSegments) and isinstance(self.photos, CocoPanoptic)
+        return is_same or (self.keeps_entries and self.to.of_entries)
+
     def read(self, index: int) -> tuple[DenseSample, list[Crowd]]:
         """Return the sample of an image and its crowds; the latest ones are kept for the ledger."""
         if index not in self._latest:

@@ -6,11 +6,12 @@ they are computed again.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Protocol
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Protocol
 
 from segpaste.datasets.formats.records import JsonRow
+from segpaste.datasets.formats.references import CopiedTables, Copy
 
 IMAGE_KEYS = frozenset({"id", "file_name", "width", "height"})
 """Image keys that exist in every format in some form."""
@@ -20,7 +21,6 @@ REGION_KEYS = frozenset({"id", "image_id", "category_id", "segmentation", "bbox"
 """Annotation keys that exist in every format in some form."""
 POINT_KEYS = frozenset({"keypoints", "num_keypoints"})
 _OWN = "segpaste"
-_OTHER_IDS = frozenset({"image_ids", "annotation_id", "annotation_ids", "ann_id", "ann_ids"})
 
 
 class KeepsRows(Protocol):
@@ -36,6 +36,22 @@ class KeepsRows(Protocol):
 
     def tables(self) -> JsonRow:
         """Return the other tables."""
+        ...
+
+
+class KeepsNames(KeepsRows, Protocol):
+    """Dataset that also returns the names and ids of its images."""
+
+    def __len__(self) -> int:
+        """Return the number of images."""
+        ...
+
+    def image_id(self, index: int) -> int:
+        """Return the id of an image."""
+        ...
+
+    def file_name(self, index: int) -> str:
+        """Return the file name of an image."""
         ...
 
 
@@ -56,45 +72,26 @@ def carried_annotations(photos: KeepsRows, index: int) -> dict[int, JsonRow]:
     return {row["id"]: _without(row, REGION_KEYS | POINT_KEYS | {_OWN}) for row in rows if "id" in row}
 
 
-def carried_tables(photos: KeepsRows, written: Sequence[tuple[int, int]] | None = None) -> JsonRow:
-    """Return the tables that a written dataset copies from its original, such as ``licenses``, but not ``info``.
+def carried_tables(photos: KeepsNames, copies: Sequence[Copy]) -> tuple[JsonRow, Counter[str]]:
+    """Return the tables that a written dataset copies from its original, such as ``licenses``, and what is left out.
 
-    A table whose rows name images by ``image_id``, such as the scenes of TACO, gets a row for each written image of
-    that original; their ``id`` is numbered anew. A table that names several images a row, or annotations, is left out
-    with a warning, since its ids would mean others.
+    What refers to images, such as the scenes of TACO, refers to the written images of those originals; see
+    `segpaste.datasets.formats.references`. The ``info`` is among the tables.
 
     Args:
         photos: the original dataset.
-        written: the id of each written image and of its original; by default the ids are those of the original.
+        copies: the written images.
     """
-    tables = _without(photos.tables(), {"info"})
-    if written is None:
-        return tables
-    found: JsonRow = {}
-    for name, table in tables.items():
-        keys = {key for row in table if isinstance(row, dict) for key in row} if isinstance(table, list) else set()
-        if keys & _OTHER_IDS:
-            warnings.warn(
-                f"table '{name}': expected rows of one image each, got {', '.join(sorted(keys & _OTHER_IDS))}, whose "
-                "ids are those of the original dataset; it is left out",
-                stacklevel=2,
-            )
-        else:
-            found[name] = _of_written(table, written) if "image_id" in keys else table
-    return found
+    tables = photos.tables()
+    if not tables:
+        return {}, Counter()
+    names = {photos.image_id(index): photos.file_name(index) for index in range(len(photos))}
+    made = CopiedTables(names, copies, lambda: _annotation_ids(photos))
+    return made.copied(tables), made.left_out
 
 
-def _of_written(table: Sequence[Any], written: Sequence[tuple[int, int]]) -> list[Any]:
-    """Return the rows of a table for each written image, after those that name no image."""
-    of_image: dict[object, list[JsonRow]] = {}
-    rows = [row for row in table if not (isinstance(row, dict) and "image_id" in row)]
-    for row in table:
-        if isinstance(row, dict) and "image_id" in row:
-            of_image.setdefault(row["image_id"], []).append(row)
-    for image_id, original in written:
-        rows += [{**row, "image_id": image_id} for row in of_image.get(original, ())]
-    is_numbered = any(isinstance(row, dict) and "id" in row for row in rows)
-    return [{**row, "id": number} for number, row in enumerate(rows, start=1)] if is_numbered else rows
+def _annotation_ids(photos: KeepsNames) -> Iterator[int]:
+    return (row["id"] for index in range(len(photos)) for row in photos.annotation_rows(index) if "id" in row)
 
 
 def without_counts(categories: Sequence[JsonRow]) -> list[JsonRow]:
