@@ -16,6 +16,7 @@ from segpaste.datasets import YoloDataset
 from segpaste.datasets.formats.carried import without_counts
 from segpaste.datasets.formats.format import NO_SPLIT, Format, WrittenTask
 from segpaste.datasets.formats.layouts import LAYOUTS, LayoutName, WrittenLayout
+from segpaste.datasets.formats.written.registry import written_format
 from segpaste.datasets.formats.written.yolo import yaml_splits
 from segpaste.datasets.formats.yolo.writer import data_yaml
 from segpaste.workspace import WholeFiles, write_whole
@@ -92,6 +93,7 @@ def layout_of(args: argparse.Namespace, inputs: Inputs) -> WrittenLayout:
 
     Raises:
         CommandError: the layout cannot hold the input.
+        DatasetError: it cannot hold as many classes.
     """
     own = "coco" if inputs.found is None else inputs.found.format.name
     photos = inputs.photos
@@ -106,12 +108,24 @@ def layout_of(args: argparse.Namespace, inputs: Inputs) -> WrittenLayout:
         raise CommandError(f"--task {task}: expected masks in {inputs.name}, got boxes only; leave it out")
     if name in ("label-maps", "coco-panoptic") and not photos.has_masks and not has_maps:
         raise CommandError(f"--layout {name}: expected masks in {inputs.name}, got boxes only; leave --layout out")
+    if name == "coco-panoptic" and inputs.schema is None:
+        raise CommandError(
+            f"--layout {name}: expected panoptic maps, got none in {inputs.name}; leave --layout out, or first write "
+            "them with segpaste convert --to coco-panoptic"
+        )
+    expect_classes(inputs, name)
     if name != "yolo" and photos.has_masks:
         task = "segment"
     if name == "yolo" and task == "pose" and inputs.photos.keypoint_schema is None:
         raise CommandError(f"--task pose: expected keypoints in {inputs.name}, got none; leave it out")
     shape = inputs.annotated.data.keypoint_shape if isinstance(inputs.annotated, YoloDataset) else None
     return WrittenLayout(name, inputs.split, task, 3 if shape is None else shape[1])
+
+
+def expect_classes(inputs: Inputs, name: str) -> None:
+    """Raise `DatasetError` if a layout cannot hold as many classes as the dataset has."""
+    has_maps = inputs.photos.has_masks or has_semantic_maps(inputs)
+    written_format(name).expect_classes(inputs.name, len(inputs.categories), has_maps=has_maps)
 
 
 def other_splits(inputs: Inputs, layout: WrittenLayout) -> OtherSplits:

@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> None:
     space = None if args.out is None else Workspace(Path(os.path.abspath(args.out)), CommandError)
     if space is not None:
         space.expect_free()
-    from segpaste.cli import _remaking, _sequence, _tally
+    from segpaste.cli import _layouts, _remaking, _sequence, _tally
     from segpaste.datasets.formats.layouts import of_folder
     from segpaste.datasets.formats.records import expect_outside
     from segpaste.replay import read_records
@@ -67,6 +67,7 @@ def run(args: argparse.Namespace) -> None:
     inputs = _open(args, path, records)
     if space is not None:
         expect_outside(inputs.photos, args.out)
+        _layouts.expect_classes(inputs, of_folder(path.parent).name)
     sequence = _sequence.PhotoSequence(inputs.photos, records[0].target[0])
     layout = of_folder(path.parent if args.check is None else args.check)
     remaker = _remaking.Remaker(inputs, sequence, _bank_of(args, path, records, inputs), layout)

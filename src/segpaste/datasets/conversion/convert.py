@@ -106,7 +106,9 @@ class Conversion:
         if not sum(map(len, opened)):
             raise DatasetError(f"{self.found.path}: expected at least one image, got none")
         classes = ClassList(opened) if self._form.one_class_list else None
-        self._expect_classes([photos.class_names for photos in opened] if classes is None else [classes.names])
+        has_maps = any(photos.has_masks or photos.has_semantic_maps for photos in opened)
+        for class_names in [photos.class_names for photos in opened] if classes is None else [classes.names]:
+            self._form.expect_classes(self.found.path, len(class_names), has_maps=has_maps)
         labels = self._label_form(opened, classes)
         taken: defaultdict[str, TakenNames] = defaultdict(TakenNames)
         self._converters = []
@@ -189,20 +191,6 @@ class Conversion:
             if self.task not in TASKS or "task" not in self.found.format.takes:
                 raise
             return self.found.open(name, replace(self.options, task=self.task))
-
-    def _expect_classes(self, lists: Sequence[Sequence[str]]) -> None:
-        """Raise `DatasetError` if the format cannot hold so many classes, or so few."""
-        for held, num in ((self._form.num_classes, len(names)) for names in lists):
-            if num < held.start:
-                raise DatasetError(
-                    f"{self.found.path}: expected at least one class for {self._form.title}, got none; add a category, "
-                    "or write coco"
-                )
-            if num not in held:
-                raise DatasetError(
-                    f"{self.found.path}: expected at most {held[-1]} classes for {self._form.title}, got {num}; write "
-                    "label-maps, or merge classes"
-                )
 
     def _label_form(self, opened: Sequence[AnnotatedPhotos], classes: ClassList | None) -> LabelForm:
         has_masks = all(photos.has_masks for photos in opened)

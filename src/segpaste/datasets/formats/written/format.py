@@ -17,7 +17,7 @@ from typing import ClassVar
 from segpaste.datasets.formats.carried import IMAGE_KEYS, POINT_KEYS, REGION_KEYS
 from segpaste.datasets.formats.coco_writer import SampleRows
 from segpaste.datasets.formats.format import WrittenTask
-from segpaste.datasets.formats.records import Crowd, JsonRow
+from segpaste.datasets.formats.records import Crowd, DatasetError, JsonRow
 from segpaste.types import DenseSample, KeypointSchema
 from segpaste.workspace import Content
 
@@ -112,6 +112,7 @@ class WrittenFormat(ABC):
         of_entries: True if its files depend on the entries alone; images are then copied without decoding.
         one_class_list: True if all splits share one list of classes.
         num_classes: the numbers of classes that it can hold.
+        num_mapped_classes: the same for a dataset with masks or semantic maps.
         flat: True if all images are in one folder without subfolders.
         by_stem: True if label files are named after their image without its suffix.
         suffixes: suffixes of images that readers of the format search for; None if a table names the images.
@@ -127,6 +128,7 @@ class WrittenFormat(ABC):
     of_entries: ClassVar[bool] = False
     one_class_list: ClassVar[bool] = True
     num_classes: ClassVar[range] = range(sys.maxsize)
+    num_mapped_classes: ClassVar[range] = range(sys.maxsize)
     flat: ClassVar[bool] = False
     by_stem: ClassVar[bool] = True
     suffixes: ClassVar[Collection[str] | None] = None
@@ -137,6 +139,26 @@ class WrittenFormat(ABC):
     def split_name(self, split: str) -> str:
         """Return the written name of a split; ``train`` for the only split of a dataset without splits."""
         return split or "train"
+
+    def expect_classes(self, place: object, num: int, *, has_maps: bool) -> None:
+        """Raise `DatasetError` if the format cannot hold so many classes, or so few.
+
+        Args:
+            place: the dataset, for the message.
+            num: number of its classes.
+            has_maps: True if it has masks or semantic maps.
+        """
+        if num < self.num_classes.start:
+            raise DatasetError(
+                f"{place}: expected at least one class for {self.title}, got none; add a category, or write coco"
+            )
+        most = min(self.num_classes[-1], self.num_mapped_classes[-1] if has_maps else sys.maxsize)
+        if num > most:
+            other = "coco" if self.name == "label-maps" else "label-maps"
+            raise DatasetError(
+                f"{place}: expected at most {most:,} classes for {self.title}, got {num:,}; write {other}, or merge "
+                "classes"
+            )
 
     @abstractmethod
     def photos_dir(self, split: str) -> str:

@@ -44,6 +44,7 @@ class LabelMaps(WrittenFormat):
     files = "images/SPLIT/NAME, semantic/SPLIT/NAME.png, instances/SPLIT/NAME.png and classes.txt"
     holds = "semantic maps, masks that do not overlap"
     suffixes = IMAGE_SUFFIXES
+    num_mapped_classes = range(2**16 - 1)  # beside the background and void
     keeps_semantic_maps = True
 
     def photos_dir(self, split: str) -> str:

@@ -61,6 +61,7 @@ class PascalVoc(WrittenFormat):
     )
     holds = "boxes, masks that do not overlap, semantic maps, attributes"
     flat = True
+    num_mapped_classes = range(_MOST + 1)
     suffixes = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff"})
     keeps_semantic_maps = True
 
