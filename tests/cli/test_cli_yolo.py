@@ -119,7 +119,8 @@ class TestYolo:
         data = write_yaml(tmp_path / "in", val="some.txt", test="../test/images")
         assert augment(data, tmp_path / "out") == 0
         err = capsys.readouterr().err
-        assert "test/images: expected the images of 'test', found none; the split is left out" in err
+        assert "expected a readable split to copy test: " in err
+        assert "test/images: expected a folder or a list of images, found neither; correct the path; it is left" in err
         assert sorted(tree(tmp_path / "out/images/val")) == ["more/a.png", "more/x/b.png"]
         assert sorted(tree(tmp_path / "out/labels/val")) == ["more/a.txt"]
         facts = yaml.safe_load((tmp_path / "out/data.yaml").read_text())
@@ -164,7 +165,7 @@ class TestBoxes:
     def test_keypoints_are_not_copied_beside_boxes(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         data = write_yolo(tmp_path / "in", {"a": POSE, "b": POSE}, kpt_shape=[2, 3], flip_idx=[1, 0])
         assert augment(data, tmp_path / "out", "--task", "detect", OF_BOXES) == 0
-        assert "expected labels of boxes to copy val, got keypoints; they are left out" in capsys.readouterr().err
+        assert "expected labels of the task detect to copy val, got pose (segpaste convert" in capsys.readouterr().err
         assert not (tmp_path / "out/images/val").exists()
         assert YoloDataset(tmp_path / "out", "train").task == "detect"
 

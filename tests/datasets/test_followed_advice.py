@@ -114,7 +114,7 @@ def test_a_dataset(tmp_path: Path, case: str) -> None:
 
 def test_a_name_that_is_no_dataset_is_not_advised(tmp_path: Path) -> None:
     (tmp_path / "package.json").write_text('{"name": "viewer"}')
-    with pytest.raises(DatasetError, match="; check the path, or write COCO JSON"):
+    with pytest.raises(DatasetError, match="; check the path, declare maps in segpaste"):
         open_dataset(tmp_path)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -236,6 +237,44 @@ UNDECLARED: dict[str, tuple[dict[str, Any], list[str]]] = {
         },
         ["photos: '{split}/images/{name}.*'", "semantic: {files: '{split}/labels/{name}.png'}"],
     ),
+    "rgb and seg": ({"rgb/a.png": PHOTO, "seg/a.png": CHECKS}, ["'rgb/{name}.*'", "'seg/{name}.png'"]),
+    "input and target": ({"Input/a.png": PHOTO, "Target/a.png": CHECKS}, ["'Input/{name}.*'", "'Target/{name}.png'"]),
+    "side by side": (
+        {"1.png": PHOTO, "1_mask.png": CHECKS, "2.png": PHOTO, "2_mask.png": CHECKS},
+        ["photos: '{name}.png'", "semantic: {files: '{name}_mask.png'}"],
+    ),
+    "side by side in folders": (
+        {"train/a.jpg": PHOTO, "train/a_gt.png": CHECKS, "val/b.jpg": PHOTO, "val/b_gt.png": CHECKS},
+        ["photos: '{split}/{name}.jpg'", "semantic: {files: '{split}/{name}_gt.png'}"],
+    ),
+    "the same name beside it": ({"a.jpg": PHOTO, "a.png": CHECKS}, ["photos: '{name}.jpg'", "files: '{name}.png'"]),
+    "splits in names of folders": (
+        {
+            "train_images/a.png": PHOTO,
+            "train_masks/a.png": CHECKS,
+            "val_images/b.png": PHOTO,
+            "val_masks/b.png": CHECKS,
+        },
+        ["photos: '{split}_images/{name}.*'", "semantic: {files: '{split}_masks/{name}.png'}"],
+    ),
+    "a folder of maps after a split": (
+        {"train/a.png": PHOTO, "train_masks/a_mask.png": CHECKS},
+        ["photos: '{split}/{name}.*'", "semantic: {files: '{split}_masks/{name}_mask.png'}"],
+    ),
+    "words in both": (
+        {"img_dir/train/a.png": PHOTO, "ann_dir/train/a.png": CHECKS},
+        ["photos: 'img_dir/{split}/{name}.*'", "semantic: {files: 'ann_dir/{split}/{name}.png'}"],
+    ),
+    "words in both names": (
+        {"image_1.png": PHOTO, "mask_1.png": CHECKS, "depth_1.png": CHECKS.astype(np.uint16)},
+        ["photos: 'image_{name}.png'", "files: 'mask_{name}.png'", "depth: {files: 'depth_{name}.png', unit: mm}"],
+    ),
+    "other case": ({"images/IMG_1.JPG": PHOTO, "masks/img_1.png": CHECKS}, ["files: 'masks/{name}.png'"]),
+    "other case side by side": ({"IMG_1.JPG": PHOTO, "img_1_mask.png": CHECKS}, ["'{name}.JPG'", "'{name}_mask.png'"]),
+    "masks of objects in a folder for each image": (
+        {"train/x1/images/x1.png": PHOTO, "train/x1/masks/m1.png": CHECKS, "train/x1/masks/m2.png": CHECKS},
+        ["photos: '{split}/x1/images/{name}.*'", "instances: {files: '{split}/x1/masks/*.png', encoding: mask"],
+    ),
     "folders of scenes": (
         {"rgb/one/x/a.png": PHOTO, "depth/one/x/a.png": CHECKS.astype(np.uint16)},
         ["photos: 'rgb/{folders}{name}.*'", "depth: {files: 'depth/{folders}{name}.png', unit: mm}"],
@@ -257,6 +296,42 @@ def test_undeclared_folders_show_what_to_write(tmp_path: Path, case: str) -> Non
     write_yaml(tmp_path, text.partition("for example:")[2])
     photos = open_dataset(tmp_path, "train" if "{split}" in text else None)
     assert photos[0].canvas_size == (H, W)
+
+
+def test_other_folders_are_told_of_the_declaration(tmp_path: Path) -> None:
+    for name, values in {"foo/a.png": PHOTO, "bar/a.png": CHECKS, "mask/b.png": CHECKS}.items():
+        save(tmp_path / name, values)
+    with pytest.raises(DatasetError, match=r"declare maps in segpaste\.yaml \(docs/guide/maps\.md\)"):
+        find_dataset(tmp_path)
+
+
+class TestNames:
+    def test_maps_in_other_case(self, tmp_path: Path) -> None:
+        """A map whose path differs in case is that of its image, if it can be no other's."""
+        photos = ("img_1.png", "B.png", "a.png", "A.png")
+        for name in photos:
+            save(tmp_path / "images" / name, PHOTO)
+        for name, value in {"IMG_1.png": 1, "b.png": 0, "A.png": 1, "c.png": 0}.items():
+            save(tmp_path / "maps" / name, np.full((H, W), value, np.uint8))
+        write_yaml(tmp_path, PHOTOS + SEMANTIC)
+        with pytest.warns(UserWarning, match="left out 1 images: 1 without semantic"):
+            found = open_dataset(tmp_path)
+        seen = {found.file_name(i).split("/")[-1]: int(found[i].semantic_map[0, 0]) for i in range(len(found))}
+        assert [seen.get(name) for name in photos] == [1, 0, None, 1]
+
+    def test_a_map_is_no_image(self, tmp_path: Path) -> None:
+        """Maps that the pattern of the images matches are not images without a map, nor is their folder a split."""
+        text = "photos: '{split}/{name}.png'\nclasses: [a, b, c, d]\nsemantic: {files: '{split}_masks/{name}.png'}"
+        for name in ("train/x.png", "train/y.png", "val/z.png"):
+            save(tmp_path / name, PHOTO)
+            save(tmp_path / name.replace("/", "_masks/"), CHECKS)
+        write_yaml(tmp_path, text)
+        assert find_dataset(tmp_path).splits == ("train", "val")
+        write_yaml(tmp_path, text.replace("{split}/", "train/").replace("{split}_masks/{name}", "train/{name}_m"))
+        for name in "xy":
+            save(tmp_path / f"train/{name}_m.png", CHECKS)
+        with warnings.catch_warnings(action="error"):
+            assert len(open_dataset(tmp_path)) == 2
 
 
 def test_what_datasets_saved_is_named(tmp_path: Path) -> None:

@@ -74,11 +74,14 @@ def test_a_folder_of_no_format(tmp_path: Path) -> None:
     assert error.startswith(
         f"{tmp_path}: expected a dataset of one of the formats {names} (docs/guide/formats.md), got"
     )
-    assert error.endswith("; check the path, or write COCO JSON or make samples in Python (docs/tasks/own-format.md)")
+    assert error.endswith(
+        "; check the path, declare maps in segpaste.yaml (docs/guide/maps.md), write COCO JSON, or make samples in "
+        "Python (docs/tasks/own-format.md)"
+    )
     (tmp_path / "annotations").mkdir()
     for path in (tmp_path / "annotations" / "train.json", tmp_path / "a.json"):
         path.write_text('{"images": []}')
-        with pytest.raises(DatasetError, match=rf"; check the path, give the file {path} with .*--images\), or write"):
+        with pytest.raises(DatasetError, match=rf"; check the path, give the file {path} with .*--images\), declare"):
             find_dataset(tmp_path)
 
 

@@ -12,7 +12,7 @@ from segpaste.augmentation import BatchCopyPasteConfig
 from segpaste.cli._errors import CommandError
 from segpaste.cli._inputs import Inputs, has_objects
 from segpaste.cli._printed import progress
-from segpaste.datasets import YoloDataset
+from segpaste.datasets import DatasetError, FoundDataset, YoloDataset
 from segpaste.datasets.formats.carried import without_counts
 from segpaste.datasets.formats.format import NO_SPLIT, Format, WrittenTask
 from segpaste.datasets.formats.layouts import LAYOUTS, LayoutName, WrittenLayout
@@ -145,17 +145,6 @@ def other_splits(inputs: Inputs, layout: WrittenLayout) -> OtherSplits:
             stacklevel=2,
         )
         others = ()
-    if (
-        others
-        and layout.task == "detect"
-        and isinstance(photos := inputs.annotated, YoloDataset)
-        and photos.data.keypoint_shape
-    ):
-        warnings.warn(
-            f"{found.path}: expected labels of boxes to copy {', '.join(others)}, got keypoints; they are left out",
-            stacklevel=2,
-        )
-        others = ()
     if others and type(found.format).copies is Format.copies:
         warnings.warn(
             f"{found.path}: {', '.join(others)}: expected a format whose splits are copied, got {found.format.title}; "
@@ -166,12 +155,46 @@ def other_splits(inputs: Inputs, layout: WrittenLayout) -> OtherSplits:
     copies: dict[PurePosixPath, Path] = {}
     there = []
     for name in others:
+        if (reason := _difference(inputs, found, layout, name)) is not None:
+            warnings.warn(f"{found.path}: {reason}; it is left out", stacklevel=2)
+            continue
         num_before = len(copies)
         for target, source in found.format.copies(found.path, name):
             if (same := copies.setdefault(target, source)) != source:
                 raise CommandError(f"{source}: expected a unique file name in '{name}', got that of {same}; rename it")
         there += [name] if len(copies) > num_before else []
     return OtherSplits(copies, tuple(there))
+
+
+def _difference(inputs: Inputs, found: FoundDataset, layout: WrittenLayout, name: str) -> str | None:
+    """Return why the files of a split do not fit beside the written one, None if they do.
+
+    They must have the same classes, the labels of the same task, and no files that are not copied.
+    """
+    try:
+        photos = found.open(name)
+    except DatasetError as error:
+        return f"expected a readable split to copy {name}: {error}"
+    if isinstance(photos, YoloDataset):
+        own = photos.written_task
+        own = "segment" if (own, layout.task) == ("obb", "segment") else own  # four corners are a polygon, too
+        has_objects = any(photos.instance_labels(index) for index in range(len(photos)))
+        if own != layout.task and has_objects:
+            can = layout.task == "detect" or own == "segment"
+            advice = f" (segpaste convert --to yolo --task {layout.task} --split {name} writes it)" if can else ""
+            return f"expected labels of the task {layout.task} to copy {name}, got {own}{advice}"
+        given, wanted = list(photos.class_names), inputs.class_names[: len(photos.class_names)]
+    else:
+        given, wanted = (
+            [(row["id"], row["name"]) for row in sorted(rows, key=lambda row: int(row["id"]))]
+            for rows in (photos.categories, inputs.categories)
+        )
+    if given != wanted:
+        return f"expected the classes of {inputs.split} to copy {name}, got others; give all splits the same classes"
+    if photos.beside is not None:
+        advice = f"segpaste convert --to {layout.name} --split {name} writes it"
+        return f"expected no depth or normals to copy {name}, got some ({advice})"
+    return None
 
 
 def write_data_yaml(folder: Path, inputs: Inputs, layout: WrittenLayout, others: OtherSplits) -> None:

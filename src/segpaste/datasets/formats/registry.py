@@ -20,6 +20,7 @@ from segpaste.datasets.formats.format import NO_SPLIT, Format, ReadOptions, Task
 from segpaste.datasets.formats.label_folders import LABELS, files_with, other_labels
 from segpaste.datasets.formats.label_studio import LabelStudioFile
 from segpaste.datasets.formats.labelme import LabelmeFolder
+from segpaste.datasets.formats.maps.declaration import DECLARATION_FILE
 from segpaste.datasets.formats.maps.formats import (
     Ade20k,
     Ade20kFull,
@@ -119,8 +120,8 @@ def find_dataset(path: str | PathLike[str], format: str | None = None) -> FoundD
     known = format_named(format).title if format else f"one of the formats {names} (docs/guide/formats.md)"
     raise DatasetError(
         f"{path}: expected a dataset of {known}, got a {'folder' if path.is_dir() else 'file'} without the files of "
-        f"one{_other_files(path)}; check the path, {_file_to_give(path)}or write COCO JSON or make samples in Python "
-        "(docs/tasks/own-format.md)"
+        f"one{_other_files(path)}; check the path, {_file_to_give(path)}declare maps in {DECLARATION_FILE} "
+        "(docs/guide/maps.md), write COCO JSON, or make samples in Python (docs/tasks/own-format.md)"
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -82,8 +82,10 @@ class MapFiles:
         }
         lacking: dict[str, str] = {}
         records: list[JsonRow] = []
+        others = self._other_cases(photos)
         for path, words in photos:
             listed = {role: groups[role].get(key_of(self.roles[role], words), []) for role in groups}
+            listed |= {role: [(file, {})] for role, file in others.get(path, {}).items()}
             missing = next((role for role in self.roles if not self._has(role, words, listed)), None)
             if missing is None:
                 records.append({"id": len(records) + 1, "file_name": path, "words": words, "listed": listed})
@@ -95,7 +97,31 @@ class MapFiles:
                 f"{self.root}: expected files of '{role}', such as {self.roles[role].fill(photos[0][1])}, found "
                 f"none for {len(photos)} images; correct 'files' of '{role}'"
             )
-        return records, lacking
+        maps = {file for record in records for _, file, _ in self.paths(record)}
+        return records, {path: role for path, role in lacking.items() if path not in maps}
+
+    def _other_cases(self, photos: Sequence[tuple[str, Words]]) -> dict[str, dict[str, str]]:
+        """Return by image the file of each role whose path differs in case from that of the pattern.
+
+        It is the file of one image only: of a path that no other image has in another case.
+        """
+        found: dict[str, dict[str, str]] = defaultdict(dict)
+        for role, pattern in self.roles.items():
+            if not pattern.is_filled_by(photos[0][1]):
+                continue
+            wanted: dict[str, list[str]] = defaultdict(list)
+            paths = {path: pattern.fill(words) for path, words in photos}
+            lacking = [path for path, file in paths.items() if not os.path.isfile(self.root / file)]
+            for file in paths.values() if lacking else ():
+                wanted[file.casefold()].append(file)
+            there: dict[str, list[str]] = defaultdict(list)
+            for file in pattern.files(self.root) if lacking else ():
+                there[file.casefold()].append(file)
+            for path in lacking:
+                key = paths[path].casefold()
+                if len(wanted[key]) == 1 == len(there[key]):
+                    found[path][role] = there[key][0]
+        return found
 
     def paths(self, record: JsonRow) -> Iterator[tuple[str, str, Words]]:
         """Yield the files of a record beside its image: role, path and the words that are not in the image's path."""
@@ -156,13 +182,16 @@ def find_photos(root: Path, pattern: PathPattern) -> list[tuple[str, Words]]:
 
 
 def splits_of(root: Path, declared: MapDeclaration) -> tuple[str, ...] | None:
-    """Return the names of the splits; None without splits."""
+    """Return the names of the splits; None without splits. A folder of maps alone, such as ``train_mask``, is none."""
     if declared.splits:
         return tuple(declared.splits)
     pattern = PathPattern(declared.photos)
     if SPLIT not in pattern.words:
         return None
-    return tuple(sorted({words[SPLIT] for _, words in find_photos(root, pattern)}))
+    photos = find_photos(root, pattern)
+    filled = [role for role in roles_of(declared).values() if photos and role.is_filled_by(photos[0][1])]
+    maps = {role.fill(words) for role in filled for _, words in photos}
+    return tuple(sorted({words[SPLIT] for path, words in photos if path not in maps}))
 
 
 def of_split(

@@ -6,7 +6,7 @@ The names of classes, units and axes are not in the files, so the declaration is
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from segpaste.datasets.formats.maps.arrays import read_array
 from segpaste.datasets.formats.maps.classes import distinct
 from segpaste.datasets.formats.maps.declaration import DECLARATION_FILE
+from segpaste.datasets.formats.maps.known.pairs import MAP_SUFFIXES, Pairs, find_pairs
 from segpaste.datasets.formats.records import DatasetError
 from segpaste.datasets.formats.stored_pixels import one_channel
 from segpaste.datasets.formats.yolo.data import IMAGE_SUFFIXES
@@ -29,7 +30,6 @@ _MASKS = (
     *("SegmentationClass", "instances"),
 )
 _DEPTH, _NORMALS = ("depth", "depths"), ("normals", "normal")
-_MAP_SUFFIXES = (".png", ".tif", ".tiff", ".bmp", ".npy", ".npz", ".exr", ".gif")
 _MANY_MAPS, _MANY_VALUES, _MANY_FOLDERS = 200, 255, 50
 _MANY_PHOTOS = 10_000
 
@@ -83,6 +83,8 @@ def missing_declaration(root: Path) -> str | None:
         return _saved_by_datasets(root)
     layout = _layout(root)
     lines = [] if layout is None else list(_lines(layout))
+    if not lines and (pairs := find_pairs(root)) is not None:
+        lines = list(_lines_of_pairs(pairs))
     if not lines:
         return None
     return (
@@ -121,16 +123,35 @@ def _lines(layout: _Layout) -> Iterator[str]:
         yield from found
 
 
+def _lines_of_pairs(pairs: Pairs) -> Iterator[str]:
+    """Yield the keys of a declaration for files that are paired by the words in their names."""
+    found: list[str] = []
+    for role, pattern in pairs.maps.items():
+        if pairs.is_each:
+            found += ["classes: [object]", f"instances: {{files: '{pattern}', encoding: mask, class: object}}"]
+        elif role == "semantic":
+            found += _of_values(pattern, _Values.of(pairs.files[role]))
+        else:
+            values = _read(pairs.files[role][0])
+            unit = "unit: m" if values is not None and values.dtype.kind == "f" else "unit: mm"
+            more = unit if role == "depth" else "axes: [right, up, backward]"
+            found.append(f"{role}: {{files: '{pattern}', {more}}}")
+    if found:
+        yield f"photos: '{pairs.photos}'"
+        yield from found
+
+
 def _of_masks(layout: _Layout) -> Iterator[str]:
     name = layout.folder(_MASKS)
-    first = None if name is None else _first(layout.base / name, _MAP_SUFFIXES, depth=3)
+    first = None if name is None else _first(layout.base / name, MAP_SUFFIXES, depth=3)
     if name is None or first is None:
         return
     if any(first.parent.name == path.stem for path in layout.photo.parent.iterdir()):
         yield "classes: [object]"
         yield f"instances: {{files: '{layout.before}{name}/{layout.below}{{name}}/*', encoding: mask, class: object}}"
     elif (pattern := layout.pattern(name, first)) is not None:
-        yield from _of_values(pattern, _Values.of(layout.base / name, first.suffix))
+        paths = sorted(path for path in (layout.base / name).rglob(f"*{first.suffix}") if path.name[0] != ".")
+        yield from _of_values(pattern, _Values.of(paths))
 
 
 @dataclass
@@ -141,8 +162,7 @@ class _Values:
     colors: set[int]
 
     @classmethod
-    def of(cls, folder: Path, suffix: str) -> _Values:
-        paths = sorted(path for path in folder.rglob(f"*{suffix}") if path.name[0] != ".")
+    def of(cls, paths: Sequence[Path]) -> _Values:
         found = cls(set(), set())
         for path in paths[:: max(1, len(paths) // _MANY_MAPS)]:
             if (values := _read(path)) is not None:
@@ -181,7 +201,7 @@ def _of_geometry(
     layout: _Layout, names: Collection[str], key: str, by_kind: dict[str, str], more: str
 ) -> Iterator[str]:
     name = layout.folder(names)
-    first = None if name is None else _first(layout.base / name, _MAP_SUFFIXES)
+    first = None if name is None else _first(layout.base / name, MAP_SUFFIXES)
     if name is not None and first is not None and (pattern := layout.pattern(name, first)) is not None:
         values = _read(first)
         if values is not None and (values.ndim == 3) == (key == "normals"):
