@@ -183,7 +183,8 @@ def _difference(inputs: Inputs, found: FoundDataset, layout: WrittenLayout, name
             can = layout.task == "detect" or own == "segment"
             advice = f" (segpaste convert --to yolo --task {layout.task} --split {name} writes it)" if can else ""
             return f"expected labels of the task {layout.task} to copy {name}, got {own}{advice}"
-        given, wanted = list(photos.class_names), inputs.class_names[: len(photos.class_names)]
+        given: object = list(photos.class_names)
+        wanted: object = inputs.class_names[: len(photos.class_names)]
     else:
         given, wanted = (
             [(row["id"], row["name"]) for row in sorted(rows, key=lambda row: int(row["id"]))]

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from io import BytesIO
-from math import isfinite
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,8 @@ from PIL import Image, ImageOps
 from segpaste.datasets.formats.photo_head import EIGHT_BIT_MODES
 from segpaste.datasets.formats.stored_pixels import read_stored
 
+_MOST = float(np.finfo(np.float32).max) / 4
+"""Largest coordinate: sums and areas stay finite in float32."""
 _READ = ("bbox", "category", "iscrowd", "segmentation")
 
 Objects = dict[str, list[Any]]
@@ -42,7 +43,10 @@ def photo_of(value: object, place: str) -> NDArray[np.uint8]:
             f"{place}: expected an image of 8 bits per channel, got mode {picture.mode}; convert it, with the "
             "values of black and white of its bit depth"
         )
-    return np.array(picture.convert("RGB"))
+    try:
+        return np.array(picture.convert("RGB"))
+    except Exception as error:  # Pillow's errors for broken files depend on the format
+        raise _broken(place, "an image that Pillow decodes", error) from error
 
 
 def map_of(value: object, place: str) -> NDArray[Any]:
@@ -52,7 +56,14 @@ def map_of(value: object, place: str) -> NDArray[Any]:
         ValueError: the value is neither an image nor an array of integers.
     """
     has_bytes = isinstance(value, Mapping) and bool(value.get("bytes") or value.get("path"))
-    values = _stored(value, place) if has_bytes else np.array(value)
+    try:
+        values = _stored(value, place) if has_bytes else np.array(value)
+    except ValueError as error:
+        if has_bytes:
+            raise
+        raise _broken(place, "an image of integers", error) from error
+    except Exception as error:  # an image that is decoded only now
+        raise _broken(place, "an image that Pillow decodes", error) from error
     if values.dtype.kind not in "bui" or values.ndim not in (2, 3):
         came = "None" if value is None else f"{type(value).__name__} of {values.dtype} {list(values.shape)}"
         raise ValueError(f"{place}: expected an image of integers, got {came}; filter such rows out, or convert them")
@@ -89,11 +100,16 @@ def _decoded(value: object, place: str) -> object:
     try:
         with Image.open(BytesIO(value["bytes"]) if value.get("bytes") else value["path"]) as opened:
             return ImageOps.exif_transpose(opened)
-    except OSError as error:
-        raise ValueError(
-            f"{place}: expected bytes or the path of an image, got {error}; filter such rows out, or cast the column: "
-            "cast_column(NAME, datasets.Image())"
-        ) from error
+    except Exception as error:  # Pillow's errors for broken files depend on the format
+        raise _broken(place, "bytes or the path of an image", error) from error
+
+
+def _broken(place: str, expected: str, error: Exception) -> ValueError:
+    came = str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
+    return ValueError(
+        f"{place}: expected {expected}, got {came}; filter such rows out, or cast the column: "
+        "cast_column(NAME, datasets.Image())"
+    )
 
 
 def objects_of_row(value: Any, names: tuple[str, ...], place: str) -> Objects:
@@ -111,7 +127,12 @@ def objects_of_row(value: Any, names: tuple[str, ...], place: str) -> Objects:
     Raises:
         ValueError: a list is missing or of another length, or one of its values is not valid.
     """
-    lists = _lists_of(value, names, place)
+    try:
+        lists = _lists_of(value, names, place)
+    except TypeError:
+        raise ValueError(
+            f"{place}: expected a record of lists or a list of records, got {value!r:.60}; name the column of objects"
+        ) from None
     for name in ("bbox", "category"):
         if name not in lists:
             raise ValueError(f"{place}: expected bbox and category, got {', '.join(lists)}; rename them")
@@ -145,8 +166,8 @@ def _as_list(values: Any) -> list[Any]:
 
 
 def _box_of(box: Any, place: str) -> list[float]:
-    numbers = _as_list(box) if not isinstance(box, str) else []
-    if len(numbers) != 4 or not all(isinstance(number, Real) and isfinite(number) for number in numbers):
+    numbers = _as_list(box) if hasattr(box, "__iter__") and not isinstance(box, str) else []
+    if len(numbers) != 4 or not all(isinstance(n, Real) and abs(float(n)) <= _MOST for n in numbers):
         raise ValueError(
             f"{place}: expected each bbox as four numbers [x, y, width, height] in pixels, got {box!r:.60}; leave such "
             "objects out"
@@ -164,12 +185,15 @@ def _label_of(label: Any, place: str) -> int:
         raise ValueError(
             f"{place}: expected each category as a number from 0, got {label!r:.40}; leave such objects out"
         )
-    if label < 0:
+    number = int(label)
+    if number < 0:
         raise ValueError(f"{place}: expected categories from 0, got {label}; leave such objects out")
-    return int(label)
+    if number >= 2**63:
+        raise ValueError(f"{place}: expected categories from 0 to 2**63 - 1, got {label}; number the classes from 0")
+    return number
 
 
 def _crowd_of(flag: Any, place: str) -> bool:
-    if flag is not None and flag not in (0, 1):
+    if flag is not None and (not isinstance(flag, Real) or flag not in (0, 1)):
         raise ValueError(f"{place}: expected each iscrowd as 0 or 1, or None for 0, got {flag!r:.40}; convert it")
     return bool(flag)

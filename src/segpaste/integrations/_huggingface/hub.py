@@ -17,6 +17,7 @@ from segpaste.integrations._huggingface.columns import Objects, map_of, objects_
 from segpaste.integrations._targets import crowd_region
 from segpaste.types import IGNORE_INDEX, CrowdMask, DenseSample, SemanticMap
 
+_MOST_CLASSES = 2**31 - 1
 Transforms = Callable[[DenseSample], DenseSample]
 
 
@@ -116,7 +117,7 @@ class HubSamples:
         Raises:
             ValueError: a value is not valid; the message names the row and the column.
         """
-        row = self._plain[index]
+        row = self._row(index)
         photo = photo_of(row[self.image], _place(index, self.image))
         image = torch.from_numpy(photo).permute(2, 0, 1).contiguous()
         fields: dict[str, Any] = {}
@@ -127,12 +128,13 @@ class HubSamples:
                 raise ValueError(
                     f"{place}: expected one class for each pixel, got {list(classes.shape)}; convert colours to classes"
                 )
-            fields["semantic_map"] = SemanticMap(self._classes(classes, photo))
+            fields["semantic_map"] = SemanticMap(self._classes(classes, photo, place))
         if self.objects is not None:
             sample = _of_objects(image, self._read_objects(row, index), fields, _place(index, self.objects))
         elif self.instance_map is not None:
-            values = map_of(row[self.instance_map], _place(index, self.instance_map))
-            sample = DenseSample.from_masks(image, *self._instances(values, photo), **fields)
+            place = _place(index, self.instance_map)
+            values = map_of(row[self.instance_map], place)
+            sample = DenseSample.from_masks(image, *self._instances(values, photo, place), **fields)
         else:
             sample = _of_boxes(
                 image,
@@ -142,21 +144,55 @@ class HubSamples:
             )
         return self.transforms(sample) if self.transforms else sample
 
-    def _classes(self, values: NDArray[Any], photo: NDArray[Any]) -> Tensor:
+    def _row(self, index: int) -> Mapping[str, Any]:
+        """Return a row; the package decodes its images, except those of maps."""
+        try:
+            row: Mapping[str, Any] = self._plain[index]
+        except (IndexError, KeyError):  # no such row
+            raise
+        except Exception as error:  # the errors of decoders depend on the format
+            place = _place(index, self._broken_column(index))
+            raise ValueError(
+                f"{place}: expected values that the datasets package decodes, got {type(error).__name__}: {error}; "
+                "filter such rows out, or repair the files"
+            ) from error
+        return row
+
+    def _broken_column(self, index: int) -> str | None:
+        """Return the first column of which a row cannot be read, None if the columns cannot be read one by one."""
+        for column in (self.image, self.objects, self.instance_map, self.semantic_map):
+            if column is not None and hasattr(self._plain, "select_columns"):
+                try:
+                    self._plain.select_columns([column])[index]
+                except Exception:
+                    return column
+        return None
+
+    def _classes(self, values: NDArray[Any], photo: NDArray[Any], place: str) -> Tensor:
         """Return a map of classes [H, W] int64, with the void value as ignored."""
         if values.shape[:2] != photo.shape[:2]:
-            raise ValueError(f"HubSamples: expected a map of {photo.shape[:2]} pixels, got {values.shape[:2]}")
-        classes = torch.from_numpy((values[..., 0] if values.ndim == 3 else values).astype(np.int64))
+            raise ValueError(
+                f"{place}: expected a map of the size of the image, (height, width) {photo.shape[:2]}, got "
+                f"{values.shape[:2]}; resize it with nearest neighbours, or filter such rows out"
+            )
+        given = values[..., 0] if values.ndim == 3 else values
+        strange = given[(given != self.void) & ((given < 0) | (given > _MOST_CLASSES))]
+        if strange.size:
+            raise ValueError(
+                f"{place}: expected classes from 0 to {_MOST_CLASSES:,}, got {strange[0]}; give void={strange[0]} if "
+                "it means unlabelled, or convert the map"
+            )
+        classes = torch.from_numpy(given.astype(np.int64))
         return torch.where(classes == self.void, IGNORE_INDEX, classes)
 
-    def _instances(self, values: NDArray[Any], photo: NDArray[Any]) -> tuple[Tensor, Tensor]:
+    def _instances(self, values: NDArray[Any], photo: NDArray[Any], place: str) -> tuple[Tensor, Tensor]:
         """Return the masks [N, H, W] and labels [N] of an instance map."""
         if values.ndim != 3 or values.shape[2] < 2:
             raise ValueError(
-                f"HubSamples: expected {self.instance_map} with a channel of classes and a channel of objects, got "
-                f"{list(values.shape)}"
+                f"{place}: expected a map with a channel of classes and a channel of objects, got "
+                f"{list(values.shape)}; give the column as semantic_map= if it has classes only"
             )
-        classes = self._classes(values, photo)
+        classes = self._classes(values, photo, place)
         numbers = torch.where(classes == IGNORE_INDEX, 0, torch.from_numpy(values[..., 1].astype(np.int64)))
         objects = np.unique(torch.stack([numbers[numbers > 0], classes[numbers > 0]], 1).numpy(), axis=0)
         masks = torch.zeros(len(objects), *numbers.shape, dtype=torch.bool, device="cpu")
@@ -166,7 +202,7 @@ class HubSamples:
 
 
 def _place(index: int, column: str | None) -> str:
-    return f"HubSamples: row {index}, column {column!r}"
+    return f"HubSamples: row {index}" + ("" if column is None else f", column {column!r}")
 
 
 def _of_objects(image: Tensor, objects: Objects, fields: dict[str, Any], place: str) -> DenseSample:
@@ -194,8 +230,9 @@ def _masks_of(segmentations: Sequence[object], size: tuple[int, int], place: str
     """Return the masks of segmentations, [N, H, W]."""
     try:
         found = [decode_segmentation(given, size) for given in segmentations]
-    except ValueError as error:
-        raise ValueError(f"{place}: segmentation: {error}") from error
+    except (ValueError, TypeError, LookupError, OverflowError) as error:
+        came = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+        raise ValueError(f"{place}: segmentation: {came}; repair this row, or filter such rows out") from error
     return torch.from_numpy(np.array(found, bool).reshape(len(found), *size))
 
 
