@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from segpaste._version import __version__
@@ -27,6 +27,7 @@ from segpaste.datasets.formats.format import NO_SPLIT, TASKS, ReadOptions, Writt
 from segpaste.datasets.formats.maps.dataset import MapPhotos
 from segpaste.datasets.formats.pixel_bytes import DepthFormat
 from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError, expect_outside
+from segpaste.datasets.formats.references import texts_of
 from segpaste.datasets.formats.registry import FoundDataset, find_dataset
 from segpaste.datasets.formats.written.format import LabelForm, Losses, WrittenFormat, WrittenSplit
 from segpaste.datasets.formats.written.registry import written_format
@@ -289,8 +290,11 @@ class Conversion:
             return {"info": {"description": self.found.path.resolve().name}}, Counter()
         if not tables or not is_of_coco:
             return tables, Counter()
-        names = (str(row.image["file_name"]) for row in self._rows(space, converter)())
-        new_names = {photos.file_name(index): name for index, name in enumerate(names)}
+        texts, new_names = set(texts_of(tables)), dict[str, str]()
+        old_names = [photos.file_name(index) for index in range(len(photos))]
+        if any(name in texts or PurePosixPath(name).name in texts for name in old_names):
+            rows = self._rows(space, converter)()
+            new_names = {old: str(row.image["file_name"]) for old, row in zip(old_names, rows, strict=True)}
         return kept_tables(tables, new_names, converter.keeps_annotation_ids)
 
 

@@ -266,6 +266,16 @@ def renamed(value: Any, new_names: Mapping[str, str]) -> Any:
     return new_names.get(value, value) if isinstance(value, str) else value
 
 
+def texts_of(value: Any) -> Iterator[str]:
+    """Yield the texts in JSON, keys too."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        yield from value if isinstance(value, dict) else ()
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from texts_of(item)
+
+
 def refers_to_annotations(value: Any, key: str = "") -> bool:
     """Return whether JSON has keys that name annotations by their ids."""
     if isinstance(value, dict):
