@@ -126,7 +126,7 @@ class CocoPanoptic(IndexedPhotos):
         if not numbered:
             return []
         segment_map = self._read_segment_map(record)
-        return [Crowd(row["id"], row["class"], False, segment_map == n) for n, row in numbered]
+        return [Crowd(row["id"], row["class"], row["ignored"], segment_map == n) for n, row in numbered]
 
     def map_row(self, index: int) -> JsonRow:
         """Return the entry of an image's segment map as in the file, without its ``segments_info``."""
