@@ -39,7 +39,7 @@ TARGETS = (("coco", None), ("roboflow", None), ("lvis", None), ("yolo", None), (
 TARGETS += (("voc", None), ("label-maps", None), ("coco-panoptic", None))
 BOX_TOLERANCE_PX = 0.01
 OF_OBJECTS = ("objects ", "annotations without", "rows equal")
-OF_REGIONS = ("crowd regions", "ignored regions", "exact masks of crowd")
+OF_REGIONS = ("crowd regions", "ignored regions", "crowd and ignored", "exact masks of crowd")
 IMAGE_NAMES = (
     *("img (1).png", "a b.png", " lead.png", "dots.in.name.png", "UPPER.PNG", "ünïcode.png", "日本.png", "emoji😀.png"),
     *("a,b.png", "a;b.png", "quote'.png", 'quote".png', "hash#1.png", "100%.png", "a&b.png", "a=b.png", "[1].png"),

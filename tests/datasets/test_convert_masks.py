@@ -98,7 +98,7 @@ class WithDepth(CocoDetectionV2):
 
     def __getitem__(self, index: int) -> DenseSample:
         sample = super().__getitem__(index)
-        depth = torch.full((1, *sample.canvas_size), 1.5)
+        depth = torch.full((1, *sample.canvas_size), 1.5004)
         return replace(sample, depth=depth, depth_valid=depth > 1)
 
 
@@ -117,7 +117,7 @@ def test_depth_comes_along_beside_entries(tmp_path: Path, depth_format: DepthFor
     assert read_json(tmp_path / "out/annotations.json")["annotations"] == [*rows[:-1], {**rows[-1], "iscrowd": 1}]
     depth = tmp_path / f"out/depth/a/one.{depth_format}"
     if depth_format == "npy":
-        assert (np.load(depth) == 1.5).all()
+        assert (np.load(depth) == np.float32(1.5004)).all()
         assert (read_map(tmp_path / "out/depth_valid/a/one.png") == 255).all()
         assert not summary.losses
     else:

@@ -245,7 +245,7 @@ class TestSegments:
     def test_from_instances(self, tmp_path: Path) -> None:
         images_dir, path = write_instances(tmp_path)
         summary = convert_dataset(path, tmp_path / "out", "coco-panoptic", images_dir=images_dir)
-        covered = {"crowd regions partly covered by objects": 1}
+        covered = {"crowd and ignored regions partly covered by other segments": 1}
         assert dict(summary.losses) == {"objects partly covered by another": 1, **covered}
         written = read_json(tmp_path / "out/panoptic.json")
         assert [row["isthing"] for row in written["categories"]] == [1, 1, 1]

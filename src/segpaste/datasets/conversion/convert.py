@@ -311,7 +311,6 @@ def _left_out(photos: AnnotatedPhotos) -> Losses:
         lost["images without an annotation"] = photos.num_unannotated_images
     if isinstance(photos, YoloDataset):
         lost["label files without an image"] = len(photos.stray_labels)
-        lost["rows equal to another of their label file"] = photos.num_duplicates
     if isinstance(photos, MapPhotos):
         lost.update({f"images without {role}": num for role, num in photos.num_incomplete.items()})
     return lost

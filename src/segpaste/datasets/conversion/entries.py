@@ -16,7 +16,6 @@ from segpaste.datasets.formats.coco_writer import crowd_rows, encode_mask, insta
 from segpaste.datasets.formats.records import AnnotatedPhotos, Crowd, DatasetError, JsonRow
 from segpaste.datasets.formats.references import OF_ANNOTATIONS, refers_to_annotations, renamed
 from segpaste.datasets.formats.rle import decode_segmentation
-from segpaste.datasets.formats.written.format import Losses
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
 from segpaste.types import DenseSample
 
@@ -40,21 +39,30 @@ def kept_entries(photos: AnnotatedPhotos, index: int, size: tuple[int, int], *, 
     """Return the entries of an image's annotations as in the file, with what readers of COCO need.
 
     Missing keys are added. An ignored region has ``iscrowd`` 1, too, since these readers do not know ``ignore``, and
-    every region has a mask.
+    every region has a mask: run lengths, since an empty list or a polygon without a pixel stops some of them. It is the
+    mask that our readers give it, its filled box if its segmentation has no pixel.
     """
     missing: JsonRow = {"iscrowd": 0} if with_iscrowd else {}
     rows = photos.annotation_rows(index)
-    bare = {row["id"] for row in rows if _is_region(row) and not has_segmentation(row)} if with_iscrowd else set()
+    bare = {row["id"] for row in rows if _is_region(row) and _is_empty(row, size)} if with_iscrowd else set()
     masks = {crowd.annotation_id: crowd.mask for crowd in photos.crowds(index)} if bare else {}
     kept = []
     for row in rows:
         more: JsonRow = {}
         if with_iscrowd and _is_region(row):
             more = {"iscrowd": 1}
-            if row["id"] in bare and masks[row["id"]].any():
+            if row["id"] in bare:
                 more["segmentation"] = encode_mask(masks[row["id"]])
         kept.append({**missing, **_completed(photos, row, size), **more})
     return kept
+
+
+def _is_empty(row: JsonRow, size: tuple[int, int]) -> bool:
+    """Return whether an entry has no segmentation, or one without a pixel, or a broken one."""
+    try:
+        return not has_segmentation(row) or not decode_segmentation(row["segmentation"], size).any()
+    except ValueError:
+        return True
 
 
 def _is_region(row: JsonRow) -> bool:
@@ -126,12 +134,6 @@ def kept_tables(
     )
     kept = {name: table for name, table in tables.items() if f"table '{name}': {OF_ANNOTATIONS}" not in left_out}
     return {name: renamed(table, names) if names else table for name, table in kept.items()}, left_out
-
-
-def count_semantic(sample: DenseSample, losses: Losses) -> None:
-    """Count a semantic map that a format does not keep."""
-    if sample.semantic_map is not None:
-        losses["semantic maps" if sample.panoptic_map is None else "segments of stuff, in images"] += 1
 
 
 def _completed(photos: AnnotatedPhotos, row: JsonRow, size: tuple[int, int]) -> JsonRow:

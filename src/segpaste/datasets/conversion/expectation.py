@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from segpaste.datasets.conversion.entries import entries_of_instances
+from segpaste.datasets.conversion.given import given_losses, of_entries, of_rows
 from segpaste.datasets.conversion.photos import SplitConverter
 from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
 from segpaste.datasets.formats.coco_writer import SampleRows
@@ -22,7 +23,13 @@ from segpaste.datasets.formats.written.coco import CocoSegments
 from segpaste.datasets.formats.written.format import File, Losses
 from segpaste.datasets.formats.yolo.data import label_path
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
-from segpaste.datasets.writers.expected_maps import covered_regions, geometry_values, label_maps
+from segpaste.datasets.writers.expected_maps import (
+    Maps,
+    covered_regions,
+    geometry_values,
+    label_maps,
+    semantic_losses,
+)
 from segpaste.datasets.writers.ledger import (
     ExpectedImage,
     Region,
@@ -96,6 +103,7 @@ class SplitLedger:
             is_held = converter.to.name != "lvis"
             expected.views[self.view.format] = [region for region in regions if is_held or region.kind != "region"]
             if converter.has_further_fields:
+                told.update(semantic_losses(self.view, *converter.read(index), Maps(None)))
                 expected.values = geometry_values(stem, converter.read(index)[0], converter.depth_format)
         elif self.view.format == "coco-panoptic" and isinstance(photos, CocoPanoptic):
             self._add_same_segments(photos, index, expected, (rows, stem))
@@ -134,6 +142,8 @@ class SplitLedger:
         if (rows := self._same_lines(index, written, contents)) is not None:
             expected.views["yolo"] = [Region(int(float(row[0])), "line", keys=digest(row)) for row in rows]
             return
+        if isinstance(photos, YoloDataset):
+            told.update({"rows equal to another of their label file": photos.num_equal(index)})
         own = entries_of_instances(photos, index, sample)
         expected.views[view.format] = list(maps.regions) or sample_regions(view, sample, crowds, own, crowd_rows)
         num_empty = photos.left_out(index).get("empty", 0)
@@ -141,7 +151,11 @@ class SplitLedger:
             num_empty = len(by_id.keys() - {*photos.annotation_ids(index), *(c.annotation_id for c in crowds)})
         told.update({"annotations without a pixel": num_empty})
         told.update(covered_regions(maps, crowds))
+        told.update(semantic_losses(view, sample, crowds, maps))
         told.update(unnamed_losses(view, sample, crowds, maps.seen, told))
+        given = of_rows(photos, index, expected.size) if isinstance(photos, YoloDataset) else of_entries(own)
+        pairs = list(zip(crowds, of_entries(crowd_rows), strict=True))
+        told.update(given_losses(view, expected.size, sample.instance_masks is not None, given, pairs, told))
 
     def _same_lines(self, index: int, written: str, contents: Mapping[str, Any]) -> list[list[str]] | None:
         """Return the words of the lines of a label file of YOLO that is copied; None if it is not."""

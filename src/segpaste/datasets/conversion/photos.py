@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from segpaste.datasets.conversion.entries import (
-    count_semantic,
     crowds_with_entries,
     entries_of_instances,
     image_entry,
@@ -21,9 +20,16 @@ from segpaste.datasets.conversion.entries import (
 from segpaste.datasets.conversion.names import PhotoNames
 from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
 from segpaste.datasets.formats.coco_writer import SampleRows
+from segpaste.datasets.formats.name_lists import is_background
 from segpaste.datasets.formats.photo import upright_size
 from segpaste.datasets.formats.photo_head import num_frames, read_head
-from segpaste.datasets.formats.pixel_bytes import DepthFormat, geometry_files, num_too_far, picture_bytes
+from segpaste.datasets.formats.pixel_bytes import (
+    DepthFormat,
+    geometry_files,
+    has_fractions,
+    num_too_far,
+    picture_bytes,
+)
 from segpaste.datasets.formats.records import AnnotatedPhotos, Crowd, DatasetError, JsonRow
 from segpaste.datasets.formats.written.coco import CocoSegments, segments_of
 from segpaste.datasets.formats.written.format import File, LabelForm, LabelledPhoto, Losses, WrittenFormat
@@ -94,6 +100,8 @@ class SplitConverter:
             return rows
         order = sorted(rows, key=lambda row: int(row["id"]))
         things = dict.fromkeys((row["id"] for row in order), self.photos.has_masks)
+        if self.photos.has_semantic_maps and order and is_background(self.photos.class_names[0]):
+            things[order[0]["id"]] = False
         if self.photos.schema is not None:
             kinds = self.photos.schema.classes
             things = {row["id"]: kinds[label] == "thing" for label, row in enumerate(order)}
@@ -155,11 +163,9 @@ class SplitConverter:
         if (camera := sample.camera_intrinsics) is not None:
             image["camera_intrinsics"] = {"fx": camera.fx, "fy": camera.fy, "cx": camera.cx, "cy": camera.cy}
         if sample.depth is not None and sample.depth_valid is not None and self.depth_format == "png":
-            losses["depth below a millimetre, in images"] += 1
             depth, valid = (value.as_subclass(Tensor)[0].numpy() for value in (sample.depth, sample.depth_valid))
+            losses["depth below a millimetre, in images"] += int(has_fractions(depth, valid))
             losses["pixels of depth beyond 65.535 m, which are invalid in PNG"] += num_too_far(depth, valid)
-        if not self.to.keeps_semantic_maps:
-            count_semantic(sample, losses)
         return self._geometry_files(photo, sample)
 
     def _geometry_files(self, photo: _Photo, sample: DenseSample) -> list[File]:

@@ -24,7 +24,7 @@ from segpaste.datasets.formats.indexed.tables import JsonTables
 from segpaste.datasets.formats.panoptic_index import TABLES, PanopticClasses, PanopticRecords, make_index
 from segpaste.datasets.formats.photo import read_rgb
 from segpaste.datasets.formats.records import Crowd, DatasetError, JsonRow, expect_folder
-from segpaste.datasets.formats.segment_ids import read_segment_ids
+from segpaste.datasets.formats.segment_ids import read_segment_ids, segment_positions
 from segpaste.types import IGNORE_INDEX, DenseSample
 
 
@@ -126,7 +126,7 @@ class CocoPanoptic(IndexedPhotos):
         if not numbered:
             return []
         segment_map = self._read_segment_map(record)
-        return [Crowd(row["id"], row["class"], False, segment_map == n) for n, row in numbered]
+        return [Crowd(row["id"], row["class"], row["ignored"], segment_map == n) for n, row in numbered]
 
     def map_row(self, index: int) -> JsonRow:
         """Return the entry of an image's segment map as in the file, without its ``segments_info``."""
@@ -181,16 +181,17 @@ class CocoPanoptic(IndexedPhotos):
         """Return the position of each pixel in the segment list, from 1, or 0 without a segment: [H, W] int64."""
         path = self.panoptic_dir / record["map"]
         size = record["height"], record["width"]
-        found, inverse = np.unique(read_segment_ids(path, size), return_inverse=True)
-        position_of = {segment["id"]: i for i, segment in enumerate(record["segments"], start=1)}
-        strange = sorted(set(found.tolist()) - set(position_of) - {0})
-        unseen = sorted(set(position_of) - set(found.tolist()))
+        ids, listed = read_segment_ids(path, size), [segment["id"] for segment in record["segments"]]
+        positions = segment_positions(ids, listed)
+        strange = np.unique(ids[(positions == 0) & (ids != 0)]).tolist()
+        is_seen = np.bincount(positions.reshape(-1), minlength=len(listed) + 1) > 0
+        unseen = sorted(number for number, is_there in zip(listed, is_seen[1:], strict=True) if not is_there)
         if strange or unseen:
             raise DatasetError(
                 f"{path}: expected the segments that {self.annotations_file.name} lists for it, but {_first(strange)} "
                 f"only in the PNG and {_first(unseen)} only in the JSON; use files that belong together"
             )
-        return np.array([position_of.get(i, 0) for i in found.tolist()], np.int64)[inverse].reshape(size)
+        return positions.astype(np.int64)
 
 
 def _first(ids: list[int]) -> str:

@@ -228,7 +228,8 @@ def panoptic_segments(
             found.append(((panoptic == 0) & (semantic == label), label, {"iscrowd": 0}))
     for crowd, origin in crowds:
         if crowd.box is None:
-            found.append((crowd.mask, crowd.label, {"iscrowd": 1, **_keys_of(origin)}))
+            flags = {"iscrowd": 1, **({"ignore": 1} if crowd.is_ignored else {})}
+            found.append((crowd.mask, crowd.label, {**flags, **_keys_of(origin)}))
     segments = []
     for number, (mask, label, own) in enumerate(found, start=1):
         segment_id = number * _SEGMENT_ID_STEP % 256**3

@@ -63,3 +63,8 @@ def image_name_of(line: str, is_there: Callable[[str], bool], *, has_flags: bool
 def _is_line(name: str) -> bool:
     """Return whether a name is a line of its own."""
     return bool(name) and name == name.strip() and not (_CONTROLS.search(name) or _OTHER_FORMS.match(name))
+
+
+def is_background(name: str) -> bool:
+    """Return whether a class is the background of semantic maps, if it is the first one."""
+    return name.strip("_").lower() == "background"

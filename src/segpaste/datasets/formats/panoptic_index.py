@@ -61,7 +61,10 @@ class PanopticClasses:
         return cls(tuple(categories), tuple(names), tuple(are_things))
 
     def segments(self, path: Path, annotation: JsonRow) -> list[JsonRow]:
-        """Return the checked segments of an image: ``id``, ``class``, ``crowd``, ``instance_id`` (0: no instance).
+        """Return the checked segments of an image: ``id``, ``class``, ``crowd``, ``ignored``, ``instance_id``.
+
+        ``instance_id`` is 0 for segments that are no instance. Of crowds, this package writes ignored regions with the
+        key ``ignore``.
 
         Raises:
             DatasetError: a segment is broken, an id repeats, or a class is unknown.
@@ -79,9 +82,13 @@ class PanopticClasses:
             is_crowd = flag_of(path, f"segment {row['id']}", row, "iscrowd")
             is_instance = self.are_things[label] and not is_crowd
             num_things += is_instance
-            segments.append(
-                {"id": row["id"], "class": label, "crowd": is_crowd, "instance_id": num_things if is_instance else 0}
-            )
+            facts = {
+                "id": row["id"],
+                "class": label,
+                "crowd": is_crowd,
+                "ignored": is_crowd and bool(row.get("ignore")),
+            }
+            segments.append({**facts, "instance_id": num_things if is_instance else 0})
         return segments
 
 

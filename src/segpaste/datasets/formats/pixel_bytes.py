@@ -64,6 +64,12 @@ def num_too_far(depth: NDArray[np.float32], valid: NDArray[np.bool_]) -> int:
     return int((np.rint(_valid_mm(depth, valid)) > _MAX_MM).sum() + (valid & ~_is_there(depth, valid)).sum())
 
 
+def has_fractions(depth: NDArray[np.float32], valid: NDArray[np.bool_]) -> bool:
+    """Return whether valid depth in metres has fractions of a millimetre, beyond the rounding of float32."""
+    mm = _valid_mm(depth, valid)
+    return bool((np.abs(mm - np.rint(mm)) > mm * np.finfo(np.float32).eps).any())
+
+
 def _is_there(depth: NDArray[np.float32], valid: NDArray[np.bool_]) -> NDArray[np.bool_]:
     found: NDArray[np.bool_] = valid & np.isfinite(depth) & (depth > 0)
     return found

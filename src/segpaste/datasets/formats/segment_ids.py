@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,8 @@ from numpy.typing import NDArray
 from segpaste.datasets.formats.records import DatasetError
 from segpaste.datasets.formats.stored_pixels import read_colors, read_stored
 from segpaste.types.sampling import Size
+
+_NUM_IDS = 1 << 24
 
 
 def read_segment_ids(path: Path, size: Size) -> NDArray[np.int64]:
@@ -39,5 +42,17 @@ def read_segment_ids(path: Path, size: Size) -> NDArray[np.int64]:
             f"{path}: expected segment ids in colours of 8 bits per channel, or in grey, got {values.dtype} "
             f"{list(values.shape)}; convert it"
         )
-    wide = values.astype(np.int64)
-    return wide if wide.ndim == 2 else wide[..., :3] @ np.array([1, 256, 65536])
+    if values.ndim == 2:
+        return values.astype(np.int64)
+    red, green, blue = (values[..., channel].astype(np.int64) for channel in range(3))
+    return red | green << 8 | blue << 16
+
+
+def segment_positions(ids: NDArray[np.int64], listed: Sequence[int]) -> NDArray[np.uint16]:
+    """Return the position of each pixel's segment in a list, from 1; 0 for other ids.
+
+    A table of all ids, of which the system provides the few pages in use, takes a tenth of the time of sorting pixels.
+    """
+    table = np.zeros(_NUM_IDS, np.uint16)
+    table[np.array(listed, np.int64)] = np.arange(1, len(listed) + 1)
+    return table[ids]

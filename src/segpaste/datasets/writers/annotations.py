@@ -23,6 +23,7 @@ from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
 from segpaste.datasets.formats.format import ReadOptions
 from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError
 from segpaste.datasets.formats.registry import find_dataset
+from segpaste.datasets.formats.segment_ids import read_segment_ids, segment_positions
 from segpaste.datasets.formats.voc.folder import VocFolder
 from segpaste.datasets.formats.voc.xml_files import read_xml
 from segpaste.datasets.formats.yolo.data import read_data
@@ -205,11 +206,7 @@ def _segments(view: View, photos: AnnotatedPhotos, index: int, expected: Expecte
     if expected.segments is None:
         return [Region(label_of[row["category_id"]], "entry", keys=digest(row)) for row in rows]
     path = photos.panoptic_dir / photos.map_row(index)["file_name"]
-    rgb = stored_pixels(path).astype(np.uint32)
-    ids = rgb[..., 0] + 256 * rgb[..., 1] + 65536 * rgb[..., 2]
-    known, inverse = np.unique(ids, return_inverse=True)
-    position = {row["id"]: number for number, row in enumerate(rows, start=1)}
-    numbers = np.array([position.get(i, 0) for i in known.tolist()], np.uint16)[inverse].reshape(ids.shape)
+    numbers = segment_positions(read_segment_ids(path, expected.size), [row["id"] for row in rows])
     if checksum(numbers) != expected.segments:
         raise DatasetError(f"expected the segments in {path.name} as they were read, got others")
     there = []

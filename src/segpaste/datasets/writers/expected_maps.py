@@ -15,10 +15,19 @@ from torch import Tensor
 
 from segpaste.datasets.formats.pixel_bytes import DepthFormat
 from segpaste.datasets.formats.records import Crowd
-from segpaste.datasets.writers.ledger import Kind, Region, View, areas_of, checksum, extent_of, masks_of
+from segpaste.datasets.writers.ledger import (
+    Kind,
+    Region,
+    View,
+    areas_of,
+    checksum,
+    extent_of,
+    masks_of,
+)
 from segpaste.types import IGNORE_INDEX, DenseSample
 
 _LARGEST_MM = 65_535
+_REGIONS = "crowd and ignored regions"
 
 
 def owner_map(sample: DenseSample) -> NDArray[Any]:
@@ -125,14 +134,16 @@ def _segments(view: View, sample: DenseSample, crowds: Sequence[Crowd]) -> Maps:
         (owners == number, label, "object") for number, label in enumerate(sample.labels.tolist(), start=1)
     ]
     is_free = owners == 0
+    is_left = is_free.copy()
     if semantic is not None:
         for label in np.unique(semantic[is_free]).tolist():
             if label != IGNORE_INDEX and label in view.stuff:
                 parts.append((is_free & (semantic == label), label, "stuff"))
-        is_free = is_free & (semantic == IGNORE_INDEX)
+                is_left &= ~parts[-1][0]
+    regions_of = [crowd.mask for crowd in crowds]
     if sample.panoptic_map is None:
-        crowds = [crowd._replace(mask=crowd.mask & is_free) for crowd in crowds]
-    parts += [(crowd.mask, crowd.label, "region") for crowd in crowds]
+        regions_of = _apart([mask & is_left for mask in regions_of])
+    parts += [(mask, crowd.label, "region") for mask, crowd in zip(regions_of, crowds, strict=True)]
     numbers, regions = np.zeros(sample.canvas_size, np.uint16), list[Region]()
     for mask, label, kind in parts:
         if mask.any():
@@ -142,17 +153,67 @@ def _segments(view: View, sample: DenseSample, crowds: Sequence[Crowd]) -> Maps:
     return Maps(seen, {}, numbers, regions)
 
 
+def _apart(masks: Sequence[NDArray[np.bool_]]) -> list[NDArray[np.bool_]]:
+    """Return masks without the pixels of smaller ones, or of earlier ones of the same area."""
+    areas = [int(np.count_nonzero(mask)) for mask in masks]
+    found = []
+    for i, mask in enumerate(masks):
+        above = [other for j, other in enumerate(masks) if (areas[j], j) < (areas[i], i)]
+        found.append(mask & ~np.logical_or.reduce(above) if above else mask)
+    return found
+
+
+def semantic_losses(view: View, sample: DenseSample, crowds: Sequence[Crowd], maps: Maps) -> Counter[str]:
+    """Count what a format does not hold of a semantic map.
+
+    A map says nothing that objects and regions do not say, if it has their classes, and all other pixels are background
+    or, without such a class, void.
+
+    Args:
+        view: the written format.
+        sample: the sample.
+        crowds: its crowd and ignored regions.
+        maps: its label maps in that format.
+    """
+    if sample.semantic_map is None:
+        return Counter()
+    semantic = sample.semantic_map.as_subclass(Tensor).numpy()
+    is_region = np.zeros(semantic.shape, bool)
+    for crowd in crowds:
+        is_region |= crowd.mask
+    if view.format in ("voc", "label-maps"):
+        written = next(values for path, values in maps.files.items() if path.startswith(("Seg", "sem")))
+        void = np.iinfo(written.dtype).max
+        differs = written != np.where(semantic == IGNORE_INDEX, void, semantic + view.first_value)
+        told = "pixels of another class than their object, in images"
+    elif view.format == "coco-panoptic":
+        assert maps.segments is not None
+        differs = (semantic != IGNORE_INDEX) & (maps.segments == 0)
+        told = "pixels of things without an object, in images"
+    else:
+        nothing = 0 if view.has_background else IGNORE_INDEX
+        if sample.panoptic_map is not None:
+            is_free = sample.panoptic_map.as_subclass(Tensor).numpy() == 0
+            differs, told = is_free & (semantic != nothing), "segments of stuff, in images"
+        else:
+            classes = np.array([nothing, *sample.labels.tolist()])[owner_map(sample)]
+            differs, told = semantic != classes, "semantic maps"
+    return Counter({told: 1} if (differs & ~is_region).any() else {})
+
+
 def covered_regions(maps: Maps, crowds: Sequence[Crowd]) -> Counter[str]:
-    """Count the crowd regions that objects cover in panoptic segments, partly or wholly."""
+    """Count the regions that other segments cover in panoptic segments, partly or wholly, and those without a pixel."""
     if maps.segments is None:
         return Counter()
     shown = Counter((region.label, int(region.area or 0)) for region in maps.regions if region.kind == "region")
-    regions = [crowd for crowd in crowds if crowd.box is None]
+    every = [crowd for crowd in crowds if crowd.box is None]
+    regions = [crowd for crowd in every if crowd.mask.any()]
     before = Counter((crowd.label, int(np.count_nonzero(crowd.mask))) for crowd in regions)
     num_whole = (before & shown).total()
     num_wholly = len(regions) - shown.total()
-    partly = {"crowd regions partly covered by objects": len(regions) - num_whole - num_wholly}
-    return +Counter({**partly, "crowd regions wholly covered by objects": num_wholly})
+    partly = {f"{_REGIONS} partly covered by other segments": len(regions) - num_whole - num_wholly}
+    empty = {f"{_REGIONS} without a pixel": len(every) - len(regions)}
+    return +Counter({**partly, f"{_REGIONS} wholly covered by other segments": num_wholly, **empty})
 
 
 def geometry_values(stem: str, sample: DenseSample, depth_format: DepthFormat = "npy") -> dict[str, int]:

@@ -26,8 +26,9 @@ from torch import Tensor
 from segpaste.datasets.formats.carried import POINT_KEYS, REGION_KEYS
 from segpaste.datasets.formats.coco_index import has_segmentation
 from segpaste.datasets.formats.format import WrittenTask
+from segpaste.datasets.formats.name_lists import is_background
 from segpaste.datasets.formats.records import Crowd, JsonRow
-from segpaste.datasets.formats.written.format import UNMASKED
+from segpaste.datasets.formats.written.format import POINTS, UNMASKED
 from segpaste.datasets.formats.yolo.rectangles import given_corners
 from segpaste.datasets.formats.yolo.writer import label_rows
 from segpaste.types import DenseSample
@@ -92,8 +93,12 @@ class View:
         """Value of class 0 in label maps; 1 after the background."""
         if self.format == "label-maps":
             return int(not self.has_semantic_maps)
-        is_background = bool(self.names) and self.names[0].strip("_").lower() == "background"
-        return int(not (self.has_semantic_maps and is_background))
+        return int(not (self.has_semantic_maps and self.has_background))
+
+    @property
+    def has_background(self) -> bool:
+        """Whether class 0 is the background of semantic maps."""
+        return bool(self.names) and is_background(self.names[0])
 
 
 @dataclass(slots=True)
@@ -331,15 +336,13 @@ def unnamed_losses(
     if view.format in ("label-maps", "coco-panoptic") or (view.format, view.task) == ("yolo", "segment"):
         lost[UNMASKED] = boxed
     if sample.keypoints is not None and view.format not in OF_ENTRIES and (view.format, view.task) != ("yolo", "pose"):
-        lost["keypoints of objects"] = int((sample.keypoints[..., 2] > 0).any(1).sum())
+        lost[POINTS] = int((sample.keypoints[..., 2] > 0).any(1).sum())
     if seen is not None and sample.panoptic_map is None and sample.instance_masks is not None:
         pairs = list(zip(seen, areas_of(sample), strict=True))
         lost["objects partly covered by another"] = sum(0 < num < area for (_, num), area in pairs)
         lost["objects wholly covered by others"] = sum(num == 0 < area for (_, num), area in pairs)
-    if view.format == "yolo" and view.task != "segment" and sample.instance_masks is not None:
+    if view.format == "yolo" and view.task in ("detect", "pose") and sample.instance_masks is not None:
         lost[f"masks of objects (the task {view.task} has none)"] = sample.num_instances
-    if sample.semantic_map is not None and view.format not in ("voc", "label-maps", "coco-panoptic"):
-        lost["semantic maps" if sample.panoptic_map is None else "segments of stuff, in images"] = 1
     return lost - told
 
 

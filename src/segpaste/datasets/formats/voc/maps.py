@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ BACKGROUND, VOID = 0, 255
 Color = tuple[int, int, int]
 
 
+@cache
 def palette() -> dict[Color, int]:
     """Return the index of each of the 256 colours of VOC's maps.
 

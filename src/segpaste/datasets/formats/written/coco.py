@@ -142,19 +142,31 @@ def segments_of(
     whole = sample
     if sample.panoptic_map is None:
         whole = _with_panoptic_map(sample, losses)
-        crowds = [(crowd._replace(mask=crowd.mask & _free(whole)), origin) for crowd, origin in crowds]
+        crowds = _apart(crowds, _free(whole, categories))
     ids, segments = panoptic_segments(whole, categories, more, crowds)
     shown = {segment["id"] for segment in segments if segment["area"]}  # covered crowds and objects have none
     rgb = np.stack([ids & 255, ids >> 8 & 255, ids >> 16], -1).astype(np.uint8)
     return picture_bytes(rgb), [segment for segment in segments if segment["id"] in shown]
 
 
-def _free(sample: DenseSample) -> NDArray[np.bool_]:
-    """Return the pixels [H, W] without object and stuff."""
+def _apart(crowds: Crowds, free: NDArray[np.bool_]) -> Crowds:
+    """Return the parts of regions in free pixels; where regions overlap, the smaller one is on top."""
+    parts = [crowd.mask & free for crowd, _ in crowds]
+    regions = [i for i, (crowd, _) in enumerate(crowds) if crowd.box is None]
+    left = free.copy()
+    for i in sorted(regions, key=lambda i: int(parts[i].sum())):
+        parts[i] &= left
+        left &= ~parts[i]
+    return [(crowd._replace(mask=part), origin) for part, (crowd, origin) in zip(parts, crowds, strict=True)]
+
+
+def _free(sample: DenseSample, categories: Sequence[JsonRow]) -> NDArray[np.bool_]:
+    """Return the pixels [H, W] without a segment of an object or of stuff."""
     assert sample.panoptic_map is not None
     assert sample.semantic_map is not None
     panoptic, semantic = (m.as_subclass(Tensor).numpy() for m in (sample.panoptic_map, sample.semantic_map))
-    free: NDArray[np.bool_] = (panoptic == 0) & (semantic == IGNORE_INDEX)
+    stuff = [label for label, row in enumerate(categories) if not row["isthing"]]
+    free: NDArray[np.bool_] = (panoptic == 0) & ~np.isin(semantic, stuff)
     return free
 
 

@@ -17,6 +17,7 @@ from typing import ClassVar
 from segpaste.datasets.formats.carried import IMAGE_KEYS, POINT_KEYS, REGION_KEYS
 from segpaste.datasets.formats.coco_writer import SampleRows
 from segpaste.datasets.formats.format import WrittenTask
+from segpaste.datasets.formats.name_lists import is_background
 from segpaste.datasets.formats.records import Crowd, DatasetError, JsonRow
 from segpaste.types import DenseSample, KeypointSchema
 from segpaste.workspace import Content
@@ -183,14 +184,44 @@ class WrittenFormat(ABC):
 
 UNMASKED = "objects without a mask"
 """Description of objects with a box only, in formats of masks."""
+_OF_VOC: Mapping[str, tuple[str, ...]] = {
+    "pose": ("Unspecified",),
+    "truncated": ("0",),
+    "occluded": ("0",),
+    "difficult": ("0",),
+    "folder": ("VOC",),
+    "segmented": ("0", "1"),
+}
+POINTS = "keypoints of objects"
+"""Description of objects with labelled keypoints, in formats without keypoints."""
 
 
 def count_keys(losses: Losses, what: str, rows: Iterable[Mapping[str, object]], held: Collection[str]) -> None:
-    """Count the keys of entries that a format does not hold; empty values are not counted."""
+    """Count the keys of entries that a format does not hold; values that say nothing are not counted."""
     for row in rows:
         for key, value in row.items():
-            if key not in held and value not in (None, "", [], {}):
+            if key not in held and value not in (None, "", [], {}) and not _is_of_voc(value):
                 losses[f"key '{key}' of {what}"] += 1
+
+
+def count_split(losses: Losses, split: WrittenSplit, held: Collection[str] = ()) -> None:
+    """Count the other tables of a split, unless they are empty, and keys of categories.
+
+    A class is a thing, and the background none, without saying so.
+    """
+    for name, table in split.tables.items():
+        if table not in (None, "", [], {}):
+            losses[f"table '{name}'"] += 1
+    for row in split.categories:
+        is_clear = row.get("isthing") == int(not is_background(str(row["name"])))
+        count_keys(losses, "categories", [row], {"id", "name", *held, *(["isthing"] if is_clear else ())})
+
+
+def _is_of_voc(value: object) -> bool:
+    """Return whether a value is the attributes that files of VOC have where nothing is known."""
+    if not isinstance(value, dict) or not {*value} <= {*_OF_VOC} or not {"pose", "folder"} & {*value}:
+        return False
+    return all(str(own) in _OF_VOC[key] for key, own in value.items())
 
 
 def count_lost(
@@ -202,7 +233,7 @@ def count_lost(
     if photo.boxed and not boxes:
         losses[UNMASKED] += len(photo.boxed)
     if photo.sample.keypoints is not None and not points:
-        losses["keypoints of objects"] += int((photo.sample.keypoints[..., 2] > 0).any(1).sum())
+        losses[POINTS] += int((photo.sample.keypoints[..., 2] > 0).any(1).sum())
     further = {key: value for key, value in photo.image.items() if value != photo.split}
     count_keys(losses, "images", [further], IMAGE_KEYS | {"camera_intrinsics", "segpaste"})
     known = REGION_KEYS | POINT_KEYS | {"segpaste", *held}

@@ -26,8 +26,8 @@ from segpaste.datasets.formats.written.format import (
     Losses,
     WrittenFormat,
     WrittenSplit,
-    count_keys,
     count_lost,
+    count_split,
 )
 from segpaste.datasets.formats.written.owners import owners_of
 from segpaste.datasets.formats.yolo.data import IMAGE_SUFFIXES
@@ -72,8 +72,7 @@ class LabelMaps(WrittenFormat):
     def closing_files(self, splits: Sequence[WrittenSplit], form: LabelForm, losses: Losses) -> Iterator[File]:
         """Yield the list of classes."""
         for split in splits:
-            count_keys(losses, "categories", split.categories, {"id", "name"})
-            losses.update({f"table '{name}'": 1 for name in split.tables})
+            count_split(losses, split)
         yield "classes.txt", class_list_text(map_names(form)).encode()
 
 

@@ -23,10 +23,11 @@ from torch import Tensor
 
 from segpaste.datasets.formats.carried import POINT_KEYS, REGION_KEYS
 from segpaste.datasets.formats.coco_writer import tight_xywh
-from segpaste.datasets.formats.name_lists import class_list_text
+from segpaste.datasets.formats.name_lists import class_list_text, is_background
 from segpaste.datasets.formats.pixel_bytes import palette_bytes
 from segpaste.datasets.formats.records import JsonRow
 from segpaste.datasets.formats.written.format import (
+    POINTS,
     File,
     LabelForm,
     LabelledPhoto,
@@ -34,6 +35,7 @@ from segpaste.datasets.formats.written.format import (
     WrittenFormat,
     WrittenSplit,
     count_keys,
+    count_split,
 )
 from segpaste.datasets.formats.written.owners import owners_of
 from segpaste.types import IGNORE_INDEX
@@ -94,8 +96,7 @@ class PascalVoc(WrittenFormat):
     def closing_files(self, splits: Sequence[WrittenSplit], form: LabelForm, losses: Losses) -> Iterator[File]:
         """Yield the lists of images and of classes."""
         for split in splits:
-            count_keys(losses, "categories", split.categories, {"id", "name", "isthing"})
-            losses.update({f"table '{name}'": 1 for name in split.tables})
+            count_split(losses, split)
             stems = [row.image["file_name"].rpartition(".")[0] for row in split.rows()]
             for folder in ("Main", "Segmentation"):
                 yield f"ImageSets/{folder}/{split.name}.txt", "".join(f"{stem}\n" for stem in stems).encode()
@@ -116,7 +117,7 @@ def voc_palette() -> NDArray[np.uint8]:
 def _first_value(form: LabelForm) -> int:
     """Return the value of class 0 in the maps: 0 if it is the background of semantic maps, else 1."""
     names = form.class_names
-    return int(not form.has_semantic_maps or not names or names[0].strip("_").lower() != "background")
+    return int(not form.has_semantic_maps or not names or not is_background(names[0]))
 
 
 def _maps(photo: LabelledPhoto, form: LabelForm, losses: Losses) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
@@ -190,7 +191,7 @@ def _xml(photo: LabelledPhoto, form: LabelForm, losses: Losses) -> bytes:
     if num := sum(names.index(names[label]) != label for label in of_xml):
         losses["numbers of classes whose name stands twice"] += num
     if sample.keypoints is not None:
-        losses["keypoints of objects"] += int((sample.keypoints[..., 2] > 0).any(1).sum())
+        losses[POINTS] += int((sample.keypoints[..., 2] > 0).any(1).sum())
     ElementTree.indent(root, "\t")
     text: bytes = ElementTree.tostring(root, "utf-8")
     return text.replace(b"\r", b"&#13;") + b"\n"

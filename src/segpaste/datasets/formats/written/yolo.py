@@ -8,7 +8,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from torch import Tensor
+
 from segpaste.datasets.formats.carried import POINT_KEYS
+from segpaste.datasets.formats.format import WrittenTask
 from segpaste.datasets.formats.records import JsonRow
 from segpaste.datasets.formats.written.format import (
     File,
@@ -17,10 +20,11 @@ from segpaste.datasets.formats.written.format import (
     Losses,
     WrittenFormat,
     WrittenSplit,
-    count_keys,
     count_lost,
+    count_split,
 )
 from segpaste.datasets.formats.yolo.data import IMAGE_SUFFIXES, SPLIT_KEYS, label_path
+from segpaste.datasets.formats.yolo.rectangles import given_corners, is_rectangle
 from segpaste.datasets.formats.yolo.writer import data_yaml, sample_labels
 
 
@@ -53,15 +57,14 @@ class YoloLabels(WrittenFormat):
         if num := sum(_has_points(row) for *_, row in photo.boxed) if has_boxes else 0:
             losses["keypoints of objects without a mask"] += num
         if form.task != "segment" and photo.sample.instance_masks is not None:
-            losses[f"masks of objects (the task {form.task} has none)"] += photo.sample.num_instances
+            losses[f"masks of objects (the task {form.task} has none)"] += num_unheld_masks(photo, form.task)
         path = Path(self.photos_dir(photo.split), photo.file_name)
         yield label_path(path).as_posix(), text.encode()
 
     def closing_files(self, splits: Sequence[WrittenSplit], form: LabelForm, losses: Losses) -> Iterator[File]:
         """Yield the data YAML."""
         for split in splits:
-            count_keys(losses, "categories", split.categories, {"id", "name", "isthing", "keypoints", "skeleton"})
-            losses.update({f"table '{name}'": 1 for name in split.tables})
+            count_split(losses, split, ("keypoints",) if form.task == "pose" else ())
             if split_key(split.name) is None:
                 losses[f"images that data.yaml does not name, of the split '{split.name}'"] += sum(
                     1 for _ in split.rows()
@@ -69,6 +72,17 @@ class YoloLabels(WrittenFormat):
         folders = yaml_splits([split.name for split in splits])
         schema = form.schema if form.task == "pose" else None
         yield "data.yaml", data_yaml(form.class_names, folders, schema, form.point_size, form.source_yaml).encode()
+
+
+def num_unheld_masks(photo: LabelledPhoto, task: WrittenTask) -> int:
+    """Return the number of masks that a task without masks does not hold; oriented boxes hold rectangles."""
+    size, masks = photo.sample.canvas_size, photo.sample.instance_masks
+    if masks is None or task != "obb":
+        return photo.sample.num_instances
+    return sum(
+        given_corners(row.get("segmentation"), size) is None and not is_rectangle(mask)
+        for row, mask in zip(photo.rows, masks.as_subclass(Tensor).numpy(), strict=True)
+    )
 
 
 def _has_points(row: JsonRow) -> bool:

@@ -142,6 +142,15 @@ class YoloDataset(AnnotatedPhotos):
         rows = self._records[index]["rows"]
         return {row["line"]: polygon_px(row["values"], size) for row in rows if self.task == "segment"}
 
+    def rows(self, index: int) -> list[JsonRow]:
+        """Return the rows of an image: ``line``, from 1, ``label``, and ``values``, fractions of the image's sides."""
+        rows: list[JsonRow] = self._records[index]["rows"]
+        return rows
+
+    def num_equal(self, index: int) -> int:
+        """Return the number of rows of an image's label file that are left out, because they equal another."""
+        return sum(bool(line.strip()) for line in self.label_text(index).splitlines()) - len(self.rows(index))
+
     def label_text(self, index: int) -> str:
         """Return the text of an image's label file; empty if it has none."""
         return _text_of(found_labels(self._photo(self._records[index])))

@@ -57,6 +57,12 @@ def given_corners(segmentation: object, size: tuple[int, ...]) -> NDArray[np.flo
     return corners if is_closed and is_right and _is_inside(corners, size) else None
 
 
+def is_rectangle(mask: NDArray[np.bool_]) -> bool:
+    """Return whether a mask is all pixels of an upright box."""
+    rows, cols = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
+    return bool(rows.size) and bool(mask[rows[0] : rows[-1] + 1, cols[0] : cols[-1] + 1].all())
+
+
 def convex_hull(points: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the corners of the convex hull of points [P, 2], in order around it (Andrew's monotone chain)."""
     ordered = np.unique(points, axis=0).tolist()

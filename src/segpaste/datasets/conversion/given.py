@@ -1,0 +1,135 @@
+"""Losses that only the annotations as given tell: what reaches beyond the image, and keypoints that nothing holds.
+
+Samples end at the border of their image. So a box, an outline or a keypoint beyond it is changed in every format that
+is written from samples, and counted here; entries and label files that are copied keep it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from segpaste.datasets.formats.records import Crowd, JsonRow, box_of
+from segpaste.datasets.formats.written.format import POINTS
+from segpaste.datasets.formats.yolo.dataset import YoloDataset
+from segpaste.datasets.formats.yolo.labels import polygon_px
+from segpaste.datasets.writers.ledger import OF_ENTRIES, View
+
+CUT = "objects and regions beyond the image, which are cut at its border"
+POINTS_BEYOND = "keypoints beyond the image"
+_HALF_PX = 0.5
+"""An outline that reaches less far covers no further pixel; the keypoints of COCO are as far from their edges."""
+_DECIMALS = 1e-6
+"""Fractions in label files of YOLO are rounded to six decimals."""
+
+
+class Given(NamedTuple):
+    """Annotation as given, in pixel edges.
+
+    Attributes:
+        outlines: polygons [x1, y1, x2, ...].
+        box: (x1, y1, x2, y2); None without one.
+        points: (x, y) of each labelled keypoint.
+        slack: by how much the numbers of a box may be rounded.
+    """
+
+    outlines: Sequence[Sequence[float]]
+    box: tuple[float, float, float, float] | None
+    points: Sequence[tuple[float, float]]
+    slack: float = 0.0
+
+
+def given_losses(
+    view: View,
+    size: tuple[int, int],
+    has_masks: bool,
+    objects: Sequence[Given],
+    crowds: Sequence[tuple[Crowd, Given]],
+    told: Counter[str],
+) -> Counter[str]:
+    """Count what a format does not hold of the annotations of an image.
+
+    Args:
+        view: the written format.
+        size: (H, W) of the image.
+        has_masks: True if objects have masks.
+        objects: objects with a mask, or of a dataset of boxes.
+        crowds: the crowd and ignored regions, and the objects without a mask.
+        told: the losses that the writer named.
+    """
+    lost = Counter[str]()
+    is_boxed = view.format == "voc" or (view.format == "yolo" and view.task in ("detect", "pose"))
+    boxed = [given for crowd, given in crowds if crowd.box is not None]
+    if not (view.format in OF_ENTRIES and has_masks):  # whose outlines are kept
+        lost[CUT] = sum(_is_cut(given, size, is_boxed or not has_masks, has_masks) for given in objects)
+    if is_boxed:
+        lost[CUT] += sum(_is_cut(given, size, True, False) for given in boxed)
+    if view.format in ("voc", "coco-panoptic"):
+        regions = (given for crowd, given in crowds if crowd.box is None and crowd.mask.any())
+        lost[CUT] += sum(_is_cut(given, size, False, True) for given in regions)
+    if view.format in OF_ENTRIES or (view.format, view.task) == ("yolo", "pose"):
+        lost[POINTS_BEYOND] = sum(_num_beyond(given, size) for given in objects)
+    else:
+        written = [*objects, *(boxed if view.format == "voc" else ())]
+        lost[POINTS] = sum(bool(given.points) for given in written)
+    return lost - told
+
+
+def of_entries(rows: Iterable[JsonRow]) -> list[Given]:
+    """Return annotations of entries in COCO's form."""
+    return [_of_entry(row) for row in rows]
+
+
+def _of_entry(row: JsonRow) -> Given:
+    polygons = row.get("segmentation")
+    outlines = [part for part in polygons if len(part) >= 6] if isinstance(polygons, list) else []
+    box = box_of(row)
+    edges = None if box is None else (box[0], box[1], box[0] + box[2], box[1] + box[3])
+    points = row.get("keypoints")
+    points = points if isinstance(points, list) else []
+    places = zip(points[::3], points[1::3], points[2::3], strict=False)
+    return Given(outlines, edges, [(x + _HALF_PX, y + _HALF_PX) for x, y, v in places if v])
+
+
+def of_rows(photos: YoloDataset, index: int, size: tuple[int, int]) -> list[Given]:
+    """Return annotations of the rows of a label file of YOLO."""
+    slack = _DECIMALS * max(size)
+    kept = {*photos.annotation_ids(index)}
+    return [_of_row(photos, row["values"], size, slack) for row in photos.rows(index) if row["line"] in kept]
+
+
+def _of_row(photos: YoloDataset, values: Sequence[float], size: tuple[int, int], slack: float) -> Given:
+    if photos.task == "segment":
+        return Given([polygon_px(values, size)], None, (), slack)
+    (x, y, width, height), (rows, cols) = values[:4], size
+    box = (x - width / 2) * cols, (y - height / 2) * rows, (x + width / 2) * cols, (y + height / 2) * rows
+    shape = photos.data.keypoint_shape
+    if photos.task != "pose" or shape is None:
+        return Given((), box, (), slack)
+    places = [values[start : start + shape[1]] for start in range(4, len(values), shape[1])]
+    points = [(p[0] * cols, p[1] * rows) for p in places if (p[2] > 0 if shape[1] == 3 else min(p) >= 0)]
+    return Given((), box, points, slack)
+
+
+def _is_cut(given: Given, size: tuple[int, int], has_box: bool, has_mask: bool) -> bool:
+    """Return whether the image's border cuts an object: its outline, or the box that a format would hold."""
+    height, width = size
+    beyond = [
+        max(-min(part[::2]), -min(part[1::2]), max(part[::2]) - width, max(part[1::2]) - height) > _HALF_PX
+        for part in given.outlines
+    ]
+    if any(beyond) and has_mask:
+        return True
+    if given.box is None or not has_box:
+        return False
+    slack = _HALF_PX if has_mask else given.slack  # the box of an object with a mask is that of the mask
+    x1, y1, x2, y2 = (float(np.float32(edge)) for edge in given.box)
+    return min(x1, y1) < -slack or x2 > width + slack or y2 > height + slack
+
+
+def _num_beyond(given: Given, size: tuple[int, int]) -> int:
+    height, width = size
+    return sum(not (0 <= x <= width and 0 <= y <= height) for x, y in given.points)

@@ -1,0 +1,264 @@
+"""Losses of conversions: what is lost is named with its number and reason, and nothing is named that is not lost."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from coco_files import annotation_row, image_row, runs, write_coco
+from conversion_world import read_json, read_map, voc_objects
+from PIL import Image
+from pycocotools import mask as coco_mask
+
+from on_disk import Mask, rectangle
+from segpaste.datasets import convert_dataset, open_dataset
+from yolo_files import write_yolo
+
+SIZE = (16, 24)
+CUT = "objects and regions beyond the image, which are cut at its border"
+BEYOND = "keypoints beyond the image"
+WRITTEN: list[tuple[str, Any]] = [
+    ("coco", None), ("yolo", "segment"), ("yolo", "obb"), ("voc", None), ("label-maps", None), ("coco-panoptic", None)
+]  # fmt: skip
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def document(folder: Path, rows: list[Any], points: list[str] | None = None) -> Path:
+    """Write an image with annotations; return the folder, which is recognised."""
+    categories = [{"id": 3, "name": "car", **({"keypoints": points, "skeleton": [[1, 2]]} if points else {})}]
+    (folder / "in").mkdir()
+    write_coco(folder / "in", [image_row(8, SIZE, "one.png")], rows, categories)
+    (folder / "in" / "photos").rename(folder / "in" / "images")
+    return folder / "in"
+
+
+def losses(path: Path, to: str, task: Any = None, number: int = 0, **options: Any) -> dict[str, int]:
+    out = path.parent / f"out-{to}-{task}-{number}"
+    return dict(convert_dataset(path, out, to, task=task, **options).losses)
+
+
+def entries(out: Path) -> list[Any]:
+    (file,) = out.rglob("*.json")
+    rows: list[Any] = read_json(file)["annotations"]
+    return rows
+
+
+def of_box(x: float, y: float, width: float, height: float, **more: Any) -> dict[str, Any]:
+    row: dict[str, Any] = annotation_row(1, 8, None, bbox=[x, y, width, height], **more)
+    del row["segmentation"]
+    return row
+
+
+class TestBeyondTheImage:
+    @pytest.mark.parametrize(("to", "task"), [("coco", None), ("voc", None), ("yolo", "detect")])
+    def test_boxes(self, to: str, task: Any, tmp_path: Path) -> None:
+        beyond = [[-2.5, 3, 8, 5], [20, 3, 4.25, 5], [2, -0.5, 5, 5], [2, 12, 5, 4.5]]
+        boxes = [*beyond, [0, 0, 24, 16], [0.1, 0.2, 23.9, 15.8]]
+        path = document(tmp_path, [of_box(*box, id=i) for i, box in enumerate(boxes)])
+        assert losses(path, to, task) == ({} if to == "coco" else {CUT: len(beyond)})
+        if to == "coco":
+            assert [row["bbox"] for row in entries(tmp_path / "out-coco-None-0")] == boxes
+
+    @pytest.mark.parametrize(("to", "task"), WRITTEN)
+    def test_outlines(self, to: str, task: Any, tmp_path: Path) -> None:
+        beyond = [[-3, 2, 9, 2, 9, 7, -3, 7], [15, 4, 28, 5, 22, 11], [4, 9, 9, 9, 9, 19]]
+        inside = [2, 2, 6, 2, 6, 5, 2, 5]
+        polygons = [*beyond, [0, 0, 24, 0, 24, 16, 0, 16], [-0.3, 2, 9, 2, 9, 7, -0.3, 7]]
+        rows = [
+            annotation_row(i, 8, [inside, p], bbox=[min(p[::2]), min(p[1::2]), max(p[::2]) - min(p[::2]), 1])
+            for i, p in enumerate(polygons, start=1)
+        ]
+        assert losses(document(tmp_path, rows), to, task).get(CUT, 0) == (0 if to == "coco" else len(beyond))
+
+    @pytest.mark.parametrize("to", ["voc", "yolo"])
+    def test_boxes_beside_masks(self, to: str, tmp_path: Path) -> None:
+        rows = [annotation_row(1, 8, runs(rectangle(SIZE, 1, 1, 4, 4)), bbox=[1, 1, 3, 3])]
+        rows += [annotation_row(2, 8, [], bbox=[18, 2, 9.5, 4]), annotation_row(3, 8, [], bbox=[8, 9, 3, 3])]
+        task = "detect" if to == "yolo" else None
+        assert losses(document(tmp_path, rows), to, task)[CUT] == 1
+
+    @pytest.mark.parametrize(("to", "num"), [("voc", 1), ("coco-panoptic", 1), ("coco", 0)])
+    def test_regions(self, to: str, num: int, tmp_path: Path) -> None:
+        rows = [annotation_row(1, 8, runs(rectangle(SIZE, 1, 1, 4, 4)))]
+        rows.append(annotation_row(2, 8, [[18, 8, 30, 8, 30, 12, 18, 12]], ignore=1))
+        assert losses(document(tmp_path, rows), to).get(CUT, 0) == num
+
+    @pytest.mark.parametrize(
+        ("to", "task", "named"),
+        [
+            ("coco", None, {}), ("yolo", "pose", {BEYOND: 2}), ("yolo", "detect", {"keypoints of objects": 2}),
+            ("voc", None, {"keypoints of objects": 2}),
+        ],
+    )  # fmt: skip
+    def test_keypoints(self, to: str, task: Any, named: dict[str, int], tmp_path: Path) -> None:
+        """The first object has one keypoint in the image, the second has none, the third none labelled."""
+        points = [[3, 3, 2, -2, 4, 1], [24, 3, 2, 0, 0, 0], [0, 0, 0, -5, 40, 0]]
+        rows = [of_box(2, 2, 9, 9, keypoints=own) | {"id": i} for i, own in enumerate(points, start=1)]
+        rows = [{**row, "bbox": [2, 2, 9, 6 + row["id"]]} for row in rows]
+        found = losses(document(tmp_path, rows, ["nose", "tail"]), to, task)
+        assert {key: found[key] for key in (BEYOND, "keypoints of objects") if key in found} == named
+
+    def test_keypoints_of_objects_without_a_mask_in_voc(self, tmp_path: Path) -> None:
+        rows = [annotation_row(1, 8, runs(rectangle(SIZE, 1, 1, 4, 4)))]
+        rows.append(annotation_row(2, 8, [], bbox=[8, 8, 4, 4], keypoints=[9, 9, 2, 0, 0, 0]))
+        assert losses(document(tmp_path, rows, ["nose", "tail"]), "voc")["keypoints of objects"] == 1
+
+    @pytest.mark.parametrize(
+        ("label", "to", "task", "num"),
+        [
+            ("0 0.005 0.5 0.02 0.5", "coco", None, 1), ("0 0.005 0.5 0.02 0.5", "voc", None, 1),
+            ("0 0.01 0.5 0.02 0.5", "coco", None, 0), ("0 0.005 0.5 0.02 0.5", "yolo", None, 0),
+            ("0 -0.04 0.1 0.4 0.1 0.3 0.9", "voc", None, 1), ("0 -0.04 0.1 0.4 0.1 0.3 0.9", "coco", None, 0),
+        ],
+    )  # fmt: skip
+    def test_label_files(self, label: str, to: str, task: Any, num: int, tmp_path: Path) -> None:
+        write_yolo(tmp_path / "in", {"a": f"{label}\n"})
+        assert losses(tmp_path / "in", to, task, splits=["train"]).get(CUT, 0) == num
+
+
+class TestNothingIsNamedThatIsNotLost:
+    @pytest.mark.parametrize("by", ["voc", "label-maps", "coco-panoptic"])
+    def test_there_and_on(self, by: str, tmp_path: Path) -> None:
+        """Maps of these formats have classes that say no more than their objects."""
+        masks = rectangle(SIZE, 1, 1, 4, 4), rectangle(SIZE, 6, 9, 14, 20)
+        rows = [annotation_row(i, 8, runs(mask)) for i, mask in enumerate(masks, start=1)]
+        assert losses(document(tmp_path, rows), by) == {}
+        for to, task in WRITTEN:
+            assert losses(tmp_path / f"out-{by}-None-0", to, task, 1) == {}, to
+
+    @pytest.mark.parametrize("to", ["coco", "yolo", "coco-panoptic"])
+    @pytest.mark.parametrize("value", [0, 255, 2])
+    def test_pixels_without_an_object(self, value: int, to: str, tmp_path: Path) -> None:
+        """The background says nothing; void and pixels of another class do, if the format has no place for them."""
+        rows = [annotation_row(1, 8, runs(rectangle(SIZE, 1, 1, 6, 6)))]
+        losses(document(tmp_path, rows), "voc")
+        out = tmp_path / "out-voc-None-0"
+        (out / "class_names.txt").write_text("_background_\ncar\nroad\n")
+        file = out / "SegmentationClass/one.png"
+        with Image.open(file) as picture:
+            pixels, palette = np.array(picture), picture.getpalette()
+        pixels[10:, :] = value
+        changed = Image.fromarray(pixels)
+        changed.putpalette(palette or [])
+        changed.save(file)
+        found = losses(out, to, number=1)
+        if to == "coco-panoptic":
+            assert found == ({"pixels of things without an object, in images": 1} if value == 2 else {})
+        else:
+            assert found == ({} if value == 0 else {"semantic maps": 1})
+
+    def test_the_background_of_maps_is_stuff(self, tmp_path: Path) -> None:
+        """A panoptic map tells it from void, and it comes back."""
+        losses(document(tmp_path, [annotation_row(1, 8, runs(rectangle(SIZE, 1, 1, 6, 6)))]), "voc")
+        losses(tmp_path / "out-voc-None-0", "coco-panoptic", number=1)
+        assert losses(tmp_path / "out-coco-panoptic-None-1", "voc", number=2) == {}
+        before, after = (tmp_path / f"out-voc-None-{i}/SegmentationClass/one.png" for i in (0, 2))
+        np.testing.assert_array_equal(read_map(before), read_map(after))
+
+    def test_tables_and_categories(self, tmp_path: Path) -> None:
+        path = document(tmp_path, [annotation_row(1, 8, runs(rectangle(SIZE, 1, 1, 4, 4)))], ["nose", "tail"])
+        file = path / "annotations.json"
+        tables = {"info": {}, "licenses": [], **json.loads(file.read_text())}
+        tables["categories"][0] |= {"isthing": 1}
+        file.write_text(json.dumps(tables))
+        assert losses(path, "yolo", "pose") == {
+            "key 'skeleton' of categories": 1,
+            "masks of objects (the task pose has none)": 1,
+        }
+        assert losses(path, "yolo", "segment") == {f"key '{key}' of categories": 1 for key in ("keypoints", "skeleton")}
+        tables["categories"][0] = {"id": 3, "name": "car", "isthing": 0}
+        file.write_text(json.dumps({**tables, "licenses": [{"id": 1}]}))
+        for to in ("yolo", "voc", "label-maps"):
+            assert losses(path, to) == {"key 'isthing' of categories": 1, "table 'licenses'": 1}
+
+    @pytest.mark.parametrize(
+        ("mask", "num"),
+        [
+            (runs(rectangle(SIZE, 1, 1, 4, 9)), 0), ([[8, 3, 13, 8, 10, 11, 5, 6]], 0),
+            ([[8, 3, 13, 8, 10, 11]], 1), ([[2, 2, 4, 2, 4, 4, 2, 4], [8, 2, 9, 2, 9, 4, 8, 4]], 1),
+        ],
+    )  # fmt: skip
+    def test_oriented_boxes_hold_rectangles(self, mask: Any, num: int, tmp_path: Path) -> None:
+        found = losses(document(tmp_path, [annotation_row(1, 8, mask)]), "yolo", "obb")
+        assert found == ({"masks of objects (the task obb has none)": 1} if num else {})
+
+    @pytest.mark.parametrize(("to", "num"), [("yolo", 0), ("voc", 1)])
+    def test_equal_rows_of_a_label_file_that_is_copied(self, to: str, num: int, tmp_path: Path) -> None:
+        write_yolo(tmp_path / "in", {"a": "0 0.5 0.5 0.2 0.2\n0 0.5 0.5 0.2 0.2\n"})
+        found = losses(tmp_path / "in", to, splits=["train"])
+        assert found.get("rows equal to another of their label file", 0) == num
+
+    @pytest.mark.parametrize(("metres", "is_lost"), [((1.5, 0.001, 65.535, 7.123), False), ((1.5, 2.00025), True)])
+    def test_depth_in_whole_millimetres(self, metres: tuple[float, ...], is_lost: bool) -> None:
+        from segpaste.datasets.formats.pixel_bytes import has_fractions
+
+        depth = np.array([[*metres, np.nan, 0.33333]], np.float32)
+        valid = np.array([[True] * len(metres) + [False] * 2])
+        assert has_fractions(depth, valid) == is_lost
+
+    @pytest.mark.parametrize("attributes", [{"occluded": 0}, {"pose": "Left", "truncated": 0}, {"maker": "a"}])
+    def test_attributes(self, attributes: dict[str, Any], tmp_path: Path) -> None:
+        rows = [annotation_row(1, 8, runs(rectangle(SIZE, 1, 1, 4, 4)), attributes=attributes)]
+        assert losses(document(tmp_path, rows), "yolo") == {"key 'attributes' of annotations": 1}
+
+
+class TestRegions:
+    def difficult(self, folder: Path) -> Path:
+        """Write a VOC dataset with two masks, the second one difficult."""
+        masks = rectangle(SIZE, 1, 1, 6, 6), rectangle(SIZE, 8, 10, 14, 20)
+        rows = [annotation_row(i, 8, runs(mask)) for i, mask in enumerate(masks, start=1)]
+        losses(document(folder, rows), "voc")
+        file = folder / "out-voc-None-0/Annotations/one.xml"
+        start, end = file.read_text().rsplit("<difficult>0", 1)
+        file.write_text(f"{start}<difficult>1{end}")
+        assert [row["difficult"] for row in voc_objects(file)] == ["0", "1"]
+        return folder / "out-voc-None-0"
+
+    def test_a_difficult_object_with_a_mask_is_a_crowd_segment(self, tmp_path: Path) -> None:
+        path = self.difficult(tmp_path)
+        assert losses(path, "coco-panoptic", number=1) == {}
+        out = open_dataset(tmp_path / "out-coco-panoptic-None-1")
+        (crowd,), (wanted,) = out.crowds(0), open_dataset(path).crowds(0)
+        assert (crowd.is_ignored, crowd.label) == (wanted.is_ignored, wanted.label) == (True, 1)
+        np.testing.assert_array_equal(crowd.mask, wanted.mask)
+        assert out[0].num_instances == 1
+
+    @pytest.mark.parametrize(
+        ("regions", "named"),
+        [
+            ([rectangle(SIZE, 2, 2, 5, 5)], {"wholly covered by other segments": 1}),
+            ([rectangle(SIZE, 2, 2, 9, 9)], {"partly covered by other segments": 1}),
+            ([rectangle(SIZE, 8, 8, 14, 20), rectangle(SIZE, 9, 9, 11, 12)], {"partly covered by other segments": 1}),
+            ([rectangle(SIZE, 8, 8, 9, 9), rectangle(SIZE, 8, 8, 9, 9)], {"wholly covered by other segments": 1}),
+            ([rectangle(SIZE, 0, 0, 0, 0)], {"without a pixel": 1}),
+        ],
+    )
+    def test_regions_that_segments_cover(self, regions: list[Mask], named: dict[str, int], tmp_path: Path) -> None:
+        rows = [annotation_row(1, 8, runs(rectangle(SIZE, 1, 1, 6, 6)))]
+        for number, mask in enumerate(regions, start=2):
+            rows.append({**annotation_row(number, 8, runs(mask)), "iscrowd": 1, "bbox": [0, 0, 0, 0]})
+        found = losses(document(tmp_path, rows), "coco-panoptic")
+        assert found == {f"crowd and ignored regions {what}": num for what, num in named.items()}
+
+    def test_every_region_in_coco_has_a_mask_that_others_read(self, tmp_path: Path) -> None:
+        given: list[tuple[Any, list[float], int]] = [
+            ([], [8, 8, 4, 3], 12), ([[8, 8, 12, 11]], [8, 8, 4, 3], 12), ([[]], [30, 30, 4, 3], 0),
+            ([], [8, 8, 0, 0], 0), ([[8, 8, 8.1, 8, 8.1, 8.1]], [7, 7, 2, 2], 4),
+            (runs(rectangle(SIZE, 0, 0, 0, 0)), [8, 8, 4, 3], 12), ([[90, 90, 99, 90, 99, 99]], [90, 90, 9, 9], 0),
+        ]  # fmt: skip
+        rows = [annotation_row(1, 8, runs(rectangle(SIZE, 1, 1, 6, 6)))]
+        for flags in ({"iscrowd": 1}, {"iscrowd": 0, "ignore": 1}):
+            rows += [
+                {**annotation_row(len(rows) + i, 8, s, bbox=box), **flags} for i, (s, box, _) in enumerate(given, 1)
+            ]
+        path = document(tmp_path, rows)
+        assert losses(path, "coco") == {}
+        written = entries(tmp_path / "out-coco-None-0")[1:]
+        assert [(row["iscrowd"], row.get("ignore")) for row in written] == [(1, None)] * 7 + [(1, 1)] * 7
+        decoded = [coco_mask.decode(row["segmentation"]) for row in written]
+        assert [(mask.shape, int(mask.sum())) for mask in decoded] == [(SIZE, area) for *_, area in given] * 2
+        before, after = open_dataset(path).crowds(0), open_dataset(tmp_path / "out-coco-None-0").crowds(0)
+        np.testing.assert_array_equal([crowd.mask for crowd in before], [crowd.mask for crowd in after])
