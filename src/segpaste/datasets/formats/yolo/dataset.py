@@ -142,6 +142,10 @@ class YoloDataset(AnnotatedPhotos):
         rows = self._records[index]["rows"]
         return {row["line"]: polygon_px(row["values"], size) for row in rows if self.task == "segment"}
 
+    def label_values(self, index: int) -> dict[int, list[float]]:
+        """Return the numbers after the class of each row, by its line."""
+        return {row["line"]: row["values"] for row in self._records[index]["rows"]}
+
     def label_text(self, index: int) -> str:
         """Return the text of an image's label file; empty if it has none."""
         return _text_of(found_labels(self._photo(self._records[index])))
