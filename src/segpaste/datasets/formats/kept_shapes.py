@@ -115,7 +115,7 @@ def _shape_keys(row: JsonRow, sample: DenseSample, slot: int) -> JsonRow:
     inside = box_in(box, (height, width))
     if inside is None or box is None or [*box[:2], box[0] + box[2], box[1] + box[3]] != inside:
         return {}
-    if not np.array_equal(np.float32(inside), sample.boxes.as_subclass(Tensor)[slot].numpy()):
+    if not np.array_equal(np.array(inside, np.float32), sample.boxes.as_subclass(Tensor)[slot].numpy()):
         return {}
     area = row.get("area")
     return {"area": area if isinstance(area, int | float) else box[2] * box[3], "bbox": box}
