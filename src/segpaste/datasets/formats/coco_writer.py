@@ -3,7 +3,7 @@
 A sample is written as pixel files and rows. Rows are streamed into tables, so a dataset need not fit into memory:
 
     images/NAME.png        the image, or on request NAME.jpg, which is lossy
-    annotations.json       instances, as compressed run lengths
+    annotations.json       instances, as compressed run lengths or given polygons
     panoptic.json          segments
 
 The folders of `LAYOUT` hold panoptic ids, depth (in metres if the sample is metric), normals and cameras.
