@@ -80,6 +80,10 @@ TEXTS: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: create_bank_dataloader(bank(), batch_size=2, crops_per_target=3),
         r"BankDataLoader\(\d+ batch(es)? of \d+, DatasetBank\(.*\), epoch 0\)",
     ),
+    "crop": (
+        lambda: bank()[0],
+        r"Crop\(image uint8 \[3, 16, 16\], alpha bool \[1, 16, 16\], class_id=\d+, content_box int32 \[4\], .*\)",
+    ),
     "preset": (lambda: get_preset("documents"), r"Preset\(documents, .*\)"),
 }
 
@@ -92,6 +96,7 @@ def test_it_says_shapes_counts_and_options(name: str) -> None:
     assert re.fullmatch(pattern, text), text
     assert len(text) < 900
     assert "tensor(" not in text
+    assert "array(" not in text
 
 
 def test_the_module_says_the_keys_that_differ() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
+from pycocotools import mask as coco_mask
 
 from on_disk import Mask, noise, rectangle, runs
 
@@ -29,8 +30,13 @@ PANOPTIC_CATEGORIES = [
 CROWD_ID = 9000
 
 
-def decode(segmentation: dict[str, Any]) -> Mask:
-    """Compressed run lengths, by the letter of the format: 5 bits a character, differences from the fourth number."""
+def decode(segmentation: Any, size: tuple[int, int] = (0, 0)) -> Mask:
+    """Polygons in an image of (H, W), or compressed run lengths, by the letter of the format.
+
+    Run lengths have 5 bits a character, and differences from the fourth number.
+    """
+    if isinstance(segmentation, list):
+        return np.array(coco_mask.decode(coco_mask.merge(coco_mask.frPyObjects(segmentation, *size))), bool)
     numbers: list[int] = []
     text, place = segmentation["counts"], 0
     while place < len(text):
@@ -133,7 +139,10 @@ def read_pixels(path: Path) -> NDArray[np.uint8]:
 
 
 def check_instances(out: Path, photos: str = "images") -> list[dict[str, Any]]:
-    """Every mask of a written dataset has exactly the stated box and area; returns the annotations but for crowds."""
+    """Every mask of a written dataset has exactly the stated box and area; returns the annotations but for crowds.
+
+    Polygons, which objects keep that no paste touches, are returned as run lengths.
+    """
     tables = read_json(out / "annotations.json")
     images = {row["id"]: row for row in tables["images"]}
     categories = {row["id"] for row in tables["categories"]}
@@ -141,7 +150,12 @@ def check_instances(out: Path, photos: str = "images") -> list[dict[str, Any]]:
         assert read_pixels(out / photos / row["file_name"]).shape == (row["height"], row["width"], 3)
     for row in tables["annotations"]:
         image = images[row["image_id"]]
-        assert row["segmentation"]["size"] == [image["height"], image["width"]]
+        size = image["height"], image["width"]
+        if isinstance(row["segmentation"], list):
+            assert not row.get("segpaste", {}).get("pasted")
+            found = coco_mask.merge(coco_mask.frPyObjects(row["segmentation"], *size))
+            row["segmentation"] = {**found, "counts": found["counts"].decode()}
+        assert row["segmentation"]["size"] == [*size]
         mask = decode(row["segmentation"])
         assert row["area"] == mask.sum() > 0
         assert row["bbox"] == box_of(mask)

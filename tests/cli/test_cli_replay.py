@@ -222,7 +222,7 @@ class TestOut:
         assert row["id"] == 7
 
     def test_interrupted_and_gone_on(self, world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        remade, asked = _remaking.Remaker.remade, []
+        remade, asked = _remaking.Remaker.remade_with_shapes, []
 
         def interrupted(remaker: Any, record: Any) -> Any:
             asked.append(record.name)
@@ -230,7 +230,7 @@ class TestOut:
                 raise KeyboardInterrupt
             return remade(remaker, record)
 
-        monkeypatch.setattr(_remaking.Remaker, "remade", interrupted)
+        monkeypatch.setattr(_remaking.Remaker, "remade_with_shapes", interrupted)
         assert replay(world, "--out", str(tmp_path / "again")) == 130
         assert not (tmp_path / "again").exists()
         assert replay(world, "--out", str(tmp_path / "again")) == 0

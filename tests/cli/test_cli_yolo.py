@@ -17,7 +17,7 @@ from on_disk import tree
 from segpaste.cli import _layouts, main
 from segpaste.datasets import YoloDataset, open_dataset
 from segpaste.workspace import WholeFiles
-from yolo_files import BOX, NAMES, SQUARE, TRIANGLE, photo, write_split, write_yaml, write_yolo
+from yolo_files import BOX, NAMES, SIZE, SQUARE, TRIANGLE, photo, write_split, write_yaml, write_yolo
 
 OF_BOXES = "source.mask_from=boxes"
 POSE = f"{BOX} 0.15 0.3 2 0.25 0.5 1"
@@ -48,7 +48,7 @@ class TestYolo:
             assert Path(dataset.file_name(i)).name == image["file_name"]
             assert [label + 1 for label in sample.labels.tolist()] == [row["category_id"] for row in rows]
             for mask, row in zip(sample.instance_masks, rows, strict=True):
-                np.testing.assert_array_equal(mask.as_subclass(torch.Tensor).numpy(), decode(row["segmentation"]))
+                np.testing.assert_array_equal(mask.as_subclass(torch.Tensor).numpy(), decode(row["segmentation"], SIZE))
             num_pasted += sum(row["segpaste"]["pasted"] for row in rows)
         assert num_pasted > 2
         assert {row["segpaste"]["source_file_name"] for row in tables["images"]} == {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from segpaste.cli._errors import CommandError
@@ -24,6 +26,18 @@ def test_every_preset_takes_a_bank_or_says_why_not(preset: str) -> None:
         return
     config = load_config(None, {}, preset=preset, of_bank=True)
     assert (config.source.kind, config.num_layers, config.placement.layers) == ("bank", CROPS[preset], 1)
+
+
+@pytest.mark.parametrize(
+    ("preset", "advice"),
+    [(preset, "placement.position=random") for preset in ("simple_copy_paste", "mmdet", "ultralytics_mixup")]
+    + [("classmix", "emit_classmix=false")],
+)
+def test_the_advice_of_a_refusal_works(preset: str, advice: str) -> None:
+    with pytest.raises(CommandError, match=re.escape(advice)):
+        load_config(None, {}, preset=preset, of_bank=True)
+    key, _, value = advice.partition("=")
+    assert load_config(None, {key: value}, preset=preset, of_bank=True).source.kind == "bank"
 
 
 def test_arguments_go_before_the_preset() -> None:

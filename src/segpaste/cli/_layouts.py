@@ -119,7 +119,7 @@ def layout_of(args: argparse.Namespace, inputs: Inputs) -> WrittenLayout:
     if name == "yolo" and task == "pose" and inputs.photos.keypoint_schema is None:
         raise CommandError(f"--task pose: expected keypoints in {inputs.name}, got none; leave it out")
     shape = inputs.annotated.data.keypoint_shape if isinstance(inputs.annotated, YoloDataset) else None
-    return WrittenLayout(name, inputs.split, task, 3 if shape is None else shape[1])
+    return WrittenLayout(name, inputs.split, task, 3 if shape is None else shape[1], keeps_shapes=True)
 
 
 def expect_classes(inputs: Inputs, name: str) -> None:

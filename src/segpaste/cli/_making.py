@@ -111,6 +111,7 @@ class StepMaker:
             for crowd in paster.reader.crowds(pick)
         ]
         of_crowds = [carried.get((pick.index, crowd.annotation_id), {}) for crowd, _ in crowds]
+        shapes = paster.reader.kept_shapes(augmented.target, augmented.after, self.layout)
         rows = self.layout.write(
             self.files,
             pick.position + 1,
@@ -120,6 +121,7 @@ class StepMaker:
             write=note,
             provenance=provenance,
             carried=kept,
+            kept=shapes,
             crowds=[(crowd, {**row, "carried": keys}) for (crowd, row), keys in zip(crowds, of_crowds, strict=True)],
             image_extra={
                 **carried_image(photos, pick.index),
@@ -133,6 +135,7 @@ class StepMaker:
             [keys_of(row, keys) for row, keys in zip(provenance, kept, strict=True)],
             rows,
             written,
+            shapes,
         )
         file_name = rows.image["file_name"]
         return {

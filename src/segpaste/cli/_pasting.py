@@ -74,6 +74,7 @@ class Augmented:
         pixels_before: pixels of each semantic class before the paste, if classes are mixed.
         pixels_after: the same for ``after``.
         lost: class of each instance of the target that is not in ``after``, with the reason.
+        target: the image before the paste; None if it is not needed.
     """
 
     pick: PhotoPick
@@ -87,6 +88,7 @@ class Augmented:
     pixels_before: dict[int, int] = field(default_factory=dict)
     pixels_after: dict[int, int] = field(default_factory=dict)
     lost: tuple[tuple[int, str], ...] = ()
+    target: Photo | None = None
 
 
 class Paster:
@@ -185,6 +187,7 @@ class Paster:
                 for slot, reason in enumerate(report.slot_lost[0].tolist())
                 if reason
             ),
+            target,
         )
 
     def _recorded(

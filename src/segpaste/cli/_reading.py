@@ -14,6 +14,8 @@ from segpaste.bank.read.own_size import over_classes
 from segpaste.cli._inputs import ReadPhotos
 from segpaste.cli._sequence import PhotoPick, cornered
 from segpaste.datasets.formats.coco_writer import tight_xywh
+from segpaste.datasets.formats.kept_shapes import KeptShape, kept_shapes
+from segpaste.datasets.formats.layouts import WrittenLayout
 from segpaste.datasets.formats.records import Crowd
 from segpaste.datasets.jitter import FixedSizeCrop, LargeScaleJitter, make_large_scale_jittering
 from segpaste.replay.record import RecordedJitter, RecordedPhoto
@@ -107,6 +109,12 @@ class PhotoReader:
                     raise
                 self.unreadable[pick.index], last = str(error), error
         raise last or ValueError("expected an image that can be read, got none; repair the dataset")
+
+    def kept_shapes(self, photo: Photo | None, after: DenseSample, layout: WrittenLayout) -> Sequence[KeptShape]:
+        """Return the given numbers of each object of an augmented image; empty with jitter, which moves all."""
+        if self._jitter is not None or photo is None or not layout.keeps_shapes:
+            return ()
+        return kept_shapes(self.photos, photo.pick.index, photo.annotation_ids, photo.sample, after, layout.task)
 
     def crowds(self, pick: PhotoPick) -> Sequence[Crowd]:
         """Return the crowd and ignored regions of an image, and its objects without a mask, as `read` shows them.

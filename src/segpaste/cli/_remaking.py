@@ -22,11 +22,12 @@ from segpaste.cli._errors import CommandError
 from segpaste.cli._inputs import Inputs
 from segpaste.cli._layouts import OtherSplits, write_data_yaml
 from segpaste.cli._printed import progress
-from segpaste.cli._reading import PhotoReader
+from segpaste.cli._reading import Photo, PhotoReader
 from segpaste.cli._sequence import RECORDS, PhotoPick, PhotoSequence, cornered, cut_to
 from segpaste.cli._verifying import AugmentedLedger, keys_of
 from segpaste.datasets.formats.carried import POINT_KEYS, REGION_KEYS, carried_tables
 from segpaste.datasets.formats.coco_writer import LAYOUT, ImageFormat, SampleRows, Write, write_tables
+from segpaste.datasets.formats.kept_shapes import KeptShape
 from segpaste.datasets.formats.layouts import WrittenLayout
 from segpaste.datasets.formats.records import IMAGE_COLUMNS, Crowd, read_tables
 from segpaste.datasets.formats.references import Copy
@@ -63,9 +64,12 @@ class Remaker:
         Raises:
             ReplayError: the dataset does not give the recorded sample, or has fewer classes.
         """
-        return self.written(folder, record, self.remade(record), write)
+        sample, kept = self.remade_with_shapes(record)
+        return self.written(folder, record, sample, write, kept)
 
-    def written(self, folder: Path, record: ReplayRecord, sample: DenseSample, write: Write) -> SampleRows:
+    def written(
+        self, folder: Path, record: ReplayRecord, sample: DenseSample, write: Write, kept: Sequence[KeptShape]
+    ) -> SampleRows:
         """Write the remade image of a record; see `write`."""
         return self.layout.write(
             folder,
@@ -74,6 +78,7 @@ class Remaker:
             self.inputs.by_label,
             image_format=cast(ImageFormat, Path(record.name or "").suffix[1:]),
             crowds=[(crowd, {}) for crowd in self.crowds(record)],
+            kept=kept,
             write=write,
         )
 
@@ -83,6 +88,10 @@ class Remaker:
 
     def remade(self, record: ReplayRecord) -> DenseSample:
         """Return the augmented image of a record; see `write`."""
+        return self.remade_with_shapes(record)[0]
+
+    def remade_with_shapes(self, record: ReplayRecord) -> tuple[DenseSample, Sequence[KeptShape]]:
+        """Return the augmented image of a record, and the given numbers of each object; see `write`."""
         num_classes = len(self.inputs.by_label)
         labels = [layer.label for layer in record.layers if layer.label is not None]
         if labels and max(labels) >= num_classes:
@@ -90,18 +99,19 @@ class Remaker:
                 f"{record.name}: expected labels below {num_classes}, the number of classes of {self.inputs.name}, got "
                 f"{max(labels)}; was the record changed?"
             )
-        sizes: list[tuple[int, int]] = []
+        photos: list[Photo] = []
         reader, picks = self._reader(record), {pick.key: pick for pick in self._picks(record)}
         windows = dict(zip(picks, (photo.window for photo in record.photos or ()), strict=False))
         is_one_batch = record.photos is None or record.config.emit_classmix
 
         def read(key: SampleKey) -> DenseSample:
-            sample = reader.read(picks[key], windows.get(key)).sample
-            sizes.append(sample.canvas_size)
-            return cornered(sample, record.canvas_size) if is_one_batch else sample
+            photo = reader.read(picks[key], windows.get(key))
+            photos[:] = photos or [photo]  # the target is read first
+            return cornered(photo.sample, record.canvas_size) if is_one_batch else photo.sample
 
         after = replay(record, read, bank=self.bank)
-        return cut_to(after, sizes[0])  # the target is read first
+        after = cut_to(after, photos[0].sample.canvas_size)
+        return after, reader.kept_shapes(photos[0], after, self.layout)
 
     def copies(self, records: Sequence[ReplayRecord]) -> list[Copy]:
         """Return the images of records that are made of images of the dataset, not of backgrounds."""
@@ -183,17 +193,17 @@ def write_dataset(
 
 def _remade_note(folder: Path, record: ReplayRecord, remaker: Remaker, ledger: AugmentedLedger) -> JsonRow:
     """Write the image of a record; return its rows, and what it must hold."""
-    sample, written = remaker.remade(record), dict[str, Content]()
+    (sample, kept), written = remaker.remade_with_shapes(record), dict[str, Content]()
     with WholeFiles() as files:
 
         def note(path: Path, content: Content) -> Path:
             written[path.relative_to(folder).as_posix()] = content
             return files.write(path, content)
 
-        rows = remaker.written(folder, record, sample, note)
+        rows = remaker.written(folder, record, sample, note, kept)
     keys = keys_of({}, None)
     crowds = [(crowd, keys) for crowd in remaker.crowds(record)]
-    expected = ledger.expect(sample, crowds, [keys] * sample.num_instances, rows, written)
+    expected = ledger.expect(sample, crowds, [keys] * sample.num_instances, rows, written, kept)
     return {"rows": rows.as_note(), "ledger": expected.as_note()}
 
 

@@ -19,6 +19,7 @@ from segpaste.datasets.formats.coco_folders import PANOPTIC_FILE
 from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
 from segpaste.datasets.formats.coco_writer import Crowds, SampleRows
 from segpaste.datasets.formats.format import NO_SPLIT
+from segpaste.datasets.formats.kept_shapes import KeptShape
 from segpaste.datasets.formats.layouts import WrittenLayout
 from segpaste.datasets.formats.records import AnnotatedPhotos, Crowd, JsonRow
 from segpaste.datasets.writers.annotations import open_split
@@ -57,6 +58,7 @@ class AugmentedLedger:
         origins: Sequence[JsonRow],
         rows: SampleRows,
         files: Mapping[str, Content],
+        kept: Sequence[KeptShape] = (),
     ) -> ExpectedImage:
         """Return what an augmented image must hold.
 
@@ -66,6 +68,7 @@ class AugmentedLedger:
             origins: further keys of each instance.
             rows: its written entries.
             files: contents of its written files.
+            kept: the given numbers of each instance.
 
         Raises:
             KeyError: its image is not among them.
@@ -82,7 +85,7 @@ class AugmentedLedger:
         regions, keys = [crowd for crowd, _ in left], [row for _, row in left]
         for view in self._views(sample.semantic_map is not None, sample.panoptic_map is not None):
             maps = label_maps(view, stem_of(name), sample, regions)
-            found = list(maps.regions) or sample_regions(view, sample, regions, origins, keys)
+            found = list(maps.regions) or sample_regions(view, sample, regions, origins, keys, kept)
             expected.views[view.format] = found
             expected.values |= {file: checksum(values) for file, values in maps.files.items()}
             expected.seen = maps.seen or expected.seen

@@ -271,10 +271,13 @@ class BatchCopyPasteConfig(SavedConfig):
         if self.placement.position != "random":
             raise ValueError(
                 "source.kind='bank': expected placement.position='random', since a crop has no place in an image, got "
-                f"{self.placement.position!r}"
+                f"{self.placement.position!r}; give placement.position=random, or paste without a bank"
             )
         if self.emit_classmix:
-            raise ValueError("source.kind='bank': expected emit_classmix=False, since crops are objects, got True")
+            raise ValueError(
+                "source.kind='bank': expected emit_classmix=False, since crops are objects, got True; give "
+                "emit_classmix=false, or mix classes without a bank"
+            )
         if self.placement.layers != 1:
             raise ValueError(
                 "source.kind='bank': expected placement.layers=1, since source.crops_per_target sets the number of "

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segpaste._point_names import KeypointSchema
+from segpaste._reprs import described
 
 Array = NDArray[Any]
 
@@ -108,6 +109,17 @@ class Crop:
     intrinsics: Array | None = None
     keypoints: Array | None = None
     dataset_idx: int | None = None
+
+    def __repr__(self) -> str:
+        """Return dtype and shape of each array, and the numbers."""
+        return described(self, lambda: (_field_text(self, field.name) for field in fields(self)))
+
+
+def _field_text(crop: Crop, name: str) -> str | None:
+    value = getattr(crop, name)
+    if isinstance(value, np.ndarray):
+        return f"{name} {value.dtype} [{', '.join(map(str, value.shape))}]"
+    return None if value is None else f"{name}={value}"
 
 
 class Layout:

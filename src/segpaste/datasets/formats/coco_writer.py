@@ -3,7 +3,7 @@
 A sample is written as pixel files and rows. Rows are streamed into tables, so a dataset need not fit into memory:
 
     images/NAME.png        the image, or on request NAME.jpg, which is lossy
-    annotations.json       instances, as compressed run lengths
+    annotations.json       instances, as compressed run lengths or given polygons
     panoptic.json          segments
 
 The folders of `LAYOUT` hold panoptic ids, depth (in metres if the sample is metric), normals and cameras.
@@ -76,6 +76,7 @@ def write_sample(
     image_format: ImageFormat = "png",
     provenance: Sequence[JsonRow] | None = None,
     carried: Sequence[JsonRow] | None = None,
+    kept: Sequence[JsonRow] | None = None,
     crowds: Crowds = (),
     image_extra: Mapping[str, Any] | None = None,
     images: str = "images",
@@ -92,6 +93,7 @@ def write_sample(
         image_format: ``png`` is lossless.
         provenance: for each instance, the value of the key ``segpaste`` in its rows.
         carried: for each instance, further keys of its rows, see `segpaste.datasets.formats.carried`.
+        kept: for each instance, keys of its shape that are written as given, such as its polygons.
         crowds: the original regions of ``sample.crowd_mask``, and objects without a mask, each with its ``provenance``;
             the visible part of each becomes a row. The key ``carried`` of ``provenance`` has further keys of the row.
         image_extra: further keys of the image's entry.
@@ -101,7 +103,7 @@ def write_sample(
             once.
 
     Returns:
-        The rows. Boxes, [x, y, w, h], and areas are exactly those of the masks.
+        The rows. Boxes, [x, y, w, h], and areas are exactly those of the masks, where they are not ``kept``.
 
     Raises:
         ValueError: the sample has no masks, or its image is not uint8 RGB.
@@ -112,7 +114,7 @@ def write_sample(
         raise ValueError("write_sample: expected a uint8 RGB image and instance masks; convert the sample")
     nothing: list[JsonRow] = [{} for _ in range(sample.num_instances)]
     origin = nothing if provenance is None else provenance
-    kept = [
+    further = [
         {**more, "segpaste": own} for more, own in zip(nothing if carried is None else carried, origin, strict=True)
     ]
     crowds = crowds_left(sample, crowds)
@@ -123,11 +125,14 @@ def write_sample(
         write(folder / path, content)
     segments = None
     if sample.panoptic_map is not None:
-        ids, segments = panoptic_segments(sample, categories, kept, crowds)
+        ids, segments = panoptic_segments(sample, categories, further, crowds)
         rgb = np.stack([ids & 255, ids >> 8 & 255, ids >> 16], -1).astype(np.uint8)
         write(folder / "panoptic" / f"{name}.png", picture_bytes(rgb, "png"))
     image = _image_row(image_id, f"{name}.{image_format}", sample)
-    instances = instance_rows(image_id, sample, categories, kept)
+    instances = [
+        {**row, **given}
+        for row, given in zip(instance_rows(image_id, sample, categories, further), kept or nothing, strict=True)
+    ]
     instances += crowd_rows(image_id, categories, crowds)
     return SampleRows({**image, **(image_extra or {})}, instances, segments)
 

@@ -18,6 +18,7 @@ from typing import Any, Literal
 from segpaste.datasets.formats.coco_folders import COCO_FILE, ROBOFLOW_FILE
 from segpaste.datasets.formats.coco_writer import Crowds, SampleRows, Write, crowds_left, write_sample
 from segpaste.datasets.formats.format import NO_SPLIT, WrittenTask
+from segpaste.datasets.formats.kept_shapes import KeptShape
 from segpaste.datasets.formats.records import JsonRow
 from segpaste.datasets.formats.written.format import LabelForm, LabelledPhoto, WrittenFormat, WrittenSplit
 from segpaste.datasets.formats.written.registry import WRITTEN, written_format
@@ -39,12 +40,14 @@ class WrittenLayout:
         split: name of the written split.
         task: task of the label files of a YOLO dataset; ``detect`` or ``pose`` for boxes only.
         point_size: numbers per keypoint in the label files.
+        keeps_shapes: True if objects that no paste touches have the numbers of the original dataset.
     """
 
     name: LayoutName = "coco"
     split: str = "train"
     task: WrittenTask = "segment"
     point_size: int = 3
+    keeps_shapes: bool = False
 
     @property
     def format(self) -> WrittenFormat:
@@ -76,9 +79,18 @@ class WrittenLayout:
         return {} if self == WrittenLayout(split=self.split) else {_KEY: asdict(self)}
 
     def write(
-        self, folder: Path, image_id: int, sample: DenseSample, categories: Sequence[JsonRow], **options: Any
+        self,
+        folder: Path,
+        image_id: int,
+        sample: DenseSample,
+        categories: Sequence[JsonRow],
+        *,
+        kept: Sequence[KeptShape] = (),
+        **options: Any,
     ) -> SampleRows:
         """Write one sample, see `segpaste.datasets.formats.coco_writer.write_sample`, with its label files.
+
+        ``kept`` has the given numbers of each instance.
 
         Raises:
             ValueError: the layout cannot hold the sample.
@@ -88,8 +100,9 @@ class WrittenLayout:
         write: Write = options.get("write", write_whole)
         has_maps = self.format.keeps_semantic_maps and sample.semantic_map is not None
         options |= {"images": self.images, "boxes_only": self.has_boxes_alone or has_maps}
+        options |= {"kept": [shape.entry for shape in kept]} if kept else {}
         rows = write_sample(folder, image_id, sample, categories, **options)
-        for path, content in self._label_files(sample, categories, rows, options.get("crowds", ())):
+        for path, content in self._label_files(sample, categories, rows, options.get("crowds", ()), kept):
             write(folder / path, content)
         return rows
 
@@ -118,12 +131,18 @@ class WrittenLayout:
             write_whole(folder / path, content)
 
     def _label_files(
-        self, sample: DenseSample, categories: Sequence[JsonRow], rows: SampleRows, crowds: Crowds
+        self,
+        sample: DenseSample,
+        categories: Sequence[JsonRow],
+        rows: SampleRows,
+        crowds: Crowds,
+        kept: Sequence[KeptShape],
     ) -> Iterator[Any]:
         form = self._form(categories, sample.semantic_map is not None)
         regions = [(crowd, origin.get("carried", {})) for crowd, origin in crowds_left(sample, crowds)]
         own = rows.annotations[: sample.num_instances]
-        photo = LabelledPhoto(self.split, rows.image["file_name"], rows.image, sample, own, regions)
+        lines = [shape.line for shape in kept]
+        photo = LabelledPhoto(self.split, rows.image["file_name"], rows.image, sample, own, regions, lines)
         return self.format.label_files(photo, form, Counter())
 
     def _form(self, categories: Sequence[JsonRow], has_semantic_maps: bool) -> LabelForm:

@@ -145,7 +145,7 @@ def _lines(view: View, photos: AnnotatedPhotos, index: int, expected: ExpectedIm
             there.append(Region(int(float(label)), "line", keys=digest([label, *words])))
             continue
         region = Region(int(label), "object")
-        if view.task == "obb" and number < len(wanted) and wanted[number].points is not None:
+        if view.task in ("segment", "obb") and number < len(wanted) and wanted[number].points is not None:
             region = region._replace(points=polygon_px(values, expected.size))
         elif view.task in ("segment", "obb"):
             outline = polygon_px(values, expected.size)

@@ -26,9 +26,11 @@ from torch import Tensor
 from segpaste.datasets.formats.carried import POINT_KEYS, REGION_KEYS
 from segpaste.datasets.formats.coco_index import has_segmentation
 from segpaste.datasets.formats.format import WrittenTask
+from segpaste.datasets.formats.kept_shapes import KeptShape
 from segpaste.datasets.formats.name_lists import is_background
 from segpaste.datasets.formats.records import Crowd, JsonRow
 from segpaste.datasets.formats.written.format import POINTS, UNMASKED
+from segpaste.datasets.formats.yolo.labels import polygon_px
 from segpaste.datasets.formats.yolo.rectangles import given_corners
 from segpaste.datasets.formats.yolo.writer import label_rows
 from segpaste.types import DenseSample
@@ -199,7 +201,12 @@ def measure(segmentation: Any, size: tuple[int, int]) -> tuple[list[float], int]
 
 
 def sample_regions(
-    view: View, sample: DenseSample, crowds: Sequence[Crowd], rows: Sequence[JsonRow], crowd_rows: Sequence[JsonRow]
+    view: View,
+    sample: DenseSample,
+    crowds: Sequence[Crowd],
+    rows: Sequence[JsonRow],
+    crowd_rows: Sequence[JsonRow],
+    kept: Sequence[KeptShape] = (),
 ) -> list[Region]:
     """Return the annotations that a format must hold of a sample, in the order of its file.
 
@@ -209,30 +216,44 @@ def sample_regions(
         crowds: crowd and ignored regions.
         rows: entry of each instance with its further keys.
         crowd_rows: the same for each crowd.
+        kept: the given numbers of each instance; none by default.
     """
     if view.format in ("coco-panoptic", "label-maps"):
         return []
     labels, boxes, points = sample.labels.tolist(), _boxes(sample), _points(view, sample)
     areas: Sequence[float | None] = areas_of(sample) or [width * height for *_, width, height in boxes]
     found = []
-    for label, box, area, own, row in zip(labels, boxes, areas, points, rows, strict=True):
-        region = Region(label, "object", box, area, own)
+    shapes = kept or [KeptShape()] * len(labels)
+    for label, box, area, own, row, shape in zip(labels, boxes, areas, points, rows, shapes, strict=True):
+        region = Region(label, "object", shape.entry.get("bbox", box), shape.entry.get("area", area), own)
         if view.format == "voc":
             region = region._replace(area=None)
         elif view.format == "yolo":
             region = region._replace(area=area if view.task in ("segment", "obb") else None)
-            corners = given_corners(row.get("segmentation"), sample.canvas_size) if view.task == "obb" else None
-            if corners is not None:
-                region = Region(label, "object", points=corners.ravel().tolist())
+            if (outline := _given_outline(view, sample, {**row, **shape.entry}, shape.line)) is not None:
+                region = Region(label, "object", points=outline)
         else:
             region = region._replace(keys=digest(further_keys(row)))
         found.append(region)
     found += _crowd_regions(view, crowds, crowd_rows)
-    return _unequal(view, sample, crowds, rows, found) if view.format == "yolo" else found
+    return _unequal(view, sample, crowds, rows, shapes, found) if view.format == "yolo" else found
+
+
+def _given_outline(view: View, sample: DenseSample, row: JsonRow, line: Sequence[float] | None) -> list[float] | None:
+    """Return the outline of an object, in pixels, that a label file of YOLO must have; None if its mask is traced."""
+    if line is not None:
+        return polygon_px(line, sample.canvas_size) if view.task in ("segment", "obb") else None
+    corners = given_corners(row.get("segmentation"), sample.canvas_size) if view.task == "obb" else None
+    return None if corners is None else corners.ravel().tolist()
 
 
 def _unequal(
-    view: View, sample: DenseSample, crowds: Sequence[Crowd], rows: Sequence[JsonRow], regions: Sequence[Region]
+    view: View,
+    sample: DenseSample,
+    crowds: Sequence[Crowd],
+    rows: Sequence[JsonRow],
+    shapes: Sequence[KeptShape],
+    regions: Sequence[Region],
 ) -> list[Region]:
     """Return the regions of a sample without those whose row in a label file equals an earlier one.
 
@@ -242,11 +263,15 @@ def _unequal(
     if view.task == "segment":
         masks = masks_of(sample)
         assert masks is not None
-        keys: Sequence[object] = [checksum(mask) for mask in masks]
+        keys: Sequence[object] = [
+            checksum(mask) if shape.line is None else repr(shape.line)
+            for mask, shape in zip(masks, shapes, strict=True)
+        ]
     else:
         has_boxes = view.task in ("detect", "pose")
         boxed = [(crowd.label, crowd.box) for crowd in crowds if crowd.box is not None and has_boxes]
-        keys = label_rows(sample, view.task, view.point_size, rows, boxed)
+        rows = [{**row, **shape.entry} for row, shape in zip(rows, shapes, strict=True)]
+        keys = label_rows(sample, view.task, view.point_size, rows, boxed, [shape.line for shape in shapes])
     limit = math.inf if view.task == "obb" else 1e-5 * max(sample.canvas_size)
     first = dict[object, Region]()
     kept = []

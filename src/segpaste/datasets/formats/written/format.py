@@ -60,6 +60,7 @@ class LabelledPhoto:
         sample: its sample; labels index the class names of the `LabelForm`.
         rows: the entry of each instance, possibly empty.
         crowds: its crowd and ignored regions, and its objects without a mask, each with its entry.
+        lines: the numbers of the row of each instance in a YOLO label file if they are given; see `label_rows`.
     """
 
     split: str
@@ -68,6 +69,7 @@ class LabelledPhoto:
     sample: DenseSample
     rows: Sequence[JsonRow]
     crowds: Sequence[tuple[Crowd, JsonRow]] = ()
+    lines: Sequence[Sequence[float] | None] = ()
 
     @property
     def boxed(self) -> list[tuple[Crowd, tuple[float, float, float, float], JsonRow]]:

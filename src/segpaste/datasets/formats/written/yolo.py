@@ -50,7 +50,7 @@ class YoloLabels(WrittenFormat):
         """Yield the label file."""
         has_boxes = form.task in ("detect", "pose")
         boxed = [(crowd.label, box) for crowd, box, _ in photo.boxed] if has_boxes else []
-        text = sample_labels(photo.sample, form.task, form.point_size, photo.rows, boxed)
+        text = sample_labels(photo.sample, form.task, form.point_size, photo.rows, boxed, photo.lines)
         if num := photo.sample.num_instances + len(boxed) - text.count("\n"):
             losses["rows equal to another of their label file"] += num
         count_lost(photo, losses, points=form.task == "pose", boxes=has_boxes, held=POINT_KEYS)

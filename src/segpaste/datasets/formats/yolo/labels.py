@@ -200,11 +200,21 @@ def label_text(label: int, values: Iterable[float]) -> str:
     return " ".join([str(label), *map(_short, values)]) + "\n"
 
 
+def given_text(label: int, values: Iterable[float]) -> str:
+    """Format a row of given numbers, with all their decimals."""
+    return " ".join([str(label), *map(_exact, values)]) + "\n"
+
+
 def keypoint_schema(names: Sequence[str] | None, num: int, flip_idx: Sequence[int] | None) -> KeypointSchema:
     """Return the schema of P points; without names the points are numbered."""
     names = [f"point_{i}" for i in range(num)] if names is None else names
     pairs = [(i, other) for i, other in enumerate(flip_idx or []) if i < other]
     return KeypointSchema(tuple(names), flip_pairs=tuple(pairs))
+
+
+def _exact(value: float) -> str:
+    """Format a value with the fewest decimals that are read as the same float64."""
+    return "0" if value == 0 else np.format_float_positional(value, trim="-")
 
 
 def _short(value: float) -> str:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from segpaste.datasets.formats.format import WrittenTask
-from segpaste.datasets.formats.yolo.labels import label_text
+from segpaste.datasets.formats.yolo.labels import given_text, label_text
 from segpaste.datasets.formats.yolo.outlines import outline
 from segpaste.datasets.formats.yolo.rectangles import given_corners, least_rectangle
 from segpaste.types import DenseSample, KeypointSchema
@@ -40,6 +40,7 @@ def sample_labels(
     point_size: int = 3,
     entries: Sequence[Mapping[str, Any]] = (),
     more: Sequence[tuple[int, Box]] = (),
+    lines: Sequence[Sequence[float] | None] = (),
 ) -> str:
     """Return the text of the label file of a sample, without equal rows; empty without objects.
 
@@ -49,11 +50,12 @@ def sample_labels(
         point_size: numbers per keypoint: 2 for x and y, 3 with visibility.
         entries: the COCO entry of each object, whose rectangular polygons give the corners of oriented boxes.
         more: further objects of the tasks ``detect`` and ``pose``, without keypoints: class and box (x1, y1, x2, y2).
+        lines: for each object of the sample, the numbers of its row if they are given; none by default.
 
     Raises:
         ValueError: the sample lacks what the task needs.
     """
-    return "".join(dict.fromkeys(label_rows(sample, task, point_size, entries, more)))
+    return "".join(dict.fromkeys(label_rows(sample, task, point_size, entries, more, lines)))
 
 
 def label_rows(
@@ -62,6 +64,7 @@ def label_rows(
     point_size: int = 3,
     entries: Sequence[Mapping[str, Any]] = (),
     more: Sequence[tuple[int, Box]] = (),
+    lines: Sequence[Sequence[float] | None] = (),
 ) -> list[str]:
     """Return the row of each object, even if it equals another; the arguments are those of `sample_labels`."""
     if task == "pose":
@@ -71,7 +74,11 @@ def label_rows(
     boxes = _fractions([box for _, box in more], sample.canvas_size)
     rows += [[*box, *_no_points(sample, point_size)] if task == "pose" else box for box in boxes]
     labels = [*sample.labels.tolist(), *(label for label, _ in more)]
-    return [label_text(label, row) for label, row in zip(labels, rows, strict=True)]
+    given = [*lines, *[None] * (len(rows) - len(lines))]
+    return [
+        label_text(label, row) if own is None else given_text(label, own)
+        for label, row, own in zip(labels, rows, given, strict=True)
+    ]
 
 
 def data_yaml(

@@ -1,0 +1,134 @@
+"""Numbers of objects that no paste touches, as the dataset has them: polygons, oriented boxes, boxes, keypoints.
+
+A sample holds masks and float32 boxes. Written from these, an untouched object would have another outline of the same
+mask, corners of another rectangle, or other last bits. So its numbers are written again as they were read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from segpaste.datasets.formats.carried import KeepsRows
+from segpaste.datasets.formats.coco_boxes import box_in
+from segpaste.datasets.formats.coco_keypoints import keypoints_of
+from segpaste.datasets.formats.format import WrittenTask
+from segpaste.datasets.formats.records import JsonRow
+from segpaste.datasets.formats.yolo.dataset import YoloDataset
+from segpaste.types import DenseSample
+
+_LEAST_NUMBERS = 6
+"""Numbers of the smallest polygon."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptShape:
+    """Numbers of one object.
+
+    Attributes:
+        entry: keys of its entry of COCO that are written as they were read.
+        line: numbers after the class in its row of a YOLO label file, which are written as they were read; None if the
+            row is made from the sample.
+    """
+
+    entry: JsonRow = field(default_factory=dict)
+    line: list[float] | None = None
+
+
+def kept_shapes(
+    photos: KeepsRows, index: int, ids: Sequence[int], before: DenseSample, after: DenseSample, task: WrittenTask
+) -> list[KeptShape]:
+    """Return the numbers of each object of an augmented image; none of an object that is pasted or touched.
+
+    Args:
+        photos: the dataset.
+        index: index of the image in it.
+        ids: id of the annotation of each object of ``before``.
+        before: the image as it was read, in its own size.
+        after: the augmented image.
+        task: task of the written label files.
+    """
+    photos, index = photos.place_of(index) if hasattr(photos, "place_of") else (photos, index)
+    rows = {row["id"]: row for row in photos.annotation_rows(index) if "id" in row}
+    lines, polygons = dict[int, list[float]](), dict[int, list[float]]()
+    if isinstance(photos, YoloDataset):
+        polygons = photos.polygons(index, before.canvas_size)
+        if task == photos.written_task or (task, photos.task) == ("segment", "segment"):
+            lines = photos.label_values(index)
+    found = []
+    for slot, place in enumerate(_places(before, after)):
+        if place is None:
+            found.append(KeptShape())
+            continue
+        number = ids[place]
+        row = {"segmentation": [polygons[number]]} if number in polygons else rows.get(number, {})
+        has_points = after.keypoints is None or _is_same(before, place, after, slot, "keypoints")
+        entry = _shape_keys(row, after, slot) | (_point_keys(row, after, slot) if has_points else {})
+        found.append(KeptShape(entry, lines.get(number) if has_points or task != "pose" else None))
+    return found
+
+
+def _places(before: DenseSample, after: DenseSample) -> Iterator[int | None]:
+    """Yield for each object of the augmented image the untouched object of the original that it is, or None.
+
+    With masks, ids tell objects apart. Boxes alone stay in their order.
+    """
+    field_name = "boxes" if after.instance_masks is None else "instance_masks"
+    ids = None if field_name == "boxes" or before.instance_ids is None else before.instance_ids.tolist()
+    slot_of = {number: slot for slot, number in enumerate(ids or ())}
+    labels, start = before.labels.tolist(), 0
+    for slot, label in enumerate(after.labels.tolist()):
+        if ids is not None and after.instance_ids is not None:
+            places = [slot_of.get(int(after.instance_ids[slot]), len(ids))]
+        else:
+            places = list(range(start, len(labels)))
+        is_own = (
+            i for i in places if i < len(labels) and labels[i] == label and _is_same(before, i, after, slot, field_name)
+        )
+        if (place := next(is_own, None)) is not None:
+            start = place + 1
+        yield place
+
+
+def _is_same(before: DenseSample, place: int, after: DenseSample, slot: int, name: str) -> bool:
+    """Return whether a field of an object has the same values before and after."""
+    one, other = getattr(before, name), getattr(after, name)
+    if one is None or other is None:
+        return one is other
+    return torch.equal(one.as_subclass(Tensor)[place], other.as_subclass(Tensor)[slot])
+
+
+def _shape_keys(row: JsonRow, sample: DenseSample, slot: int) -> JsonRow:
+    """Return the polygons of an entry, or without masks the box that the object has."""
+    if sample.instance_masks is not None:
+        polygons = row.get("segmentation")
+        is_whole = isinstance(polygons, list) and all(
+            isinstance(part, list) and len(part) >= _LEAST_NUMBERS for part in polygons
+        )
+        return {"segmentation": polygons} if polygons and is_whole else {}
+    box, (height, width) = row.get("bbox"), sample.canvas_size
+    inside = box_in(box, (height, width))
+    if inside is None or box is None or [*box[:2], box[0] + box[2], box[1] + box[3]] != inside:
+        return {}
+    if not np.array_equal(np.array(inside, np.float32), sample.boxes.as_subclass(Tensor)[slot].numpy()):
+        return {}
+    area = row.get("area")
+    return {"area": area if isinstance(area, int | float) else box[2] * box[3], "bbox": box}
+
+
+def _point_keys(row: JsonRow, sample: DenseSample, slot: int) -> JsonRow:
+    """Return the keypoints of an entry if the object has all of them."""
+    points: Any = row.get("keypoints")
+    if sample.keypoints is None or sample.keypoint_schema is None or not points:
+        return {}
+    size = 3 * sample.keypoint_schema.num_points
+    if len(points) != size or sum(v > 0 for v in points[2::3]) != int((sample.keypoints[slot, :, 2] > 0).sum()):
+        return {}
+    own = keypoints_of([points], sample.keypoint_schema, sample.canvas_size)[0]
+    keys = ("keypoints", "num_keypoints")
+    return {key: row[key] for key in keys if key in row} if torch.equal(own, sample.keypoints[slot]) else {}
