@@ -59,7 +59,7 @@ def kept_shapes(
     if isinstance(photos, YoloDataset):
         polygons = photos.polygons(index, before.canvas_size)
         if task == photos.written_task or (task, photos.task) == ("segment", "segment"):
-            lines = photos.label_values(index)
+            lines = {row["line"]: row["values"] for row in photos.rows(index)}
     found = []
     for slot, place in enumerate(_places(before, after)):
         if place is None:

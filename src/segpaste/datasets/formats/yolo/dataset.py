@@ -151,10 +151,6 @@ class YoloDataset(AnnotatedPhotos):
         """Return the number of rows of an image's label file that are left out, because they equal another."""
         return sum(bool(line.strip()) for line in self.label_text(index).splitlines()) - len(self.rows(index))
 
-    def label_values(self, index: int) -> dict[int, list[float]]:
-        """Return the numbers after the class of each row, by its line."""
-        return {row["line"]: row["values"] for row in self._records[index]["rows"]}
-
     def label_text(self, index: int) -> str:
         """Return the text of an image's label file; empty if it has none."""
         return _text_of(found_labels(self._photo(self._records[index])))
