@@ -218,7 +218,10 @@ def _yaml_names(text: str) -> dict[int, str]:
     scalar = r"""("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^,}\n\]]+)"""
     if part.lstrip().startswith("["):
         return dict(enumerate(_scalar(word) for word in re.findall(rf"[\[,]\s*{scalar}", part[: part.index("]") + 1])))
-    part = part if part.lstrip().startswith("{") else re.split(r"^(?=\w)", part, maxsplit=1, flags=re.MULTILINE)[0]
+    if part.lstrip().startswith("{"):
+        part = re.sub(r"(?<!\\)\n +", " ", part)  # a long line is folded between words
+    else:
+        part = re.split(r"^(?=\w)", part, maxsplit=1, flags=re.MULTILINE)[0]
     return {
         int(number): _scalar(word)
         for number, word in re.findall(rf"(?:^|[{{,])\s*(\d+):\s+{scalar}", part, re.MULTILINE)
