@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import health_files
 import numpy as np
 import pytest
 import torch
@@ -14,8 +17,9 @@ from hypothesis import strategies as st
 from torchvision import tv_tensors
 
 from on_disk import noise
-from segpaste.datasets import CocoDetectionV2, YoloDataset
+from segpaste.datasets import CocoDetectionV2, YoloDataset, convert_dataset, open_dataset
 from segpaste.datasets.formats.format import TASKS, Task
+from segpaste.datasets.formats.written.yolo import yaml_splits
 from segpaste.datasets.formats.yolo.writer import data_yaml, sample_labels
 from segpaste.types import DenseSample, KeypointSchema
 from yolo_files import NAMES, SIZE, photo, write_yolo
@@ -131,3 +135,31 @@ class TestFiles:
         facts = yaml.safe_load(data_yaml(["car"], splits, SCHEMA, 2))
         assert (facts["kpt_shape"], facts["flip_idx"]) == ([3, 2], [1, 0, 2])
         assert facts["kpt_names"] == {0: ["left", "right", "tip"]}
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (("cam1",), {"train": "images/cam1"}),
+        (("cam1", "cam2"), {"train": ["images/cam1", "images/cam2"]}),
+        (("cam1", "val"), {"val": "images/val"}),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:data.yaml")
+def test_splits_of_other_names(names: tuple[str, ...], expected: dict[str, Any], tmp_path: Path) -> None:
+    """Without a key for any split the written YAML could not be opened; beside a known one, others may be held out."""
+    source = tmp_path / "in"
+    images = health_files.write(source, "coco")
+    file = source / "annotations/instances_train.json"
+    for name in names:
+        shutil.copytree(images, source / name)
+        shutil.copy(file, file.with_name(f"instances_{name}.json"))
+    shutil.rmtree(images)
+    file.unlink()
+    summary = convert_dataset(source, tmp_path / "out", "yolo")
+    assert yaml_splits(names) == expected
+    (split,) = expected
+    num = 4 * len(names) if split == "train" else 4
+    assert len(open_dataset(tmp_path / "out", split)) == num
+    told = {what: count for what, count in summary.losses.items() if "does not name" in what}
+    assert told == ({"images that data.yaml does not name, of the split 'cam1'": 4} if split == "val" else {})

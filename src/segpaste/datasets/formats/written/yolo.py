@@ -63,9 +63,10 @@ class YoloLabels(WrittenFormat):
 
     def closing_files(self, splits: Sequence[WrittenSplit], form: LabelForm, losses: Losses) -> Iterator[File]:
         """Yield the data YAML."""
+        keys = split_keys([split.name for split in splits])
         for split in splits:
             count_split(losses, split, ("keypoints",) if form.task == "pose" else ())
-            if split_key(split.name) is None:
+            if keys[split.name] is None:
                 losses[f"images that data.yaml does not name, of the split '{split.name}'"] += sum(
                     1 for _ in split.rows()
                 )
@@ -94,12 +95,11 @@ def yaml_splits(names: Sequence[str], trained: str | None = None) -> dict[str, A
     """Return the split keys of a data YAML, each with one or several folders of images.
 
     Args:
-        names: names of the splits, such as ``train2017``; a name that begins with no key is left out with a warning.
+        names: names of the splits, such as ``train2017``; a name without a key is left out with a warning.
         trained: name of the split for ``train``, even if it begins with no key.
     """
     found: dict[str, list[str]] = {}
-    for name in names:
-        key = split_key(name) or ("train" if name == trained else None)
+    for name, key in split_keys(names, trained).items():
         if key is None:  # it may be held out, so it is not used for training
             warnings.warn(f"data.yaml: '{name}' was copied, but is not in {', '.join(SPLIT_KEYS)}", stacklevel=2)
         else:
@@ -109,6 +109,13 @@ def yaml_splits(names: Sequence[str], trained: str | None = None) -> dict[str, A
     return {key: found[key][0] if len(found[key]) == 1 else found[key] for key in SPLIT_KEYS if key in found}
 
 
-def split_key(name: str) -> str | None:
-    """Return the key of a split in a data YAML; None if its name begins with no key."""
-    return next((key for key in SPLIT_KEYS if name.startswith(key)), None)
+def split_keys(names: Sequence[str], trained: str | None = None) -> dict[str, str | None]:
+    """Return the key of each split in a data YAML, by name: the one that the name begins with, else None.
+
+    ``train`` is the key of the split ``trained``, and if no name begins with a key, of all: a YAML without a split
+    cannot be opened.
+    """
+    keys = {name: next((key for key in SPLIT_KEYS if name.startswith(key)), None) for name in names}
+    if trained in keys:
+        keys[trained] = keys[trained] or "train"
+    return keys if any(keys.values()) else dict.fromkeys(names, "train")
