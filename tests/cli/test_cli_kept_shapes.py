@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from cli_world import read_json
@@ -95,3 +96,25 @@ def test_entries_of_coco(shape: dict[str, Any], words: list[str], tmp_path: Path
     assert not any(same and row["segpaste"]["pasted"] for same, row in zip(is_kept, rows, strict=True))
     replay = ["replay", str(tmp_path / "out"), "--dataset", dataset[0], *dataset[1:]]
     assert main([*replay, "--check", str(tmp_path / "out")]) == 0
+
+
+def test_boxes_of_voc(tmp_path: Path) -> None:
+    """XML has decimals; its pixels count from 1."""
+    dataset = write_coco(tmp_path, BOXES)
+    options = [
+        "--num",
+        "6",
+        "--seed",
+        "1",
+        "--layout",
+        "voc",
+        "source.mask_from=boxes",
+        "placement.scale_range=[0.5,0.7]",
+    ]
+    assert main(["augment", *dataset, "--out", str(tmp_path / "out"), *options]) == 0
+    x, y, width, height = BOXES["bbox"]  # type: ignore[misc]
+    expected, found = [x + 1, y + 1, x + width, y + height], list[list[float]]()
+    for file in sorted((tmp_path / "out/Annotations").iterdir()):
+        boxes = ElementTree.parse(file).getroot().iter("bndbox")
+        found += [[float(box.findtext(edge) or "") for edge in ("xmin", "ymin", "xmax", "ymax")] for box in boxes]
+    assert sum(box == expected for box in found) > 2

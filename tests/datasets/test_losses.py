@@ -262,3 +262,9 @@ class TestRegions:
         assert [(mask.shape, int(mask.sum())) for mask in decoded] == [(SIZE, area) for *_, area in given] * 2
         before, after = open_dataset(path).crowds(0), open_dataset(tmp_path / "out-coco-None-0").crowds(0)
         np.testing.assert_array_equal([crowd.mask for crowd in before], [crowd.mask for crowd in after])
+
+
+def test_outlines_that_are_read_as_boxes_are_named(tmp_path: Path) -> None:
+    data = write_yolo(tmp_path / "in", {"a": "0 0.1 0.1 0.5 0.1 0.5 0.5 0.3 0.7\n", "b": "1 0.5 0.5 0.2 0.2\n"})
+    summary = convert_dataset(data, tmp_path / "out", "yolo", splits=["train"], task="detect")
+    assert summary.losses["outlines and keypoints of label rows, read as boxes"] == 1

@@ -144,6 +144,7 @@ class SplitLedger:
             return
         if isinstance(photos, YoloDataset):
             told.update({"rows equal to another of their label file": photos.num_equal(index)})
+            told.update({"outlines and keypoints of label rows, read as boxes": photos.num_reduced(index)})
         own = entries_of_instances(photos, index, sample)
         expected.views[view.format] = list(maps.regions) or sample_regions(view, sample, crowds, own, crowd_rows)
         num_empty = photos.left_out(index).get("empty", 0)

@@ -142,7 +142,8 @@ class WrittenLayout:
         regions = [(crowd, origin.get("carried", {})) for crowd, origin in crowds_left(sample, crowds)]
         own = rows.annotations[: sample.num_instances]
         lines = [shape.line for shape in kept]
-        photo = LabelledPhoto(self.split, rows.image["file_name"], rows.image, sample, own, regions, lines)
+        boxes = [shape.entry.get("bbox") for shape in kept]
+        photo = LabelledPhoto(self.split, rows.image["file_name"], rows.image, sample, own, regions, lines, boxes)
         return self.format.label_files(photo, form, Counter())
 
     def _form(self, categories: Sequence[JsonRow], has_semantic_maps: bool) -> LabelForm:

@@ -61,6 +61,7 @@ class LabelledPhoto:
         rows: the entry of each instance, possibly empty.
         crowds: its crowd and ignored regions, and its objects without a mask, each with its entry.
         lines: the numbers of the row of each instance in a YOLO label file if they are given; see `label_rows`.
+        given_boxes: the box of each instance, (x, y, width, height), in all its digits, if it is given.
     """
 
     split: str
@@ -70,6 +71,7 @@ class LabelledPhoto:
     rows: Sequence[JsonRow]
     crowds: Sequence[tuple[Crowd, JsonRow]] = ()
     lines: Sequence[Sequence[float] | None] = ()
+    given_boxes: Sequence[Sequence[float] | None] = ()
 
     @property
     def boxed(self) -> list[tuple[Crowd, tuple[float, float, float, float], JsonRow]]:

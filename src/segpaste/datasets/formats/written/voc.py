@@ -175,6 +175,10 @@ def _xml(photo: LabelledPhoto, form: LabelForm, losses: Losses) -> bytes:
         _add(size, key, side)
     _add(root, "segmented", int(sample.instance_masks is not None))
     boxes = sample.boxes.as_subclass(Tensor).tolist()
+    for slot, given_box in enumerate(photo.given_boxes):
+        if given_box is not None:
+            x, y, across, down = given_box
+            boxes[slot] = [x, y, x + across, y + down]
     names = list(form.class_names)
     for label, box, row in zip(sample.labels.tolist(), boxes, photo.rows, strict=True):
         _add_object(root, names[label], box, row, losses)

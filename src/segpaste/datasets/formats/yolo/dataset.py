@@ -35,6 +35,7 @@ from segpaste.datasets.formats.yolo.data import (
     stray_labels,
 )
 from segpaste.datasets.formats.yolo.labels import (
+    BOX_NUMBERS,
     ORIENTED_NUMBERS,
     RowForm,
     box_px,
@@ -150,6 +151,11 @@ class YoloDataset(AnnotatedPhotos):
     def num_equal(self, index: int) -> int:
         """Return the number of rows of an image's label file that are left out, because they equal another."""
         return sum(bool(line.strip()) for line in self.label_text(index).splitlines()) - len(self.rows(index))
+
+    def num_reduced(self, index: int) -> int:
+        """Return the number of rows of an image whose outline or keypoints are read as a box, with the task detect."""
+        lines = self.label_text(index).splitlines() if self.task == "detect" else []
+        return sum(len(line.split()) > BOX_NUMBERS for line in lines)
 
     def label_text(self, index: int) -> str:
         """Return the text of an image's label file; empty if it has none."""
