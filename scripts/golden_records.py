@@ -234,15 +234,16 @@ def _fields(prefix: str, record: Any) -> Values:
 
 def digests(values: Values) -> dict[str, str]:
     """Return a digest of each field; of all fields of the inputs one."""
-    found = {name: _digest(value) for name, value in values.items()}
+    found = {name: tensor_digest(value) for name, value in values.items()}
     inputs = sorted(name for name in found if name.startswith("input."))
     if inputs:
         text = "".join(f"{name} {found.pop(name)}\n" for name in inputs)
-        found["inputs"] = _encoded(hashlib.sha256(text.encode()))
+        found["inputs"] = encoded(hashlib.sha256(text.encode()))
     return found
 
 
-def _digest(value: Tensor | NDArray[Any] | bool) -> str:
+def tensor_digest(value: Tensor | NDArray[Any] | bool) -> str:
+    """Return the digest of dtype, shape and bytes; of a bool its name."""
     if isinstance(value, bool):
         return str(value)
     tensor = torch.from_numpy(np.ascontiguousarray(value)) if isinstance(value, np.ndarray) else value
@@ -256,10 +257,11 @@ def _digest(value: Tensor | NDArray[Any] | bool) -> str:
         tensor = tensor.view(torch.int16)
     digest = hashlib.sha256(f"{dtype} {list(tensor.shape)}\n".encode())
     digest.update(tensor.numpy().tobytes())
-    return _encoded(digest)
+    return encoded(digest)
 
 
-def _encoded(digest: Any) -> str:
+def encoded(digest: Any) -> str:
+    """Return a digest of hashlib as text."""
     return base64.urlsafe_b64encode(digest.digest()).decode().rstrip("=")
 
 

@@ -33,7 +33,7 @@ _MAX_DEPTH, _MANY_FILES = 5, 20_000
 
 
 class _Shape(NamedTuple):
-    """What the paths of the same kind of file have in common: folders and name with holes for what differs."""
+    """Form of the paths of one kind of file: folders and name, with holes for what differs between images."""
 
     folders: tuple[tuple[str, str] | str, ...]
     stem: tuple[str, str]
