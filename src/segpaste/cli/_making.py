@@ -14,7 +14,8 @@ from segpaste.cli import _show
 from segpaste.cli._inputs import Inputs
 from segpaste.cli._pasting import Augmented, Origin, Paster
 from segpaste.cli._verifying import AugmentedLedger, keys_of
-from segpaste.datasets.formats.carried import KeepsRows, carried_annotations, carried_image
+from segpaste.datasets.contract import AnnotatedDataset
+from segpaste.datasets.formats.carried import carried_annotations, carried_image
 from segpaste.datasets.formats.coco_writer import ImageFormat, Write
 from segpaste.datasets.formats.layouts import WrittenLayout
 from segpaste.datasets.formats.records import JsonRow
@@ -148,7 +149,7 @@ class StepMaker:
         }
 
 
-def _carried(photos: KeepsRows, indices: Iterable[int]) -> dict[tuple[int | None, int | None], JsonRow]:
+def _carried(photos: AnnotatedDataset, indices: Iterable[int]) -> dict[tuple[int | None, int | None], JsonRow]:
     """Return the keys that objects keep from the entries of their images, by image and annotation."""
     return {(i, row_id): keys for i in indices for row_id, keys in carried_annotations(photos, i).items() if keys}
 

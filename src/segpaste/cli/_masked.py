@@ -3,41 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from segpaste.augmentation import BatchCopyPasteConfig, SourceConfig
 from segpaste.augmentation.inputs import prepare
-from segpaste.bank import Photos
+from segpaste.datasets.contract import AnnotatedDataset, DatasetWrapper
 from segpaste.types import BatchedDenseSample, DenseSample, InstanceMask
 from segpaste.types.sampling import outward_box
 
 
-class MaskedPhotos:
+class WithBoxMasks(DatasetWrapper):
     """A dataset of boxes whose samples have masks made from them; for a dataset without objects these are empty.
 
     Args:
-        photos: the dataset.
+        dataset: the dataset.
         mask_from: the masks, see ``source.mask_from``.
     """
 
-    has_masks = True
+    def __init__(self, dataset: AnnotatedDataset, mask_from: str = "boxes") -> None:
+        super().__init__(dataset)
+        self.mask_from, self.has_masks = mask_from, True
 
-    def __init__(self, photos: Photos, mask_from: str = "boxes") -> None:
-        self.photos, self.mask_from = photos, mask_from
-
-    def __len__(self) -> int:
-        return len(self.photos)
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "photos":  # not set yet while a pickle is read
-            raise AttributeError(name)
-        return getattr(self.photos, name)
+    def place_of(self, index: int) -> tuple[AnnotatedDataset, int]:
+        """Return this dataset, since the samples of the other have no masks."""
+        return self, index
 
     def __getitem__(self, index: int) -> DenseSample:
-        return with_box_masks(self.photos[index], self.mask_from)
+        return with_box_masks(self.dataset[index], self.mask_from)
 
 
 def with_box_masks(sample: DenseSample, mask_from: str) -> DenseSample:

@@ -13,8 +13,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from segpaste.cli._inputs import ReadPhotos
 from segpaste.datasets._orders import shuffled_order
+from segpaste.datasets.contract import AnnotatedDataset
 from segpaste.datasets.jitter import FixedSizeCrop
 from segpaste.seeding import SampleKey, random_bits_numpy
 from segpaste.types import DenseSample
@@ -57,7 +57,7 @@ class PhotoSequence:
         skipped: indices of images that are left out.
     """
 
-    photos: ReadPhotos
+    photos: AnnotatedDataset
     seed: int
     skipped: Collection[int] = ()
 

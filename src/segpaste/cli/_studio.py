@@ -23,7 +23,7 @@ from segpaste.cli._advice import advice_of, lost_advice
 from segpaste.cli._arguments import balance_of
 from segpaste.cli._errors import CommandError
 from segpaste.cli._inputs import Inputs
-from segpaste.cli._remembered import RememberedPhotos
+from segpaste.cli._remembered import CachedSamples
 from segpaste.cli._sequence import cut_to
 from segpaste.cli._sources import photos_with_objects
 from segpaste.cli._values import explained
@@ -50,8 +50,7 @@ class DatasetStudio:
 
     def __init__(self, args: argparse.Namespace, inputs: Inputs) -> None:
         self.args = args
-        photos: Any = RememberedPhotos(inputs.photos)
-        self.inputs = replace(inputs, photos=photos)
+        self.inputs = replace(inputs, photos=CachedSamples(inputs.photos))
         self.name, self.num_images = inputs.name, len(inputs.photos)
         self.has_bank, self.is_panoptic = args.bank is not None, inputs.schema is not None
         self.presets: Mapping[str, str] = {

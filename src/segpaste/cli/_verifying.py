@@ -21,7 +21,7 @@ from segpaste.datasets.formats.coco_writer import Crowds, SampleRows
 from segpaste.datasets.formats.format import NO_SPLIT
 from segpaste.datasets.formats.kept_shapes import KeptShape
 from segpaste.datasets.formats.layouts import WrittenLayout
-from segpaste.datasets.formats.records import AnnotatedPhotos, Crowd, JsonRow
+from segpaste.datasets.formats.records import AnnotatedDataset, Crowd, JsonRow
 from segpaste.datasets.writers.annotations import open_split
 from segpaste.datasets.writers.expected_maps import geometry_values, label_maps
 from segpaste.datasets.writers.ledger import (
@@ -97,7 +97,7 @@ class AugmentedLedger:
         """Yield the views of a written dataset, for the comparison."""
         of_images, file = folder / self.layout.images, folder / PANOPTIC_FILE
         for view in self._views(has_semantic_maps(self.inputs), file.is_file()):
-            open_view: Callable[[], AnnotatedPhotos] = partial(open_split, folder, view)
+            open_view: Callable[[], AnnotatedDataset] = partial(open_split, folder, view)
             if view.format == "coco":
                 open_view = partial(open_instances, of_images, folder / self.layout.tables, None)
             elif view.format == "coco-panoptic":

@@ -29,16 +29,16 @@ from segpaste._version import __version__
 from segpaste.bank.build._work_folder import remove_finished, said_of_bank, work_folder
 from segpaste.bank.build.cropping import DEFAULT_MARGIN_FRAC, checked_fit
 from segpaste.bank.build.engines import PartEngine, make_parts
-from segpaste.bank.build.listing import fills_depth
 from segpaste.bank.build.origins import groups_for
-from segpaste.bank.build.parts import PHOTOS_PER_PART, REASONS, PartMaker, Photos, Selection, stored_id
-from segpaste.bank.build.views import by_index, with_methods
+from segpaste.bank.build.parts import PHOTOS_PER_PART, REASONS, PartMaker, Selection, stored_id
 from segpaste.bank.format import WRITERS
 from segpaste.bank.format.writer import FolderWriter
 from segpaste.bank.schema.meta import Format
 from segpaste.bank.schema.record import BankError, Layout
 from segpaste.bank.storage.destination import check_free
 from segpaste.bank.storage.folder import is_url, local_path
+from segpaste.datasets.contract import AnnotatedDataset
+from segpaste.datasets.views import Samples, annotated
 from segpaste.extras import require
 from segpaste.types import DenseSample
 from segpaste.types.fields import flags_of
@@ -87,7 +87,7 @@ class BuildSummary:
 
 
 def build_bank(
-    photos: Photos,
+    photos: Samples,
     out: str | os.PathLike[str],
     *,
     class_names: Sequence[str],
@@ -149,21 +149,21 @@ def build_bank(
         ValueError, OSError: an image cannot be read, or the disk cannot be written. Finished parts are kept.
         ImportError: the format or the engine needs a package that is not installed.
     """
-    depth_fill = depth_fill or fills_depth(photos)
+    dataset = annotated(photos)
+    depth_fill = depth_fill or dataset.depth_fill is True
     where = os.fspath(out) if is_url(out) else Path(local_path(out))
-    _check(photos, where, format, crop_size, margin_frac, workers, engine)
+    _check(dataset, where, format, crop_size, margin_frac, workers, engine)
     run = Run(work_folder(where, work_dir), BankError, other="work folder or output", again="call")
     remove_finished(run, where, writer_options.get("storage_options"))
     check_free(where, writer_options.get("storage_options"))
-    photos = with_methods(photos)
-    order, image_ids = _in_order(photos)
-    first = _first_of(photos, order, skip_unreadable)
+    order, image_ids = _in_order(dataset)
+    first = _first_of(dataset, order, skip_unreadable)
     if first is None:
         raise _nothing_kept(BuildSummary(str(where), len(order), (), {"unreadable": len(order)}))
-    layout = Layout(crop_size, groups_for(photos, first) if groups is None else groups, first.keypoint_schema)
+    layout = Layout(crop_size, groups_for(dataset, first) if groups is None else groups, first.keypoint_schema)
     num_classes, flags, fit = len(class_names), flags_of(first), checked_fit(fit_into)
     maker = PartMaker(
-        photos, order, layout, selection, margin_frac, num_classes, flags, run.notes, skip_unreadable, fit, depth_fill
+        dataset, order, layout, selection, margin_frac, num_classes, flags, run.notes, skip_unreadable, fit, depth_fill
     )
     options = {
         "margin_frac": margin_frac,
@@ -196,7 +196,7 @@ def build_bank(
 
 
 def _check(
-    photos: Photos,
+    photos: AnnotatedDataset,
     out: str | Path,
     format: Format,
     crop_size: tuple[int, int],
@@ -215,30 +215,25 @@ def _check(
     Layout(crop_size)
     if not len(photos):
         raise BankError("expected at least one image, got none")
-    if missing := [name for name in ("image_id", "annotation_ids", "left_out") if by_index(photos, name) is None]:
-        raise BankError(
-            f"expected a dataset with the methods of segpaste.bank.Photos, got a {type(photos).__name__} without "
-            f"{', '.join(missing)}; add them, or paste from the dataset itself with source_pool=dataset"
-        )
     for module in (*_NEEDS.get(format, ()), *_NEEDS.get(engine, ())):
         require(module)
 
 
-def _in_order(photos: Photos) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _in_order(photos: AnnotatedDataset) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the indices of the images in the order of dataset and image id, [N], and their ids, [N] or [N, 2]."""
     num = len(photos)
     image_ids = np.fromiter((stored_id(photos.image_id(index), "image") for index in range(num)), np.int64, num)
-    dataset_idx = by_index(photos, "dataset_idx")
-    datasets = np.fromiter((dataset_idx(i) if dataset_idx else 0 for i in range(num)), np.int64, num)
+    are_joined = photos.dataset_idx(0) is not None
+    datasets = np.fromiter((photos.dataset_idx(index) or 0 for index in range(num)), np.int64, num)
     order = np.lexsort((image_ids, datasets))
     image_ids, datasets = image_ids[order], datasets[order]
     twice = np.flatnonzero((np.diff(image_ids) == 0) & (np.diff(datasets) == 0))
     if len(twice):
         raise BankError(f"expected unique image ids, got {image_ids[twice[0]]} twice; give each image its own")
-    return order, image_ids if dataset_idx is None else np.stack([datasets, image_ids], 1)
+    return order, np.stack([datasets, image_ids], 1) if are_joined else image_ids
 
 
-def _first_of(photos: Photos, order: NDArray[np.int64], skip_unreadable: bool) -> DenseSample | None:
+def _first_of(photos: AnnotatedDataset, order: NDArray[np.int64], skip_unreadable: bool) -> DenseSample | None:
     """Return the first sample that can be read, None if none can; without ``skip_unreadable``, the first one."""
     if not skip_unreadable:
         return photos[int(order[0])]

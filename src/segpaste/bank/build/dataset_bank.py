@@ -25,20 +25,18 @@ from torch import Tensor
 
 from segpaste.bank.build.cropping import DEFAULT_MARGIN_FRAC, box_of, checked_fit, crop_object
 from segpaste.bank.build.listing import (
-    Samples,
     check_first,
     checked_names,
-    fills_depth,
     first_readable,
     image_ids,
     objects_of,
 )
-from segpaste.bank.build.origins import dataset_idx_of, frame_of, groups_for
+from segpaste.bank.build.origins import frame_of, groups_for
 from segpaste.bank.build.parts import Selection
-from segpaste.bank.build.views import attribute_of, facts_of
 from segpaste.bank.format.protocol import Columns
 from segpaste.bank.format.reads import checked_read
 from segpaste.bank.schema.record import Array, BankError, Crop, Layout
+from segpaste.datasets.views import Samples, annotated
 from segpaste.samplers.classes import SamplesOfClasses
 from segpaste.seeding import random_bits_numpy
 from segpaste.types import DenseSample
@@ -132,23 +130,24 @@ class DatasetBank:
         skips_unreadable: bool = False,
     ) -> None:
         self.dataset, self.margin_frac, self.cache_bytes = dataset, margin_frac, cache_bytes
-        self.fit_into, self.depth_fill = checked_fit(fit_into), fills_depth(dataset)
+        self._annotated = annotated(dataset)
+        self.fit_into, self.depth_fill = checked_fit(fit_into), self._annotated.depth_fill is True
         self.selection, self._has_own_selection = selection or WHOLE_OBJECTS, selection is not None
-        if attribute_of(dataset, "transforms") is not None:
+        if self._annotated.transforms is not None:
             raise BankError(
                 "DatasetBank: expected a dataset without transforms, so that an object is the same each time it is "
                 "read, got one with transforms; open it a second time without them"
             )
-        self.class_names = checked_names(dataset, class_names)
-        self._image_idx, self._ordinals, self._class_ids = objects_of(dataset, len(self.class_names))
-        self._image_ids = image_ids(dataset)
+        self.class_names = checked_names(self._annotated, type(dataset), class_names)
+        self._image_idx, self._ordinals, self._class_ids = objects_of(self._annotated, len(self.class_names))
+        self._image_ids = image_ids(self._annotated)
         self._of_class = SamplesOfClasses(self._class_ids, len(self.class_names))
         self.class_frequencies: tuple[int, ...] = tuple(self._of_class.counts.tolist())
         self.skips_unreadable = skips_unreadable
         self.unreadable: dict[int, str] = {}
-        first = first_readable(dataset, self._image_idx, self.unreadable if skips_unreadable else None)
+        first = first_readable(self._annotated, self._image_idx, self.unreadable if skips_unreadable else None)
         check_first(first)
-        self.layout = Layout(crop_size, groups_for(dataset, first), first.keypoint_schema)
+        self.layout = Layout(crop_size, groups_for(self._annotated, first), first.keypoint_schema)
         self.crop_size, self.metric_depth = self.layout.crop_size, first.metric_depth
         self._flags = flags_of(first)
         self.version = self._digest()
@@ -303,7 +302,7 @@ class DatasetBank:
     def _crop_of(self, found: FoundObject) -> Crop:
         """Cut out an object."""
         size, margin_frac = self.layout.crop_size, self.margin_frac
-        frame = frame_of(self.dataset, found.image, box_of(found.mask))
+        frame = frame_of(self._annotated, found.image, box_of(found.mask))
         try:
             crop = crop_object(
                 found.sample,
@@ -317,7 +316,7 @@ class DatasetBank:
                 image_id=self.image_id_of(found),
                 annotation_id=found.instance_id,
             )
-            return replace(crop, dataset_idx=dataset_idx_of(self.dataset, found.image))
+            return replace(crop, dataset_idx=self._annotated.dataset_idx(found.image))
         except BankError as error:
             raise BankError(f"DatasetBank: sample {found.image}: {error}") from error
 
@@ -345,8 +344,8 @@ class DatasetBank:
             **({"depth_fill": True} if self.depth_fill else {}),
             "selection": {name: getattr(self.selection, name) for name in Selection.__slots__},
             "groups": self.layout.groups,
-            "dataset": str(attribute_of(self.dataset, "digest") or ""),
-            "subset": facts_of(self.dataset),
+            "dataset": str(self._annotated.digest or ""),
+            "subset": self._annotated.facts(),
         }
         digest = hashlib.sha256(json.dumps(facts).encode())
         for column in (self._image_ids, self._image_idx, self._class_ids):

@@ -3,42 +3,39 @@
 from __future__ import annotations
 
 import inspect
-import operator
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from numbers import Integral
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch.utils.data import ConcatDataset, Subset
 
 from segpaste.bank.build.parts import stored_id
-from segpaste.bank.build.views import attribute_of, by_index
 from segpaste.bank.schema.record import BankError
+from segpaste.datasets.contract import AnnotatedDataset
+from segpaste.datasets.views import ConcatenatedSamples
 from segpaste.types import DenseSample
 
 
-class Samples(Protocol):
-    """Map-style dataset of samples; readers of segpaste also have class names, ids and labels."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, index: int) -> DenseSample: ...
-
-
-def checked_names(dataset: Samples, class_names: Sequence[str] | Mapping[int, str] | None) -> tuple[str, ...]:
-    """Return the name of each class, as given or from the dataset."""
-    names = attribute_of(dataset, "class_names") if class_names is None else class_names
-    if names is None:
-        kind = type(dataset)
+def checked_names(
+    dataset: AnnotatedDataset, kind: Any, class_names: Sequence[str] | Mapping[int, str] | None
+) -> tuple[str, ...]:
+    """Return the name of each class, as given or from the dataset, which is of the class ``kind`` of the user's."""
+    if class_names is None and not dataset.names_classes:
+        if isinstance(dataset, ConcatenatedSamples) and any(part.names_classes for part in dataset.parts):
+            raise BankError(
+                "expected datasets of equal class_names in a ConcatDataset, got others; join them with "
+                "segpaste.datasets.JoinedPhotos, which joins classes by name"
+            )
         takes_names = "class_names" in inspect.signature(kind.__init__).parameters
         raise BankError(
             f"DatasetBank: expected class_names, since a {kind.__name__} has none; give "
             + (f"{kind.__name__}(..., class_names=[...])" if takes_names else "DatasetBank(dataset, class_names=[...])")
             + " instead"
         )
+    names: Sequence[str] | Mapping[int, str] = dataset.class_names if class_names is None else class_names
     if isinstance(names, Mapping):
         if sorted(names) != list(range(len(names))):
             raise BankError(f"DatasetBank: expected class_names of 0 to {len(names) - 1}, got {sorted(names)[:20]}")
@@ -46,16 +43,9 @@ def checked_names(dataset: Samples, class_names: Sequence[str] | Mapping[int, st
     return tuple(str(name) for name in names)
 
 
-def fills_depth(dataset: Any) -> bool:
-    """Return whether a dataset, or one in it, was opened with ``depth_fill``; its crops are then filled, too."""
-    if isinstance(dataset, ConcatDataset):
-        return any(map(fills_depth, dataset.datasets))
-    if isinstance(dataset, Subset):
-        return fills_depth(dataset.dataset)
-    return getattr(dataset, "depth_fill", None) is True
-
-
-def first_readable(dataset: Samples, images: NDArray[np.int64], unreadable: dict[int, str] | None) -> DenseSample:
+def first_readable(
+    dataset: AnnotatedDataset, images: NDArray[np.int64], unreadable: dict[int, str] | None
+) -> DenseSample:
     """Read the first of some images, at least one; those that cannot be read are passed over if they are noted.
 
     Args:
@@ -91,34 +81,38 @@ def check_first(sample: DenseSample) -> None:
         )
 
 
-def image_ids(dataset: Samples) -> NDArray[np.int64]:
+def image_ids(dataset: AnnotatedDataset) -> NDArray[np.int64]:
     """Return the id of each image; the indices of the images if the dataset has no ids, or no integers as ids."""
-    id_of = by_index(dataset, "image_id") or operator.index
-    ids = [id_of(image) for image in range(len(dataset))]
+    ids: list[Any] = [dataset.image_id(image) for image in range(len(dataset))]
     if not all(isinstance(image_id, Integral) for image_id in ids):
         return np.arange(len(ids), dtype=np.int64)
     return np.array([stored_id(image_id, "image") for image_id in ids], np.int64)
 
 
-def _sample(dataset: Samples, image: int) -> DenseSample:
-    sample = dataset[image]
+def _labels_of(dataset: AnnotatedDataset, image: int) -> Sequence[int]:
+    """Return the labels of an image, without reading it if the dataset lists them."""
+    if dataset.lists_labels:
+        return dataset.instance_labels(image)
+    sample: Any = dataset[image]
     if not isinstance(sample, DenseSample):
         raise BankError(
             f"DatasetBank: dataset[{image}]: expected a DenseSample, got {type(sample).__name__}; convert it in the "
             "dataset, for example with DenseSample.from_masks"
         )
-    return sample
+    labels: list[int] = sample.labels.tolist()
+    return labels
 
 
-def objects_of(dataset: Samples, num_classes: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+def objects_of(
+    dataset: AnnotatedDataset, num_classes: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Return image, number among the objects of its class in that image, and label of each object, [N] each."""
     images: list[int] = []
     ordinals: list[int] = []
     labels: list[int] = []
-    labels_of = by_index(dataset, "instance_labels") or (lambda image: _sample(dataset, image).labels.tolist())
     for image in range(len(dataset)):
         seen: Counter[int] = Counter()
-        for label in map(int, labels_of(image)):
+        for label in map(int, _labels_of(dataset, image)):
             images.append(image)
             ordinals.append(seen[label])
             labels.append(label)

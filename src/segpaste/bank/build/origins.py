@@ -9,26 +9,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from segpaste.bank.build.cropping import PhotoFrame, PixelBox, groups_of
-from segpaste.bank.build.views import by_index
+from segpaste.datasets.contract import AnnotatedDataset
 from segpaste.types import DenseSample
 
 
-def groups_for(dataset: Any, first: DenseSample) -> list[str]:
+def groups_for(dataset: AnnotatedDataset, first: DenseSample) -> list[str]:
     """Return the optional columns that the first sample and the methods of the dataset can fill."""
-    return groups_of(first) + ([] if by_index(dataset, "dataset_idx") is None else ["dataset"])
+    return groups_of(first) + ([] if dataset.dataset_idx(0) is None else ["dataset"])
 
 
-def dataset_idx_of(dataset: Any, index: int) -> int | None:
-    """Return the dataset that sample ``index`` is from; None if datasets are not joined."""
-    found = by_index(dataset, "dataset_idx")
-    return None if found is None else int(found(index))
-
-
-def frame_of(dataset: Any, index: int, box: PixelBox) -> PhotoFrame | None:
+def frame_of(dataset: AnnotatedDataset, index: int, box: PixelBox) -> PhotoFrame | None:
     """Return the assumed image around sample ``index`` with an object of this box; None for the sample itself."""
-    photo_frame = by_index(dataset, "photo_frame")
-    frame = None if photo_frame is None else photo_frame(index, box)
+    frame = dataset.photo_frame(index, box)
     return None if frame is None else PhotoFrame(*frame)

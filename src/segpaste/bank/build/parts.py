@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +23,9 @@ from torch import Tensor
 
 from segpaste.bank.build._strays import without_strays
 from segpaste.bank.build.cropping import box_of, crop_object
-from segpaste.bank.build.origins import dataset_idx_of, frame_of
+from segpaste.bank.build.origins import frame_of
 from segpaste.bank.schema.record import Array, BankError, Layout
+from segpaste.datasets.contract import AnnotatedDataset
 from segpaste.types import DenseSample
 from segpaste.types.fields import flags_of
 from segpaste.workspace import Notes, write_whole
@@ -42,31 +43,6 @@ REASONS = {
     "unreadable": "unreadable images",
 }
 """Reasons why an annotation has no crop."""
-
-
-class Photos(Protocol):
-    """Map-style dataset that a bank can be built from; its optional methods are in `segpaste.bank.build.origins`."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, index: int) -> DenseSample: ...
-
-    def image_id(self, index: int) -> int:
-        """Return the id of the image, unique in its dataset."""
-        ...
-
-    def annotation_ids(self, index: int) -> Sequence[int]:
-        """Return the dataset's id of each instance; instance id i + 1 is at position i."""
-        ...
-
-    def left_out(self, index: int) -> Mapping[str, int]:
-        """Return the number of annotations of an image that are no instances, by reason, ``{}`` if there are none.
-
-        The reasons are the keys of `REASONS`: ``crowd`` for crowd or ignored regions, ``empty`` for masks without a
-        pixel, ``unmapped`` for classes that the dataset drops, ``unreadable``; the build itself counts ``small``,
-        ``cut_off``, ``sparse`` and ``vanished``. Others are an error.
-        """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +108,7 @@ class PartMaker:
         fit_into, depth_fill: see `segpaste.bank.build.cropping.crop_object`.
     """
 
-    photos: Photos
+    photos: AnnotatedDataset
     order: NDArray[np.int64]
     layout: Layout
     selection: Selection
@@ -230,7 +206,7 @@ class PartMaker:
                         image_id=image_id,
                         annotation_id=ids[position],
                     )
-                    crop = replace(crop, dataset_idx=dataset_idx_of(self.photos, index))
+                    crop = replace(crop, dataset_idx=self.photos.dataset_idx(index))
                     reason = None if crop.alpha.any() else "vanished"
                 if reason is None:
                     tally["trimmed"] += mask is not whole

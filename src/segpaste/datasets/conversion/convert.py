@@ -26,7 +26,7 @@ from segpaste.datasets.formats.coco_writer import SampleRows
 from segpaste.datasets.formats.format import NO_SPLIT, TASKS, ReadOptions, WrittenTask
 from segpaste.datasets.formats.maps.dataset import MapPhotos
 from segpaste.datasets.formats.pixel_bytes import DepthFormat
-from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError, expect_outside
+from segpaste.datasets.formats.records import AnnotatedDataset, DatasetError, expect_outside
 from segpaste.datasets.formats.references import texts_of
 from segpaste.datasets.formats.registry import FoundDataset, find_dataset
 from segpaste.datasets.formats.written.format import LabelForm, Losses, WrittenFormat, WrittenSplit
@@ -41,7 +41,7 @@ from segpaste.workspace import WholeFiles, Workspace, naming, write_whole
 
 _PHOTOS_AT_ONCE = 16
 Advance = Callable[[int], object]
-Adapt = Callable[[AnnotatedPhotos], AnnotatedPhotos]
+Adapt = Callable[[AnnotatedDataset], AnnotatedDataset]
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +184,7 @@ class Conversion:
         lost = {what: num for what, num in losses.items() if num}
         return ConversionSummary(space.out, self.to, counts, num_objects, lost, num_crowds, verified)
 
-    def _open(self, name: str | None) -> AnnotatedPhotos:
+    def _open(self, name: str | None) -> AnnotatedDataset:
         """Open a split. Labels are read for their own task, or if that fails for the task that is written."""
         try:
             return self.found.open(name, self.options)
@@ -193,7 +193,7 @@ class Conversion:
                 raise
             return self.found.open(name, replace(self.options, task=self.task))
 
-    def _label_form(self, opened: Sequence[AnnotatedPhotos], classes: ClassList | None) -> LabelForm:
+    def _label_form(self, opened: Sequence[AnnotatedDataset], classes: ClassList | None) -> LabelForm:
         has_masks = all(photos.has_masks for photos in opened)
         schema = next((photos.keypoint_schema for photos in opened if photos.keypoint_schema is not None), None)
         of_yolo = [photos for photos in opened if isinstance(photos, YoloDataset)]
@@ -304,7 +304,7 @@ def _written_task(opened: Sequence[YoloDataset]) -> WrittenTask:
     return "obb" if tasks == {"obb"} else opened[0].task
 
 
-def _left_out(photos: AnnotatedPhotos) -> Losses:
+def _left_out(photos: AnnotatedDataset) -> Losses:
     """Count what a reader leaves out of a whole split."""
     lost: Losses = Counter()
     if isinstance(photos, CocoPanoptic):

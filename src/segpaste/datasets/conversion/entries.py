@@ -13,21 +13,21 @@ from segpaste.datasets.formats.coco_boxes import CocoBoxes
 from segpaste.datasets.formats.coco_index import has_segmentation
 from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
 from segpaste.datasets.formats.coco_writer import crowd_rows, encode_mask, instance_rows, tight_xywh
-from segpaste.datasets.formats.records import AnnotatedPhotos, Crowd, DatasetError, JsonRow
+from segpaste.datasets.formats.records import AnnotatedDataset, Crowd, DatasetError, JsonRow
 from segpaste.datasets.formats.references import OF_ANNOTATIONS, refers_to_annotations, renamed
 from segpaste.datasets.formats.rle import decode_segmentation
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
 from segpaste.types import DenseSample
 
 
-def has_entries(photos: AnnotatedPhotos) -> bool:
+def has_entries(photos: AnnotatedDataset) -> bool:
     """Return whether the annotations of a dataset have entries of their own, with masks or boxes, in COCO's form."""
     return not isinstance(photos, CocoPanoptic) and any(
         _is_entry(row) for row in next((rows for rows in map(photos.annotation_rows, range(len(photos))) if rows), [])
     )
 
 
-def has_further_fields(photos: AnnotatedPhotos) -> bool:
+def has_further_fields(photos: AnnotatedDataset) -> bool:
     """Return whether samples have fields that are not in entries; the first image decides, except for COCO's files."""
     if (type(photos) in (CocoDetectionV2, CocoBoxes) and photos.beside is None) or not len(photos):
         return False
@@ -35,7 +35,7 @@ def has_further_fields(photos: AnnotatedPhotos) -> bool:
     return any(field is not None for field in (sample.semantic_map, sample.normals, sample.depth_valid))
 
 
-def kept_entries(photos: AnnotatedPhotos, index: int, size: tuple[int, int], *, with_iscrowd: bool) -> list[JsonRow]:
+def kept_entries(photos: AnnotatedDataset, index: int, size: tuple[int, int], *, with_iscrowd: bool) -> list[JsonRow]:
     """Return the entries of an image's annotations as in the file, with what readers of COCO need.
 
     Missing keys are added. An ignored region has ``iscrowd`` 1, too, since these readers do not know ``ignore``, and
@@ -70,7 +70,7 @@ def _is_region(row: JsonRow) -> bool:
 
 
 def made_entries(
-    photos: AnnotatedPhotos, index: int, sample: DenseSample, categories: Sequence[JsonRow], crowds: Sequence[Crowd]
+    photos: AnnotatedDataset, index: int, sample: DenseSample, categories: Sequence[JsonRow], crowds: Sequence[Crowd]
 ) -> list[JsonRow]:
     """Return entries made from a sample, each with the further keys of its original; still without ``id``.
 
@@ -91,13 +91,13 @@ def made_entries(
     return found + crowd_rows(image_id, categories, crowds_with_entries(photos, index, crowds))
 
 
-def crowds_with_entries(photos: AnnotatedPhotos, index: int, crowds: Sequence[Crowd]) -> list[tuple[Crowd, JsonRow]]:
+def crowds_with_entries(photos: AnnotatedDataset, index: int, crowds: Sequence[Crowd]) -> list[tuple[Crowd, JsonRow]]:
     """Return crowds with their ``carried`` keys, for `segpaste.datasets.formats.coco_writer.write_sample`."""
     by_id = {row["id"]: _further_keys(row) for row in photos.annotation_rows(index) if "id" in row}
     return [(crowd, {"carried": by_id.get(crowd.annotation_id, {})}) for crowd in crowds]
 
 
-def entries_of_instances(photos: AnnotatedPhotos, index: int, sample: DenseSample) -> list[JsonRow]:
+def entries_of_instances(photos: AnnotatedDataset, index: int, sample: DenseSample) -> list[JsonRow]:
     """Return the entry of each instance of a sample, empty if the file has none."""
     by_id = {row["id"]: row for row in photos.annotation_rows(index) if "id" in row}
     if not by_id:
@@ -105,7 +105,7 @@ def entries_of_instances(photos: AnnotatedPhotos, index: int, sample: DenseSampl
     return [by_id.get(annotation_id, {}) for annotation_id in photos.annotation_ids(index)]
 
 
-def image_entry(photos: AnnotatedPhotos, index: int, name: str, size: tuple[int, int]) -> JsonRow:
+def image_entry(photos: AnnotatedDataset, index: int, name: str, size: tuple[int, int]) -> JsonRow:
     """Return the entry of an image under its new name; ``size`` is (H, W)."""
     row = photos.image_row(index)
     return {**row, "file_name": name, "width": size[1], "height": size[0]}
@@ -136,7 +136,7 @@ def kept_tables(
     return {name: renamed(table, names) if names else table for name, table in kept.items()}, left_out
 
 
-def _completed(photos: AnnotatedPhotos, row: JsonRow, size: tuple[int, int]) -> JsonRow:
+def _completed(photos: AnnotatedDataset, row: JsonRow, size: tuple[int, int]) -> JsonRow:
     missing: dict[str, Any] = {}
     if has_segmentation(row) and not {"area", "bbox"} <= set(row):
         try:

@@ -88,7 +88,7 @@ class SplitLedger:
         """
         converter, photos, written = self._converter, self._photos, str(rows.image["file_name"])
         path, contents = f"{converter.to.photos_dir(converter.name)}/{written}", dict(files)
-        file = photos.images_dir / photos.file_name(index)
+        file = photos.path_of(index)
         content, source = contents.get(path, b""), file.read_bytes()
         assert isinstance(content, bytes)
         size = (int(rows.image["height"]), int(rows.image["width"]))
@@ -172,7 +172,7 @@ class SplitLedger:
     def _is_relabelled(self) -> bool:
         return self._labels != list(range(len(self._labels)))
 
-    def _relabelled(self, sample: DenseSample, crowds: list[Crowd]) -> tuple[DenseSample, list[Crowd]]:
+    def _relabelled(self, sample: DenseSample, crowds: Sequence[Crowd]) -> tuple[DenseSample, Sequence[Crowd]]:
         """Return a sample and its crowds with the classes of the written dataset."""
         if not self._is_relabelled:
             return sample, crowds

@@ -30,7 +30,7 @@ from segpaste.datasets.formats.pixel_bytes import (
     num_too_far,
     picture_bytes,
 )
-from segpaste.datasets.formats.records import AnnotatedPhotos, Crowd, DatasetError, JsonRow
+from segpaste.datasets.formats.records import AnnotatedDataset, Crowd, DatasetError, JsonRow
 from segpaste.datasets.formats.written.coco import CocoSegments, segments_of
 from segpaste.datasets.formats.written.format import File, LabelForm, LabelledPhoto, Losses, WrittenFormat
 from segpaste.datasets.formats.yolo.data import label_path
@@ -81,7 +81,7 @@ class SplitConverter:
         has_further_fields: True if samples have fields that are not in entries, such as depth.
     """
 
-    photos: AnnotatedPhotos
+    photos: AnnotatedDataset
     name: str
     names: PhotoNames
     to: WrittenFormat
@@ -90,7 +90,7 @@ class SplitConverter:
     depth_format: DepthFormat
     keeps_entries: bool
     has_further_fields: bool
-    _latest: dict[int, tuple[DenseSample, list[Crowd]]] = field(default_factory=dict)
+    _latest: dict[int, tuple[DenseSample, Sequence[Crowd]]] = field(default_factory=dict)
 
     @property
     def categories(self) -> list[JsonRow]:
@@ -113,7 +113,7 @@ class SplitConverter:
         is_same = isinstance(self.to, CocoSegments) and isinstance(self.photos, CocoPanoptic)
         return is_same or (self.keeps_entries and self.to.of_entries)
 
-    def read(self, index: int) -> tuple[DenseSample, list[Crowd]]:
+    def read(self, index: int) -> tuple[DenseSample, Sequence[Crowd]]:
         """Return the sample of an image and its crowds; the latest ones are kept for the ledger."""
         if index not in self._latest:
             self._latest.clear()
@@ -129,7 +129,7 @@ class SplitConverter:
         reason = self._reason_to_draw(index)
         if reason is not None:
             losses[f"files of images, which are encoded again as PNG: {reason}"] += 1
-            if num := num_frames(self._source(index)) - 1:
+            if num := num_frames(self.photos.path_of(index)) - 1:
                 losses["frames of images after the first"] += num
             return self._converted(_Photo(index, self.names.drawn[index], True), losses)
         losses["file names of images"] += int(self.names.is_changed[index])
@@ -222,10 +222,7 @@ class SplitConverter:
         row = self.photos.image_row(index)
         if isinstance(row.get("height"), int) and isinstance(row.get("width"), int):
             return row["height"], row["width"]
-        return upright_size(self._source(index))
-
-    def _source(self, index: int) -> Path:
-        return self.photos.images_dir / self.photos.file_name(index)
+        return upright_size(self.photos.path_of(index))
 
     def _photo_file(self, photo: _Photo) -> File:
         """Return the file of the image: the same bytes, or its pixels as a PNG."""
@@ -233,11 +230,11 @@ class SplitConverter:
         if photo.is_drawn:
             image = self.photos[photo.index].image
             return path, picture_bytes(image.as_subclass(Tensor).permute(1, 2, 0).numpy())
-        return path, _bytes_of(self._source(photo.index))
+        return path, _bytes_of(self.photos.path_of(photo.index))
 
     def _reason_to_draw(self, index: int) -> str | None:
         """Return why the image is encoded again: some readers would not read its file, or would turn its pixels."""
-        if read_head(self.photos.photo_file(index)[0]).is_oriented:
+        if read_head(self.photos.path_of(index)).is_oriented:
             return "EXIF orientation"
         suffix = PurePosixPath(self.photos.file_name(index)).suffix
         return None if self.names.is_readable[index] else f"suffix {suffix or 'missing'}"
@@ -252,7 +249,7 @@ class SplitConverter:
             semantic = SemanticMap(table[semantic.as_subclass(Tensor)])
         return replace(sample, labels=table[sample.labels], semantic_map=semantic)
 
-    def _labelled_crowds(self, index: int) -> list[Crowd]:
+    def _labelled_crowds(self, index: int) -> Sequence[Crowd]:
         crowds = self.read(index)[1]
         if not self.to.one_class_list:
             return crowds

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from segpaste.datasets.contract import AnnotatedDataset
 from segpaste.datasets.formats.conventions import convert_depth, convert_normals
 from segpaste.datasets.formats.maps.arrays import read_array
 from segpaste.datasets.formats.maps.cameras import read_calibration
@@ -117,7 +118,7 @@ def find_beside(root: Path, split: str, photos: AnnotatedPhotos) -> Beside | Non
     return None
 
 
-def unread_folders(root: Path, photos: AnnotatedPhotos) -> list[str]:
+def unread_folders(root: Path, photos: AnnotatedDataset) -> list[str]:
     """Return the unread folders of depth, normals or cameras beside a dataset."""
     if isinstance(photos, MapPhotos) or photos.beside is not None:
         return []

@@ -14,11 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from segpaste.datasets.formats.carried import KeepsRows
+from segpaste.datasets.contract import AnnotatedDataset, JsonRow
 from segpaste.datasets.formats.coco_boxes import box_in
 from segpaste.datasets.formats.coco_keypoints import keypoints_of
 from segpaste.datasets.formats.format import WrittenTask
-from segpaste.datasets.formats.records import JsonRow
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
 from segpaste.types import DenseSample
 
@@ -41,7 +40,7 @@ class KeptShape:
 
 
 def kept_shapes(
-    photos: KeepsRows, index: int, ids: Sequence[int], before: DenseSample, after: DenseSample, task: WrittenTask
+    photos: AnnotatedDataset, index: int, ids: Sequence[int], before: DenseSample, after: DenseSample, task: WrittenTask
 ) -> list[KeptShape]:
     """Return the numbers of each object of an augmented image; none of an object that is pasted or touched.
 
@@ -53,7 +52,7 @@ def kept_shapes(
         after: the augmented image.
         task: task of the written label files.
     """
-    photos, index = photos.place_of(index) if hasattr(photos, "place_of") else (photos, index)
+    photos, index = photos.place_of(index)
     rows = {row["id"]: row for row in photos.annotation_rows(index) if "id" in row}
     lines, polygons = dict[int, list[float]](), dict[int, list[float]]()
     if isinstance(photos, YoloDataset):

@@ -21,7 +21,7 @@ from segpaste.datasets.formats.coco import CocoDetectionV2
 from segpaste.datasets.formats.coco_index import has_segmentation
 from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
 from segpaste.datasets.formats.format import ReadOptions
-from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError
+from segpaste.datasets.formats.records import AnnotatedDataset, AnnotatedPhotos, DatasetError
 from segpaste.datasets.formats.registry import find_dataset
 from segpaste.datasets.formats.segment_ids import read_segment_ids, segment_positions
 from segpaste.datasets.formats.voc.folder import VocFolder
@@ -41,7 +41,7 @@ from segpaste.datasets.writers.ledger import (
 )
 
 
-def open_split(folder: Path, view: View) -> AnnotatedPhotos:
+def open_split(folder: Path, view: View) -> AnnotatedDataset:
     """Open a split of a written dataset as its users will; a split that its lists do not name, by its folder."""
     found = find_dataset(folder, view.format)
     if view.split in found.splits and (view.format != "yolo" or _is_own(folder, view.split)):
@@ -82,7 +82,7 @@ def tolerance_px(view: View, size: tuple[int, int]) -> float:
 
 
 def read_regions(
-    view: View, photos: AnnotatedPhotos, index: int, expected: ExpectedImage, folder: Path
+    view: View, photos: AnnotatedDataset, index: int, expected: ExpectedImage, folder: Path
 ) -> list[Region]:
     """Return the annotations of an image in the order of its file; none for label maps, whose values are compared.
 
@@ -107,7 +107,7 @@ def read_regions(
     return _entries(view, photos, index, expected)
 
 
-def _entries(view: View, photos: AnnotatedPhotos, index: int, expected: ExpectedImage) -> list[Region]:
+def _entries(view: View, photos: AnnotatedDataset, index: int, expected: ExpectedImage) -> list[Region]:
     """Return the entries of an image; a segmentation made by a writer is measured, and must agree with its entry."""
     wanted = expected.views[view.format]
     assert isinstance(photos, CocoDetectionV2)
@@ -132,7 +132,7 @@ def _entries(view: View, photos: AnnotatedPhotos, index: int, expected: Expected
     return there
 
 
-def _lines(view: View, photos: AnnotatedPhotos, index: int, expected: ExpectedImage) -> list[Region]:
+def _lines(view: View, photos: AnnotatedDataset, index: int, expected: ExpectedImage) -> list[Region]:
     """Return the rows of a label file; equal rows of a copied file, of which readers keep one, are not left out."""
     assert isinstance(photos, YoloDataset)
     wanted = expected.views["yolo"]
@@ -196,7 +196,7 @@ def _xml_objects(view: View, folder: Path, expected: ExpectedImage) -> list[Regi
     return there
 
 
-def _segments(view: View, photos: AnnotatedPhotos, index: int, expected: ExpectedImage) -> list[Region]:
+def _segments(view: View, photos: AnnotatedDataset, index: int, expected: ExpectedImage) -> list[Region]:
     """Return the segments of a panoptic image; the map of their pixels is compared here."""
     assert isinstance(photos, CocoPanoptic)
     rows = photos.annotation_rows(index)

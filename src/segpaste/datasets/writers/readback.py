@@ -21,7 +21,7 @@ from torch import Tensor
 
 from segpaste.datasets.formats.photo import read_pixels
 from segpaste.datasets.formats.photo_head import read_head
-from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError, JsonRow
+from segpaste.datasets.formats.records import AnnotatedDataset, DatasetError, JsonRow
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
 from segpaste.datasets.writers.annotations import read_regions, stored_pixels, tolerance_px
 from segpaste.datasets.writers.ledger import (
@@ -83,7 +83,7 @@ class WrittenView:
     """
 
     view: View
-    open: Callable[[], AnnotatedPhotos]
+    open: Callable[[], AnnotatedDataset]
     images: Callable[[], Iterable[ExpectedImage]]
     tables: JsonRow | None = None
 
@@ -169,11 +169,11 @@ def _compared(folder: Path, views: Sequence[WrittenView], mode: Verify, copies: 
     return done
 
 
-def _path_of(photos: AnnotatedPhotos, index: int, folder: Path) -> str:
-    return os.path.relpath(photos.images_dir / photos.file_name(index), folder).replace(os.sep, "/")
+def _path_of(photos: AnnotatedDataset, index: int, folder: Path) -> str:
+    return os.path.relpath(photos.path_of(index), folder).replace(os.sep, "/")
 
 
-def _compare_lists(written: WrittenView, photos: AnnotatedPhotos, found: _Differences) -> None:
+def _compare_lists(written: WrittenView, photos: AnnotatedDataset, found: _Differences) -> None:
     """Compare the list of classes, and the other tables."""
     view, names = written.view, list(photos.class_names)
     for path in photos.stray_labels if isinstance(photos, YoloDataset) else ():
@@ -243,7 +243,7 @@ def _values(path: Path) -> int:
 
 
 def _compare_labels(
-    view: View, photos: AnnotatedPhotos, index: int, expected: ExpectedImage, found: _Differences, folder: Path
+    view: View, photos: AnnotatedDataset, index: int, expected: ExpectedImage, found: _Differences, folder: Path
 ) -> None:
     """Compare the annotations of an image."""
     wanted = expected.views.get(view.format, [])
@@ -294,7 +294,7 @@ def _are_near(ours: Any, theirs: Any, tolerance: float) -> bool:
 
 
 def _compare_sample(
-    view: View, photos: AnnotatedPhotos, index: int, expected: ExpectedImage, found: _Differences
+    view: View, photos: AnnotatedDataset, index: int, expected: ExpectedImage, found: _Differences
 ) -> None:
     """Decode an image, and compare its sample; of unchanged annotations, the pixels alone are decoded.
 
@@ -303,8 +303,7 @@ def _compare_sample(
     """
     regions = expected.views.get(view.format, [])
     if expected.pixels is None and any(region.kind in ("entry", "line") for region in regions):
-        path = photos.images_dir / photos.file_name(index)
-        read_pixels(path, expected.size, (1, 1), drawn_upright=photos.drawn_upright)
+        read_pixels(photos.path_of(index), expected.size, (1, 1), drawn_upright=photos.is_drawn_upright(index))
         return
     sample = photos[index]
     if sample.canvas_size != expected.size:
@@ -328,7 +327,7 @@ def _compare_sample(
 
 def _compare_instances(
     view: View,
-    photos: AnnotatedPhotos,
+    photos: AnnotatedDataset,
     sample: DenseSample,
     expected: ExpectedImage,
     wanted: Sequence[tuple[int, float | None]],
