@@ -19,6 +19,7 @@ from yolo_files import write_yolo
 
 SIZE = (16, 24)
 CUT = "objects and regions beyond the image, which are cut at its border"
+OTHER_BOXES = "boxes of objects and regions, not those of their masks"
 BEYOND = "keypoints beyond the image"
 WRITTEN: list[tuple[str, Any]] = [
     ("coco", None), ("yolo", "segment"), ("yolo", "obb"), ("voc", None), ("label-maps", None), ("coco-panoptic", None)
@@ -27,7 +28,8 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 def document(folder: Path, rows: list[Any], points: list[str] | None = None) -> Path:
-    """Write an image with annotations; return the folder, which is recognised."""
+    """Write an image with annotations; return the folder, which is recognised. Rows have no boxes but given ones."""
+    rows = [{key: value for key, value in row.items() if (key, value) != ("bbox", [0, 0, 1, 1])} for row in rows]
     categories = [{"id": 3, "name": "car", **({"keypoints": points, "skeleton": [[1, 2]]} if points else {})}]
     (folder / "in").mkdir()
     write_coco(folder / "in", [image_row(8, SIZE, "one.png")], rows, categories)
@@ -239,7 +241,7 @@ class TestRegions:
     def test_regions_that_segments_cover(self, regions: list[Mask], named: dict[str, int], tmp_path: Path) -> None:
         rows = [annotation_row(1, 8, runs(rectangle(SIZE, 1, 1, 6, 6)))]
         for number, mask in enumerate(regions, start=2):
-            rows.append({**annotation_row(number, 8, runs(mask)), "iscrowd": 1, "bbox": [0, 0, 0, 0]})
+            rows.append({**annotation_row(number, 8, runs(mask)), "iscrowd": 1})
         found = losses(document(tmp_path, rows), "coco-panoptic")
         assert found == {f"crowd and ignored regions {what}": num for what, num in named.items()}
 
@@ -262,6 +264,57 @@ class TestRegions:
         assert [(mask.shape, int(mask.sum())) for mask in decoded] == [(SIZE, area) for *_, area in given] * 2
         before, after = open_dataset(path).crowds(0), open_dataset(tmp_path / "out-coco-None-0").crowds(0)
         np.testing.assert_array_equal([crowd.mask for crowd in before], [crowd.mask for crowd in after])
+
+
+class TestBoxesBesideMasks:
+    """An object with a mask is written with the box of its mask; a box of its own that is another one is named."""
+
+    MASK = rectangle(SIZE, 4, 4, 10, 12)  # box 4, 4, 12, 10
+
+    @pytest.mark.parametrize(("to", "task"), [*WRITTEN, ("yolo", "detect")])
+    def test_of_objects(self, to: str, task: Any, tmp_path: Path) -> None:
+        others = [[1, 1, 20, 14], [4, 4, 8, 7.1], [2.9, 4, 9.1, 6], [0, 0, 0, 0]]
+        same = [[4, 4, 8, 6], [3, 5, 10, 4], [4.9, 4.9, 6.2, 4.2]]
+        rows = [annotation_row(i, 8, runs(self.MASK), bbox=box) for i, box in enumerate([*same, *others], start=1)]
+        found = losses(document(tmp_path, rows), to, task)
+        assert found.get(OTHER_BOXES, 0) == (0 if to == "coco" else len(others))
+
+    @pytest.mark.parametrize("to", ["voc", "coco-panoptic"])
+    def test_of_regions(self, to: str, tmp_path: Path) -> None:
+        rows = [annotation_row(1, 8, runs(rectangle(SIZE, 1, 1, 3, 3)))]
+        rows += [annotation_row(2, 8, runs(self.MASK), iscrowd=1, bbox=[1, 1, 20, 14])]
+        assert losses(document(tmp_path, rows), to) == {OTHER_BOXES: 1}
+
+    @pytest.mark.parametrize(("to", "num"), [("coco", 1), ("voc", 1), ("label-maps", 1), ("coco-panoptic", 0)])
+    def test_of_panoptic_segments(self, to: str, num: int, tmp_path: Path) -> None:
+        losses(document(tmp_path, [annotation_row(1, 8, runs(self.MASK))]), "coco-panoptic")
+        out = tmp_path / "out-coco-panoptic-None-0"
+        file = next(out.rglob("*.json"))
+        tables = read_json(file)
+        tables["annotations"][0]["segments_info"][0]["bbox"] = [1, 1, 20, 14]
+        file.write_text(json.dumps(tables))
+        assert losses(out, to, number=1).get(OTHER_BOXES, 0) == num
+
+    @pytest.mark.parametrize("to", ["coco", "voc", "yolo"])
+    def test_of_xml_files(self, to: str, tmp_path: Path) -> None:
+        losses(document(tmp_path, [annotation_row(1, 8, runs(self.MASK))]), "voc")
+        out = tmp_path / "out-voc-None-0"
+        file = out / "Annotations/one.xml"
+        assert losses(out, to, number=1) == {}
+        file.write_text(file.read_text().replace("<xmin>5<", "<xmin>3<"))
+        assert losses(out, to, number=2) == {OTHER_BOXES: 1}
+
+    @pytest.mark.parametrize(("far", "num"), [(12, 0), (13.5, 1)])
+    @pytest.mark.parametrize("to", ["coco", "voc"])
+    def test_of_a_group_of_shapes(self, to: str, far: float, num: int, tmp_path: Path) -> None:
+        outline = {"shape_type": "polygon", "points": [[4, 4], [12, 4], [12, 10], [4, 10]]}
+        box = {"shape_type": "rectangle", "points": [[4, 4], [far, 10]]}
+        shapes = [{"label": "car", "group_id": 1, "flags": {}, **shape} for shape in (outline, box)]
+        facts = {"version": "5.0.1", "flags": {}, "imagePath": "one.png", "imageHeight": 16, "imageWidth": 24}
+        (tmp_path / "in").mkdir()
+        Image.new("RGB", SIZE[::-1]).save(tmp_path / "in/one.png")
+        (tmp_path / "in/one.json").write_text(json.dumps({**facts, "shapes": shapes}))
+        assert losses(tmp_path / "in", to).get(OTHER_BOXES, 0) == num
 
 
 def test_outlines_that_are_read_as_boxes_are_named(tmp_path: Path) -> None:

@@ -109,6 +109,7 @@ class SplitLedger:
             self._add_same_segments(photos, index, expected, (rows, stem))
         else:
             self._add_sample(index, expected, (written, stem), contents, told)
+        told.update(photos.unread(index))
         return expected
 
     def _add_same_segments(
@@ -156,7 +157,8 @@ class SplitLedger:
         told.update(unnamed_losses(view, sample, crowds, maps.seen, told))
         given = of_rows(photos, index, expected.size) if isinstance(photos, YoloDataset) else of_entries(own)
         pairs = list(zip(crowds, of_entries(crowd_rows), strict=True))
-        told.update(given_losses(view, expected.size, sample.instance_masks is not None, given, pairs, told))
+        boxes = None if sample.instance_masks is None else sample.boxes.as_subclass(Tensor).tolist()
+        told.update(given_losses(view, expected.size, boxes, given, pairs, told))
 
     def _same_lines(self, index: int, written: str, contents: Mapping[str, Any]) -> list[list[str]] | None:
         """Return the words of the lines of a label file of YOLO that is copied; None if it is not."""

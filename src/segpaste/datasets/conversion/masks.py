@@ -10,7 +10,7 @@ Source: A. Kirillov et al., "Segment Anything", 2023. Not for datasets that have
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -162,6 +162,10 @@ class MaskedPhotos(AnnotatedPhotos):
     def annotation_rows(self, index: int) -> list[JsonRow]:
         """Return the entries of an image's annotations, those of objects with their masks."""
         return [dict(row) for row in self._made(index).rows]
+
+    def unread(self, index: int) -> Mapping[str, int]:
+        """Count what the files say of an image and its sample does not."""
+        return self.photos.unread(index)
 
     def tables(self) -> JsonRow:
         """Return the other tables."""

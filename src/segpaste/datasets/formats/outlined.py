@@ -24,7 +24,7 @@ from segpaste.datasets.formats.format import ReadOptions, Transforms
 from segpaste.datasets.formats.instances import InstancePhotos, clipped_box
 from segpaste.datasets.formats.photo import read_rgb
 from segpaste.datasets.formats.records import DatasetError, JsonRow, PackedRecords
-from segpaste.datasets.formats.shapes import Kind, Shape, annotation_row, join_parts
+from segpaste.datasets.formats.shapes import OTHER_BOXES, Kind, Shape, annotation_row, has_other_box, join_parts
 from segpaste.types import CrowdMask, DenseSample
 from segpaste.types.sampling import Size
 
@@ -220,6 +220,10 @@ class OutlinedPhotos(InstancePhotos):
         file = self._entry(index).get("file")
         return super().label_file(index) if file is None else Path(file)
 
+    def unread(self, index: int) -> dict[str, int]:
+        """Count boxes of outlined objects that are not those of their outlines."""
+        return {OTHER_BOXES: self._entry(index)["boxes"]}
+
     def places(self, index: int) -> list[str]:
         """Return the file and entry of each row of `annotation_rows`, for errors."""
         places: list[str] = self._entry(index)["places"]
@@ -247,7 +251,7 @@ class OutlinedPhotos(InstancePhotos):
         num_rows = 0
         for number, photo in enumerate(drawn.photos, start=1):
             image = {"id": number, **photo.row}
-            rows, places = [], []
+            rows, places, num_boxes = [], [], 0
             for parts in join_parts(photo.shapes):
                 num_rows += 1
                 category = by_name[parts[0].label]
@@ -256,8 +260,9 @@ class OutlinedPhotos(InstancePhotos):
                 self.has_crowds |= "ignore" in row or bool(row["iscrowd"]) or not is_object
                 rows.append({"id": num_rows, "image_id": number, "category_id": category["id"], **row})
                 places.append(parts[0].where)
+                num_boxes += has_other_box(parts, row)
             file = None if photo.file is None else str(photo.file)
-            yield {"image": image, "rows": rows, "places": places, "file": file}
+            yield {"image": image, "rows": rows, "places": places, "file": file, "boxes": num_boxes}
 
     def _record(self, entry: JsonRow) -> JsonRow:
         """Return the record of an image for `InstancePhotos`, from its entries."""

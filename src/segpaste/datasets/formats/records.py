@@ -155,6 +155,10 @@ class AnnotatedPhotos(Dataset[DenseSample], ABC):
         """Count the annotations of a read image that are not instances, by reason."""
         return {}
 
+    def unread(self, index: int) -> Mapping[str, int]:
+        """Count, by description, what the files say of a read image and neither its sample nor its entries do."""
+        return {}
+
     def image_id(self, index: int) -> int:
         """Return the id of the image in the annotations."""
         return int(self._records[index]["id"])
