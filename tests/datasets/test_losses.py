@@ -317,6 +317,61 @@ class TestBoxesBesideMasks:
         assert losses(tmp_path / "in", to).get(OTHER_BOXES, 0) == num
 
 
+class TestObjectsOfMaps:
+    ON_VOID = "objects of maps wholly on void or background, which are left out"
+    PARTLY = "objects of maps partly on void or background, whose masks end there"
+    OF_CLASSES = "objects of maps with pixels of several classes, which become an object of each"
+    OF_STUFF = "objects of maps whose class is stuff, which become pixels of it"
+
+    def folder(self, path: Path, rows: list[int], classes: str = "background\ncar\ncup\nroad\n") -> Path:
+        """Write label maps: object 1 is a car, object 2 has these classes, a row of four pixels each."""
+        semantic, objects = np.zeros((2, *SIZE), np.uint8)
+        semantic[2:6, 2:6] = objects[2:6, 2:6] = 1
+        for i, value in enumerate(rows, start=8):
+            semantic[i, 8:12], objects[i, 8:12] = value, 2
+        for name, pixels in {"images": semantic * 9, "semantic": semantic, "instances": objects}.items():
+            (path / name / "train").mkdir(parents=True)
+            Image.fromarray(pixels).save(path / name / "train/one.png")
+        (path / "classes.txt").write_text(classes)
+        return path
+
+    @pytest.mark.parametrize("to", ["coco", "voc", "coco-panoptic"])
+    @pytest.mark.parametrize(
+        ("rows", "named", "labels"),
+        [
+            ([255, 255], {ON_VOID: 1}, [1]), ([0, 0], {ON_VOID: 1}, [1]), ([0, 255], {ON_VOID: 1}, [1]),
+            ([2, 255], {PARTLY: 1}, [1, 2]), ([2, 0], {PARTLY: 1}, [1, 2]), ([1, 2, 3], {OF_CLASSES: 1}, [1, 1, 2, 3]),
+            ([2, 2], {}, [1, 2]),
+        ],
+    )  # fmt: skip
+    def test_that_disagree_with_their_classes(
+        self, rows: list[int], named: dict[str, int], labels: list[int], to: str, tmp_path: Path
+    ) -> None:
+        path = self.folder(tmp_path / "in", rows)
+        found = losses(path, to)
+        assert {key: num for key, num in found.items() if key != "semantic maps"} == named
+        assert open_dataset(path)[0].labels.tolist() == labels
+
+    def test_of_stuff(self, tmp_path: Path) -> None:
+        path = self.folder(tmp_path / "in", [3, 3])
+        declared: dict[str, Any] = {"photos": "images/train/{name}.png", "semantic": {"files": "semantic/train/{name}.png"}}
+        declared |= {"instances": {"files": "instances/train/{name}.png", "encoding": "number"}}
+        declared |= {"classes": ["background", "car", "cup", "road"], "things": ["car", "cup"]}
+        (path / "segpaste.yaml").write_text(json.dumps(declared))
+        assert losses(path, "coco-panoptic") == {self.OF_STUFF: 1}
+
+    @pytest.mark.parametrize(("number", "named"), [(1, {}), (255001, {ON_VOID: 1})])
+    def test_with_the_class_in_their_number(self, number: int, named: dict[str, int], tmp_path: Path) -> None:
+        path = self.folder(tmp_path / "in", [])
+        objects = np.zeros(SIZE, np.int32)
+        objects[2:6, 2:6], objects[9:12, 9:12] = 1001, number
+        np.save(path / "one.npy", objects)
+        declared: dict[str, Any] = {"photos": "images/train/{name}.png", "classes": ["background", "car"]}
+        declared |= {"instances": {"files": "{name}.npy", "encoding": "class_number", "divisor": 1000, "void": [255]}}
+        (path / "segpaste.yaml").write_text(json.dumps(declared))
+        assert losses(path, "coco") == named
+
+
 def test_outlines_that_are_read_as_boxes_are_named(tmp_path: Path) -> None:
     data = write_yolo(tmp_path / "in", {"a": "0 0.1 0.1 0.5 0.1 0.5 0.5 0.3 0.7\n", "b": "1 0.5 0.5 0.2 0.2\n"})
     summary = convert_dataset(data, tmp_path / "out", "yolo", splits=["train"], task="detect")
