@@ -354,7 +354,8 @@ class TestObjectsOfMaps:
 
     def test_of_stuff(self, tmp_path: Path) -> None:
         path = self.folder(tmp_path / "in", [3, 3])
-        declared: dict[str, Any] = {"photos": "images/train/{name}.png", "semantic": {"files": "semantic/train/{name}.png"}}
+        declared: dict[str, Any] = {"photos": "images/train/{name}.png"}
+        declared |= {"semantic": {"files": "semantic/train/{name}.png"}}
         declared |= {"instances": {"files": "instances/train/{name}.png", "encoding": "number"}}
         declared |= {"classes": ["background", "car", "cup", "road"], "things": ["car", "cup"]}
         (path / "segpaste.yaml").write_text(json.dumps(declared))
@@ -370,6 +371,24 @@ class TestObjectsOfMaps:
         declared |= {"instances": {"files": "{name}.npy", "encoding": "class_number", "divisor": 1000, "void": [255]}}
         (path / "segpaste.yaml").write_text(json.dumps(declared))
         assert losses(path, "coco") == named
+
+
+@pytest.mark.parametrize("to", ["coco", "lvis", "roboflow", "voc", "coco-panoptic"])
+def test_two_rows_of_one_image(to: str, tmp_path: Path) -> None:
+    """Both rows come out, of one file where a table names the images, else of a copy for each."""
+    masks = rectangle(SIZE, 1, 1, 4, 9), rectangle(SIZE, 6, 9, 14, 20), rectangle(SIZE, 1, 1, 4, 4)
+    rows = [annotation_row(i, (8, 8, 9)[i], runs(mask)) for i, mask in enumerate(masks)]
+    path = document(tmp_path, rows)
+    tables = read_json(path / "annotations.json")
+    tables["images"].append(image_row(9, SIZE, "one.png"))
+    (path / "annotations.json").write_text(json.dumps(tables))
+    summary = convert_dataset(path, tmp_path / "out", to)
+    is_table = to in ("coco", "lvis", "roboflow")
+    assert dict(summary.losses) == ({} if is_table else {"file names of images": 1})
+    assert (summary.verified.images, summary.verified.objects) == (2 - is_table, 3)
+    out = open_dataset(tmp_path / "out")
+    assert [out[i].num_instances for i in range(len(out))] == [2, 1]
+    assert len({out.file_name(i) for i in range(len(out))}) == 2 - is_table
 
 
 def test_outlines_that_are_read_as_boxes_are_named(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import filecmp
 import os
 import warnings
 import zlib
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -140,7 +141,7 @@ def _compared(folder: Path, views: Sequence[WrittenView], mode: Verify, copies: 
             found.add_error("", error)
             continue
         _compare_lists(written, photos, found)
-        places = {_path_of(photos, index, folder): index for index in range(len(photos))}
+        places, own = _places(photos, folder), set[str]()
         for expected in written.images():
             is_new = expected.file not in seen
             if is_new and (mode == "full" or is_decoded(len(seen))):
@@ -148,18 +149,21 @@ def _compared(folder: Path, views: Sequence[WrittenView], mode: Verify, copies: 
             seen.add(expected.file)
             try:
                 if is_new:
+                    own.add(expected.file)
                     _compare_files(folder, expected, done, found)
-                if (index := places.pop(expected.file, None)) is None:
+                if not (left := places.get(expected.file)):
                     found.add(expected.file, f"expected this image in {written.view.format}, not found by the reader")
                     continue
+                index = left.popleft()
                 _compare_labels(written.view, photos, index, expected, found, folder)
-                done.objects += len(expected.views.get(written.view.format) or expected.seen or ()) if is_new else 0
+                is_counted = expected.file in own  # not as another view of it before
+                done.objects += is_counted * len(expected.views.get(written.view.format) or expected.seen or ())
                 if expected.file in chosen or expected.pixels is not None:
                     _compare_sample(written.view, photos, index, expected, found)
                     done.decoded += is_new
             except (DatasetError, ValueError, KeyError, OSError) as error:
                 found.add_error(expected.file, error)
-        for file in places:
+        for file in (file for file, left in places.items() for _ in left):
             found.add(file, f"expected no such image in {written.view.format}, the reader finds one")
     for target, source in copies.items():
         if not target.is_file() or not filecmp.cmp(source, target, shallow=False):
@@ -168,6 +172,14 @@ def _compared(folder: Path, views: Sequence[WrittenView], mode: Verify, copies: 
     if found.num:
         raise VerificationError(folder, found.shown, found.num, found.files)
     return done
+
+
+def _places(photos: AnnotatedPhotos, folder: Path) -> dict[str, deque[int]]:
+    """Return the indices of each image file; in a table, several rows may name one file."""
+    found = dict[str, deque[int]]()
+    for index in range(len(photos)):
+        found.setdefault(_path_of(photos, index, folder), deque()).append(index)
+    return found
 
 
 def _path_of(photos: AnnotatedPhotos, index: int, folder: Path) -> str:
