@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 from coco_files import annotation_row, image_row, runs, write_coco
 from conversion_world import read_json, read_map, voc_objects
 from PIL import Image
@@ -389,6 +390,44 @@ def test_two_rows_of_one_image(to: str, tmp_path: Path) -> None:
     out = open_dataset(tmp_path / "out")
     assert [out[i].num_instances for i in range(len(out))] == [2, 1]
     assert len({out.file_name(i) for i in range(len(out))}) == 2 - is_table
+
+
+class TestKeysOfDataYaml:
+    def lost(self, folder: Path, to: str, task: Any, rows: str, facts: Any) -> tuple[set[str], Any]:
+        """Convert a dataset with further keys; return the lost keys, and the written YAML."""
+        write_yolo(folder / "in", {"a": f"{rows}\n"}, **facts)
+        found = losses(folder / "in", to, task, splits=["train"])
+        lost = {key.split("'")[1] for key in found if key.endswith("' of the data YAML")}
+        file = folder / f"out-{to}-{task}-0/data.yaml"
+        return lost, yaml.safe_load(file.read_text()) if file.exists() else None
+
+    @pytest.mark.parametrize(("to", "task"), [("yolo", None), ("yolo", "detect"), ("coco", None)])
+    def test_further_ones(self, to: str, task: Any, tmp_path: Path) -> None:
+        rows = "0 0.1 0.1 0.3 0.1 0.3 0.3 0.1 0.3"
+        true = {"roboflow": {"url": "u"}, "download": "a script", "colors": [[1, 2, 3]], "channels": 3, "empty": []}
+        facts = {**true, "task": "obb", "flip_idx": [1, 0], "mini": "images/val"}
+        lost, written = self.lost(tmp_path, to, task, rows, facts)
+        if to == "yolo":
+            assert lost == {"flip_idx", "mini"}
+            kept = {key: written[key] for key in written.keys() - {"train", "val", "names", "nc"}}
+            assert kept == {**true, "task": task or "obb"}
+        else:
+            assert lost == {*facts} - {"empty", "task"}
+
+    @pytest.mark.parametrize(
+        ("to", "task", "given", "lost"),
+        [
+            ("yolo", None, [1, 0], set()), ("yolo", None, [0, 1], set()), ("yolo", None, None, set()),
+            ("yolo", "detect", [1, 0], {"flip_idx"}), ("coco", None, [1, 0], set()),
+            ("coco", None, [0, 1], {"flip_idx"}), ("voc", None, [1, 0], {"flip_idx"}),
+        ],
+    )  # fmt: skip
+    def test_of_keypoints(self, to: str, task: Any, given: Any, lost: set[str], tmp_path: Path) -> None:
+        facts = {"kpt_shape": [2, 3], "kpt_names": {0: ["left_eye", "right_eye"]}, "names": ["cat"], "flip_idx": given}
+        found, written = self.lost(tmp_path, to, task, "0 0.5 0.5 0.2 0.2 0.5 0.5 2 0.4 0.4 2", facts)
+        assert found == lost
+        if (to, task) == ("yolo", None):
+            assert written.get("flip_idx") == given
 
 
 def test_outlines_that_are_read_as_boxes_are_named(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ class LabelForm:
         point_size: numbers per keypoint of YOLO labels.
         schema: schema of the keypoints; None without keypoints.
         has_semantic_maps: True if samples have semantic maps.
-        source_yaml: the keys of the data YAML of a converted YOLO dataset.
+        source_yaml: the keys of the data YAML of a converted YOLO dataset that are still true.
     """
 
     class_names: Sequence[str]
