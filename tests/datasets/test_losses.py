@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+import torch
 import yaml
 from coco_files import annotation_row, image_row, runs, write_coco
 from conversion_world import read_json, read_map, voc_objects
@@ -15,7 +17,8 @@ from PIL import Image
 from pycocotools import mask as coco_mask
 
 from on_disk import Mask, rectangle
-from segpaste.datasets import convert_dataset, open_dataset
+from segpaste.datasets import DatasetError, convert_dataset, open_dataset
+from segpaste.datasets.conversion.masks import MaskedPhotos
 from yolo_files import write_yolo
 
 SIZE = (16, 24)
@@ -428,6 +431,103 @@ class TestKeysOfDataYaml:
         assert found == lost
         if (to, task) == ("yolo", None):
             assert written.get("flip_idx") == given
+
+
+class TestDigitsOfBoxes:
+    """A box keeps the numbers of its file; samples have float32, in which 7.9 is 7.900000095367432."""
+
+    ROW = "0 0.3 0.3 0.205 0.2"
+    BOX = (7.9, 4, 8.2, 4)
+
+    @pytest.mark.parametrize("points", ["", " 0.5 0.5 2"])
+    def test_of_label_files(self, points: str, tmp_path: Path) -> None:
+        facts = {"kpt_shape": [1, 3]} if points else {}
+        write_yolo(tmp_path / "in", {"a": f"{self.ROW}{points}\n1 0.9 0.5 0.3 0.2{points}\n"}, **facts)
+        losses(tmp_path / "in", "coco", splits=["train"])
+        inside, cut = entries(tmp_path / "out-coco-None-0")
+        assert (inside["bbox"], inside["area"]) == ([*self.BOX], 32.8)
+        assert (cut["bbox"], cut["area"]) == ([30, 8, 10, 4], 40)
+        losses(tmp_path / "in", "voc", splits=["train"])
+        assert edges(tmp_path / "out-voc-None-0/Annotations/a.xml")[0] == ["8.9", "5", "16.1", "8"]
+
+    def test_of_entries(self, tmp_path: Path) -> None:
+        losses(document(tmp_path, [of_box(1.1, 2.3, 5.7, 3.3)]), "voc")
+        assert edges(tmp_path / "out-voc-None-0/Annotations/one.xml") == [["2.1", "3.3", "6.8", "5.6"]]
+
+    def test_of_boxes_with_masks_from_a_model(self, tmp_path: Path) -> None:
+        class Masker:
+            name = "none"
+
+            def __call__(self, image: Any, boxes: Any) -> Any:
+                return torch.zeros(len(boxes), *image.shape[1:], dtype=torch.bool), torch.zeros(len(boxes))
+
+        photos = open_dataset(write_yolo(tmp_path / "in", {"a": f"{self.ROW}\n"}), "train")
+        (row,) = MaskedPhotos(photos, Masker()).annotation_rows(0)  # type: ignore[arg-type]
+        assert row["bbox"] == [*self.BOX]
+
+
+def edges(xml: Path) -> list[list[str | None]]:
+    """Return the texts of the edges of each box."""
+    boxes = ElementTree.parse(xml).getroot().iter("bndbox")
+    return [[box.findtext(key) for key in ("xmin", "ymin", "xmax", "ymax")] for box in boxes]
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ({"bbox": None, "area": None}, {"bbox": [4, 4, 8, 6], "area": 48}), ({"bbox": None, "area": 7}, {"area": 7}),
+        ({"bbox": [3, 3, 9, 9], "area": None, "iscrowd": None}, {"bbox": [3, 3, 9, 9], "area": 48, "iscrowd": 0}),
+        ({"bbox": [1, 1, 3, 3], "area": None, "segmentation": []}, {"bbox": [1, 1, 3, 3], "area": 9}),
+    ],
+)  # fmt: skip
+def test_entries_without_values_get_those_of_their_masks(given: Any, wanted: Any, tmp_path: Path) -> None:
+    rows = [annotation_row(1, 8, runs(rectangle(SIZE, 4, 4, 10, 12))) | given]
+    rows += [annotation_row(2, 8, runs(rectangle(SIZE, 1, 1, 3, 3)))]
+    assert losses(document(tmp_path, rows), "coco") == {}
+    row = entries(tmp_path / "out-coco-None-0")[0]
+    assert {key: row[key] for key in wanted} == wanted
+    assert row["bbox"] is not None
+
+
+class TestBrokenSources:
+    """An image at fault is an error about the source, not about what was written."""
+
+    def source(self, folder: Path) -> tuple[Path, Path]:
+        path = document(folder, [annotation_row(1, 8, runs(rectangle(SIZE, 1, 1, 4, 4)))])
+        return path, path / "images/one.png"
+
+    @pytest.mark.parametrize("to", ["coco", "coco-panoptic"])
+    @pytest.mark.parametrize(
+        ("pixels", "told"),
+        [
+            (np.zeros(SIZE, np.uint16), "one.png: expected an image of 8 bits per channel, got mode I;16"),
+            (
+                np.zeros((20, 24, 3), np.uint8),
+                "one.png: expected 24 x 16 pixels as in the annotation file, got 24 x 20",
+            ),
+        ],
+    )
+    def test_of_another_kind_than_its_entry(self, pixels: Any, told: str, to: str, tmp_path: Path) -> None:
+        path, file = self.source(tmp_path)
+        if to == "coco-panoptic":  # whose segments are copied, too
+            losses(path, to)
+            path = tmp_path / "out-coco-panoptic-None-0"
+            file = path / "train/one.png"
+        Image.fromarray(pixels).save(file)
+        with pytest.raises(DatasetError, match=told) as caught:
+            losses(path, to, number=1, verify="off")
+        assert str(caught.value).startswith(str(file))
+
+    def test_without_its_end(self, tmp_path: Path) -> None:
+        """The message says that the source is broken; once it is replaced, the same command goes on."""
+        path, file = self.source(tmp_path)
+        whole = file.read_bytes()
+        file.write_bytes(whole[:-200])
+        with pytest.raises(DatasetError, match=r"their sources cannot: train/one.png: .*could not decode it.*replace"):
+            losses(path, "coco")
+        file.write_bytes(whole)
+        assert losses(path, "coco") == {}
+        assert (tmp_path / "out-coco-None-0/train/one.png").read_bytes() == whole
 
 
 def test_outlines_that_are_read_as_boxes_are_named(tmp_path: Path) -> None:

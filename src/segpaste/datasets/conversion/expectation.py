@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from segpaste.datasets.conversion.entries import entries_of_instances
+from segpaste.datasets.conversion.entries import entries_of_instances, given_shapes
 from segpaste.datasets.conversion.given import given_losses, of_entries, of_rows
 from segpaste.datasets.conversion.photos import SplitConverter
 from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
@@ -147,7 +147,10 @@ class SplitLedger:
             told.update({"rows equal to another of their label file": photos.num_equal(index)})
             told.update({"outlines and keypoints of label rows, read as boxes": photos.num_reduced(index)})
         own = entries_of_instances(photos, index, sample)
-        expected.views[view.format] = list(maps.regions) or sample_regions(view, sample, crowds, own, crowd_rows)
+        is_boxed = sample.instance_masks is None or view.format == "voc"
+        shapes = given_shapes(photos, index, sample, own) if is_boxed else ()
+        regions = list(maps.regions) or sample_regions(view, sample, crowds, own, crowd_rows, shapes)
+        expected.views[view.format] = regions
         num_empty = photos.left_out(index).get("empty", 0)
         if isinstance(photos, InstancePhotos):
             num_empty = len(by_id.keys() - {*photos.annotation_ids(index), *(c.annotation_id for c in crowds)})

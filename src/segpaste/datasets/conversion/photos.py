@@ -13,6 +13,7 @@ from torch import Tensor
 from segpaste.datasets.conversion.entries import (
     crowds_with_entries,
     entries_of_instances,
+    given_shapes,
     image_entry,
     kept_entries,
     made_entries,
@@ -22,7 +23,7 @@ from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
 from segpaste.datasets.formats.coco_writer import SampleRows
 from segpaste.datasets.formats.name_lists import is_background
 from segpaste.datasets.formats.photo import upright_size
-from segpaste.datasets.formats.photo_head import num_frames, read_head
+from segpaste.datasets.formats.photo_head import PhotoHead, expect_readable, num_frames, read_head
 from segpaste.datasets.formats.pixel_bytes import (
     DepthFormat,
     geometry_files,
@@ -53,10 +54,11 @@ class Counts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Photo:
-    """Image of a split: its index, its written name, and whether it is encoded again."""
+    """Image of a split: its index, its written name, its header, and whether it is encoded again."""
 
     index: int
     name: str
+    head: PhotoHead
     is_drawn: bool
 
     @property
@@ -126,14 +128,15 @@ class SplitConverter:
         Raises:
             DatasetError: the image or one of its annotations cannot be read, or the format cannot hold them.
         """
-        reason = self._reason_to_draw(index)
+        head = read_head(self.photos.photo_file(index)[0])
+        reason = self._reason_to_draw(index, head)
         if reason is not None:
             losses[f"files of images, which are encoded again as PNG: {reason}"] += 1
             if num := num_frames(self._source(index)) - 1:
                 losses["frames of images after the first"] += num
-            return self._converted(_Photo(index, self.names.drawn[index], True), losses)
+            return self._converted(_Photo(index, self.names.drawn[index], head, True), losses)
         losses["file names of images"] += int(self.names.is_changed[index])
-        return self._converted(_Photo(index, self.names.copied[index], False), losses)
+        return self._converted(_Photo(index, self.names.copied[index], head, False), losses)
 
     def _converted(self, photo: _Photo, losses: Losses) -> tuple[SampleRows, list[File], Counts]:
         index = photo.index
@@ -191,7 +194,8 @@ class SplitConverter:
             return SampleRows(image, []), [(path.as_posix(), self.photos.label_text(index).encode())]
         by_id = {row["id"]: row for row in self.photos.annotation_rows(index) if "id" in row}
         regions = [(crowd, by_id.get(crowd.annotation_id, {})) for crowd in crowds]
-        labelled = LabelledPhoto(self.name, photo.name, image, sample, own_rows, regions)
+        given = [shape.entry.get("bbox") for shape in given_shapes(self.photos, index, sample, own_rows)]
+        labelled = LabelledPhoto(self.name, photo.name, image, sample, own_rows, regions, given_boxes=given)
         return SampleRows(image, []), list(self.to.label_files(labelled, self.form, losses))
 
     def _keeps_labels(self, photos: YoloDataset, index: int) -> bool:
@@ -230,14 +234,15 @@ class SplitConverter:
     def _photo_file(self, photo: _Photo) -> File:
         """Return the file of the image: the same bytes, or its pixels as a PNG."""
         path = f"{self.to.photos_dir(self.name)}/{photo.name}"
+        expect_readable(self._source(photo.index), photo.head, self.photos.photo_file(photo.index)[1])
         if photo.is_drawn:
             image = self.photos[photo.index].image
             return path, picture_bytes(image.as_subclass(Tensor).permute(1, 2, 0).numpy())
         return path, _bytes_of(self._source(photo.index))
 
-    def _reason_to_draw(self, index: int) -> str | None:
+    def _reason_to_draw(self, index: int, head: PhotoHead) -> str | None:
         """Return why the image is encoded again: some readers would not read its file, or would turn its pixels."""
-        if read_head(self.photos.photo_file(index)[0]).is_oriented:
+        if head.is_oriented:
             return "EXIF orientation"
         suffix = PurePosixPath(self.photos.file_name(index)).suffix
         return None if self.names.is_readable[index] else f"suffix {suffix or 'missing'}"

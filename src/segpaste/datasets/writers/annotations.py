@@ -115,6 +115,8 @@ def _entries(view: View, photos: AnnotatedPhotos, index: int, expected: Expected
     rows = photos.annotation_rows(index)
     there = entry_regions(rows, label_of, expected.size)
     for i, (row, region) in enumerate(zip(rows, wanted, strict=False)):
+        if region.kind == "entry":
+            there[i] = there[i]._replace(box=row.get("bbox"), area=row.get("area"))
         if region.kind == "entry" or there[i].label < 0:
             continue
         box, area = row.get("bbox"), row.get("area")

@@ -48,13 +48,20 @@ class VerificationError(DatasetError):
         files: images that differ, relative to the dataset's folder.
     """
 
-    def __init__(self, folder: Path, found: Sequence[str], num: int, files: Iterable[str]) -> None:
+    def __init__(
+        self, folder: Path, found: Sequence[str], num: int, files: Iterable[str], *, is_source: bool = False
+    ) -> None:
         self.files = frozenset(files)
         more = f"; and {num - len(found):,} more" if num > len(found) else ""
+        anyway = f"to publish the dataset anyway, remove {folder.parent} and give --verify off"
         super().__init__(
-            f"{folder}: the written dataset differs from what was read, so it is not published: {'; '.join(found)}"
-            f"{more}; run the same command again, which makes these images again; if the difference stays, report this "
-            f"message; to publish the dataset anyway, remove {folder.parent} and give --verify off"
+            f"{folder}: images that were copied byte by byte cannot be read, so their sources cannot: "
+            f"{'; '.join(found)}{more}; replace them in the source, and run the same command again, which copies them "
+            f"again; {anyway}"
+            if is_source
+            else f"{folder}: the written dataset differs from what was read, so it is not published: "
+            f"{'; '.join(found)}{more}; run the same command again, which makes these images again; if the difference "
+            f"stays, report this message; {anyway}"
         )
 
 
@@ -95,6 +102,7 @@ class _Differences:
     shown: list[str] = field(default_factory=list)
     num: int = 0
     files: set[str] = field(default_factory=set)
+    sources: set[str] = field(default_factory=set)
 
     def add(self, file: str, text: str) -> None:
         self.num += 1
@@ -159,7 +167,7 @@ def _compared(folder: Path, views: Sequence[WrittenView], mode: Verify, copies: 
                 is_counted = expected.file in own  # not as another view of it before
                 done.objects += is_counted * len(expected.views.get(written.view.format) or expected.seen or ())
                 if expected.file in chosen or expected.pixels is not None:
-                    _compare_sample(written.view, photos, index, expected, found)
+                    _decode(written.view, photos, index, expected, found)
                     done.decoded += is_new
             except (DatasetError, ValueError, KeyError, OSError) as error:
                 found.add_error(expected.file, error)
@@ -170,7 +178,7 @@ def _compared(folder: Path, views: Sequence[WrittenView], mode: Verify, copies: 
             found.add(str(target.relative_to(folder)), f"expected a copy of {source}")
         done.files += 1
     if found.num:
-        raise VerificationError(folder, found.shown, found.num, found.files)
+        raise VerificationError(folder, found.shown, found.num, found.files, is_source=found.sources == found.files)
     return done
 
 
@@ -304,6 +312,17 @@ def _are_near(ours: Any, theirs: Any, tolerance: float) -> bool:
         a == b or (a != a and b != b) or (tolerance > 0 and abs(a - b) <= tolerance)
         for a, b in zip(ours, theirs, strict=True)
     )
+
+
+def _decode(view: View, photos: AnnotatedPhotos, index: int, expected: ExpectedImage, found: _Differences) -> None:
+    """Decode an image, and compare its sample; if its bytes are those of the source, the source is broken."""
+    try:
+        _compare_sample(view, photos, index, expected, found)
+    except DatasetError as error:
+        if expected.pixels is not None or expected.file in found.files:
+            raise
+        found.sources.add(expected.file)
+        found.add_error(expected.file, error)
 
 
 def _compare_sample(

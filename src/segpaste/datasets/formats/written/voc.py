@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from xml.etree import ElementTree
 
 import numpy as np
@@ -178,7 +179,7 @@ def _xml(photo: LabelledPhoto, form: LabelForm, losses: Losses) -> bytes:
     for slot, given_box in enumerate(photo.given_boxes):
         if given_box is not None:
             x, y, across, down = given_box
-            boxes[slot] = [x, y, x + across, y + down]
+            boxes[slot] = [x, y, _sum(x, across), _sum(y, down)]
     names = list(form.class_names)
     for label, box, row in zip(sample.labels.tolist(), boxes, photo.rows, strict=True):
         _add_object(root, names[label], box, row, losses)
@@ -199,6 +200,11 @@ def _xml(photo: LabelledPhoto, form: LabelForm, losses: Losses) -> bytes:
     ElementTree.indent(root, "\t")
     text: bytes = ElementTree.tostring(root, "utf-8")
     return text.replace(b"\r", b"&#13;") + b"\n"
+
+
+def _sum(one: float, other: float) -> float:
+    """Return the sum of two numbers as decimals: 1.1 + 5.7 is 6.8."""
+    return float(Decimal(repr(one)) + Decimal(repr(other)))
 
 
 def _xml_name(name: str) -> str:
