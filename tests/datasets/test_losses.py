@@ -530,6 +530,133 @@ class TestBrokenSources:
         assert (tmp_path / "out-coco-None-0/train/one.png").read_bytes() == whole
 
 
+@pytest.mark.parametrize("to", ["coco", "voc", "label-maps"])
+def test_further_keys_of_panoptic_maps(to: str, tmp_path: Path) -> None:
+    """Keys of images and things are held by entries; those of maps and of stuff are held by panoptic segments alone."""
+    path = document(tmp_path, [annotation_row(1, 8, runs(rectangle(SIZE, 1, 1, 6, 6)))])
+    losses(path, "voc")
+    losses(tmp_path / "out-voc-None-0", "coco-panoptic")
+    out = tmp_path / "out-coco-panoptic-None-0"
+    file = next(out.rglob("*.json"))
+    tables = read_json(file)
+    of_map = tables["annotations"][0]
+    of_map |= {"reviewer": "a", "nothing": None}
+    thing, stuff = sorted(of_map["segments_info"], key=lambda row: int(row["area"]))
+    thing["of_thing"], stuff["of_stuff"] = 1, 2
+    file.write_text(json.dumps(tables))
+    found = losses(out, to, number=1)
+    wanted = {"key 'reviewer' of panoptic maps": 1, "key 'of_stuff' of segments of stuff": 1}
+    wanted |= {"key 'of_thing' of annotations": 1} if to == "label-maps" else {}
+    assert {key: num for key, num in found.items() if key.startswith("key 'of") or "panoptic" in key} == wanted
+    assert losses(out, "coco-panoptic", number=1) == {}
+
+
+class TestAttributesOfVoc:
+    """Whatever value an attribute has, and whatever else has its name, it is in the XML, and comes back."""
+
+    def written(self, folder: Path, row: dict[str, Any], image: dict[str, Any] | None = None) -> tuple[Any, Any, Any]:
+        """Convert an entry with further keys to VOC; return the losses, and the XML's pairs and object."""
+        path = document(folder, [annotation_row(1, 8, runs(rectangle(SIZE, 1, 1, 6, 6))) | row])
+        tables = read_json(path / "annotations.json")
+        tables["images"][0] |= image or {}
+        (path / "annotations.json").write_text(json.dumps(tables))
+        found = losses(path, "voc")
+        root = ElementTree.parse(folder / "out-voc-None-0/Annotations/one.xml").getroot()
+        pairs = [(item.findtext("name"), item.findtext("value")) for item in root.iter("attribute")]
+        return found, pairs, root
+
+    @pytest.mark.parametrize(
+        ("row", "pairs", "lost"),
+        [
+            ({"score": 1, "attributes": {"score": 2}}, [("score", "1"), ("score", "2")], []),
+            ({"score": 1, "attributes": {"score": 1}}, [("score", "1")], []),
+            ({"score": None, "attributes": {"a": None}}, [("score", None), ("a", None)], []),
+            ({"attributes": {"id": 5, "bbox": "b"}}, [("id", "5"), ("bbox", "b")], []),
+            ({"attributes": {"colour": " red "}}, [("colour", " red ")], []),
+            ({"attributes": {"note": "a\n"}}, [], ["note"]), ({"attributes": ["a"]}, [], ["attributes"]),
+            ({"attributes": {"pose": {"a b": 1}}}, [], ["pose"]),
+            ({"attributes": "text"}, [("attributes", "text")], []),
+            ({"pose": "Left", "attributes": {"pose": "Right"}}, [("pose", "Right")], []),
+            ({"iscrowd": 1, "attributes": {"ignore": 1}}, [("iscrowd", "1")], ["ignore"]),
+        ],
+    )  # fmt: skip
+    def test_of_objects(self, row: Any, pairs: Any, lost: list[str], tmp_path: Path) -> None:
+        found, there, _ = self.written(tmp_path, row)
+        assert found == {f"key '{key}' of annotations": 1 for key in lost}
+        assert there == pairs
+        out = tmp_path / "out-voc-None-0"
+        assert losses(out, "voc", number=1) == {}
+        xml = [tmp_path / f"out-voc-None-{i}/Annotations/one.xml" for i in (0, 1)]
+        assert xml[0].read_bytes() == xml[1].read_bytes()
+
+    def test_of_images(self, tmp_path: Path) -> None:
+        attributes = {
+            "license": 2,
+            "id": 3,
+            "none": None,
+            "size": 4,
+            "blank": " x ",
+            "split": "train",
+            "scene": "train",
+        }
+        found, _, root = self.written(tmp_path, {}, {"license": 1, "attributes": attributes})
+        assert found == {"key 'size' of images": 1}
+        assert [item.text for item in root.findall("license")] == ["1", "2"]
+        assert [root.findtext(key) for key in ("id", "none", "blank", "scene")] == ["3", "", " x ", "train"]
+        out = tmp_path / "out-voc-None-0"
+        assert losses(out, "voc", number=1) == {}
+        xml = [tmp_path / f"out-voc-None-{i}/Annotations/one.xml" for i in (0, 1)]
+        assert xml[0].read_bytes() == xml[1].read_bytes()
+
+    def test_of_other_tools(self, tmp_path: Path) -> None:
+        """Attributes of elements, elements of equal names, and blanks are read; indentation is not."""
+        self.written(tmp_path, {})
+        file = tmp_path / "out-voc-None-0/Annotations/one.xml"
+        more = '<note lang="de"><lang>x</lang></note><value> 1 </value><value>\n  2 \n</value>'
+        text = (
+            file.read_text()
+            .replace("<annotation>", '<annotation verified="yes">')
+            .replace("<object>", '<object n="4">')
+        )
+        file.write_text(text.replace("<bndbox>", f"{more}<bndbox>"))
+        photos = open_dataset(tmp_path / "out-voc-None-0")
+        assert photos.image_row(0)["attributes"]["verified"] == "yes"
+        own = photos.annotation_rows(0)[0]["attributes"]
+        assert (own["n"], own["note"], own["value"]) == ("4", {"lang": ["de", "x"]}, [" 1 ", "2"])
+
+
+def test_attributes_of_cvat_with_equal_names(tmp_path: Path) -> None:
+    own = "".join(
+        f'<attribute name="{name}">{value}</attribute>' for name, value in (("a", " 1 "), ("a", "2"), ("box", "b"))
+    )
+    shape = f'<box label="car" xtl="2" ytl="2" xbr="9" ybr="9" rotation="30">{own}</box>'
+    image = f'<image id="0" name="one.png" width="24" height="16">{shape}</image>'
+    Image.new("RGB", SIZE[::-1]).save(tmp_path / "one.png")
+    (tmp_path / "annotations.xml").write_text(f"<annotations><version>1.1</version>{image}</annotations>")
+    own_attributes = open_dataset(tmp_path / "annotations.xml").annotation_rows(0)[0]["attributes"]
+    assert (own_attributes["a"], own_attributes["box"]) == ([" 1 ", "2"], ["b", [2, 2, 9, 9]])
+
+
+@pytest.mark.parametrize(("xmin", "num"), [(1, 0), (0, 1), (0.5, 1)])
+def test_boxes_before_the_first_pixel_of_voc(xmin: float, num: int, tmp_path: Path) -> None:
+    losses(document(tmp_path, [of_box(0, 2, 5, 5)]), "voc")
+    out = tmp_path / "out-voc-None-0"
+    file = out / "Annotations/one.xml"
+    file.write_text(file.read_text().replace("<xmin>1<", f"<xmin>{xmin}<"))
+    key = "boxes of XML files that begin before the first pixel, which is 1, and are cut there"
+    assert losses(out, "coco") == ({key: 1} if num else {})
+
+
+def test_shapes_of_labelme_that_are_no_objects(tmp_path: Path) -> None:
+    shape = {"shape_type": "polygon", "points": [[4, 4], [12, 4], [12, 10]]}
+    shapes = [{"label": label, **shape} for label in ("car", "_background_")]
+    facts = {"version": "5.0.1", "imagePath": "one.png", "imageHeight": 16, "imageWidth": 24, "shapes": shapes}
+    (tmp_path / "in").mkdir()
+    Image.new("RGB", SIZE[::-1]).save(tmp_path / "in/one.png")
+    (tmp_path / "in/one.json").write_text(json.dumps(facts))
+    assert losses(tmp_path / "in", "coco") == {"shapes of the class '_background_', which are no objects": 1}
+
+
 def test_outlines_that_are_read_as_boxes_are_named(tmp_path: Path) -> None:
     data = write_yolo(tmp_path / "in", {"a": "0 0.1 0.1 0.5 0.1 0.5 0.5 0.3 0.7\n", "b": "1 0.5 0.5 0.2 0.2\n"})
     summary = convert_dataset(data, tmp_path / "out", "yolo", splits=["train"], task="detect")

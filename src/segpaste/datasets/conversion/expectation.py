@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from segpaste.datasets.conversion.entries import entries_of_instances, given_shapes
-from segpaste.datasets.conversion.given import given_losses, of_entries, of_rows
+from segpaste.datasets.conversion.given import given_losses, of_entries, of_rows, panoptic_keys
 from segpaste.datasets.conversion.photos import SplitConverter
 from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
 from segpaste.datasets.formats.coco_writer import SampleRows
@@ -143,6 +143,8 @@ class SplitLedger:
         if (rows := self._same_lines(index, written, contents)) is not None:
             expected.views["yolo"] = [Region(int(float(row[0])), "line", keys=digest(row)) for row in rows]
             return
+        if isinstance(photos, CocoPanoptic):
+            told.update(panoptic_keys(photos, index, crowds))
         if isinstance(photos, YoloDataset):
             told.update({"rows equal to another of their label file": photos.num_equal(index)})
             told.update({"outlines and keypoints of label rows, read as boxes": photos.num_reduced(index)})

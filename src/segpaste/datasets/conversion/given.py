@@ -12,9 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from segpaste.datasets.formats.carried import REGION_KEYS
+from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
 from segpaste.datasets.formats.records import Crowd, JsonRow, box_of
 from segpaste.datasets.formats.shapes import OTHER_BOXES, is_other_box
-from segpaste.datasets.formats.written.format import POINTS
+from segpaste.datasets.formats.written.format import POINTS, count_keys
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
 from segpaste.datasets.formats.yolo.labels import polygon_px
 from segpaste.datasets.writers.ledger import OF_ENTRIES, View, extent_of
@@ -100,6 +102,16 @@ def _num_other_boxes(
         given.box is not None and is_other_box(given.box, own) and not _is_cut(given, size, has_box, True)
         for given, own, has_box in found
     )
+
+
+def panoptic_keys(photos: CocoPanoptic, index: int, crowds: Sequence[Crowd]) -> Counter[str]:
+    """Count the further keys of a panoptic map, and of its segments of stuff, which only panoptic segments hold."""
+    lost = Counter[str]()
+    count_keys(lost, "panoptic maps", [photos.map_row(index)], ("image_id", "file_name"))
+    others = {*photos.annotation_ids(index), *(crowd.annotation_id for crowd in crowds)}
+    stuff = [row for row in photos.annotation_rows(index) if row["id"] not in others]
+    count_keys(lost, "segments of stuff", stuff, REGION_KEYS)
+    return lost
 
 
 def of_entries(rows: Iterable[JsonRow]) -> list[Given]:

@@ -144,7 +144,7 @@ def _photo(path: Path, document: JsonRow, images_dir: Path, left_out: Counter[st
     known = ("shapes", "imagePath", "imageData", "imageHeight", "imageWidth")
     if rest := {key: value for key, value in document.items() if key not in known and value not in (None, {}, "")}:
         row["attributes"] = rest
-    shapes, open_shapes = [], []
+    shapes, open_shapes, num_background = [], [], 0
     for number, shape in enumerate(document["shapes"], start=1):
         where = f"{path}: shape {number}"
         kind = _kind(where, shape)
@@ -153,9 +153,11 @@ def _photo(path: Path, document: JsonRow, images_dir: Path, left_out: Counter[st
             open_shapes.append(shape)
         elif shape["label"] != BACKGROUND:
             shapes.append(_shape(where, kind, shape, size))
+        else:
+            num_background += 1
     if open_shapes:
         row["shapes"] = open_shapes
-    return DrawnPhoto(row, shapes, path)
+    return DrawnPhoto(row, shapes, path, {f"shapes of the class '{BACKGROUND}', which are no objects": num_background})
 
 
 def _size(path: Path, document: JsonRow, photo: Path) -> Size:

@@ -9,7 +9,7 @@ boxes; keypoints without a shape are boxes, too. A dataset with both outlines an
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -40,11 +40,13 @@ class DrawnPhoto:
         row: its entry in ``images``: ``file_name``, ``height``, ``width`` and all other values of the file.
         shapes: shapes in file order.
         file: the file with the shapes of this image only; None if one file has those of all images.
+        unread: number of what else the file says, by description.
     """
 
     row: JsonRow
     shapes: list[Shape]
     file: Path | None = None
+    unread: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,8 +223,8 @@ class OutlinedPhotos(InstancePhotos):
         return super().label_file(index) if file is None else Path(file)
 
     def unread(self, index: int) -> dict[str, int]:
-        """Count boxes of outlined objects that are not those of their outlines."""
-        return {OTHER_BOXES: self._entry(index)["boxes"]}
+        """Count what the shapes are without, such as boxes of outlined objects that are not those of their outlines."""
+        return dict(self._entry(index)["unread"])
 
     def places(self, index: int) -> list[str]:
         """Return the file and entry of each row of `annotation_rows`, for errors."""
@@ -262,7 +264,8 @@ class OutlinedPhotos(InstancePhotos):
                 places.append(parts[0].where)
                 num_boxes += has_other_box(parts, row)
             file = None if photo.file is None else str(photo.file)
-            yield {"image": image, "rows": rows, "places": places, "file": file, "boxes": num_boxes}
+            unread = {**photo.unread, OTHER_BOXES: num_boxes}
+            yield {"image": image, "rows": rows, "places": places, "file": file, "unread": unread}
 
     def _record(self, entry: JsonRow) -> JsonRow:
         """Return the record of an image for `InstancePhotos`, from its entries."""

@@ -7,6 +7,7 @@ unchanged.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -97,7 +98,8 @@ def annotation_row(parts: Sequence[Shape], size: Size, point_names: Sequence[str
         row |= _keypoints(points, point_names)
     attributes = dict(parts[0].attributes)
     if any(part.attributes != parts[0].attributes for part in parts):
-        attributes["parts"] = [part.attributes for part in parts[1:]]
+        key = next(key for i in itertools.count(1) if (key := "parts" if i == 1 else f"parts_{i}") not in attributes)
+        attributes[key] = [part.attributes for part in parts[1:]]
     return {**row, "attributes": attributes} if attributes else row
 
 

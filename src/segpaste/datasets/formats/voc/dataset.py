@@ -112,7 +112,7 @@ def _photo(
     if file is None:
         return DrawnPhoto(row, [])
     found = read_xml(file, name, lambda: (height, width), listed)
-    return DrawnPhoto({**found.row, **row}, found.shapes)
+    return DrawnPhoto({**found.row, **row}, found.shapes, unread=found.unread)
 
 
 def _categories(folder: VocFolder, used: list[str], are_masks: bool, listed: list[str] | None) -> list[JsonRow]:
@@ -161,7 +161,7 @@ class VocMasks(OutlinedPhotos):
             for i, shape in enumerate(photo.shapes):
                 row = annotation_row([shape], (photo.row["height"], photo.row["width"]), ())
                 boxes.append({"id": number * _IDS_PER_PHOTO + _FIRST_OF_XML + i, "label": label_of[shape.label], **row})
-            yield {"image": {"id": number, **photo.row}, "boxes": boxes}
+            yield {"image": {"id": number, **photo.row}, "boxes": boxes, "unread": dict(photo.unread)}
 
     def _record(self, entry: JsonRow) -> JsonRow:
         image = entry["image"]
@@ -221,10 +221,10 @@ class VocMasks(OutlinedPhotos):
         return {**ids, **{key: value for key, value in row.items() if key not in ("id", "label")}}
 
     def unread(self, index: int) -> dict[str, int]:
-        """Count boxes of XML files that are not those of the masks of their objects."""
+        """Count boxes of XML files that are not those of the masks of their objects, or that are cut."""
         if self._last_boxes[0] != self.image_id(index):
             self._record(self._entry(index))
-        return {OTHER_BOXES: self._last_boxes[1]}
+        return {**super().unread(index), OTHER_BOXES: self._last_boxes[1]}
 
     def label_file(self, index: int) -> Path | None:
         """Return the map of the objects of an image, or without objects that of its classes."""
