@@ -296,7 +296,7 @@ def _flag_of(values: list[tuple[str, object]], key: str, kind: JsonRow | None) -
 
 def _held(values: list[tuple[str, object]], kind: JsonRow) -> tuple[list[tuple[str, object]], list[tuple[str, object]]]:
     """Return the attributes that XML holds, and the others; of the flags of regions, that of the ``kind`` only."""
-    held, lost = [], []
+    held, lost = list[tuple[str, object]](), list[tuple[str, object]]()
     for key, value in values:
         is_flag = bool(kind) and key in ("iscrowd", "ignore")
         if is_flag and str(value) == str(kind.get(key)):
