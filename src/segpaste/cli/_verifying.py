@@ -105,17 +105,17 @@ class AugmentedLedger:
             yield WrittenView(view, open_view, images)
 
     def _views(self, has_maps: bool, is_panoptic: bool) -> Iterator[View]:
-        """Yield the formats as which a sample is read again: COCO's tables, and the label files of the layout."""
+        """Yield the formats as which a sample is read again: the label files of the layout, and COCO's tables."""
         by_label, layout = self.inputs.by_label, self.layout
         names = tuple(str(row["name"]) for row in by_label)
         with_points = frozenset(label for label, row in enumerate(by_label) if row.get("keypoints"))
         stuff = frozenset(label for label, row in enumerate(by_label) if not row.get("isthing", 1))
         facts = layout.task, layout.point_size, with_points, has_maps, stuff
+        if layout.name not in _TABLES_ONLY:
+            yield View(layout.name, layout.split, names, *facts)
         yield View("coco", NO_SPLIT, names, *facts)
         if is_panoptic:
             yield View("coco-panoptic", NO_SPLIT, names, *facts)
-        if layout.name not in _TABLES_ONLY:
-            yield View(layout.name, layout.split, names, *facts)
 
 
 def _left(sample: DenseSample, crowds: Crowds) -> Crowds:

@@ -138,15 +138,13 @@ def _lines(view: View, photos: AnnotatedPhotos, index: int, expected: ExpectedIm
     """Return the rows of a label file; equal rows of a copied file, of which readers keep one, are not left out."""
     assert isinstance(photos, YoloDataset)
     wanted = expected.views["yolo"]
-    rows = [line.split() for line in photos.label_text(index).splitlines() if line.strip()]
+    if any(region.kind == "line" for region in wanted):
+        words = [line.split() for line in photos.label_text(index).splitlines() if line.strip()]
+        return [Region(int(float(label)), "line", keys=digest([label, *rest])) for label, *rest in words]
     there = []
-    for number, (label, *words) in enumerate(rows):
-        values = [float(word) for word in words]
-        is_line = number < len(wanted) and wanted[number].kind == "line"
-        if is_line:
-            there.append(Region(int(float(label)), "line", keys=digest([label, *words])))
-            continue
-        region = Region(int(label), "object")
+    for number, row in enumerate(photos.rows(index)):
+        values = row["values"]
+        region = Region(row["label"], "object")
         if view.task in ("segment", "obb") and number < len(wanted) and wanted[number].points is not None:
             region = region._replace(points=polygon_px(values, expected.size))
         elif view.task in ("segment", "obb"):

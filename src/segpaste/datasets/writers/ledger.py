@@ -263,9 +263,14 @@ def _unequal(
     if view.task == "segment":
         masks = masks_of(sample)
         assert masks is not None
+        alike = Counter((region.label, region.area) for region in regions)
         keys: Sequence[object] = [
-            checksum(mask) if shape.line is None else repr(shape.line)
-            for mask, shape in zip(masks, shapes, strict=True)
+            repr(shape.line)
+            if shape.line is not None
+            else checksum(mask)
+            if alike[region.label, region.area] > 1
+            else i
+            for i, (mask, shape, region) in enumerate(zip(masks, shapes, regions, strict=True))
         ]
     else:
         has_boxes = view.task in ("detect", "pose")

@@ -126,7 +126,7 @@ def read_back(
 
     Args:
         folder: the folder, not yet published.
-        views: its splits, and formats as which it is read.
+        views: its splits, and formats as which it is read; images are decoded as the first one that has them.
         mode: ``full`` decodes the pixels of all images, ``sample`` of some; ``off`` reads nothing.
         copies: source of each file that was copied unchanged, by its path in the folder.
 
@@ -141,7 +141,7 @@ def read_back(
 
 def _compared(folder: Path, views: Sequence[WrittenView], mode: Verify, copies: Mapping[Path, Path]) -> Verified:
     done, found = Verified(), _Differences(folder)
-    seen, chosen = set[str](), set[str]()
+    seen = set[str]()
     for written in views:
         try:
             photos = written.open()
@@ -152,8 +152,7 @@ def _compared(folder: Path, views: Sequence[WrittenView], mode: Verify, copies: 
         places, own = _places(photos, folder), set[str]()
         for expected in written.images():
             is_new = expected.file not in seen
-            if is_new and (mode == "full" or is_decoded(len(seen))):
-                chosen.add(expected.file)
+            has_pixels = is_new and (mode == "full" or is_decoded(len(seen)) or expected.pixels is not None)
             seen.add(expected.file)
             try:
                 if is_new:
@@ -166,9 +165,9 @@ def _compared(folder: Path, views: Sequence[WrittenView], mode: Verify, copies: 
                 _compare_labels(written.view, photos, index, expected, found, folder)
                 is_counted = expected.file in own  # not as another view of it before
                 done.objects += is_counted * len(expected.views.get(written.view.format) or expected.seen or ())
-                if expected.file in chosen or expected.pixels is not None:
+                if has_pixels:
                     _decode(written.view, photos, index, expected, found)
-                    done.decoded += is_new
+                    done.decoded += 1
             except (DatasetError, ValueError, KeyError, OSError) as error:
                 found.add_error(expected.file, error)
         for file in (file for file, left in places.items() for _ in left):

@@ -170,8 +170,10 @@ def _box_of_polygon(values: list[float]) -> list[float]:
 
 def polygon_px(values: Iterable[float], size: tuple[int, int]) -> list[float]:
     """Return the polygon of a row in pixels of an image of (H, W), [x1, y1, x2, ...]."""
-    height, width = size
-    return [value * (height if i % 2 else width) for i, value in enumerate(values)]
+    (height, width), points = size, list(values)
+    points[0::2] = [x * width for x in points[0::2]]
+    points[1::2] = [y * height for y in points[1::2]]
+    return points
 
 
 def box_px(values: list[float], size: tuple[int, int]) -> list[float]:
