@@ -13,9 +13,10 @@ from segpaste.bank.read.class_draws import count_photos
 from segpaste.cli._errors import CommandError
 from segpaste.cli._reading import class_pixels
 from segpaste.datasets import CocoDetectionV2, CocoPanoptic, DatasetError, SceneConfig, SceneDataset, find_dataset
+from segpaste.datasets.contract import AnnotatedDataset, JsonRow
 from segpaste.datasets.formats.format import ReadOptions, Task
 from segpaste.datasets.formats.indexed.file import AnnotationFile
-from segpaste.datasets.formats.records import AnnotatedDataset, JsonRow, class_indices, lookup
+from segpaste.datasets.formats.records import class_indices, lookup
 from segpaste.samplers.classes import SamplesOfClasses
 from segpaste.types import Modality
 

@@ -14,11 +14,10 @@ from segpaste.cli import _show
 from segpaste.cli._inputs import Inputs
 from segpaste.cli._pasting import Augmented, Origin, Paster
 from segpaste.cli._verifying import AugmentedLedger, keys_of
-from segpaste.datasets.contract import AnnotatedDataset
+from segpaste.datasets.contract import AnnotatedDataset, JsonRow
 from segpaste.datasets.formats.carried import carried_annotations, carried_image
 from segpaste.datasets.formats.coco_writer import ImageFormat, Write
 from segpaste.datasets.formats.layouts import WrittenLayout
-from segpaste.datasets.formats.records import JsonRow
 from segpaste.datasets.writers.ledger import ExpectedImage
 from segpaste.workspace import Content, Notes, WholeFiles
 

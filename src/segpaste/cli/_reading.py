@@ -12,11 +12,10 @@ from torch import Tensor
 
 from segpaste.bank.read.own_size import over_classes
 from segpaste.cli._sequence import PhotoPick, cornered
-from segpaste.datasets.contract import AnnotatedDataset
+from segpaste.datasets.contract import AnnotatedDataset, Crowd
 from segpaste.datasets.formats.coco_writer import tight_xywh
 from segpaste.datasets.formats.kept_shapes import KeptShape, kept_shapes
 from segpaste.datasets.formats.layouts import WrittenLayout
-from segpaste.datasets.formats.records import Crowd
 from segpaste.datasets.jitter import FixedSizeCrop, LargeScaleJitter, make_large_scale_jittering
 from segpaste.replay.record import RecordedJitter, RecordedPhoto
 from segpaste.seeding import random_bits_numpy

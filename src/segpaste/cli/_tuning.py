@@ -16,7 +16,7 @@ from segpaste.cli import _inputs, _layouts, _settings
 from segpaste.cli._errors import CommandError
 from segpaste.cli._inputs import Inputs
 from segpaste.cli._values import flat, read_file
-from segpaste.datasets.formats.records import AnnotatedDataset
+from segpaste.datasets.contract import AnnotatedDataset
 from segpaste.tuning.plan import SEARCHED_KEYS, Plan, fit, listed
 from segpaste.tuning.runs import image_classes
 from segpaste.tuning.splits import Classes, in_one_image, split_images

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from segpaste.cli._inputs import Inputs
 from segpaste.cli._layouts import has_semantic_maps
+from segpaste.datasets.contract import AnnotatedDataset, Crowd, JsonRow
 from segpaste.datasets.formats.coco_boxes import open_instances
 from segpaste.datasets.formats.coco_folders import PANOPTIC_FILE
 from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
@@ -21,7 +22,6 @@ from segpaste.datasets.formats.coco_writer import Crowds, SampleRows
 from segpaste.datasets.formats.format import NO_SPLIT
 from segpaste.datasets.formats.kept_shapes import KeptShape
 from segpaste.datasets.formats.layouts import WrittenLayout
-from segpaste.datasets.formats.records import AnnotatedDataset, Crowd, JsonRow
 from segpaste.datasets.writers.annotations import open_split
 from segpaste.datasets.writers.expected_maps import geometry_values, label_maps
 from segpaste.datasets.writers.ledger import (

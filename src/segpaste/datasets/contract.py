@@ -114,6 +114,10 @@ class AnnotatedDataset(Dataset[DenseSample], ABC):
         """Count the annotations of a read image that are not instances, by reason."""
         return {}
 
+    def unread(self, index: int) -> Mapping[str, int]:
+        """Count, by description, what the files say of a read image and neither its sample nor its entries do."""
+        return {}
+
     def image_id(self, index: int) -> int:
         """Return the id of the image in the annotations."""
         return index
@@ -202,8 +206,9 @@ class AnnotatedDataset(Dataset[DenseSample], ABC):
 
 ATTRIBUTES = tuple(AnnotatedDataset.__annotations__)
 OF_IMAGE = (
-    "instance_labels", "annotation_ids", "left_out", "image_id", "dataset_idx", "place_of", "file_name", "photo_file",
-    "label_file", "is_drawn_upright", "photo_frame", "federated", "crowds", "image_row", "annotation_rows",
+    "instance_labels", "annotation_ids", "left_out", "unread", "image_id", "dataset_idx", "place_of", "file_name",
+    "photo_file", "label_file", "is_drawn_upright", "photo_frame", "federated", "crowds", "image_row",
+    "annotation_rows",
 )  # fmt: skip
 """Methods whose first argument is the index of a sample."""
 

@@ -18,8 +18,8 @@ from typing import Any
 
 from segpaste.augmentation import BatchCopyPasteConfig
 from segpaste.augmentation.config.strict import merged
+from segpaste.datasets.contract import AnnotatedDataset
 from segpaste.datasets.conversion.subsets import EntryFile
-from segpaste.datasets.formats.records import AnnotatedDataset
 from segpaste.tuning.plan import Arm, Plan
 from segpaste.tuning.search import Run, mean_score
 from segpaste.tuning.splits import Classes, Part, Split, showing, split_images

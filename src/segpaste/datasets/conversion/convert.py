@@ -15,10 +15,13 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from segpaste._version import __version__
+from segpaste.datasets.contract import AnnotatedDataset
 from segpaste.datasets.conversion.entries import has_entries, has_further_fields, kept_tables
 from segpaste.datasets.conversion.expectation import SplitLedger
 from segpaste.datasets.conversion.names import ClassList, TakenNames, photo_names
 from segpaste.datasets.conversion.photos import SplitConverter, object_ids
+from segpaste.datasets.conversion.yaml_keys import YamlKeys
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.beside import unread_folders
 from segpaste.datasets.formats.coco import CocoDetectionV2
 from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
@@ -26,12 +29,11 @@ from segpaste.datasets.formats.coco_writer import SampleRows
 from segpaste.datasets.formats.format import NO_SPLIT, TASKS, ReadOptions, WrittenTask
 from segpaste.datasets.formats.maps.dataset import MapPhotos
 from segpaste.datasets.formats.pixel_bytes import DepthFormat
-from segpaste.datasets.formats.records import AnnotatedDataset, DatasetError, expect_outside
+from segpaste.datasets.formats.records import expect_outside
 from segpaste.datasets.formats.references import texts_of
 from segpaste.datasets.formats.registry import FoundDataset, find_dataset
 from segpaste.datasets.formats.written.format import LabelForm, Losses, WrittenFormat, WrittenSplit
 from segpaste.datasets.formats.written.registry import written_format
-from segpaste.datasets.formats.yolo.data_yaml import read_yaml
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
 from segpaste.datasets.writers.annotations import open_split
 from segpaste.datasets.writers.guard import Guard
@@ -98,6 +100,7 @@ class Conversion:
     verify: Verify = "sample"
     _converters: list[SplitConverter] = field(init=False)
     _form: WrittenFormat = field(init=False)
+    _yaml: YamlKeys | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         self._form = written_format(self.to)
@@ -173,6 +176,7 @@ class Conversion:
             ]
             for path, content in self._form.closing_files(written, self._converters[0].form, losses):
                 write_whole(space.files / path, content)
+            losses.update(self._lost_keys())
             for converter, (_, left_out) in zip(self._converters, tables, strict=True):
                 losses.update(_left_out(converter.photos) + left_out)
                 losses.update({f"folder '{name}'": 1 for name in unread_folders(self.found.path, converter.photos)})
@@ -209,7 +213,8 @@ class Conversion:
                 "masks first (--masks-from)"
             )
         shape = of_yolo[0].data.keypoint_shape if of_yolo else None
-        yaml = of_yolo[0].data.file if of_yolo else None
+        source = getattr(opened[0], "photos", opened[0])  # of a dataset with masks from a model
+        self._yaml = YamlKeys.of(source) if isinstance(source, YoloDataset) else None
         semantic = self._form.keeps_semantic_maps and any(len(p) and p[0].semantic_map is not None for p in opened)
         return LabelForm(
             [] if classes is None else classes.names,
@@ -217,8 +222,14 @@ class Conversion:
             3 if shape is None else shape[1],
             schema,
             semantic,
-            read_yaml(yaml) if yaml is not None and yaml.is_file() else None,
+            None if self._yaml is None else self._yaml.kept(task),
         )
+
+    def _lost_keys(self) -> Losses:
+        """Count the keys of a data YAML that the format does not hold."""
+        task = self._converters[0].form.task
+        has_points = self._form.of_entries or (self.to, task) == ("yolo", "pose")
+        return Counter() if self._yaml is None else self._yaml.lost(self.to, task, has_points=has_points)
 
     def _fingerprint(self) -> dict[str, Any]:
         given = {name: str(getattr(self.options, name)) for name in self.options.given()}

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from segpaste.datasets.contract import AnnotatedDataset, DatasetWrapper, JsonRow
+from segpaste.datasets.conversion.entries import given_shapes
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.coco_writer import encode_mask
 from segpaste.extras import require
@@ -161,13 +162,15 @@ class WithPredictedMasks(DatasetWrapper):
         made: list[JsonRow] = []
         kept = np.zeros((len(boxes), *sample.canvas_size), bool)
         ids, labels = self.dataset.annotation_ids(index), sample.labels.tolist()
+        shapes = given_shapes(self.dataset, index, sample, [by_id.get(annotation_id, {}) for annotation_id in ids])
         for number, (annotation_id, label) in enumerate(zip(ids, labels, strict=True)):
             x1, y1, x2, y2 = boxes[number].tolist()
             kept[number], covered, is_box = _in_box(masks[number].numpy(), (x1, y1, x2, y2))
             quality: JsonRow = {"model": self.masker.name, "predicted_iou": round(float(scores[number]), 6)}
             quality |= {"box_covered_frac": round(covered, 6), **({"is_box": True} if is_box else {})}
             new = {"id": annotation_id, "image_id": self.image_id(index), "category_id": order[label]["id"]}
-            new |= {"bbox": [x1, y1, x2 - x1, y2 - y1], "iscrowd": 0, **by_id.get(annotation_id, {})}
+            new |= {"bbox": [x1, y1, x2 - x1, y2 - y1], "iscrowd": 0}
+            new |= {**shapes[number].entry, **by_id.get(annotation_id, {})}
             new |= {"segmentation": encode_mask(kept[number]), "area": int(kept[number].sum()), QUALITY: quality}
             made.append(new)
         others = [row for key, row in by_id.items() if key not in set(ids)]

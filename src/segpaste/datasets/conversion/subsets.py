@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from segpaste.datasets.contract import AnnotatedDataset, JsonRow
 from segpaste.datasets.conversion.entries import has_entries, image_entry, kept_entries, made_entries
 from segpaste.datasets.formats.coco_writer import json_lines
 from segpaste.datasets.formats.photo import upright_size
-from segpaste.datasets.formats.records import AnnotatedDataset, JsonRow
 from segpaste.workspace import Content, write_whole
 
 

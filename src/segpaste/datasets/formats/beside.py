@@ -13,12 +13,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from segpaste.datasets.contract import AnnotatedDataset
+from segpaste.datasets.contract import AnnotatedDataset, JsonRow
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.conventions import convert_depth, convert_normals
 from segpaste.datasets.formats.maps.arrays import read_array
 from segpaste.datasets.formats.maps.cameras import read_calibration
 from segpaste.datasets.formats.maps.dataset import MapPhotos
-from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError, JsonRow
+from segpaste.datasets.formats.records import AnnotatedPhotos
 from segpaste.datasets.formats.stored_pixels import one_channel
 from segpaste.types import CameraIntrinsics, DenseSample
 

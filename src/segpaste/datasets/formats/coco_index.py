@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.formats.coco_keypoints import CocoPoints, checked_points, read_schema
 from segpaste.datasets.formats.indexed.columns import (
     Column,
@@ -26,7 +27,6 @@ from segpaste.datasets.formats.indexed.store import Index
 from segpaste.datasets.formats.indexed.tables import JsonTables
 from segpaste.datasets.formats.records import (
     IMAGE_COLUMNS,
-    JsonRow,
     TableColumns,
     box_of,
     class_indices,

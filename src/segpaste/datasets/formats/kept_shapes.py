@@ -19,6 +19,7 @@ from segpaste.datasets.formats.coco_boxes import box_in
 from segpaste.datasets.formats.coco_keypoints import keypoints_of
 from segpaste.datasets.formats.format import WrittenTask
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
+from segpaste.datasets.formats.yolo.labels import exact_box
 from segpaste.types import DenseSample
 
 _LEAST_NUMBERS = 6
@@ -54,11 +55,12 @@ def kept_shapes(
     """
     photos, index = photos.place_of(index)
     rows = {row["id"]: row for row in photos.annotation_rows(index) if "id" in row}
-    lines, polygons = dict[int, list[float]](), dict[int, list[float]]()
+    lines, polygons, values_of = dict[int, list[float]](), dict[int, list[float]](), dict[int, list[float]]()
     if isinstance(photos, YoloDataset):
         polygons = photos.polygons(index, before.canvas_size)
+        values_of = {row["line"]: row["values"] for row in photos.rows(index)}
         if task == photos.written_task or (task, photos.task) == ("segment", "segment"):
-            lines = {row["line"]: row["values"] for row in photos.rows(index)}
+            lines = values_of
     found = []
     for slot, place in enumerate(_places(before, after)):
         if place is None:
@@ -66,6 +68,8 @@ def kept_shapes(
             continue
         number = ids[place]
         row = {"segmentation": [polygons[number]]} if number in polygons else rows.get(number, {})
+        if isinstance(photos, YoloDataset) and before.instance_masks is None:
+            row = {"bbox": exact_box(values_of[number], before.canvas_size)}
         has_points = after.keypoints is None or _is_same(before, place, after, slot, "keypoints")
         entry = _shape_keys(row, after, slot) | (_point_keys(row, after, slot) if has_points else {})
         found.append(KeptShape(entry, lines.get(number) if has_points or task != "pose" else None))

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from segpaste.datasets.contract import AnnotatedDataset
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.photo_head import check_head
-from segpaste.datasets.formats.records import DatasetError
 from segpaste.types.sampling import Size
 
 _CHUNK = 256

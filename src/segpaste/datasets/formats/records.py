@@ -18,11 +18,8 @@ from typing import Any
 import numpy as np
 
 from segpaste._reprs import counted, described
-from segpaste.datasets.contract import AnnotatedDataset as AnnotatedDataset
-from segpaste.datasets.contract import Crowd as Crowd
-from segpaste.datasets.contract import JsonRow as JsonRow
-from segpaste.datasets.contract import PhotoFile
-from segpaste.datasets.errors import DatasetError as DatasetError
+from segpaste.datasets.contract import AnnotatedDataset, JsonRow, PhotoFile
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.text_files import not_utf8, read_json
 from segpaste.types import DenseSample
 from segpaste.types.dense import fill_holes

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from os import PathLike
 
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.coco import CocoDetectionV2
 from segpaste.datasets.formats.coco_folders import CocoFile, CocoFolder, PanopticFolder, RoboflowFolder
 from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
@@ -14,7 +15,7 @@ from segpaste.datasets.formats.format import ReadOptions
 from segpaste.datasets.formats.indexed.file import AnnotationFile
 from segpaste.datasets.formats.outlined import OutlinedPhotos, collected
 from segpaste.datasets.formats.photo_head import PhotoHead
-from segpaste.datasets.formats.records import DatasetError, expect_folder
+from segpaste.datasets.formats.records import expect_folder
 from segpaste.datasets.formats.registry import FoundDataset, find_dataset
 from segpaste.datasets.formats.voc.dataset import VocMasks
 from segpaste.datasets.formats.yolo.data import read_data

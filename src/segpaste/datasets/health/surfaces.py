@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 from torchvision import tv_tensors
 
+from segpaste.datasets.contract import AnnotatedDataset
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.photo_head import read_head
-from segpaste.datasets.formats.records import AnnotatedDataset, DatasetError
 from segpaste.datasets.health.listing import Listing
 from segpaste.datasets.health.photos import kind_of, named_file
 from segpaste.datasets.health.report import Spread, SurfaceHealth

@@ -16,12 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from segpaste.datasets.contract import AnnotatedDataset
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.beside import find_beside
 from segpaste.datasets.formats.coco import CocoDetectionV2
 from segpaste.datasets.formats.coco_index import has_segmentation
 from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
 from segpaste.datasets.formats.format import ReadOptions
-from segpaste.datasets.formats.records import AnnotatedDataset, AnnotatedPhotos, DatasetError
+from segpaste.datasets.formats.records import AnnotatedPhotos
 from segpaste.datasets.formats.registry import find_dataset
 from segpaste.datasets.formats.segment_ids import read_segment_ids, segment_positions
 from segpaste.datasets.formats.voc.folder import VocFolder
@@ -115,6 +117,8 @@ def _entries(view: View, photos: AnnotatedDataset, index: int, expected: Expecte
     rows = photos.annotation_rows(index)
     there = entry_regions(rows, label_of, expected.size)
     for i, (row, region) in enumerate(zip(rows, wanted, strict=False)):
+        if region.kind == "entry":
+            there[i] = there[i]._replace(box=row.get("bbox"), area=row.get("area"))
         if region.kind == "entry" or there[i].label < 0:
             continue
         box, area = row.get("bbox"), row.get("area")

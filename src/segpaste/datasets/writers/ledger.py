@@ -23,12 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from segpaste.datasets.contract import Crowd, JsonRow
 from segpaste.datasets.formats.carried import POINT_KEYS, REGION_KEYS
 from segpaste.datasets.formats.coco_index import has_segmentation
 from segpaste.datasets.formats.format import WrittenTask
 from segpaste.datasets.formats.kept_shapes import KeptShape
 from segpaste.datasets.formats.name_lists import is_background
-from segpaste.datasets.formats.records import Crowd, JsonRow
 from segpaste.datasets.formats.written.format import POINTS, UNMASKED
 from segpaste.datasets.formats.yolo.labels import polygon_px
 from segpaste.datasets.formats.yolo.rectangles import given_corners

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.formats.indexed.columns import (
     Column,
     check_unique,
@@ -20,7 +21,7 @@ from segpaste.datasets.formats.indexed.columns import (
 from segpaste.datasets.formats.indexed.file import AnnotationFile
 from segpaste.datasets.formats.indexed.store import Index
 from segpaste.datasets.formats.indexed.tables import JsonTables
-from segpaste.datasets.formats.records import JsonRow, TableColumns, no_size
+from segpaste.datasets.formats.records import TableColumns, no_size
 
 _FARTHEST = 1 << 40  # pixels; above the sides of all images
 

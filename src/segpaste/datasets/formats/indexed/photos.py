@@ -8,9 +8,10 @@ from functools import cached_property
 from os import PathLike
 from pathlib import Path
 
+from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.formats.indexed.file import AnnotationFile
 from segpaste.datasets.formats.indexed.images import IndexedRecords
-from segpaste.datasets.formats.records import AnnotatedPhotos, JsonRow
+from segpaste.datasets.formats.records import AnnotatedPhotos
 from segpaste.types import DenseSample
 
 _TABLES = {"images", "annotations", "categories"}

@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 import pydantic_core
 
+from segpaste.datasets.contract import JsonRow
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.indexed.scan import Positions, ScanError, Value, scan
 from segpaste.datasets.formats.indexed.source import Source
-from segpaste.datasets.formats.records import DatasetError, JsonRow, TableColumns, check_row, malformed, not_an_object
+from segpaste.datasets.formats.records import TableColumns, check_row, malformed, not_an_object
 
 _BLOCK_BYTES = 1 << 18
 _PARSED_BYTES = 1 << 26  # larger files that are not objects are not parsed to find the reason

@@ -22,9 +22,11 @@ import torch
 from torch import Tensor
 from torchvision import tv_tensors
 
+from segpaste.datasets.contract import JsonRow
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.format import TASKS, Task, WrittenTask
 from segpaste.datasets.formats.photo import read_upright, upright_size
-from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError, JsonRow, PackedRecords
+from segpaste.datasets.formats.records import AnnotatedPhotos, PackedRecords
 from segpaste.datasets.formats.rle import decode_segmentation
 from segpaste.datasets.formats.splits import chosen_split
 from segpaste.datasets.formats.text_files import read_text
