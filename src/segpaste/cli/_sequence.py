@@ -68,7 +68,7 @@ class PhotoSequence:
         return PhotoPick(SampleKey(self.seed, epoch, 0, 0, position), index)
 
     def position_of(self, index: int) -> int:
-        """Return the position at which a photo stands when the dataset is gone through for the first time."""
+        """Return the position of an image in the order of epoch 0."""
         return int(np.flatnonzero(_order_of(len(self.photos), self.seed, 0) == index)[0])
 
     def picks(self, position: int) -> Iterator[PhotoPick]:

@@ -144,7 +144,7 @@ class DatasetStudio:
         return bool(self.args.dataset == "scenes")
 
     def _is_of_use(self, preset: str) -> bool:
-        """Tell whether a preset goes with a bank, or without one."""
+        """Return whether the preset works with this dataset, with or without its bank."""
         try:
             self._loaded(preset, {})
         except CommandError:
@@ -169,7 +169,7 @@ class DatasetStudio:
         )
 
     def _paster(self, draw: Draw, config: BatchCopyPasteConfig) -> _pasting.Paster:
-        """Make what pastes with a configuration; what takes long to find out of a large dataset is kept."""
+        """Return the paster of a configuration. Lists that need a pass over the dataset are cached."""
         args, inputs = self.args, self.inputs
         is_balanced = any(value is not None for value in (args.balance, args.threshold, args.temperature))
         options: dict[str, Any] = {"jitter": _settings.jitter_of(args.dataset, args.size, draw.preset or None)}

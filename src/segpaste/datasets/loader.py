@@ -119,7 +119,7 @@ class EpochDataLoader(EpochLoader):
         _check_sampler(sampler, batch_size)
         if on_error not in ("raise", "skip"):
             raise ValueError(f"on_error: expected 'raise' or 'skip', got {on_error!r}")
-        check_uint64(base_seed, "base_seed")  # here and not in a worker
+        check_uint64(base_seed, "base_seed")  # an error in a worker would lose its traceback
         replicas = ReplicaFinder("EpochDataLoader", rank, num_replicas)
         if sampler is None:
             progress = EpochProgress("EpochDataLoader", replicas=replicas)

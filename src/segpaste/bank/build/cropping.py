@@ -191,7 +191,10 @@ class OwnSizeCut:
     points: Tensor | None = None
 
     def window(self, crop_size: tuple[int, int]) -> tuple[float, float, float, float]:
-        """Return what the crop that `grown` gives would show of an endless photo: x, y, width, height, its pixels."""
+        """Return the rectangle of the image that the grown crop covers, as x, y, width, height in image pixels.
+
+        It may extend past the image.
+        """
         left, top = self._pads(crop_size)
         x, y = self.corner[0] - left / self.scale, self.corner[1] - top / self.scale
         return x, y, crop_size[1] / self.scale, crop_size[0] / self.scale
