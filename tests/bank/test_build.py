@@ -18,9 +18,9 @@ from photo_folder import open_photos, write_photos
 
 from on_disk import tree
 from segpaste.bank import BankError, Selection, open_bank
-from segpaste.bank.build import _strays
-from segpaste.bank.build import build_bank as build_module
-from segpaste.bank.build.cropping import crop_object
+from segpaste.bank.building import _strays
+from segpaste.bank.building import build_bank as build_module
+from segpaste.bank.building.cropping import crop_object
 from segpaste.bank.format import WRITERS
 from segpaste.cli._inputs import open_scenes
 from segpaste.datasets import CocoDetectionV2, DatasetError

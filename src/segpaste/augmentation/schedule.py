@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from segpaste.augmentation.config.base import as_fraction
 from segpaste.augmentation.config.placement import PlacementConfig
-from segpaste.augmentation.config.strict import as_fraction
 from segpaste.augmentation.rules import class_weights, draw_rules
 from segpaste.augmentation.rules.tables import TableModule, Tables, is_lost, table
 from segpaste.engine import DrawTables

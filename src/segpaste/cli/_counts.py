@@ -15,7 +15,7 @@ from segpaste.cli._reading import class_pixels
 from segpaste.datasets import CocoDetectionV2, CocoPanoptic, DatasetError, SceneConfig, SceneDataset, find_dataset
 from segpaste.datasets.contract import AnnotatedDataset, JsonRow
 from segpaste.datasets.formats.format import ReadOptions, Task
-from segpaste.datasets.formats.indexed.file import AnnotationFile
+from segpaste.datasets.formats.large_json.file import AnnotationFile
 from segpaste.datasets.formats.records import class_indices, lookup
 from segpaste.samplers.classes import SamplesOfClasses
 from segpaste.types import Modality

@@ -12,9 +12,9 @@ import numpy as np
 
 from segpaste.augmentation import PanopticTaxonomy
 from segpaste.bank import open_bank
-from segpaste.bank.build.listing import first_readable
+from segpaste.bank.building.listing import first_readable
+from segpaste.cli._box_masks import WithBoxMasks
 from segpaste.cli._errors import CommandError
-from segpaste.cli._masked import WithBoxMasks
 from segpaste.datasets import (
     BackgroundImages,
     FoundDataset,

@@ -11,10 +11,10 @@ import numpy as np
 
 from segpaste.augmentation import BatchCopyPasteConfig
 from segpaste.bank import BankSampler, DatasetBank
-from segpaste.bank.build.dataset_bank import objects_to_paste
+from segpaste.bank.building.dataset_bank import objects_to_paste
 from segpaste.bank.read.own_size import NO_CROP
+from segpaste.cli._box_masks import WithBoxMasks
 from segpaste.cli._inputs import Inputs
-from segpaste.cli._masked import WithBoxMasks
 from segpaste.cli._sequence import PhotoPick
 from segpaste.types.sampling import Size
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from segpaste.bank.build.engines import PartEngine, make_parts
+from segpaste.bank.building.engines import PartEngine, make_parts
 from segpaste.cli import _assembling, _layouts, _shards
 from segpaste.cli._layouts import OtherSplits
 from segpaste.cli._making import StepMaker

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from segpaste.augmentation import BatchCopyPasteConfig, PanopticTaxonomy
-from segpaste.augmentation.config.strict import merged
+from segpaste.augmentation.config.base import merged
 from segpaste.cli._errors import CommandError
 from segpaste.cli._values import explained, override, read_file, validated
 from segpaste.presets import Preset, get_preset

@@ -21,9 +21,9 @@ from segpaste.bank import DatasetBank
 from segpaste.cli import _crops, _layouts, _objects, _pasting, _planning, _settings, _show
 from segpaste.cli._advice import advice_of, lost_advice
 from segpaste.cli._arguments import balance_of
+from segpaste.cli._cached_samples import CachedSamples
 from segpaste.cli._errors import CommandError
 from segpaste.cli._inputs import Inputs
-from segpaste.cli._remembered import CachedSamples
 from segpaste.cli._sequence import cut_to
 from segpaste.cli._sources import photos_with_objects
 from segpaste.cli._values import explained

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from segpaste.augmentation import BatchCopyPasteConfig
-from segpaste.augmentation.config.strict import merged
+from segpaste.augmentation.config.base import merged
 from segpaste.datasets.contract import AnnotatedDataset
 from segpaste.datasets.conversion.subsets import EntryFile
 from segpaste.tuning.plan import Arm, Plan

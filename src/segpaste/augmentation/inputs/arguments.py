@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from segpaste.augmentation.config.base import StrictConfig
 from segpaste.augmentation.config.paste import BatchCopyPasteConfig
-from segpaste.augmentation.config.strict import StrictConfig
 from segpaste.augmentation.sources.bank_source import BankSource
 from segpaste.augmentation.sources.crop_pool import is_bank, is_dataset
 from segpaste.augmentation.sources.strategies import IntraBatchSource, RowStrategy, SourceStrategy

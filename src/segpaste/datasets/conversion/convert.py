@@ -22,7 +22,6 @@ from segpaste.datasets.conversion.names import ClassList, TakenNames, photo_name
 from segpaste.datasets.conversion.photos import SplitConverter, object_ids
 from segpaste.datasets.conversion.yaml_keys import YamlKeys
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.beside import unread_folders
 from segpaste.datasets.formats.coco import CocoDetectionV2
 from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
 from segpaste.datasets.formats.coco_writer import SampleRows
@@ -32,6 +31,7 @@ from segpaste.datasets.formats.pixel_bytes import DepthFormat
 from segpaste.datasets.formats.records import expect_outside
 from segpaste.datasets.formats.references import texts_of
 from segpaste.datasets.formats.registry import FoundDataset, find_dataset
+from segpaste.datasets.formats.sidecar_maps import unread_folders
 from segpaste.datasets.formats.written.format import LabelForm, Losses, WrittenFormat, WrittenSplit
 from segpaste.datasets.formats.written.registry import written_format
 from segpaste.datasets.formats.yolo.dataset import YoloDataset

@@ -187,7 +187,7 @@ def read_tables(path: Path, tables: Mapping[str, TableColumns]) -> dict[str, lis
     """Read a JSON object of tables, which are lists of objects in file order.
 
     ``tables`` gives the required tables, and the required keys of their entries with their types.
-    Large files are read by `segpaste.datasets.formats.indexed`.
+    Large files are read by `segpaste.datasets.formats.large_json`.
 
     Raises:
         DatasetError: the file is missing or not JSON, or a table or key is missing or of another type.

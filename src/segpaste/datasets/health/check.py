@@ -12,7 +12,7 @@ from segpaste.datasets.formats.coco import CocoDetectionV2
 from segpaste.datasets.formats.coco_folders import CocoFile, CocoFolder, PanopticFolder, RoboflowFolder
 from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
 from segpaste.datasets.formats.format import ReadOptions
-from segpaste.datasets.formats.indexed.file import AnnotationFile
+from segpaste.datasets.formats.large_json.file import AnnotationFile
 from segpaste.datasets.formats.outlined import OutlinedPhotos, collected
 from segpaste.datasets.formats.photo_head import PhotoHead
 from segpaste.datasets.formats.records import expect_folder

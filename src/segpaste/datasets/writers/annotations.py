@@ -18,7 +18,6 @@ from PIL import Image
 
 from segpaste.datasets.contract import AnnotatedDataset
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.beside import find_beside
 from segpaste.datasets.formats.coco import CocoDetectionV2
 from segpaste.datasets.formats.coco_index import has_segmentation
 from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
@@ -26,6 +25,7 @@ from segpaste.datasets.formats.format import ReadOptions
 from segpaste.datasets.formats.records import AnnotatedPhotos
 from segpaste.datasets.formats.registry import find_dataset
 from segpaste.datasets.formats.segment_ids import read_segment_ids, segment_positions
+from segpaste.datasets.formats.sidecar_maps import find_beside
 from segpaste.datasets.formats.voc.folder import VocFolder
 from segpaste.datasets.formats.voc.xml_files import read_xml
 from segpaste.datasets.formats.yolo.data import read_data

@@ -23,16 +23,16 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from segpaste.bank.build.cropping import DEFAULT_MARGIN_FRAC, box_of, checked_fit, crop_object
-from segpaste.bank.build.listing import (
+from segpaste.bank.building.cropping import DEFAULT_MARGIN_FRAC, box_of, checked_fit, crop_object
+from segpaste.bank.building.listing import (
     check_first,
     checked_names,
     first_readable,
     image_ids,
     objects_of,
 )
-from segpaste.bank.build.origins import frame_of, groups_for
-from segpaste.bank.build.parts import Selection
+from segpaste.bank.building.origins import frame_of, groups_for
+from segpaste.bank.building.parts import Selection
 from segpaste.bank.format.protocol import Columns
 from segpaste.bank.format.reads import checked_read
 from segpaste.bank.schema.record import Array, BankError, Crop, Layout

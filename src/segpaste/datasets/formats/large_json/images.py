@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from segpaste.datasets.contract import JsonRow
-from segpaste.datasets.formats.indexed.columns import (
+from segpaste.datasets.formats.large_json.columns import (
     Column,
     check_unique,
     id_column,
@@ -18,9 +18,9 @@ from segpaste.datasets.formats.indexed.columns import (
     pack_texts,
     unpack_text,
 )
-from segpaste.datasets.formats.indexed.file import AnnotationFile
-from segpaste.datasets.formats.indexed.store import Index
-from segpaste.datasets.formats.indexed.tables import JsonTables
+from segpaste.datasets.formats.large_json.file import AnnotationFile
+from segpaste.datasets.formats.large_json.store import Index
+from segpaste.datasets.formats.large_json.tables import JsonTables
 from segpaste.datasets.formats.records import TableColumns, no_size
 
 _FARTHEST = 1 << 40  # pixels; above the sides of all images

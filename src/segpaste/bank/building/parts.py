@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from segpaste.bank.build._strays import without_strays
-from segpaste.bank.build.cropping import box_of, crop_object
-from segpaste.bank.build.origins import frame_of
+from segpaste.bank.building._strays import without_strays
+from segpaste.bank.building.cropping import box_of, crop_object
+from segpaste.bank.building.origins import frame_of
 from segpaste.bank.schema.record import Array, BankError, Layout
 from segpaste.datasets.contract import AnnotatedDataset
 from segpaste.types import DenseSample
@@ -57,7 +57,7 @@ class Selection:
         min_fill_frac: minimum of the area of the mask over the area of its box, low for objects behind a fence.
         whole_only: skip objects that touch the edge of the image, since they probably extend beyond it.
         min_part_frac: remove parts of a mask that have a smaller fraction of its pixels and lie outside of the box of
-            the larger parts, see `segpaste.bank.build._strays`: 3 wrong pixels far away would make a crop tiny. 0
+            the larger parts, see `segpaste.bank.building._strays`: 3 wrong pixels far away would make a crop tiny. 0
             removes none. The other attributes refer to the mask without them.
     """
 
@@ -100,12 +100,12 @@ class PartMaker:
         order: indices of the images, by ascending image id, [photos].
         layout: layout of a record.
         selection: choice of the objects that become crops.
-        margin_frac: see `segpaste.bank.build.cropping.crop_object`.
+        margin_frac: see `segpaste.bank.building.cropping.crop_object`.
         num_classes: number of classes; labels are below it.
         flags: `segpaste.types.fields.FLAGS` of every sample.
         notes: notes on the finished parts, beside their rows.
         skips_unreadable: True if images that cannot be read are counted and skipped.
-        fit_into, depth_fill: see `segpaste.bank.build.cropping.crop_object`.
+        fit_into, depth_fill: see `segpaste.bank.building.cropping.crop_object`.
     """
 
     photos: AnnotatedDataset

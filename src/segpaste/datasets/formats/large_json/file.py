@@ -11,10 +11,10 @@ from typing import Any
 
 from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.indexed.scan import Value
-from segpaste.datasets.formats.indexed.source import Source
-from segpaste.datasets.formats.indexed.store import Index, load_index, note_digest, noted_digest, save_index
-from segpaste.datasets.formats.indexed.tables import JsonTables, open_source, read_value
+from segpaste.datasets.formats.large_json.scan import Value
+from segpaste.datasets.formats.large_json.source import Source
+from segpaste.datasets.formats.large_json.store import Index, load_index, note_digest, noted_digest, save_index
+from segpaste.datasets.formats.large_json.tables import JsonTables, open_source, read_value
 
 _NOTED_BYTES = 256 << 20  # smaller files are hashed in 0.3 s
 _SEGMENTS = b"segments_info"

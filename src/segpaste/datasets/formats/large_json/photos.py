@@ -9,8 +9,8 @@ from os import PathLike
 from pathlib import Path
 
 from segpaste.datasets.contract import JsonRow
-from segpaste.datasets.formats.indexed.file import AnnotationFile
-from segpaste.datasets.formats.indexed.images import IndexedRecords
+from segpaste.datasets.formats.large_json.file import AnnotationFile
+from segpaste.datasets.formats.large_json.images import IndexedRecords
 from segpaste.datasets.formats.records import AnnotatedPhotos
 from segpaste.types import DenseSample
 

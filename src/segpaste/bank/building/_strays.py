@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from segpaste.bank.build.cropping import box_of
+from segpaste.bank.building.cropping import box_of
 
 Ints = NDArray[np.int64]
 

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from segpaste.bank.build.cropping import PhotoFrame, PixelBox, groups_of
+from segpaste.bank.building.cropping import PhotoFrame, PixelBox, groups_of
 from segpaste.datasets.contract import AnnotatedDataset
 from segpaste.types import DenseSample
 

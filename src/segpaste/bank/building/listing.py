@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from segpaste.bank.build.parts import stored_id
+from segpaste.bank.building.parts import stored_id
 from segpaste.bank.schema.record import BankError
 from segpaste.datasets.contract import AnnotatedDataset
 from segpaste.datasets.views import ConcatenatedSamples

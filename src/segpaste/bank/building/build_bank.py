@@ -3,7 +3,7 @@
     summary = build_bank(photos, "objects", class_names=names, workers=4)
 
 1. The images are divided into parts, and the crops of each part go to their own file, see
-   `segpaste.bank.build.parts`.
+   `segpaste.bank.building.parts`.
 2. One pass reads the parts in order and passes their records to the writer of the bank.
 
 So the crops are on disk twice for a moment. Memory holds one image for each worker, 16 bytes for each image of the
@@ -26,11 +26,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segpaste._version import __version__
-from segpaste.bank.build._work_folder import remove_finished, said_of_bank, work_folder
-from segpaste.bank.build.cropping import DEFAULT_MARGIN_FRAC, checked_fit
-from segpaste.bank.build.engines import PartEngine, make_parts
-from segpaste.bank.build.origins import groups_for
-from segpaste.bank.build.parts import PHOTOS_PER_PART, REASONS, PartMaker, Selection, stored_id
+from segpaste.bank.building._work_folder import remove_finished, said_of_bank, work_folder
+from segpaste.bank.building.cropping import DEFAULT_MARGIN_FRAC, checked_fit
+from segpaste.bank.building.engines import PartEngine, make_parts
+from segpaste.bank.building.origins import groups_for
+from segpaste.bank.building.parts import PHOTOS_PER_PART, REASONS, PartMaker, Selection, stored_id
 from segpaste.bank.format import WRITERS
 from segpaste.bank.format.writer import FolderWriter
 from segpaste.bank.schema.meta import Format
@@ -70,7 +70,7 @@ class BuildSummary:
         where: folder or URL of the bank.
         num_photos: number of images that were read.
         kept: number of crops of each class.
-        skipped: number of annotations without a crop, by the keys of `segpaste.bank.build.parts.REASONS`.
+        skipped: number of annotations without a crop, by the keys of `segpaste.bank.building.parts.REASONS`.
         num_trimmed: number of crops whose strays were removed, see `Selection.min_part_frac`.
     """
 
@@ -123,7 +123,7 @@ def build_bank(
         fit_into: size (H, W), or side, to which your loader resizes images, pixels: objects of larger images are shrunk
             as if their image was resized to fit into it. By default they keep the size that they have in their image.
             ``selection`` counts the pixels of the image as it is.
-        margin_frac: margin of image around each object, see `segpaste.bank.build.cropping.crop_object`.
+        margin_frac: margin of image around each object, see `segpaste.bank.building.cropping.crop_object`.
         selection: choice of the objects that become crops.
         depth_fill: give holes in the depth of an object its nearest valid depth; they stay invalid. See ``depth_order``
             of the paste config. A dataset that was opened with ``depth_fill`` needs no argument.

@@ -15,8 +15,8 @@ import pydantic_core
 
 from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.indexed.scan import Positions, ScanError, Value, scan
-from segpaste.datasets.formats.indexed.source import Source
+from segpaste.datasets.formats.large_json.scan import Positions, ScanError, Value, scan
+from segpaste.datasets.formats.large_json.source import Source
 from segpaste.datasets.formats.records import TableColumns, check_row, malformed, not_an_object
 
 _BLOCK_BYTES = 1 << 18
