@@ -45,6 +45,9 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "datasets")]  # for the writers of small datasets
 
 FILE = ROOT / "tests" / "golden" / "datasets.json"
+KEPT = ROOT / "tests" / "golden" / "kept"
+"""Files of an earlier version, written by ``scripts/make_kept.py``."""
+VERSIONS = (segpaste.__version__, json.loads((KEPT / "augmented.partial" / "run.json").read_bytes())["segpaste"])
 WRITTEN = (("coco", None), ("roboflow", None), ("lvis", None), ("yolo", None), ("yolo", "detect"))
 WRITTEN += (("voc", None), ("label-maps", None), ("coco-panoptic", None))
 OF_PYTHON = f"of Python {sys.version_info.major}.{sys.version_info.minor}"
@@ -115,6 +118,7 @@ def written_records(only: str = "") -> Iterator[Record]:
         "bank": banks,
         "target": targets,
         "help": helps,
+        "kept": kept,
     }
     for name, part in parts.items():
         if name.startswith(only) or only.startswith(name):
@@ -259,7 +263,8 @@ def _content(path: Path, places: Sequence[Path]) -> bytes:
             return repr((picture.mode, picture.size, picture.getpalette())).encode() + picture.tobytes()
     for place in places:
         content = content.replace(str(place).encode(), b"HERE")
-    content = content.replace(segpaste.__version__.encode(), b"VERSION")
+    for version in VERSIONS:
+        content = content.replace(version.encode(), b"VERSION")
     return re.sub(rb"\b[0-9a-f]{64}\b", b"DIGEST", content) if b"VERSION" in content else content
 
 
@@ -429,6 +434,35 @@ def targets(scratch: Path) -> Iterator[Record]:
         found["to_mask_labels"] = hf.to_mask_labels(batch, **colours, label_map=1)  # type: ignore[arg-type]
         found["to_detr"] = hf.to_detr(batch, **colours, label_map=1)  # type: ignore[arg-type]
     yield "target of a batch", {name: digest_of(value) for name, value in found.items()}
+
+
+# Files of an earlier version
+
+
+def kept(scratch: Path) -> Iterator[Record]:
+    """Record what becomes of files of an earlier version: a bank, replay records, and unfinished runs, which resume."""
+    import make_kept
+
+    from segpaste import open_bank
+
+    dataset = str(KEPT / "dataset")
+    bank = open_bank(KEPT / "bank")
+    yield "kept bank", {"crops": digest_of([bank[index] for index in range(len(bank))]), "version": bank.version}
+    for name, words in {"replay.jsonl": [], "replay_of_bank.jsonl": ["--bank", str(KEPT / "bank")]}.items():
+        out = scratch / name
+        code = cli.main(["replay", str(KEPT / name), "--dataset", dataset, *words, "--out", str(out)])
+        yield f"kept {name}", {"exit": str(code), **tree(out, scratch, KEPT)}
+    commands = {
+        "augmented": ["augment", dataset, *make_kept.AUGMENT],
+        "converted": ["convert", dataset, "--to", "yolo"],
+    }
+    for name, words in commands.items():
+        for way in ("resumed", "uninterrupted"):
+            out = scratch / f"{name}-{way}"
+            if way == "resumed":
+                shutil.copytree(KEPT / f"{name}.partial", out.with_name(f"{out.name}.partial"))
+            code = cli.main([*words, "--out", str(out)])
+            yield f"kept {name}, {way}", {"exit": str(code), **tree(out, scratch, KEPT)}
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ from segpaste.datasets.writers.annotations import open_split
 from segpaste.datasets.writers.guard import Guard
 from segpaste.datasets.writers.ledger import ExpectedImage, View
 from segpaste.datasets.writers.readback import Verified, Verify, WrittenView, read_back
-from segpaste.workspace import WholeFiles, Workspace, naming, write_whole
+from segpaste.workspace import Fingerprint, Notes, WholeFiles, Workspace, naming, write_whole
 
 _PHOTOS_AT_ONCE = 16
 Advance = Callable[[int], object]
@@ -159,7 +159,7 @@ class Conversion:
         with space.claim(self._fingerprint()), naming(space.folder):
             guard = Guard(space.notes, self.verify)
             for number, (converter, indices) in enumerate(self._steps()):
-                if not space.notes.has(number):
+                if not _is_whole(space.notes, number):
                     space.notes.write(number, self._write(space.files, converter, indices, ledgers[converter.name]))
                 noted = space.notes.read(number)
                 losses.update(noted["losses"])
@@ -220,9 +220,9 @@ class Conversion:
             read_yaml(yaml) if yaml is not None and yaml.is_file() else None,
         )
 
-    def _fingerprint(self) -> dict[str, Any]:
+    def _fingerprint(self) -> Fingerprint:
         given = {name: str(getattr(self.options, name)) for name in self.options.given()}
-        return {
+        values = {
             "segpaste": __version__,
             "dataset": os.path.abspath(self.found.path),
             "splits": {c.name: [c.photos.digest, len(c.photos)] for c in self._converters},
@@ -230,6 +230,7 @@ class Conversion:
             "options": given,
             "adapted": self.adapted_by,
         }
+        return Fingerprint(values, frozenset({"dataset", "options.images_dir", "options.panoptic_dir"}))
 
     def _steps(self) -> Iterator[tuple[SplitConverter, range]]:
         for converter in self._converters:
@@ -296,6 +297,11 @@ class Conversion:
             rows = self._rows(space, converter)()
             new_names = {old: str(row.image["file_name"]) for old, row in zip(old_names, rows, strict=True)}
         return kept_tables(tables, new_names, converter.keeps_annotation_ids)
+
+
+def _is_whole(notes: Notes, number: int) -> bool:
+    """Return whether a step is finished, with all entries of its note."""
+    return notes.has(number) and {"rows", "ledger", "losses", "num_objects", "num_crowds"} <= notes.read(number).keys()
 
 
 def _written_task(opened: Sequence[YoloDataset]) -> WrittenTask:
