@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
-PARTS = ("read", "convert", "error", "command", "bank", "target", "help", "kept")
+PARTS = ("read", "convert", "error", "command", "bank", "target", "help", "resumed", "kept")
 
 
 @pytest.fixture(scope="module")
