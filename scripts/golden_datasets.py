@@ -171,14 +171,14 @@ def _with_points_and_corners(scratch: Path) -> Iterator[tuple[str, Path, dict[st
     tables["categories"][0] |= {"keypoints": ["left_rim", "right_rim", "handle"], "skeleton": [[1, 2]]}
     for number, row in enumerate(tables["annotations"]):
         row |= {"keypoints": [21, 11, 2, 38.5, 12.25, 1 + number % 2, 0, 0, 0], "num_keypoints": 2}
-    file.rename(file.with_name("person_keypoints_train.json")).write_text(json.dumps(tables))
+    file.write_text(json.dumps(tables))
     yield "keypoints", root, {}
     pose = "1 0.2 0.4 0.2 0.4 0.15 0.3 2 0.25 0.5 1 0 0 0"
     labels = {"a": f"{pose}\n{pose.replace('1 0.2', '2 0.7', 1)}\n", "b": f"{pose}\n", "c": None}
     yield "yolo pose", write_yolo(scratch / "pose", labels, kpt_shape=[3, 3], flip_idx=[1, 0, 2]), {"task": "pose"}
     turned = "1 0.3 0.2 0.5 0.4 0.4 0.6 0.2 0.4"
     labels = {"a": f"{turned}\n2 0.6 0.1 0.9 0.1 0.9 0.3 0.6 0.3\n", "b": f"{turned}\n", "c": ""}
-    yield "yolo obb", write_yolo(scratch / "obb", labels), {"task": "obb"}
+    yield "yolo obb", write_yolo(scratch / "obb", labels), {}
 
 
 def _is_dataset(path: Path) -> bool:
@@ -336,6 +336,7 @@ def commands(scratch: Path) -> Iterator[Record]:
         words = ["--images", str(options["images_dir"])] if "images_dir" in options else []
         out, again = scratch / f"{name}-out", scratch / f"{name}-again"
         given = [str(path), *words, "--out", str(out), "--num", "4", "--seed", "3", "--gallery", "2", "min_area_px=4"]
+        given += ["source.mask_from=boxes"] if name == "yolo pose" else []
         code = cli.main(["augment", *given])
         yield f"command augment {name}", {"exit": str(code), **tree(out, scratch)}
         if code == 0:
