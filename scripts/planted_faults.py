@@ -20,6 +20,7 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -189,9 +190,11 @@ def run(copy: Path, tests: Sequence[str], limit: float) -> tuple[Result, str]:
     try:
         out, _ = process.communicate(timeout=limit)
     except subprocess.TimeoutExpired:
-        os.killpg(process.pid, 9)  # the group that this call has started
-        process.communicate()
         return "too slow", ""
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)  # the group that this call has started
+            process.communicate()
     lines = out.decode(errors="replace").strip().splitlines()
     told = next((line for line in lines if line.startswith(("FAILED", "ERROR"))), lines[-1] if lines else "")[:500]
     codes: dict[int, Result] = {0: "not found", 1: "found", 2: "found"}  # 2: a test file cannot be imported
@@ -219,4 +222,5 @@ def baseline(copy: Path, results: dict[str, Any], limit: float) -> Iterator[tupl
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # which also ends the tests that run
     sys.exit(main())
