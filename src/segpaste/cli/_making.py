@@ -30,6 +30,8 @@ Item = dict[str, Any]
 reasons why images could not be read, by index, and ``ledger``: what the image must hold when it is read again.
 """
 
+_ENTRIES = frozenset({"rows", "shown", "record", "files", "ledger", "unreadable"})
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StepMaker:
@@ -63,8 +65,11 @@ class StepMaker:
         return range(step * self.size, min(self.num, (step + 1) * self.size))
 
     def is_done(self, step: int) -> bool:
-        """Return whether a step is finished; the last one may be finished for fewer images only."""
-        return self.notes.has(step) and len(self.notes.read(step)) >= len(self.positions(step))
+        """Return whether a step is finished, with all entries; the last one may be finished for fewer images only."""
+        if not self.notes.has(step):
+            return False
+        items = self.notes.read(step)
+        return len(items) >= len(self.positions(step)) and all(item.keys() >= _ENTRIES for item in items)
 
     def missing(self, steps: range | None = None) -> list[int]:
         """Return the steps that are not finished."""

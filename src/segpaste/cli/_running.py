@@ -18,7 +18,7 @@ from segpaste.cli._tally import Tally
 from segpaste.cli._verifying import AugmentedLedger
 from segpaste.datasets.writers.guard import Guard
 from segpaste.datasets.writers.readback import Verify, read_back
-from segpaste.workspace import Workspace, naming
+from segpaste.workspace import Fingerprint, Workspace, naming
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Job:
 
     space: Workspace
     maker: StepMaker
-    fingerprint: Mapping[str, Any]
+    fingerprint: Fingerprint
     others: OtherSplits
     log: RunLog
     options: RunOptions

@@ -39,7 +39,7 @@ from segpaste.datasets.writers.annotations import open_split
 from segpaste.datasets.writers.guard import Guard
 from segpaste.datasets.writers.ledger import ExpectedImage, View
 from segpaste.datasets.writers.readback import Verified, Verify, WrittenView, read_back
-from segpaste.workspace import WholeFiles, Workspace, naming, write_whole
+from segpaste.workspace import Fingerprint, Notes, WholeFiles, Workspace, naming, write_whole
 
 _PHOTOS_AT_ONCE = 16
 Advance = Callable[[int], object]
@@ -162,7 +162,7 @@ class Conversion:
         with space.claim(self._fingerprint()), naming(space.folder):
             guard = Guard(space.notes, self.verify)
             for number, (converter, indices) in enumerate(self._steps()):
-                if not space.notes.has(number):
+                if not _is_whole(space.notes, number):
                     space.notes.write(number, self._write(space.files, converter, indices, ledgers[converter.name]))
                 noted = space.notes.read(number)
                 losses.update(noted["losses"])
@@ -231,9 +231,9 @@ class Conversion:
         has_points = self._form.of_entries or (self.to, task) == ("yolo", "pose")
         return Counter() if self._yaml is None else self._yaml.lost(self.to, task, has_points=has_points)
 
-    def _fingerprint(self) -> dict[str, Any]:
+    def _fingerprint(self) -> Fingerprint:
         given = {name: str(getattr(self.options, name)) for name in self.options.given()}
-        return {
+        values = {
             "segpaste": __version__,
             "dataset": os.path.abspath(self.found.path),
             "splits": {c.name: [c.photos.digest, len(c.photos)] for c in self._converters},
@@ -241,6 +241,7 @@ class Conversion:
             "options": given,
             "adapted": self.adapted_by,
         }
+        return Fingerprint(values, frozenset({"dataset", "options.images_dir", "options.panoptic_dir"}))
 
     def _steps(self) -> Iterator[tuple[SplitConverter, range]]:
         for converter in self._converters:
@@ -307,6 +308,11 @@ class Conversion:
             rows = self._rows(space, converter)()
             new_names = {old: str(row.image["file_name"]) for old, row in zip(old_names, rows, strict=True)}
         return kept_tables(tables, new_names, converter.keeps_annotation_ids)
+
+
+def _is_whole(notes: Notes, number: int) -> bool:
+    """Return whether a step is finished, with all entries of its note."""
+    return notes.has(number) and {"rows", "ledger", "losses", "num_objects", "num_crowds"} <= notes.read(number).keys()
 
 
 def _written_task(opened: Sequence[YoloDataset]) -> WrittenTask:
