@@ -163,7 +163,7 @@ class TestEqual:
         for change in ({"hflip": True}, {"translate": [5, 5]}, {"scale_num": [40000, 40000]}):
             moved = json.loads(record.to_json())
             moved["layers"][0] |= change
-            with pytest.raises(ReplayError, match="layers: expected layers that stay where they are"):
+            with pytest.raises(ReplayError, match="layers: expected layers at their own position"):
                 ReplayRecord.from_json(json.dumps(moved))
 
     def test_in_place(self) -> None:
