@@ -78,6 +78,11 @@ class Launch(NamedTuple):
         return {value for value in self.values if value[1] not in ("16", "any")}
 
     @property
+    def branching(self) -> set[Value]:
+        """Outcomes of conditions, and counts that are 64 bits wide."""
+        return {value for value in self.decisive if value[1] in (*OUTCOMES, "wide")}
+
+    @property
     def pairs(self) -> frozenset[tuple[Value, ...]]:
         """Pairs of values."""
         return frozenset(combinations(sorted(self.values), 2))
@@ -116,16 +121,17 @@ def missing(launches: Iterable[Launch]) -> list[str]:
 
 
 def shares(launches: Iterable[Launch], cards: Sequence[int], versions: int) -> list[list[tuple[int, Launch]]]:
-    """Choose cards and launches for each of some versions of Triton, so that together they are pairwise.
+    """Choose cards and launches for each of some versions of Triton, so that together they have all that decides code.
 
-    Every kernel is compiled for every card by every version, every decisive value by every version, and every outcome
-    for every card.
+    Every kernel is compiled for every card. The first version, the oldest, has the most limits and compiles every
+    decisive value; the others compile every branching one. `scripts/compile_kernels.py` compiles all pairs of values
+    for all cards with the Triton that runs it.
     """
     found: list[list[tuple[int, Launch]]] = [[] for _ in range(versions)]
     for same in _by_kernel(launches):
         ways = [(launch, card, version) for launch in same for card in cards for version in range(versions)]
         needs = [
-            {(card, version), *product(launch.decisive, [version]), *product(launch.outcomes, [f"sm_{card}"])}
+            {(card,), (version,), *product(launch.branching if version else launch.decisive, [version])}
             for launch, card, version in ways
         ]
         for launch, card, version in _cover(ways, needs):

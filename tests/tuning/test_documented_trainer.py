@@ -6,10 +6,14 @@ import json
 import re
 import shlex
 import sys
+from collections.abc import Iterator
+from multiprocessing.connection import Client, Listener
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
+from fresh_process import run_fresh
 from segpaste.augmentation import BatchCopyPasteConfig
 from segpaste.cli import main
 
@@ -22,17 +26,61 @@ def fence(kind: str) -> str:
     return str(body)
 
 
+RUNS = """
+import os, runpy, sys
+os.chdir({folder!r})
+sys.argv = {words!r}
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+ASKS = """
+import os, sys
+from multiprocessing.connection import Client
+with Client({address!r}) as asked:
+    asked.send((os.getcwd(), sys.argv[1:]))
+    status, out, err = asked.recv()
+sys.stdout.write(out)
+sys.stderr.write(err)
+sys.exit(status)
+"""
+
+
+@pytest.fixture
+def fresh_python(tmp_path: Path) -> Iterator[str]:
+    """Arguments of Python with which it runs a script in a fresh process that shares the import of torch."""
+    script = tmp_path / "fresh_python.py"
+    with Listener(family="AF_UNIX") as listener:
+
+        def serve() -> None:
+            while True:
+                with listener.accept() as asking:
+                    folder, words = asking.recv()
+                    if not words:
+                        return
+                    done = run_fresh(RUNS.format(folder=folder, words=words))
+                    asking.send((done.returncode, done.stdout, done.stderr))
+
+        script.write_text(ASKS.format(address=listener.address))
+        thread = Thread(target=serve, daemon=True)
+        thread.start()
+        yield str(script)
+        with Client(listener.address) as last:
+            last.send(("", []))
+        thread.join()
+
+
 @pytest.mark.slow
-def test_the_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_example_runs(
+    tmp_path: Path, fresh_python: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(Path(sys.modules["segpaste"].__file__ or "").parents[1]))
     exec(fence("python"), {})
     Path("train.py").write_text(fence("py"))
     lines = PAGE.replace("\\\n", " ").splitlines()
     (line,) = (line for line in lines if line.startswith("segpaste tune scenes.json"))
     words = shlex.split(line)[1:]
     where = words.index("--trainer") + 1
-    words[where] = words[where].replace("python ", f"{sys.executable} ", 1) + " --steps 10"
+    words[where] = words[where].replace("python ", f"{sys.executable} -I {fresh_python} ", 1) + " --steps 10"
     assert main([*words, "--runs", "12"]) == 0
     assert "mean" in capsys.readouterr().out
     found = json.loads(Path("tuning/tune.json").read_text())
