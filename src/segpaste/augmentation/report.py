@@ -14,7 +14,7 @@ from torch.nn import functional as F
 
 from segpaste.augmentation.config.paste import BatchCopyPasteConfig
 from segpaste.engine import Outcome, Placement, PlacementCounts
-from segpaste.engine.records import SCALE_DEN
+from segpaste.engine.scales import SCALE_DEN
 from segpaste.types import PaddedBatchedDenseSample
 from segpaste.types.movable import Movable, register_pytree
 

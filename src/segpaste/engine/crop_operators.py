@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from segpaste.engine.crops import CropRows, Crops
-from segpaste.engine.records import Classes
+from segpaste.engine.schema import Classes, CropRows, Crops
 from segpaste.engine.select import eager_engine
 
 

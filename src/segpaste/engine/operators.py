@@ -14,7 +14,9 @@ from torch import Tensor
 
 from segpaste.engine.crop_operators import stage_crops
 from segpaste.engine.planes import ROWS, empty_plane, present_planes, written_fields
-from segpaste.engine.records import (
+from segpaste.engine.reference.classmix import NUM_CLASSES
+from segpaste.engine.reference.extend import extend
+from segpaste.engine.schema import (
     Classes,
     Drawn,
     DrawRules,
@@ -32,8 +34,6 @@ from segpaste.engine.records import (
     Survey,
     Targets,
 )
-from segpaste.engine.reference.classmix import NUM_CLASSES
-from segpaste.engine.reference.extend import extend
 from segpaste.engine.select import eager_engine
 from segpaste.types import FIELDS, PaddedBatchedDenseSample
 

@@ -16,7 +16,7 @@ from segpaste.augmentation.sources.bank_source import source_batch
 from segpaste.bank import DatasetBank, InstanceBank, stage_bank_batch
 from segpaste.datasets.jitter import FixedSizeCrop
 from segpaste.engine import LayerRows
-from segpaste.engine.records import SCALE_DEN
+from segpaste.engine.scales import SCALE_DEN
 from segpaste.replay._float_means import differing, float_means
 from segpaste.replay.record import ReplayError, ReplayRecord
 from segpaste.replay.recording import row_digest

@@ -12,8 +12,9 @@ from segpaste.augmentation.rules.class_tables import ClassTables
 from segpaste.augmentation.rules.draw_rules import fixed_rules, on_canvas
 from segpaste.augmentation.schedule import Schedule
 from segpaste.engine import DrawRules, DrawTables, LayerRows, Placement, PlacementCounts, Sources, Targets, engine_for
-from segpaste.engine.records import LARGEST_NUM, SCALE_DEN, HeldRules
 from segpaste.engine.reference.geometry import valid_extent
+from segpaste.engine.scales import LARGEST_NUM, SCALE_DEN
+from segpaste.engine.schema import HeldRules
 from segpaste.types import PaddedBatchedDenseSample, StagedCrops
 from segpaste.types.check import check_count, check_tensor
 from segpaste.types.sampling import outward_boxes

@@ -25,7 +25,8 @@ from segpaste.engine.planes import (
     write_back,
     written_fields,
 )
-from segpaste.engine.records import (
+from segpaste.engine.reference import classmix
+from segpaste.engine.schema import (
     Classes,
     Drawn,
     DrawRules,
@@ -41,7 +42,6 @@ from segpaste.engine.records import (
     Survey,
     Targets,
 )
-from segpaste.engine.reference import classmix
 from segpaste.types import PaddedBatchedDenseSample
 from segpaste.types.check import MAX_FED_BACK_ID, not_none
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from segpaste.engine.records import Scene
+from segpaste.engine.schema import Scene
 
 
 class AxisTable(NamedTuple):

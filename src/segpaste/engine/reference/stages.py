@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from segpaste.engine.planes import write_back
-from segpaste.engine.records import Outcome, Placement, Scene
 from segpaste.engine.reference import _slots, classmix, geometry, pixels
 from segpaste.engine.reference.pixels import looked_up
 from segpaste.engine.reference.plan import LayerPlan, Measures, SlotPlan, Visible
+from segpaste.engine.schema import Outcome, Placement, Scene
 from segpaste.types.sampling import outward_boxes, root
 
 
@@ -38,7 +38,7 @@ class Settled(NamedTuple):
         plan: the layers; ``carried`` holds the pastes that stay.
         visible: the visibility buffer.
         measures: measures of that buffer.
-        num_gone: [B, 3] int64, as in `segpaste.engine.records.Outcome`.
+        num_gone: [B, 3] int64, as in `segpaste.engine.schema.Outcome`.
     """
 
     plan: LayerPlan

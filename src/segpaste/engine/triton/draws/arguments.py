@@ -8,7 +8,7 @@ import torch
 import triton.language as tl
 from torch import Tensor
 
-from segpaste.engine.records import DrawRules, PlacementCounts
+from segpaste.engine.schema import DrawRules, PlacementCounts
 from segpaste.engine.triton.launching import plain
 from segpaste.seeding import random_u32
 
@@ -46,7 +46,7 @@ class PriorityArguments(NamedTuple):
 
 
 class RuleArguments(NamedTuple):
-    """Rules as kernel arguments: the fields of `segpaste.engine.records.DrawRules`, then its properties.
+    """Rules as kernel arguments: the fields of `segpaste.engine.schema.DrawRules`, then its properties.
 
     Numbers are integers, and flags are constants.
     """
@@ -104,7 +104,7 @@ class SizeArguments(NamedTuple):
 
 
 class DrawnArguments(NamedTuple):
-    """Tensors of a `segpaste.engine.records.Placement` to write, bools as bytes.
+    """Tensors of a `segpaste.engine.schema.Placement` to write, bools as bytes.
 
     Attributes:
         places: [B, L, A, 2] int64, the translations that are tried; ``translate`` itself if only one is.
@@ -122,7 +122,7 @@ class DrawnArguments(NamedTuple):
 
 
 class CountArguments(NamedTuple):
-    """Fields of `segpaste.engine.records.PlacementCounts`."""
+    """Fields of `segpaste.engine.schema.PlacementCounts`."""
 
     tried: Tensor
     no_source: Tensor

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from segpaste.engine.records import DrawTables, LayerRows, Mixture, Placement, PlacementCounts, Survey
+from segpaste.engine.schema import DrawTables, LayerRows, Mixture, Placement, PlacementCounts, Survey
 from segpaste.engine.triton.draws import _classes
 from segpaste.engine.triton.draws.arguments import REGISTERS, count_arguments, empty_counts
 from segpaste.engine.triton.draws.survey import PIXELS, strips_of
@@ -20,7 +20,7 @@ BLOCK = 512
 
 
 class MixedArguments(NamedTuple):
-    """Tensors that the kernels write: fields of a `segpaste.engine.records.Placement`, and scratch; bools as bytes.
+    """Tensors that the kernels write: fields of a `segpaste.engine.schema.Placement`, and scratch; bools as bytes.
 
     Attributes:
         scale_num, scale_den, translate, hflip: of the placement.

@@ -8,7 +8,7 @@ import torch
 import triton.language as tl
 from torch import Tensor
 
-from segpaste.engine.records import (
+from segpaste.engine.schema import (
     Drawn,
     DrawRules,
     DrawTables,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from segpaste.engine.records import Classes, Survey
 from segpaste.engine.reference.classmix import NUM_CLASSES
+from segpaste.engine.schema import Classes, Survey
 from segpaste.engine.triton.draws import _survey
 from segpaste.engine.triton.launching import launch, plain, power_of_two
 from segpaste.types import PaddedBatchedDenseSample

@@ -7,8 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from segpaste.engine.crops import CropRows, Crops
-from segpaste.engine.records import Classes
+from segpaste.engine.schema import Classes, CropRows, Crops
 from segpaste.engine.triton.inputs import _crops
 from segpaste.engine.triton.launching import launch, plain
 

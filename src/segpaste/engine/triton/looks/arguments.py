@@ -7,8 +7,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from segpaste.engine.records import Placement, Scene
 from segpaste.engine.reference.plan import SlotPlan
+from segpaste.engine.schema import Placement, Scene
 from segpaste.engine.triton.launching import plain
 from segpaste.types import PaddedBatchedDenseSample
 from segpaste.types.check import not_none
@@ -56,7 +56,7 @@ class MapArguments(NamedTuple):
 
 
 class MixArguments(NamedTuple):
-    """`segpaste.engine.records.Mixture`; None without ClassMix."""
+    """`segpaste.engine.schema.Mixture`; None without ClassMix."""
 
     classes: Tensor | None
     eligible: Tensor | None

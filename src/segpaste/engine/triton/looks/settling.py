@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from segpaste.engine.planes import ROWS
-from segpaste.engine.records import Placement, Scene
 from segpaste.engine.reference.plan import AxisTable, LayerPlan, SlotPlan, Visible, empty_visible
+from segpaste.engine.schema import Placement, Scene
 from segpaste.engine.triton.arguments import plan_arguments
 from segpaste.engine.triton.launching import launch, plain, power_of_two
 from segpaste.engine.triton.looks import arguments as args
@@ -54,8 +54,8 @@ class Settled(NamedTuple):
         visible: the visibility buffer.
         slots: the instance that each output slot holds.
         rows: the merged instances, by the names of `segpaste.engine.planes.ROWS`.
-        num_gone: [B, 3] int64, as in `segpaste.engine.records.Outcome`.
-        lost: [B, K] int64, `segpaste.engine.records.Outcome.slot_lost`.
+        num_gone: [B, 3] int64, as in `segpaste.engine.schema.Outcome`.
+        lost: [B, K] int64, `segpaste.engine.schema.Outcome.slot_lost`.
     """
 
     plan: LayerPlan

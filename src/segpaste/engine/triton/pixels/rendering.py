@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from segpaste.engine.planes import can_be_written, empty_plane, present_planes, share_memory
-from segpaste.engine.records import Placement, Scene
 from segpaste.engine.reference.plan import LayerPlan, SlotPlan, Visible
+from segpaste.engine.schema import Placement, Scene
 from segpaste.engine.triton.arguments import PlaneArguments, plan_arguments, plane_arguments
 from segpaste.engine.triton.launching import launch, plain, power_of_two
 from segpaste.engine.triton.pixels import _keep, _masks, _paste, _write
