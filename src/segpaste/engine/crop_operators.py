@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from segpaste.engine.record_fields import empty
 from segpaste.engine.schema import Classes, CropRows, Crops
 from segpaste.engine.select import eager_engine
 
@@ -28,8 +29,6 @@ def _stage_crops(
 @_stage_crops.register_fake
 def _(crops: list[Tensor | None], classes: list[Tensor | None], dtype: torch.dtype, scale: float) -> list[Tensor]:
     given = Crops(*crops)  # type: ignore[arg-type]
-    num, labels = given.labels.shape[0], given.labels
-    images = [] if dtype == torch.uint8 else [given.images.new_empty(given.images.shape, dtype=dtype)]
-    flags = [labels.new_empty(num, 1, dtype=kind) for kind in (torch.bool, torch.int32, torch.bool)]
-    boxes = labels.new_empty(num, 1, 4, dtype=torch.float32)
-    return [*images, boxes, labels.new_empty(num, 1), *flags, labels.new_empty(num, 2)]
+    images = given.images.new_empty(given.images.shape, dtype=dtype)
+    rows = empty(CropRows, images.device, {"S": given.labels.shape[0]}, images=images)
+    return list(rows[1:] if dtype == torch.uint8 else rows)

@@ -348,8 +348,8 @@ class Outcome(NamedTuple):
     """1 for an instance of the target that is gone because pastes hide all of its pixels, 2 for one of which too little
     is visible, else 0; 0 too if its mask was empty.
     """
-    visible_layer: Annotated[Tensor, "[B, H, W] int16"]
-    """The visible layer of each pixel, -1 for the target; may be [0, H, W] if not requested."""
+    visible_layer: Annotated[Tensor, "[V, H, W] int16"]
+    """The visible layer of each pixel, -1 for the target. V is B; it may be 0 if the layers are not requested."""
 
 
 class Crops(NamedTuple):
