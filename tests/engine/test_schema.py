@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated, NamedTuple
+from unittest import mock
 
 import pytest
 import torch
 
 from segpaste.engine import schema
+from segpaste.engine.native import jobs
 from segpaste.engine.record_fields import NO_BACKEND, empty, fields_of, names_of
 
+SCRIPTS = Path(__file__).parents[2] / "scripts"
 RECORDS = [value for value in vars(schema).values() if inspect.isclass(value) and value.__module__ == schema.__name__]
 
 
@@ -47,3 +56,59 @@ def test_quarter_turns_are_constant() -> None:
     fields = {name: torch.zeros(1) for name in names_of(schema.Placement)}
     with pytest.raises(TypeError, match="vflip"):
         schema.Placement(**fields, vflip=torch.zeros(1))  # type: ignore[call-arg]
+
+
+@pytest.fixture(scope="module")
+def header() -> Iterator[ModuleType]:
+    sys.path.insert(0, str(SCRIPTS))
+    try:
+        yield importlib.import_module("write_records")
+    finally:
+        sys.path.remove(str(SCRIPTS))
+
+
+class TestNativeRecords:
+    """The structs of ``records.hpp``, which the words of the jobs fill."""
+
+    def test_the_header_is_what_the_schema_says(self, header: ModuleType) -> None:
+        assert header.main(["--check"]) == 0, "run python scripts/write_records.py, and build the library"
+
+    @pytest.mark.parametrize(
+        ("old", "new"),
+        [
+            ("    const int64_t* scale_den;  // [B, L, 2]\n", ""),
+            ("int64_t num_layers, low_scale, high_scale", "int64_t num_layers, high_scale, low_scale"),
+            ("uint8_t* present;  // [B, num_mixed]", "int64_t* present;  // [B, num_mixed]"),
+            ("    Plane masks;", "    Plane mask;"),
+        ],
+    )
+    def test_a_difference_is_noticed(self, old: str, new: str, header: ModuleType, tmp_path: Path) -> None:
+        text = header.HEADER.read_text()
+        assert text.count(old) == 1
+        copy = tmp_path / "records.hpp"
+        copy.write_text(text.replace(old, new))
+        with mock.patch.object(header, "HEADER", copy):
+            assert header.main(["--check"]) == 1
+            assert header.main([]) == 0
+        assert copy.read_text() == text
+
+    def test_a_new_field_becomes_a_member(self, header: ModuleType) -> None:
+        class Targets(NamedTuple):
+            seeds: Annotated[torch.Tensor, "[B] int64"]
+            weights: Annotated[torch.Tensor | None, "[B, num_weights] float32"] = None
+
+        job = jobs.Job("draw", "SmallJob", "pick", "B", jobs.Part("targets", Targets))
+        assert [*header._job(job)][1:-1] == [
+            "    int64_t pick;",
+            "    int64_t num_rows;",
+            "    // Targets",
+            "    const int64_t* seeds;  // [B]",
+            "    const float* weights;  // [B, num_weights], or null",
+            "    int64_t num_weights;",
+        ]
+        words = list[list[int]]()
+        with mock.patch.object(jobs, "call", lambda _, record: words.append(record)):
+            seeds, weights = torch.zeros(2, dtype=torch.int64), torch.zeros(2, 5)
+            for targets in (Targets(seeds), Targets(seeds, weights)):
+                job.run(pick=7, sizes={"B": 2}, targets=targets)
+        assert words == [[7, 2, seeds.data_ptr(), 0, 0], [7, 2, seeds.data_ptr(), weights.data_ptr(), 5]]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
+from operator import itemgetter
 from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 import torch
@@ -20,6 +21,9 @@ NOT_NATIVE: Final[frozenset[Backend]] = frozenset({"reference", "triton"})
 ONLY_REFERENCE: Final[frozenset[Backend]] = frozenset({"reference"})
 
 T = TypeVar("T")
+
+_NUMBERS: Final[Mapping[Any, int]] = {number: number for number in (1, 2, 3, 4)}
+"""Sizes that are numbers already."""
 
 
 class RecordField(NamedTuple):
@@ -49,10 +53,11 @@ def fields_of(record: Any) -> tuple[RecordField, ...]:
     """
     hints = get_type_hints(record, include_extras=True).items()
     constant = ((name, get_args(hint)[0] if get_origin(hint) is ClassVar else hint) for name, hint in hints)
-    return tuple(_field(name, hint) for name, hint in constant if hint is int or hasattr(hint, "__metadata__"))
+    return tuple(field_of(name, hint) for name, hint in constant if hint is int or hasattr(hint, "__metadata__"))
 
 
-def _field(name: str, hint: Any) -> RecordField:
+def field_of(name: str, hint: Any) -> RecordField:
+    """Return a field from its annotation."""
     kind, notes = getattr(hint, "__origin__", hint), getattr(hint, "__metadata__", ())
     dims, _, dtype = next((note for note in notes if isinstance(note, str)), "").partition("]")
     shape = tuple(int(size) if size.isdigit() else size for size in dims.lstrip("[").split(", ") if size)
@@ -65,6 +70,12 @@ def names_of(record: type, backend: Backend | None = None) -> tuple[str, ...]:
     return tuple(f.name for f in fields_of(record) if (backend in f.backends if backend else f.backends))
 
 
+@cache
+def _tensors(record: Any) -> list[tuple[str, Callable[[Mapping[Any, int]], Any], torch.dtype | None]]:
+    """Return name, function from sizes to shape, and dtype of the tensors of a record."""
+    return [(f.name, itemgetter(*f.shape), f.dtype) for f in fields_of(record) if f.backends]
+
+
 def empty(record: Callable[..., T], device: torch.device, sizes: Mapping[str, int], **given: Any) -> T:
     """Allocate the tensors of a record that an engine writes.
 
@@ -74,8 +85,8 @@ def empty(record: Callable[..., T], device: torch.device, sizes: Mapping[str, in
         sizes: values of the symbols in the shapes.
         given: fields that are not allocated.
     """
-    for name, shape, dtype, _, backends in fields_of(record):
-        if name not in given and backends:
-            size = [n if isinstance(n, int) else sizes[n] for n in shape]
-            given[name] = torch.empty(size, dtype=dtype, device=device)
+    values = {**sizes, **_NUMBERS}
+    for name, shape, dtype in _tensors(record):
+        if name not in given:
+            given[name] = torch.empty(shape(values), dtype=dtype, device=device)
     return record(**given)

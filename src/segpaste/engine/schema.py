@@ -39,11 +39,11 @@ class Survey(NamedTuple):
 
 
 class Classes(NamedTuple):
-    """Taxonomy as tables; all None without a taxonomy."""
+    """Taxonomy as tables of one length, the number of classes; all None without a taxonomy."""
 
-    is_thing: Annotated[Tensor | None, "[num_classes] bool"] = None
-    is_stuff: Annotated[Tensor | None, "[num_classes] bool"] = None
-    rank: Annotated[Tensor | None, "[num_classes] int16"] = None
+    is_thing: Annotated[Tensor | None, "[num_things] bool"] = None
+    is_stuff: Annotated[Tensor | None, "[num_stuff] bool"] = None
+    rank: Annotated[Tensor | None, "[num_ranks] int16"] = None
     """Contact priorities; None if all are equal."""
 
 
@@ -54,13 +54,13 @@ class DrawTables(NamedTuple):
     """Probability of pasting in units of 2**-32, the smallest and the largest number of slots, and the class
     temperature in units of 2**-32.
     """
-    size_table: Annotated[Tensor, "[C + 1, 2] int64"]
+    size_table: Annotated[Tensor, "[num_sizes, 2] int64"]
     """See `segpaste.augmentation.rules.draw_rules.size_table`."""
-    inverse_weights: Annotated[Tensor, "[257] int64"]
+    inverse_weights: Annotated[Tensor, "[num_weights] int64"]
     """See `segpaste.augmentation.rules.class_weights.inverse_weights`."""
     log_table: Annotated[Tensor, "[257] int64"]
     """See `segpaste.augmentation.rules.class_weights.log_table`."""
-    region_table: Annotated[Tensor, "[C + 1] int64"]
+    region_table: Annotated[Tensor, "[num_region_classes] int64"]
     """See `segpaste.augmentation.rules.draw_rules.region_table`."""
 
 

@@ -11,7 +11,8 @@ def address(tensor: Tensor) -> int:
     Raises:
         ValueError: its values are elsewhere, or it has none.
     """
-    is_plain = tensor.is_cpu and type(tensor).__torch_dispatch__ is Tensor.__torch_dispatch__
+    kind = type(tensor)
+    is_plain = tensor.is_cpu and (kind is Tensor or kind.__torch_dispatch__ is Tensor.__torch_dispatch__)
     try:
         found = tensor.data_ptr() if is_plain else 0
     except RuntimeError:  # a tensor inside a transform of torch.func
