@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from segpaste.engine.reference.plan import SlotPlan
-from segpaste.engine.schema import Placement, Scene
-from segpaste.engine.triton.launching import plain
+from segpaste.engine.record_fields import names_of
+from segpaste.engine.reference.plan import LayerPlan, SlotPlan
+from segpaste.engine.schema import Mixture, PasteRules, Placement, Scene
+from segpaste.engine.triton.launching import argument_tuple, plain
 from segpaste.types import PaddedBatchedDenseSample
 from segpaste.types.check import not_none
 
@@ -46,21 +47,15 @@ class AxisArguments(NamedTuple):
     filter_weight: Tensor
 
 
-class MapArguments(NamedTuple):
-    """Maps of the layers, and the pastes that were drawn: `Placement`."""
+_MAPS = [name for name in names_of(Placement, "triton") if name not in (*LayerPlan._fields, "layer_valid")]
 
-    scale_num: Tensor
-    scale_den: Tensor
-    translate: Tensor
-    drawn: Tensor
+MapArguments = argument_tuple("MapArguments", *_MAPS, "drawn")
+"""What a placement has beyond its plan: the maps of the layers, and the pastes that were drawn."""
 
+MixArguments = argument_tuple("MixArguments", *names_of(Mixture, "triton"), "num_classes")
+"""`segpaste.engine.schema.Mixture`; None without ClassMix."""
 
-class MixArguments(NamedTuple):
-    """`segpaste.engine.schema.Mixture`; None without ClassMix."""
-
-    classes: Tensor | None
-    eligible: Tensor | None
-    num_classes: int
+RuleArguments = argument_tuple("RuleArguments", *names_of(PasteRules, "triton"))
 
 
 class LabelArguments(NamedTuple):
@@ -197,17 +192,21 @@ def batch_arguments(batch: PaddedBatchedDenseSample) -> BatchArguments:
     return BatchArguments._make([*lined, *sizes])
 
 
-def map_arguments(placement: Placement) -> MapArguments:
+def map_arguments(placement: Placement) -> Any:
     """Return the maps of the layers."""
-    return MapArguments(*map(plain, (placement.scale_num, placement.scale_den, placement.translate, placement.carried)))
+    return MapArguments(*(plain(getattr(placement, name)) for name in _MAPS), plain(placement.carried))
 
 
-def mix_arguments(scene: Scene) -> MixArguments:
+def rule_arguments(rules: PasteRules) -> Any:
+    """Return the rules that kernels read."""
+    return RuleArguments._make(getattr(rules, name) for name in RuleArguments._fields)
+
+
+def mix_arguments(scene: Scene) -> Any:
     """Return the classes that ClassMix pastes."""
     if scene.mixture is None:
-        return MixArguments(None, None, 0)
-    classes, eligible = map(plain, scene.mixture)
-    return MixArguments(classes, eligible, classes.shape[2])
+        return MixArguments(*(None for _ in Mixture._fields), 0)
+    return MixArguments(*map(plain, scene.mixture), scene.mixture.classes.shape[2])
 
 
 def label_arguments(scene: Scene, slots: SlotPlan) -> LabelArguments:

@@ -103,7 +103,7 @@ def settle(
     seen = visible_arguments(scene, plan, settled.visible)
     copied = [None if planes is None else planes.get(name) for name in ("semantic_maps", "panoptic_maps")]
     out = args.OutArguments(*map(plain, written), *copied)
-    _look(scene, (seen, target, source, flat, maps, mix, labels, work, out, scene.rules))
+    _look(scene, (seen, target, source, flat, maps, mix, labels, work, out, args.rule_arguments(scene.rules)))
     return settled
 
 
