@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from segpaste.engine.planes import ROWS
+from segpaste.engine.record_fields import empty
 from segpaste.engine.reference.plan import AxisTable, LayerPlan, SlotPlan, Visible, empty_visible
 from segpaste.engine.schema import Placement, Scene
 from segpaste.engine.triton.arguments import plan_arguments
@@ -163,36 +164,16 @@ def _empty(scene: Scene, placement: Placement, rows: dict[str, Tensor], hides: b
     """Allocate the tensors that the kernels write."""
     target, device = scene.target, scene.target.device
     (b, num_layers, num_slots), num_kept = placement.carried.shape, target.max_instances
-    num_classes, taps = 0 if scene.watched is None else len(scene.watched), scene.rules.num_taps
-    linear = 2 if target.depth is not None or target.normals is not None else 0
-
-    def empty(*shape: int, dtype: torch.dtype = torch.int64) -> Tensor:
-        return torch.empty(shape, dtype=dtype, device=device)
+    (height, width), has_linear = target.canvas_size, target.depth is not None or target.normals is not None
+    sizes = {"B": b, "L": num_layers, "K_s": num_slots, "K_t": num_kept, "K": num_kept, "T": scene.rules.num_taps}
+    sizes["num_classes"] = 0 if scene.watched is None else len(scene.watched)
 
     def axis(size: int) -> AxisTable:
-        shapes = (size,), (2, size if linear else 0), (2, size if linear else 0), (taps, size), (taps, size)
-        return AxisTable(*(empty(b, num_layers, *shape, dtype=torch.int32) for shape in shapes))
+        return empty(AxisTable, device, {**sizes, "out": size, "linear": size if has_linear else 0})
 
-    height, width = target.canvas_size
-    plan = LayerPlan(
-        source_idx=placement.source_idx,
-        carried=empty(b, num_layers, num_slots, dtype=torch.bool),
-        hflip=placement.hflip,
-        depth_scale=empty(b, num_layers, dtype=torch.float32),
-        paste_box=empty(b, num_layers, num_slots, 4),
-        target_box=empty(b, num_kept, 4),
-        x=axis(width),
-        y=axis(height),
-    )
-    slots = SlotPlan(
-        survives=empty(b, num_kept, dtype=torch.bool),
-        dropped=empty(b, num_kept, dtype=torch.bool),
-        paste_layer=empty(b, num_kept),
-        paste_slot=empty(b, num_kept),
-        fresh_id=empty(b, num_layers, num_slots),
-        paste_class=empty(b, num_layers, num_slots),
-        ignored_class=empty(b, num_classes, dtype=torch.bool),
-    )
-    none = empty(0, height, width, dtype=torch.int16)
+    given = {"source_idx": placement.source_idx, "hflip": placement.hflip, "x": axis(width), "y": axis(height)}
+    plan, slots = empty(LayerPlan, device, sizes, **given), empty(SlotPlan, device, sizes)
+    none = torch.empty(0, height, width, dtype=torch.int16, device=device)
     visible = Visible(none, none) if hides else empty_visible(scene)
-    return Settled(plan, visible, slots, rows, empty(b, 3), empty(b, num_kept))
+    num_gone = torch.empty(b, 3, dtype=torch.int64, device=device)
+    return Settled(plan, visible, slots, rows, num_gone, torch.empty_like(slots.paste_layer))
