@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, cast
 import torch
 from torch import Tensor
 
-from segpaste.engine.crop_operators import stage_crops
 from segpaste.engine.planes import ROWS, empty_plane, present_planes, written_fields
 from segpaste.engine.record_fields import empty, names_of
 from segpaste.engine.reference.classmix import NUM_CLASSES
 from segpaste.engine.reference.extend import extend
 from segpaste.engine.schema import (
     Classes,
+    CropRows,
+    Crops,
     Drawn,
     DrawRules,
     DrawTables,
@@ -99,6 +100,12 @@ def compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: b
     found = _compose(_fields(target), own, metric, drawn, tables, *rules, with_layer)
     fields = [*present_planes(target), *ROWS]
     return Outcome(target.derived(**dict(zip(fields, found, strict=False))), *found[len(fields) :])
+
+
+def stage_crops(crops: Crops, classes: Classes, dtype: torch.dtype, scale: float) -> CropRows:
+    """See `segpaste.engine.reference.crops.stage_crops`."""
+    found = _stage_crops(list(crops), list(classes), dtype, scale)
+    return CropRows(*(found if dtype != torch.uint8 else [crops.images, *found]))
 
 
 def _placement(drawn: Sequence[Tensor]) -> Placement:
@@ -345,3 +352,19 @@ def _(
     mine = dict(zip(names.split(","), written, strict=True))
     target = _batch([mine.get(name, other) for name, other in zip(_NAMES, others, strict=True)])
     return cast(Findings, tuple(_empty_findings(target, drawn, with_layer)))
+
+
+@torch.library.custom_op("segpaste::stage_crops", mutates_args=())
+def _stage_crops(crops: Optionals, classes: Optionals, dtype: torch.dtype, scale: float) -> Tensors:
+    """Return the rows, without the images if they are uint8, since they do not change."""
+    given = Crops(*crops)  # type: ignore[arg-type]
+    rows = eager_engine(given.labels.device).stage_crops(given, Classes(*classes), dtype, scale)
+    return list(rows[1:] if dtype == torch.uint8 else rows)
+
+
+@_stage_crops.register_fake
+def _(crops: Optionals, classes: Optionals, dtype: torch.dtype, scale: float) -> Tensors:
+    given = Crops(*crops)  # type: ignore[arg-type]
+    images = given.images.new_empty(given.images.shape, dtype=dtype)
+    rows = empty(CropRows, images.device, {"S": given.labels.shape[0]}, images=images)
+    return list(rows[1:] if dtype == torch.uint8 else rows)

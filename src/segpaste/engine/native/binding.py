@@ -24,7 +24,7 @@ from segpaste.engine.planes import (
     write_back,
     written_fields,
 )
-from segpaste.engine.record_fields import empty, names_of
+from segpaste.engine.record_fields import empty
 from segpaste.engine.reference import classmix
 from segpaste.engine.schema import (
     Classes,
@@ -50,7 +50,6 @@ CPU = torch.device("cpu")
 _KINDS: Final = {torch.uint8: 0, torch.float32: 1, torch.float16: 2, torch.bfloat16: 3}
 _GIVEN: Final = 0
 _PICKS: Final = {"others": 1, "own": 2, "same": 3}
-_NOT_MIXED: Final = [name for name in names_of(PlacementCounts, "native") if name not in jobs.MIXED_COUNTS]
 _ERRORS: Final = {
     1: "no memory",
     2: "expected source_idx to be rows of the source batch; mend the strategy",
@@ -128,7 +127,7 @@ def draw_classes(
     sizes["H"], sizes["W"] = batch.canvas_size
     placement = classmix.where_they_stand(rows, torch.empty(b, num_layers, k + 1, dtype=torch.bool, device=CPU))
     mixture = empty(Mixture, CPU, sizes, eligible=found.eligible)
-    zeros = {name: torch.zeros(b, dtype=torch.int64, device=CPU) for name in _NOT_MIXED}
+    zeros = {name: torch.zeros(b, dtype=torch.int64, device=CPU) for name in classmix.NOT_COUNTED}
     counts = empty(PlacementCounts, CPU, sizes, **zeros)
     planes, instances = _lined_planes(batch), _instances(batch)
     error = jobs.DRAW_CLASSES.run(
@@ -174,7 +173,7 @@ def _compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: 
     new_rows = [torch.empty(row.shape, dtype=row.dtype, device=CPU) for row in rows]
     batch = target if in_place else target.derived(**new, **dict(zip(ROWS, new_rows, strict=True)))
     sizes = {"B": b, "L": num_layers, "K_s": k_s, "K": k, "V": b if with_layer else 0, "H": height, "W": width}
-    sizes["S"], (source_height, source_width) = source.batch_size, source.canvas_size
+    sizes["S"], sizes["C"], (sizes["H_s"], sizes["W_s"]) = source.batch_size, target.images.shape[1], source.canvas_size
     outcome = empty(Outcome, CPU, sizes, batch=batch)
     is_metric = target.metric_depth and target.depth is not None and source.depth is not None
     cameras = jobs.Cameras(target.camera_intrinsics, source.camera_intrinsics) if is_metric else None
@@ -184,9 +183,6 @@ def _compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: 
         workspaces(num_threads).buffer_info()[0],
         _threads.parallel(),
         sizes=sizes,
-        source_height=source_height,
-        source_width=source_width,
-        num_channels=target.images.shape[1],
         pixel_kind=_KINDS[target.images.dtype],
         largest_id=MAX_FED_BACK_ID,
         exclusive=scene.is_panoptic,

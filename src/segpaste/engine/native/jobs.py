@@ -16,6 +16,7 @@ from segpaste.engine import schema
 from segpaste.engine.native._memory import address
 from segpaste.engine.native.library import call
 from segpaste.engine.record_fields import fields_of, names_of
+from segpaste.engine.reference import classmix
 
 SIZES: Final = {
     "B": "num_rows",
@@ -26,15 +27,15 @@ SIZES: Final = {
     "W": "width",
     "S": "num_source_rows",
     "K_s": "num_source_slots",
+    "H_s": "source_height",
+    "W_s": "source_width",
+    "C": "num_channels",
     "V": "num_visible",
     "R": "num_regions",
     "H + 1": "region_height",
     "W + 1": "region_width",
 }
 """Names in C++ of symbols in shapes; other symbols have the same name there."""
-
-MIXED_COUNTS: Final = ("tried", "no_source", "no_free_slot")
-"""Counts of `segpaste.engine.schema.PlacementCounts` that ClassMix has; the others are zero."""
 
 
 class Part:
@@ -219,7 +220,7 @@ DRAW_CLASSES = Job(
     Part("layer_rows", schema.LayerRows),
     Part("mixture", schema.Mixture, ("classes",), is_written=True),
     Part("placement", schema.Placement, ("carried",), is_written=True),
-    Part("counts", schema.PlacementCounts, MIXED_COUNTS, is_written=True),
+    Part("counts", schema.PlacementCounts, classmix.COUNTED, is_written=True),
     Nested("Planes", "planes"),
     Nested("Rows", "rows"),
 )
@@ -228,7 +229,6 @@ COMPOSE = Job(
     "compose",
     "ComposeJob",
     """
-    source_height source_width num_channels
     pixel_kind: a PixelKind
     largest_id: ids in the target above this count as this
     exclusive: each pixel belongs to exactly one instance
@@ -241,7 +241,7 @@ COMPOSE = Job(
     readers*: [B] zeros, in place: by how many layers a row is still read
     is_taken*: [B] zeros, in place: whether a thread works on it
     """,
-    "B L K K_s S H W V",
+    "B L K K_s S C H W H_s W_s V",
     Part("outcome", schema.Outcome, is_written=True, num_gone="dropped", visible_layer="layer"),
     Part("placement", schema.Placement, {*names_of(schema.Placement)} - {"layer_valid"}, carried="drawn"),
     Part("rules", schema.PasteRules),

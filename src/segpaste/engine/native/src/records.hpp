@@ -137,7 +137,6 @@ struct MixtureJob {
 };
 
 struct ComposeJob {
-    int64_t source_height, source_width, num_channels;
     int64_t pixel_kind;  // a PixelKind
     int64_t largest_id;  // ids in the target above this count as this
     int64_t exclusive;  // each pixel belongs to exactly one instance
@@ -149,8 +148,8 @@ struct ComposeJob {
     int64_t num_threads;
     int64_t* readers;  // [B] zeros, in place: by how many layers a row is still read
     int64_t* is_taken;  // [B] zeros, in place: whether a thread works on it
-    int64_t num_rows, num_layers, num_slots, num_source_slots, num_source_rows, height, width,
-        num_visible;
+    int64_t num_rows, num_layers, num_slots, num_source_slots, num_source_rows, num_channels,
+        height, width, source_height, source_width, num_visible;
     // Placement
     const int64_t* source_idx;  // [B, L]
     const int64_t* scale_num;  // [B, L, 2]

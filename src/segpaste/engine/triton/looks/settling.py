@@ -8,12 +8,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from segpaste.engine.planes import ROWS
 from segpaste.engine.record_fields import empty
 from segpaste.engine.reference.plan import AxisTable, LayerPlan, SlotPlan, Visible, empty_visible
 from segpaste.engine.schema import Placement, Scene
 from segpaste.engine.triton.arguments import plan_arguments
-from segpaste.engine.triton.launching import launch, plain, power_of_two
+from segpaste.engine.triton.launching import launch, power_of_two
 from segpaste.engine.triton.looks import arguments as args
 from segpaste.engine.triton.looks._look import look, look_until_settled
 from segpaste.engine.triton.looks._tables import tables
@@ -100,18 +99,17 @@ def settle(
         num_warps=8,
         maxnreg=MAX_REGISTERS,
     )
-    written = (*slots[:5], slots.ignored_class, *(rows[name] for name in ROWS), settled.num_gone, settled.lost)
     seen = visible_arguments(scene, plan, settled.visible)
     copied = [None if planes is None else planes.get(name) for name in ("semantic_maps", "panoptic_maps")]
-    out = args.OutArguments(*map(plain, written), *copied)
+    out = args.out_arguments(slots, rows, settled.num_gone, settled.lost, *copied)
     _look(scene, (seen, target, source, flat, maps, mix, labels, work, out, args.rule_arguments(scene.rules)))
     return settled
 
 
-def _axis(axis: AxisTable) -> args.AxisArguments:
-    if axis.linear_idx.numel() == 0:
-        return args.AxisArguments(axis.nearest, None, None, axis.filter_idx, axis.filter_weight)
-    return args.AxisArguments(*axis)
+def _axis(axis: AxisTable) -> Any:
+    """Return a table to write, with None where nothing is interpolated."""
+    absent: Any = {} if axis.linear_idx.numel() else dict.fromkeys(("linear_idx", "linear_weight"))
+    return axis._replace(**absent)
 
 
 def _look(scene: Scene, arguments: tuple[Any, ...]) -> None:
