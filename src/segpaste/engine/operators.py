@@ -108,9 +108,9 @@ def stage_crops(crops: Crops, classes: Classes, dtype: torch.dtype, scale: float
     return CropRows(*(found if dtype != torch.uint8 else [crops.images, *found]))
 
 
-def _placement(drawn: Sequence[Tensor]) -> Placement:
+def _placement(drawn: Sequence[Tensor | None]) -> Placement:
     """Build a placement from its tensors, of which the rows are the first."""
-    return Placement(**dict(zip(_MAPS, drawn, strict=True)))
+    return Placement(**dict(zip(_MAPS, drawn, strict=True)))  # type: ignore[arg-type]
 
 
 def _drawn(placement: Placement, counts: PlacementCounts, rows: Sequence[Tensor]) -> Tensors:
@@ -267,7 +267,7 @@ def _compose(
     target: Optionals,
     own: Optionals,
     metric: list[bool],
-    drawn: Tensors,
+    drawn: Optionals,
     tables: Optionals,
     held: Tensor | None,
     rules: list[int],
@@ -292,7 +292,7 @@ def _(
     target: Optionals,
     own: Optionals,
     metric: list[bool],
-    drawn: Tensors,
+    drawn: Optionals,
     tables: Optionals,
     held: Tensor | None,
     rules: list[int],
@@ -304,7 +304,7 @@ def _(
     return [*planes, *rows, *_empty_findings(batch, drawn, with_layer)]
 
 
-def _empty_findings(batch: PaddedBatchedDenseSample, drawn: Tensors, with_layer: bool) -> Tensors:
+def _empty_findings(batch: PaddedBatchedDenseSample, drawn: Optionals, with_layer: bool) -> Tensors:
     (b, num_layers, num_slots), (height, width) = _placement(drawn).carried.shape, batch.canvas_size
     sizes = {"B": b, "L": num_layers, "K_s": num_slots, "K": batch.labels.shape[1], "H": height, "W": width}
     _, *findings = empty(Outcome, batch.labels.device, {**sizes, "V": b if with_layer else 0}, batch=batch)
@@ -318,7 +318,7 @@ def _compose_in_place(
     others: Optionals,
     own: Optionals,
     metric: list[bool],
-    drawn: Tensors,
+    drawn: Optionals,
     tables: Optionals,
     held: Tensor | None,
     rules: list[int],
@@ -343,7 +343,7 @@ def _(
     others: Optionals,
     own: Optionals,
     metric: list[bool],
-    drawn: Tensors,
+    drawn: Optionals,
     tables: Optionals,
     held: Tensor | None,
     rules: list[int],

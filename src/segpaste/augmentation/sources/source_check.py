@@ -6,6 +6,8 @@ read without waiting.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
@@ -76,7 +78,8 @@ def _apart(placement: Placement, target: PaddedBatchedDenseSample) -> Placement:
         start, end = memory_span(tensor)
         return tensor.clone() if any(start < b and a < end for a, b in spans) else tensor
 
-    return Placement(**{field.name: owned(getattr(placement, field.name)) for field in _PLACEMENT})
+    given = {field.name: getattr(placement, field.name) for field in _PLACEMENT}
+    return replace(placement, **{name: owned(tensor) for name, tensor in given.items() if tensor is not None})
 
 
 def checked_rows(

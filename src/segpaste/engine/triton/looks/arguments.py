@@ -156,7 +156,8 @@ def out_arguments(slots: SlotPlan, rows: Mapping[str, Tensor], *others: Tensor |
 
 def map_arguments(placement: Placement) -> Any:
     """Return the maps of the layers."""
-    return MapArguments(*(plain(getattr(placement, name)) for name in _MAPS), plain(placement.carried))
+    maps = [getattr(placement, name) for name in (*_MAPS, "carried")]
+    return MapArguments._make(None if tensor is None else plain(tensor) for tensor in maps)
 
 
 def rule_arguments(rules: PasteRules) -> Any:
