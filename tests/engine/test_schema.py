@@ -14,7 +14,7 @@ from unittest import mock
 import pytest
 import torch
 
-from segpaste.engine import schema
+from segpaste.engine import operators, schema
 from segpaste.engine.native import jobs
 from segpaste.engine.record_fields import NO_BACKEND, empty, fields_of, names_of
 
@@ -112,3 +112,30 @@ class TestNativeRecords:
             for targets in (Targets(seeds), Targets(seeds, weights)):
                 job.run(pick=7, sizes={"B": 2}, targets=targets)
         assert words == [[7, 2, seeds.data_ptr(), 0, 0], [7, 2, seeds.data_ptr(), weights.data_ptr(), 5]]
+
+
+class TestKernelArguments:
+    """Tuples that Triton's kernels read by name."""
+
+    def test_they_have_the_fields_of_their_records(self) -> None:
+        pytest.importorskip("triton", reason="torch brings Triton along where it has it")
+        from segpaste.engine.reference.plan import AxisTable, LayerPlan
+        from segpaste.engine.triton import arguments
+        from segpaste.engine.triton.draws import arguments as draws
+        from segpaste.engine.triton.looks import arguments as looks
+
+        placed, rules = {*names_of(schema.Placement)}, names_of(schema.PasteRules)
+        assert draws.RuleArguments._fields == (*schema.DrawRules._fields, "limits_cover", "takes_part")
+        assert draws.CountArguments._fields == names_of(schema.PlacementCounts)
+        assert placed - {*draws.DrawnArguments._fields} == {*schema.LayerRows._fields}
+        assert placed - {*looks.MapArguments._fields, *names_of(LayerPlan)} == {"layer_valid"}
+        assert looks.RuleArguments._fields == tuple(name for name in rules if name != "tile_size")
+        axes = {f"{axis}_{name}" for axis in "xy" for name in names_of(AxisTable)}
+        assert {*names_of(LayerPlan), *axes} <= {*arguments.PlanArguments._fields}
+
+
+def test_operators_have_the_fields_of_their_records() -> None:
+    assert names_of(schema.Placement)[:2] == schema.LayerRows._fields
+    assert names_of(schema.Placement) == operators._MAPS
+    assert names_of(schema.PlacementCounts) == operators._COUNTS
+    assert len(operators.Findings.__args__) == len(schema.Outcome._fields) - 1
