@@ -74,8 +74,7 @@ def _job(job: jobs.Job) -> Iterator[str]:
     for part in job.rules:
         yield f"    // {part.record.__name__}"
         yield from _integers(part.members)
-    for nested in job.nested:
-        yield f"    {nested.struct} {nested.argument};"
+    yield from (f"    {struct} {name};" for struct, name in job.structs)
     yield from _integers(job.state, "shared between threads")
     yield "};"
 

@@ -92,7 +92,6 @@ class DrawRules(NamedTuple):
     seen_num: int
     """A clipped object keeps at least ``seen_num / seen_den`` of its box."""
     seen_den: int
-    """See ``seen_num``."""
     keeps_place: int
     """1 if objects stay where they are in their image, 0 if places are drawn."""
     hides_cuts: int
@@ -104,7 +103,6 @@ class DrawRules(NamedTuple):
     region_num: int
     """At least ``region_num / region_den`` of an object's box lies in its region."""
     region_den: int
-    """See ``region_num``."""
     counts_available: int
     """1 if the number of slots is drawn from the part of its range that the sources have, else 0."""
     cover_num: int
@@ -112,11 +110,9 @@ class DrawRules(NamedTuple):
     cover any.
     """
     cover_den: int
-    """See ``cover_num``."""
     candidate_num: int
     """Of the objects that may be pasted, ``candidate_num / candidate_den`` are; if that is 1, all."""
     candidate_den: int
-    """See ``candidate_num``."""
     needs_objects: int
     """1 if nothing is tried for images in which no instance has a box with an area, else 0."""
 
@@ -261,7 +257,6 @@ class PasteRules(NamedTuple):
     residual_num: int
     """An instance with less than ``residual_num / residual_den`` of its area left is removed."""
     residual_den: int
-    """See ``residual_num``."""
     residual_px: int
     """A partly hidden instance with fewer pixels left is removed, too."""
     box_shift_px: int
@@ -271,7 +266,6 @@ class PasteRules(NamedTuple):
     stuff_num: int
     """A stuff class with less than ``stuff_num / stuff_den`` of its area left counts as wiped out."""
     stuff_den: int
-    """See ``stuff_num``."""
     stuff_px: int
     """A stuff class with fewer pixels left counts as wiped out, too."""
     reverts_stuff: int
@@ -301,9 +295,7 @@ class Scene:
     source: PaddedBatchedDenseSample
     """S images to paste from; may be the target."""
     classes: Classes
-    """Taxonomy."""
     rules: PasteRules
-    """Fixed parameters of the composition."""
     mixture: Mixture | None = None
     """Classes that ClassMix pastes; None without ClassMix."""
     given_boxes: GivenBoxes | None = None

@@ -66,18 +66,6 @@ class Part:
         return found
 
 
-class Nested(NamedTuple):
-    """Member of a job that is a struct, filled by the words of an argument.
-
-    Attributes:
-        struct: its name in C++: `Plane`, `Planes` or `Rows`.
-        argument: name of the argument, such as a result of `plane_words`.
-    """
-
-    struct: str
-    argument: str
-
-
 class Job:
     """A record of int64 words for one function of the library.
 
@@ -89,12 +77,13 @@ class Job:
         struct: name of the struct in C++.
         numbers: names of arguments that are numbers; a comment follows a colon, and a star the name of an address.
         sizes: symbols of shapes that the argument ``sizes`` has. The others are read from the tensors, 0 for None.
-        parts: records and structs.
+        parts: records.
+        structs: structs and the arguments that have their words, such as results of `plane_words`.
         state: names of the numbers that the library changes.
     """
 
     def __init__(
-        self, function: str, struct: str, numbers: str, sizes: str, *parts: Part | Nested, state: str = ""
+        self, function: str, struct: str, numbers: str, sizes: str, *parts: Part, structs: str = "", state: str = ""
     ) -> None:
         self.function, self.struct, self.state = f"segpaste_{function}", struct, state.split()
         lines = (line.partition(":") for line in numbers.strip().splitlines())
@@ -102,15 +91,14 @@ class Job:
         given = [name.rstrip("*") for names, _ in self.numbers for name in names]
         self._given = itemgetter("sizes", "sizes", *given)  # of a single name it would return no tuple
         self._symbols = sizes.split()
-        records = [part for part in parts if isinstance(part, Part)]
-        self.nested = [part for part in parts if isinstance(part, Nested)]
-        self.rules = [part for part in records if not part.fields[0].shape]
-        self._read = [part for part in records if not (part.is_written or part in self.rules)]
-        self._written = [part for part in records if part.is_written]
+        self.structs = [(struct, name) for struct, name in (text.split() for text in structs.split(",") if text)]
+        self.rules = [part for part in parts if not part.fields[0].shape]
+        self._read = [part for part in parts if not (part.is_written or part in self.rules)]
+        self._written = [part for part in parts if part.is_written]
         self.tensors = [*self._read, *self._written]
         self.sizes = [SIZES.get(symbol, symbol) for symbol in self._symbols]
         self.read_sizes: dict[str, tuple[int, int]] = {}
-        known = {*self.sizes, *(name for part in records for name in part.members)}
+        known = {*self.sizes, *(name for part in parts for name in part.members)}
         shapes = ((part.names, field.shape) for part in self.tensors for field in part.fields)
         for index, (names, shape) in enumerate(shapes):
             for axis, symbol in enumerate(map(str, shape)):
@@ -129,8 +117,8 @@ class Job:
         words += [0 if (t := tensors[i]) is None else t.shape[axis] for i, axis in self.read_sizes.values()]
         for part in self.rules:
             words += part.of(given)
-        for nested in self.nested:
-            words += given[nested.argument]
+        for _, argument in self.structs:
+            words += given[argument]
         words += [0] * len(self.state)
         return call(self.function, words, *addresses)
 
@@ -183,9 +171,7 @@ SURVEY = Job(
     "B K H W",
     Part("found", schema.Survey, is_written=True, num_classes="num_mixed"),
     Part("classes", schema.Classes, ("is_thing", "is_stuff"), num_things="num_classes"),
-    Nested("Rows", "rows"),
-    Nested("Plane", "padding"),
-    Nested("Plane", "semantic"),
+    structs="Rows rows, Plane padding, Plane semantic",
 )
 
 CHOOSE_ROWS = Job(
@@ -221,8 +207,7 @@ DRAW_CLASSES = Job(
     Part("mixture", schema.Mixture, ("classes",), is_written=True),
     Part("placement", schema.Placement, ("carried",), is_written=True),
     Part("counts", schema.PlacementCounts, classmix.COUNTED, is_written=True),
-    Nested("Planes", "planes"),
-    Nested("Rows", "rows"),
+    structs="Planes planes, Rows rows",
 )
 
 COMPOSE = Job(
@@ -248,11 +233,6 @@ COMPOSE = Job(
     Part("classes", schema.Classes),
     Part("mixture", schema.Mixture, num_classes="num_mixed", classes="mixed_classes", eligible="mixed_eligible"),
     Part("cameras", Cameras),
-    Nested("Planes", "target"),
-    Nested("Planes", "source"),
-    Nested("Planes", "out"),
-    Nested("Rows", "target_rows"),
-    Nested("Rows", "source_rows"),
-    Nested("Rows", "out_rows"),
+    structs="Planes target, Planes source, Planes out, Rows target_rows, Rows source_rows, Rows out_rows",
     state="check_state next_row num_read error",
 )

@@ -19,7 +19,6 @@ from segpaste.types.check import not_none
 BLOCK = 512
 """Largest number of classes or slots that a program handles at once."""
 
-
 MixedArguments = argument_tuple("MixedArguments", *MAPS, "classes", "class_order", "slot_order", "is_done")
 """Tensors that the kernels write: `MAPS`, where ``carried`` has the fragment last, the chosen classes, and scratch.
 

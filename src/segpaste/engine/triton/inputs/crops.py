@@ -13,7 +13,6 @@ from segpaste.engine.triton.launching import argument_tuple, launch, plain
 BLOCK = 4096
 """Colours that one program converts."""
 
-
 RowArguments = argument_tuple("RowArguments", *(SHORT_NAMES.get(name, name) for name in names_of(CropRows, "triton")))
 """Rows that the kernel writes, bools as bytes; no images if they stay as they are."""
 

@@ -19,7 +19,6 @@ from segpaste.types.check import not_none
 NUM_LOOKS = 3
 """Looks that have counters of their own: without guards, with guards, after a removal."""
 
-
 _PLANES = [name for name in (*PLANES, "padding_mask") if name not in ("images", "normals")]
 
 BatchArguments = argument_tuple(
@@ -38,7 +37,6 @@ MixArguments = argument_tuple("MixArguments", *names_of(Mixture, "triton"), "num
 """`segpaste.engine.schema.Mixture`; None without ClassMix."""
 
 RuleArguments = argument_tuple("RuleArguments", *names_of(PasteRules, "triton"))
-
 
 LabelArguments = argument_tuple(
     "LabelArguments", "of_slot", "paste_class", *names_of(Classes), *(str(f.shape[0]) for f in fields_of(Classes))
