@@ -23,7 +23,7 @@ from torch import Tensor
 
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig, get_preset
 from segpaste.augmentation import IntraBatchSource, PasteReport, PasteSummary, PlacementRequest
-from segpaste.augmentation.config.strict import merged
+from segpaste.augmentation.config.base import merged
 from segpaste.augmentation.sources.placement import Sampled
 from segpaste.datasets import CocoDetectionV2, FixedSizeCrop, SceneConfig, SceneDataset, open_dataset
 from segpaste.engine import Sources

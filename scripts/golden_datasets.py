@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import hashlib
 import io
 import json
 import os
@@ -27,17 +26,15 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from golden_records import encoded, tensor_digest
+from golden_digests import Digests, Record, digest_of, error_of, tree, values_of
+from golden_runs import kept, resumed
+from golden_targets import targets
 from PIL import Image
-from torch import Tensor
 
-import segpaste
 from segpaste import cli
 from segpaste.datasets import DatasetError, convert_dataset, find_dataset, open_dataset
 
@@ -50,9 +47,6 @@ WRITTEN += (("voc", None), ("label-maps", None), ("coco-panoptic", None))
 OF_PYTHON = f"of Python {sys.version_info.major}.{sys.version_info.minor}"
 MOST_IMAGES = 6
 """Images of a shared set that are read, spread over it."""
-
-Digests = dict[str, str]
-Record = tuple[str, Digests]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -115,6 +109,8 @@ def written_records(only: str = "") -> Iterator[Record]:
         "bank": banks,
         "target": targets,
         "help": helps,
+        "resumed": resumed,
+        "kept": kept,
     }
     for name, part in parts.items():
         if name.startswith(only) or only.startswith(name):
@@ -156,9 +152,33 @@ def fixtures(scratch: Path) -> Iterator[tuple[str, Path, dict[str, Any]]]:
     yield "cvat drawn", drawn_files.write_cvat(scratch / "cvat-drawn"), {"task": "segment"}
     yield "label-studio drawn", drawn_files.write_label_studio(scratch / "ls-drawn"), {"task": "segment"}
     yield "voc drawn", drawn_files.write_voc(scratch / "voc-drawn"), {}
+    yield from _with_points_and_corners(scratch)
     for ending in ("instanceIds.png", "labelIds.png", "labelTrainIds.png"):
         root = map_files.write_cityscapes(scratch / ending, ending, disparity=ending.startswith("instance"))
         yield f"cityscapes {ending}", root, {}
+
+
+def _with_points_and_corners(scratch: Path) -> Iterator[tuple[str, Path, dict[str, Any]]]:
+    """Write datasets with keypoints and with oriented boxes."""
+    import health_files
+
+    from yolo_files import write_yolo
+
+    root = scratch / "keypoints"
+    health_files.write(root, "coco")
+    file = root / "annotations" / "instances_train.json"
+    tables = json.loads(file.read_text())
+    tables["categories"][0] |= {"keypoints": ["left_rim", "right_rim", "handle"], "skeleton": [[1, 2]]}
+    for number, row in enumerate(tables["annotations"]):
+        row |= {"keypoints": [21, 11, 2, 38.5, 12.25, 1 + number % 2, 0, 0, 0], "num_keypoints": 2}
+    file.write_text(json.dumps(tables))
+    yield "keypoints", root, {}
+    pose = "1 0.2 0.4 0.2 0.4 0.15 0.3 2 0.25 0.5 1 0 0 0"
+    labels = {"a": f"{pose}\n{pose.replace('1 0.2', '2 0.7', 1)}\n", "b": f"{pose}\n", "c": None}
+    yield "yolo pose", write_yolo(scratch / "pose", labels, kpt_shape=[3, 3], flip_idx=[1, 0, 2]), {"task": "pose"}
+    turned = "1 0.3 0.2 0.5 0.4 0.4 0.6 0.2 0.4"
+    labels = {"a": f"{turned}\n2 0.6 0.1 0.9 0.1 0.9 0.3 0.6 0.3\n", "b": f"{turned}\n", "c": ""}
+    yield "yolo obb", write_yolo(scratch / "obb", labels), {}
 
 
 def _is_dataset(path: Path) -> bool:
@@ -218,49 +238,7 @@ def _facts_of(path: Path, split: str | None, options: Mapping[str, Any]) -> Dige
     return {"images": str(num), **{name: digest_of(value) for name, value in {**members, **whole}.items()}}
 
 
-def values_of(value: Any) -> Any:
-    """Return a value of JSON for any record; tensors as digests."""
-    if isinstance(value, Tensor | np.ndarray):
-        return tensor_digest(value.as_subclass(Tensor) if isinstance(value, Tensor) else value)
-    if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: values_of(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, Mapping):
-        return {str(key): values_of(inner) for key, inner in value.items()}
-    if isinstance(value, set | frozenset):
-        return sorted(map(repr, value))
-    if isinstance(value, list | tuple):
-        return [values_of(inner) for inner in value]
-    assert isinstance(value, str | int | float | bool | None), f"expected a value of JSON, got {value!r}"
-    return value
-
-
-def digest_of(value: Any) -> str:
-    """Return the digest of any value."""
-    return encoded(hashlib.sha256(json.dumps(values_of(value), sort_keys=True).encode()))[:16]
-
-
-# Trees
-
-
-def tree(folder: Path, *places: Path) -> Digests:
-    """Return a digest of each file below a folder: of a picture its values, of text without places and versions."""
-    found = {}
-    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-        name = str(path.relative_to(folder))
-        found[name] = "" if path.suffix == ".html" else encoded(hashlib.sha256(_content(path, places)))[:12]
-    return found
-
-
-def _content(path: Path, places: Sequence[Path]) -> bytes:
-    """Return what is compared of a file; where the version stands, digests may be of it and are left out, too."""
-    content = path.read_bytes()
-    if path.suffix == ".png":
-        with Image.open(path) as picture:
-            return repr((picture.mode, picture.size, picture.getpalette())).encode() + picture.tobytes()
-    for place in places:
-        content = content.replace(str(place).encode(), b"HERE")
-    content = content.replace(segpaste.__version__.encode(), b"VERSION")
-    return re.sub(rb"\b[0-9a-f]{64}\b", b"DIGEST", content) if b"VERSION" in content else content
+# Conversions
 
 
 def converted(scratch: Path) -> Iterator[Record]:
@@ -279,14 +257,6 @@ def converted(scratch: Path) -> Iterator[Record]:
 
 
 # Errors
-
-
-def error_of(error: BaseException, places: Sequence[Path]) -> Digests:
-    """Return the type of an error, and the files and folders that it names."""
-    text = str(error)
-    for place in places:
-        text = text.replace(str(place), "HERE")
-    return {"error": type(error).__name__, "files": " ".join(sorted(set(re.findall(r"HERE[^\s:,;)'\"]*", text))))}
 
 
 def errors(scratch: Path) -> Iterator[Record]:
@@ -366,6 +336,7 @@ def commands(scratch: Path) -> Iterator[Record]:
         words = ["--images", str(options["images_dir"])] if "images_dir" in options else []
         out, again = scratch / f"{name}-out", scratch / f"{name}-again"
         given = [str(path), *words, "--out", str(out), "--num", "4", "--seed", "3", "--gallery", "2", "min_area_px=4"]
+        given += ["source.mask_from=boxes"] if name == "yolo pose" else []
         code = cli.main(["augment", *given])
         yield f"command augment {name}", {"exit": str(code), **tree(out, scratch)}
         if code == 0:
@@ -401,7 +372,7 @@ def _help(words: list[str]) -> str:
     return printed.getvalue()
 
 
-# Banks and adapters
+# Banks
 
 
 def banks(scratch: Path) -> Iterator[Record]:
@@ -411,24 +382,6 @@ def banks(scratch: Path) -> Iterator[Record]:
         out = scratch / f"{name}-bank"
         code = cli.main(["bank", "build", str(path), *words, "--out", str(out)])
         yield f"bank {name}", {"exit": str(code), **tree(out, scratch)}
-
-
-def targets(scratch: Path) -> Iterator[Record]:
-    """Record what adapters make of a batch, and of one image."""
-    from samples import make_batch
-    from segpaste.integrations.torchvision import from_detection, to_detection
-
-    batch = make_batch(3, size=(17, 11), padding=(4, 3), keypoints=True)
-    plain = to_detection(make_batch(3, size=(17, 11), modalities=["instance"]), label_map=1)
-    found = {"to_detection": to_detection(batch, label_map=1)}
-    found["from_detection"] = from_detection(*plain, label_map=1, max_instances=5)
-    with contextlib.suppress(ImportError):
-        from segpaste.integrations import huggingface as hf
-
-        colours = {"mean": (0.4, 0.5, 0.6), "std": (0.2, 0.2, 0.3)}
-        found["to_mask_labels"] = hf.to_mask_labels(batch, **colours, label_map=1)  # type: ignore[arg-type]
-        found["to_detr"] = hf.to_detr(batch, **colours, label_map=1)  # type: ignore[arg-type]
-    yield "target of a batch", {name: digest_of(value) for name, value in found.items()}
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ from unittest import mock
 import numpy as np
 import torch
 
-from segpaste.bank.build import parts
+from segpaste.bank.building import parts
 from segpaste.cli import _making
 from segpaste.cli import main as segpaste
 from segpaste.encoder.training.checkpoints import CheckpointError, read_checkpoint

@@ -28,18 +28,18 @@ ARROWS: dict[str, set[str]] = {
     "engine": {"types", "seeding"},
     "epochs": {"seeding"},
     "augmentation": {"types", "engine", "seeding", "epochs", "workspace"},  # a configuration is a file too
-    "augmentation.sources.crop_pool": {"types", "engine", "seeding", "epochs", "workspace", "bank"},
+    "augmentation.sources.crop_pool": {"types", "engine", "seeding", "epochs", "workspace", "bank", "datasets"},
     "datasets": {"types", "engine", "seeding", "epochs", "samplers", "workspace"},
     "invariants": {"types", "augmentation"},
     "viz": {"types", "augmentation", "workspace"},
     "samplers": {"seeding", "epochs"},
-    "bank": {"types", "seeding", "epochs", "samplers", "workspace"},
+    "bank": {"types", "seeding", "epochs", "samplers", "workspace", "datasets"},
     "encoder": {"seeding", "samplers", "bank", "workspace"},  # a bank's embeddings may stand for a CSV
     "presets": {"augmentation", "types"},
     "replay": {"types", "augmentation", "engine", "datasets", "bank", "seeding"},
     "tuning": {"augmentation", "datasets", "seeding", "workspace"},
     "experimental": {"types", "engine", "augmentation", "seeding", "integrations"},
-    "integrations": {"types", "viz", "bank"},  # and the framework of each module
+    "integrations": {"types", "viz", "bank", "datasets"},  # and the framework of each module
     "integrations._huggingface.columns": {"datasets"},  # what a photo is
     "integrations._huggingface.hub": {"types", "datasets"},  # its decoder of polygons
     "integrations._first_batch": {"viz", "epochs"},

@@ -103,9 +103,19 @@ def test_a_loader_that_cannot_be_is_refused(options: dict[str, Any]) -> None:
 
 
 def test_options_of_the_loader() -> None:
-    options = get_preset("simple_copy_paste").loader.model_dump()
-    assert options == {"size": 1024, "scale_range": (0.1, 2.0), "hflip_prob": 0.5}
-    assert LoaderOptions(**options) == get_preset("simple_copy_paste").loader
+    found = {name: get_preset(name).loader for name in list_presets()}
+    of_sizes = {
+        "documents": (512, (0.1, 2.0)),
+        "classmix": (512, (1.0, 2.0)),
+        "depth_aware": (512, (0.5, 2.0)),
+        "vit_patch": (518, (0.1, 2.0)),
+        "xpaste": (512, (0.1, 2.0)),
+        **dict.fromkeys(("mmdet", "panoptic_lsj", "random_place", "simple_copy_paste"), (1024, (0.1, 2.0))),
+        **dict.fromkeys(("ultralytics_flip", "ultralytics_mixup"), (640, (0.5, 1.5))),
+    }
+    assert {name: (loader.size, loader.scale_range) for name, loader in found.items()} == of_sizes
+    assert {loader.hflip_prob for loader in found.values()} == {0.5}
+    assert LoaderOptions(**found["simple_copy_paste"].model_dump()) == found["simple_copy_paste"]
 
 
 @pytest.mark.parametrize("kernels", CPU_BACKENDS)

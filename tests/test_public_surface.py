@@ -16,6 +16,8 @@ from types import ModuleType
 import pytest
 
 import segpaste
+import segpaste.bank
+import segpaste.datasets
 
 PUBLIC = {
     "BankSampler",
@@ -120,9 +122,16 @@ class TestLazyNames:
     def test_type_checkers_see_the_same_names(self, path: Path) -> None:
         (block,) = (node for node in ast.parse(path.read_text()).body if isinstance(node, ast.If))
         package = ".".join(("segpaste", *path.relative_to(PACKAGE).parent.parts))
-        homes = vars(importlib.import_module(package))["_HOMES"]
+        names_of = vars(importlib.import_module(package))
+        homes, moved = names_of["_HOMES"], names_of.get("_MOVED", {})
         seen = {(node.module, name.name, name.asname) for node in block.body for name in node.names}
+        seen -= {(module, new, old) for module, new, old in seen if new != old and old in moved}
         assert seen == {(module, name, name) for module, names in homes.items() for name in names}
+
+    def test_a_moved_name_warns_and_is_the_new_one(self) -> None:
+        with pytest.warns(DeprecationWarning, match="segpaste.bank.Photos is now segpaste.datasets.AnnotatedDataset"):
+            found = segpaste.bank.Photos
+        assert found is segpaste.datasets.AnnotatedDataset
 
     def test_there_are_lazy_packages(self) -> None:
         assert len(LAZY_PACKAGES) >= 5

@@ -16,7 +16,14 @@ from torch.utils.data import Subset
 from cutout_files import write_cutouts
 from samples import make_batch, make_sample, make_samples
 from segpaste._reprs import described
-from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, PlacementConfig
+from segpaste.augmentation import (
+    BankSource,
+    BatchCopyPaste,
+    BatchCopyPasteConfig,
+    IntraBatchSource,
+    PlacementConfig,
+    SourceConfig,
+)
 from segpaste.bank import BankSampler, DatasetBank, create_bank_dataloader
 from segpaste.datasets import CutOuts, JoinedPhotos, create_coco_dataloader
 from segpaste.datasets.scenes import SceneConfig, SceneDataset
@@ -53,6 +60,11 @@ TEXTS: dict[str, tuple[Callable[[], Any], str]] = {
         r"PaddedBatchedDenseSample\(images uint8 \[2, 3, 9, 7\], boxes float32 \[2, 5, 4\], .*\)",
     ),
     "meta": (lambda: make_batch(2).to("meta"), r"PaddedBatchedDenseSample\(images uint8 \[2, .*\] meta, .*\)"),
+    "source": (lambda: IntraBatchSource("same_image"), r"IntraBatchSource\(same_image\)"),
+    "bank source": (
+        lambda: BankSource(SourceConfig(kind="bank", crops_per_target=3)),
+        r"BankSource\(kind=bank, crops_per_target=3\)",
+    ),
     "scenes": (lambda: SCENES, r"SceneDataset\(6 scenes, 48 x 48, seed 3\)"),
     "joined": (lambda: JoinedPhotos([SCENES, SCENES]), r"JoinedPhotos\(SceneDataset 1 \+ .*, 12 images, \d+ classes\)"),
     "loader": (

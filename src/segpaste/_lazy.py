@@ -15,19 +15,30 @@ import of the module would replace the object.
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
 
 def lazy_names(
-    package: str, homes: Mapping[str, Sequence[str]]
+    package: str, homes: Mapping[str, Sequence[str]], moved: Mapping[str, tuple[str, str]] | None = None
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """Return ``__getattr__``, ``__dir__`` and ``__all__`` of a package, given the names that each module defines."""
+    """Return ``__getattr__``, ``__dir__`` and ``__all__`` of a package.
+
+    Args:
+        package: name of the package.
+        homes: the names that each module defines.
+        moved: package and name under which a former name of this package is found now; its use warns.
+    """
     namespace = vars(sys.modules[package])
     home_of = {name: module for module, names in homes.items() for name in names}
 
     def import_name(name: str) -> Any:
+        if moved and name in moved:
+            place, new = moved[name]
+            warnings.warn(f"{package}.{name} is now {place}.{new}; import that", DeprecationWarning, stacklevel=2)
+            return getattr(import_module(place), new)
         if name not in home_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         try:
@@ -42,6 +53,6 @@ def lazy_names(
         return value
 
     def list_names() -> list[str]:
-        return sorted({*namespace, *home_of})
+        return sorted({*namespace, *home_of, *(moved or ())})
 
-    return import_name, list_names, sorted(home_of)
+    return import_name, list_names, sorted({*home_of, *(moved or ())})

@@ -240,3 +240,9 @@ class TestCameras:
     def test_of_no_image(self) -> None:
         assert make_batch(0, metric_depth=True).batch_size == 0
         assert isinstance(make_batch(0), PaddedBatchedDenseSample)
+
+
+def test_a_batch_without_data() -> None:
+    """A model is looked at on the meta device too; in eval mode nothing is pasted, so nothing is read."""
+    with pytest.raises(ValueError, match="expected a batch with data, got one on the device meta"):
+        BatchCopyPaste()(make_batch(2).to("meta"))

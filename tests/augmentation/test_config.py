@@ -27,7 +27,7 @@ from segpaste.augmentation import (
     SizeRange,
     SourceConfig,
 )
-from segpaste.augmentation.config.strict import known_fields
+from segpaste.augmentation.config.base import known_fields
 
 Made = Callable[..., BaseModel]
 

@@ -220,6 +220,10 @@ class TestState:
         [
             (torch.zeros(4, dtype=torch.int64), r"a state of 5 finite numbers, got \[0, 0, 0, 0\]"),
             (torch.tensor([float("inf"), 1, 2, 0, 0]), "a state of 5 finite numbers, got .inf"),
+            (
+                Schedule(PlacementConfig()).get_extra_state().half(),
+                "float16 does not hold them, so cast floating",
+            ),
             (torch.tensor([1, 3, 2, 0, 0]), r"k_range .*got \(3, 2\)"),
         ],
     )

@@ -19,7 +19,7 @@ from photo_folder import open_photos, write_photos
 
 from on_disk import tree
 from segpaste.bank import BankError, open_bank
-from segpaste.bank.build import build_bank as build_module
+from segpaste.bank.building import build_bank as build_module
 from segpaste.datasets import CocoDetectionV2, DatasetError
 from segpaste.types import DenseSample
 from segpaste.workspace import Run

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from on_disk import rectangle
 from segpaste.bank import BankError, Crop
-from segpaste.bank.build.cropping import PhotoFrame, checked_fit, crop_object
+from segpaste.bank.building.cropping import PhotoFrame, checked_fit, crop_object
 from segpaste.datasets import SceneConfig, SceneDataset
 from segpaste.types import CameraIntrinsics, DenseSample
 

@@ -29,7 +29,7 @@ from segpaste.bank import (
     open_bank,
     stage_bank_batch,
 )
-from segpaste.bank.build.dataset_bank import objects_to_paste
+from segpaste.bank.building.dataset_bank import objects_to_paste
 from segpaste.datasets.scenes import SceneConfig, SceneDataset
 from segpaste.types import DenseSample
 

@@ -165,6 +165,7 @@ class TestForged:
             {"crop_h": 2**15, "crop_w": 2**15},
             {"class_frequencies": [NUM + 1, -1, 0]},
             {"groups": ["core", "provenance", "colours"], "has_embeddings": False},
+            {"has_embeddings": False},
             {"files": {}},
             {"files": {"../../../../etc/passwd": {"size": 1, "sha256": "0" * 64}}},
         ],

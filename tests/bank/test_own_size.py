@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from segpaste.bank import DatasetBank, stage_bank_batch
-from segpaste.bank.build.cropping import content_of
+from segpaste.bank.building.cropping import content_of
 from segpaste.bank.read.own_size import over_classes, stage_own_size
 from segpaste.datasets import SceneConfig, SceneDataset
 from segpaste.types.staged import SHAPES

@@ -17,7 +17,7 @@ from cli_world import CROWD_ID, occupy, read_pixels, write_instances, write_pano
 
 from on_disk import tree
 from segpaste.bank import open_bank
-from segpaste.bank.build import build_bank
+from segpaste.bank.building import build_bank
 from segpaste.bank.format import BANKS, WRITERS, Format
 from segpaste.cli import main, parse
 from segpaste.cli._arguments import BANK_FORMATS

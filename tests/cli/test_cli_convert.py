@@ -52,7 +52,11 @@ class TestPrinted:
         assert convert(path, tmp_path / "out", "yolo", *words[:2], "--strict") == 1
         out, err = capsys.readouterr()
         lost = out.split("lost     the format yolo cannot hold:\n")[1].splitlines()
-        assert [" ".join(line.split()) for line in lost] == ["crowd regions 1", "key 'supercategory' of categories 3"]
+        assert [" ".join(line.split()) for line in lost] == [
+            "boxes of objects and regions, not those of their masks 8",  # see annotation_row
+            "crowd regions 1",
+            "key 'supercategory' of categories 3",
+        ]
         assert "data.yaml: expected a split to validate on, got none" in err
         assert convert(path, tmp_path / "again", "yolo", *words) == 2
         assert "expected no split (--split), since the dataset has none, got 'train'" in capsys.readouterr().err

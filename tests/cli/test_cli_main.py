@@ -22,7 +22,7 @@ from PIL import Image
 import segpaste
 from on_disk import tree
 from segpaste.augmentation import BatchCopyPasteConfig, PlacementConfig
-from segpaste.augmentation.config.strict import known_fields
+from segpaste.augmentation.config.base import known_fields
 from segpaste.cli import _arguments, _errors, _inputs, _settings, _values, main
 from segpaste.cli._objects import default_balance
 from segpaste.datasets import SceneDataset

@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from cli_world import CATEGORIES, SIZES, read_json, write_instances, write_json
 
 from segpaste.cli import main
+from segpaste.cli._sequence import PhotoSequence
 
 pytestmark = pytest.mark.usefixtures("reference_kernels")  # nothing to compile for small images
 BY_OBJECT = ("placement.grouping=instance", "placement.layers=3")
@@ -81,3 +83,13 @@ def test_a_single_photo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
         assert augment(tmp_path, tmp_path / "out", *words) == 1
         assert "got one (give source.kind=same_image, --bank, or a larger dataset)" in capsys.readouterr().err
     assert augment(tmp_path, tmp_path / "out", "source.kind=same_image") == 0
+
+
+def test_sources_are_all_eligible_images_but_the_target() -> None:
+    sequence, eligible = PhotoSequence(list(range(6)), 3), np.array([1, 3, 4])  # type: ignore[arg-type]
+    found: dict[int, set[int]] = {}
+    for position in range(60):
+        target = sequence.pick(position)
+        drawn = {pick.index for number in range(4) for pick in sequence.sources(target, number, eligible)}
+        found.setdefault(target.index, set()).update(drawn)
+    assert found == {index: {1, 3, 4} - {index} for index in range(6)}

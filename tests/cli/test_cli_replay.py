@@ -342,3 +342,22 @@ class TestBadInput:
     def test_a_check_against_nothing(self, world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert replay(world, "--check", str(tmp_path)) == 2
         assert "annotations.json: expected an annotation file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("layout", ["coco", "voc"])
+def test_keys_of_images_are_written_again(layout: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Keys of objects are named, since records do not say of which object each is; those of images are written."""
+    write_instances(tmp_path)
+    tables = read_json(tmp_path / "labels.json")
+    for row in tables["images"]:
+        row |= {"license": 4, "attributes": {"scene": "street"}}
+    for row in tables["annotations"]:
+        row["attributes"] = {"colour": "red"}
+    (tmp_path / "labels.json").write_text(json.dumps(tables))
+    words = ["--images", str(tmp_path / "photos"), "--num", "2", "--layout", layout, "min_area_px=4"]
+    assert main(["augment", str(tmp_path / "labels.json"), "--out", str(tmp_path / "out"), *words]) == 0
+    assert check(tmp_path) == 0
+    assert replay(tmp_path, "--out", str(tmp_path / "again")) == 0
+    assert "key 'attributes' of annotations" in capsys.readouterr().out
+    rows = read_json(tmp_path / "again/annotations.json")["images"]
+    assert [(row["license"], row["attributes"]["scene"]) for row in rows] == [(4, "street")] * 2

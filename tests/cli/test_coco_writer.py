@@ -18,6 +18,7 @@ from torchvision import tv_tensors
 
 from on_disk import Mask, tree
 from samples import SCHEMA, make_sample
+from segpaste.datasets.contract import Crowd
 from segpaste.datasets.formats import coco_writer
 from segpaste.types import DenseSample, Modality
 
@@ -141,3 +142,10 @@ class TestSegmentIds:
         ids = [number * coco_writer._SEGMENT_ID_STEP % 256**3 for number in range(1, 300)]
         assert len(set(ids)) == len(ids)
         assert len({i >> 16 for i in ids}) > 100  # and their colours differ
+
+
+@pytest.mark.parametrize(("is_ignored", "flags"), [(False, {"iscrowd": 1}), (True, {"iscrowd": 1, "ignore": 1})])
+def test_ignored_regions_have_both_flags(is_ignored: bool, flags: dict[str, int]) -> None:
+    crowd = Crowd(5, 0, is_ignored, np.eye(4, dtype=bool))
+    (row,) = coco_writer.crowd_rows(1, [{"id": 3, "name": "cup"}], [(crowd, {})])
+    assert {key: row[key] for key in ("iscrowd", "ignore") if key in row} == flags

@@ -11,7 +11,7 @@ import torch
 
 from segpaste.cli import main
 from segpaste.datasets import convert_dataset, make_large_scale_jittering, open_dataset
-from segpaste.datasets.formats.records import DatasetError
+from segpaste.datasets.errors import DatasetError
 from segpaste.types import DenseSample
 
 NUM = 2

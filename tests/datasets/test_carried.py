@@ -9,9 +9,9 @@ from conversion_world import OTHERS, write_instances
 
 from samples import make_sample
 from segpaste.datasets import open_dataset
+from segpaste.datasets.contract import Crowd
 from segpaste.datasets.formats.carried import carried_annotations, carried_image, carried_tables
 from segpaste.datasets.formats.coco_writer import write_sample
-from segpaste.datasets.formats.records import Crowd
 from segpaste.types import Modality
 
 

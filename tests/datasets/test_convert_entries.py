@@ -10,6 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import health_files
 import pytest
 from coco_files import compressed
 from conversion_world import OTHERS, SIZES, mask_of, read_json, write_instances, xywh
@@ -281,6 +282,19 @@ def test_real_sets_come_back(tmp_path: Path, name: str) -> None:
             text = labels.read_text() if labels.exists() else ""
             assert (tmp_path / "out/labels/train2017" / labels.name).read_text() == text
     assert dict(summary.losses) == ({"label files without an image": 1} if name == "coco128_seg" else {})
+
+
+def test_crowds_of_copied_segments_are_counted_apart(tmp_path: Path) -> None:
+    health_files.write(tmp_path / "in", "panoptic")
+    file = next((tmp_path / "in").rglob("panoptic*.json"))
+    tables = read_json(file)
+    things = {row["id"] for row in tables["categories"] if row["isthing"]}
+    segment = next(row for row in tables["annotations"][0]["segments_info"] if row["category_id"] in things)
+    segment["iscrowd"] = 1
+    file.write_text(json.dumps(tables))
+    summary = convert_dataset(tmp_path / "in", tmp_path / "out", "coco-panoptic")
+    num = len(tables["annotations"])
+    assert (sum(summary.num_objects.values()), sum(summary.num_crowds.values())) == (num - 1, 1)
 
 
 class TestRuns:

@@ -17,8 +17,8 @@ from coco_files import annotation_row, image_row, runs, write_coco, write_many
 from on_disk import rectangle
 from samples import assert_same
 from segpaste.datasets import CocoDetectionV2, CocoPanoptic, DatasetError
-from segpaste.datasets.formats.indexed import source, store, tables
-from segpaste.datasets.formats.indexed.columns import (
+from segpaste.datasets.formats.large_json import source, store, tables
+from segpaste.datasets.formats.large_json.columns import (
     check_unique,
     id_column,
     join_columns,
@@ -27,7 +27,7 @@ from segpaste.datasets.formats.indexed.columns import (
     positions_in,
     unpack_text,
 )
-from segpaste.datasets.formats.indexed.file import AnnotationFile
+from segpaste.datasets.formats.large_json.file import AnnotationFile
 
 SIZE = (17, 11)
 
@@ -173,7 +173,7 @@ class TestIndex:
     def test_digests_of_settled_files_are_noted(
         self, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("segpaste.datasets.formats.indexed.file._NOTED_BYTES", 0)
+        monkeypatch.setattr("segpaste.datasets.formats.large_json.file._NOTED_BYTES", 0)
         images_dir, path = write_many(tmp_path)
         digest = CocoDetectionV2(images_dir, path).digest
         assert not list(cache.glob("*.digest"))  # a write in this moment could leave the same times

@@ -5,20 +5,25 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+import torch
+import yaml
 from coco_files import annotation_row, image_row, runs, write_coco
 from conversion_world import read_json, read_map, voc_objects
 from PIL import Image
 from pycocotools import mask as coco_mask
 
 from on_disk import Mask, rectangle
-from segpaste.datasets import convert_dataset, open_dataset
+from segpaste.datasets import DatasetError, convert_dataset, open_dataset
+from segpaste.datasets.conversion.masks import WithPredictedMasks
 from yolo_files import write_yolo
 
 SIZE = (16, 24)
 CUT = "objects and regions beyond the image, which are cut at its border"
+OTHER_BOXES = "boxes of objects and regions, not those of their masks"
 BEYOND = "keypoints beyond the image"
 WRITTEN: list[tuple[str, Any]] = [
     ("coco", None), ("yolo", "segment"), ("yolo", "obb"), ("voc", None), ("label-maps", None), ("coco-panoptic", None)
@@ -27,7 +32,8 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 def document(folder: Path, rows: list[Any], points: list[str] | None = None) -> Path:
-    """Write an image with annotations; return the folder, which is recognised."""
+    """Write an image with annotations; return the folder, which is recognised. Rows have no boxes but given ones."""
+    rows = [{key: value for key, value in row.items() if (key, value) != ("bbox", [0, 0, 1, 1])} for row in rows]
     categories = [{"id": 3, "name": "car", **({"keypoints": points, "skeleton": [[1, 2]]} if points else {})}]
     (folder / "in").mkdir()
     write_coco(folder / "in", [image_row(8, SIZE, "one.png")], rows, categories)
@@ -239,7 +245,7 @@ class TestRegions:
     def test_regions_that_segments_cover(self, regions: list[Mask], named: dict[str, int], tmp_path: Path) -> None:
         rows = [annotation_row(1, 8, runs(rectangle(SIZE, 1, 1, 6, 6)))]
         for number, mask in enumerate(regions, start=2):
-            rows.append({**annotation_row(number, 8, runs(mask)), "iscrowd": 1, "bbox": [0, 0, 0, 0]})
+            rows.append({**annotation_row(number, 8, runs(mask)), "iscrowd": 1})
         found = losses(document(tmp_path, rows), "coco-panoptic")
         assert found == {f"crowd and ignored regions {what}": num for what, num in named.items()}
 
@@ -262,6 +268,393 @@ class TestRegions:
         assert [(mask.shape, int(mask.sum())) for mask in decoded] == [(SIZE, area) for *_, area in given] * 2
         before, after = open_dataset(path).crowds(0), open_dataset(tmp_path / "out-coco-None-0").crowds(0)
         np.testing.assert_array_equal([crowd.mask for crowd in before], [crowd.mask for crowd in after])
+
+
+class TestBoxesBesideMasks:
+    """An object with a mask is written with the box of its mask; a box of its own that is another one is named."""
+
+    MASK = rectangle(SIZE, 4, 4, 10, 12)  # box 4, 4, 12, 10
+
+    @pytest.mark.parametrize(("to", "task"), [*WRITTEN, ("yolo", "detect")])
+    def test_of_objects(self, to: str, task: Any, tmp_path: Path) -> None:
+        others = [[1, 1, 20, 14], [4, 4, 8, 7.1], [2.9, 4, 9.1, 6], [0, 0, 0, 0]]
+        same = [[4, 4, 8, 6], [3, 5, 10, 4], [4.9, 4.9, 6.2, 4.2]]
+        rows = [annotation_row(i, 8, runs(self.MASK), bbox=box) for i, box in enumerate([*same, *others], start=1)]
+        found = losses(document(tmp_path, rows), to, task)
+        assert found.get(OTHER_BOXES, 0) == (0 if to == "coco" else len(others))
+
+    @pytest.mark.parametrize("to", ["voc", "coco-panoptic"])
+    def test_of_regions(self, to: str, tmp_path: Path) -> None:
+        rows = [annotation_row(1, 8, runs(rectangle(SIZE, 1, 1, 3, 3)))]
+        rows += [annotation_row(2, 8, runs(self.MASK), iscrowd=1, bbox=[1, 1, 20, 14])]
+        assert losses(document(tmp_path, rows), to) == {OTHER_BOXES: 1}
+
+    @pytest.mark.parametrize(("to", "num"), [("coco", 1), ("voc", 1), ("label-maps", 1), ("coco-panoptic", 0)])
+    def test_of_panoptic_segments(self, to: str, num: int, tmp_path: Path) -> None:
+        losses(document(tmp_path, [annotation_row(1, 8, runs(self.MASK))]), "coco-panoptic")
+        out = tmp_path / "out-coco-panoptic-None-0"
+        file = next(out.rglob("*.json"))
+        tables = read_json(file)
+        tables["annotations"][0]["segments_info"][0]["bbox"] = [1, 1, 20, 14]
+        file.write_text(json.dumps(tables))
+        assert losses(out, to, number=1).get(OTHER_BOXES, 0) == num
+
+    @pytest.mark.parametrize("to", ["coco", "voc", "yolo"])
+    def test_of_xml_files(self, to: str, tmp_path: Path) -> None:
+        losses(document(tmp_path, [annotation_row(1, 8, runs(self.MASK))]), "voc")
+        out = tmp_path / "out-voc-None-0"
+        file = out / "Annotations/one.xml"
+        assert losses(out, to, number=1) == {}
+        file.write_text(file.read_text().replace("<xmin>5<", "<xmin>3<"))
+        assert losses(out, to, number=2) == {OTHER_BOXES: 1}
+
+    @pytest.mark.parametrize(("far", "num"), [(12, 0), (13.5, 1)])
+    @pytest.mark.parametrize("to", ["coco", "voc"])
+    def test_of_a_group_of_shapes(self, to: str, far: float, num: int, tmp_path: Path) -> None:
+        outline = {"shape_type": "polygon", "points": [[4, 4], [12, 4], [12, 10], [4, 10]]}
+        box = {"shape_type": "rectangle", "points": [[4, 4], [far, 10]]}
+        shapes = [{"label": "car", "group_id": 1, "flags": {}, **shape} for shape in (outline, box)]
+        facts = {"version": "5.0.1", "flags": {}, "imagePath": "one.png", "imageHeight": 16, "imageWidth": 24}
+        (tmp_path / "in").mkdir()
+        Image.new("RGB", SIZE[::-1]).save(tmp_path / "in/one.png")
+        (tmp_path / "in/one.json").write_text(json.dumps({**facts, "shapes": shapes}))
+        assert losses(tmp_path / "in", to).get(OTHER_BOXES, 0) == num
+
+
+class TestObjectsOfMaps:
+    ON_VOID = "objects of maps wholly on void or background, which are left out"
+    PARTLY = "objects of maps partly on void or background, whose masks end there"
+    OF_CLASSES = "objects of maps with pixels of several classes, which become an object of each"
+    OF_STUFF = "objects of maps whose class is stuff, which become pixels of it"
+
+    def folder(self, path: Path, rows: list[int], classes: str = "background\ncar\ncup\nroad\n") -> Path:
+        """Write label maps: object 1 is a car, object 2 has these classes, a row of four pixels each."""
+        semantic, objects = np.zeros((2, *SIZE), np.uint8)
+        semantic[2:6, 2:6] = objects[2:6, 2:6] = 1
+        for i, value in enumerate(rows, start=8):
+            semantic[i, 8:12], objects[i, 8:12] = value, 2
+        for name, pixels in {"images": semantic * 9, "semantic": semantic, "instances": objects}.items():
+            (path / name / "train").mkdir(parents=True)
+            Image.fromarray(pixels).save(path / name / "train/one.png")
+        (path / "classes.txt").write_text(classes)
+        return path
+
+    @pytest.mark.parametrize("to", ["coco", "voc", "coco-panoptic"])
+    @pytest.mark.parametrize(
+        ("rows", "named", "labels"),
+        [
+            ([255, 255], {ON_VOID: 1}, [1]), ([0, 0], {ON_VOID: 1}, [1]), ([0, 255], {ON_VOID: 1}, [1]),
+            ([2, 255], {PARTLY: 1}, [1, 2]), ([2, 0], {PARTLY: 1}, [1, 2]), ([1, 2, 3], {OF_CLASSES: 1}, [1, 1, 2, 3]),
+            ([2, 2], {}, [1, 2]),
+        ],
+    )  # fmt: skip
+    def test_that_disagree_with_their_classes(
+        self, rows: list[int], named: dict[str, int], labels: list[int], to: str, tmp_path: Path
+    ) -> None:
+        path = self.folder(tmp_path / "in", rows)
+        found = losses(path, to)
+        assert {key: num for key, num in found.items() if key != "semantic maps"} == named
+        assert open_dataset(path)[0].labels.tolist() == labels
+
+    def test_of_stuff(self, tmp_path: Path) -> None:
+        path = self.folder(tmp_path / "in", [3, 3])
+        declared: dict[str, Any] = {"photos": "images/train/{name}.png"}
+        declared |= {"semantic": {"files": "semantic/train/{name}.png"}}
+        declared |= {"instances": {"files": "instances/train/{name}.png", "encoding": "number"}}
+        declared |= {"classes": ["background", "car", "cup", "road"], "things": ["car", "cup"]}
+        (path / "segpaste.yaml").write_text(json.dumps(declared))
+        assert losses(path, "coco-panoptic") == {self.OF_STUFF: 1}
+
+    @pytest.mark.parametrize(("number", "named"), [(1, {}), (255001, {ON_VOID: 1})])
+    def test_with_the_class_in_their_number(self, number: int, named: dict[str, int], tmp_path: Path) -> None:
+        path = self.folder(tmp_path / "in", [])
+        objects = np.zeros(SIZE, np.int32)
+        objects[2:6, 2:6], objects[9:12, 9:12] = 1001, number
+        np.save(path / "one.npy", objects)
+        declared: dict[str, Any] = {"photos": "images/train/{name}.png", "classes": ["background", "car"]}
+        declared |= {"instances": {"files": "{name}.npy", "encoding": "class_number", "divisor": 1000, "void": [255]}}
+        (path / "segpaste.yaml").write_text(json.dumps(declared))
+        assert losses(path, "coco") == named
+
+
+@pytest.mark.parametrize("to", ["coco", "lvis", "roboflow", "voc", "coco-panoptic"])
+def test_two_rows_of_one_image(to: str, tmp_path: Path) -> None:
+    """Both rows come out, of one file where a table names the images, else of a copy for each."""
+    masks = rectangle(SIZE, 1, 1, 4, 9), rectangle(SIZE, 6, 9, 14, 20), rectangle(SIZE, 1, 1, 4, 4)
+    rows = [annotation_row(i, (8, 8, 9)[i], runs(mask)) for i, mask in enumerate(masks)]
+    path = document(tmp_path, rows)
+    tables = read_json(path / "annotations.json")
+    tables["images"].append(image_row(9, SIZE, "one.png"))
+    (path / "annotations.json").write_text(json.dumps(tables))
+    summary = convert_dataset(path, tmp_path / "out", to)
+    is_table = to in ("coco", "lvis", "roboflow")
+    assert dict(summary.losses) == ({} if is_table else {"file names of images": 1})
+    assert (summary.verified.images, summary.verified.objects) == (2 - is_table, 3)
+    out = open_dataset(tmp_path / "out")
+    assert [out[i].num_instances for i in range(len(out))] == [2, 1]
+    assert len({out.file_name(i) for i in range(len(out))}) == 2 - is_table
+
+
+class TestKeysOfDataYaml:
+    def lost(self, folder: Path, to: str, task: Any, rows: str, facts: Any) -> tuple[set[str], Any]:
+        """Convert a dataset with further keys; return the lost keys, and the written YAML."""
+        write_yolo(folder / "in", {"a": f"{rows}\n"}, **facts)
+        found = losses(folder / "in", to, task, splits=["train"])
+        lost = {key.split("'")[1] for key in found if key.endswith("' of the data YAML")}
+        file = folder / f"out-{to}-{task}-0/data.yaml"
+        return lost, yaml.safe_load(file.read_text()) if file.exists() else None
+
+    @pytest.mark.parametrize(("to", "task"), [("yolo", None), ("yolo", "detect"), ("coco", None)])
+    def test_further_ones(self, to: str, task: Any, tmp_path: Path) -> None:
+        rows = "0 0.1 0.1 0.3 0.1 0.3 0.3 0.1 0.3"
+        true = {"roboflow": {"url": "u"}, "download": "a script", "colors": [[1, 2, 3]], "channels": 3, "empty": []}
+        facts = {**true, "task": "obb", "flip_idx": [1, 0], "mini": "images/val"}
+        lost, written = self.lost(tmp_path, to, task, rows, facts)
+        if to == "yolo":
+            assert lost == {"flip_idx", "mini"}
+            kept = {key: written[key] for key in written.keys() - {"train", "val", "names", "nc"}}
+            assert kept == {**true, "task": task or "obb"}
+        else:
+            assert lost == {*facts} - {"empty", "task"}
+
+    @pytest.mark.parametrize(
+        ("to", "task", "given", "lost"),
+        [
+            ("yolo", None, [1, 0], set()), ("yolo", None, [0, 1], set()), ("yolo", None, None, set()),
+            ("yolo", "detect", [1, 0], {"flip_idx"}), ("coco", None, [1, 0], set()),
+            ("coco", None, [0, 1], {"flip_idx"}), ("voc", None, [1, 0], {"flip_idx"}),
+        ],
+    )  # fmt: skip
+    def test_of_keypoints(self, to: str, task: Any, given: Any, lost: set[str], tmp_path: Path) -> None:
+        facts = {"kpt_shape": [2, 3], "kpt_names": {0: ["left_eye", "right_eye"]}, "names": ["cat"], "flip_idx": given}
+        found, written = self.lost(tmp_path, to, task, "0 0.5 0.5 0.2 0.2 0.5 0.5 2 0.4 0.4 2", facts)
+        assert found == lost
+        if (to, task) == ("yolo", None):
+            assert written.get("flip_idx") == given
+
+
+class TestDigitsOfBoxes:
+    """A box keeps the numbers of its file; samples have float32, in which 7.9 is 7.900000095367432."""
+
+    ROW = "0 0.3 0.3 0.205 0.2"
+    BOX = (7.9, 4, 8.2, 4)
+
+    @pytest.mark.parametrize("points", ["", " 0.5 0.5 2"])
+    def test_of_label_files(self, points: str, tmp_path: Path) -> None:
+        facts = {"kpt_shape": [1, 3]} if points else {}
+        write_yolo(tmp_path / "in", {"a": f"{self.ROW}{points}\n1 0.9 0.5 0.3 0.2{points}\n"}, **facts)
+        losses(tmp_path / "in", "coco", splits=["train"])
+        inside, cut = entries(tmp_path / "out-coco-None-0")
+        assert (inside["bbox"], inside["area"]) == ([*self.BOX], 32.8)
+        assert (cut["bbox"], cut["area"]) == ([30, 8, 10, 4], 40)
+        losses(tmp_path / "in", "voc", splits=["train"])
+        assert edges(tmp_path / "out-voc-None-0/Annotations/a.xml")[0] == ["8.9", "5", "16.1", "8"]
+
+    def test_of_entries(self, tmp_path: Path) -> None:
+        losses(document(tmp_path, [of_box(1.1, 2.3, 5.7, 3.3)]), "voc")
+        assert edges(tmp_path / "out-voc-None-0/Annotations/one.xml") == [["2.1", "3.3", "6.8", "5.6"]]
+
+    def test_of_boxes_with_masks_from_a_model(self, tmp_path: Path) -> None:
+        class Masker:
+            name = "none"
+
+            def __call__(self, image: Any, boxes: Any) -> Any:
+                return torch.zeros(len(boxes), *image.shape[1:], dtype=torch.bool), torch.zeros(len(boxes))
+
+        photos = open_dataset(write_yolo(tmp_path / "in", {"a": f"{self.ROW}\n"}), "train")
+        (row,) = WithPredictedMasks(photos, Masker()).annotation_rows(0)  # type: ignore[arg-type]
+        assert row["bbox"] == [*self.BOX]
+
+
+def edges(xml: Path) -> list[list[str | None]]:
+    """Return the texts of the edges of each box."""
+    boxes = ElementTree.parse(xml).getroot().iter("bndbox")
+    return [[box.findtext(key) for key in ("xmin", "ymin", "xmax", "ymax")] for box in boxes]
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ({"bbox": None, "area": None}, {"bbox": [4, 4, 8, 6], "area": 48}), ({"bbox": None, "area": 7}, {"area": 7}),
+        ({"bbox": [3, 3, 9, 9], "area": None, "iscrowd": None}, {"bbox": [3, 3, 9, 9], "area": 48, "iscrowd": 0}),
+        ({"bbox": [1, 1, 3, 3], "area": None, "segmentation": []}, {"bbox": [1, 1, 3, 3], "area": 9}),
+    ],
+)  # fmt: skip
+def test_entries_without_values_get_those_of_their_masks(given: Any, wanted: Any, tmp_path: Path) -> None:
+    rows = [annotation_row(1, 8, runs(rectangle(SIZE, 4, 4, 10, 12))) | given]
+    rows += [annotation_row(2, 8, runs(rectangle(SIZE, 1, 1, 3, 3)))]
+    assert losses(document(tmp_path, rows), "coco") == {}
+    row = entries(tmp_path / "out-coco-None-0")[0]
+    assert {key: row[key] for key in wanted} == wanted
+    assert row["bbox"] is not None
+
+
+class TestBrokenSources:
+    """An image at fault is an error about the source, not about what was written."""
+
+    def source(self, folder: Path) -> tuple[Path, Path]:
+        path = document(folder, [annotation_row(1, 8, runs(rectangle(SIZE, 1, 1, 4, 4)))])
+        return path, path / "images/one.png"
+
+    @pytest.mark.parametrize("to", ["coco", "coco-panoptic"])
+    @pytest.mark.parametrize(
+        ("pixels", "told"),
+        [
+            (np.zeros(SIZE, np.uint16), "one.png: expected an image of 8 bits per channel, got mode I;16"),
+            (
+                np.zeros((20, 24, 3), np.uint8),
+                "one.png: expected 24 x 16 pixels as in the annotation file, got 24 x 20",
+            ),
+        ],
+    )
+    def test_of_another_kind_than_its_entry(self, pixels: Any, told: str, to: str, tmp_path: Path) -> None:
+        path, file = self.source(tmp_path)
+        if to == "coco-panoptic":  # whose segments are copied, too
+            losses(path, to)
+            path = tmp_path / "out-coco-panoptic-None-0"
+            file = path / "train/one.png"
+        Image.fromarray(pixels).save(file)
+        with pytest.raises(DatasetError, match=told) as caught:
+            losses(path, to, number=1, verify="off")
+        assert str(caught.value).startswith(str(file))
+
+    def test_without_its_end(self, tmp_path: Path) -> None:
+        """The message says that the source is broken; once it is replaced, the same command goes on."""
+        path, file = self.source(tmp_path)
+        whole = file.read_bytes()
+        file.write_bytes(whole[:-200])
+        with pytest.raises(DatasetError, match=r"their sources cannot: train/one.png: .*could not decode it.*replace"):
+            losses(path, "coco")
+        file.write_bytes(whole)
+        assert losses(path, "coco") == {}
+        assert (tmp_path / "out-coco-None-0/train/one.png").read_bytes() == whole
+
+
+@pytest.mark.parametrize("to", ["coco", "voc", "label-maps"])
+def test_further_keys_of_panoptic_maps(to: str, tmp_path: Path) -> None:
+    """Keys of images and things are held by entries; those of maps and of stuff are held by panoptic segments alone."""
+    path = document(tmp_path, [annotation_row(1, 8, runs(rectangle(SIZE, 1, 1, 6, 6)))])
+    losses(path, "voc")
+    losses(tmp_path / "out-voc-None-0", "coco-panoptic")
+    out = tmp_path / "out-coco-panoptic-None-0"
+    file = next(out.rglob("*.json"))
+    tables = read_json(file)
+    of_map = tables["annotations"][0]
+    of_map |= {"reviewer": "a", "nothing": None}
+    thing, stuff = sorted(of_map["segments_info"], key=lambda row: int(row["area"]))
+    thing["of_thing"], stuff["of_stuff"] = 1, 2
+    file.write_text(json.dumps(tables))
+    found = losses(out, to, number=1)
+    wanted = {"key 'reviewer' of panoptic maps": 1, "key 'of_stuff' of segments of stuff": 1}
+    wanted |= {"key 'of_thing' of annotations": 1} if to == "label-maps" else {}
+    assert {key: num for key, num in found.items() if key.startswith("key 'of") or "panoptic" in key} == wanted
+    assert losses(out, "coco-panoptic", number=1) == {}
+
+
+class TestAttributesOfVoc:
+    """Whatever value an attribute has, and whatever else has its name, it is in the XML, and comes back."""
+
+    def written(self, folder: Path, row: dict[str, Any], image: dict[str, Any] | None = None) -> tuple[Any, Any, Any]:
+        """Convert an entry with further keys to VOC; return the losses, and the XML's pairs and object."""
+        path = document(folder, [annotation_row(1, 8, runs(rectangle(SIZE, 1, 1, 6, 6))) | row])
+        tables = read_json(path / "annotations.json")
+        tables["images"][0] |= image or {}
+        (path / "annotations.json").write_text(json.dumps(tables))
+        found = losses(path, "voc")
+        root = ElementTree.parse(folder / "out-voc-None-0/Annotations/one.xml").getroot()
+        pairs = [(item.findtext("name"), item.findtext("value")) for item in root.iter("attribute")]
+        return found, pairs, root
+
+    @pytest.mark.parametrize(
+        ("row", "pairs", "lost"),
+        [
+            ({"score": 1, "attributes": {"score": 2}}, [("score", "1"), ("score", "2")], []),
+            ({"score": 1, "attributes": {"score": 1}}, [("score", "1")], []),
+            ({"score": None, "attributes": {"a": None}}, [("score", None), ("a", None)], []),
+            ({"attributes": {"id": 5, "bbox": "b"}}, [("id", "5"), ("bbox", "b")], []),
+            ({"attributes": {"colour": " red "}}, [("colour", " red ")], []),
+            ({"attributes": {"note": "a\n"}}, [], ["note"]), ({"attributes": ["a"]}, [], ["attributes"]),
+            ({"attributes": {"pose": {"a b": 1}}}, [], ["pose"]),
+            ({"attributes": "text"}, [("attributes", "text")], []),
+            ({"pose": "Left", "attributes": {"pose": "Right"}}, [("pose", "Right")], []),
+            ({"iscrowd": 1, "attributes": {"ignore": 1}}, [("iscrowd", "1")], ["ignore"]),
+        ],
+    )  # fmt: skip
+    def test_of_objects(self, row: Any, pairs: Any, lost: list[str], tmp_path: Path) -> None:
+        found, there, _ = self.written(tmp_path, row)
+        assert found == {f"key '{key}' of annotations": 1 for key in lost}
+        assert there == pairs
+        out = tmp_path / "out-voc-None-0"
+        assert losses(out, "voc", number=1) == {}
+        xml = [tmp_path / f"out-voc-None-{i}/Annotations/one.xml" for i in (0, 1)]
+        assert xml[0].read_bytes() == xml[1].read_bytes()
+
+    def test_of_images(self, tmp_path: Path) -> None:
+        attributes = {
+            "license": 2,
+            "id": 3,
+            "none": None,
+            "size": 4,
+            "blank": " x ",
+            "split": "train",
+            "scene": "train",
+        }
+        found, _, root = self.written(tmp_path, {}, {"license": 1, "attributes": attributes})
+        assert found == {"key 'size' of images": 1}
+        assert [item.text for item in root.findall("license")] == ["1", "2"]
+        assert [root.findtext(key) for key in ("id", "none", "blank", "scene")] == ["3", "", " x ", "train"]
+        out = tmp_path / "out-voc-None-0"
+        assert losses(out, "voc", number=1) == {}
+        xml = [tmp_path / f"out-voc-None-{i}/Annotations/one.xml" for i in (0, 1)]
+        assert xml[0].read_bytes() == xml[1].read_bytes()
+
+    def test_of_other_tools(self, tmp_path: Path) -> None:
+        """Attributes of elements, elements of equal names, and blanks are read; indentation is not."""
+        self.written(tmp_path, {})
+        file = tmp_path / "out-voc-None-0/Annotations/one.xml"
+        more = '<note lang="de"><lang>x</lang></note><value> 1 </value><value>\n  2 \n</value>'
+        text = (
+            file.read_text()
+            .replace("<annotation>", '<annotation verified="yes">')
+            .replace("<object>", '<object n="4">')
+        )
+        file.write_text(text.replace("<bndbox>", f"{more}<bndbox>"))
+        photos = open_dataset(tmp_path / "out-voc-None-0")
+        assert photos.image_row(0)["attributes"]["verified"] == "yes"
+        own = photos.annotation_rows(0)[0]["attributes"]
+        assert (own["n"], own["note"], own["value"]) == ("4", {"lang": ["de", "x"]}, [" 1 ", "2"])
+
+
+def test_attributes_of_cvat_with_equal_names(tmp_path: Path) -> None:
+    own = "".join(
+        f'<attribute name="{name}">{value}</attribute>' for name, value in (("a", " 1 "), ("a", "2"), ("box", "b"))
+    )
+    shape = f'<box label="car" xtl="2" ytl="2" xbr="9" ybr="9" rotation="30">{own}</box>'
+    image = f'<image id="0" name="one.png" width="24" height="16">{shape}</image>'
+    Image.new("RGB", SIZE[::-1]).save(tmp_path / "one.png")
+    (tmp_path / "annotations.xml").write_text(f"<annotations><version>1.1</version>{image}</annotations>")
+    own_attributes = open_dataset(tmp_path / "annotations.xml").annotation_rows(0)[0]["attributes"]
+    assert (own_attributes["a"], own_attributes["box"]) == ([" 1 ", "2"], ["b", [2, 2, 9, 9]])
+
+
+@pytest.mark.parametrize(("xmin", "num"), [(1, 0), (0, 1), (0.5, 1)])
+def test_boxes_before_the_first_pixel_of_voc(xmin: float, num: int, tmp_path: Path) -> None:
+    losses(document(tmp_path, [of_box(0, 2, 5, 5)]), "voc")
+    out = tmp_path / "out-voc-None-0"
+    file = out / "Annotations/one.xml"
+    file.write_text(file.read_text().replace("<xmin>1<", f"<xmin>{xmin}<"))
+    key = "boxes of XML files that begin before the first pixel, which is 1, and are cut there"
+    assert losses(out, "coco") == ({key: 1} if num else {})
+
+
+def test_shapes_of_labelme_that_are_no_objects(tmp_path: Path) -> None:
+    shape = {"shape_type": "polygon", "points": [[4, 4], [12, 4], [12, 10]]}
+    shapes = [{"label": label, **shape} for label in ("car", "_background_")]
+    facts = {"version": "5.0.1", "imagePath": "one.png", "imageHeight": 16, "imageWidth": 24, "shapes": shapes}
+    (tmp_path / "in").mkdir()
+    Image.new("RGB", SIZE[::-1]).save(tmp_path / "in/one.png")
+    (tmp_path / "in/one.json").write_text(json.dumps(facts))
+    assert losses(tmp_path / "in", "coco") == {"shapes of the class '_background_', which are no objects": 1}
 
 
 def test_outlines_that_are_read_as_boxes_are_named(tmp_path: Path) -> None:

@@ -215,6 +215,12 @@ def test_class_255_of_many_has_objects() -> None:
     assert found.masks.sum() == found.masks[0, 0, 0] == 1
 
 
+def test_a_void_value_that_is_also_a_class_is_the_class() -> None:
+    """CamVid's maps have 255 as void in any case, also with 256 classes."""
+    classes = Classes(("road", "sky"), (3, 255))
+    assert classes.labels_of(np.array([255, 3, 7]), (255, 7), "x")[:2].tolist() == [1, 0]
+
+
 def test_label_maps_as_this_package_writes_them(tmp_path: Path) -> None:
     """All modalities; the camera is in our coordinates."""
     for index in range(NUM):

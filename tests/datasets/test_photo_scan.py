@@ -9,14 +9,18 @@ import numpy as np
 import pytest
 from PIL import ExifTags, Image
 
+from samples import make_samples
+from segpaste.datasets.contract import AnnotatedDataset
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.photo import read_pixels
 from segpaste.datasets.formats.photo_scan import PhotoProblem, photo_problem, problem_lines, scan_photos
-from segpaste.datasets.formats.records import DatasetError
+from segpaste.datasets.views import annotated
+from segpaste.types import DenseSample
 
 SIZE = (7, 11)
 
 
-class Files:
+class Files(AnnotatedDataset):
     """Photos in a folder, as a reader gives them."""
 
     def __init__(self, folder: Path, names: list[str], size: tuple[int, int] | None = SIZE) -> None:
@@ -26,8 +30,14 @@ class Files:
     def __len__(self) -> int:
         return len(self.names)
 
+    def __getitem__(self, index: int) -> DenseSample:
+        raise AssertionError("a scan reads no pixels")
+
     def photo_file(self, index: int) -> tuple[Path, Any]:
         return self.folder / self.names[index], self.size
+
+    def is_drawn_upright(self, index: int) -> bool:
+        return self.drawn_upright
 
 
 def write(path: Path, size: tuple[int, int] = SIZE, mode: str = "RGB", turned: bool = False) -> None:
@@ -103,7 +113,7 @@ def test_some_of_many(folder: Path) -> None:
 
 
 def test_datasets_without_files_have_no_problems() -> None:
-    assert scan_photos([1, 2, 3]).problems == []
+    assert scan_photos(annotated(make_samples(1))).problems == []
 
 
 def test_lines_are_few() -> None:

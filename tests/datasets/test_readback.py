@@ -115,6 +115,10 @@ PLANTED: dict[str, tuple[str, str | None, str, Plant]] = {
         *("coco-panoptic", None, f"{FORMATS}.written.coco.panoptic_segments"),
         of_rows(lambda found: (found[0], found[1][1:])),
     ),
+    "table": (
+        *("coco", None, f"{FORMATS}.written.coco.json_lines"),
+        first_argument(lambda tables: {**tables, "licenses": [{"id": 9, "name": "another"}]}),
+    ),
     "image of other bytes": ("coco", None, f"{CONVERSION}.photos._bytes_of", of_rows(lambda content: content[:-9])),
 }  # fmt: skip
 

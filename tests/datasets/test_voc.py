@@ -89,9 +89,12 @@ class TestMaps:
         assert sample.labels.tolist() == [1, 2]
         assert sample.crowd_mask is None
 
-    def test_an_object_that_is_mostly_void_has_the_class_of_the_rest(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("most", [255, 0])
+    def test_an_object_that_is_mostly_void_or_background_has_the_class_of_the_rest(
+        self, tmp_path: Path, most: int
+    ) -> None:
         folder = write_voc(tmp_path, xml=False)
-        indexed(folder / "SegmentationClass" / "b.png", (BAR, 255), (BAR & ~np.roll(BAR, 1, 1), 2))
+        indexed(folder / "SegmentationClass" / "b.png", (BAR, most), (BAR & ~np.roll(BAR, 1, 1), 2))
         sample = open_dataset(folder)[1]
         assert sample.labels.tolist() == [2]
         np.testing.assert_array_equal(sample.instance_masks, [BAR])

@@ -21,9 +21,9 @@ from on_disk import noise, rectangle
 from samples import make_sample
 from segpaste.cli import main
 from segpaste.datasets import DatasetError, convert_dataset, open_dataset
+from segpaste.datasets.contract import Crowd
 from segpaste.datasets.formats.coco_writer import crowd_rows, crowds_left
 from segpaste.datasets.formats.pixel_bytes import depth_mm, num_too_far
-from segpaste.datasets.formats.records import Crowd
 from segpaste.types import CrowdMask, Modality
 
 SIZE = (48, 64)

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from encoder_cases import SIZE, train_words
 
-from segpaste.augmentation.config.strict import known_fields
+from segpaste.augmentation.config.base import known_fields
 from segpaste.cli import _values, main
 from segpaste.encoder import TrainConfig
 

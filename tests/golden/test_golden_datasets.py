@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
-PARTS = ("read", "convert", "error", "command", "bank", "target", "help")
+PARTS = ("read", "convert", "error", "command", "bank", "help", "resumed", "kept")
 
 
 @pytest.fixture(scope="module")
@@ -30,4 +30,11 @@ def test_nothing_has_changed(program: ModuleType, part: str) -> None:
 
 
 def test_every_part_is_recorded(program: ModuleType) -> None:
-    assert {name.partition(" ")[0] for name in program.read_records(program.FILE)} == set(PARTS)
+    assert {name.partition(" ")[0] for name in program.read_records(program.FILE)} == {*PARTS, "target"}
+
+
+@pytest.mark.parametrize("name", ["kept augmented", "kept converted"])
+def test_a_run_of_an_earlier_version_resumes_to_the_same_dataset(program: ModuleType, name: str) -> None:
+    """`test_nothing_has_changed` computes both again."""
+    records = program.read_records(program.FILE)
+    assert records[f"{name}, resumed"] == records[f"{name}, uninterrupted"]

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from segpaste.augmentation import BatchCopyPasteConfig
-from segpaste.augmentation.config.strict import known_fields
+from segpaste.augmentation.config.base import known_fields
 from segpaste.tuning.plan import FEWEST_PAIRS, PLACEMENTS, SEARCHED_KEYS, Plan, fit
 from segpaste.tuning.runs import arm_config
 from segpaste.tuning.search import Run, tune

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from samples import CPU_BACKENDS, make_batch
-from segpaste.cli._masked import with_box_masks
+from segpaste.cli._box_masks import with_box_masks
 from segpaste.cli._reading import Photo, window_for
 from segpaste.cli._sequence import PhotoPick
 from segpaste.datasets.conversion.masks import _in_box

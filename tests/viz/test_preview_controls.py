@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from segpaste.augmentation import BatchCopyPasteConfig
-from segpaste.augmentation.config.strict import known_fields
+from segpaste.augmentation.config.base import known_fields
 from segpaste.presets import get_preset, list_presets
 from segpaste.viz.preview.controls import FIRST, LEFT_OUT, NOT_SEEN, Control, controls_of, key_named
 from segpaste.viz.preview.copies import as_command, as_python, as_words, as_yaml, differences, flow

@@ -121,6 +121,8 @@ def test_borders_reach_as_far_as_asked() -> None:
     segments = np.array([[1, 1, 1, 1, 2, 2]])
     assert segment_borders(segments).tolist() == [[False] * 4 + [True] + [False]]
     assert segment_borders(segments, 2).tolist() == [[False] * 4 + [True] * 2]
+    for px in (1, 2):
+        np.testing.assert_array_equal(segment_borders(segments.T, px), segment_borders(segments, px).T)
 
 
 def test_blending_rounds_to_the_nearest() -> None:

@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from power_loss import every_state, watched
+from power_loss import below, every_state, watched
 from segpaste import viz
 from segpaste.augmentation import BatchCopyPasteConfig
 from segpaste.encoder.training._logs import RunLog
 from segpaste.encoder.training.checkpoints import write_checkpoint
+from segpaste.workspace import Workspace, write_whole
 
 
 def save_checkpoint(path: Path, turn: int) -> None:
@@ -66,6 +67,17 @@ class TestFiles:
             save(tmp_path / "a" / "b" / name, 0)
         new = (tmp_path / "a" / "b" / name).read_bytes()
         assert disk.snapshots[-1] == ({f"a/b/{name}": new}, {f"a/b/{name}": new})
+
+
+def test_a_published_folder_is_on_the_disk_before_its_run_is_removed(tmp_path: Path) -> None:
+    space = Workspace(tmp_path / "out", ValueError)
+    with watched(tmp_path) as disk:
+        with space.claim({}):
+            write_whole(space.files / "a.txt", b"a")
+            space.notes.write(0, [])
+            space.publish()
+        disk.note("end", tmp_path)
+    assert [below(files, "out/") for files in disk.snapshots[-1]] == [{"a.txt": b"a"}] * 2
 
 
 class TestDisk:

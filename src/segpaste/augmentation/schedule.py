@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from segpaste.augmentation.config.base import as_fraction
 from segpaste.augmentation.config.placement import PlacementConfig
-from segpaste.augmentation.config.strict import as_fraction
 from segpaste.augmentation.rules import class_weights, draw_rules
 from segpaste.augmentation.rules.tables import TableModule, Tables, is_lost, table
 from segpaste.engine import DrawTables
@@ -220,7 +220,10 @@ def _named(state: Tensor) -> dict[str, Any]:
     """Return the values of a saved tensor by name."""
     num = len(_Values._fields)
     if state.shape != (num,) or not bool(state.isfinite().all()):
-        raise ValueError(f"Schedule: expected a state of {num} finite numbers, got {state.tolist()}")
+        raise ValueError(
+            f"Schedule: expected a state of {num} finite numbers, got {state.tolist()}; float16 does not hold them, so "
+            "cast floating-point tensors only, or remove the key from the checkpoint: the values are then the config's"
+        )
     values = _Values(*(round(value) for value in state.tolist()))
     return {
         "paste_prob": values.paste_prob / _ONE,

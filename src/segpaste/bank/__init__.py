@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING
 from segpaste._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from segpaste.bank.build.build_bank import BuildSummary as BuildSummary
-    from segpaste.bank.build.build_bank import build_bank as build_bank
-    from segpaste.bank.build.dataset_bank import DatasetBank as DatasetBank
-    from segpaste.bank.build.parts import Photos as Photos
-    from segpaste.bank.build.parts import Selection as Selection
+    from segpaste.bank.building.build_bank import BuildSummary as BuildSummary
+    from segpaste.bank.building.build_bank import build_bank as build_bank
+    from segpaste.bank.building.dataset_bank import DatasetBank as DatasetBank
+    from segpaste.bank.building.parts import Selection as Selection
     from segpaste.bank.embed.copies import copy_crops as copy_crops
     from segpaste.bank.embed.copies import embed_bank as embed_bank
     from segpaste.bank.embed.similarity import SimilarToPrototype as SimilarToPrototype
@@ -44,11 +43,12 @@ if TYPE_CHECKING:
     from segpaste.bank.schema.record import Layout as Layout
     from segpaste.bank.storage.block_cache import BlockCache as BlockCache
     from segpaste.bank.storage.folder import RemoteFolder as RemoteFolder
+    from segpaste.datasets.contract import AnnotatedDataset as Photos  # noqa: F401
 
 _HOMES = {
-    "segpaste.bank.build.build_bank": ("BuildSummary", "build_bank"),
-    "segpaste.bank.build.dataset_bank": ("DatasetBank",),
-    "segpaste.bank.build.parts": ("Photos", "Selection"),
+    "segpaste.bank.building.build_bank": ("BuildSummary", "build_bank"),
+    "segpaste.bank.building.dataset_bank": ("DatasetBank",),
+    "segpaste.bank.building.parts": ("Selection",),
     "segpaste.bank.embed.copies": ("copy_crops", "embed_bank"),
     "segpaste.bank.embed.similarity": ("SimilarToPrototype", "class_prototypes", "near_duplicates"),
     "segpaste.bank.format": ("open_bank",),
@@ -67,4 +67,5 @@ _HOMES = {
     "segpaste.bank.storage.block_cache": ("BlockCache",),
     "segpaste.bank.storage.folder": ("RemoteFolder",),
 }
-__getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)
+_MOVED = {"Photos": ("segpaste.datasets", "AnnotatedDataset")}
+__getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES, _MOVED)

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from segpaste._printable import class_lines
 from segpaste.bank import BuildSummary, Selection, build_bank
-from segpaste.bank.build.cropping import DEFAULT_MARGIN_FRAC
-from segpaste.bank.build.parts import REASONS
+from segpaste.bank.building.cropping import DEFAULT_MARGIN_FRAC
+from segpaste.bank.building.parts import REASONS
 from segpaste.cli._bank_sources import open_sources
 from segpaste.cli._errors import CommandError
 

@@ -13,9 +13,10 @@ from segpaste.bank.read.class_draws import count_photos
 from segpaste.cli._errors import CommandError
 from segpaste.cli._reading import class_pixels
 from segpaste.datasets import CocoDetectionV2, CocoPanoptic, DatasetError, SceneConfig, SceneDataset, find_dataset
+from segpaste.datasets.contract import AnnotatedDataset, JsonRow
 from segpaste.datasets.formats.format import ReadOptions, Task
-from segpaste.datasets.formats.indexed.file import AnnotationFile
-from segpaste.datasets.formats.records import AnnotatedPhotos, JsonRow, class_indices, lookup
+from segpaste.datasets.formats.large_json.file import AnnotationFile
+from segpaste.datasets.formats.records import class_indices, lookup
 from segpaste.samplers.classes import SamplesOfClasses
 from segpaste.types import Modality
 
@@ -97,7 +98,7 @@ class MapCounts:
     num_photos: int
 
 
-def _of_maps(photos: AnnotatedPhotos, names: Sequence[str]) -> MapCounts:
+def _of_maps(photos: AnnotatedDataset, names: Sequence[str]) -> MapCounts:
     """Count the pixels of each class; every map is read."""
     pixels, showing = Counter[int](), Counter[int]()
     for index in range(len(photos)):
@@ -113,7 +114,7 @@ def of_folder(path: Path, split: str | None, task: Task | None, format: str | No
     photos = find_dataset(path, format).open(split, ReadOptions(task=task))
     if isinstance(photos, CocoDetectionV2 | CocoPanoptic):
         return of_annotations(photos.annotations_file)
-    if not photos.has_masks and getattr(photos, "has_semantic_maps", False):
+    if not photos.has_masks and photos.has_semantic_maps:
         return _of_maps(photos, photos.class_names)
     rows = [(label, i, False) for i in range(len(photos)) for label in photos.instance_labels(i)]
     return _counted(photos.class_names, rows, False)

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from segpaste.augmentation import PanopticTaxonomy
-from segpaste.bank import Photos, open_bank
-from segpaste.bank.build.listing import first_readable
+from segpaste.bank import open_bank
+from segpaste.bank.building.listing import first_readable
+from segpaste.cli._box_masks import WithBoxMasks
 from segpaste.cli._errors import CommandError
-from segpaste.cli._masked import MaskedPhotos
 from segpaste.datasets import (
     BackgroundImages,
-    FederatedLabels,
     FoundDataset,
     JoinedPhotos,
     SceneConfig,
@@ -26,47 +24,12 @@ from segpaste.datasets import (
     find_dataset,
 )
 from segpaste.datasets._common_fields import MOST_TRIES
-from segpaste.datasets.formats.carried import KeepsRows
+from segpaste.datasets.contract import AnnotatedDataset
 from segpaste.datasets.formats.format import ReadOptions
-from segpaste.datasets.formats.records import Crowd, JsonRow
-from segpaste.types import KeypointSchema, PanopticSchema
+from segpaste.types import PanopticSchema
 
 NUM_SCENES = 100_000
 """Number of distinct scenes of one seed; more output images than this repeat scenes, with other pastes."""
-
-
-class ReadPhotos(Photos, KeepsRows, Protocol):
-    """A map-style dataset that knows the origin of its samples and the other annotations of their images."""
-
-    @property
-    def has_masks(self) -> bool:
-        """True if samples have instance masks, False if they have boxes only."""
-        ...
-
-    @property
-    def keypoint_schema(self) -> KeypointSchema | None:
-        """Names of the keypoints, None without keypoints."""
-        ...
-
-    def file_name(self, index: int) -> str:
-        """Return the file name of the image."""
-        ...
-
-    def annotation_ids(self, index: int) -> Sequence[int]:
-        """Return the dataset's id of each instance; instance id i + 1 is at position i."""
-        ...
-
-    def left_out(self, index: int) -> Mapping[str, int]:
-        """Count the annotations of an image that are not instances, by reason; the image must have been read."""
-        ...
-
-    def crowds(self, index: int) -> Sequence[Crowd]:
-        """Return the crowd and ignored regions of an image, which samples carry as their crowd mask."""
-        ...
-
-    def federated(self, index: int) -> FederatedLabels | None:
-        """Return the classes that were annotated in the image; None if the dataset does not list them."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +46,7 @@ class Inputs:
         split: split of the folder.
     """
 
-    photos: ReadPhotos
+    photos: AnnotatedDataset
     categories: list[dict[str, Any]]
     schema: PanopticSchema | None
     name: str
@@ -92,10 +55,9 @@ class Inputs:
     split: str = "train"
 
     @property
-    def annotated(self) -> ReadPhotos:
+    def annotated(self) -> AnnotatedDataset:
         """The samples of the dataset, without backgrounds."""
-        photos: ReadPhotos = self.photos.datasets[0] if isinstance(self.photos, JoinedPhotos) else self.photos
-        return photos
+        return self.photos.datasets[0] if isinstance(self.photos, JoinedPhotos) else self.photos
 
     @property
     def void_is_contour(self) -> bool:
@@ -105,7 +67,7 @@ class Inputs:
     @property
     def fills_depth(self) -> bool:
         """True if holes in the depth of objects have values."""
-        return bool(getattr(self.photos, "depth_fill", False))
+        return self.photos.depth_fill
 
     @property
     def by_label(self) -> list[dict[str, Any]]:
@@ -121,8 +83,7 @@ class Inputs:
         Args:
             single: True if objects are drawn one by one, of a bank or of the dataset.
         """
-        has_maps = bool(getattr(self.photos, "has_semantic_maps", False))
-        if self.schema is not None or not (single and has_maps):
+        if self.schema is not None or not (single and self.photos.has_semantic_maps):
             return self.schema
         return PanopticTaxonomy(classes=dict.fromkeys(range(len(self.categories)), "thing"))
 
@@ -130,31 +91,6 @@ class Inputs:
     def class_names(self) -> list[str]:
         """The name of each class."""
         return [str(row["name"]) for row in self.by_label]
-
-
-class Scenes(SceneDataset):
-    """Synthetic scenes with ids, which implement `ReadPhotos`."""
-
-    has_masks = True
-    keypoint_schema: KeypointSchema | None = None
-
-    def file_name(self, index: int) -> str:
-        return f"scene {index}"
-
-    def crowds(self, index: int) -> Sequence[Crowd]:
-        return ()
-
-    def federated(self, index: int) -> FederatedLabels | None:
-        return None
-
-    def image_row(self, index: int) -> JsonRow:
-        return {}
-
-    def annotation_rows(self, index: int) -> list[JsonRow]:
-        return []
-
-    def tables(self) -> JsonRow:
-        return {}
 
 
 def open_dataset(args: argparse.Namespace, seed: int, size_px: int, num: int = NUM_SCENES) -> Inputs:
@@ -181,10 +117,10 @@ def open_dataset(args: argparse.Namespace, seed: int, size_px: int, num: int = N
 
 def _for_bank(inputs: Inputs, bank: str | None) -> Inputs:
     """Return a dataset without objects as targets for the objects of a bank."""
-    has_maps = bool(getattr(inputs.photos, "has_semantic_maps", False))
-    if bank is None or inputs.photos.has_masks or has_maps or has_objects(inputs.photos):
+    given = inputs.photos
+    if bank is None or given.has_masks or given.has_semantic_maps or has_objects(given):
         return inputs
-    photos: Any = MaskedPhotos(inputs.photos)
+    photos = WithBoxMasks(given)
     if inputs.categories:
         return replace(inputs, photos=photos)
     categories = _categories_of(bank)
@@ -192,10 +128,9 @@ def _for_bank(inputs: Inputs, bank: str | None) -> Inputs:
     return replace(inputs, photos=photos, categories=categories, digest=digest)
 
 
-def has_objects(photos: ReadPhotos) -> bool:
+def has_objects(photos: AnnotatedDataset) -> bool:
     """Return whether a dataset has annotated objects; True if it does not list its labels."""
-    labels_of = getattr(photos, "instance_labels", None)
-    return labels_of is None or any(labels_of(index) for index in range(len(photos)))
+    return not photos.lists_labels or any(photos.instance_labels(index) for index in range(len(photos)))
 
 
 def _categories_of(bank: str) -> list[dict[str, Any]]:
@@ -205,7 +140,7 @@ def _categories_of(bank: str) -> list[dict[str, Any]]:
 
 def _with_backgrounds(inputs: Inputs, folder: Path) -> Inputs:
     backgrounds = BackgroundImages(folder)
-    if inputs.schema is not None or getattr(inputs.photos, "has_semantic_maps", False):
+    if inputs.schema is not None or inputs.photos.has_semantic_maps:
         raise CommandError(
             f"--backgrounds: expected a dataset without semantic maps, got {inputs.name} with them: all pixels of an "
             "image without a map are ignored, and nothing is pasted over ignored pixels; leave it out"
@@ -249,7 +184,7 @@ def open_annotated(args: argparse.Namespace, seed: int, size_px: int, num: int =
 def open_scenes(seed: int, size_px: int, num: int = NUM_SCENES) -> Inputs:
     """Open square scenes with all modalities."""
     config = SceneConfig(height=size_px, width=size_px)
-    scenes = Scenes(num, config, seed)
+    scenes = SceneDataset(num, config, seed)
     categories = [
         {"id": label + 1, "name": name, "supercategory": kind, "isthing": int(kind == "thing")}
         for (label, kind), name in zip(scenes.schema.classes.items(), scenes.class_names, strict=True)

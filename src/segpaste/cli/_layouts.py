@@ -210,4 +210,4 @@ def write_data_yaml(folder: Path, inputs: Inputs, layout: WrittenLayout, others:
 
 def has_semantic_maps(inputs: Inputs) -> bool:
     """Return whether samples have semantic maps."""
-    return inputs.schema is not None or bool(getattr(inputs.photos, "has_semantic_maps", False))
+    return inputs.schema is not None or inputs.photos.has_semantic_maps

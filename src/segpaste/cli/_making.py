@@ -14,10 +14,10 @@ from segpaste.cli import _show
 from segpaste.cli._inputs import Inputs
 from segpaste.cli._pasting import Augmented, Origin, Paster
 from segpaste.cli._verifying import AugmentedLedger, keys_of
-from segpaste.datasets.formats.carried import KeepsRows, carried_annotations, carried_image
+from segpaste.datasets.contract import AnnotatedDataset, JsonRow
+from segpaste.datasets.formats.carried import carried_annotations, carried_image
 from segpaste.datasets.formats.coco_writer import ImageFormat, Write
 from segpaste.datasets.formats.layouts import WrittenLayout
-from segpaste.datasets.formats.records import JsonRow
 from segpaste.datasets.writers.ledger import ExpectedImage
 from segpaste.workspace import Content, Notes, WholeFiles
 
@@ -29,6 +29,8 @@ Item = dict[str, Any]
 ``rows`` of the tables, ``shown`` for the report, ``record``, ``files`` relative to the dataset, ``unreadable``: the
 reasons why images could not be read, by index, and ``ledger``: what the image must hold when it is read again.
 """
+
+_ENTRIES = frozenset({"rows", "shown", "record", "files", "ledger", "unreadable"})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,8 +65,11 @@ class StepMaker:
         return range(step * self.size, min(self.num, (step + 1) * self.size))
 
     def is_done(self, step: int) -> bool:
-        """Return whether a step is finished; the last one may be finished for fewer images only."""
-        return self.notes.has(step) and len(self.notes.read(step)) >= len(self.positions(step))
+        """Return whether a step is finished, with all entries; the last one may be finished for fewer images only."""
+        if not self.notes.has(step):
+            return False
+        items = self.notes.read(step)
+        return len(items) >= len(self.positions(step)) and all(item.keys() >= _ENTRIES for item in items)
 
     def missing(self, steps: range | None = None) -> list[int]:
         """Return the steps that are not finished."""
@@ -148,7 +153,7 @@ class StepMaker:
         }
 
 
-def _carried(photos: KeepsRows, indices: Iterable[int]) -> dict[tuple[int | None, int | None], JsonRow]:
+def _carried(photos: AnnotatedDataset, indices: Iterable[int]) -> dict[tuple[int | None, int | None], JsonRow]:
     """Return the keys that objects keep from the entries of their images, by image and annotation."""
     return {(i, row_id): keys for i in indices for row_id, keys in carried_annotations(photos, i).items() if keys}
 

@@ -11,10 +11,10 @@ import numpy as np
 
 from segpaste.augmentation import BatchCopyPasteConfig
 from segpaste.bank import BankSampler, DatasetBank
-from segpaste.bank.build.dataset_bank import objects_to_paste
+from segpaste.bank.building.dataset_bank import objects_to_paste
 from segpaste.bank.read.own_size import NO_CROP
+from segpaste.cli._box_masks import WithBoxMasks
 from segpaste.cli._inputs import Inputs
-from segpaste.cli._masked import MaskedPhotos
 from segpaste.cli._sequence import PhotoPick
 from segpaste.types.sampling import Size
 
@@ -75,7 +75,7 @@ def objects_of(inputs: Inputs, config: BatchCopyPasteConfig, *, skips_unreadable
         CommandError: there are none.
     """
     mask_from = config.source.mask_from
-    photos = inputs.photos if mask_from is None else MaskedPhotos(inputs.photos, mask_from)
+    photos = inputs.photos if mask_from is None else WithBoxMasks(inputs.photos, mask_from)
     selection = objects_to_paste(whole_only=config.source.whole_only)
     return DatasetBank(
         photos,
@@ -95,8 +95,8 @@ def draws_objects(inputs: Inputs, config: BatchCopyPasteConfig) -> bool:
     since cut-outs have no semantic maps. With ``source.kind=same_image`` nothing is drawn from
     the dataset.
     """
-    has_maps = bool(getattr(inputs.photos, "has_semantic_maps", False)) and config.panoptic is None
-    if has_maps or not hasattr(inputs.photos, "instance_labels"):
+    has_maps = inputs.photos.has_semantic_maps and config.panoptic is None
+    if has_maps or not inputs.photos.lists_labels:
         return False
     place = config.placement
     is_on_canvas = place.patch_aligned_paste and place.align == "canvas"

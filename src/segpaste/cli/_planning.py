@@ -13,7 +13,7 @@ import numpy as np
 from segpaste._printable import class_lines
 from segpaste.augmentation import BatchCopyPasteConfig
 from segpaste.augmentation.inputs.prepare import GATES, modalities_of
-from segpaste.bank.build.listing import first_readable
+from segpaste.bank.building.listing import first_readable
 from segpaste.cli._errors import CommandError
 from segpaste.cli._inputs import Inputs
 from segpaste.cli._pasting import Paster

@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from segpaste.bank.read.own_size import over_classes
-from segpaste.cli._inputs import ReadPhotos
 from segpaste.cli._sequence import PhotoPick, cornered
+from segpaste.datasets.contract import AnnotatedDataset, Crowd
 from segpaste.datasets.formats.coco_writer import tight_xywh
 from segpaste.datasets.formats.kept_shapes import KeptShape, kept_shapes
 from segpaste.datasets.formats.layouts import WrittenLayout
-from segpaste.datasets.formats.records import Crowd
 from segpaste.datasets.jitter import FixedSizeCrop, LargeScaleJitter, make_large_scale_jittering
 from segpaste.replay.record import RecordedJitter, RecordedPhoto
 from segpaste.seeding import random_bits_numpy
@@ -69,7 +68,7 @@ class PhotoReader:
         unreadable: reasons why images could not be read, by index.
     """
 
-    def __init__(self, photos: ReadPhotos, jitter: RecordedJitter | None = None) -> None:
+    def __init__(self, photos: AnnotatedDataset, jitter: RecordedJitter | None = None) -> None:
         self.photos, self.jitter = photos, jitter
         self.unreadable: dict[int, str] = {}
         self._jitter: LargeScaleJitter | None = None
@@ -89,7 +88,7 @@ class PhotoReader:
             sample = read(pick.index, jitter, pick.key.seed)
         else:
             sample = jitter(photos[pick.index], pick.key.seed)
-        if jitter is not None and getattr(photos, "depth_fill", False):
+        if jitter is not None and photos.depth_fill:
             sample = fill_holes(sample)  # the jitter reads depth between valid pixels only
         ids = list(photos.annotation_ids(pick.index))
         return in_window(Photo(pick, sample, _own_ids(ids, sample)), window)

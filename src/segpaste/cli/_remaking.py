@@ -25,12 +25,20 @@ from segpaste.cli._printed import progress
 from segpaste.cli._reading import Photo, PhotoReader
 from segpaste.cli._sequence import RECORDS, PhotoPick, PhotoSequence, cornered, cut_to
 from segpaste.cli._verifying import AugmentedLedger, keys_of
-from segpaste.datasets.formats.carried import POINT_KEYS, REGION_KEYS, carried_tables
+from segpaste.datasets.contract import Crowd
+from segpaste.datasets.formats.carried import (
+    POINT_KEYS,
+    REGION_KEYS,
+    carried_annotations,
+    carried_image,
+    carried_tables,
+)
 from segpaste.datasets.formats.coco_writer import LAYOUT, ImageFormat, SampleRows, Write, write_tables
 from segpaste.datasets.formats.kept_shapes import KeptShape
 from segpaste.datasets.formats.layouts import WrittenLayout
-from segpaste.datasets.formats.records import IMAGE_COLUMNS, Crowd, read_tables
+from segpaste.datasets.formats.records import IMAGE_COLUMNS, read_tables
 from segpaste.datasets.formats.references import Copy
+from segpaste.datasets.formats.xml_text import parse_xml
 from segpaste.datasets.writers.guard import Guard
 from segpaste.datasets.writers.ledger import ExpectedImage
 from segpaste.datasets.writers.readback import Verified, Verify, read_back
@@ -79,8 +87,14 @@ class Remaker:
             image_format=cast(ImageFormat, Path(record.name or "").suffix[1:]),
             crowds=[(crowd, {}) for crowd in self.crowds(record)],
             kept=kept,
+            image_extra=carried_image(self.inputs.photos, self._picks(record)[0].index),
             write=write,
         )
+
+    def further_keys(self, record: ReplayRecord) -> Counter[str]:
+        """Count the keys of the objects of a record's image that are not written: it does not name all originals."""
+        rows = carried_annotations(self.inputs.photos, self._picks(record)[0].index).values()
+        return Counter(f"key '{key}' of annotations" for row in rows for key in row)
 
     def crowds(self, record: ReplayRecord) -> Sequence[Crowd]:
         """Return the crowd and ignored regions of the target of a record."""
@@ -154,7 +168,7 @@ def write_dataset(
     An interrupted run with the same records and ``dataset`` resumes.
 
     Returns:
-        What was read again, and the entries of the dataset's tables that are left out.
+        What was read again, and the entries of the dataset's tables and keys of its objects that are left out.
     """
     text = "".join(f"{record.to_json()}\n" for record in records).encode()
     fingerprint = {"replay": hashlib.sha256(text).hexdigest(), "dataset": os.path.abspath(dataset)}
@@ -174,6 +188,8 @@ def write_dataset(
         numbers = range(len(records))
         others, left_out = carried_tables(inputs.annotated, remaker.copies(records))
         others.pop("info", None)
+        for record in records:
+            left_out.update(remaker.further_keys(record))
         write_tables(
             space.files,
             info,
@@ -305,14 +321,22 @@ def _array(path: Path) -> NDArray[Any]:
 
 
 def _equal(one: Path, other: Path) -> bool:
-    """Return whether two pixel files have the same values, or two label files the same text."""
-    if one.suffix in (".txt", ".xml"):
+    """Return whether two pixel files have the same values, or two label files the same objects."""
+    if one.suffix == ".txt":
         return one.read_bytes() == other.read_bytes()
+    if one.suffix == ".xml":
+        return _objects_of(one) == _objects_of(other)
     ours, theirs = _array(one), _array(other)
     if ours.dtype != theirs.dtype or ours.shape != theirs.shape:
         return False
     pairs = zip(np.atleast_1d(ours), np.atleast_1d(theirs), strict=True)  # row by row: pictures may be large
     return all(np.asarray(row).tobytes() == np.asarray(its).tobytes() for row, its in pairs)
+
+
+def _objects_of(path: Path) -> list[list[str | None]]:
+    """Return class, kind and edges of each object of an XML file; further elements are from the dataset."""
+    keys = ("name", "difficult", *(f"bndbox/{edge}" for edge in ("xmin", "ymin", "xmax", "ymax")))
+    return [[item.findtext(key) for key in keys] for item in parse_xml(path).iter("object")]
 
 
 def _plain(value: Any) -> Any:

@@ -30,7 +30,7 @@ class RunLog:
             self.open()
 
     def open(self) -> None:
-        """Write the lines so far, and from now on each line at once; called when something is finished."""
+        """Write the lines collected so far, and every later line at once; called after the first finished step."""
         self._is_open = True
         if self._waiting:
             with self.path.open("a", encoding="utf-8") as file:

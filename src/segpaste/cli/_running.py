@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from segpaste.bank.build.engines import PartEngine, make_parts
+from segpaste.bank.building.engines import PartEngine, make_parts
 from segpaste.cli import _assembling, _layouts, _shards
 from segpaste.cli._layouts import OtherSplits
 from segpaste.cli._making import StepMaker
@@ -18,7 +18,7 @@ from segpaste.cli._tally import Tally
 from segpaste.cli._verifying import AugmentedLedger
 from segpaste.datasets.writers.guard import Guard
 from segpaste.datasets.writers.readback import Verify, read_back
-from segpaste.workspace import Workspace, naming
+from segpaste.workspace import Fingerprint, Workspace, naming
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Job:
 
     space: Workspace
     maker: StepMaker
-    fingerprint: Mapping[str, Any]
+    fingerprint: Fingerprint
     others: OtherSplits
     log: RunLog
     options: RunOptions

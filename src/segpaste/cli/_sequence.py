@@ -13,8 +13,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from segpaste.cli._inputs import ReadPhotos
 from segpaste.datasets._orders import shuffled_order
+from segpaste.datasets.contract import AnnotatedDataset
 from segpaste.datasets.jitter import FixedSizeCrop
 from segpaste.seeding import SampleKey, random_bits_numpy
 from segpaste.types import DenseSample
@@ -57,7 +57,7 @@ class PhotoSequence:
         skipped: indices of images that are left out.
     """
 
-    photos: ReadPhotos
+    photos: AnnotatedDataset
     seed: int
     skipped: Collection[int] = ()
 
@@ -68,7 +68,7 @@ class PhotoSequence:
         return PhotoPick(SampleKey(self.seed, epoch, 0, 0, position), index)
 
     def position_of(self, index: int) -> int:
-        """Return the position at which a photo stands when the dataset is gone through for the first time."""
+        """Return the position of an image in the order of epoch 0."""
         return int(np.flatnonzero(_order_of(len(self.photos), self.seed, 0) == index)[0])
 
     def picks(self, position: int) -> Iterator[PhotoPick]:

@@ -9,13 +9,16 @@ from typing import Any
 from pydantic import ValidationError
 
 from segpaste.augmentation import BatchCopyPasteConfig, PanopticTaxonomy
-from segpaste.augmentation.config.strict import merged
+from segpaste.augmentation.config.base import merged
 from segpaste.cli._errors import CommandError
 from segpaste.cli._values import explained, override, read_file, validated
 from segpaste.presets import Preset, get_preset
 from segpaste.presets.preset import LoaderOptions
 from segpaste.replay.record import RecordedJitter
 from segpaste.types import PanopticSchema
+
+PRESET_FILES = (".yaml", ".yml", ".json")
+"""Endings of the files of saved presets."""
 
 
 def load_config(
@@ -151,7 +154,7 @@ def _of_preset(name: str, *, of_bank: bool) -> dict[str, Any]:
 
 def _preset(name: str) -> Preset:
     """Return the preset of a name or a file."""
-    if Path(name).suffix in (".yaml", ".yml", ".json"):
+    if Path(name).suffix in PRESET_FILES:
         return _saved_preset(Path(name))
     try:
         return get_preset(name)

@@ -8,15 +8,15 @@ Shards may run at the same time, on any machines that share the folder; folders 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from segpaste.cli._errors import CommandError
 from segpaste.cli._making import StepMaker
-from segpaste.workspace import Run, adopt_step, lock_folder, read_fingerprint
+from segpaste.workspace import Fingerprint, Run, adopt_step, lock_folder, read_fingerprint
 
 
 class Shard(NamedTuple):
@@ -45,6 +45,12 @@ def run_of(out: Path, shard: Shard) -> Run:
     return Run(folder_of(out) / f"{shard.number:03d}-of-{shard.total:03d}", CommandError, owned=("files", "parts"))
 
 
+def runs_of(out: Path) -> Iterator[Run]:
+    """Yield the runs of all shards of an output that exist."""
+    for folder in sorted(path for path in folder_of(out).glob("*-of-*") if path.is_dir()):
+        yield Run(folder, CommandError, owned=("files", "parts"))
+
+
 def maker_of(maker: StepMaker, run: Run) -> StepMaker:
     """Return the maker of the steps of a shard."""
     return replace(maker, files=run.folder / "files", notes=run.notes)
@@ -56,12 +62,13 @@ def missing_steps(maker: StepMaker, run: Run, shard: Shard) -> list[int]:
     return [step for step in shard.steps(maker.num_steps) if not own.is_done(step) and not maker.is_done(step)]
 
 
-def missing_shards(out: Path, total: int, maker: StepMaker, fingerprint: Mapping[str, Any]) -> list[int]:
+def missing_shards(out: Path, total: int, maker: StepMaker, fingerprint: Fingerprint) -> list[int]:
     """Return the numbers of the shards that are not finished."""
     found = []
     for shard in (Shard(number, total) for number in range(1, total + 1)):
         run = run_of(out, shard)
-        is_ours = read_fingerprint(run.folder) in (None, fingerprint)
+        there = read_fingerprint(run.folder)
+        is_ours = there is None or not fingerprint.changes(there)
         if not is_ours or missing_steps(maker, run, shard):
             found.append(shard.number)
     return found
@@ -78,24 +85,24 @@ def assembling(out: Path) -> Iterator[bool]:
             os.close(lock)
 
 
-def adopt(out: Path, maker: StepMaker, fingerprint: Mapping[str, Any]) -> int:
+def adopt(out: Path, maker: StepMaker, fingerprint: Fingerprint) -> int:
     """Take over the finished steps of all shards of an output; return their number.
 
     Raises:
         CommandError: a shard is of another run, or is being made.
     """
-    folders = sorted(path for path in folder_of(out).glob("*-of-*") if path.is_dir())
     num = 0
     with ExitStack() as locks:
-        for folder in folders:
+        for run in runs_of(out):
+            folder = run.folder
             if (lock := lock_folder(folder)) is None:
                 raise CommandError(f"{folder}: another process is writing this shard; wait until it ends")
             locks.callback(os.close, lock)
-            if read_fingerprint(folder) != fingerprint:
+            there = read_fingerprint(folder)
+            if there is None or fingerprint.changes(there):
                 raise CommandError(
                     f"{folder}: expected a shard of the same command, got one of another command; delete the folder"
                 )
-            run = Run(folder, CommandError, owned=("files", "parts"))
             for step in range(maker.num_steps):
                 if run.notes.has(step) and not maker.is_done(step):
                     _adopt(step, maker_of(maker, run), maker)
@@ -105,8 +112,8 @@ def adopt(out: Path, maker: StepMaker, fingerprint: Mapping[str, Any]) -> int:
 
 def remove(out: Path) -> None:
     """Remove the shards of a finished output."""
-    for folder in folder_of(out).glob("*-of-*"):
-        Run(folder, CommandError, owned=("files", "parts")).remove()
+    for run in runs_of(out):
+        run.remove()
     with suppress(OSError):
         folder_of(out).rmdir()
 

@@ -199,14 +199,14 @@ class SourceDraws:
 
 def photos_with_objects(inputs: Inputs, config: BatchCopyPasteConfig) -> NDArray[np.int64]:
     """Return the indices of the images with something to paste, ascending."""
-    labels_of = getattr(inputs.photos, "instance_labels", None)
-    if labels_of is None or config.emit_classmix:
-        return np.arange(len(inputs.photos))
+    photos = inputs.photos
+    if not photos.lists_labels or config.emit_classmix:
+        return np.arange(len(photos))
     things = None if config.panoptic is None else config.panoptic.taxonomy.classes
     found = [
         index
-        for index in range(len(inputs.photos))
-        if any(things is None or things.get(label) == "thing" for label in labels_of(index))
+        for index in range(len(photos))
+        if any(things is None or things.get(label) == "thing" for label in photos.instance_labels(index))
     ]
     return np.array(found, np.int64)
 

@@ -21,9 +21,9 @@ from segpaste.bank import DatasetBank
 from segpaste.cli import _crops, _layouts, _objects, _pasting, _planning, _settings, _show
 from segpaste.cli._advice import advice_of, lost_advice
 from segpaste.cli._arguments import balance_of
+from segpaste.cli._cached_samples import CachedSamples
 from segpaste.cli._errors import CommandError
 from segpaste.cli._inputs import Inputs
-from segpaste.cli._remembered import RememberedPhotos
 from segpaste.cli._sequence import cut_to
 from segpaste.cli._sources import photos_with_objects
 from segpaste.cli._values import explained
@@ -50,8 +50,7 @@ class DatasetStudio:
 
     def __init__(self, args: argparse.Namespace, inputs: Inputs) -> None:
         self.args = args
-        photos: Any = RememberedPhotos(inputs.photos)
-        self.inputs = replace(inputs, photos=photos)
+        self.inputs = replace(inputs, photos=CachedSamples(inputs.photos))
         self.name, self.num_images = inputs.name, len(inputs.photos)
         self.has_bank, self.is_panoptic = args.bank is not None, inputs.schema is not None
         self.presets: Mapping[str, str] = {
@@ -145,7 +144,7 @@ class DatasetStudio:
         return bool(self.args.dataset == "scenes")
 
     def _is_of_use(self, preset: str) -> bool:
-        """Tell whether a preset goes with a bank, or without one."""
+        """Return whether the preset works with this dataset, with or without its bank."""
         try:
             self._loaded(preset, {})
         except CommandError:
@@ -170,7 +169,7 @@ class DatasetStudio:
         )
 
     def _paster(self, draw: Draw, config: BatchCopyPasteConfig) -> _pasting.Paster:
-        """Make what pastes with a configuration; what takes long to find out of a large dataset is kept."""
+        """Return the paster of a configuration. Lists that need a pass over the dataset are cached."""
         args, inputs = self.args, self.inputs
         is_balanced = any(value is not None for value in (args.balance, args.threshold, args.temperature))
         options: dict[str, Any] = {"jitter": _settings.jitter_of(args.dataset, args.size, draw.preset or None)}

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from segpaste._printable import printable
 from segpaste._version import __version__
@@ -16,7 +16,7 @@ from segpaste.cli import _inputs, _layouts, _settings
 from segpaste.cli._errors import CommandError
 from segpaste.cli._inputs import Inputs
 from segpaste.cli._values import flat, read_file
-from segpaste.datasets.formats.records import AnnotatedPhotos
+from segpaste.datasets.contract import AnnotatedDataset
 from segpaste.tuning.plan import SEARCHED_KEYS, Plan, fit, listed
 from segpaste.tuning.runs import image_classes
 from segpaste.tuning.splits import Classes, in_one_image, split_images
@@ -48,9 +48,9 @@ class Setup:
     facts: dict[str, Any]
 
     @property
-    def photos(self) -> AnnotatedPhotos:
+    def photos(self) -> AnnotatedDataset:
         """The images."""
-        return cast(AnnotatedPhotos, self.inputs.photos)
+        return self.inputs.photos
 
 
 def open_setup(args: argparse.Namespace) -> Setup:
@@ -72,7 +72,7 @@ def open_setup(args: argparse.Namespace) -> Setup:
         cover_void=inputs.void_is_contour,
     )
     _layouts.expect_masks(inputs, base)
-    classes = image_classes(cast(AnnotatedPhotos, inputs.photos))
+    classes = image_classes(inputs.photos)
     plan, cuts = _plan(args, classes, trainer)
     return Setup(inputs, trainer, base, plan, cuts, classes, _facts(args, inputs, trainer, base))
 
@@ -146,7 +146,7 @@ def _facts(args: argparse.Namespace, inputs: Inputs, trainer: Trainer, base: Bat
         "segpaste": __version__,
         "dataset": inputs.name,
         "annotations": inputs.digest,
-        "images": os.path.abspath(cast(AnnotatedPhotos, inputs.photos).images_dir),
+        "images": os.path.abspath(inputs.photos.images_dir),
         "trainer": args.trainer,
         "files of the trainer": trainer.digests(),
         **flat(base.model_dump(mode="json")),

@@ -12,7 +12,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from segpaste._utf8 import NotUtf8Error, decode_utf8
-from segpaste.augmentation.config.strict import known_fields, merged, nearest_key
+from segpaste.augmentation.config.base import known_fields, merged, nearest_key
 from segpaste.cli._errors import CommandError
 
 _Model = TypeVar("_Model", bound=BaseModel)

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from segpaste.cli._inputs import Inputs
 from segpaste.cli._layouts import has_semantic_maps
+from segpaste.datasets.contract import AnnotatedDataset, Crowd, JsonRow
 from segpaste.datasets.formats.coco_boxes import open_instances
 from segpaste.datasets.formats.coco_folders import PANOPTIC_FILE
 from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
@@ -21,7 +22,6 @@ from segpaste.datasets.formats.coco_writer import Crowds, SampleRows
 from segpaste.datasets.formats.format import NO_SPLIT
 from segpaste.datasets.formats.kept_shapes import KeptShape
 from segpaste.datasets.formats.layouts import WrittenLayout
-from segpaste.datasets.formats.records import AnnotatedPhotos, Crowd, JsonRow
 from segpaste.datasets.writers.annotations import open_split
 from segpaste.datasets.writers.expected_maps import geometry_values, label_maps
 from segpaste.datasets.writers.ledger import (
@@ -97,7 +97,7 @@ class AugmentedLedger:
         """Yield the views of a written dataset, for the comparison."""
         of_images, file = folder / self.layout.images, folder / PANOPTIC_FILE
         for view in self._views(has_semantic_maps(self.inputs), file.is_file()):
-            open_view: Callable[[], AnnotatedPhotos] = partial(open_split, folder, view)
+            open_view: Callable[[], AnnotatedDataset] = partial(open_split, folder, view)
             if view.format == "coco":
                 open_view = partial(open_instances, of_images, folder / self.layout.tables, None)
             elif view.format == "coco-panoptic":
@@ -105,17 +105,17 @@ class AugmentedLedger:
             yield WrittenView(view, open_view, images)
 
     def _views(self, has_maps: bool, is_panoptic: bool) -> Iterator[View]:
-        """Yield the formats as which a sample is read again: COCO's tables, and the label files of the layout."""
+        """Yield the formats as which a sample is read again: the label files of the layout, and COCO's tables."""
         by_label, layout = self.inputs.by_label, self.layout
         names = tuple(str(row["name"]) for row in by_label)
         with_points = frozenset(label for label, row in enumerate(by_label) if row.get("keypoints"))
         stuff = frozenset(label for label, row in enumerate(by_label) if not row.get("isthing", 1))
         facts = layout.task, layout.point_size, with_points, has_maps, stuff
+        if layout.name not in _TABLES_ONLY:
+            yield View(layout.name, layout.split, names, *facts)
         yield View("coco", NO_SPLIT, names, *facts)
         if is_panoptic:
             yield View("coco-panoptic", NO_SPLIT, names, *facts)
-        if layout.name not in _TABLES_ONLY:
-            yield View(layout.name, layout.split, names, *facts)
 
 
 def _left(sample: DenseSample, crowds: Crowds) -> Crowds:

@@ -24,13 +24,14 @@ from segpaste.cli._arguments import (
     sides,
 )
 from segpaste.cli._errors import CommandError
-from segpaste.workspace import Workspace
+from segpaste.workspace import Fingerprint, Workspace
 
 if TYPE_CHECKING:
     from segpaste.augmentation import BatchCopyPasteConfig
     from segpaste.cli._inputs import Inputs
     from segpaste.cli._layouts import OtherSplits
     from segpaste.cli._making import StepMaker
+    from segpaste.cli._older_runs import OlderRun
     from segpaste.cli._pasting import Paster
     from segpaste.cli._run_log import RunLog
     from segpaste.cli._tally import Tally
@@ -45,8 +46,10 @@ target; with placement.grouping=instance, single objects are drawn from all anno
 source is the target itself.
 
 The result is built in DIR.partial, which is renamed to DIR at the end. The same command resumes an interrupted run,
-also with other --workers or a larger --num; the same seed gives the same bytes. DIR.log is the log of the run.
-DIR/replay.jsonl has a record of every image, from which segpaste replay recreates it.
+also with other --workers or a larger --num; the same seed gives the same bytes. Another version resumes it with the
+options that the run recorded, or names the option that it does not have; all versions give the same pixels, but not the
+same bytes. DIR.log is the log of the run. DIR/replay.jsonl has a record of every image, from which segpaste replay
+recreates it.
 
 A folder or data YAML of a YOLO dataset, and a folder of Roboflow's COCO export, keep their layout: the split to train
 on is augmented, the others are copied unchanged.
@@ -123,11 +126,12 @@ def run(args: argparse.Namespace) -> None:
     """Make the dataset; exit with 1 if nothing is pasted."""
     start = time.perf_counter()
     space = Workspace(Path(os.path.abspath(args.out)), CommandError)
-    from segpaste.cli import _finished, _layouts, _planning, _run_log, _running, _settings, _shards
+    from segpaste.cli import _finished, _layouts, _older_runs, _planning, _run_log, _running, _settings, _shards
 
-    inputs, paster, problems = _opened(args)
+    older = _older_runs.older_run(space)
+    inputs, paster, problems = _opened(args, older)
     layout = _layouts.layout_of(args, inputs)
-    fingerprint = _fingerprint(args, inputs, paster)
+    fingerprint = _fingerprint(args, inputs, paster, older)
     digest = _finished.run_digest(fingerprint["made"], args.num)
     if not args.dry_run and _finished.is_finished(args, space.out, layout, fingerprint["made"]):
         space.remove_remains()
@@ -135,7 +139,7 @@ def run(args: argparse.Namespace) -> None:
         print(f"complete {args.out}/ has these {args.num:,} images already")
         return
     _planning.expect_sources(paster)
-    maker = _maker(args, space, paster, layout)
+    maker = _maker(args, space, paster, layout, older)
     resolved = _settings.resolved_lines(paster.config, inputs.void_is_contour, inputs.fills_depth)
     if args.dry_run:
         print("\n".join([*resolved, *_planning.estimate(maker)]))
@@ -149,18 +153,16 @@ def run(args: argparse.Namespace) -> None:
     log.say(f"segpaste {__version__}: {_made(args, paster, digest)['command']} --out {space.out}")
     for line in [*(f"skipped: {problem}" for problem in problems), *resolved]:
         log.say(line)
+    if older.values is not None:
+        log.say(f"resuming the run of segpaste {older.version} with its options")
     print(*resolved, sep="\n", end="\n" if resolved else "", flush=True)
     options = _running.RunOptions(
         max(1, args.workers), args.engine, args.gallery, args.shard and _shards.Shard(*args.shard), args.verify
     )
-    job = _running.Job(
-        space,
-        maker,
-        {**fingerprint["made"], **fingerprint["paths"], "images per step": maker.size},
-        others,
-        log,
-        options,
-    )
+    values = {**fingerprint["made"], **fingerprint["paths"], _older_runs.STEP_SIZE: maker.size}
+    before = {**_older_runs.values_before(), "balance": values.get("balance", {})}
+    whole = Fingerprint(values, frozenset(fingerprint["paths"]), before)
+    job = _running.Job(space, maker, whole, others, log, options)
     with log.ending():
         tally = job.run(_made(args, paster, digest))
     if tally is None:
@@ -190,7 +192,7 @@ def _finish(
         raise SystemExit("nothing was pasted into any image; the reasons and advice are above")
 
 
-def _opened(args: argparse.Namespace) -> tuple[Inputs, Paster, list[PhotoProblem]]:
+def _opened(args: argparse.Namespace, older: OlderRun) -> tuple[Inputs, Paster, list[PhotoProblem]]:
     """Open the dataset; return it, its paster, and the images that are skipped."""
     from segpaste.cli import _inputs, _layouts, _planning, _settings
     from segpaste.datasets.formats.records import expect_outside
@@ -211,6 +213,7 @@ def _opened(args: argparse.Namespace) -> tuple[Inputs, Paster, list[PhotoProblem
         cover_void=inputs.void_is_contour,
         fills_depth=inputs.fills_depth,
     )
+    config = older.config(config, args)
     _layouts.expect_masks(inputs, config)
     _layouts.expect_region(inputs, config)
     problems = _planning.unreadable_photos(inputs, args.skip_unreadable)
@@ -221,14 +224,16 @@ def _opened(args: argparse.Namespace) -> tuple[Inputs, Paster, list[PhotoProblem
     asked |= {key: f"{key}={value}" for key, value in args.overrides.items()}
     if any(getattr(config, key) for key in _NEEDING):
         _planning.expect_modalities(inputs, config, asked, skipped, args.skip_unreadable)
-    return inputs, _paster(args, inputs, config, skipped), problems
+    return inputs, _paster(args, inputs, config, skipped, older), problems
 
 
 def _is_balanced(args: argparse.Namespace) -> bool:
     return any(value is not None for value in (args.balance, args.threshold, args.temperature))
 
 
-def _paster(args: argparse.Namespace, inputs: Inputs, config: BatchCopyPasteConfig, skipped: frozenset[int]) -> Paster:
+def _paster(
+    args: argparse.Namespace, inputs: Inputs, config: BatchCopyPasteConfig, skipped: frozenset[int], older: OlderRun
+) -> Paster:
     from segpaste.cli import _crops, _objects, _pasting, _settings
 
     if args.bank is None and _is_balanced(args) and not _objects.draws_objects(inputs, config):
@@ -237,23 +242,34 @@ def _paster(args: argparse.Namespace, inputs: Inputs, config: BatchCopyPasteConf
             f"--balance, --threshold, --temperature: expected --bank, or placement.grouping=instance{own}, which draw "
             "objects by their classes; give one of them"
         )
-    balance = balance_of(args) if _is_balanced(args) or args.bank is not None else None
+    balance = _balance(args, config, older)
     options: dict[str, Any] = {"skipped": skipped}
-    options["jitter"] = _settings.jitter_of(args.dataset, args.size, args.preset)
+    options["jitter"] = older.jitter(_settings.jitter_of(args.dataset, args.size, args.preset), args)
     options["skips_unreadable"] = args.skip_unreadable
     if args.bank is None:
         return _pasting.open_paster(inputs, config, args.seed, balance=balance, **options)
-    crops = _crops.open_sequence(args.bank, inputs.class_names, args.seed, **(balance or {}))
+    crops = _crops.open_sequence(args.bank, inputs.class_names, args.seed, **balance)
     return _pasting.Paster(inputs, config, args.seed, crops=crops, **options)
 
 
-def _fingerprint(args: argparse.Namespace, inputs: Inputs, paster: Paster) -> dict[str, dict[str, Any]]:
+def _balance(args: argparse.Namespace, config: BatchCopyPasteConfig, older: OlderRun) -> dict[str, Any]:
+    """Return the options of the sampler of single objects."""
+    from segpaste.cli import _objects
+
+    is_default = args.bank is None and not _is_balanced(args)
+    return older.balance(_objects.default_balance(config) if is_default else balance_of(args), args)
+
+
+def _fingerprint(
+    args: argparse.Namespace, inputs: Inputs, paster: Paster, older: OlderRun
+) -> dict[str, dict[str, Any]]:
     """Return everything that an image depends on but the bytes of the inputs; paths, which may change, are separate."""
     from segpaste.cli._values import flat
 
     folders = {"--images": args.images, "--panoptic-dir": args.panoptic_dir, "--backgrounds": args.backgrounds}
     folders |= {} if inputs.found is None else {"folder": inputs.found.path}
     jitter = paster.reader.jitter
+    draws_objects = paster.crops is not None or paster.objects is not None
     made = {
         "segpaste": __version__,
         "dataset": inputs.name,
@@ -262,16 +278,19 @@ def _fingerprint(args: argparse.Namespace, inputs: Inputs, paster: Paster) -> di
         "jitter": jitter and jitter.model_dump(mode="json"),
         "skipped photos": sorted(paster.sequence.skipped),
         **{f"--{name.replace('_', '-')}": getattr(args, name) for name in _NAMED},
+        **({"balance": _balance(args, paster.config, older)} if draws_objects else {}),
         **({"--depth-fill": True} if inputs.fills_depth else {}),
         **flat(paster.config.model_dump(mode="json")),
     }
     return {"made": made, "paths": {name: path and os.path.abspath(path) for name, path in folders.items()}}
 
 
-def _maker(args: argparse.Namespace, space: Workspace, paster: Paster, layout: WrittenLayout) -> StepMaker:
+def _maker(
+    args: argparse.Namespace, space: Workspace, paster: Paster, layout: WrittenLayout, older: OlderRun
+) -> StepMaker:
     from segpaste.cli import _making
 
-    size = _making.IMAGES_PER_STEP
+    size = older.step_size(_making.IMAGES_PER_STEP)
     return _making.StepMaker(paster, layout, args.format, args.num, space.files, space.notes, size)
 
 

@@ -8,8 +8,11 @@ from segpaste._lazy import lazy_names
 
 if TYPE_CHECKING:
     from segpaste.datasets._class_maps import read_class_map as read_class_map
+    from segpaste.datasets.contract import AnnotatedDataset as AnnotatedDataset
+    from segpaste.datasets.contract import DatasetWrapper as DatasetWrapper
     from segpaste.datasets.conversion.convert import ConversionSummary as ConversionSummary
     from segpaste.datasets.conversion.convert import convert_dataset as convert_dataset
+    from segpaste.datasets.errors import DatasetError as DatasetError
     from segpaste.datasets.formats.backgrounds import BackgroundImages as BackgroundImages
     from segpaste.datasets.formats.coco import CocoDetectionV2 as CocoDetectionV2
     from segpaste.datasets.formats.coco_panoptic import CocoPanoptic as CocoPanoptic
@@ -18,11 +21,9 @@ if TYPE_CHECKING:
     from segpaste.datasets.formats.conventions import convert_normals as convert_normals
     from segpaste.datasets.formats.conventions import convert_semantic as convert_semantic
     from segpaste.datasets.formats.cutouts import CutOuts as CutOuts
-    from segpaste.datasets.formats.federated import FederatedLabels as FederatedLabels
     from segpaste.datasets.formats.maps.dataset import MapPhotos as MapPhotos
     from segpaste.datasets.formats.maps.declaration import MapDeclaration as MapDeclaration
     from segpaste.datasets.formats.maps.declaration import read_declaration as read_declaration
-    from segpaste.datasets.formats.records import DatasetError as DatasetError
     from segpaste.datasets.formats.registry import FORMATS as FORMATS
     from segpaste.datasets.formats.registry import FoundDataset as FoundDataset
     from segpaste.datasets.formats.registry import find_dataset as find_dataset
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from segpaste.datasets.loader import EpochDataLoader as EpochDataLoader
     from segpaste.datasets.loader import LoaderStats as LoaderStats
     from segpaste.datasets.loader import create_coco_dataloader as create_coco_dataloader
+    from segpaste.datasets.lvis_lists import FederatedLabels as FederatedLabels
     from segpaste.datasets.scenes import SceneConfig as SceneConfig
     from segpaste.datasets.scenes import SceneDataset as SceneDataset
     from segpaste.datasets.scenes import scene_batch as scene_batch
@@ -53,15 +55,15 @@ _HOMES = {
     "segpaste.datasets._class_maps": ("read_class_map",),
     "segpaste.datasets.formats.backgrounds": ("BackgroundImages",),
     "segpaste.datasets.conversion.convert": ("ConversionSummary", "convert_dataset"),
+    "segpaste.datasets.contract": ("AnnotatedDataset", "DatasetWrapper"),
+    "segpaste.datasets.errors": ("DatasetError",),
     "segpaste.datasets.formats.coco": ("CocoDetectionV2",),
     "segpaste.datasets.formats.coco_panoptic": ("CocoPanoptic", "CocoPanopticSchema"),
     "segpaste.datasets.formats.conventions": ("convert_depth", "convert_normals", "convert_semantic"),
     "segpaste.datasets.formats.cutouts": ("CutOuts",),
-    "segpaste.datasets.formats.federated": ("FederatedLabels",),
     "segpaste.datasets.formats.maps.dataset": ("MapPhotos",),
     "segpaste.datasets.formats.maps.declaration": ("MapDeclaration", "read_declaration"),
     "segpaste.datasets.formats.registry": ("FORMATS", "FoundDataset", "find_dataset", "open_dataset"),
-    "segpaste.datasets.formats.records": ("DatasetError",),
     "segpaste.datasets.formats.size_priors": ("learned_sizes", "read_size_prior"),
     "segpaste.datasets.formats.yolo.dataset": ("YoloDataset",),
     "segpaste.datasets.health.check": ("check_dataset",),
@@ -77,6 +79,7 @@ _HOMES = {
     ),
     "segpaste.datasets.joined": ("JoinedPhotos",),
     "segpaste.datasets.loader": ("EpochDataLoader", "LoaderStats", "create_coco_dataloader"),
+    "segpaste.datasets.lvis_lists": ("FederatedLabels",),
     "segpaste.datasets.scenes": ("SceneConfig", "SceneDataset", "scene_batch"),
 }
 __getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import Any
 
-from segpaste.datasets.formats.records import DatasetError
+from segpaste.datasets.contract import AnnotatedDataset
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.text_files import read_yaml_or_json
 
 ClassMap = Mapping[str, str | None]
@@ -22,13 +22,11 @@ def maps_of(class_map: ClassMap | Sequence[ClassMap | None] | None, num: int) ->
     return [of_one or {} for of_one in class_map]
 
 
-def class_names_of(dataset: Any, name: str) -> tuple[str, ...]:
+def class_names_of(dataset: AnnotatedDataset, name: str, kind: str) -> tuple[str, ...]:
     """Return the class names of the dataset ``name``; raise `DatasetError` if there are none, or one repeats."""
-    names = getattr(dataset, "class_names", None)
-    if names is None:
-        raise DatasetError(
-            f"{name}: expected a dataset with class_names, to join classes by name, got a {type(dataset).__name__}"
-        )
+    if not dataset.names_classes:
+        raise DatasetError(f"{name}: expected a dataset with class_names, to join classes by name, got a {kind}")
+    names = dataset.class_names
     if repeated := [one for one in dict.fromkeys(names) if tuple(names).count(one) > 1]:
         raise DatasetError(f"{name}: expected a unique name for each class, got {', '.join(repeated):.200} twice")
     return tuple(names)

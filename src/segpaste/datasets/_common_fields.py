@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import torch
 
-from segpaste.datasets.formats.records import DatasetError
+from segpaste.datasets.errors import DatasetError
 from segpaste.types import CrowdMask, DenseSample, InstanceMask, KeypointSchema
 from segpaste.types.fields import SAMPLE_FIELDS
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from torch.utils.data import Dataset
 
 from segpaste.datasets._orders import SamplePlace
-from segpaste.datasets.formats.records import DatasetError
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.jitter import LargeScaleJitter, SampleTransform
 from segpaste.seeding import SampleKey, key_tensors
 from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSample

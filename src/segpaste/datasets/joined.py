@@ -15,33 +15,25 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Literal
 
 import torch
 from torch import Tensor
-from torch.utils.data import Dataset
 
 from segpaste._reprs import counted, described
 from segpaste.datasets._class_maps import ClassMap, check_known, class_names_of, maps_of
 from segpaste.datasets._common_fields import CommonFields
-from segpaste.datasets.formats.federated import FederatedLabels
-from segpaste.datasets.formats.records import Crowd, JsonRow
-from segpaste.types import DenseSample, KeypointSchema, PanopticSchema, SemanticMap
+from segpaste.datasets.contract import AnnotatedDataset, Crowd, DatasetView, JsonRow
+from segpaste.datasets.lvis_lists import FederatedLabels
+from segpaste.datasets.views import Samples, annotated
+from segpaste.types import DenseSample, SemanticMap
 from segpaste.types.instances import select_instances
 from segpaste.types.tensors import IGNORE_INDEX
 
 DROPPED = -1
 
 
-class Samples(Protocol):
-    """Map-style dataset of samples; see `JoinedPhotos` for optional members."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, index: int) -> DenseSample: ...
-
-
-class JoinedPhotos(Dataset[DenseSample]):
+class JoinedPhotos(DatasetView):
     """Concatenation of several datasets with joined classes.
 
     Classes of the same name after ``class_map`` are one class. Instances of dropped classes are left out. Their pixels
@@ -82,12 +74,14 @@ class JoinedPhotos(Dataset[DenseSample]):
         names: Sequence[str] | None = None,
         fields: Literal["same", "common"] = "same",
     ) -> None:
-        self.datasets: tuple[Any, ...] = tuple(datasets)
-        if not self.datasets:
+        datasets = tuple(datasets)
+        if not datasets:
             raise ValueError("JoinedPhotos: expected at least one dataset, got none")
-        self.names = _names(self.datasets, names)
+        self.datasets: tuple[AnnotatedDataset, ...] = tuple(map(annotated, datasets))
+        kinds = [type(dataset).__name__ for dataset in datasets]
+        self.names = _names(self.datasets, kinds, names)
         maps = maps_of(class_map, len(self.datasets))
-        own = [class_names_of(dataset, name) for dataset, name in zip(self.datasets, self.names, strict=True)]
+        own = [class_names_of(*pair) for pair in zip(self.datasets, self.names, kinds, strict=True)]
         check_known(maps, own, self.names)
         renamed = [[of_one.get(name, name) for name in part] for part, of_one in zip(own, maps, strict=True)]
         self.class_names = tuple(dict.fromkeys(name for part in renamed for name in part if name is not None))
@@ -95,12 +89,17 @@ class JoinedPhotos(Dataset[DenseSample]):
         self._tables = tuple(tuple(DROPPED if n is None else label_of[n] for n in part) for part in renamed)
         self._ends = list(accumulate(len(dataset) for dataset in self.datasets))
         self._common = CommonFields.of(self.datasets, self.names, fields)
-        self.keypoint_schema: KeypointSchema | None = self._common.keypoint_schema
+        self.keypoint_schema = self._common.keypoint_schema
         self.has_crowds: bool = self._common.has_crowds
-        self.has_masks: bool = "instance_masks" in self._common.present
-        self.depth_fill = any(getattr(photos, "depth_fill", False) for photos in self.datasets)
-        self.has_semantic_maps: bool = "semantic_map" in self._common.present
-        self.digest = _digest(self.datasets, self._tables, self.class_names)
+        self.has_masks = "instance_masks" in self._common.present
+        self.depth_fill = any(dataset.depth_fill for dataset in self.datasets)
+        self.lists_labels = all(dataset.lists_labels for dataset in self.datasets)
+        self.num_datasets = len(self.datasets)
+        self._only = self._only_one()
+        self.schema = None if self._only is None else self._only.schema
+        self.has_semantic_maps = "semantic_map" in self._common.present
+        facts = [[kind, len(one), digest_of(one)] for kind, one in zip(kinds, self.datasets, strict=True)]
+        self.digest = hashlib.sha256(json.dumps([facts, self._tables, self.class_names]).encode()).hexdigest()
 
     def __len__(self) -> int:
         return self._ends[-1]
@@ -116,51 +115,36 @@ class JoinedPhotos(Dataset[DenseSample]):
     def __getitem__(self, index: int) -> DenseSample:
         """Read one sample; raise the errors of its dataset, or `DatasetError` if its modalities differ."""
         part, own = self._place(index)
-        sample: DenseSample = self.datasets[part][own]
+        sample = self.datasets[part][own]
         return self._relabelled(self._common.fitted(sample, part), self._tables[part])
 
     def dataset_idx(self, index: int) -> int:
         """Return the position of the dataset of a sample."""
         return self._place(index)[0]
 
-    def place_of(self, index: int) -> tuple[Any, int]:
+    def place(self, index: int) -> tuple[AnnotatedDataset, int]:
         """Return the dataset of a sample, and the index of the sample in it."""
         part, own = self._place(index)
         return self.datasets[part], own
 
-    def image_id(self, index: int) -> int:
-        """Return the id of the image in its dataset, or its index there if the dataset has no ids."""
-        part, own = self._place(index)
-        image_id = getattr(self.datasets[part], "image_id", None)
-        return own if image_id is None else int(image_id(own))
-
     def file_name(self, index: int) -> str:
         """Return the file name of the image, prefixed by its dataset's name unless only this dataset has classes."""
         part, own = self._place(index)
-        name = str(self._asked(part, "file_name", own, own))
+        name = self.datasets[part].file_name(own)
         return name if self.datasets[part] is self._only else f"{self.names[part]}/{name}"
 
     @property
     def categories(self) -> list[JsonRow]:
         """Entries of the classes: those of the file if only one dataset has classes and keeps them, else new ones."""
-        if (rows := getattr(self._only, "categories", None)) is not None:
-            return list(rows)
-        return [{"id": label, "name": name} for label, name in enumerate(self.class_names, start=1)]
-
-    @property
-    def schema(self) -> PanopticSchema | None:
-        """Things and stuff of the only dataset with classes, if it keeps them and has a schema."""
-        return getattr(self._only, "schema", None)
+        return super().categories if self._only is None else list(self._only.categories)
 
     def tables(self) -> JsonRow:
         """Return the other keys of the file, such as licenses, if only one dataset has classes and keeps them."""
-        tables = getattr(self._only, "tables", None)
-        return {} if tables is None else dict(tables())
+        return {} if self._only is None else dict(self._only.tables())
 
     def image_row(self, index: int) -> JsonRow:
         """Return the entry of an image in its dataset, without its license if the licenses are not in `tables`."""
-        part, own = self._place(index)
-        row = dict(self._asked(part, "image_row", own, {"id": self.image_id(index)}))
+        row = dict(super().image_row(index))
         if self._only is None:
             row.pop("license", None)
         return row
@@ -168,7 +152,7 @@ class JoinedPhotos(Dataset[DenseSample]):
     def annotation_rows(self, index: int) -> list[JsonRow]:
         """Return the entries of an image's annotations in its dataset, with the ids of the joined `categories`."""
         part, own = self._place(index)
-        rows: list[JsonRow] = self._asked(part, "annotation_rows", own, [])
+        rows = self.datasets[part].annotation_rows(own)
         if self._only is not None or not rows:
             return rows
         ids = sorted(row["id"] for row in self.datasets[part].categories)
@@ -176,56 +160,35 @@ class JoinedPhotos(Dataset[DenseSample]):
         found = ({**row, "category_id": label_of[row["category_id"]] + 1} for row in rows)
         return [row for row in found if row["category_id"] != DROPPED + 1]
 
-    def photo_file(self, index: int) -> tuple[Path, tuple[int, int] | None]:
-        """Return the path of an image, and its (H, W) in the annotations, or None; see `AnnotatedPhotos`."""
-        part, own = self._place(index)
-        found: tuple[Path, tuple[int, int] | None] = self.datasets[part].photo_file(own)
-        return found
-
-    def is_drawn_upright(self, index: int) -> bool:
-        """Return whether the annotations of an image follow its EXIF orientation; see `AnnotatedPhotos`."""
-        return bool(getattr(self.datasets[self._place(index)[0]], "drawn_upright", False))
-
     def searched_folders(self) -> tuple[Path, ...]:
-        """Return all folders that are searched for images of the datasets; see `AnnotatedPhotos`."""
-        searched = (getattr(dataset, "searched_folders", tuple[Path, ...])() for dataset in self.datasets)
-        return tuple(folder for folders in searched for folder in folders)
+        """Return all folders that are searched for images of the datasets."""
+        return tuple(folder for dataset in self.datasets for folder in dataset.searched_folders())
 
-    @property
-    def _only(self) -> Any:
-        """Only dataset with classes if it keeps all of them unchanged, else None."""
+    def _only_one(self) -> AnnotatedDataset | None:
+        """Return the only dataset with classes if it keeps all of them unchanged, else None."""
         having = [n for n, table in enumerate(self._tables) if table]
         is_kept = len(having) == 1 and self.class_names == tuple(self.datasets[having[0]].class_names)
         return self.datasets[having[0]] if is_kept else None
 
-    def annotation_ids(self, index: int) -> Sequence[int]:
-        """Return the dataset's id of each instance, including dropped ones; instance id i + 1 is at position i."""
-        part, own = self._place(index)
-        annotation_ids = getattr(self.datasets[part], "annotation_ids", None)
-        ids: Sequence[int] = (
-            range(self.datasets[part][own].num_instances) if annotation_ids is None else annotation_ids(own)
-        )
-        return ids
-
     def instance_labels(self, index: int) -> tuple[int, ...]:
         """Return the class of each annotation whose class is kept; see `CocoDetectionV2.instance_labels`."""
         part, own = self._place(index)
-        return tuple(label for label in self._mapped(part, self._own_labels(part, own)) if label != DROPPED)
+        labels = self._mapped(part, self.datasets[part].instance_labels(own))
+        return tuple(label for label in labels if label != DROPPED)
 
     def left_out(self, index: int) -> dict[str, int]:
         """Count the annotations of a read image that are not instances; ``unmapped`` are of dropped classes."""
         part, own = self._place(index)
-        found = dict(self._asked(part, "left_out", own, {}))
+        found = dict(self.datasets[part].left_out(own))
         if DROPPED in self._tables[part]:
-            found["unmapped"] = self._mapped(part, self._own_labels(part, own)).count(DROPPED)
+            found["unmapped"] = self._mapped(part, self.datasets[part].instance_labels(own)).count(DROPPED)
         return found
 
     def crowds(self, index: int) -> list[Crowd]:
         """Return the crowd and ignored regions of an image whose classes are kept."""
         part, own = self._place(index)
-        crowds = [
-            crowd._replace(label=self._tables[part][crowd.label]) for crowd in self._asked(part, "crowds", own, ())
-        ]
+        table = self._tables[part]
+        crowds = [crowd._replace(label=table[crowd.label]) for crowd in self.datasets[part].crowds(own)]
         return [crowd for crowd in crowds if crowd.label != DROPPED]
 
     def federated(self, index: int) -> FederatedLabels | None:
@@ -234,7 +197,7 @@ class JoinedPhotos(Dataset[DenseSample]):
         A joined class is absent if all its source classes are absent, and not exhaustive if one of them is not.
         """
         part, own = self._place(index)
-        lists: FederatedLabels | None = self._asked(part, "federated", own, None)
+        lists = self.datasets[part].federated(own)
         if lists is None:
             return None
         table = self._tables[part]
@@ -244,25 +207,11 @@ class JoinedPhotos(Dataset[DenseSample]):
         positive, partly = (set(self._mapped(part, ids)) - {DROPPED} for ids in (lists.positive, lists.not_exhaustive))
         return FederatedLabels(*(tuple(sorted(labels)) for labels in (positive, negative, partly)))
 
-    def photo_frame(self, index: int, box: tuple[int, int, int, int]) -> tuple[tuple[int, int], tuple[int, int]] | None:
-        """Return the original image size that a cut-out stands for; see `segpaste.datasets.CutOuts.photo_frame`."""
-        part, own = self._place(index)
-        photo_frame = getattr(self.datasets[part], "photo_frame", None)
-        return None if photo_frame is None else photo_frame(own, box)
-
     def _place(self, index: int) -> tuple[int, int]:
         """Return the dataset of a sample and the index in it."""
         place = range(len(self))[index]
         part = bisect_right(self._ends, place)
         return part, place - (self._ends[part - 1] if part else 0)
-
-    def _asked(self, part: int, method: str, own: int, default: Any) -> Any:
-        found = getattr(self.datasets[part], method, None)
-        return default if found is None else found(own)
-
-    def _own_labels(self, part: int, own: int) -> Iterable[int]:
-        labels: Iterable[int] | None = self._asked(part, "instance_labels", own, None)
-        return self.datasets[part][own].labels.tolist() if labels is None else labels
 
     def _mapped(self, part: int, labels: Iterable[int]) -> list[int]:
         return [self._tables[part][label] for label in labels]
@@ -286,27 +235,20 @@ class JoinedPhotos(Dataset[DenseSample]):
         return [table[label] for label in labels.tolist()]
 
 
-def _names(datasets: Sequence[Any], given: Sequence[str] | None) -> tuple[str, ...]:
+def _names(datasets: Sequence[AnnotatedDataset], kinds: Sequence[str], given: Sequence[str] | None) -> tuple[str, ...]:
     """Return a unique name for each dataset; equal names are numbered."""
     if given is None:
-        paths = (getattr(dataset, "annotations_file", None) for dataset in datasets)
-        given = [type(d).__name__ if p is None else Path(p).name for d, p in zip(datasets, paths, strict=True)]
+        files = [dataset.annotations_file for dataset in datasets]
+        given = [kind if file is None else Path(file).name for kind, file in zip(kinds, files, strict=True)]
     if len(given) != len(datasets):
         raise ValueError(f"names: expected {len(datasets)}, one for each dataset, got {len(given)}")
     return tuple(f"{name} {n + 1}" if list(given).count(name) > 1 else name for n, name in enumerate(given))
 
 
-def _digest(datasets: Sequence[Any], tables: Sequence[Sequence[int]], class_names: Sequence[str]) -> str:
-    facts = [[type(dataset).__name__, len(dataset), digest_of(dataset)] for dataset in datasets]
-    return hashlib.sha256(json.dumps([facts, tables, class_names]).encode()).hexdigest()
-
-
-def digest_of(dataset: Any) -> str:
+def digest_of(dataset: AnnotatedDataset) -> str:
     """Return the digest of a dataset or of its annotation file; empty if it has neither."""
-    if (digest := getattr(dataset, "digest", None)) is not None:
-        return str(digest)
-    path = getattr(dataset, "annotations_file", None)
-    if path is None or not Path(path).is_file():
-        return ""
+    path = dataset.annotations_file
+    if dataset.digest or path is None or not Path(path).is_file():
+        return str(dataset.digest)
     with Path(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

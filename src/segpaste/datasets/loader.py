@@ -18,8 +18,8 @@ from torch.utils.data import BatchSampler, Dataset, Sampler
 
 from segpaste.datasets._epoch_samples import Collate, FetchedSamples, SeededSamples
 from segpaste.datasets._orders import DatasetOrder, PassSampler, SamplerOrder
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.coco import CocoDetectionV2
-from segpaste.datasets.formats.records import DatasetError
 from segpaste.datasets.jitter import SampleTransform, make_large_scale_jittering
 from segpaste.epochs import EpochLoader, EpochProgress, EpochSampler, ReplicaFinder, callable_facts
 from segpaste.samplers import NxMBatches, NxMSampler
@@ -119,7 +119,7 @@ class EpochDataLoader(EpochLoader):
         _check_sampler(sampler, batch_size)
         if on_error not in ("raise", "skip"):
             raise ValueError(f"on_error: expected 'raise' or 'skip', got {on_error!r}")
-        check_uint64(base_seed, "base_seed")  # here and not in a worker
+        check_uint64(base_seed, "base_seed")  # an error in a worker would lose its traceback
         replicas = ReplicaFinder("EpochDataLoader", rank, num_replicas)
         if sampler is None:
             progress = EpochProgress("EpochDataLoader", replicas=replicas)

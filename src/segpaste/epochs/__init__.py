@@ -4,7 +4,7 @@ Samplers and loaders that are used together share one `EpochProgress`, which hol
 The content of an epoch is a pure function of (epoch, rank), defined by each sampler.
 """
 
-from segpaste.epochs._foreign import epoch_of, set_epoch_of
+from segpaste.epochs._other_loaders import epoch_of, set_epoch_of
 from segpaste.epochs.loading import EpochLoader
 from segpaste.epochs.progress import EpochPass, EpochProgress
 from segpaste.epochs.reader import EpochReader

@@ -19,7 +19,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from segpaste.epochs._foreign import epoch_of, set_epoch_of
+from segpaste.epochs._other_loaders import epoch_of, set_epoch_of
 from segpaste.epochs.replicas import Replica, ReplicaFinder
 from segpaste.epochs.states import expect_own_state
 from segpaste.seeding import check_uint64

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
-from segpaste.epochs._foreign import set_epoch_of
+from segpaste.epochs._other_loaders import set_epoch_of
 from segpaste.epochs.progress import EpochProgress
 from segpaste.epochs.stateful import Stateful
 

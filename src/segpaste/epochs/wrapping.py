@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 
 from segpaste._reprs import counted, described, inner
-from segpaste.epochs._foreign import LoaderReplicas, loader_facts, reads_all_on_each_rank, set_epoch_of
+from segpaste.epochs._other_loaders import LoaderReplicas, loader_facts, reads_all_on_each_rank, set_epoch_of
 from segpaste.epochs.progress import EpochPass, EpochProgress
 from segpaste.epochs.reader import EpochReader
 from segpaste.epochs.replicas import find_replica

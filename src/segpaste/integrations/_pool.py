@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from segpaste.bank import BankDataLoader, DatasetBank, InstanceBank, create_bank_dataloader
-from segpaste.bank.build.dataset_bank import objects_to_paste
-from segpaste.bank.build.listing import Samples
+from segpaste.bank.building.dataset_bank import objects_to_paste
 from segpaste.bank.read.class_draws import DrawMode
 from segpaste.bank.read.sampler import BankSampler, report_draws
+from segpaste.datasets.views import Samples
 from segpaste.integrations._first_batch import is_first_process
 from segpaste.types import StagedCrops
 

@@ -238,8 +238,8 @@ def _pasted(
     """Return a batch of the loader with pastes; it must be on the device of the paste."""
     if "texts" in batch:
         raise ValueError(
-            "with_copy_paste: expected class ids that all images share, got texts for each image; pasted objects would "
-            "have the id of another text"
+            "with_copy_paste: expected batches without 'texts', got some, as in YOLO-World: a class id then means "
+            "another text in each image"
         )
     if isinstance(augment, nn.Module):
         augment.to(batch["img"].device)

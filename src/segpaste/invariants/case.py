@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from segpaste.augmentation import BatchCopyPasteConfig, PanopticConfig, PasteReport
-from segpaste.augmentation.config.strict import as_fraction
+from segpaste.augmentation.config.base import as_fraction
 from segpaste.augmentation.inputs.pad import padded_to_multiple
 from segpaste.invariants._layers import LayerMap, layer_maps, seen, seen_map
 from segpaste.invariants._surfaces import Surface, layer_surface

@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from segpaste.augmentation.config.strict import as_fraction
+from segpaste.augmentation.config.base import as_fraction
 from segpaste.augmentation.inputs.prepare import with_masks
 from segpaste.invariants._layers import valid_extent
 from segpaste.invariants.case import Case, invariant

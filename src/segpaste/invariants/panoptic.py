@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from segpaste.augmentation.config.strict import as_fraction
+from segpaste.augmentation.config.base import as_fraction
 from segpaste.invariants.case import Case, invariant
 from segpaste.invariants.violation import Violation, found
 from segpaste.types import Modality, PaddedBatchedDenseSample, PanopticSchema

@@ -8,7 +8,7 @@ from pydantic import Field, PositiveFloat, PositiveInt, field_validator
 
 from segpaste._reprs import changed_keys, described
 from segpaste.augmentation import BatchCopyPasteConfig, PanopticConfig
-from segpaste.augmentation.config.strict import Probability, SavedConfig, StrictConfig, merged
+from segpaste.augmentation.config.base import Probability, SavedConfig, StrictConfig, merged
 from segpaste.types import PanopticSchema
 
 

@@ -159,7 +159,8 @@ class ReplayRecord(_Record):
             _check_scale(layer, self.config)
             if self.config.emit_classmix and not layer.stands_still:
                 raise ValueError(
-                    f"layers: expected layers that stay where they are, for classes are mixed, got {layer}"
+                    "layers: expected layers at their own position (shift 0, scale 1, no flip), because "
+                    f"emit_classmix is on, got {layer}"
                 )
             if not layer.slots and not self.config.emit_classmix:
                 raise ValueError(f"layers: expected slots that layer {layer.layer} carries, got none")

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from segpaste.augmentation import BatchCopyPasteConfig
-from segpaste.augmentation.config.strict import merged
+from segpaste.augmentation.config.base import merged
+from segpaste.datasets.contract import AnnotatedDataset
 from segpaste.datasets.conversion.subsets import EntryFile
-from segpaste.datasets.formats.records import AnnotatedPhotos
 from segpaste.tuning.plan import Arm, Plan
 from segpaste.tuning.search import Run, mean_score
 from segpaste.tuning.splits import Classes, Part, Split, showing, split_images
@@ -53,7 +53,7 @@ class Runs:
     def __init__(
         self,
         folder: Path,
-        photos: AnnotatedPhotos,
+        photos: AnnotatedDataset,
         plan: Plan,
         trainer: Trainer,
         base: BatchCopyPasteConfig,
@@ -154,6 +154,6 @@ class Runs:
         return EntryFile(self.photos, self.folder / "entries.jsonl")
 
 
-def image_classes(photos: AnnotatedPhotos) -> Classes:
+def image_classes(photos: AnnotatedDataset) -> Classes:
     """Return the classes with objects in each image."""
     return [frozenset(photos.instance_labels(index)) for index in range(len(photos))]

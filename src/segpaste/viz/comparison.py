@@ -125,9 +125,10 @@ def _depth_range(*samples: DenseSample) -> Range | None:
 
 
 def reduced(sample: DenseSample, factor: int) -> DenseSample:
-    """Return the sample at a ``factor``-th of its size: the image filtered, other fields at every ``factor``-th pixel.
+    """Return the sample with height and width divided by ``factor``.
 
-    Resizing converts masks to floats, which takes 4 bytes for each pixel of each object of a large image.
+    The image is filtered, other fields have every ``factor``-th pixel: to resize a mask means to convert it to floats,
+    which takes 4 bytes for each pixel of each object of a large image.
     """
     if factor == 1:
         return sample

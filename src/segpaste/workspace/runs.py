@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from segpaste.workspace._locks import lock_folder
+from segpaste.workspace.fingerprints import FINGERPRINT, VERSION, Fingerprint, read_fingerprint
 from segpaste.workspace.new_folder import expect_free, partial_of, resolve_link
 from segpaste.workspace.whole import is_partial, make_folder, publish, remove, sweep, write_json
 
-FINGERPRINT = "run.json"
 PARTS = "parts"
 """Subfolder of a run with its notes."""
 
@@ -91,13 +91,13 @@ class Run:
         self._keeping = keeping
 
     @contextlib.contextmanager
-    def claim(self, fingerprint: Mapping[str, Any]) -> Iterator[None]:
+    def claim(self, fingerprint: Mapping[str, Any] | Fingerprint) -> Iterator[None]:
         """Start a run, or resume an interrupted one. Meanwhile no other process can claim the folder.
 
         If no part is finished at the end, all files of the run are removed.
 
         Args:
-            fingerprint: JSON; only a run with an equal fingerprint resumes.
+            fingerprint: JSON; only a run with an equal fingerprint resumes, or one without `Fingerprint.changes`.
 
         Raises:
             ValueError: raised as ``error``; the folder belongs to another run, is not that of a run, or is claimed by
@@ -111,7 +111,7 @@ class Run:
                 f"{self.folder}: another run is writing there; wait for it, or choose another {self._other}"
             )
         try:
-            self._adopt(json.loads(json.dumps(fingerprint)))
+            self._adopt(fingerprint)
             with self._telling():
                 self.heal()
                 yield
@@ -143,22 +143,25 @@ class Run:
             return "nothing was finished"
         return f"{self.folder} keeps what is finished; the same {self._again} resumes from there"
 
-    def _adopt(self, fingerprint: Mapping[str, Any]) -> None:
+    def _adopt(self, fingerprint: Mapping[str, Any] | Fingerprint) -> None:
         """Check that the folder belongs to this run, and write the fingerprint of a new run."""
         there = read_fingerprint(self.folder)
-        if there == fingerprint:
+        values = fingerprint.values if isinstance(fingerprint, Fingerprint) else fingerprint
+        if there == json.loads(json.dumps(dict(values))):
             return
+        if there is not None and self.has_results() and not _changes(fingerprint, there):
+            return  # it remains as the version that began the run has written it
         if problem := self._mismatch(there, fingerprint):
             hint = f"delete {self.folder}, or choose another" if self._what == "an unfinished run" else "choose another"
             raise self._error(f"{problem}; {hint} {self._other}")
         try:
-            write_json(self.folder / FINGERPRINT, fingerprint)
+            write_json(self.folder / FINGERPRINT, dict(values))
         except OSError:
             with contextlib.suppress(OSError):  # if it is not empty
                 self.folder.rmdir()
             raise
 
-    def _mismatch(self, there: Mapping[str, Any] | None, fingerprint: Mapping[str, Any]) -> str | None:
+    def _mismatch(self, there: Mapping[str, Any] | None, fingerprint: Mapping[str, Any] | Fingerprint) -> str | None:
         """Return why a folder with another fingerprint cannot be used; None if it can."""
         if there is None and (self.folder / FINGERPRINT).exists():
             return f"{self.folder / FINGERPRINT}: expected the fingerprint of {self._what}, got something else"
@@ -167,9 +170,11 @@ class Run:
             return f"{self.folder}: expected no folder, or one of {self._what}, found {strange[0]}" if strange else None
         if not self.has_results():
             return None
-        keys = [key for key in {**there, **fingerprint} if there.get(key) != fingerprint.get(key)]
-        changes = ", ".join(f"{key} {_brief(there.get(key))} there, {_brief(fingerprint.get(key))} now" for key in keys)
-        return f"{self.folder} holds {self._what} with other arguments: {changes}"
+        of = ""
+        if isinstance(fingerprint, Fingerprint) and there.get(VERSION) != fingerprint.values.get(VERSION):
+            of = f" of version {there.get(VERSION)}"
+        changes = (f"{key} {_brief(old)} there, {_brief(new)} now" for key, old, new in _changes(fingerprint, there))
+        return f"{self.folder} holds {self._what}{of} with other arguments: {', '.join(changes)}"
 
     @contextlib.contextmanager
     def _telling(self) -> Iterator[None]:
@@ -244,13 +249,12 @@ class Workspace(Run):
         self.remove()
 
 
-def read_fingerprint(folder: Path) -> dict[str, Any] | None:
-    """Read the fingerprint in the folder of a run; None if there is none, or it is not valid."""
-    try:
-        there = json.loads((folder / FINGERPRINT).read_bytes())
-    except (FileNotFoundError, ValueError):
-        return None
-    return there if isinstance(there, dict) else None
+def _changes(fingerprint: Mapping[str, Any] | Fingerprint, there: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
+    if isinstance(fingerprint, Fingerprint):
+        return fingerprint.changes(there)
+    now = json.loads(json.dumps(dict(fingerprint)))
+    keys = (key for key in {**there, **now} if there.get(key) != now.get(key))
+    return [(key, there.get(key), now.get(key)) for key in keys]
 
 
 def _brief(value: Any) -> str:

@@ -24,7 +24,7 @@ from typing import Any, Self
 Content = bytes | bytearray | memoryview | Iterable[bytes]
 """Content of a file: bytes, or an iterable of pieces that are written one after the other."""
 
-_NO_FOLDER_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EACCES}  # of file systems and folders that do not support it
+_NO_FOLDER_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EACCES}  # errors of file systems that cannot fsync a folder
 _PARTIAL = re.compile(r"\..+\.\d+\.partial")
 
 

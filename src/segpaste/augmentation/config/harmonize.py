@@ -6,7 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from segpaste.augmentation.config.strict import Probability, StrictConfig
+from segpaste.augmentation.config.base import Probability, StrictConfig
 
 SMALLEST_BLUR = 0.1
 """Smallest standard deviation of a blur in pixels; a smaller one changes nothing."""

@@ -10,10 +10,10 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_serializer, field_validator, model_validator
 
+from segpaste.augmentation.config.base import FrozenMapping, Probability, SavedConfig, StrictConfig
 from segpaste.augmentation.config.harmonize import HarmonizeConfig
 from segpaste.augmentation.config.mask_function import checked_mask_from
 from segpaste.augmentation.config.placement import PlacementConfig
-from segpaste.augmentation.config.strict import FrozenMapping, Probability, SavedConfig, StrictConfig
 from segpaste.types import IGNORE_INDEX, PanopticSchema
 
 Kind = Literal["thing", "stuff"]

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from segpaste.augmentation.config.base import StrictConfig
 from segpaste.augmentation.config.paste import BatchCopyPasteConfig
-from segpaste.augmentation.config.strict import StrictConfig
 from segpaste.augmentation.sources.bank_source import BankSource
 from segpaste.augmentation.sources.crop_pool import is_bank, is_dataset
 from segpaste.augmentation.sources.strategies import IntraBatchSource, RowStrategy, SourceStrategy
@@ -204,7 +204,12 @@ def check_forward(
 
 
 def check_bytes(target: PaddedBatchedDenseSample) -> None:
-    """Check the bool fields of a batch on the CPU, whose constructor does not read them, see `check_bools`."""
+    """Check that a batch has data, and its bool fields on the CPU, which its constructor does not read."""
+    if target.device.type == "meta":
+        raise ValueError(
+            "BatchCopyPaste: expected a batch with data, got one on the device meta, which has none; give a batch on "
+            "the CPU or a GPU, or trace the module with torch.compile or under FakeTensorMode"
+        )
     for field in FIELDS:
         value: Tensor | None = getattr(target, field.batched_name)
         if value is not None:

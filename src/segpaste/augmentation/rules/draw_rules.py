@@ -7,8 +7,8 @@ from fractions import Fraction
 
 from torch import Tensor
 
+from segpaste.augmentation.config.base import as_fraction
 from segpaste.augmentation.config.placement import PlacementConfig
-from segpaste.augmentation.config.strict import as_fraction
 from segpaste.augmentation.rules.tables import table
 from segpaste.engine import DrawRules
 from segpaste.engine.scales import SCALE_DEN, SIZE_DEN

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from segpaste.augmentation.config.base import as_fraction
 from segpaste.augmentation.config.paste import BatchCopyPasteConfig
-from segpaste.augmentation.config.strict import as_fraction
 from segpaste.augmentation.rules.draw_rules import num_filter_taps
 from segpaste.engine import PasteRules
 

@@ -1,4 +1,4 @@
-"""Tables of a module: they move with it, and are copied to the devices of its batches if it was not moved there."""
+"""Lookup tables of a module: they follow `module.to()`, and are copied once to the device of a batch elsewhere."""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from segpaste._reprs import changed_keys, described
 from segpaste.augmentation.config.paste import SourceConfig
 from segpaste.augmentation.sources.crop_pool import is_bank
 from segpaste.augmentation.sources.placement import PlacementRequest, Sampled
@@ -43,6 +44,9 @@ class BankSource:
         if config.kind != "bank":
             raise ValueError(f"BankSource: expected a SourceConfig of kind='bank', got {config.kind!r}")
         self.config = config
+
+    def __repr__(self) -> str:
+        return described(self, lambda: changed_keys(self.config))
 
     def sample(self, target: PaddedBatchedDenseSample, eligible: Tensor, request: PlacementRequest) -> Sampled:
         """See `segpaste.SourceStrategy.sample`; row ``b * K + k`` of the source batch is crop k of target b."""

@@ -6,6 +6,7 @@ from typing import Final, Literal, Protocol, runtime_checkable
 
 from torch import Tensor
 
+from segpaste._reprs import described
 from segpaste.augmentation.sources.placement import PlacementRequest, Sampled
 from segpaste.engine import LayerRows, Sources, engine_for
 from segpaste.engine.schema import Pick
@@ -66,6 +67,9 @@ class IntraBatchSource:
         if kind not in _PICKS:
             raise ValueError(f"IntraBatchSource: expected kind {' or '.join(map(repr, _PICKS))}, got {kind!r}")
         self.kind = kind
+
+    def __repr__(self) -> str:
+        return described(self, lambda: self.kind)
 
     def sample(self, target: PaddedBatchedDenseSample, eligible: Tensor, request: PlacementRequest) -> Sampled:
         """See `SourceStrategy.sample`; the source batch is the target itself."""

@@ -17,7 +17,7 @@ from segpaste.bank.storage.folder import Folder, RemoteFolder
 _BLOCKS_AT_OPENING = 256
 """Number of blocks that opening reads, of all files of a bank together."""
 _REMOTE_BLOCKS = 2
-"""Number of blocks of an object that are compared; each fetch reads a whole block of the cache."""
+"""Blocks of each object that are compared when a bank is opened at a URL; few, because each costs a download."""
 
 
 class DataFiles:

@@ -18,8 +18,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from segpaste.bank.build.cropping import OwnSizeCut, cut_own_size
-from segpaste.bank.build.dataset_bank import DatasetBank
+from segpaste.bank.building.cropping import OwnSizeCut, cut_own_size
+from segpaste.bank.building.dataset_bank import DatasetBank
 from segpaste.bank.format.protocol import Columns
 from segpaste.bank.read.staging import stage_bank_batch
 from segpaste.bank.schema.record import Array, BankError, Crop, Layout

@@ -15,33 +15,35 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from segpaste._version import __version__
+from segpaste.datasets.contract import AnnotatedDataset
 from segpaste.datasets.conversion.entries import has_entries, has_further_fields, kept_tables
 from segpaste.datasets.conversion.expectation import SplitLedger
 from segpaste.datasets.conversion.names import ClassList, TakenNames, photo_names
 from segpaste.datasets.conversion.photos import SplitConverter, object_ids
-from segpaste.datasets.formats.beside import unread_folders
+from segpaste.datasets.conversion.yaml_keys import YamlKeys
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.coco import CocoDetectionV2
 from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
 from segpaste.datasets.formats.coco_writer import SampleRows
 from segpaste.datasets.formats.format import NO_SPLIT, TASKS, ReadOptions, WrittenTask
 from segpaste.datasets.formats.maps.dataset import MapPhotos
 from segpaste.datasets.formats.pixel_bytes import DepthFormat
-from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError, expect_outside
+from segpaste.datasets.formats.records import expect_outside
 from segpaste.datasets.formats.references import texts_of
 from segpaste.datasets.formats.registry import FoundDataset, find_dataset
+from segpaste.datasets.formats.sidecar_maps import unread_folders
 from segpaste.datasets.formats.written.format import LabelForm, Losses, WrittenFormat, WrittenSplit
 from segpaste.datasets.formats.written.registry import written_format
-from segpaste.datasets.formats.yolo.data_yaml import read_yaml
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
 from segpaste.datasets.writers.annotations import open_split
 from segpaste.datasets.writers.guard import Guard
 from segpaste.datasets.writers.ledger import ExpectedImage, View
 from segpaste.datasets.writers.readback import Verified, Verify, WrittenView, read_back
-from segpaste.workspace import WholeFiles, Workspace, naming, write_whole
+from segpaste.workspace import Fingerprint, Notes, WholeFiles, Workspace, naming, write_whole
 
 _PHOTOS_AT_ONCE = 16
 Advance = Callable[[int], object]
-Adapt = Callable[[AnnotatedPhotos], AnnotatedPhotos]
+Adapt = Callable[[AnnotatedDataset], AnnotatedDataset]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,7 @@ class Conversion:
     verify: Verify = "sample"
     _converters: list[SplitConverter] = field(init=False)
     _form: WrittenFormat = field(init=False)
+    _yaml: YamlKeys | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         self._form = written_format(self.to)
@@ -159,7 +162,7 @@ class Conversion:
         with space.claim(self._fingerprint()), naming(space.folder):
             guard = Guard(space.notes, self.verify)
             for number, (converter, indices) in enumerate(self._steps()):
-                if not space.notes.has(number):
+                if not _is_whole(space.notes, number):
                     space.notes.write(number, self._write(space.files, converter, indices, ledgers[converter.name]))
                 noted = space.notes.read(number)
                 losses.update(noted["losses"])
@@ -173,6 +176,7 @@ class Conversion:
             ]
             for path, content in self._form.closing_files(written, self._converters[0].form, losses):
                 write_whole(space.files / path, content)
+            losses.update(self._lost_keys())
             for converter, (_, left_out) in zip(self._converters, tables, strict=True):
                 losses.update(_left_out(converter.photos) + left_out)
                 losses.update({f"folder '{name}'": 1 for name in unread_folders(self.found.path, converter.photos)})
@@ -184,7 +188,7 @@ class Conversion:
         lost = {what: num for what, num in losses.items() if num}
         return ConversionSummary(space.out, self.to, counts, num_objects, lost, num_crowds, verified)
 
-    def _open(self, name: str | None) -> AnnotatedPhotos:
+    def _open(self, name: str | None) -> AnnotatedDataset:
         """Open a split. Labels are read for their own task, or if that fails for the task that is written."""
         try:
             return self.found.open(name, self.options)
@@ -193,7 +197,7 @@ class Conversion:
                 raise
             return self.found.open(name, replace(self.options, task=self.task))
 
-    def _label_form(self, opened: Sequence[AnnotatedPhotos], classes: ClassList | None) -> LabelForm:
+    def _label_form(self, opened: Sequence[AnnotatedDataset], classes: ClassList | None) -> LabelForm:
         has_masks = all(photos.has_masks for photos in opened)
         schema = next((photos.keypoint_schema for photos in opened if photos.keypoint_schema is not None), None)
         of_yolo = [photos for photos in opened if isinstance(photos, YoloDataset)]
@@ -209,7 +213,8 @@ class Conversion:
                 "masks first (--masks-from)"
             )
         shape = of_yolo[0].data.keypoint_shape if of_yolo else None
-        yaml = of_yolo[0].data.file if of_yolo else None
+        source = getattr(opened[0], "photos", opened[0])  # of a dataset with masks from a model
+        self._yaml = YamlKeys.of(source) if isinstance(source, YoloDataset) else None
         semantic = self._form.keeps_semantic_maps and any(len(p) and p[0].semantic_map is not None for p in opened)
         return LabelForm(
             [] if classes is None else classes.names,
@@ -217,12 +222,18 @@ class Conversion:
             3 if shape is None else shape[1],
             schema,
             semantic,
-            read_yaml(yaml) if yaml is not None and yaml.is_file() else None,
+            None if self._yaml is None else self._yaml.kept(task),
         )
 
-    def _fingerprint(self) -> dict[str, Any]:
+    def _lost_keys(self) -> Losses:
+        """Count the keys of a data YAML that the format does not hold."""
+        task = self._converters[0].form.task
+        has_points = self._form.of_entries or (self.to, task) == ("yolo", "pose")
+        return Counter() if self._yaml is None else self._yaml.lost(self.to, task, has_points=has_points)
+
+    def _fingerprint(self) -> Fingerprint:
         given = {name: str(getattr(self.options, name)) for name in self.options.given()}
-        return {
+        values = {
             "segpaste": __version__,
             "dataset": os.path.abspath(self.found.path),
             "splits": {c.name: [c.photos.digest, len(c.photos)] for c in self._converters},
@@ -230,6 +241,7 @@ class Conversion:
             "options": given,
             "adapted": self.adapted_by,
         }
+        return Fingerprint(values, frozenset({"dataset", "options.images_dir", "options.panoptic_dir"}))
 
     def _steps(self) -> Iterator[tuple[SplitConverter, range]]:
         for converter in self._converters:
@@ -298,13 +310,18 @@ class Conversion:
         return kept_tables(tables, new_names, converter.keeps_annotation_ids)
 
 
+def _is_whole(notes: Notes, number: int) -> bool:
+    """Return whether a step is finished, with all entries of its note."""
+    return notes.has(number) and {"rows", "ledger", "losses", "num_objects", "num_crowds"} <= notes.read(number).keys()
+
+
 def _written_task(opened: Sequence[YoloDataset]) -> WrittenTask:
     """Return the task of all splits; oriented boxes only if all splits with objects have them."""
     tasks = {photos.written_task for photos in opened if any(photos.instance_labels(i) for i in range(len(photos)))}
     return "obb" if tasks == {"obb"} else opened[0].task
 
 
-def _left_out(photos: AnnotatedPhotos) -> Losses:
+def _left_out(photos: AnnotatedDataset) -> Losses:
     """Count what a reader leaves out of a whole split."""
     lost: Losses = Counter()
     if isinstance(photos, CocoPanoptic):

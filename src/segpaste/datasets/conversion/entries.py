@@ -7,27 +7,35 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from segpaste.datasets.contract import AnnotatedDataset, Crowd, JsonRow
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.carried import REGION_KEYS
 from segpaste.datasets.formats.coco import CocoDetectionV2
-from segpaste.datasets.formats.coco_boxes import CocoBoxes
+from segpaste.datasets.formats.coco_boxes import CocoBoxes, box_in
 from segpaste.datasets.formats.coco_index import has_segmentation
 from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
 from segpaste.datasets.formats.coco_writer import crowd_rows, encode_mask, instance_rows, tight_xywh
-from segpaste.datasets.formats.records import AnnotatedPhotos, Crowd, DatasetError, JsonRow
+from segpaste.datasets.formats.kept_shapes import KeptShape
+from segpaste.datasets.formats.records import box_of
 from segpaste.datasets.formats.references import OF_ANNOTATIONS, refers_to_annotations, renamed
 from segpaste.datasets.formats.rle import decode_segmentation
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
+from segpaste.datasets.formats.yolo.labels import exact_box
 from segpaste.types import DenseSample
 
 
-def has_entries(photos: AnnotatedPhotos) -> bool:
+def has_entries(photos: AnnotatedDataset) -> bool:
     """Return whether the annotations of a dataset have entries of their own, with masks or boxes, in COCO's form."""
     return not isinstance(photos, CocoPanoptic) and any(
         _is_entry(row) for row in next((rows for rows in map(photos.annotation_rows, range(len(photos))) if rows), [])
     )
 
 
-def has_further_fields(photos: AnnotatedPhotos) -> bool:
+def has_further_fields(photos: AnnotatedDataset) -> bool:
     """Return whether samples have fields that are not in entries; the first image decides, except for COCO's files."""
     if (type(photos) in (CocoDetectionV2, CocoBoxes) and photos.beside is None) or not len(photos):
         return False
@@ -35,12 +43,12 @@ def has_further_fields(photos: AnnotatedPhotos) -> bool:
     return any(field is not None for field in (sample.semantic_map, sample.normals, sample.depth_valid))
 
 
-def kept_entries(photos: AnnotatedPhotos, index: int, size: tuple[int, int], *, with_iscrowd: bool) -> list[JsonRow]:
+def kept_entries(photos: AnnotatedDataset, index: int, size: tuple[int, int], *, with_iscrowd: bool) -> list[JsonRow]:
     """Return the entries of an image's annotations as in the file, with what readers of COCO need.
 
-    Missing keys are added. An ignored region has ``iscrowd`` 1, too, since these readers do not know ``ignore``, and
-    every region has a mask: run lengths, since an empty list or a polygon without a pixel stops some of them. It is the
-    mask that our readers give it, its filled box if its segmentation has no pixel.
+    Missing keys, and those without a value, are added. An ignored region has ``iscrowd`` 1, too, since these readers do
+    not know ``ignore``, and every region has a mask: run lengths, since an empty list or a polygon without a pixel
+    stops some of them. It is the mask that our readers give it, its filled box if its segmentation has no pixel.
     """
     missing: JsonRow = {"iscrowd": 0} if with_iscrowd else {}
     rows = photos.annotation_rows(index)
@@ -53,7 +61,7 @@ def kept_entries(photos: AnnotatedPhotos, index: int, size: tuple[int, int], *, 
             more = {"iscrowd": 1}
             if row["id"] in bare:
                 more["segmentation"] = encode_mask(masks[row["id"]])
-        kept.append({**missing, **_completed(photos, row, size), **more})
+        kept.append({**_filled(missing, _completed(photos, row, size)), **more})
     return kept
 
 
@@ -70,7 +78,7 @@ def _is_region(row: JsonRow) -> bool:
 
 
 def made_entries(
-    photos: AnnotatedPhotos, index: int, sample: DenseSample, categories: Sequence[JsonRow], crowds: Sequence[Crowd]
+    photos: AnnotatedDataset, index: int, sample: DenseSample, categories: Sequence[JsonRow], crowds: Sequence[Crowd]
 ) -> list[JsonRow]:
     """Return entries made from a sample, each with the further keys of its original; still without ``id``.
 
@@ -84,20 +92,23 @@ def made_entries(
     image_id = photos.image_id(index)
     more = [_further_keys(row) for row in entries_of_instances(photos, index, sample)]
     found = instance_rows(image_id, sample, categories, more)
-    if isinstance(photos, YoloDataset) and sample.instance_masks is not None:
+    if isinstance(photos, YoloDataset) and sample.instance_masks is None:
+        for row, shape in zip(found, given_shapes(photos, index, sample, ()), strict=True):
+            row |= shape.entry
+    elif isinstance(photos, YoloDataset):
         polygons = photos.polygons(index, sample.canvas_size)
         for row, line in zip(found, photos.annotation_ids(index), strict=True):
             row["segmentation"] = [polygons[line]]
     return found + crowd_rows(image_id, categories, crowds_with_entries(photos, index, crowds))
 
 
-def crowds_with_entries(photos: AnnotatedPhotos, index: int, crowds: Sequence[Crowd]) -> list[tuple[Crowd, JsonRow]]:
+def crowds_with_entries(photos: AnnotatedDataset, index: int, crowds: Sequence[Crowd]) -> list[tuple[Crowd, JsonRow]]:
     """Return crowds with their ``carried`` keys, for `segpaste.datasets.formats.coco_writer.write_sample`."""
     by_id = {row["id"]: _further_keys(row) for row in photos.annotation_rows(index) if "id" in row}
     return [(crowd, {"carried": by_id.get(crowd.annotation_id, {})}) for crowd in crowds]
 
 
-def entries_of_instances(photos: AnnotatedPhotos, index: int, sample: DenseSample) -> list[JsonRow]:
+def entries_of_instances(photos: AnnotatedDataset, index: int, sample: DenseSample) -> list[JsonRow]:
     """Return the entry of each instance of a sample, empty if the file has none."""
     by_id = {row["id"]: row for row in photos.annotation_rows(index) if "id" in row}
     if not by_id:
@@ -105,7 +116,41 @@ def entries_of_instances(photos: AnnotatedPhotos, index: int, sample: DenseSampl
     return [by_id.get(annotation_id, {}) for annotation_id in photos.annotation_ids(index)]
 
 
-def image_entry(photos: AnnotatedPhotos, index: int, name: str, size: tuple[int, int]) -> JsonRow:
+def given_shapes(photos: AnnotatedDataset, index: int, sample: DenseSample, rows: Sequence[JsonRow]) -> list[KeptShape]:
+    """Return the box of each instance in all its digits, cut to the image; none for an instance with another box.
+
+    Args:
+        photos: one split.
+        index: index of the image.
+        sample: sample of the image; its boxes are float32.
+        rows: the entry of each instance; not used for YOLO, whose label files have the numbers.
+    """
+    size = sample.canvas_size
+    if isinstance(photos, YoloDataset):
+        if sample.instance_masks is not None:
+            return [KeptShape()] * sample.num_instances
+        lines = {row["line"]: row["values"] for row in photos.rows(index)}
+        given: list[list[float] | None] = [exact_box(lines[n], size) for n in photos.annotation_ids(index)]
+    else:
+        given = [box_of(row) for row in rows]
+    return [
+        KeptShape() if box is None else _given_shape(box, size, own)
+        for box, own in zip(given, sample.boxes.as_subclass(Tensor).numpy(), strict=True)
+    ]
+
+
+def _given_shape(box: list[float], size: tuple[int, int], own: NDArray[np.float32]) -> KeptShape:
+    """Return a box [x, y, width, height] cut to the image of (H, W) if it is that of the sample, else none."""
+    x, y, width, height = box
+    inside = box_in(box, size)
+    if inside is None or not np.allclose(np.array(inside), own, rtol=1e-6, atol=0):
+        return KeptShape()
+    if inside != [x, y, x + width, y + height]:
+        box = [*inside[:2], inside[2] - inside[0], inside[3] - inside[1]]
+    return KeptShape({"bbox": box, "area": box[2] * box[3]})
+
+
+def image_entry(photos: AnnotatedDataset, index: int, name: str, size: tuple[int, int]) -> JsonRow:
     """Return the entry of an image under its new name; ``size`` is (H, W)."""
     row = photos.image_row(index)
     return {**row, "file_name": name, "width": size[1], "height": size[0]}
@@ -136,17 +181,22 @@ def kept_tables(
     return {name: renamed(table, names) if names else table for name, table in kept.items()}, left_out
 
 
-def _completed(photos: AnnotatedPhotos, row: JsonRow, size: tuple[int, int]) -> JsonRow:
+def _completed(photos: AnnotatedDataset, row: JsonRow, size: tuple[int, int]) -> JsonRow:
     missing: dict[str, Any] = {}
-    if has_segmentation(row) and not {"area", "bbox"} <= set(row):
+    if has_segmentation(row) and None in (row.get("area"), row.get("bbox")):
         try:
             mask = decode_segmentation(row["segmentation"], size)
         except ValueError as error:
             raise DatasetError(f"{photos.annotations_file}: annotation {row.get('id')}: {error}; correct it") from error
         missing |= {"area": int(mask.sum()), "bbox": tight_xywh(mask)}
-    elif "area" not in row and isinstance(row.get("bbox"), list):
+    elif row.get("area") is None and isinstance(row.get("bbox"), list):
         missing["area"] = row["bbox"][2] * row["bbox"][3]
-    return {**missing, **row}
+    return _filled(missing, row)
+
+
+def _filled(missing: JsonRow, row: JsonRow) -> JsonRow:
+    """Return a row with the values that it lacks, or has as null."""
+    return {**missing, **{key: value for key, value in row.items() if value is not None or key not in missing}}
 
 
 def _further_keys(row: JsonRow) -> JsonRow:

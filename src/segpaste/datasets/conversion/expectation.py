@@ -11,14 +11,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from segpaste.datasets.conversion.entries import entries_of_instances
-from segpaste.datasets.conversion.given import given_losses, of_entries, of_rows
+from segpaste.datasets.contract import Crowd
+from segpaste.datasets.conversion.entries import entries_of_instances, given_shapes
+from segpaste.datasets.conversion.given import given_losses, of_entries, of_rows, panoptic_keys
 from segpaste.datasets.conversion.photos import SplitConverter
 from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
 from segpaste.datasets.formats.coco_writer import SampleRows
 from segpaste.datasets.formats.instances import InstancePhotos
 from segpaste.datasets.formats.photo_head import read_head
-from segpaste.datasets.formats.records import Crowd
 from segpaste.datasets.formats.written.coco import CocoSegments
 from segpaste.datasets.formats.written.format import File, Losses
 from segpaste.datasets.formats.yolo.data import label_path
@@ -88,7 +88,7 @@ class SplitLedger:
         """
         converter, photos, written = self._converter, self._photos, str(rows.image["file_name"])
         path, contents = f"{converter.to.photos_dir(converter.name)}/{written}", dict(files)
-        file = photos.images_dir / photos.file_name(index)
+        file = photos.path_of(index)
         content, source = contents.get(path, b""), file.read_bytes()
         assert isinstance(content, bytes)
         size = (int(rows.image["height"]), int(rows.image["width"]))
@@ -109,6 +109,7 @@ class SplitLedger:
             self._add_same_segments(photos, index, expected, (rows, stem))
         else:
             self._add_sample(index, expected, (written, stem), contents, told)
+        told.update(photos.unread(index))
         return expected
 
     def _add_same_segments(
@@ -142,11 +143,16 @@ class SplitLedger:
         if (rows := self._same_lines(index, written, contents)) is not None:
             expected.views["yolo"] = [Region(int(float(row[0])), "line", keys=digest(row)) for row in rows]
             return
+        if isinstance(photos, CocoPanoptic):
+            told.update(panoptic_keys(photos, index, crowds))
         if isinstance(photos, YoloDataset):
             told.update({"rows equal to another of their label file": photos.num_equal(index)})
             told.update({"outlines and keypoints of label rows, read as boxes": photos.num_reduced(index)})
         own = entries_of_instances(photos, index, sample)
-        expected.views[view.format] = list(maps.regions) or sample_regions(view, sample, crowds, own, crowd_rows)
+        is_boxed = sample.instance_masks is None or view.format == "voc"
+        shapes = given_shapes(photos, index, sample, own) if is_boxed else ()
+        regions = list(maps.regions) or sample_regions(view, sample, crowds, own, crowd_rows, shapes)
+        expected.views[view.format] = regions
         num_empty = photos.left_out(index).get("empty", 0)
         if isinstance(photos, InstancePhotos):
             num_empty = len(by_id.keys() - {*photos.annotation_ids(index), *(c.annotation_id for c in crowds)})
@@ -156,7 +162,8 @@ class SplitLedger:
         told.update(unnamed_losses(view, sample, crowds, maps.seen, told))
         given = of_rows(photos, index, expected.size) if isinstance(photos, YoloDataset) else of_entries(own)
         pairs = list(zip(crowds, of_entries(crowd_rows), strict=True))
-        told.update(given_losses(view, expected.size, sample.instance_masks is not None, given, pairs, told))
+        boxes = None if sample.instance_masks is None else sample.boxes.as_subclass(Tensor).tolist()
+        told.update(given_losses(view, expected.size, boxes, given, pairs, told))
 
     def _same_lines(self, index: int, written: str, contents: Mapping[str, Any]) -> list[list[str]] | None:
         """Return the words of the lines of a label file of YOLO that is copied; None if it is not."""
@@ -172,7 +179,7 @@ class SplitLedger:
     def _is_relabelled(self) -> bool:
         return self._labels != list(range(len(self._labels)))
 
-    def _relabelled(self, sample: DenseSample, crowds: list[Crowd]) -> tuple[DenseSample, list[Crowd]]:
+    def _relabelled(self, sample: DenseSample, crowds: Sequence[Crowd]) -> tuple[DenseSample, Sequence[Crowd]]:
         """Return a sample and its crowds with the classes of the written dataset."""
         if not self._is_relabelled:
             return sample, crowds

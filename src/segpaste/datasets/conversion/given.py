@@ -12,11 +12,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from segpaste.datasets.formats.records import Crowd, JsonRow, box_of
-from segpaste.datasets.formats.written.format import POINTS
+from segpaste.datasets.contract import Crowd, JsonRow
+from segpaste.datasets.formats.carried import REGION_KEYS
+from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
+from segpaste.datasets.formats.records import box_of
+from segpaste.datasets.formats.shapes import OTHER_BOXES, is_other_box
+from segpaste.datasets.formats.written.format import POINTS, count_keys
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
 from segpaste.datasets.formats.yolo.labels import polygon_px
-from segpaste.datasets.writers.ledger import OF_ENTRIES, View
+from segpaste.datasets.writers.ledger import OF_ENTRIES, View, extent_of
 
 CUT = "objects and regions beyond the image, which are cut at its border"
 POINTS_BEYOND = "keypoints beyond the image"
@@ -45,7 +49,7 @@ class Given(NamedTuple):
 def given_losses(
     view: View,
     size: tuple[int, int],
-    has_masks: bool,
+    boxes: Sequence[Sequence[float]] | None,
     objects: Sequence[Given],
     crowds: Sequence[tuple[Crowd, Given]],
     told: Counter[str],
@@ -55,16 +59,18 @@ def given_losses(
     Args:
         view: the written format.
         size: (H, W) of the image.
-        has_masks: True if objects have masks.
+        boxes: box (x1, y1, x2, y2) of the mask of each object; None without masks.
         objects: objects with a mask, or of a dataset of boxes.
         crowds: the crowd and ignored regions, and the objects without a mask.
         told: the losses that the writer named.
     """
-    lost = Counter[str]()
+    lost, has_masks = Counter[str](), boxes is not None
     is_boxed = view.format == "voc" or (view.format == "yolo" and view.task in ("detect", "pose"))
     boxed = [given for crowd, given in crowds if crowd.box is not None]
     if not (view.format in OF_ENTRIES and has_masks):  # whose outlines are kept
         lost[CUT] = sum(_is_cut(given, size, is_boxed or not has_masks, has_masks) for given in objects)
+    if boxes is not None:
+        lost[OTHER_BOXES] = _num_other_boxes(view, size, is_boxed, boxes, objects, crowds)
     if is_boxed:
         lost[CUT] += sum(_is_cut(given, size, True, False) for given in boxed)
     if view.format in ("voc", "coco-panoptic"):
@@ -76,6 +82,37 @@ def given_losses(
         written = [*objects, *(boxed if view.format == "voc" else ())]
         lost[POINTS] = sum(bool(given.points) for given in written)
     return lost - told
+
+
+def _num_other_boxes(
+    view: View,
+    size: tuple[int, int],
+    is_boxed: bool,
+    boxes: Sequence[Sequence[float]],
+    objects: Sequence[Given],
+    crowds: Sequence[tuple[Crowd, Given]],
+) -> int:
+    """Return the number of boxes that are not those of their masks, which are written; without those that are cut."""
+    found = [(given, own, is_boxed) for given, own in zip(objects, boxes, strict=True)]
+    if view.format in (*OF_ENTRIES, "voc", "coco-panoptic"):  # others hold no regions
+        for crowd, given in crowds:
+            if crowd.box is None and given.box is not None and crowd.mask.any():
+                x, y, width, height = extent_of(crowd.mask)
+                found.append((given, (x, y, x + width, y + height), False))
+    return sum(
+        given.box is not None and is_other_box(given.box, own) and not _is_cut(given, size, has_box, True)
+        for given, own, has_box in found
+    )
+
+
+def panoptic_keys(photos: CocoPanoptic, index: int, crowds: Sequence[Crowd]) -> Counter[str]:
+    """Count the further keys of a panoptic map, and of its segments of stuff, which only panoptic segments hold."""
+    lost = Counter[str]()
+    count_keys(lost, "panoptic maps", [photos.map_row(index)], ("image_id", "file_name"))
+    others = {*photos.annotation_ids(index), *(crowd.annotation_id for crowd in crowds)}
+    stuff = [row for row in photos.annotation_rows(index) if row["id"] not in others]
+    count_keys(lost, "segments of stuff", stuff, REGION_KEYS)
+    return lost
 
 
 def of_entries(rows: Iterable[JsonRow]) -> list[Given]:

@@ -10,9 +10,8 @@ Source: A. Kirillov et al., "Segment Anything", 2023. Not for datasets that have
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -20,8 +19,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from segpaste.datasets.contract import AnnotatedDataset, DatasetWrapper, JsonRow
+from segpaste.datasets.conversion.entries import given_shapes
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.coco_writer import encode_mask
-from segpaste.datasets.formats.records import AnnotatedPhotos, Crowd, DatasetError, JsonRow, PackedRecords
 from segpaste.extras import require
 from segpaste.types import DenseSample, InstanceMask
 from segpaste.types.sampling import outward_box
@@ -110,7 +111,7 @@ class _Made(NamedTuple):
     rows: list[JsonRow]
 
 
-class MaskedPhotos(AnnotatedPhotos):
+class WithPredictedMasks(DatasetWrapper):
     """A dataset of boxes whose samples get masks.
 
     Other fields are those of the dataset. The entry of each object has a ``segmentation``, its ``area``, and under
@@ -125,71 +126,26 @@ class MaskedPhotos(AnnotatedPhotos):
         DatasetError: the dataset has masks.
     """
 
-    def __init__(self, photos: AnnotatedPhotos, masker: BoxMasker) -> None:
+    def __init__(self, photos: AnnotatedDataset, masker: BoxMasker) -> None:
         if photos.has_masks:
             raise DatasetError(
                 f"{photos.annotations_file}: expected a dataset with boxes only for --masks-from, got masks; leave "
                 "--masks-from out"
             )
-        self.photos, self.masker = photos, masker
+        super().__init__(photos)
+        self.masker, self.has_masks = masker, True
         self._latest: tuple[int, _Made] | None = None
-        self.class_names, self.digest = photos.class_names, photos.digest
-        self.drawn_upright = photos.drawn_upright
-        self.schema, self.keypoint_schema, self.has_masks = photos.schema, photos.keypoint_schema, True
-        super().__init__(photos.images_dir, photos.annotations_file)
-
-    @property
-    def categories(self) -> list[JsonRow]:
-        """The entries of the classes."""
-        return self.photos.categories
-
-    def instance_labels(self, index: int) -> Sequence[int]:
-        """Return the class of each object."""
-        return self.photos.instance_labels(index)
-
-    def annotation_ids(self, index: int) -> Sequence[int]:
-        """Return the dataset's id of each object."""
-        return self.photos.annotation_ids(index)
-
-    def crowds(self, index: int) -> list[Crowd]:
-        """Return the crowd and ignored regions."""
-        return self.photos.crowds(index)
-
-    def image_row(self, index: int) -> JsonRow:
-        """Return the entry of an image."""
-        return self.photos.image_row(index)
 
     def annotation_rows(self, index: int) -> list[JsonRow]:
         """Return the entries of an image's annotations, those of objects with their masks."""
         return [dict(row) for row in self._made(index).rows]
 
-    def tables(self) -> JsonRow:
-        """Return the other tables."""
-        return self.photos.tables()
-
-    def __len__(self) -> int:
-        return len(self.photos)
-
     def __getitem__(self, index: int) -> DenseSample:
         return self._made(index).sample
 
-    def image_id(self, index: int) -> int:
-        """Return the id of the image."""
-        return self.photos.image_id(index)
-
-    def photo_file(self, index: int) -> tuple[Path, tuple[int, int] | None]:
-        """Return the path of an image, and its (H, W) in the annotations, or None if they do not have it."""
-        return self.photos.photo_file(index)
-
-    def file_name(self, index: int) -> str:
-        """Return the file of the image, relative to ``images_dir``."""
-        return self.photos.file_name(index)
-
-    def _read_records(self) -> PackedRecords:
-        return PackedRecords(())
-
-    def _read_sample(self, record: JsonRow) -> DenseSample:
-        raise NotImplementedError
+    def place_of(self, index: int) -> tuple[AnnotatedDataset, int]:
+        """Return this dataset, since the samples of the other have no masks."""
+        return self, index
 
     def _made(self, index: int) -> _Made:
         """Return a sample and its entries; the latest ones are cached, since a conversion asks for both."""
@@ -198,21 +154,23 @@ class MaskedPhotos(AnnotatedPhotos):
         return self._latest[1]
 
     def _make(self, index: int) -> _Made:
-        sample = self.photos[index]
+        sample = self.dataset[index]
         boxes = sample.boxes.as_subclass(Tensor)
         masks, scores = self.masker(sample.image.as_subclass(Tensor), boxes)
-        order = sorted(self.photos.categories, key=lambda row: int(row["id"]))
-        by_id = {row["id"]: row for row in self.photos.annotation_rows(index) if "id" in row}
+        order = sorted(self.dataset.categories, key=lambda row: int(row["id"]))
+        by_id = {row["id"]: row for row in self.dataset.annotation_rows(index) if "id" in row}
         made: list[JsonRow] = []
         kept = np.zeros((len(boxes), *sample.canvas_size), bool)
-        ids, labels = self.photos.annotation_ids(index), sample.labels.tolist()
+        ids, labels = self.dataset.annotation_ids(index), sample.labels.tolist()
+        shapes = given_shapes(self.dataset, index, sample, [by_id.get(annotation_id, {}) for annotation_id in ids])
         for number, (annotation_id, label) in enumerate(zip(ids, labels, strict=True)):
             x1, y1, x2, y2 = boxes[number].tolist()
             kept[number], covered, is_box = _in_box(masks[number].numpy(), (x1, y1, x2, y2))
             quality: JsonRow = {"model": self.masker.name, "predicted_iou": round(float(scores[number]), 6)}
             quality |= {"box_covered_frac": round(covered, 6), **({"is_box": True} if is_box else {})}
             new = {"id": annotation_id, "image_id": self.image_id(index), "category_id": order[label]["id"]}
-            new |= {"bbox": [x1, y1, x2 - x1, y2 - y1], "iscrowd": 0, **by_id.get(annotation_id, {})}
+            new |= {"bbox": [x1, y1, x2 - x1, y2 - y1], "iscrowd": 0}
+            new |= {**shapes[number].entry, **by_id.get(annotation_id, {})}
             new |= {"segmentation": encode_mask(kept[number]), "area": int(kept[number].sum()), QUALITY: quality}
             made.append(new)
         others = [row for key, row in by_id.items() if key not in set(ids)]
@@ -221,9 +179,9 @@ class MaskedPhotos(AnnotatedPhotos):
         return _Made(whole, made + others)
 
 
-def with_masks_from(masker: BoxMasker) -> Callable[[AnnotatedPhotos], AnnotatedPhotos]:
+def with_masks_from(masker: BoxMasker) -> Callable[[AnnotatedDataset], AnnotatedDataset]:
     """Return a function that adds masks to a dataset of boxes, for ``adapt`` of a `Conversion`."""
-    return lambda photos: MaskedPhotos(photos, masker)
+    return lambda photos: WithPredictedMasks(photos, masker)
 
 
 def _in_box(mask: NDArray[np.bool_], box: tuple[float, float, float, float]) -> tuple[NDArray[np.bool_], float, bool]:

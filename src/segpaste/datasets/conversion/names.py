@@ -9,9 +9,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from segpaste.datasets.contract import AnnotatedDataset
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.coco import CocoDetectionV2
 from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
-from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError
 from segpaste.datasets.formats.written.format import WrittenFormat
 
 _JPEG = frozenset({".jfif", ".jif", ".jpe"})
@@ -68,7 +69,7 @@ class TakenNames:
 
 
 def photo_names(
-    photos: AnnotatedPhotos, form: WrittenFormat, taken: TakenNames, *, by_stem: bool | None = None
+    photos: AnnotatedDataset, form: WrittenFormat, taken: TakenNames, *, by_stem: bool | None = None
 ) -> PhotoNames:
     """Return the file names of the images.
 
@@ -163,7 +164,7 @@ class ClassList:
         names: names of the classes.
     """
 
-    def __init__(self, splits: Sequence[AnnotatedPhotos]) -> None:
+    def __init__(self, splits: Sequence[AnnotatedDataset]) -> None:
         lists = [tuple(photos.class_names) for photos in splits]
         same = len(set(lists)) == 1
         self.names: list[str] = list(lists[0] if same else dict.fromkeys(name for names in lists for name in names))

@@ -10,19 +10,22 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from segpaste.datasets.contract import AnnotatedDataset, Crowd, JsonRow
 from segpaste.datasets.conversion.entries import (
     crowds_with_entries,
     entries_of_instances,
+    given_shapes,
     image_entry,
     kept_entries,
     made_entries,
 )
 from segpaste.datasets.conversion.names import PhotoNames
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
 from segpaste.datasets.formats.coco_writer import SampleRows
 from segpaste.datasets.formats.name_lists import is_background
 from segpaste.datasets.formats.photo import upright_size
-from segpaste.datasets.formats.photo_head import num_frames, read_head
+from segpaste.datasets.formats.photo_head import PhotoHead, expect_readable, num_frames, read_head
 from segpaste.datasets.formats.pixel_bytes import (
     DepthFormat,
     geometry_files,
@@ -30,7 +33,6 @@ from segpaste.datasets.formats.pixel_bytes import (
     num_too_far,
     picture_bytes,
 )
-from segpaste.datasets.formats.records import AnnotatedPhotos, Crowd, DatasetError, JsonRow
 from segpaste.datasets.formats.written.coco import CocoSegments, segments_of
 from segpaste.datasets.formats.written.format import File, LabelForm, LabelledPhoto, Losses, WrittenFormat
 from segpaste.datasets.formats.yolo.data import label_path
@@ -53,10 +55,11 @@ class Counts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Photo:
-    """Image of a split: its index, its written name, and whether it is encoded again."""
+    """Image of a split: its index, its written name, its header, and whether it is encoded again."""
 
     index: int
     name: str
+    head: PhotoHead
     is_drawn: bool
 
     @property
@@ -81,7 +84,7 @@ class SplitConverter:
         has_further_fields: True if samples have fields that are not in entries, such as depth.
     """
 
-    photos: AnnotatedPhotos
+    photos: AnnotatedDataset
     name: str
     names: PhotoNames
     to: WrittenFormat
@@ -90,7 +93,7 @@ class SplitConverter:
     depth_format: DepthFormat
     keeps_entries: bool
     has_further_fields: bool
-    _latest: dict[int, tuple[DenseSample, list[Crowd]]] = field(default_factory=dict)
+    _latest: dict[int, tuple[DenseSample, Sequence[Crowd]]] = field(default_factory=dict)
 
     @property
     def categories(self) -> list[JsonRow]:
@@ -113,7 +116,7 @@ class SplitConverter:
         is_same = isinstance(self.to, CocoSegments) and isinstance(self.photos, CocoPanoptic)
         return is_same or (self.keeps_entries and self.to.of_entries)
 
-    def read(self, index: int) -> tuple[DenseSample, list[Crowd]]:
+    def read(self, index: int) -> tuple[DenseSample, Sequence[Crowd]]:
         """Return the sample of an image and its crowds; the latest ones are kept for the ledger."""
         if index not in self._latest:
             self._latest.clear()
@@ -126,14 +129,15 @@ class SplitConverter:
         Raises:
             DatasetError: the image or one of its annotations cannot be read, or the format cannot hold them.
         """
-        reason = self._reason_to_draw(index)
+        head = read_head(self.photos.path_of(index))
+        reason = self._reason_to_draw(index, head)
         if reason is not None:
             losses[f"files of images, which are encoded again as PNG: {reason}"] += 1
-            if num := num_frames(self._source(index)) - 1:
+            if num := num_frames(self.photos.path_of(index)) - 1:
                 losses["frames of images after the first"] += num
-            return self._converted(_Photo(index, self.names.drawn[index], True), losses)
+            return self._converted(_Photo(index, self.names.drawn[index], head, True), losses)
         losses["file names of images"] += int(self.names.is_changed[index])
-        return self._converted(_Photo(index, self.names.copied[index], False), losses)
+        return self._converted(_Photo(index, self.names.copied[index], head, False), losses)
 
     def _converted(self, photo: _Photo, losses: Losses) -> tuple[SampleRows, list[File], Counts]:
         index = photo.index
@@ -191,7 +195,8 @@ class SplitConverter:
             return SampleRows(image, []), [(path.as_posix(), self.photos.label_text(index).encode())]
         by_id = {row["id"]: row for row in self.photos.annotation_rows(index) if "id" in row}
         regions = [(crowd, by_id.get(crowd.annotation_id, {})) for crowd in crowds]
-        labelled = LabelledPhoto(self.name, photo.name, image, sample, own_rows, regions)
+        given = [shape.entry.get("bbox") for shape in given_shapes(self.photos, index, sample, own_rows)]
+        labelled = LabelledPhoto(self.name, photo.name, image, sample, own_rows, regions, given_boxes=given)
         return SampleRows(image, []), list(self.to.label_files(labelled, self.form, losses))
 
     def _keeps_labels(self, photos: YoloDataset, index: int) -> bool:
@@ -222,22 +227,21 @@ class SplitConverter:
         row = self.photos.image_row(index)
         if isinstance(row.get("height"), int) and isinstance(row.get("width"), int):
             return row["height"], row["width"]
-        return upright_size(self._source(index))
-
-    def _source(self, index: int) -> Path:
-        return self.photos.images_dir / self.photos.file_name(index)
+        return upright_size(self.photos.path_of(index))
 
     def _photo_file(self, photo: _Photo) -> File:
         """Return the file of the image: the same bytes, or its pixels as a PNG."""
         path = f"{self.to.photos_dir(self.name)}/{photo.name}"
+        source, size = self.photos.photo_file(photo.index) or (self.photos.path_of(photo.index), None)
+        expect_readable(source, photo.head, size)
         if photo.is_drawn:
             image = self.photos[photo.index].image
             return path, picture_bytes(image.as_subclass(Tensor).permute(1, 2, 0).numpy())
-        return path, _bytes_of(self._source(photo.index))
+        return path, _bytes_of(source)
 
-    def _reason_to_draw(self, index: int) -> str | None:
+    def _reason_to_draw(self, index: int, head: PhotoHead) -> str | None:
         """Return why the image is encoded again: some readers would not read its file, or would turn its pixels."""
-        if read_head(self.photos.photo_file(index)[0]).is_oriented:
+        if head.is_oriented:
             return "EXIF orientation"
         suffix = PurePosixPath(self.photos.file_name(index)).suffix
         return None if self.names.is_readable[index] else f"suffix {suffix or 'missing'}"
@@ -252,7 +256,7 @@ class SplitConverter:
             semantic = SemanticMap(table[semantic.as_subclass(Tensor)])
         return replace(sample, labels=table[sample.labels], semantic_map=semantic)
 
-    def _labelled_crowds(self, index: int) -> list[Crowd]:
+    def _labelled_crowds(self, index: int) -> Sequence[Crowd]:
         crowds = self.read(index)[1]
         if not self.to.one_class_list:
             return crowds

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from segpaste.datasets.contract import AnnotatedDataset, JsonRow
 from segpaste.datasets.conversion.entries import has_entries, image_entry, kept_entries, made_entries
 from segpaste.datasets.formats.coco_writer import json_lines
 from segpaste.datasets.formats.photo import upright_size
-from segpaste.datasets.formats.records import AnnotatedPhotos, JsonRow
 from segpaste.workspace import Content, write_whole
 
 
@@ -26,7 +26,7 @@ class EntryFile:
         path: the file; it is written if it does not exist.
     """
 
-    def __init__(self, photos: AnnotatedPhotos, path: Path) -> None:
+    def __init__(self, photos: AnnotatedDataset, path: Path) -> None:
         self.photos, self.path = photos, path
         if not path.exists():
             write_whole(path, self._lines())
@@ -61,14 +61,14 @@ class EntryFile:
 
 
 def _entries(
-    photos: AnnotatedPhotos, index: int, by_label: Sequence[JsonRow], keeps: bool
+    photos: AnnotatedDataset, index: int, by_label: Sequence[JsonRow], keeps: bool
 ) -> tuple[JsonRow, list[JsonRow]]:
     """Return the entry of an image and those of its annotations, as in the file or made from its sample."""
     name = photos.file_name(index)
     if keeps:
         row = photos.image_row(index)
         has_size = isinstance(row.get("height"), int) and isinstance(row.get("width"), int)
-        size = (row["height"], row["width"]) if has_size else upright_size(photos.images_dir / name)
+        size = (row["height"], row["width"]) if has_size else upright_size(photos.path_of(index))
         return image_entry(photos, index, name, size), kept_entries(photos, index, size, with_iscrowd=True)
     sample = photos[index]
     rows = made_entries(photos, index, sample, by_label, photos.crowds(index))

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Protocol
 
-from segpaste.datasets.formats.records import JsonRow
+from segpaste.datasets.contract import AnnotatedDataset, JsonRow
 from segpaste.datasets.formats.references import CopiedTables, Copy
 
 IMAGE_KEYS = frozenset({"id", "file_name", "width", "height"})
@@ -23,39 +22,7 @@ POINT_KEYS = frozenset({"keypoints", "num_keypoints"})
 _OWN = "segpaste"
 
 
-class KeepsRows(Protocol):
-    """Dataset that returns the entries of its files, as `segpaste.datasets.formats.records.AnnotatedPhotos` does."""
-
-    def image_row(self, index: int) -> JsonRow:
-        """Return the entry of an image."""
-        ...
-
-    def annotation_rows(self, index: int) -> list[JsonRow]:
-        """Return the entries of an image's annotations."""
-        ...
-
-    def tables(self) -> JsonRow:
-        """Return the other tables."""
-        ...
-
-
-class KeepsNames(KeepsRows, Protocol):
-    """Dataset that also returns the names and ids of its images."""
-
-    def __len__(self) -> int:
-        """Return the number of images."""
-        ...
-
-    def image_id(self, index: int) -> int:
-        """Return the id of an image."""
-        ...
-
-    def file_name(self, index: int) -> str:
-        """Return the file name of an image."""
-        ...
-
-
-def carried_image(photos: KeepsRows, index: int) -> JsonRow:
+def carried_image(photos: AnnotatedDataset, index: int) -> JsonRow:
     """Return the keys that a written image's entry copies from its original, such as ``license``.
 
     Written and original image differ in name and size, and the lists of LVIS depend on the pasted objects.
@@ -63,7 +30,7 @@ def carried_image(photos: KeepsRows, index: int) -> JsonRow:
     return _without(photos.image_row(index), IMAGE_KEYS | LIST_KEYS | {_OWN})
 
 
-def carried_annotations(photos: KeepsRows, index: int) -> dict[int, JsonRow]:
+def carried_annotations(photos: AnnotatedDataset, index: int) -> dict[int, JsonRow]:
     """Return the keys that a written object's entry copies from its original, by annotation id.
 
     They are the same for an object that stays in its image and for a pasted one.
@@ -72,7 +39,7 @@ def carried_annotations(photos: KeepsRows, index: int) -> dict[int, JsonRow]:
     return {row["id"]: _without(row, REGION_KEYS | POINT_KEYS | {_OWN}) for row in rows if "id" in row}
 
 
-def carried_tables(photos: KeepsNames, copies: Sequence[Copy]) -> tuple[JsonRow, Counter[str]]:
+def carried_tables(photos: AnnotatedDataset, copies: Sequence[Copy]) -> tuple[JsonRow, Counter[str]]:
     """Return the tables that a written dataset copies from its original, such as ``licenses``, and what is left out.
 
     What refers to images, such as the scenes of TACO, refers to the written images of those originals; see
@@ -90,7 +57,7 @@ def carried_tables(photos: KeepsNames, copies: Sequence[Copy]) -> tuple[JsonRow,
     return made.copied(tables), made.left_out
 
 
-def _annotation_ids(photos: KeepsNames) -> Iterator[int]:
+def _annotation_ids(photos: AnnotatedDataset) -> Iterator[int]:
     return (row["id"] for index in range(len(photos)) for row in photos.annotation_rows(index) if "id" in row)
 
 

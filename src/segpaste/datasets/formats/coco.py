@@ -8,11 +8,11 @@ from __future__ import annotations
 from functools import cached_property
 
 from segpaste.datasets.formats.coco_index import TABLES, CocoClasses, CocoRecords, make_index
-from segpaste.datasets.formats.federated import FederatedLabels
-from segpaste.datasets.formats.indexed.photos import IndexedPhotos
-from segpaste.datasets.formats.indexed.store import Index
-from segpaste.datasets.formats.indexed.tables import JsonTables
 from segpaste.datasets.formats.instances import InstancePhotos
+from segpaste.datasets.formats.large_json.photos import IndexedPhotos
+from segpaste.datasets.formats.large_json.store import Index
+from segpaste.datasets.formats.large_json.tables import JsonTables
+from segpaste.datasets.lvis_lists import FederatedLabels
 
 
 class CocoDetectionV2(IndexedPhotos, InstancePhotos):

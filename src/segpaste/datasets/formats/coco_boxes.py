@@ -15,9 +15,10 @@ import torch
 from torch import Tensor
 from torchvision import tv_tensors
 
+from segpaste.datasets.contract import JsonRow
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.coco import CocoDetectionV2
 from segpaste.datasets.formats.photo import read_rgb
-from segpaste.datasets.formats.records import DatasetError, JsonRow
 from segpaste.datasets.jitter import LargeScaleJitter
 from segpaste.types import CrowdMask, DenseSample
 

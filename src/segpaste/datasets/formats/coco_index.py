@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.formats.coco_keypoints import CocoPoints, checked_points, read_schema
-from segpaste.datasets.formats.indexed.columns import (
+from segpaste.datasets.formats.large_json.columns import (
     Column,
     check_references,
     check_unique,
@@ -20,13 +21,12 @@ from segpaste.datasets.formats.indexed.columns import (
     narrow,
     positions_in,
 )
-from segpaste.datasets.formats.indexed.file import AnnotationFile
-from segpaste.datasets.formats.indexed.images import IndexedRecords, image_columns
-from segpaste.datasets.formats.indexed.store import Index
-from segpaste.datasets.formats.indexed.tables import JsonTables
+from segpaste.datasets.formats.large_json.file import AnnotationFile
+from segpaste.datasets.formats.large_json.images import IndexedRecords, image_columns
+from segpaste.datasets.formats.large_json.store import Index
+from segpaste.datasets.formats.large_json.tables import JsonTables
 from segpaste.datasets.formats.records import (
     IMAGE_COLUMNS,
-    JsonRow,
     TableColumns,
     box_of,
     class_indices,

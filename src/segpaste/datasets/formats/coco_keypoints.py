@@ -16,7 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from segpaste.datasets.formats.records import DatasetError, JsonRow
+from segpaste.datasets.contract import JsonRow
+from segpaste.datasets.errors import DatasetError
 from segpaste.types import KeypointSchema
 from segpaste.types.keypoints import MovingKeypoints, Pair, moved_points
 from segpaste.types.sampling import Size, Window

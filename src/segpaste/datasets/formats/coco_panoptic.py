@@ -18,12 +18,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from segpaste.datasets.formats.indexed.photos import IndexedPhotos
-from segpaste.datasets.formats.indexed.store import Index
-from segpaste.datasets.formats.indexed.tables import JsonTables
+from segpaste.datasets.contract import Crowd, JsonRow
+from segpaste.datasets.errors import DatasetError
+from segpaste.datasets.formats.large_json.photos import IndexedPhotos
+from segpaste.datasets.formats.large_json.store import Index
+from segpaste.datasets.formats.large_json.tables import JsonTables
 from segpaste.datasets.formats.panoptic_index import TABLES, PanopticClasses, PanopticRecords, make_index
 from segpaste.datasets.formats.photo import read_rgb
-from segpaste.datasets.formats.records import Crowd, DatasetError, JsonRow, expect_folder
+from segpaste.datasets.formats.records import expect_folder
 from segpaste.datasets.formats.segment_ids import read_segment_ids, segment_positions
 from segpaste.types import IGNORE_INDEX, DenseSample
 

@@ -24,10 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from segpaste.datasets.contract import Crowd, JsonRow
 from segpaste.datasets.formats.coco_keypoints import keypoint_rows
 from segpaste.datasets.formats.pixel_bytes import ImageFormat as ImageFormat
 from segpaste.datasets.formats.pixel_bytes import geometry_files, picture_bytes
-from segpaste.datasets.formats.records import Crowd, JsonRow
 from segpaste.types import IGNORE_INDEX, DenseSample
 from segpaste.workspace import Content, write_whole
 

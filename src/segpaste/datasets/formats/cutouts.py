@@ -23,9 +23,11 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
+from segpaste.datasets.contract import Crowd, JsonRow
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats._matte import filled_colours
 from segpaste.datasets.formats.picture_files import files_below
-from segpaste.datasets.formats.records import AnnotatedPhotos, Crowd, DatasetError, JsonRow, PackedRecords
+from segpaste.datasets.formats.records import AnnotatedPhotos, PackedRecords
 from segpaste.datasets.formats.size_priors import EVERY_CLASS, size_at
 from segpaste.types import DenseSample
 

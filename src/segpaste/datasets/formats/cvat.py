@@ -17,14 +17,16 @@ from xml.etree import ElementTree
 
 import numpy as np
 
+from segpaste.datasets.contract import JsonRow
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.cvat_labels import CvatLabel, CvatLabels, read_labels
 from segpaste.datasets.formats.format import NO_SPLIT, Format, ReadOptions
 from segpaste.datasets.formats.outlined import Drawn, DrawnPhoto, each, open_drawn
 from segpaste.datasets.formats.photo_facts import find_photo, photo_size
-from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError, JsonRow, file_digest
+from segpaste.datasets.formats.records import AnnotatedPhotos, file_digest
 from segpaste.datasets.formats.shapes import Point, Shape, box_around, ellipse_mask, paste_mask, rotated_box
 from segpaste.datasets.formats.text_files import in_utf8
-from segpaste.datasets.formats.xml_text import head_of, number, parse_xml, xml_value
+from segpaste.datasets.formats.xml_text import head_of, joined, number, parse_xml, xml_value
 from segpaste.types.sampling import Size
 
 CVAT_FILE = "annotations.xml"
@@ -132,7 +134,7 @@ def _shape(where: str, element: ElementTree.Element, labels: CvatLabels, size: S
             else (x1, y1, x2, y2)
         )
         if degrees:
-            attributes["box"] = [x1, y1, x2, y2]
+            attributes |= joined(attributes, {"box": [[x1, y1, x2, y2]]})
     elif element.tag == "skeleton":
         points = dict(_skeleton_points(where, element, label))
         seen = [point[:2] for point in points.values() if point[2]]
@@ -153,16 +155,18 @@ def _attributes(element: ElementTree.Element, labels: CvatLabels) -> JsonRow:
     for key in ("z_order", "group_id", "rotation"):
         if key in found and re.fullmatch(r"-?\d+(\.\d+)?", found[key]):
             found[key] = float(found[key]) if "." in found[key] else int(found[key])
+    named: dict[str, list[Any]] = {}
     for child in element.findall("attribute"):
         name, text = child.get("name", ""), child.text or ""
         kind = kinds.get(name)
         if kind == "checkbox":
-            found[name] = text.strip().lower() == "true"
+            value: object = text.strip().lower() == "true"
         elif kind == "number" and re.fullmatch(r"-?\d+(\.\d+)?", text.strip()):
-            found[name] = float(text) if "." in text else int(text)
+            value = float(text) if "." in text else int(text)
         else:
-            found[name] = text
-    return found
+            value = text
+        named.setdefault(name, []).append(value)
+    return joined(found, named)
 
 
 def _points(where: str, element: ElementTree.Element) -> list[tuple[float, float]]:

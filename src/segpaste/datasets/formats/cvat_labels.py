@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.etree import ElementTree
 
-from segpaste.datasets.formats.records import JsonRow
+from segpaste.datasets.contract import JsonRow
 
 _NO_OBJECTS = ("tag", "polyline", "cuboid")
 

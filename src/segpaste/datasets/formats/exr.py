@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from segpaste.datasets.formats.records import DatasetError
+from segpaste.datasets.errors import DatasetError
 from segpaste.extras import require
 
 _CHANNELS = (("R", "G", "B"), ("X", "Y", "Z"), ("x", "y", "z"), ("r", "g", "b"))

@@ -12,7 +12,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path, PurePosixPath
 from typing import ClassVar, Literal
 
-from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError
+from segpaste.datasets.errors import DatasetError
+from segpaste.datasets.formats.records import AnnotatedPhotos
 from segpaste.types import DenseSample
 
 Transforms = Callable[[DenseSample], DenseSample]

@@ -20,9 +20,11 @@ from torch import Tensor
 from torchvision import tv_tensors
 
 from segpaste.datasets._windows import boxes_of, padding_of
+from segpaste.datasets.contract import Crowd, JsonRow
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.coco_keypoints import keypoints_of, through_window
 from segpaste.datasets.formats.photo import read_pixels, read_rgb
-from segpaste.datasets.formats.records import AnnotatedPhotos, Crowd, DatasetError, JsonRow
+from segpaste.datasets.formats.records import AnnotatedPhotos
 from segpaste.datasets.formats.rle import coded_runs, decode_segmentation, write_mask
 from segpaste.datasets.jitter import LargeScaleJitter
 from segpaste.engine.native import windows

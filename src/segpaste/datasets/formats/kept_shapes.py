@@ -14,12 +14,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from segpaste.datasets.formats.carried import KeepsRows
+from segpaste.datasets.contract import AnnotatedDataset, JsonRow
 from segpaste.datasets.formats.coco_boxes import box_in
 from segpaste.datasets.formats.coco_keypoints import keypoints_of
 from segpaste.datasets.formats.format import WrittenTask
-from segpaste.datasets.formats.records import JsonRow
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
+from segpaste.datasets.formats.yolo.labels import exact_box
 from segpaste.types import DenseSample
 
 _LEAST_NUMBERS = 6
@@ -41,7 +41,7 @@ class KeptShape:
 
 
 def kept_shapes(
-    photos: KeepsRows, index: int, ids: Sequence[int], before: DenseSample, after: DenseSample, task: WrittenTask
+    photos: AnnotatedDataset, index: int, ids: Sequence[int], before: DenseSample, after: DenseSample, task: WrittenTask
 ) -> list[KeptShape]:
     """Return the numbers of each object of an augmented image; none of an object that is pasted or touched.
 
@@ -53,13 +53,14 @@ def kept_shapes(
         after: the augmented image.
         task: task of the written label files.
     """
-    photos, index = photos.place_of(index) if hasattr(photos, "place_of") else (photos, index)
+    photos, index = photos.place_of(index)
     rows = {row["id"]: row for row in photos.annotation_rows(index) if "id" in row}
-    lines, polygons = dict[int, list[float]](), dict[int, list[float]]()
+    lines, polygons, values_of = dict[int, list[float]](), dict[int, list[float]](), dict[int, list[float]]()
     if isinstance(photos, YoloDataset):
         polygons = photos.polygons(index, before.canvas_size)
+        values_of = {row["line"]: row["values"] for row in photos.rows(index)}
         if task == photos.written_task or (task, photos.task) == ("segment", "segment"):
-            lines = {row["line"]: row["values"] for row in photos.rows(index)}
+            lines = values_of
     found = []
     for slot, place in enumerate(_places(before, after)):
         if place is None:
@@ -67,6 +68,8 @@ def kept_shapes(
             continue
         number = ids[place]
         row = {"segmentation": [polygons[number]]} if number in polygons else rows.get(number, {})
+        if isinstance(photos, YoloDataset) and before.instance_masks is None:
+            row = {"bbox": exact_box(values_of[number], before.canvas_size)}
         has_points = after.keypoints is None or _is_same(before, place, after, slot, "keypoints")
         entry = _shape_keys(row, after, slot) | (_point_keys(row, after, slot) if has_points else {})
         found.append(KeptShape(entry, lines.get(number) if has_points or task != "pose" else None))

@@ -15,6 +15,8 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from segpaste.datasets.contract import JsonRow
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.format import NO_SPLIT, Format, ReadOptions
 from segpaste.datasets.formats.label_folders import files_with
 from segpaste.datasets.formats.label_studio_images import Results, split_by_image, tags_of
@@ -22,7 +24,7 @@ from segpaste.datasets.formats.label_studio_regions import Region, parsed_region
 from segpaste.datasets.formats.outlined import Drawn, DrawnPhoto, each, open_drawn
 from segpaste.datasets.formats.photo import upright_size
 from segpaste.datasets.formats.photo_facts import find_photo
-from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError, JsonRow
+from segpaste.datasets.formats.records import AnnotatedPhotos
 from segpaste.datasets.formats.shapes import Point, Shape
 from segpaste.datasets.formats.text_files import parse_json
 from segpaste.datasets.formats.xml_text import head_of

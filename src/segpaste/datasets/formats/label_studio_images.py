@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from segpaste.datasets.formats.records import DatasetError, JsonRow
+from segpaste.datasets.contract import JsonRow
+from segpaste.datasets.errors import DatasetError
 
 _SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif", ".avif", ".jfif", ".jp2")
 _SIZE = ("original_width", "original_height")

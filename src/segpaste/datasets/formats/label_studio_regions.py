@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from segpaste.datasets.contract import JsonRow
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.brush_rle import unpack_brush
 from segpaste.datasets.formats.photo_facts import photo_size
-from segpaste.datasets.formats.records import DatasetError, JsonRow
 from segpaste.datasets.formats.shapes import Point, Shape, box_around, ellipse_mask, encode_mask, rotated_box
 from segpaste.types.sampling import Size
 

@@ -22,12 +22,14 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from segpaste.datasets.contract import JsonRow
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.format import NO_SPLIT, Format, ReadOptions
 from segpaste.datasets.formats.label_folders import files_with, paired_folders
 from segpaste.datasets.formats.outlined import Drawn, DrawnPhoto, each, open_drawn
 from segpaste.datasets.formats.photo import upright_size
 from segpaste.datasets.formats.photo_facts import class_rows, find_photo, photo_size
-from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError, JsonRow
+from segpaste.datasets.formats.records import AnnotatedPhotos
 from segpaste.datasets.formats.shapes import Shape, box_around, ellipse_mask, paste_mask
 from segpaste.datasets.formats.text_files import in_utf8, parse_json, read_lines
 from segpaste.types.sampling import Size
@@ -144,7 +146,7 @@ def _photo(path: Path, document: JsonRow, images_dir: Path, left_out: Counter[st
     known = ("shapes", "imagePath", "imageData", "imageHeight", "imageWidth")
     if rest := {key: value for key, value in document.items() if key not in known and value not in (None, {}, "")}:
         row["attributes"] = rest
-    shapes, open_shapes = [], []
+    shapes, open_shapes, num_background = [], [], 0
     for number, shape in enumerate(document["shapes"], start=1):
         where = f"{path}: shape {number}"
         kind = _kind(where, shape)
@@ -153,9 +155,11 @@ def _photo(path: Path, document: JsonRow, images_dir: Path, left_out: Counter[st
             open_shapes.append(shape)
         elif shape["label"] != BACKGROUND:
             shapes.append(_shape(where, kind, shape, size))
+        else:
+            num_background += 1
     if open_shapes:
         row["shapes"] = open_shapes
-    return DrawnPhoto(row, shapes, path)
+    return DrawnPhoto(row, shapes, path, {f"shapes of the class '{BACKGROUND}', which are no objects": num_background})
 
 
 def _size(path: Path, document: JsonRow, photo: Path) -> Size:

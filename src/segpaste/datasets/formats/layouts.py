@@ -15,11 +15,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.formats.coco_folders import COCO_FILE, ROBOFLOW_FILE
 from segpaste.datasets.formats.coco_writer import Crowds, SampleRows, Write, crowds_left, write_sample
 from segpaste.datasets.formats.format import NO_SPLIT, WrittenTask
 from segpaste.datasets.formats.kept_shapes import KeptShape
-from segpaste.datasets.formats.records import JsonRow
 from segpaste.datasets.formats.written.format import LabelForm, LabelledPhoto, WrittenFormat, WrittenSplit
 from segpaste.datasets.formats.written.registry import WRITTEN, written_format
 from segpaste.types import DenseSample

@@ -9,7 +9,7 @@ boxes; keypoints without a shape are boxes, too. A dataset with both outlines an
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -19,12 +19,14 @@ from typing import Any, TypeVar
 import torch
 from torchvision import tv_tensors
 
+from segpaste.datasets.contract import JsonRow
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.coco_keypoints import checked_points, read_schema
 from segpaste.datasets.formats.format import ReadOptions, Transforms
 from segpaste.datasets.formats.instances import InstancePhotos, clipped_box
 from segpaste.datasets.formats.photo import read_rgb
-from segpaste.datasets.formats.records import DatasetError, JsonRow, PackedRecords
-from segpaste.datasets.formats.shapes import Kind, Shape, annotation_row, join_parts
+from segpaste.datasets.formats.records import PackedRecords
+from segpaste.datasets.formats.shapes import OTHER_BOXES, Kind, Shape, annotation_row, has_other_box, join_parts
 from segpaste.types import CrowdMask, DenseSample
 from segpaste.types.sampling import Size
 
@@ -40,11 +42,13 @@ class DrawnPhoto:
         row: its entry in ``images``: ``file_name``, ``height``, ``width`` and all other values of the file.
         shapes: shapes in file order.
         file: the file with the shapes of this image only; None if one file has those of all images.
+        unread: number of what else the file says, by description.
     """
 
     row: JsonRow
     shapes: list[Shape]
     file: Path | None = None
+    unread: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +224,10 @@ class OutlinedPhotos(InstancePhotos):
         file = self._entry(index).get("file")
         return super().label_file(index) if file is None else Path(file)
 
+    def unread(self, index: int) -> dict[str, int]:
+        """Count what the shapes are without, such as boxes of outlined objects that are not those of their outlines."""
+        return dict(self._entry(index)["unread"])
+
     def places(self, index: int) -> list[str]:
         """Return the file and entry of each row of `annotation_rows`, for errors."""
         places: list[str] = self._entry(index)["places"]
@@ -247,7 +255,7 @@ class OutlinedPhotos(InstancePhotos):
         num_rows = 0
         for number, photo in enumerate(drawn.photos, start=1):
             image = {"id": number, **photo.row}
-            rows, places = [], []
+            rows, places, num_boxes = [], [], 0
             for parts in join_parts(photo.shapes):
                 num_rows += 1
                 category = by_name[parts[0].label]
@@ -256,8 +264,10 @@ class OutlinedPhotos(InstancePhotos):
                 self.has_crowds |= "ignore" in row or bool(row["iscrowd"]) or not is_object
                 rows.append({"id": num_rows, "image_id": number, "category_id": category["id"], **row})
                 places.append(parts[0].where)
+                num_boxes += has_other_box(parts, row)
             file = None if photo.file is None else str(photo.file)
-            yield {"image": image, "rows": rows, "places": places, "file": file}
+            unread = {**photo.unread, OTHER_BOXES: num_boxes}
+            yield {"image": image, "rows": rows, "places": places, "file": file, "unread": unread}
 
     def _record(self, entry: JsonRow) -> JsonRow:
         """Return the record of an image for `InstancePhotos`, from its entries."""

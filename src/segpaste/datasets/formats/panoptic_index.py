@@ -9,21 +9,21 @@ from typing import Any
 
 import numpy as np
 
-from segpaste.datasets.formats.indexed.columns import Column, firsts_of, id_column, join_columns, narrow, positions_in
-from segpaste.datasets.formats.indexed.file import AnnotationFile
-from segpaste.datasets.formats.indexed.images import IndexedRecords, image_columns
-from segpaste.datasets.formats.indexed.store import Index
-from segpaste.datasets.formats.indexed.tables import JsonTables
-from segpaste.datasets.formats.records import (
-    IMAGE_COLUMNS,
-    DatasetError,
-    JsonRow,
-    TableColumns,
-    class_indices,
-    flag_of,
-    index_by_id,
-    lookup,
+from segpaste.datasets.contract import JsonRow
+from segpaste.datasets.errors import DatasetError
+from segpaste.datasets.formats.large_json.columns import (
+    Column,
+    firsts_of,
+    id_column,
+    join_columns,
+    narrow,
+    positions_in,
 )
+from segpaste.datasets.formats.large_json.file import AnnotationFile
+from segpaste.datasets.formats.large_json.images import IndexedRecords, image_columns
+from segpaste.datasets.formats.large_json.store import Index
+from segpaste.datasets.formats.large_json.tables import JsonTables
+from segpaste.datasets.formats.records import IMAGE_COLUMNS, TableColumns, class_indices, flag_of, index_by_id, lookup
 from segpaste.types import IGNORE_INDEX
 
 TABLES: dict[str, TableColumns] = {

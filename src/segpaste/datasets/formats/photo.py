@@ -12,6 +12,7 @@ import torch
 from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.photo_head import (
     EIGHT_BIT_MODES,
     TOO_WIDE,
@@ -21,7 +22,6 @@ from segpaste.datasets.formats.photo_head import (
     read_head,
     unreadable,
 )
-from segpaste.datasets.formats.records import DatasetError
 
 
 def read_rgb(path: Path, size: tuple[int, int], *, drawn_upright: bool = False) -> Tensor:

@@ -7,7 +7,8 @@ import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from segpaste.datasets.formats.records import DatasetError, JsonRow
+from segpaste.datasets.contract import JsonRow
+from segpaste.datasets.errors import DatasetError
 from segpaste.types.sampling import Size
 
 

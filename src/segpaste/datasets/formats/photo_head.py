@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from PIL import ExifTags, Image, UnidentifiedImageError
 
-from segpaste.datasets.formats.records import DatasetError
+from segpaste.datasets.errors import DatasetError
 from segpaste.types.sampling import Size
 
 EIGHT_BIT_MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr")

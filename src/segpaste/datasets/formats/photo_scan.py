@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from segpaste.datasets.contract import AnnotatedDataset
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.photo_head import check_head
-from segpaste.datasets.formats.records import DatasetError
 from segpaste.types.sampling import Size
 
 _CHUNK = 256
@@ -63,31 +63,29 @@ class PhotoScan:
         )
 
 
-def scan_photos(photos: Any, num_threads: int = 8, indices: Iterable[int] | None = None) -> PhotoScan:
+def scan_photos(photos: AnnotatedDataset, num_threads: int = 8, indices: Iterable[int] | None = None) -> PhotoScan:
     """Scan the file headers of the images of a dataset.
 
     Args:
-        photos: a reader of this package. A dataset without a method ``photo_file``, such as one of scenes, has no
-            files and no problems.
+        photos: the dataset. One without files, such as one of scenes, has no problems.
         num_threads: number of files read in parallel.
         indices: the images to scan; by default all.
     """
-    file_of = getattr(photos, "photo_file", None)
-    if file_of is None:
-        return PhotoScan([], 0, 0)
     wanted = range(len(photos)) if indices is None else list(indices)
 
     def look(chunk: Sequence[int]) -> tuple[list[PhotoProblem], Counter[bool]]:
         problems, followed = [], Counter[bool]()
         for index in chunk:
-            path, size = file_of(index)
+            if (file := photos.photo_file(index)) is None:
+                continue
+            path, size = file
             try:
                 head = check_head(path, size)
             except DatasetError as error:
                 problems.append(PhotoProblem(index, path, _reason(path, error)))
                 continue
             if head.orientation > 1:
-                followed[bool(head.is_rotated_for(size, drawn_upright=is_drawn_upright(photos, index)))] += 1
+                followed[bool(head.is_rotated_for(size, drawn_upright=photos.is_drawn_upright(index)))] += 1
         return problems, followed
 
     chunks = [wanted[start : start + _CHUNK] for start in range(0, len(wanted), _CHUNK)]
@@ -121,9 +119,3 @@ def problem_lines(problems: list[PhotoProblem], most: int = 20) -> Iterator[str]
 
 def _reason(path: Path, error: DatasetError) -> str:
     return str(error).removeprefix(f"{path}: ")
-
-
-def is_drawn_upright(photos: Any, index: int) -> bool:
-    """Return whether an image's annotations follow its EXIF orientation; a joined dataset has this per image."""
-    of_photo = getattr(photos, "is_drawn_upright", None)
-    return bool(getattr(photos, "drawn_upright", False) if of_photo is None else of_photo(index))

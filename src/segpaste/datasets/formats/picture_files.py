@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from segpaste.datasets.formats.records import DatasetError, expect_folder
+from segpaste.datasets.errors import DatasetError
+from segpaste.datasets.formats.records import expect_folder
 
 
 def files_below(folder: str | os.PathLike[str]) -> list[str]:

@@ -8,25 +8,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from torch.utils.data import Dataset
 
 from segpaste._reprs import counted, described
-from segpaste.datasets.formats.errors import DatasetError as DatasetError
-from segpaste.datasets.formats.federated import FederatedLabels
+from segpaste.datasets.contract import AnnotatedDataset, JsonRow, PhotoFile
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.text_files import not_utf8, read_json
-from segpaste.types import DenseSample, KeypointSchema, PanopticSchema
+from segpaste.types import DenseSample
 from segpaste.types.dense import fill_holes
 
-JsonRow = dict[str, Any]
 TableColumns = Mapping[str, type]
 
 IMAGE_COLUMNS: TableColumns = {"id": int, "file_name": str, "height": int, "width": int}
@@ -53,37 +50,20 @@ class PackedRecords(Sequence[JsonRow]):
         return json.loads(self._text[start : self._ends[position]].tobytes())
 
 
-class AnnotatedPhotos(Dataset[DenseSample], ABC):
-    """Base of the readers: a map-style dataset of images with annotations in one file or in a file per image.
+class AnnotatedPhotos(AnnotatedDataset):
+    """Base of the readers: images with annotations in one file or in a file per image.
 
     All annotations are read at construction. Pickles contain paths, not annotations: spawned workers read them again,
     forked workers share them.
 
     Attributes:
-        images_dir: the folder to which file names of images are relative.
-        annotations_file: the annotation file, or the folder of a dataset with a file per image.
-        class_names: the name of each class; labels index it.
-        digest: a digest of the annotations; two datasets with the same digest have the same labels.
-        schema: things and stuff of panoptic datasets, else None.
-        keypoint_schema: names of the keypoints; None without keypoints.
-        has_masks: True if samples have instance masks, False if they have boxes only.
-        has_semantic_maps: True if samples have semantic maps.
         drawn_upright: True if annotations are drawn on images rotated by their EXIF orientation, unless their size
             shows otherwise.
-        beside: function that adds fields of files beside the annotations to a sample, see
-            `segpaste.datasets.formats.beside`; called with the sample, and the name and the entry of the image.
-        depth_fill: True if holes in the depth of objects have values, see `segpaste.types.transforms.depth_holes`.
     """
 
-    class_names: tuple[str, ...]
-    digest: str
-    schema: PanopticSchema | None = None
-    keypoint_schema: KeypointSchema | None = None
-    has_masks: bool = True
-    has_semantic_maps: bool = False
+    annotations_file: Path
     drawn_upright: bool = False
-    beside: Callable[[DenseSample, str, JsonRow], DenseSample] | None = None
-    depth_fill: bool = False
+    lists_labels = True
 
     def __init__(
         self,
@@ -151,10 +131,6 @@ class AnnotatedPhotos(Dataset[DenseSample], ABC):
     def annotation_ids(self, index: int) -> Sequence[int]:
         """Return the dataset's id of each instance; instance id i + 1 is at position i, before ``transforms``."""
 
-    def left_out(self, index: int) -> Mapping[str, int]:
-        """Count the annotations of a read image that are not instances, by reason."""
-        return {}
-
     def image_id(self, index: int) -> int:
         """Return the id of the image in the annotations."""
         return int(self._records[index]["id"])
@@ -163,7 +139,7 @@ class AnnotatedPhotos(Dataset[DenseSample], ABC):
         """Return the image's file, relative to ``images_dir``."""
         return str(self._records[index]["file_name"])
 
-    def photo_file(self, index: int) -> tuple[Path, tuple[int, int] | None]:
+    def photo_file(self, index: int) -> PhotoFile:
         """Return the path of an image, and its (H, W) in the annotations, or None if they do not give it."""
         record = self._records[index]
         size = (record["height"], record["width"]) if "height" in record else None
@@ -173,66 +149,9 @@ class AnnotatedPhotos(Dataset[DenseSample], ABC):
         """Return the file with the annotations of an image; None if they are in several files."""
         return self.annotations_file if self.annotations_file.is_file() else None
 
-    def searched_folders(self) -> tuple[Path, ...]:
-        """Return the folders that are searched for images, with their subfolders; none if files list the images."""
-        return ()
-
-    def federated(self, index: int) -> FederatedLabels | None:
-        """Return the classes that were annotated in the image, or None if the file does not say, as in COCO."""
-        return None
-
-    def crowds(self, index: int) -> list[Crowd]:
-        """Return the crowd and ignored regions of an image separately, and its objects without a mask.
-
-        They are in the frame of the image before ``transforms``.
-        """
-        return []
-
-    @property
-    def categories(self) -> list[JsonRow]:
-        """Entries of the classes as in the file, in file order; without entries, names with ids from 1.
-
-        Classes are numbered by ascending ``id``.
-        """
-        return [{"id": label, "name": name} for label, name in enumerate(self.class_names, start=1)]
-
-    def image_row(self, index: int) -> JsonRow:
-        """Return the entry of an image as in the file, with all its keys, such as ``license`` or ``flickr_url``.
-
-        Without such an entry, return ``id`` and ``file_name``.
-        """
-        return {"id": self.image_id(index), "file_name": self.file_name(index)}
-
-    def annotation_rows(self, index: int) -> list[JsonRow]:
-        """Return the entries of an image's annotations as in the file, in file order, with all their keys.
-
-        They include instances, crowds, ignored regions and empty masks. The ``id`` of an entry is that of
-        `annotation_ids` and of `crowds`. The list is empty if the file has no such entries.
-        """
-        return []
-
-    def tables(self) -> JsonRow:
-        """Return the other keys of the file, such as ``info`` and ``licenses``, as in the file and in file order."""
-        return {}
-
-
-class Crowd(NamedTuple):
-    """Region of an image whose objects are not annotated individually, or that an evaluation ignores.
-
-    Attributes:
-        annotation_id: its id in the file.
-        label: its class.
-        is_ignored: True if the file marks it as ``ignore``, with or without ``iscrowd``.
-        mask: [H, W] bool.
-        box: box (x1, y1, x2, y2) of an object without a mask in a dataset of masks; None for a region. Such an object
-            is no instance. It is written as an object with a box.
-    """
-
-    annotation_id: int
-    label: int
-    is_ignored: bool
-    mask: NDArray[np.bool_]
-    box: tuple[float, float, float, float] | None = None
+    def is_drawn_upright(self, index: int) -> bool:
+        """Return ``drawn_upright``."""
+        return self.drawn_upright
 
 
 def expect_folder(path: str | PathLike[str]) -> Path:
@@ -242,15 +161,15 @@ def expect_folder(path: str | PathLike[str]) -> Path:
     return Path(path)
 
 
-def expect_outside(photos: Any, out: str | PathLike[str]) -> None:
+def expect_outside(photos: AnnotatedDataset, out: str | PathLike[str]) -> None:
     """Raise `DatasetError` if a dataset would find new files in ``out`` when it is opened again.
 
     Args:
-        photos: a dataset; without ``searched_folders`` it finds no files.
+        photos: a dataset.
         out: a folder that need not exist.
     """
     place = Path(out).resolve()
-    for folder in getattr(photos, "searched_folders", tuple[Path, ...])():
+    for folder in photos.searched_folders():
         if place.is_relative_to(folder.resolve()):
             raise DatasetError(
                 f"{out}: expected a folder outside of {folder}, where the dataset's images are searched for, since "
@@ -268,7 +187,7 @@ def read_tables(path: Path, tables: Mapping[str, TableColumns]) -> dict[str, lis
     """Read a JSON object of tables, which are lists of objects in file order.
 
     ``tables`` gives the required tables, and the required keys of their entries with their types.
-    Large files are read by `segpaste.datasets.formats.indexed`.
+    Large files are read by `segpaste.datasets.formats.large_json`.
 
     Raises:
         DatasetError: the file is missing or not JSON, or a table or key is missing or of another type.

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
-from segpaste.datasets.formats.records import JsonRow
+from segpaste.datasets.contract import JsonRow
 
 _IMAGE_KEY = re.compile("(image|img|photo|picture)(ids?)?")
 _IMAGE_ID = re.compile("(image|img|photo|picture)ids?")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 
-from segpaste.datasets.formats.beside import find_beside
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.coco_folders import CocoFile, CocoFolder, LvisFolder, PanopticFolder, RoboflowFolder
 from segpaste.datasets.formats.cvat import CvatFile
 from segpaste.datasets.formats.format import NO_SPLIT, Format, ReadOptions, Task, Transforms
@@ -30,7 +30,8 @@ from segpaste.datasets.formats.maps.formats import (
     LabelMaps,
     UndeclaredMaps,
 )
-from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError
+from segpaste.datasets.formats.records import AnnotatedPhotos
+from segpaste.datasets.formats.sidecar_maps import find_beside
 from segpaste.datasets.formats.splits import chosen_split
 from segpaste.datasets.formats.voc.dataset import VocFormat
 from segpaste.datasets.formats.xml_text import head_of

@@ -8,11 +8,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from segpaste.datasets.formats.records import DatasetError
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.stored_pixels import read_colors, read_stored
 from segpaste.types.sampling import Size
-
-_NUM_IDS = 1 << 24
 
 
 def read_segment_ids(path: Path, size: Size) -> NDArray[np.int64]:
@@ -44,15 +42,19 @@ def read_segment_ids(path: Path, size: Size) -> NDArray[np.int64]:
         )
     if values.ndim == 2:
         return values.astype(np.int64)
-    red, green, blue = (values[..., channel].astype(np.int64) for channel in range(3))
-    return red | green << 8 | blue << 16
+    ids = np.zeros((*size, 4), np.uint8)  # of which the fourth byte is no part
+    ids[..., :3] = values[..., :3]
+    return ids.view("<u4")[..., 0].astype(np.int64)
 
 
 def segment_positions(ids: NDArray[np.int64], listed: Sequence[int]) -> NDArray[np.uint16]:
     """Return the position of each pixel's segment in a list, from 1; 0 for other ids.
 
-    A table of all ids, of which the system provides the few pages in use, takes a tenth of the time of sorting pixels.
+    Runs of equal pixels are looked up, since there are a hundred times fewer of them than pixels.
     """
-    table = np.zeros(_NUM_IDS, np.uint16)
-    table[np.array(listed, np.int64)] = np.arange(1, len(listed) + 1)
-    return table[ids]
+    flat = ids.reshape(-1)
+    starts = np.concatenate([[0], np.flatnonzero(flat[1:] != flat[:-1]) + 1])[: flat.size]
+    position_of = {number: position for position, number in enumerate(listed, start=1)}
+    positions = [position_of.get(number, 0) for number in flat[starts].tolist()]
+    lengths = np.diff(starts, append=flat.size)
+    return np.repeat(np.array(positions, np.uint16), lengths).reshape(ids.shape)

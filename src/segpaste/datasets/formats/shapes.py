@@ -7,6 +7,7 @@ unchanged.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,13 +16,24 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from segpaste.datasets.formats.records import JsonRow
+from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.formats.rle import decode_segmentation
 from segpaste.types.sampling import Size
 
 Kind = Literal["outline", "box"]
 Box = tuple[float, float, float, float]
 Point = tuple[float, float, int]
+
+
+OTHER_BOXES = "boxes of objects and regions, not those of their masks"
+"""Description of given boxes that differ from those of their masks by more than `_ROUNDING_PX`."""
+_ROUNDING_PX = 1.0
+"""By how much a box differs from that of its mask if the pixels of the mask are those of its outline."""
+
+
+def is_other_box(box: Sequence[float], of_mask: Sequence[float]) -> bool:
+    """Return whether the given box of an object is not that of its mask, both (x1, y1, x2, y2)."""
+    return any(abs(one - other) > _ROUNDING_PX for one, other in zip(box, of_mask, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +98,19 @@ def annotation_row(parts: Sequence[Shape], size: Size, point_names: Sequence[str
         row |= _keypoints(points, point_names)
     attributes = dict(parts[0].attributes)
     if any(part.attributes != parts[0].attributes for part in parts):
-        attributes["parts"] = [part.attributes for part in parts[1:]]
+        key = next(key for i in itertools.count(1) if (key := "parts" if i == 1 else f"parts_{i}") not in attributes)
+        attributes[key] = [part.attributes for part in parts[1:]]
     return {**row, "attributes": attributes} if attributes else row
+
+
+def has_other_box(parts: Sequence[Shape], row: JsonRow) -> bool:
+    """Return whether an object with outlines also has a box, which its annotation does not hold."""
+    boxes = [part.box for part in parts if part.box is not None and part.points is None]
+    if not boxes or not row["segmentation"]:
+        return False
+    x, y, width, height = row["bbox"]
+    around = box_around(corner for box in boxes for corner in (box[:2], box[2:]))
+    return is_other_box(around, (x, y, x + width, y + height))
 
 
 def encode_mask(mask: NDArray[np.bool_]) -> JsonRow:

@@ -17,15 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from segpaste.datasets.formats.records import (
-    DatasetError,
-    TableColumns,
-    box_of,
-    class_indices,
-    index_images,
-    lookup,
-    read_tables,
-)
+from segpaste.datasets.errors import DatasetError
+from segpaste.datasets.formats.records import TableColumns, box_of, class_indices, index_images, lookup, read_tables
 from segpaste.datasets.formats.text_files import read_yaml_or_json
 
 EVERY_CLASS = "*"

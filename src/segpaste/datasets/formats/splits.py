@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
-from segpaste.datasets.formats.records import DatasetError
+from segpaste.datasets.errors import DatasetError
 
 _HELD_OUT = ("val", "test")
 

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.photo_head import has_wide_channels, left_out_by_pillow
-from segpaste.datasets.formats.records import DatasetError
 
 _SPREAD = re.compile(r"^L;([24])")
 _FACTORS = {"2": 85, "4": 17}

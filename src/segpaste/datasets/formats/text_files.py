@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from segpaste._utf8 import NotUtf8Error, decode_utf8, explain, line_of, mark_of
-from segpaste.datasets.formats.errors import DatasetError
+from segpaste.datasets.errors import DatasetError
 
 _DECLARED = re.compile(rb"""^\s*<\?xml[^>]*?\bencoding\s*=\s*["']([\w.:-]+)["']""")
 

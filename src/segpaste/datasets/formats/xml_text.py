@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from segpaste.datasets.formats.records import DatasetError
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.text_files import declared_encoding, decoded, in_utf8
 
+INDENT = re.compile(r"\A\s*\n\s*|\s*\n\s*\Z")
+"""Line breaks at the ends of a text, with the blanks beside them; other blanks are part of the text."""
 _HEAD_BYTES = 4096
 _FARTHEST = 1e6  # pixels
 
@@ -82,15 +85,26 @@ def number(where: str, element: ElementTree.Element, key: str, default: float | 
 def xml_value(element: ElementTree.Element) -> Any:
     """Return an element as JSON: its text, or its attributes and children by name."""
     if not len(element) and not element.attrib:
-        return (element.text or "").strip()
+        return INDENT.sub("", element.text or "")
     text = (element.text or "").strip()
-    return {**element.attrib, **xml_children(element), **({"text": text} if text else {})}
+    return {**xml_parts(element), **({"text": text} if text else {})}
 
 
-def xml_children(element: ElementTree.Element, leave_out: Collection[str] = ()) -> dict[str, Any]:
-    """Return the children of an element by name, as JSON; children of equal names become a list."""
-    found: dict[str, list[Any]] = {}
+def xml_parts(element: ElementTree.Element, leave_out: Collection[str] = ()) -> dict[str, Any]:
+    """Return the attributes and children of an element by name, as JSON; those of equal names become a list.
+
+    Args:
+        element: the element.
+        leave_out: names of children that are left out.
+    """
+    children: dict[str, list[Any]] = {}
     for child in element:
         if child.tag not in leave_out:
-            found.setdefault(child.tag, []).append(xml_value(child))
-    return {name: values if len(values) > 1 else values[0] for name, values in found.items()}
+            children.setdefault(child.tag, []).append(xml_value(child))
+    return joined(element.attrib, children)
+
+
+def joined(found: Mapping[str, Any], more: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+    """Return values by name, with those of another mapping; several values of a name become a list."""
+    every = {name: [*([found[name]] if name in found else []), *values] for name, values in more.items()}
+    return {**found, **{name: values if len(values) > 1 else values[0] for name, values in every.items()}}

@@ -6,16 +6,16 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from os import PathLike
-from typing import Any
 
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.coco import CocoDetectionV2
 from segpaste.datasets.formats.coco_folders import CocoFile, CocoFolder, PanopticFolder, RoboflowFolder
 from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
 from segpaste.datasets.formats.format import ReadOptions
-from segpaste.datasets.formats.indexed.file import AnnotationFile
+from segpaste.datasets.formats.large_json.file import AnnotationFile
 from segpaste.datasets.formats.outlined import OutlinedPhotos, collected
 from segpaste.datasets.formats.photo_head import PhotoHead
-from segpaste.datasets.formats.records import DatasetError, expect_folder
+from segpaste.datasets.formats.records import expect_folder
 from segpaste.datasets.formats.registry import FoundDataset, find_dataset
 from segpaste.datasets.formats.voc.dataset import VocMasks
 from segpaste.datasets.formats.yolo.data import read_data
@@ -31,6 +31,7 @@ from segpaste.datasets.health.report import KINDS, ClassHealth, Finding, HealthR
 from segpaste.datasets.health.sample_listing import list_samples
 from segpaste.datasets.health.surfaces import describe_beside
 from segpaste.datasets.health.yolo_listing import list_yolo
+from segpaste.datasets.views import Samples, annotated
 from segpaste.types.sampling import Size
 
 _SMALL_PX, _MEDIUM_PX = 32**2, 96**2
@@ -39,7 +40,7 @@ Advance = Callable[[], object]
 
 
 def check_dataset(
-    photos: Any, *, decode: bool = False, num_threads: int = 8, advance: Advance = lambda: None
+    photos: Samples, *, decode: bool = False, num_threads: int = 8, advance: Advance = lambda: None
 ) -> HealthReport:
     """Check an opened dataset and return its health.
 
@@ -49,7 +50,7 @@ def check_dataset(
     is a finding.
 
     Args:
-        photos: a dataset of segpaste, or any map-style dataset of `DenseSample`.
+        photos: a dataset of segpaste, or any map-style dataset or list of `DenseSample`.
         decode: read the pixels of all images and maps too, not only their file headers.
         num_threads: number of images read in parallel.
         advance: called once for each image, for a progress bar.
@@ -134,7 +135,7 @@ def _list_files(
     return listing
 
 
-def _listed(photos: Any, num_threads: int, decode: bool) -> Listing:
+def _listed(photos: Samples, num_threads: int, decode: bool) -> Listing:
     if isinstance(photos, CocoPanoptic):
         listing = list_coco(photos.annotations_file, photos.images_dir, photos.panoptic_dir)
     elif isinstance(photos, CocoDetectionV2):
@@ -144,7 +145,7 @@ def _listed(photos: Any, num_threads: int, decode: bool) -> Listing:
     elif isinstance(photos, OutlinedPhotos) and not isinstance(photos, VocMasks):
         listing = list_drawn(photos)
     else:
-        return list_samples(photos, num_threads, decode=decode)
+        return list_samples(annotated(photos), num_threads, decode=decode)
     describe_beside(listing, photos, decode=decode)
     return listing
 

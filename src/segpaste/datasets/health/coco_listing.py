@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from segpaste.datasets.contract import JsonRow
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.coco_keypoints import checked_points, read_schema
-from segpaste.datasets.formats.indexed.file import AnnotationFile
-from segpaste.datasets.formats.indexed.tables import JsonTables
-from segpaste.datasets.formats.records import DatasetError, JsonRow, box_of, file_name_of, flag_of
+from segpaste.datasets.formats.large_json.file import AnnotationFile
+from segpaste.datasets.formats.large_json.tables import JsonTables
+from segpaste.datasets.formats.records import box_of, file_name_of, flag_of
 from segpaste.datasets.health.listing import Box, ListedObject, ListedPhoto, Listing
 from segpaste.types import KeypointSchema
 from segpaste.types.sampling import Size

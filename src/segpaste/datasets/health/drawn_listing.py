@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.formats.outlined import OutlinedPhotos
-from segpaste.datasets.formats.records import JsonRow
 from segpaste.datasets.health.coco_listing import box_function
 from segpaste.datasets.health.listing import ListedObject, ListedPhoto, Listing
 from segpaste.types.sampling import Size

@@ -22,7 +22,7 @@ class ListedPhoto(NamedTuple):
         size: (H, W) of its annotations; None if these follow the image, rotated by its EXIF orientation.
         map_path: path of its label map; None without a map.
         any_mode: True if its reader accepts more than 8 bits per channel.
-        drawn_upright: see `AnnotatedPhotos`.
+        drawn_upright: see `AnnotatedDataset`.
         sample_size: (H, W) of its sample, if the sample was read.
         sample_form: dtype and channels of its sample, such as ``uint8 [3, H, W]``, if the sample was read.
         other_paths: further maps, such as depth, which may be in the folder of the images.

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.maps.arrays import read_array
 from segpaste.datasets.formats.photo import read_pixels, read_upright
 from segpaste.datasets.formats.photo_head import PhotoHead, expect_readable, read_head
-from segpaste.datasets.formats.records import DatasetError
 from segpaste.datasets.formats.yolo.data import IMAGE_SUFFIXES
 from segpaste.datasets.health.listing import ListedPhoto
 from segpaste.datasets.health.report import Finding

@@ -6,17 +6,18 @@ code may make the samples, so any exception is a finding, and so is a sample tha
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from torch import Tensor
 
+from segpaste.datasets.contract import AnnotatedDataset, Crowd
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.cutouts import CutOuts
 from segpaste.datasets.formats.maps.dataset import MapPhotos
-from segpaste.datasets.formats.photo_scan import is_drawn_upright, scan_photos
-from segpaste.datasets.formats.records import Crowd, DatasetError
+from segpaste.datasets.formats.photo_scan import scan_photos
 from segpaste.datasets.health.listing import ListedObject, ListedPhoto, Listing
 from segpaste.datasets.health.photos import kind_of, named_file, pixel_problem
 from segpaste.datasets.health.report import Finding
@@ -34,7 +35,7 @@ def list_samples(photos: Any, num_threads: int, *, decode: bool) -> Listing:
 
     Args:
         photos: the dataset; with ``file_name``, ``images_dir`` and ``class_names`` if it has files, see
-            `AnnotatedPhotos`.
+            `AnnotatedDataset`.
         num_threads: number of images read in parallel.
         decode: read all samples; else no annotation is listed.
     """
@@ -44,14 +45,11 @@ def list_samples(photos: Any, num_threads: int, *, decode: bool) -> Listing:
 class _SampleListing:
     """Listing of one dataset in progress."""
 
-    def __init__(self, photos: Any, num_threads: int, decode: bool) -> None:
+    def __init__(self, photos: AnnotatedDataset, num_threads: int, decode: bool) -> None:
         self.photos, self.decode = photos, decode
-        names = [str(name) for name in getattr(photos, "class_names", ())]
-        file = getattr(photos, "annotations_file", None)
+        names, file = list(map(str, photos.class_names)), photos.annotations_file
         self.listing = Listing(class_names=names, has_annotations=decode, file=None if file is None else Path(file))
-        self.has_files = hasattr(photos, "file_name") and getattr(photos, "images_dir", None) is not None
-        problems = scan_photos(photos, num_threads).problems if self.has_files else []
-        self.broken = {problem.index for problem in problems}
+        self.broken = {problem.index for problem in scan_photos(photos, num_threads).problems}
         self.surfaces = Surfaces(in_metres=any(_declares(part, "depth", "disparity") for part in _parts(photos)))
         self.first: tuple[str, DenseSample] | None = None
 
@@ -69,20 +67,17 @@ class _SampleListing:
 
     def _add(self, index: int) -> None:
         photos = self.photos
-        name = str(photos.file_name(index)) if hasattr(photos, "file_name") else f"sample {index}"
-        part, own = _part(photos, index)
-        path, size = None, None
-        if self.has_files:
-            path, size = part.photo_file(own) if hasattr(part, "photo_file") else (Path(photos.images_dir, name), None)
+        name, (path, size) = str(photos.file_name(index)), photos.photo_file(index) or (None, None)
+        part, own = photos.place_of(index)
         is_cutout = isinstance(part, CutOuts)
         photo = ListedPhoto(
             name,
             path,
             size,
             any_mode=is_cutout,
-            drawn_upright=is_drawn_upright(photos, index),
+            drawn_upright=photos.is_drawn_upright(index),
             other_paths=part.map_files(own) if isinstance(part, MapPhotos) else (),
-            label_file=part.label_file(own) if path is not None and hasattr(part, "label_file") else None,
+            label_file=photos.label_file(index),
         )
         self.listing.photos.append(photo)
         if not self.decode or (index in self.broken and not is_cutout):
@@ -103,12 +98,12 @@ class _SampleListing:
     def _read(self, index: int) -> DenseSample | None:
         """List the annotations of one sample, and return it; None, with a finding, if it cannot be read."""
         listing, photos, photo = self.listing, self.photos, self.listing.photos[index]
-        crowds: list[Crowd] | None = None
+        crowds: Sequence[Crowd] = ()
         try:
             sample = photos[index]
             if isinstance(sample, DenseSample):
                 ids = _ids(photos, index, sample)
-                crowds = photos.crowds(index) if hasattr(photos, "crowds") else None
+                crowds = photos.crowds(index)
         except Exception as error:
             self._find_error(photo, error)
             return None
@@ -126,9 +121,9 @@ class _SampleListing:
             box = _always(tuple(float(edge) for edge in sample.boxes[i]))
             label = int(sample.labels[i])
             listing.objects.append(ListedObject(annotation_id, index, label, segmentation, box, False, has_points[i]))
-        for crowd in crowds or ():
+        for crowd in crowds:
             listing.objects.append(ListedObject(crowd.annotation_id, index, crowd.label, is_crowd=True))
-        if crowds is None and sample.crowd_mask is not None and bool(sample.crowd_mask.any()):
+        if not crowds and sample.crowd_mask is not None and bool(sample.crowd_mask.any()):
             listing.objects.append(ListedObject(0, index, None, is_crowd=True))
         return sample
 
@@ -153,21 +148,14 @@ class _SampleListing:
         self.listing.findings.append(Finding.at(file, kind, text, photo))
 
 
-def _parts(photos: Any) -> list[Any]:
+def _parts(photos: AnnotatedDataset) -> list[AnnotatedDataset]:
     """Return the datasets that are joined in a dataset, or the dataset itself."""
     if not isinstance(photos, JoinedPhotos):
         return [photos]
     return [found for part in photos.datasets for found in _parts(part)]
 
 
-def _part(photos: Any, index: int) -> tuple[Any, int]:
-    """Return the dataset of a sample, and the index in it: those inside of a joined dataset."""
-    while isinstance(photos, JoinedPhotos):
-        photos, index = photos.place_of(index)
-    return photos, index
-
-
-def _declares(photos: Any, *names: str) -> bool:
+def _declares(photos: AnnotatedDataset, *names: str) -> bool:
     """Return whether a dataset declares maps of one of these kinds."""
     return isinstance(photos, MapPhotos) and any(getattr(photos.declared, name) is not None for name in names)
 
@@ -203,13 +191,11 @@ def _differences(sample: DenseSample, first: DenseSample) -> list[str]:
     return found
 
 
-def _ids(photos: Any, index: int, sample: DenseSample) -> list[int]:
+def _ids(photos: AnnotatedDataset, index: int, sample: DenseSample) -> list[int]:
     """Return the id of each instance in its file, or without ids its number in the sample."""
     numbers: list[int] = list(range(1, sample.num_instances + 1))
     if sample.instance_ids is not None:
         numbers = sample.instance_ids.tolist()
-    if not hasattr(photos, "annotation_ids"):
-        return numbers
     ids = photos.annotation_ids(index)
     return [int(ids[number - 1]) for number in numbers]
 

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 from torchvision import tv_tensors
 
+from segpaste.datasets.contract import AnnotatedDataset
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.photo_head import read_head
-from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError
 from segpaste.datasets.health.listing import Listing
 from segpaste.datasets.health.photos import kind_of, named_file
 from segpaste.datasets.health.report import Spread, SurfaceHealth
@@ -85,16 +86,16 @@ class Surfaces:
         return self._normals.health(None) if is_declared or self._normals.num_images else None
 
 
-def describe_beside(listing: Listing, photos: AnnotatedPhotos, *, decode: bool) -> None:
+def describe_beside(listing: Listing, photos: AnnotatedDataset, *, decode: bool) -> None:
     """Add what is known about the files beside a dataset to its listing; only with ``decode`` they are read."""
     beside = photos.beside
     if beside is None:
         return
     surfaces = Surfaces(in_metres=True)
     for index in range(len(photos) if decode else 0):
-        name, (path, size) = photos.file_name(index), photos.photo_file(index)
+        name, (path, size) = photos.file_name(index), photos.photo_file(index) or (None, None)
         try:
-            height, width = size or read_head(path).upright_size
+            height, width = size or read_head(photos.path_of(index)).upright_size
         except DatasetError:
             continue  # found when its image was looked at
         bare = _bare(height, width)

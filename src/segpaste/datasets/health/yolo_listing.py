@@ -6,9 +6,10 @@ import os
 from functools import partial
 from pathlib import Path
 
+from segpaste.datasets.contract import JsonRow
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.format import Task
 from segpaste.datasets.formats.name_lists import image_name_of
-from segpaste.datasets.formats.records import DatasetError, JsonRow
 from segpaste.datasets.formats.text_files import read_lines
 from segpaste.datasets.formats.yolo.data import YoloData, expect_labels, found_labels, photos_of, stray_labels
 from segpaste.datasets.formats.yolo.labels import RowForm, box_px, parse_labels, points_px, polygon_px

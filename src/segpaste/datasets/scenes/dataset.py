@@ -9,10 +9,10 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from torch.utils.data import Dataset
 from torchvision import tv_tensors
 
 from segpaste._reprs import counted, described
+from segpaste.datasets.contract import AnnotatedDataset, JsonRow
 from segpaste.datasets.scenes._casting import Hits, cast_scene
 from segpaste.datasets.scenes._config import STUFF_NAMES, SceneConfig
 from segpaste.datasets.scenes._geometry import Array, Points, Scene
@@ -62,7 +62,7 @@ class SceneSchema:
         return MappingProxyType({c: "thing" if c < num_things else "stuff" for c in range(len(self.class_names))})
 
 
-class SceneDataset(Dataset[DenseSample]):
+class SceneDataset(AnnotatedDataset):
     """Map-style dataset of rendered scenes.
 
     Args:
@@ -92,16 +92,11 @@ class SceneDataset(Dataset[DenseSample]):
         self.seed = seed
         self.modalities = frozenset(Modality(m) for m in modalities)
         self.keypoints = keypoints
-
-    @property
-    def schema(self) -> SceneSchema:
-        """Schema of the thing and stuff classes."""
-        return SceneSchema(self.config.thing_names)
-
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        """Names of all classes; the position is the id."""
-        return self.schema.class_names
+        self.schema: SceneSchema = SceneSchema(config.thing_names)
+        self.class_names = self.schema.class_names
+        self.keypoint_schema = CORNERS if keypoints else None
+        self.has_masks = bool({Modality.INSTANCE, Modality.PANOPTIC} & self.modalities)
+        self.has_semantic_maps = bool({Modality.SEMANTIC, Modality.PANOPTIC} & self.modalities)
 
     def __len__(self) -> int:
         return self.num_scenes
@@ -110,17 +105,17 @@ class SceneDataset(Dataset[DenseSample]):
         size = lambda: f"{self.config.height} x {self.config.width}"  # noqa: E731
         return described(self, lambda: counted(self.num_scenes, "scene"), size, lambda: f"seed {self.seed}")
 
-    def image_id(self, index: int) -> int:
-        """Return the id of the image, which is its index."""
-        return index
+    def file_name(self, index: int) -> str:
+        """Return ``scene`` and the index."""
+        return f"scene {index}"
+
+    def image_row(self, index: int) -> JsonRow:
+        """Return an empty entry: there is no file."""
+        return {}
 
     def annotation_ids(self, index: int) -> Sequence[int]:
         """Return the id of each solid of a scene, including hidden ones; instance id i + 1 is at position i."""
         return range(1, len(self.scene(index).solids) + 1)
-
-    def left_out(self, index: int) -> Mapping[str, int]:
-        """Return an empty dictionary: all annotations of a scene are instances."""
-        return {}
 
     def scene(self, index: int) -> Scene:
         """Return the geometry of the sample of an index; instance ids are positions in ``solids`` plus 1.

@@ -16,14 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from segpaste.datasets.formats.beside import find_beside
+from segpaste.datasets.contract import AnnotatedDataset
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.coco import CocoDetectionV2
 from segpaste.datasets.formats.coco_index import has_segmentation
 from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
 from segpaste.datasets.formats.format import ReadOptions
-from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError
+from segpaste.datasets.formats.records import AnnotatedPhotos
 from segpaste.datasets.formats.registry import find_dataset
 from segpaste.datasets.formats.segment_ids import read_segment_ids, segment_positions
+from segpaste.datasets.formats.sidecar_maps import find_beside
 from segpaste.datasets.formats.voc.folder import VocFolder
 from segpaste.datasets.formats.voc.xml_files import read_xml
 from segpaste.datasets.formats.yolo.data import read_data
@@ -41,7 +43,7 @@ from segpaste.datasets.writers.ledger import (
 )
 
 
-def open_split(folder: Path, view: View) -> AnnotatedPhotos:
+def open_split(folder: Path, view: View) -> AnnotatedDataset:
     """Open a split of a written dataset as its users will; a split that its lists do not name, by its folder."""
     found = find_dataset(folder, view.format)
     if view.split in found.splits and (view.format != "yolo" or _is_own(folder, view.split)):
@@ -82,7 +84,7 @@ def tolerance_px(view: View, size: tuple[int, int]) -> float:
 
 
 def read_regions(
-    view: View, photos: AnnotatedPhotos, index: int, expected: ExpectedImage, folder: Path
+    view: View, photos: AnnotatedDataset, index: int, expected: ExpectedImage, folder: Path
 ) -> list[Region]:
     """Return the annotations of an image in the order of its file; none for label maps, whose values are compared.
 
@@ -107,7 +109,7 @@ def read_regions(
     return _entries(view, photos, index, expected)
 
 
-def _entries(view: View, photos: AnnotatedPhotos, index: int, expected: ExpectedImage) -> list[Region]:
+def _entries(view: View, photos: AnnotatedDataset, index: int, expected: ExpectedImage) -> list[Region]:
     """Return the entries of an image; a segmentation made by a writer is measured, and must agree with its entry."""
     wanted = expected.views[view.format]
     assert isinstance(photos, CocoDetectionV2)
@@ -115,6 +117,8 @@ def _entries(view: View, photos: AnnotatedPhotos, index: int, expected: Expected
     rows = photos.annotation_rows(index)
     there = entry_regions(rows, label_of, expected.size)
     for i, (row, region) in enumerate(zip(rows, wanted, strict=False)):
+        if region.kind == "entry":
+            there[i] = there[i]._replace(box=row.get("bbox"), area=row.get("area"))
         if region.kind == "entry" or there[i].label < 0:
             continue
         box, area = row.get("bbox"), row.get("area")
@@ -132,19 +136,17 @@ def _entries(view: View, photos: AnnotatedPhotos, index: int, expected: Expected
     return there
 
 
-def _lines(view: View, photos: AnnotatedPhotos, index: int, expected: ExpectedImage) -> list[Region]:
+def _lines(view: View, photos: AnnotatedDataset, index: int, expected: ExpectedImage) -> list[Region]:
     """Return the rows of a label file; equal rows of a copied file, of which readers keep one, are not left out."""
     assert isinstance(photos, YoloDataset)
     wanted = expected.views["yolo"]
-    rows = [line.split() for line in photos.label_text(index).splitlines() if line.strip()]
+    if any(region.kind == "line" for region in wanted):
+        words = [line.split() for line in photos.label_text(index).splitlines() if line.strip()]
+        return [Region(int(float(label)), "line", keys=digest([label, *rest])) for label, *rest in words]
     there = []
-    for number, (label, *words) in enumerate(rows):
-        values = [float(word) for word in words]
-        is_line = number < len(wanted) and wanted[number].kind == "line"
-        if is_line:
-            there.append(Region(int(float(label)), "line", keys=digest([label, *words])))
-            continue
-        region = Region(int(label), "object")
+    for number, row in enumerate(photos.rows(index)):
+        values = row["values"]
+        region = Region(row["label"], "object")
         if view.task in ("segment", "obb") and number < len(wanted) and wanted[number].points is not None:
             region = region._replace(points=polygon_px(values, expected.size))
         elif view.task in ("segment", "obb"):
@@ -198,7 +200,7 @@ def _xml_objects(view: View, folder: Path, expected: ExpectedImage) -> list[Regi
     return there
 
 
-def _segments(view: View, photos: AnnotatedPhotos, index: int, expected: ExpectedImage) -> list[Region]:
+def _segments(view: View, photos: AnnotatedDataset, index: int, expected: ExpectedImage) -> list[Region]:
     """Return the segments of a panoptic image; the map of their pixels is compared here."""
     assert isinstance(photos, CocoPanoptic)
     rows = photos.annotation_rows(index)

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from segpaste.datasets.contract import Crowd
 from segpaste.datasets.formats.pixel_bytes import DepthFormat
-from segpaste.datasets.formats.records import Crowd
 from segpaste.datasets.writers.ledger import (
     Kind,
     Region,

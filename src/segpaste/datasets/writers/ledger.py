@@ -23,12 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from segpaste.datasets.contract import Crowd, JsonRow
 from segpaste.datasets.formats.carried import POINT_KEYS, REGION_KEYS
 from segpaste.datasets.formats.coco_index import has_segmentation
 from segpaste.datasets.formats.format import WrittenTask
 from segpaste.datasets.formats.kept_shapes import KeptShape
 from segpaste.datasets.formats.name_lists import is_background
-from segpaste.datasets.formats.records import Crowd, JsonRow
 from segpaste.datasets.formats.written.format import POINTS, UNMASKED
 from segpaste.datasets.formats.yolo.labels import polygon_px
 from segpaste.datasets.formats.yolo.rectangles import given_corners
@@ -263,9 +263,14 @@ def _unequal(
     if view.task == "segment":
         masks = masks_of(sample)
         assert masks is not None
+        alike = Counter((region.label, region.area) for region in regions)
         keys: Sequence[object] = [
-            checksum(mask) if shape.line is None else repr(shape.line)
-            for mask, shape in zip(masks, shapes, strict=True)
+            repr(shape.line)
+            if shape.line is not None
+            else checksum(mask)
+            if alike[region.label, region.area] > 1
+            else i
+            for i, (mask, shape, region) in enumerate(zip(masks, shapes, regions, strict=True))
         ]
     else:
         has_boxes = view.task in ("detect", "pose")

@@ -11,6 +11,7 @@ import filecmp
 import os
 import warnings
 import zlib
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,9 +20,10 @@ from typing import Any, Literal
 import numpy as np
 from torch import Tensor
 
+from segpaste.datasets.contract import AnnotatedDataset, JsonRow
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.photo import read_pixels
 from segpaste.datasets.formats.photo_head import read_head
-from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError, JsonRow
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
 from segpaste.datasets.writers.annotations import read_regions, stored_pixels, tolerance_px
 from segpaste.datasets.writers.ledger import (
@@ -47,13 +49,20 @@ class VerificationError(DatasetError):
         files: images that differ, relative to the dataset's folder.
     """
 
-    def __init__(self, folder: Path, found: Sequence[str], num: int, files: Iterable[str]) -> None:
+    def __init__(
+        self, folder: Path, found: Sequence[str], num: int, files: Iterable[str], *, is_source: bool = False
+    ) -> None:
         self.files = frozenset(files)
         more = f"; and {num - len(found):,} more" if num > len(found) else ""
+        anyway = f"to publish the dataset anyway, remove {folder.parent} and give --verify off"
         super().__init__(
-            f"{folder}: the written dataset differs from what was read, so it is not published: {'; '.join(found)}"
-            f"{more}; run the same command again, which makes these images again; if the difference stays, report this "
-            f"message; to publish the dataset anyway, remove {folder.parent} and give --verify off"
+            f"{folder}: images that were copied byte by byte cannot be read, so their sources cannot: "
+            f"{'; '.join(found)}{more}; replace them in the source, and run the same command again, which copies them "
+            f"again; {anyway}"
+            if is_source
+            else f"{folder}: the written dataset differs from what was read, so it is not published: "
+            f"{'; '.join(found)}{more}; run the same command again, which makes these images again; if the difference "
+            f"stays, report this message; {anyway}"
         )
 
 
@@ -83,7 +92,7 @@ class WrittenView:
     """
 
     view: View
-    open: Callable[[], AnnotatedPhotos]
+    open: Callable[[], AnnotatedDataset]
     images: Callable[[], Iterable[ExpectedImage]]
     tables: JsonRow | None = None
 
@@ -94,6 +103,7 @@ class _Differences:
     shown: list[str] = field(default_factory=list)
     num: int = 0
     files: set[str] = field(default_factory=set)
+    sources: set[str] = field(default_factory=set)
 
     def add(self, file: str, text: str) -> None:
         self.num += 1
@@ -117,7 +127,7 @@ def read_back(
 
     Args:
         folder: the folder, not yet published.
-        views: its splits, and formats as which it is read.
+        views: its splits, and formats as which it is read; images are decoded as the first one that has them.
         mode: ``full`` decodes the pixels of all images, ``sample`` of some; ``off`` reads nothing.
         copies: source of each file that was copied unchanged, by its path in the folder.
 
@@ -132,7 +142,7 @@ def read_back(
 
 def _compared(folder: Path, views: Sequence[WrittenView], mode: Verify, copies: Mapping[Path, Path]) -> Verified:
     done, found = Verified(), _Differences(folder)
-    seen, chosen = set[str](), set[str]()
+    seen = set[str]()
     for written in views:
         try:
             photos = written.open()
@@ -140,41 +150,51 @@ def _compared(folder: Path, views: Sequence[WrittenView], mode: Verify, copies: 
             found.add_error("", error)
             continue
         _compare_lists(written, photos, found)
-        places = {_path_of(photos, index, folder): index for index in range(len(photos))}
+        places, own = _places(photos, folder), set[str]()
         for expected in written.images():
             is_new = expected.file not in seen
-            if is_new and (mode == "full" or is_decoded(len(seen))):
-                chosen.add(expected.file)
+            has_pixels = is_new and (mode == "full" or is_decoded(len(seen)) or expected.pixels is not None)
             seen.add(expected.file)
             try:
                 if is_new:
+                    own.add(expected.file)
                     _compare_files(folder, expected, done, found)
-                if (index := places.pop(expected.file, None)) is None:
+                if not (left := places.get(expected.file)):
                     found.add(expected.file, f"expected this image in {written.view.format}, not found by the reader")
                     continue
+                index = left.popleft()
                 _compare_labels(written.view, photos, index, expected, found, folder)
-                done.objects += len(expected.views.get(written.view.format) or expected.seen or ()) if is_new else 0
-                if expected.file in chosen or expected.pixels is not None:
-                    _compare_sample(written.view, photos, index, expected, found)
-                    done.decoded += is_new
+                is_counted = expected.file in own  # not as another view of it before
+                done.objects += is_counted * len(expected.views.get(written.view.format) or expected.seen or ())
+                if has_pixels:
+                    _decode(written.view, photos, index, expected, found)
+                    done.decoded += 1
             except (DatasetError, ValueError, KeyError, OSError) as error:
                 found.add_error(expected.file, error)
-        for file in places:
+        for file in (file for file, left in places.items() for _ in left):
             found.add(file, f"expected no such image in {written.view.format}, the reader finds one")
     for target, source in copies.items():
         if not target.is_file() or not filecmp.cmp(source, target, shallow=False):
             found.add(str(target.relative_to(folder)), f"expected a copy of {source}")
         done.files += 1
     if found.num:
-        raise VerificationError(folder, found.shown, found.num, found.files)
+        raise VerificationError(folder, found.shown, found.num, found.files, is_source=found.sources == found.files)
     return done
 
 
-def _path_of(photos: AnnotatedPhotos, index: int, folder: Path) -> str:
-    return os.path.relpath(photos.images_dir / photos.file_name(index), folder).replace(os.sep, "/")
+def _places(photos: AnnotatedDataset, folder: Path) -> dict[str, deque[int]]:
+    """Return the indices of each image file; in a table, several rows may name one file."""
+    found = dict[str, deque[int]]()
+    for index in range(len(photos)):
+        found.setdefault(_path_of(photos, index, folder), deque()).append(index)
+    return found
 
 
-def _compare_lists(written: WrittenView, photos: AnnotatedPhotos, found: _Differences) -> None:
+def _path_of(photos: AnnotatedDataset, index: int, folder: Path) -> str:
+    return os.path.relpath(photos.path_of(index), folder).replace(os.sep, "/")
+
+
+def _compare_lists(written: WrittenView, photos: AnnotatedDataset, found: _Differences) -> None:
     """Compare the list of classes, and the other tables."""
     view, names = written.view, list(photos.class_names)
     for path in photos.stray_labels if isinstance(photos, YoloDataset) else ():
@@ -244,7 +264,7 @@ def _values(path: Path) -> int:
 
 
 def _compare_labels(
-    view: View, photos: AnnotatedPhotos, index: int, expected: ExpectedImage, found: _Differences, folder: Path
+    view: View, photos: AnnotatedDataset, index: int, expected: ExpectedImage, found: _Differences, folder: Path
 ) -> None:
     """Compare the annotations of an image."""
     wanted = expected.views.get(view.format, [])
@@ -294,8 +314,19 @@ def _are_near(ours: Any, theirs: Any, tolerance: float) -> bool:
     )
 
 
+def _decode(view: View, photos: AnnotatedDataset, index: int, expected: ExpectedImage, found: _Differences) -> None:
+    """Decode an image, and compare its sample; if its bytes are those of the source, the source is broken."""
+    try:
+        _compare_sample(view, photos, index, expected, found)
+    except DatasetError as error:
+        if expected.pixels is not None or expected.file in found.files:
+            raise
+        found.sources.add(expected.file)
+        found.add_error(expected.file, error)
+
+
 def _compare_sample(
-    view: View, photos: AnnotatedPhotos, index: int, expected: ExpectedImage, found: _Differences
+    view: View, photos: AnnotatedDataset, index: int, expected: ExpectedImage, found: _Differences
 ) -> None:
     """Decode an image, and compare its sample; of unchanged annotations, the pixels alone are decoded.
 
@@ -304,8 +335,7 @@ def _compare_sample(
     """
     regions = expected.views.get(view.format, [])
     if expected.pixels is None and any(region.kind in ("entry", "line") for region in regions):
-        path = photos.images_dir / photos.file_name(index)
-        read_pixels(path, expected.size, (1, 1), drawn_upright=photos.drawn_upright)
+        read_pixels(photos.path_of(index), expected.size, (1, 1), drawn_upright=photos.is_drawn_upright(index))
         return
     sample = photos[index]
     if sample.canvas_size != expected.size:
@@ -329,7 +359,7 @@ def _compare_sample(
 
 def _compare_instances(
     view: View,
-    photos: AnnotatedPhotos,
+    photos: AnnotatedDataset,
     sample: DenseSample,
     expected: ExpectedImage,
     wanted: Sequence[tuple[int, float | None]],

@@ -9,9 +9,9 @@ from typing import Any, cast
 from torch.utils.data import Dataset
 
 from segpaste.bank import BankSampler, DatasetBank, create_bank_dataloader, zip_loaders
-from segpaste.bank.build.listing import Samples
 from segpaste.bank.read.class_draws import DrawMode
 from segpaste.datasets import DatasetError, EpochDataLoader, create_coco_dataloader, find_dataset, open_dataset
+from segpaste.datasets.views import Samples
 from segpaste.epochs.loading import PASSED
 from segpaste.integrations._lightning.hooks import framework
 from segpaste.integrations._pool import print_epoch

@@ -1,4 +1,4 @@
-"""Datasets of RF-DETR as datasets of samples, for crops of the whole dataset."""
+"""Read a dataset of RF-DETR as samples, so that crops can come from the whole dataset."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ class _Server(ThreadingHTTPServer):
 
 
 def _refusal(asked: Asked) -> Reply | None:
-    """Return what another page, or a program that does not say where it comes from, is told."""
+    """Return the refusal of a request from another page; None for requests of our own page."""
     host, origin = asked.headers.get("host", ""), asked.headers.get("origin")
     if _hostname(host) not in _NAMES:
         return _plain(HTTPStatus.FORBIDDEN, "expected a Host header that names this machine, such as localhost")

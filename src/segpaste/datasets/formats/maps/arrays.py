@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.exr import read_exr
-from segpaste.datasets.formats.records import DatasetError
 from segpaste.datasets.formats.stored_pixels import read_colors, read_stored
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from segpaste.datasets.formats.records import DatasetError
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.text_files import read_text
 from segpaste.types import CameraIntrinsics
 

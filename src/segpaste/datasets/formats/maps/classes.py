@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.maps.declaration import ClassEntry
 from segpaste.datasets.formats.name_lists import class_name_of
-from segpaste.datasets.formats.records import DatasetError
 from segpaste.datasets.formats.text_files import read_lines
 
 NO_CLASS = -1

@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -21,18 +22,20 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torchvision import tv_tensors
 
+from segpaste.datasets.contract import Crowd, JsonRow
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.coco_panoptic import CocoPanopticSchema
 from segpaste.datasets.formats.maps.classes import Classes, read_class_list
 from segpaste.datasets.formats.maps.declaration import MapDeclaration
-from segpaste.datasets.formats.maps.decoding import Ids, Objects
+from segpaste.datasets.formats.maps.decoding import OF_STUFF, Ids, Objects
 from segpaste.datasets.formats.maps.files import MapFiles
 from segpaste.datasets.formats.maps.reading import MapReader
 from segpaste.datasets.formats.photo import read_rgb, upright_size
-from segpaste.datasets.formats.records import AnnotatedPhotos, Crowd, DatasetError, JsonRow, PackedRecords
+from segpaste.datasets.formats.records import AnnotatedPhotos, PackedRecords
 from segpaste.types import IGNORE_INDEX, DenseSample, SemanticMap
 
 _REMEMBERED = 4096
-_Told = tuple[tuple[int, ...], tuple[int, ...], dict[str, int]]
+_Told = tuple[tuple[int, ...], tuple[int, ...], dict[str, int], Mapping[str, int]]
 
 
 class MapPhotos(AnnotatedPhotos):
@@ -138,6 +141,10 @@ class MapPhotos(AnnotatedPhotos):
         """Count the ``crowd`` regions of an image and its ``empty`` masks, which are not instances."""
         return dict(self._told(index)[2])
 
+    def unread(self, index: int) -> dict[str, int]:
+        """Count the objects of an image's map that are no objects, or others, because of its semantic map."""
+        return dict(self._told(index)[3])
+
     def crowds(self, index: int) -> list[Crowd]:
         """Return, for each thing class, the pixels without an object, before ``transforms``."""
         if self.schema is None:
@@ -155,7 +162,7 @@ class MapPhotos(AnnotatedPhotos):
 
     def annotation_rows(self, index: int) -> list[JsonRow]:
         """Return ``id``, ``image_id`` and ``category_id`` of each instance, and of each crowd."""
-        ids, labels, _ = self._told(index)
+        ids, labels, *_ = self._told(index)
         found = [(number, self.classes.ids[label], 0) for number, label in zip(ids, labels, strict=True)]
         found += [(crowd.annotation_id, crowd.annotation_id, 1) for crowd in self.crowds(index)]
         image_id = self.image_id(index)
@@ -191,7 +198,7 @@ class MapPhotos(AnnotatedPhotos):
         """Return the ids and labels of the instances of an image, and the counts of other annotations."""
         record = self._records[index]
         if not self.has_masks:
-            return (), (), {}
+            return (), (), {}, {}
         if record["id"] not in self._known:
             self._labels(record)
         return self._known[record["id"]]
@@ -207,7 +214,7 @@ class MapPhotos(AnnotatedPhotos):
                 counts = {"empty": objects.num_empty}
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
-            self._known[record["id"]] = objects.ids, objects.labels, counts
+            self._known[record["id"]] = objects.ids, objects.labels, counts, objects.unread
         return semantic, objects
 
     def _of_things(self, record: JsonRow, semantic: Ids, objects: Objects) -> Objects:
@@ -227,7 +234,8 @@ class MapPhotos(AnnotatedPhotos):
                     f"{int(wrong.sum())} pixels of another class, the first in row {row}, column {column}; use maps "
                     "that belong together, or leave 'things' out"
                 )
-        return objects.only([label in self._things for label in objects.labels])
+        kept = [label in self._things for label in objects.labels]
+        return replace(objects.only(kept), unread={**objects.unread, OF_STUFF: len(kept) - sum(kept)})
 
     def _loose(self, semantic: Ids, objects: Objects) -> list[tuple[int, NDArray[np.bool_]]]:
         """Return the classes of things with pixels of no object, and those pixels."""

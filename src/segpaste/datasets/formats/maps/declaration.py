@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.maps.patterns import PathPattern
-from segpaste.datasets.formats.records import DatasetError
 from segpaste.datasets.formats.yolo.data_yaml import read_yaml
 
 DECLARATION_FILE = "segpaste.yaml"

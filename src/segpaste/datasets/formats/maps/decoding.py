@@ -5,18 +5,27 @@ All functions here are pure functions of arrays; `segpaste.datasets.formats.maps
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.maps.classes import NO_CLASS, Classes, distinct, positions
 from segpaste.datasets.formats.maps.declaration import InstanceFiles, SemanticFiles
-from segpaste.datasets.formats.records import DatasetError
+from segpaste.datasets.formats.name_lists import is_background
 from segpaste.datasets.formats.stored_pixels import one_channel
 
 Ids = NDArray[np.int64]
+
+
+ON_VOID = "objects of maps wholly on void or background, which are left out"
+PARTLY_ON_VOID = "objects of maps partly on void or background, whose masks end there"
+OF_CLASSES = "objects of maps with pixels of several classes, which become an object of each"
+
+OF_STUFF = "objects of maps whose class is stuff, which become pixels of it"
 
 
 @dataclass(frozen=True)
@@ -32,6 +41,7 @@ class Objects:
         classes: the class of each pixel if the map gives it, else `NO_CLASS`, [H, W] int64; None if the map gives no
             classes.
         num_empty: number of files without a pixel, which are not objects.
+        unread: number of objects that the map has otherwise, by description.
     """
 
     ids: tuple[int, ...]
@@ -40,6 +50,7 @@ class Objects:
     masks: NDArray[np.bool_]
     classes: Ids | None = None
     num_empty: int = 0
+    unread: Mapping[str, int] = field(default_factory=dict)
 
     def only(self, kept: Sequence[bool]) -> Objects:
         """Return some of the objects; all pixels keep their class."""
@@ -87,7 +98,8 @@ def read_objects(
     class_ids, numbers, keys = _split(values, files, place)
     labels = classes.labels_of(class_ids, files.void, place)
     is_object = (numbers > 0) & (labels != NO_CLASS)
-    return _gathered(np.where(is_object, keys, 0), labels, labels)
+    found = _gathered(np.where(is_object, keys, 0), labels, labels)
+    return replace(found, unread={ON_VOID: len(distinct(keys[(numbers > 0) & ~is_object]))})
 
 
 def objects_of_masks(pictures: Sequence[NDArray[np.generic]], labels: Sequence[int]) -> Objects:
@@ -134,7 +146,10 @@ def _split(values: NDArray[np.generic], files: InstanceFiles, place: str) -> tup
 def _numbered(
     values: NDArray[np.generic], files: InstanceFiles, classes: Classes, semantic: Ids | None, place: str
 ) -> Objects:
-    """Return the objects of a map of numbers; a number with two classes is two objects."""
+    """Return the objects of a map of numbers; a number with two classes is two objects.
+
+    Where the semantic map is void or background, there is no object.
+    """
     stored = _single_channel(values, place)
     numbers = np.where((stored > 0) & ~np.isin(stored, files.void), stored, 0)
     if files.class_name is not None:
@@ -144,9 +159,16 @@ def _numbered(
     if semantic.shape != numbers.shape:
         raise DatasetError(f"{place}: expected the size of the semantic map, {_size(semantic)}, got {_size(numbers)}")
     num = len(classes.names)
-    keys = np.where(semantic == NO_CLASS, 0, numbers * num + semantic)
-    found = _gathered(np.where(numbers > 0, keys, 0), semantic, None)
-    return Objects(tuple(key // num for key in found.ids), found.labels, found.owner, found.masks)
+    is_object = (numbers > 0) & (semantic != NO_CLASS)
+    if num and is_background(classes.names[0]):
+        is_object &= semantic != 0
+    found = _gathered(np.where(is_object, numbers * num + semantic, 0), semantic, None)
+    ids = tuple(key // num for key in found.ids)
+    elsewhere = {*distinct(numbers[(numbers > 0) & ~is_object])}
+    partly = elsewhere & {*ids}
+    several = sum(count > 1 for count in Counter(ids).values())
+    unread = {ON_VOID: len(elsewhere - partly), PARTLY_ON_VOID: len(partly), OF_CLASSES: several}
+    return replace(found, ids=ids, unread=unread)
 
 
 def _gathered(keys: Ids, labels: Ids, classes: Ids | None) -> Objects:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from pathlib import Path
 
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.format import NO_SPLIT, Format, ReadOptions
 from segpaste.datasets.formats.maps.dataset import MapPhotos
 from segpaste.datasets.formats.maps.declaration import DECLARATION_FILE, MapDeclaration, read_declaration
@@ -14,7 +15,7 @@ from segpaste.datasets.formats.maps.known.camvid import camvid_splits, declare_c
 from segpaste.datasets.formats.maps.known.cityscapes import declare_cityscapes
 from segpaste.datasets.formats.maps.known.hints import missing_declaration
 from segpaste.datasets.formats.maps.known.label_maps import declare_label_maps
-from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError
+from segpaste.datasets.formats.records import AnnotatedPhotos
 
 
 class MapFormat(Format):

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.conventions import convert_depth, convert_normals
 from segpaste.datasets.formats.maps.declaration import DepthFiles, DisparityFiles, NormalFiles
-from segpaste.datasets.formats.records import DatasetError
 from segpaste.datasets.formats.stored_pixels import one_channel
 
 _Maps = tuple[Tensor, Tensor]

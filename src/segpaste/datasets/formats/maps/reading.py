@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from segpaste.datasets.contract import JsonRow
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.maps.arrays import read_array
 from segpaste.datasets.formats.maps.cameras import Calibration, read_calibration
 from segpaste.datasets.formats.maps.classes import NO_CLASS, Classes
@@ -17,7 +19,6 @@ from segpaste.datasets.formats.maps.files import MapFiles
 from segpaste.datasets.formats.maps.geometry import depth_of, depth_of_disparity, normals_of
 from segpaste.datasets.formats.maps.known.cityscapes import ALL_IDS, WITH_INSTANCES
 from segpaste.datasets.formats.maps.known.polygons import read_polygons
-from segpaste.datasets.formats.records import DatasetError, JsonRow
 from segpaste.datasets.formats.stored_pixels import one_channel
 from segpaste.types import IGNORE_INDEX, CameraIntrinsics
 

@@ -16,12 +16,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from segpaste.datasets.contract import JsonRow
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.format import Format, ReadOptions
 from segpaste.datasets.formats.outlined import Drawn, DrawnPhoto, OutlinedPhotos, each, open_drawn
 from segpaste.datasets.formats.photo import upright_size
 from segpaste.datasets.formats.photo_facts import class_rows
-from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError, JsonRow, PackedRecords, file_digest
-from segpaste.datasets.formats.shapes import Shape, annotation_row, encode_mask
+from segpaste.datasets.formats.records import AnnotatedPhotos, PackedRecords, file_digest
+from segpaste.datasets.formats.shapes import OTHER_BOXES, Shape, annotation_row, encode_mask, is_other_box
 from segpaste.datasets.formats.voc.folder import (
     CLASSES,
     OBJECTS,
@@ -112,7 +114,7 @@ def _photo(
     if file is None:
         return DrawnPhoto(row, [])
     found = read_xml(file, name, lambda: (height, width), listed)
-    return DrawnPhoto({**found.row, **row}, found.shapes)
+    return DrawnPhoto({**found.row, **row}, found.shapes, unread=found.unread)
 
 
 def _categories(folder: VocFolder, used: list[str], are_masks: bool, listed: list[str] | None) -> list[JsonRow]:
@@ -143,6 +145,8 @@ class VocMasks(OutlinedPhotos):
     maps of classes only, samples have no instances. ``read`` and ``drawn`` are those of `read_voc`.
     """
 
+    _last_boxes: tuple[int | None, int] = None, 0  # an image, and the number of its boxes that are not those of masks
+
     @property
     def _folder(self) -> VocFolder:
         found: VocFolder = self._read.args[0]  # type: ignore[attr-defined]  # a partial of read_voc
@@ -159,13 +163,13 @@ class VocMasks(OutlinedPhotos):
             for i, shape in enumerate(photo.shapes):
                 row = annotation_row([shape], (photo.row["height"], photo.row["width"]), ())
                 boxes.append({"id": number * _IDS_PER_PHOTO + _FIRST_OF_XML + i, "label": label_of[shape.label], **row})
-            yield {"image": {"id": number, **photo.row}, "boxes": boxes}
+            yield {"image": {"id": number, **photo.row}, "boxes": boxes, "unread": dict(photo.unread)}
 
     def _record(self, entry: JsonRow) -> JsonRow:
         image = entry["image"]
         size, stem = (image["height"], image["width"]), Path(image["file_name"]).stem
         rows: list[JsonRow] = []
-        boxes = list(entry["boxes"])
+        boxes, num_other = list(entry["boxes"]), 0
         if self._folder.has_objects:
             objects = self._map(OBJECTS, stem, size)
             classes = self._map(CLASSES, stem, size) if self._folder.has_classes else None
@@ -179,12 +183,14 @@ class VocMasks(OutlinedPhotos):
                     row = annotation_row([own], size, ())
                     if box is not None:
                         boxes.remove(box)
+                        num_other += is_other_box(_edges(box["bbox"]), _edges(row["bbox"]))
                         row |= {key: 1 for key in ("ignore", "iscrowd") if box.get(key)}
                     rows.append(self._row(image, image["id"] * _IDS_PER_PHOTO + number, label, row))
             unmatched = [*self._without_objects(boxes, entry["boxes"], objects, classes, there)]
         else:
             unmatched = [{**box, "ignore": 1} for box in boxes]
         rows += [self._row(image, box["id"], box["label"], box) for box in unmatched]
+        self._last_boxes = image["id"], num_other
         return super()._record({"image": image, "rows": rows})
 
     @staticmethod
@@ -215,6 +221,12 @@ class VocMasks(OutlinedPhotos):
     def _row(self, image: JsonRow, annotation_id: int, label: int, row: JsonRow) -> JsonRow:
         ids = {"id": annotation_id, "image_id": image["id"], "category_id": label + 1}
         return {**ids, **{key: value for key, value in row.items() if key not in ("id", "label")}}
+
+    def unread(self, index: int) -> dict[str, int]:
+        """Count boxes of XML files that are not those of the masks of their objects, or that are cut."""
+        if self._last_boxes[0] != self.image_id(index):
+            self._record(self._entry(index))
+        return {**super().unread(index), OTHER_BOXES: self._last_boxes[1]}
 
     def label_file(self, index: int) -> Path | None:
         """Return the map of the objects of an image, or without objects that of its classes."""
@@ -277,6 +289,12 @@ def _fitting(boxes: list[JsonRow], numbered: list[JsonRow], number: int, mask: N
         return same
     best = max(boxes, key=lambda box: fits[box["id"]], default=None)
     return best if best is not None and fits[best["id"]] >= _MIN_IOU else None
+
+
+def _edges(box: Sequence[float]) -> tuple[float, float, float, float]:
+    """Return a box [x, y, w, h] as (x1, y1, x2, y2)."""
+    x, y, width, height = box
+    return x, y, x + width, y + height
 
 
 def _iou(own: tuple[float, float, float, float], box: list[float]) -> float:

@@ -15,10 +15,10 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.format import NO_SPLIT
 from segpaste.datasets.formats.label_folders import files_with, paired_folders
 from segpaste.datasets.formats.name_lists import class_names_of, image_name_of
-from segpaste.datasets.formats.records import DatasetError
 from segpaste.datasets.formats.text_files import read_lines, read_text
 from segpaste.datasets.formats.voc.maps import BACKGROUND, VOID, Color, palette
 from segpaste.datasets.formats.xml_text import head_of

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from segpaste.datasets.formats.records import DatasetError
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.stored_pixels import one_channel, read_stored
 from segpaste.types.sampling import Size
 

@@ -11,16 +11,20 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from xml.etree import ElementTree
 
+from segpaste.datasets.contract import JsonRow
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.outlined import DrawnPhoto
 from segpaste.datasets.formats.photo_facts import photo_size
-from segpaste.datasets.formats.records import DatasetError, JsonRow
 from segpaste.datasets.formats.shapes import Shape
-from segpaste.datasets.formats.xml_text import number, parse_xml, xml_children
+from segpaste.datasets.formats.xml_text import number, parse_xml, xml_parts
 from segpaste.types.sampling import Size
 
 _FLAGS = ("difficult", "truncated", "occluded")
 _GEOMETRY = ("name", "bndbox")
 _SIZE = ("filename", "size", "object")
+
+
+_BEFORE_FIRST = "boxes of XML files that begin before the first pixel, which is 1, and are cut there"
 
 
 def read_xml(path: Path, name: str, size_of: Callable[[], Size], class_names: Collection[str] = ()) -> DrawnPhoto:
@@ -43,11 +47,15 @@ def read_xml(path: Path, name: str, size_of: Callable[[], Size], class_names: Co
     height, width = (int(number(str(path), root, f"size/{key}", 0)) for key in ("height", "width"))
     height, width = photo_size(str(path), height, width) if height or width else size_of()
     row: JsonRow = {"file_name": name, "height": height, "width": width}
-    if rest := xml_children(root, _SIZE):
+    if rest := xml_parts(root, _SIZE):
         row["attributes"] = rest
     objects = enumerate(root.findall("object"), start=1)
     shapes = [_shape(f"{path}: object {i}", element, class_names) for i, element in objects]
-    return DrawnPhoto(row, shapes, path)
+    return DrawnPhoto(row, shapes, path, {_BEFORE_FIRST: sum(map(_begins_before, root.findall("object")))})
+
+
+def _begins_before(element: ElementTree.Element) -> bool:
+    return any(float(element.findtext(f"bndbox/{key}") or 1) < 1 for key in ("xmin", "ymin"))
 
 
 def region_flag(attributes: JsonRow) -> str | None:
@@ -55,7 +63,7 @@ def region_flag(attributes: JsonRow) -> str | None:
     inner = attributes.get("attributes")
     rows = inner.get("attribute") if isinstance(inner, dict) else None
     every = rows if isinstance(rows, list) else [rows]
-    found = [row.get("name") for row in every if isinstance(row, dict) and row.get("value") == "1"]
+    found = [row.get("name") for row in every if isinstance(row, dict) and str(row.get("value")).strip() == "1"]
     return next((name for name in ("iscrowd", "ignore") if name in found), None)
 
 
@@ -66,10 +74,10 @@ def _shape(where: str, element: ElementTree.Element, class_names: Collection[str
     if not is_named or element.find("bndbox") is None:
         raise DatasetError(f"{where}: expected a <name> and a <bndbox>, got {label!r:.40}; add them")
     x1, y1, x2, y2 = (number(where, element, f"bndbox/{key}") for key in ("xmin", "ymin", "xmax", "ymax"))
-    attributes = xml_children(element, _GEOMETRY)
+    attributes = xml_parts(element, _GEOMETRY)
     for key in _FLAGS:
-        if attributes.get(key) in ("0", "1"):
-            attributes[key] = int(attributes[key])
+        if isinstance(flag := attributes.get(key), str) and flag.strip() in ("0", "1"):
+            attributes[key] = int(flag)
     box = max(x1 - 1, 0.0), max(y1 - 1, 0.0), x2, y2
     is_region = attributes.get("difficult") == 1
     is_crowd = is_region and region_flag(attributes) == "iscrowd"

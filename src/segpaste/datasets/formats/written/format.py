@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import ClassVar
 
+from segpaste.datasets.contract import Crowd, JsonRow
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.carried import IMAGE_KEYS, POINT_KEYS, REGION_KEYS
 from segpaste.datasets.formats.coco_writer import SampleRows
 from segpaste.datasets.formats.format import WrittenTask
 from segpaste.datasets.formats.name_lists import is_background
-from segpaste.datasets.formats.records import Crowd, DatasetError, JsonRow
 from segpaste.types import DenseSample, KeypointSchema
 from segpaste.workspace import Content
 
@@ -38,7 +39,7 @@ class LabelForm:
         point_size: numbers per keypoint of YOLO labels.
         schema: schema of the keypoints; None without keypoints.
         has_semantic_maps: True if samples have semantic maps.
-        source_yaml: the keys of the data YAML of a converted YOLO dataset.
+        source_yaml: the keys of the data YAML of a converted YOLO dataset that are still true.
     """
 
     class_names: Sequence[str]
@@ -221,6 +222,11 @@ def count_split(losses: Losses, split: WrittenSplit, held: Collection[str] = ())
         count_keys(losses, "categories", [row], {"id", "name", *held, *(["isthing"] if is_clear else ())})
 
 
+def further_keys(photo: LabelledPhoto) -> JsonRow:
+    """Return the keys of an image's entry, without those that name its split, which is that of its files."""
+    return {key: v for key, v in photo.image.items() if key not in ("split", "subset") or v != photo.split}
+
+
 def _is_of_voc(value: object) -> bool:
     """Return whether a value is the attributes that files of VOC have where nothing is known."""
     if not isinstance(value, dict) or not {*value} <= {*_OF_VOC} or not {"pose", "folder"} & {*value}:
@@ -238,7 +244,6 @@ def count_lost(
         losses[UNMASKED] += len(photo.boxed)
     if photo.sample.keypoints is not None and not points:
         losses[POINTS] += int((photo.sample.keypoints[..., 2] > 0).any(1).sum())
-    further = {key: value for key, value in photo.image.items() if value != photo.split}
-    count_keys(losses, "images", [further], IMAGE_KEYS | {"camera_intrinsics", "segpaste"})
+    count_keys(losses, "images", [further_keys(photo)], IMAGE_KEYS | {"camera_intrinsics", "segpaste"})
     known = REGION_KEYS | POINT_KEYS | {"segpaste", *held}
     count_keys(losses, "annotations", [*photo.rows, *(row for _, row in photo.crowds)], known)

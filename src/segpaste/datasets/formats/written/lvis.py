@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.formats.coco_writer import SampleRows, json_lines
-from segpaste.datasets.formats.records import JsonRow
 from segpaste.datasets.formats.written.format import (
     File,
     LabelForm,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from segpaste.datasets.formats.records import DatasetError
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.written.coco import CocoInstances, CocoSegments, RoboflowCoco
 from segpaste.datasets.formats.written.format import WrittenFormat
 from segpaste.datasets.formats.written.label_maps import LabelMaps

@@ -14,18 +14,19 @@ further keys of images as elements.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from decimal import Decimal
 from xml.etree import ElementTree
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from segpaste.datasets.formats.carried import POINT_KEYS, REGION_KEYS
+from segpaste.datasets.contract import JsonRow
+from segpaste.datasets.formats.carried import IMAGE_KEYS, POINT_KEYS, REGION_KEYS
 from segpaste.datasets.formats.coco_writer import tight_xywh
 from segpaste.datasets.formats.name_lists import class_list_text, is_background
 from segpaste.datasets.formats.pixel_bytes import palette_bytes
-from segpaste.datasets.formats.records import JsonRow
 from segpaste.datasets.formats.written.format import (
     POINTS,
     File,
@@ -36,17 +37,18 @@ from segpaste.datasets.formats.written.format import (
     WrittenSplit,
     count_keys,
     count_split,
+    further_keys,
 )
 from segpaste.datasets.formats.written.owners import owners_of
+from segpaste.datasets.formats.xml_text import INDENT
 from segpaste.types import IGNORE_INDEX
 
 _MOST = 254
 _FLAGS = ("pose", "truncated", "occluded", "difficult")
 _SCALARS = (str, bool, int, float)
-_OF_PHOTOS = {
-    *("id", "file_name", "width", "height", "camera_intrinsics", "segpaste", "attributes"),
-    *("filename", "size", "segmented", "object"),
-}
+_OF_PHOTOS = IMAGE_KEYS | {"camera_intrinsics", "segpaste"}
+_ELEMENTS = frozenset({"filename", "size", "object"})
+"""Elements of an image that are written from its sample."""
 _NAME = re.compile(r"[A-Za-z_][\w.-]*", re.ASCII)
 _NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML 1.0 cannot hold."""
@@ -163,12 +165,8 @@ def _xml(photo: LabelledPhoto, form: LabelForm, losses: Losses) -> bytes:
     sample = photo.sample
     height, width = sample.canvas_size
     root = ElementTree.Element("annotation")
-    given = photo.image.get("attributes")
-    named = {**photo.image, **(given if isinstance(given, dict) else {})}
-    further = {key: value for key, value in named.items() if key not in _OF_PHOTOS and value != photo.split}
-    held = {key: value for key, value in {"folder": "VOC", **further}.items() if _is_tree(key, value)}
-    count_keys(losses, "images", [further], held)
-    for key, value in {**held, "filename": photo.file_name}.items():
+    further = _further_elements(photo, losses)
+    for key, value in [*further, ("filename", photo.file_name)]:
         _add(root, key, value)
     size = ElementTree.SubElement(root, "size")
     for key, side in {"width": width, "height": height, "depth": 3}.items():
@@ -178,7 +176,7 @@ def _xml(photo: LabelledPhoto, form: LabelForm, losses: Losses) -> bytes:
     for slot, given_box in enumerate(photo.given_boxes):
         if given_box is not None:
             x, y, across, down = given_box
-            boxes[slot] = [x, y, x + across, y + down]
+            boxes[slot] = [x, y, _sum(x, across), _sum(y, down)]
     names = list(form.class_names)
     for label, box, row in zip(sample.labels.tolist(), boxes, photo.rows, strict=True):
         _add_object(root, names[label], box, row, losses)
@@ -201,6 +199,36 @@ def _xml(photo: LabelledPhoto, form: LabelForm, losses: Losses) -> bytes:
     return text.replace(b"\r", b"&#13;") + b"\n"
 
 
+def _further_elements(photo: LabelledPhoto, losses: Losses) -> list[tuple[str, object]]:
+    """Return the further elements of an image, its keys and its attributes, and count those that XML cannot hold."""
+    row = {key: value for key, value in further_keys(photo).items() if key not in _OF_PHOTOS}
+    given = row.pop("attributes") if isinstance(row.get("attributes"), dict) else {}
+    found: list[tuple[str, object]] = [] if "folder" in {**row, **given} else [("folder", "VOC")]
+    for key, value in _every(row, given.items()):
+        is_repeated = isinstance(value, list) and len(value) > 1 and key in given  # as elements of equal names are read
+        values = value if isinstance(value, list) and is_repeated else [value]
+        if key == "segmented" and str(value) in ("0", "1"):
+            continue  # says whether there are maps
+        if key not in _ELEMENTS and all(_is_tree(key, one) for one in values):
+            found += [(key, one) for one in values]
+        else:
+            count_keys(losses, "images", [{key: value}], ())
+    return found
+
+
+def _every(row: JsonRow, *others: Iterable[tuple[str, object]]) -> list[tuple[str, object]]:
+    """Return the keys of an entry and of its attributes with their values; the same value of a key stands once."""
+    found = list(row.items())
+    for pairs in others:
+        found += [pair for pair in pairs if pair not in [known for known in found if known[0] == pair[0]]]
+    return found
+
+
+def _sum(one: float, other: float) -> float:
+    """Return the sum of two numbers as decimals: 1.1 + 5.7 is 6.8."""
+    return float(Decimal(repr(one)) + Decimal(repr(other)))
+
+
 def _xml_name(name: str) -> str:
     """Return the name of a class; raise `ValueError` if XML cannot hold it."""
     if _NOT_XML.search(name):
@@ -218,59 +246,88 @@ def _add_object(
 ) -> None:
     """Add an object: its flags, its box (x1, y1, x2, y2) in pixel edges, and its attributes.
 
-    Readers take a difficult object for an ignored region, so only a region, which has a ``kind``, is difficult. Another
-    value of its own is a further attribute.
+    A ``kind`` is the attribute of a region. Values of flags that their elements do not hold are further attributes.
     """
     item = ElementTree.SubElement(root, "object")
     _add(item, "name", _xml_name(name))
-    given = row.get("attributes")
-    named = _flat(given) if isinstance(given, dict) else {}
-    flags = {key: named.pop(key, row.get(key)) for key in _FLAGS}
-    if (own_value := flags["difficult"]) is not None and own_value not in (flag := int(kind is not None), str(flag)):
-        named["difficult"] = own_value
-    flags["difficult"] = int(kind is not None)
+    values = _values(row)
+    flags = {key: _flag_of(values, key, kind) for key in _FLAGS}
     for key, default in zip(_FLAGS, ("Unspecified", 0, 0, 0), strict=True):
-        value = flags[key]
-        _add(item, key, default if value is None else int(value) if isinstance(value, bool) else value)
+        _add(item, key, default if flags[key] is None else flags[key])
     x1, y1, x2, y2 = box
     edges = ElementTree.SubElement(item, "bndbox")
     for key, edge in {"xmin": x1 + 1, "ymin": y1 + 1, "xmax": x2, "ymax": y2}.items():
         _add(edges, key, int(edge) if float(edge).is_integer() else edge)
-    own = REGION_KEYS | POINT_KEYS | {"segpaste", *_FLAGS}
-    others = {key: value for key, value in row.items() if key not in own and (key != "attributes" or not named)}
-    others.pop("attributes", None)
-    every = {**others, **named, **(kind or {})}
-    held = {key: value for key, value in every.items() if _is_scalar(key) and _is_scalar(value)}
-    count_keys(losses, "annotations", [{**others, **named}], held)
+    held, lost = _held(values, kind or {})
+    for key, value in lost:
+        count_keys(losses, "annotations", [{key: value}], ())
     if held:
         attributes = ElementTree.SubElement(item, "attributes")
-        for key, value in held.items():
+        for key, value in held:
             attribute = ElementTree.SubElement(attributes, "attribute")
             _add(attribute, "name", key)
-            _add(attribute, "value", value)
+            if value is not None:
+                _add(attribute, "value", value)
 
 
-def _flat(attributes: JsonRow) -> JsonRow:
-    """Flatten attributes, including those that were read from an XML of this form."""
+def _values(row: JsonRow) -> list[tuple[str, object]]:
+    """Return the further keys of an entry, and its attributes, with their values; a name may stand several times."""
+    others = {key: value for key, value in row.items() if key not in REGION_KEYS | POINT_KEYS | {"segpaste"}}
+    given = others.pop("attributes") if isinstance(others.get("attributes"), dict) else {}
+    flat, inner = _flat(given)
+    return _every(others, flat.items(), inner)
+
+
+def _flag_of(values: list[tuple[str, object]], key: str, kind: JsonRow | None) -> object:
+    """Take a flag of an object out of its values: the first one that its element can hold; None without one.
+
+    Readers take a difficult object for an ignored region, so only a region, which has a ``kind``, is difficult.
+    """
+    of_kind = int(kind is not None)
+    for pair in [pair for pair in values if pair[0] == key]:
+        value = pair[1]
+        if value is None or (key == "difficult" and value in (of_kind, str(of_kind))):
+            values.remove(pair)
+        elif key != "difficult" and _is_scalar(value):
+            values.remove(pair)
+            return int(value) if isinstance(value, bool) else value
+    return of_kind if key == "difficult" else None
+
+
+def _held(values: list[tuple[str, object]], kind: JsonRow) -> tuple[list[tuple[str, object]], list[tuple[str, object]]]:
+    """Return the attributes that XML holds, and the others; of the flags of regions, that of the ``kind`` only."""
+    held, lost = list[tuple[str, object]](), list[tuple[str, object]]()
+    for key, value in values:
+        is_flag = bool(kind) and key in ("iscrowd", "ignore")
+        if is_flag and str(value) == str(kind.get(key)):
+            continue
+        is_held = _is_scalar(key) and (value is None or _is_scalar(value)) and not is_flag
+        (held if is_held else lost).append((key, value))
+    return [*held, *kind.items()], lost
+
+
+def _flat(attributes: JsonRow) -> tuple[JsonRow, list[tuple[str, object]]]:
+    """Split attributes into their values, and the pairs of those that were read from an XML of this form."""
     flat = {key: value for key, value in attributes.items() if key != "attributes"}
     inner = attributes.get("attributes")
     rows = inner.get("attribute") if isinstance(inner, dict) else None
     rows = rows if isinstance(rows, list) else [rows]
-    if all(isinstance(row, dict) and {*row} == {"name", "value"} for row in rows):
-        return {**flat, **{str(row["name"]): row["value"] for row in rows}}
-    return attributes
+    if all(isinstance(row, dict) and "name" in row and {*row} <= {"name", "value"} for row in rows):
+        return flat, [(str(row["name"]), row.get("value")) for row in rows]
+    return attributes, []
 
 
 def _is_tree(key: str, value: object) -> bool:
     """Return whether an element of this name can hold a value, which is a scalar or a mapping of further elements."""
     if isinstance(value, dict):
         return bool(_NAME.fullmatch(key)) and all(_is_tree(inner, part) for inner, part in value.items())
-    return bool(_NAME.fullmatch(key)) and _is_scalar(value)
+    return bool(_NAME.fullmatch(key)) and (value is None or _is_scalar(value))
 
 
 def _is_scalar(value: object) -> bool:
-    """Return whether a value is a text that XML can hold, or a number."""
-    return isinstance(value, _SCALARS) and not (isinstance(value, str) and _NOT_XML.search(value))
+    """Return whether a value is a text that XML can hold, without line breaks at its ends, or a number."""
+    is_other = isinstance(value, str) and (_NOT_XML.search(value) or INDENT.search(value))
+    return isinstance(value, _SCALARS) and not is_other
 
 
 def _add(parent: ElementTree.Element, key: str, value: object) -> None:
@@ -279,5 +336,5 @@ def _add(parent: ElementTree.Element, key: str, value: object) -> None:
     if isinstance(value, dict):
         for inner, part in value.items():
             _add(element, inner, part)
-    else:
+    elif value is not None:
         element.text = _NOT_XML.sub("", str(value))

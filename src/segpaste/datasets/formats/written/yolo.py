@@ -10,9 +10,9 @@ from typing import Any
 
 from torch import Tensor
 
+from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.formats.carried import POINT_KEYS
 from segpaste.datasets.formats.format import WrittenTask
-from segpaste.datasets.formats.records import JsonRow
 from segpaste.datasets.formats.written.format import (
     File,
     LabelForm,

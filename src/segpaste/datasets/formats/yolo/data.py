@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.label_folders import other_labels
 from segpaste.datasets.formats.name_lists import class_names_of, image_name_of
-from segpaste.datasets.formats.records import DatasetError
 from segpaste.datasets.formats.text_files import read_lines, read_text
 from segpaste.datasets.formats.yolo.data_yaml import class_names, flip_idx, keypoint_names, keypoint_shape, read_yaml
 

@@ -10,19 +10,23 @@ import hashlib
 import json
 import os
 import warnings
-from collections.abc import Callable, Iterator
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 from torchvision import tv_tensors
 
+from segpaste.datasets.contract import JsonRow
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.format import TASKS, Task, WrittenTask
 from segpaste.datasets.formats.photo import read_upright, upright_size
-from segpaste.datasets.formats.records import AnnotatedPhotos, DatasetError, JsonRow, PackedRecords
+from segpaste.datasets.formats.records import AnnotatedPhotos, PackedRecords
 from segpaste.datasets.formats.rle import decode_segmentation
 from segpaste.datasets.formats.splits import chosen_split
 from segpaste.datasets.formats.text_files import read_text
@@ -46,6 +50,35 @@ from segpaste.datasets.formats.yolo.labels import (
 )
 from segpaste.types import DenseSample
 from segpaste.types.sampling import Size
+
+
+class _PackedRows(Sequence[JsonRow]):
+    """Records of label files: `PackedRecords` whose numbers are one array, since JSON of polygons takes long."""
+
+    def __init__(self, records: Iterable[JsonRow]) -> None:
+        numbers = array("d")
+
+        def counted() -> Iterator[JsonRow]:
+            for record in records:
+                start = len(numbers)
+                for row in record["rows"]:
+                    numbers.extend(row["values"])
+                rows = [{**row, "values": len(row["values"])} for row in record["rows"]]
+                yield {**record, "rows": rows, "start": start}
+
+        self._records = PackedRecords(counted())
+        self._numbers = np.frombuffer(numbers, np.float64) if numbers else np.zeros(0)
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def __getitem__(self, index: Any) -> Any:
+        record = self._records[index]
+        start = record.pop("start")
+        for row in record["rows"]:
+            end = start + row["values"]
+            row["values"], start = self._numbers[start:end].tolist(), end
+        return record
 
 
 class YoloDataset(AnnotatedPhotos):
@@ -170,7 +203,7 @@ class YoloDataset(AnnotatedPhotos):
         """Lines of each image that this process has left out so far because they have no pixel."""
         return {}
 
-    def _read_records(self) -> PackedRecords:
+    def _read_records(self) -> Sequence[JsonRow]:
         data = self.data
         self.class_names = _numbered(data) if data.class_names is None else data.class_names
         form = RowForm(len(self.class_names), data.keypoint_shape, self._asked)
@@ -193,7 +226,7 @@ class YoloDataset(AnnotatedPhotos):
                 digest.update(json.dumps([file_name, text]).encode())
                 yield {"id": number, "file_name": file_name, "rows": rows}
 
-        packed = PackedRecords(records())
+        packed = _PackedRows(records())
         expect_labels(data.splits[self.split], photos, sum(labelled))
         self.task = self._task_of(first_lines)
         self.has_masks = self.task == "segment"

@@ -15,13 +15,15 @@ import math
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from segpaste.datasets.contract import JsonRow
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.format import Task
-from segpaste.datasets.formats.records import DatasetError, JsonRow
 from segpaste.types import KeypointSchema
 
 BOX_NUMBERS = 5
@@ -169,8 +171,10 @@ def _box_of_polygon(values: list[float]) -> list[float]:
 
 def polygon_px(values: Iterable[float], size: tuple[int, int]) -> list[float]:
     """Return the polygon of a row in pixels of an image of (H, W), [x1, y1, x2, ...]."""
-    height, width = size
-    return [value * (height if i % 2 else width) for i, value in enumerate(values)]
+    (height, width), points = size, list(values)
+    points[0::2] = [x * width for x in points[0::2]]
+    points[1::2] = [y * height for y in points[1::2]]
+    return points
 
 
 def box_px(values: list[float], size: tuple[int, int]) -> list[float]:
@@ -179,6 +183,16 @@ def box_px(values: list[float], size: tuple[int, int]) -> list[float]:
     x, y, w, h = values[:4]
     edges = (x - w / 2) * width, (y - h / 2) * height, (x + w / 2) * width, (y + h / 2) * height
     return [min(max(edge, 0.0), float(side)) for edge, side in zip(edges, (width, height) * 2, strict=True)]
+
+
+def exact_box(values: Sequence[float], size: tuple[int, int]) -> list[float]:
+    """Return the box [x, y, width, height] of a row in pixels of an image of (H, W), not clipped.
+
+    It is computed with decimals, so that its numbers have no more digits than they need.
+    """
+    x, y, width, height = (Decimal(repr(value)) for value in values[:4])
+    rows, cols = size
+    return [float(edge) for edge in ((x - width / 2) * cols, (y - height / 2) * rows, width * cols, height * rows)]
 
 
 def points_px(values: list[float], shape: tuple[int, int], size: tuple[int, int]) -> NDArray[np.float64]:

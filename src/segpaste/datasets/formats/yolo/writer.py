@@ -95,14 +95,15 @@ def data_yaml(
         splits: ``train``, ``val`` and ``test``, as far as they exist, to one or several folders of their images.
         schema: schema of pose labels.
         point_size: numbers per keypoint.
-        others: further keys, such as those of the YAML of a converted dataset.
+        others: the keys of the YAML of a converted dataset; without ``flip_idx`` among them, it is not known.
     """
     import yaml
 
     facts: dict[str, Any] = {**splits, "nc": len(class_names), "names": dict(enumerate(class_names))}
     if schema is not None:
         facts["kpt_shape"] = [schema.num_points, point_size]
-        facts["flip_idx"] = list(schema.flip_order)
+        if others is None or "flip_idx" in others:
+            facts["flip_idx"] = list(schema.flip_order)
         facts["kpt_names"] = {label: list(schema.names) for label in range(len(class_names))}
     facts |= {key: value for key, value in (others or {}).items() if key not in {*facts, *_YAML_KEYS}}
     options: dict[str, Any] = {"sort_keys": False, "default_flow_style": None, "width": 120}

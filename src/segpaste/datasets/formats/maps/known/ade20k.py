@@ -20,9 +20,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.maps.classes import read_class_list
 from segpaste.datasets.formats.maps.declaration import MapDeclaration
-from segpaste.datasets.formats.records import DatasetError
 from segpaste.datasets.formats.text_files import read_lines
 
 NUM_CLASSES = 150

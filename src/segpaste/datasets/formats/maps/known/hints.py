@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.maps.arrays import read_array
 from segpaste.datasets.formats.maps.classes import distinct
 from segpaste.datasets.formats.maps.declaration import DECLARATION_FILE
 from segpaste.datasets.formats.maps.known.pairs import MAP_SUFFIXES, Pairs, find_pairs
-from segpaste.datasets.formats.records import DatasetError
 from segpaste.datasets.formats.stored_pixels import one_channel
 from segpaste.datasets.formats.yolo.data import IMAGE_SUFFIXES
 from segpaste.extras import MissingPackageError

@@ -15,9 +15,9 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
+from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.maps.declaration import MapDeclaration
 from segpaste.datasets.formats.maps.files import MapFiles, splits_of
-from segpaste.datasets.formats.records import DatasetError
 from segpaste.datasets.formats.yolo.data import IMAGE_SUFFIXES
 
 MAP_SUFFIXES = (".png", ".tif", ".tiff", ".bmp", ".npy", ".npz", ".exr", ".gif")
