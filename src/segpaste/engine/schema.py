@@ -18,6 +18,21 @@ from segpaste.types.movable import Movable, register_pytree
 Pick = Literal["others", "same", "own"]
 """Rule by which layers choose rows of the sources, see `segpaste.engine.reference.draws.draw.draw`."""
 
+LARGEST_SCALE = 64.0
+"""Largest scale that is drawn for an axis, before rounding to whole patches."""
+
+SCALE_DEN = 1 << 16
+"""Denominator of scales that are not aligned to patches."""
+
+LARGEST_NUM = round(LARGEST_SCALE * SCALE_DEN)
+"""`LARGEST_SCALE` as a numerator over `SCALE_DEN`."""
+
+SIZE_DEN = 16
+"""Sizes are drawn in steps of 1 / `SIZE_DEN` pixels."""
+
+GRID_TRIES = 8
+"""Number of scales of the canvas grid that are tried before the smallest one is taken."""
+
 
 class Survey(NamedTuple):
     """Facts about a batch that the draws need."""
@@ -166,7 +181,7 @@ class Sources(NamedTuple):
     extent: Annotated[Tensor, "[S, 2] int64"]
     """(width, height) of the images without padding."""
     shrunk: Annotated[Tensor | None, "[S] int64"] = None
-    """Divisors of the drawn scales, over `segpaste.engine.scales.SCALE_DEN`; None for 1."""
+    """Divisors of the drawn scales, over `SCALE_DEN`; None for 1."""
 
 
 class LayerRows(NamedTuple):

@@ -15,8 +15,7 @@ from segpaste.augmentation.schedule import Schedule
 from segpaste.engine import DrawRules, DrawTables, LayerRows, Placement, PlacementCounts, Sources, Targets, engine_for
 from segpaste.engine.record_fields import RecordField, fields_of
 from segpaste.engine.reference.geometry import valid_extent
-from segpaste.engine.scales import LARGEST_NUM, SCALE_DEN
-from segpaste.engine.schema import HeldRules
+from segpaste.engine.schema import LARGEST_NUM, SCALE_DEN, HeldRules
 from segpaste.types import PaddedBatchedDenseSample, StagedCrops
 from segpaste.types.check import check_count, check_tensor, not_none
 from segpaste.types.sampling import outward_boxes

@@ -13,8 +13,7 @@ from typing import Annotated, Any, Final, NamedTuple
 from torch import Tensor
 
 from segpaste.engine import schema
-from segpaste.engine.native._memory import address
-from segpaste.engine.native.library import call
+from segpaste.engine.native.library import address, call
 from segpaste.engine.record_fields import fields_of, names_of
 from segpaste.engine.reference import classmix
 

@@ -18,8 +18,17 @@ from segpaste.engine.record_fields import names_of
 from segpaste.engine.reference import geometry
 from segpaste.engine.reference.draws.slots import draw_counts, largest, random_where
 from segpaste.engine.reference.pixels import in_classes
-from segpaste.engine.scales import SCALE_DEN
-from segpaste.engine.schema import Classes, DrawTables, LayerRows, Mixture, Placement, PlacementCounts, Scene, Survey
+from segpaste.engine.schema import (
+    SCALE_DEN,
+    Classes,
+    DrawTables,
+    LayerRows,
+    Mixture,
+    Placement,
+    PlacementCounts,
+    Scene,
+    Survey,
+)
 from segpaste.types import PaddedBatchedDenseSample
 from segpaste.types.check import not_none
 

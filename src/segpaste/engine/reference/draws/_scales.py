@@ -9,7 +9,7 @@ from segpaste import seeding
 from segpaste.engine.reference import geometry
 from segpaste.engine.reference.draws import _places
 from segpaste.engine.reference.draws.slots import Draw
-from segpaste.engine.scales import GRID_TRIES, LARGEST_NUM, SCALE_DEN, SIZE_DEN
+from segpaste.engine.schema import GRID_TRIES, LARGEST_NUM, SCALE_DEN, SIZE_DEN
 
 
 def draw_scales(draw: Draw, chosen: Tensor, boxes: Tensor) -> tuple[Tensor, Tensor]:

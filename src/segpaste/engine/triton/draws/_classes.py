@@ -12,11 +12,11 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from segpaste.engine import scales
+from segpaste.engine import schema
 from segpaste.engine.triton._numbers import CLASS, PASTE, SLOT, bits_62, indexed, is_known, keyed, upper_32
 from segpaste.engine.triton.draws._slots import TOP_BIT, highest, is_highest
 
-_SCALE_DEN = tl.constexpr(scales.SCALE_DEN)
+_SCALE_DEN = tl.constexpr(schema.SCALE_DEN)
 
 
 @triton.jit

@@ -13,13 +13,13 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from segpaste.engine import scales
+from segpaste.engine import schema
 from segpaste.engine.triton._numbers import SCALE, SIZE, clamped, floor_div, indexed, keyed, upper_32, within
 
-_SCALE_DEN = tl.constexpr(scales.SCALE_DEN)
-_LARGEST_NUM = tl.constexpr(scales.LARGEST_NUM)
-_SIZE_DEN = tl.constexpr(scales.SIZE_DEN)
-_GRID_TRIES = tl.constexpr(scales.GRID_TRIES)
+_SCALE_DEN = tl.constexpr(schema.SCALE_DEN)
+_LARGEST_NUM = tl.constexpr(schema.LARGEST_NUM)
+_SIZE_DEN = tl.constexpr(schema.SIZE_DEN)
+_GRID_TRIES = tl.constexpr(schema.GRID_TRIES)
 
 
 @triton.jit
