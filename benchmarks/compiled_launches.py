@@ -15,7 +15,7 @@ from unittest import mock
 
 import torch
 
-from segpaste.engine import crop_operators, operators
+from segpaste.engine import operators
 
 from . import device_operations, launches, report
 from .device_operations import CountingMode, Operations
@@ -30,7 +30,7 @@ class OperatorMode(CountingMode):
         if func.namespace != "segpaste":
             return super().__torch_dispatch__(func, types, args, kwargs)
         name = f"_{func.overloadpacket.__name__}"
-        operator = getattr(operators, name, None) or getattr(crop_operators, name)
+        operator = getattr(operators, name)
         before, self.is_inside = self.is_inside, True
         try:
             with self:

@@ -67,7 +67,7 @@ eligible, occupied, num_free, extent = (numpy.zeros(64, t) for t in ("u1", "i8",
 num_rows, shift = {"none": (1, 0), "outside": (2, 0), "crooked": (1, 1)}[sys.argv[1]]
 rows = [boxes.ctypes.data + shift, *(v.ctypes.data for v in (labels, ids, valid))]
 written = [v.ctypes.data for v in (eligible, occupied, num_free, extent)]
-job = numpy.array([num_rows, 1, 1, 1, 0, *rows, *[0] * 6, *written, *[0] * 9], numpy.int64)  # SurveyJob of records.hpp
+job = numpy.array([0, 0, num_rows, 1, 1, 1, 0, 0, *written, *[0] * 4, *rows, *[0] * 10], numpy.int64)  # SurveyJob
 native.segpaste_survey(ctypes.c_void_p(job.ctypes.data))
 assert occupied[:5].tolist() == [1, 1, 1, 1, 0]
 """

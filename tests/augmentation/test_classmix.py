@@ -43,7 +43,7 @@ from segpaste.augmentation import (
     SourceConfig,
 )
 from segpaste.engine import use_backend
-from segpaste.engine.records import SCALE_DEN
+from segpaste.engine.schema import SCALE_DEN
 from segpaste.invariants import Case, check_all
 from segpaste.types import Modality, PaddedBatchedDenseSample
 

@@ -22,7 +22,7 @@ from segpaste.augmentation import (
     RowStrategy,
 )
 from segpaste.engine import use_backend
-from segpaste.engine.records import SCALE_DEN
+from segpaste.engine.schema import SCALE_DEN
 from segpaste.experimental import LayerSources, draw_placement
 from segpaste.seeding import random_integers
 from segpaste.types import Modality, PaddedBatchedDenseSample

@@ -16,7 +16,7 @@ from segpaste.augmentation import (
     PlacementCounts,
 )
 from segpaste.augmentation.sources.placement import draw_placement
-from segpaste.engine.records import SCALE_DEN
+from segpaste.engine.schema import SCALE_DEN
 
 NUM = 20_000
 

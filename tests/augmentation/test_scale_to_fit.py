@@ -14,7 +14,7 @@ from samples import CPU_BACKENDS, make_batch, paste, put_box
 from segpaste.augmentation import BatchCopyPasteConfig, PlacementConfig
 from segpaste.augmentation.sources.placement import draw_placement
 from segpaste.engine import use_backend
-from segpaste.engine.records import SCALE_DEN
+from segpaste.engine.schema import SCALE_DEN
 
 pytestmark = pytest.mark.parametrize("kernels", CPU_BACKENDS)
 

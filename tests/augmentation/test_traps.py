@@ -23,8 +23,8 @@ from segpaste.augmentation import (
     PlacementConfig,
 )
 from segpaste.augmentation.rules.class_tables import ClassTables
-from segpaste.engine.records import SCALE_DEN
 from segpaste.engine.reference import geometry
+from segpaste.engine.schema import SCALE_DEN
 from segpaste.invariants import check_batch
 from segpaste.types import Modality
 from segpaste.types.check import MAX_INSTANCE_ID

@@ -20,7 +20,7 @@ from samples import CPU_BACKENDS, EVERY_OBJECT
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
 from segpaste.augmentation import IntraBatchSource, Placement, PlacementConfig
 from segpaste.engine import use_backend
-from segpaste.engine.records import SCALE_DEN
+from segpaste.engine.schema import SCALE_DEN
 from segpaste.types import PaddedBatchedDenseSample
 
 NUM = 20_000

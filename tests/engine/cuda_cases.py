@@ -23,7 +23,6 @@ from segpaste.augmentation.sources.placement import (
 from segpaste.engine import Scene
 from segpaste.engine.planes import ROWS
 from segpaste.engine.reference import _slots, geometry, stages
-from segpaste.engine.reference import pixels as plain_pixels
 from segpaste.engine.reference.plan import LayerPlan, Visible
 from segpaste.engine.triton import looks, spare
 from segpaste.engine.triton.looks import settling
@@ -88,7 +87,7 @@ def placed(target: PaddedBatchedDenseSample, source: PaddedBatchedDenseSample, *
 
 def settled_by_reference(scene: Scene, placement: Placement) -> tuple[Tensor, ...]:
     """Return what `settled_by_kernels` returns, from the reference."""
-    settled = stages.settle(scene, stages.layer_plan(scene, placement), plain_pixels)
+    settled = stages.settle(scene, stages.layer_plan(scene, placement))
     labels = scene.source.labels[placement.source_idx]
     slots = stages.assign(scene, settled, labels)
     rows = _slots.merge_rows(scene.target, labels, slots, settled.measures)

@@ -9,8 +9,8 @@ from cuda_cases import DEVICE
 from torch import Generator, Tensor
 
 from segpaste.augmentation.rules.class_weights import TEMPERATURE_ONE, inverse_weights, log_table
-from segpaste.engine.records import SCALE_DEN, DrawRules, DrawTables, LayerRows, Pick, Sources, Targets
 from segpaste.engine.regions import region_sums
+from segpaste.engine.schema import SCALE_DEN, DrawRules, DrawTables, LayerRows, Pick, Sources, Targets
 
 HEIGHT, WIDTH, NUM_CLASSES = 24, 32, 4
 

@@ -18,7 +18,7 @@ from quick_interpreter import patch_interpreter
 from torch import Tensor
 
 from segpaste.engine import reference, triton
-from segpaste.engine.records import Classes, LayerRows
+from segpaste.engine.schema import Classes, LayerRows
 from segpaste.engine.triton.draws import draw as drawing
 from segpaste.types import Modality, PaddedBatchedDenseSample
 

@@ -28,7 +28,7 @@ from samples import EVERY_IMAGE, assert_same, make_batch
 from segpaste import BatchCopyPaste, seeding
 from segpaste.augmentation import BatchCopyPasteConfig, PlacementConfig
 from segpaste.engine import use_backend
-from segpaste.engine.native import _threads, binding, build, library
+from segpaste.engine.native import _threads, build, jobs, library
 
 LEVELS = {name: level for name, level in library._LEVELS.items() if name != "baseline"}
 
@@ -187,13 +187,13 @@ class TestLoading:
     def test_records_are_as_long_on_both_sides(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A record that is longer on one side would be read beyond its end."""
         found: list[int] = []
-        call = binding._call
+        call = jobs.call
 
-        def measured(name: str, words: list[int], *arguments: int) -> None:
+        def measured(name: str, words: list[int], *arguments: int) -> int:
             found.append(8 * len(words))
-            call(name, words, *arguments)
+            return call(name, words, *arguments)
 
-        monkeypatch.setattr(binding, "_call", measured)
+        monkeypatch.setattr(jobs, "call", measured)
         with use_backend("native"):
             BatchCopyPaste(EVERY_IMAGE)(make_batch(2, size=(9, 11), max_instances=5))
             BatchCopyPaste(BatchCopyPasteConfig(placement={"paste_prob": 1.0}, emit_classmix=True))(

@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from segpaste.augmentation.config.paste import BatchCopyPasteConfig
-from segpaste.engine import Outcome, Placement, PlacementCounts
-from segpaste.engine.records import SCALE_DEN
+from segpaste.engine import LayerRows, Outcome, Placement, PlacementCounts
+from segpaste.engine.reference.classmix import where_they_stand
 from segpaste.types import PaddedBatchedDenseSample
 from segpaste.types.movable import Movable, register_pytree
 
@@ -212,17 +212,8 @@ def unchanged_report(batch: PaddedBatchedDenseSample, num_layers: int, reason: s
     b, k = labels.shape
     num_dropped = labels.new_zeros(b, len(DROP_REASONS))
     num_dropped[:, DROP_REASONS.index(reason)] = 1
-    zero, pair = labels.new_zeros(b, num_layers), labels.new_zeros(b, num_layers, 2)
-    off, carried = zero.bool(), labels.new_zeros(b, num_layers, k, dtype=torch.bool)
-    placement = Placement(
-        source_idx=zero,
-        layer_valid=off,
-        scale_num=pair + SCALE_DEN,
-        scale_den=pair + SCALE_DEN,
-        translate=pair,
-        hflip=off,
-        carried=carried,
-    )
+    rows, carried = labels.new_zeros(b, num_layers), labels.new_zeros(b, num_layers, k, dtype=torch.bool)
+    placement = where_they_stand(LayerRows(rows, rows.bool()), carried)
     return PasteReport(
         num_tried=labels.new_ones(b),
         num_placed=labels.new_zeros(b),

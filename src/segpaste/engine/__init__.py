@@ -3,11 +3,12 @@
 Only this package draws placements and composes pixels; `segpaste.augmentation.harmonize` adjusts pasted colours later.
 """
 
-from segpaste.engine.crops import CropRows, Crops
 from segpaste.engine.dispatch import engine_for
 from segpaste.engine.planes import empty_plane
-from segpaste.engine.records import (
+from segpaste.engine.schema import (
     Classes,
+    CropRows,
+    Crops,
     Drawn,
     DrawRules,
     DrawTables,

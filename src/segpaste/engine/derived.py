@@ -13,8 +13,8 @@ from torch import Tensor
 
 from segpaste.engine.given_boxes import output_boxes
 from segpaste.engine.planes import write_back
-from segpaste.engine.records import Outcome, Placement, Scene
 from segpaste.engine.reference import geometry
+from segpaste.engine.schema import Outcome, Placement, Scene
 from segpaste.engine.slot_maps import slot_maps
 from segpaste.types import FIELDS
 from segpaste.types.check import not_none

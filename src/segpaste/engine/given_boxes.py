@@ -17,8 +17,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from segpaste.engine.records import GivenBoxes, Outcome, Placement, Scene
 from segpaste.engine.regions import region_sums
+from segpaste.engine.schema import GivenBoxes, Outcome, Placement, Scene
 from segpaste.engine.slot_maps import slot_maps
 from segpaste.types.sampling import common_boxes, outward_boxes
 

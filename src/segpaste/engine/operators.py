@@ -7,15 +7,19 @@ tensors, because their schemas cannot express records. `extend` is no operator: 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import torch
 from torch import Tensor
 
-from segpaste.engine.crop_operators import stage_crops
 from segpaste.engine.planes import ROWS, empty_plane, present_planes, written_fields
-from segpaste.engine.records import (
+from segpaste.engine.record_fields import empty, names_of
+from segpaste.engine.reference.classmix import NUM_CLASSES
+from segpaste.engine.reference.extend import extend
+from segpaste.engine.schema import (
     Classes,
+    CropRows,
+    Crops,
     Drawn,
     DrawRules,
     DrawTables,
@@ -32,21 +36,22 @@ from segpaste.engine.records import (
     Survey,
     Targets,
 )
-from segpaste.engine.reference.classmix import NUM_CLASSES
-from segpaste.engine.reference.extend import extend
 from segpaste.engine.select import eager_engine
 from segpaste.types import FIELDS, PaddedBatchedDenseSample
 
 Tensors = list[Tensor]
 Optionals = list[Tensor | None]
-Findings = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
 
 __all__ = ["choose_rows", "compose", "draw", "draw_classes", "extend", "stage_crops", "survey"]
 
 _NAMES = tuple(field.batched_name for field in FIELDS)
-_MAPS = ("source_idx", "layer_valid", "scale_num", "scale_den", "translate", "hflip", "carried")
-_COUNTS = ("tried", "no_source", "no_free_slot", "does_not_fit", "outside_region", "covers_too_much")
+_MAPS, _COUNTS, _FINDINGS = map(names_of, (Placement, PlacementCounts, Outcome))
 _GIVEN = "given"
+
+if TYPE_CHECKING:
+    Findings = tuple[Tensor, ...]
+else:  # an operator returns a fixed number of tensors
+    Findings = tuple[(Tensor,) * len(_FINDINGS)]
 
 
 def survey(
@@ -67,17 +72,16 @@ def draw(
     """See `segpaste.engine.reference.draws.draw.draw`."""
     rows, how = (list(pick), _GIVEN) if isinstance(pick, LayerRows) else ([], pick)
     drawn = _draw(list(targets), list(sources), list(tables), *_given(rules), rules.num_layers, rows, how)
-    num = len(_COUNTS)
-    return Placement(*(rows or drawn[:2]), *drawn[-5 - num : -num]), PlacementCounts(*drawn[-num:])
+    return _placement([*rows, *drawn[: -len(_COUNTS)]]), PlacementCounts(*drawn[-len(_COUNTS) :])
 
 
 def draw_classes(
     batch: PaddedBatchedDenseSample, found: Survey, rows: LayerRows, tables: DrawTables
 ) -> tuple[Placement, PlacementCounts, Mixture]:
     """See `segpaste.engine.reference.classmix.draw_classes`."""
-    drawn = _draw_classes(_fields(batch), list(found), list(rows), list(tables))
-    placement, counts = Placement(*rows, *drawn[:5]), PlacementCounts(*drawn[5:-1])
-    return placement, counts, Mixture(drawn[-1], found.eligible)
+    *drawn, classes = _draw_classes(_fields(batch), list(found), list(rows), list(tables))
+    placement = _placement([*rows, *drawn[: -len(_COUNTS)]])
+    return placement, PlacementCounts(*drawn[-len(_COUNTS) :]), Mixture(classes, found.eligible)
 
 
 def compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: bool) -> Outcome:
@@ -96,6 +100,30 @@ def compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: b
     found = _compose(_fields(target), own, metric, drawn, tables, *rules, with_layer)
     fields = [*present_planes(target), *ROWS]
     return Outcome(target.derived(**dict(zip(fields, found, strict=False))), *found[len(fields) :])
+
+
+def stage_crops(crops: Crops, classes: Classes, dtype: torch.dtype, scale: float) -> CropRows:
+    """See `segpaste.engine.reference.crops.stage_crops`."""
+    found = _stage_crops(list(crops), list(classes), dtype, scale)
+    return CropRows(*(found if dtype != torch.uint8 else [crops.images, *found]))
+
+
+def _placement(drawn: Sequence[Tensor | None]) -> Placement:
+    """Build a placement from its tensors, of which the rows are the first."""
+    return Placement(**dict(zip(_MAPS, drawn, strict=True)))  # type: ignore[arg-type]
+
+
+def _drawn(placement: Placement, counts: PlacementCounts, rows: Sequence[Tensor]) -> Tensors:
+    """Return the tensors that are drawn, without the rows if they are given."""
+    drawn = [getattr(placement, name) for name in _MAPS[len(rows) :]]
+    return [*drawn, *(getattr(counts, name) for name in _COUNTS)]
+
+
+def _empty_drawn(seeds: Tensor, num_layers: int, num_slots: int, rows: Sequence[Tensor]) -> Tensors:
+    """Return tensors without values for those of `_drawn`."""
+    sizes = {"B": seeds.shape[0], "L": num_layers, "K_s": num_slots}
+    placement = empty(Placement, seeds.device, sizes, **dict(zip(_MAPS, rows, strict=False)))
+    return _drawn(placement, empty(PlacementCounts, seeds.device, sizes), rows)
 
 
 def _given(rules: DrawRules | PasteRules | HeldRules) -> tuple[Tensor | None, list[int]]:
@@ -142,14 +170,6 @@ def _memory(tensor: Tensor) -> int:
     return number
 
 
-def _integers(like: Tensor, *shape: int) -> Tensor:
-    return like.new_empty(shape, dtype=torch.int64)
-
-
-def _flags(like: Tensor, *shape: int) -> Tensor:
-    return like.new_empty(shape, dtype=torch.bool)
-
-
 @torch.library.custom_op("segpaste::survey", mutates_args=())
 def _survey(batch: Optionals, classes: Optionals, ignore_index: int | None, whole_only: bool) -> Tensors:
     given = _batch(batch)
@@ -159,13 +179,11 @@ def _survey(batch: Optionals, classes: Optionals, ignore_index: int | None, whol
 
 @_survey.register_fake
 def _(batch: Optionals, classes: Optionals, ignore_index: int | None, whole_only: bool) -> Tensors:
-    labels = _batch(batch).labels
-    (b, k), is_thing = labels.shape, classes[0]
-    tables = [_flags(labels, b, k), _integers(labels, b, k, 4), _integers(labels, b), _integers(labels, b, 2)]
-    if ignore_index is not None:
-        num_classes = NUM_CLASSES if is_thing is None else is_thing.shape[0]
-        tables += [_flags(labels, b, num_classes), _flags(labels, b)]
-    return tables
+    labels, is_thing = _batch(batch).labels, classes[0]
+    num_classes = NUM_CLASSES if is_thing is None else is_thing.shape[0]
+    sizes = {"B": labels.shape[0], "K": labels.shape[1], "num_classes": num_classes}
+    absent = {} if ignore_index is not None else dict.fromkeys(("present", "has_present"))
+    return [table for table in empty(Survey, labels.device, sizes, **absent) if table is not None]
 
 
 @torch.library.custom_op("segpaste::choose_rows", mutates_args=())
@@ -175,7 +193,7 @@ def _choose_rows(candidates: Tensor, seeds: Tensor, num_layers: int) -> Tensors:
 
 @_choose_rows.register_fake
 def _(candidates: Tensor, seeds: Tensor, num_layers: int) -> Tensors:
-    return [_integers(seeds, seeds.shape[0], num_layers), _flags(seeds, seeds.shape[0], num_layers)]
+    return list(empty(LayerRows, seeds.device, {"B": seeds.shape[0], "L": num_layers}))
 
 
 @torch.library.custom_op("segpaste::draw", mutates_args=())
@@ -192,9 +210,7 @@ def _draw(
     """Return rows unless they are given, then maps and counts."""
     pick: Pick | LayerRows = LayerRows(*rows) if how == _GIVEN else how  # type: ignore[assignment]
     given = Targets(*targets), Sources(*sources), DrawTables(*tables), DrawRules(*_numbers(held, rules))  # type: ignore[arg-type]
-    placement, counts = eager_engine(given[0].seeds.device).draw(*given, pick)
-    names = _MAPS[2:] if how == _GIVEN else _MAPS
-    drawn = [*(getattr(placement, n) for n in names), *(getattr(counts, n) for n in _COUNTS)]
+    drawn = _drawn(*eager_engine(given[0].seeds.device).draw(*given, pick), rows)
     return _own(drawn, targets, sources, tables, rows)
 
 
@@ -212,15 +228,7 @@ def _(
     seeds, eligible = targets[0], sources[0]
     assert seeds is not None
     assert eligible is not None
-    b = seeds.shape[0]
-    chosen = [] if how == _GIVEN else [_integers(seeds, b, num_layers), _flags(seeds, b, num_layers)]
-    return [*chosen, *_empty_maps(seeds, num_layers, eligible.shape[1]), *(_integers(seeds, b) for _ in _COUNTS)]
-
-
-def _empty_maps(seeds: Tensor, num_layers: int, num_slots: int) -> Tensors:
-    b = seeds.shape[0]
-    pairs = [_integers(seeds, b, num_layers, 2) for _ in range(3)]
-    return [*pairs, _flags(seeds, b, num_layers), _flags(seeds, b, num_layers, num_slots)]
+    return _empty_drawn(seeds, num_layers, eligible.shape[1], rows)
 
 
 @torch.library.custom_op("segpaste::draw_classes", mutates_args=())
@@ -228,19 +236,16 @@ def _draw_classes(batch: Optionals, found: Optionals, rows: Tensors, tables: Ten
     given, known = _batch(batch), Survey(*found)  # type: ignore[arg-type]
     engine = eager_engine(given.device)
     placement, counts, mixture = engine.draw_classes(given, known, LayerRows(*rows), DrawTables(*tables))
-    maps = [getattr(placement, name) for name in _MAPS[2:]]
-    drawn = [*maps, *(getattr(counts, name) for name in _COUNTS), mixture.classes]
-    return _own(drawn, batch, found, rows, tables)
+    return _own([*_drawn(placement, counts, rows), mixture.classes], batch, found, rows, tables)
 
 
 @_draw_classes.register_fake
 def _(batch: Optionals, found: Optionals, rows: Tensors, tables: Tensors) -> Tensors:
     seeds, present = rows[0], Survey(*found).present  # type: ignore[arg-type]
     assert present is not None
-    (b, num_layers), (_, num_classes) = seeds.shape, present.shape
-    counts = [_integers(seeds, b) for _ in _COUNTS]
-    num_slots = _batch(batch).labels.shape[1] + 1
-    return [*_empty_maps(seeds, num_layers, num_slots), *counts, _flags(seeds, b, num_layers, num_classes)]
+    sizes = {"B": seeds.shape[0], "L": seeds.shape[1], "num_classes": present.shape[1]}
+    drawn = _empty_drawn(seeds, sizes["L"], _batch(batch).labels.shape[1] + 1, rows)
+    return [*drawn, empty(Mixture, seeds.device, sizes, eligible=None).classes]
 
 
 def _scene(
@@ -252,8 +257,9 @@ def _scene(
     rules: list[int],
 ) -> Scene:
     source = _batch(own, metric) if own else target
-    mixture = Mixture(*tables[3:]) if len(tables) > 3 else None  # type: ignore[arg-type]
-    return Scene(target, source, Classes(*tables[:3]), PasteRules(*_numbers(held, rules)), mixture)
+    num = len(Classes._fields)
+    mixture = Mixture(*tables[num:]) if len(tables) > num else None  # type: ignore[arg-type]
+    return Scene(target, source, Classes(*tables[:num]), PasteRules(*_numbers(held, rules)), mixture)
 
 
 @torch.library.custom_op("segpaste::compose", mutates_args=())
@@ -261,7 +267,7 @@ def _compose(
     target: Optionals,
     own: Optionals,
     metric: list[bool],
-    drawn: Tensors,
+    drawn: Optionals,
     tables: Optionals,
     held: Tensor | None,
     rules: list[int],
@@ -270,7 +276,7 @@ def _compose(
     """Return planes, rows and the rest of an `Outcome`; ``own`` holds the source, empty if it is the target."""
     scene = _scene(_batch(target, metric[0]), own, metric[1], tables, held, rules)
     engine = eager_engine(scene.target.device)
-    batch, *rest = engine.compose(scene, Placement(*drawn), with_layer=with_layer, in_place=False)
+    batch, *rest = engine.compose(scene, _placement(drawn), with_layer=with_layer, in_place=False)
     rows = [getattr(batch, name) for name in ROWS]
     return [*present_planes(batch).values(), *_own([*rows, *_cut(rest, with_layer)], target, own, drawn, tables)]
 
@@ -286,7 +292,7 @@ def _(
     target: Optionals,
     own: Optionals,
     metric: list[bool],
-    drawn: Tensors,
+    drawn: Optionals,
     tables: Optionals,
     held: Tensor | None,
     rules: list[int],
@@ -298,11 +304,11 @@ def _(
     return [*planes, *rows, *_empty_findings(batch, drawn, with_layer)]
 
 
-def _empty_findings(batch: PaddedBatchedDenseSample, drawn: Tensors, with_layer: bool) -> Tensors:
-    labels, carried, (height, width) = batch.labels, drawn[-1], batch.canvas_size
-    layer = batch.images.new_empty((labels.shape[0] if with_layer else 0, height, width), dtype=torch.int16)
-    small = [carried.new_empty(carried.shape), _integers(labels, labels.shape[0], 3)]
-    return [*small, *(_integers(labels, *labels.shape) for _ in range(3)), layer]
+def _empty_findings(batch: PaddedBatchedDenseSample, drawn: Optionals, with_layer: bool) -> Tensors:
+    (b, num_layers, num_slots), (height, width) = _placement(drawn).carried.shape, batch.canvas_size
+    sizes = {"B": b, "L": num_layers, "K_s": num_slots, "K": batch.labels.shape[1], "H": height, "W": width}
+    _, *findings = empty(Outcome, batch.labels.device, {**sizes, "V": b if with_layer else 0}, batch=batch)
+    return findings
 
 
 @torch.library.custom_op("segpaste::compose_in_place", mutates_args=("written",))
@@ -312,7 +318,7 @@ def _compose_in_place(
     others: Optionals,
     own: Optionals,
     metric: list[bool],
-    drawn: Tensors,
+    drawn: Optionals,
     tables: Optionals,
     held: Tensor | None,
     rules: list[int],
@@ -326,7 +332,7 @@ def _compose_in_place(
     target = _batch([mine.get(name, other) for name, other in zip(_NAMES, others, strict=True)], metric[0])
     scene = _scene(target, own, metric[1], tables, held, rules)
     engine = eager_engine(target.device)
-    _, *rest = engine.compose(scene, Placement(*drawn), with_layer=with_layer, in_place=True)
+    _, *rest = engine.compose(scene, _placement(drawn), with_layer=with_layer, in_place=True)
     return cast(Findings, tuple(_own(_cut(rest, with_layer), written, others, own, drawn, tables)))
 
 
@@ -337,7 +343,7 @@ def _(
     others: Optionals,
     own: Optionals,
     metric: list[bool],
-    drawn: Tensors,
+    drawn: Optionals,
     tables: Optionals,
     held: Tensor | None,
     rules: list[int],
@@ -346,3 +352,19 @@ def _(
     mine = dict(zip(names.split(","), written, strict=True))
     target = _batch([mine.get(name, other) for name, other in zip(_NAMES, others, strict=True)])
     return cast(Findings, tuple(_empty_findings(target, drawn, with_layer)))
+
+
+@torch.library.custom_op("segpaste::stage_crops", mutates_args=())
+def _stage_crops(crops: Optionals, classes: Optionals, dtype: torch.dtype, scale: float) -> Tensors:
+    """Return the rows, without the images if they are uint8, since they do not change."""
+    given = Crops(*crops)  # type: ignore[arg-type]
+    rows = eager_engine(given.labels.device).stage_crops(given, Classes(*classes), dtype, scale)
+    return list(rows[1:] if dtype == torch.uint8 else rows)
+
+
+@_stage_crops.register_fake
+def _(crops: Optionals, classes: Optionals, dtype: torch.dtype, scale: float) -> Tensors:
+    given = Crops(*crops)  # type: ignore[arg-type]
+    images = given.images.new_empty(given.images.shape, dtype=dtype)
+    rows = empty(CropRows, images.device, {"S": given.labels.shape[0]}, images=images)
+    return list(rows[1:] if dtype == torch.uint8 else rows)

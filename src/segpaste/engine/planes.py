@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 import torch
 from torch import Tensor
@@ -14,6 +15,16 @@ PLANES = tuple(field.batched_name for field in FIELDS if field.paste == "painted
 
 ROWS = tuple(field.batched_name for field in FIELDS if field.paste == "listed")
 """Fields of instances that an engine writes, in the order of ``records.hpp``."""
+
+SHORT_NAMES: Final = {
+    "instance_masks": "masks",
+    "semantic_maps": "semantic",
+    "panoptic_maps": "panoptic",
+    "padding_mask": "padding",
+    "instance_ids": "ids",
+    "instance_valid": "valid",
+}
+"""Names of fields in native code and kernels, if they differ."""
 
 CHANGED = tuple(field.batched_name for field in FIELDS if field.paste is not None)
 """Fields that a paste changes."""

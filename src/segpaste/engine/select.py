@@ -16,9 +16,10 @@ from typing import Protocol, cast
 import torch
 from torch import Tensor
 
-from segpaste.engine.crops import CropRows, Crops
-from segpaste.engine.records import (
+from segpaste.engine.schema import (
     Classes,
+    CropRows,
+    Crops,
     Drawn,
     DrawRules,
     DrawTables,

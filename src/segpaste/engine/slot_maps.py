@@ -11,8 +11,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from segpaste.engine.records import Outcome, Placement, Scene
 from segpaste.engine.reference import geometry
+from segpaste.engine.schema import Outcome, Placement, Scene
 
 
 class SlotMaps(NamedTuple):

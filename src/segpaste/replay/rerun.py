@@ -16,7 +16,7 @@ from segpaste.augmentation.sources.bank_source import source_batch
 from segpaste.bank import DatasetBank, InstanceBank, stage_bank_batch
 from segpaste.datasets.jitter import FixedSizeCrop
 from segpaste.engine import LayerRows
-from segpaste.engine.records import SCALE_DEN
+from segpaste.engine.reference.classmix import where_they_stand
 from segpaste.replay._float_means import differing, float_means
 from segpaste.replay.record import ReplayError, ReplayRecord
 from segpaste.replay.recording import row_digest
@@ -134,16 +134,9 @@ class _RecordedSource:
 
     def _placement(self, batch_size: int, num_slots: int) -> Placement:
         record, keys = self.record, self.record.sample_keys[self.record.sources_apart :]
-        shape = batch_size, record.config.num_layers
-        placement = Placement(
-            source_idx=torch.zeros(shape, dtype=torch.int64, device="cpu"),
-            layer_valid=torch.zeros(shape, dtype=torch.bool, device="cpu"),
-            scale_num=torch.full((*shape, 2), SCALE_DEN, dtype=torch.int64, device="cpu"),
-            scale_den=torch.full((*shape, 2), SCALE_DEN, dtype=torch.int64, device="cpu"),
-            translate=torch.zeros(*shape, 2, dtype=torch.int64, device="cpu"),
-            hflip=torch.zeros(shape, dtype=torch.bool, device="cpu"),
-            carried=torch.zeros(*shape, num_slots, dtype=torch.bool, device="cpu"),
-        )
+        rows = torch.zeros(batch_size, record.config.num_layers, dtype=torch.int64, device="cpu")
+        carried = torch.zeros(*rows.shape, num_slots, dtype=torch.bool, device="cpu")
+        placement = where_they_stand(LayerRows(rows, rows.bool()), carried)
         for number, layer in enumerate(record.layers):
             at = 0, layer.layer
             placement.source_idx[at] = number if layer.source is None else keys.index(SampleKey(*layer.source))

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, field_serializer, field_validator, model_validator
 
 from segpaste.augmentation.config.base import FrozenMapping, Probability, StrictConfig
-from segpaste.engine.records import LARGEST_SCALE
+from segpaste.engine.schema import LARGEST_SCALE
 from segpaste.types import IGNORE_INDEX
 
 SMALLEST_SCALE = 1 / 64

@@ -11,7 +11,7 @@ from segpaste.augmentation.config.base import as_fraction
 from segpaste.augmentation.config.placement import PlacementConfig
 from segpaste.augmentation.rules.tables import table
 from segpaste.engine import DrawRules
-from segpaste.engine.records import SCALE_DEN, SIZE_DEN
+from segpaste.engine.schema import SCALE_DEN, SIZE_DEN
 
 ANY_COVER = Fraction(2)
 """Limit that no covered fraction of a box reaches."""

@@ -8,7 +8,7 @@ import torch
 
 from segpaste.augmentation.rules.tables import table
 from segpaste.engine import DrawRules, PasteRules
-from segpaste.engine.records import HeldRules
+from segpaste.engine.schema import HeldRules
 
 
 class ModuleRules:

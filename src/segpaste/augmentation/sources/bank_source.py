@@ -10,7 +10,7 @@ from segpaste.augmentation.config.paste import SourceConfig
 from segpaste.augmentation.sources.crop_pool import is_bank
 from segpaste.augmentation.sources.placement import PlacementRequest, Sampled
 from segpaste.engine import Classes, CropRows, Crops, Sources, engine_for
-from segpaste.engine.records import SCALE_DEN
+from segpaste.engine.schema import SCALE_DEN
 from segpaste.types import FIELDS, Field, PaddedBatchedDenseSample, StagedCrops
 from segpaste.types.check import not_none
 

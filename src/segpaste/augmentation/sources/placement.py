@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -12,10 +13,11 @@ from segpaste.augmentation.rules.class_tables import ClassTables
 from segpaste.augmentation.rules.draw_rules import fixed_rules, on_canvas
 from segpaste.augmentation.schedule import Schedule
 from segpaste.engine import DrawRules, DrawTables, LayerRows, Placement, PlacementCounts, Sources, Targets, engine_for
-from segpaste.engine.records import LARGEST_NUM, SCALE_DEN, HeldRules
+from segpaste.engine.record_fields import RecordField, fields_of
 from segpaste.engine.reference.geometry import valid_extent
+from segpaste.engine.schema import LARGEST_NUM, SCALE_DEN, HeldRules
 from segpaste.types import PaddedBatchedDenseSample, StagedCrops
-from segpaste.types.check import check_count, check_tensor
+from segpaste.types.check import check_count, check_tensor, not_none
 from segpaste.types.sampling import outward_boxes
 from segpaste.types.tracing import is_traced
 
@@ -138,31 +140,26 @@ def draw_placement(request: PlacementRequest, sources: LayerSources) -> tuple[Pl
     return engine_for(request.seeds.device).draw(request.targets, of_layers, request.tables, rules, rows)
 
 
-Declared = dict[str, tuple[tuple[str | int, ...], torch.dtype]]
-"""Shape, with symbols, and dtype of each tensor of a record."""
-
-_REQUEST: Declared = {
-    "seeds": (("B",), torch.int64),
-    "extent": (("B", 2), torch.int64),
-    "occupied": (("B", "K_t", 4), torch.int64),
-    "num_free": (("B",), torch.int64),
-}
-_SOURCES: Declared = {
-    "source_idx": (("B", "L"), torch.int64),
-    "layer_valid": (("B", "L"), torch.bool),
-    "extent": (("B", "L", 2), torch.int64),
-    "boxes": (("B", "L", "K_s", 4), torch.int64),
-    "labels": (("B", "L", "K_s"), torch.int64),
-    "eligible": (("B", "L", "K_s"), torch.bool),
-}
+_TARGETS = fields_of(Targets)
+_SOURCES = (
+    *fields_of(LayerRows),
+    *(field._replace(shape=("B", "L", *field.shape[1:])) for field in fields_of(Sources)),
+)
 
 
 def check_declared(
-    label: str, record: object, declared: Declared, sizes: dict[str, int], device: torch.device, whose: str
+    label: str,
+    record: object,
+    declared: Sequence[RecordField],
+    sizes: dict[str, int],
+    device: torch.device,
+    whose: str,
 ) -> None:
     """Check dtype, shape and device of the tensors of a record, see `check_tensor`; errors name the device's owner."""
-    for name, (shape, dtype) in declared.items():
-        value = check_tensor(f"{label}.{name}", getattr(record, name), shape, (dtype,), sizes)
+    for name, shape, dtype, is_optional, _ in declared:
+        if is_optional and getattr(record, name) is None:
+            continue
+        value = check_tensor(f"{label}.{name}", getattr(record, name), shape, (not_none(dtype),), sizes)
         if value.device != device:
             raise ValueError(f"{label}.{name}: expected a tensor on {device}, {whose}, got {value.device}")
 
@@ -172,9 +169,8 @@ def _check_sources(request: PlacementRequest, sources: LayerSources) -> None:
     sizes: dict[str, int] = {"L": request.config.layers}
     device = request.seeds.device
     canvas_size, shrunk = sources.canvas_size, sources.shrunk
-    given = _SOURCES if shrunk is None else {**_SOURCES, "shrunk": (("B", "L"), torch.int64)}
-    check_declared("PlacementRequest", request, _REQUEST, sizes, device, "the seeds' device")
-    check_declared("LayerSources", sources, given, sizes, device, "the seeds' device")
+    check_declared("PlacementRequest", request, _TARGETS, sizes, device, "the seeds' device")
+    check_declared("LayerSources", sources, _SOURCES, sizes, device, "the seeds' device")
     if canvas_size is not None:
         if not isinstance(canvas_size, tuple) or len(canvas_size) != 2:
             raise TypeError(f"LayerSources.canvas_size: expected (H, W), got {canvas_size!r:.80}")

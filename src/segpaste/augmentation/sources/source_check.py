@@ -6,33 +6,27 @@ read without waiting.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
 from segpaste.augmentation.rules.draw_rules import smallest_scale
 from segpaste.augmentation.sources.bank_source import BankSource
-from segpaste.augmentation.sources.placement import Declared, PlacementRequest, Sampled, check_declared
+from segpaste.augmentation.sources.placement import PlacementRequest, Sampled, check_declared
 from segpaste.augmentation.sources.strategies import IntraBatchSource, RowStrategy, SourceStrategy
 from segpaste.engine import LayerRows, Placement, PlacementCounts
 from segpaste.engine.planes import changed_fields, memory_span
+from segpaste.engine.record_fields import fields_of
 from segpaste.types import PaddedBatchedDenseSample
 from segpaste.types.sampling import FARTHEST_EDGE
 from segpaste.types.tracing import is_traced
 
 _TRUSTED: tuple[type, ...] = (IntraBatchSource, BankSource)
 
-_ROWS: Declared = {"source_idx": (("B", "L"), torch.int64), "layer_valid": (("B", "L"), torch.bool)}
-_PLACEMENT: Declared = {
-    **_ROWS,
-    "scale_num": (("B", "L", 2), torch.int64),
-    "scale_den": (("B", "L", 2), torch.int64),
-    "translate": (("B", "L", 2), torch.int64),
-    "hflip": (("B", "L"), torch.bool),
-    "carried": (("B", "L", "K_s"), torch.bool),
-}
-_COUNTS: Declared = dict.fromkeys(("tried", "no_source", "no_free_slot", "does_not_fit"), (("B",), torch.int64))
-
-_LATER_COUNTS = ("outside_region", "covers_too_much")
+_ROWS, _COUNTS = fields_of(LayerRows), fields_of(PlacementCounts)
+_PLACEMENT = [field for field in fields_of(Placement) if field.backends]
+_LATER_COUNTS = [field.name for field in _COUNTS if field.is_optional]
 """Counts that a source may leave out."""
 
 _LARGEST_TERM = 1 << 30
@@ -63,9 +57,8 @@ def checked_sample(
         )
     sizes, device = {"B": target.batch_size, "K_s": source.max_instances}, target.device
     check_declared(f"{name}.sample: Placement", placement, _PLACEMENT, sizes, device, "the target's device")
-    given = {field: _COUNTS["tried"] for field in _LATER_COUNTS if getattr(counts, field) is not None}
     label = f"{name}.sample: PlacementCounts"
-    check_declared(label, counts, {**_COUNTS, **given}, sizes, device, "the target's device")
+    check_declared(label, counts, _COUNTS, sizes, device, "the target's device")
     if sizes["L"] == 0 or source.max_instances == 0:
         raise ValueError(
             f"{name}.sample: expected at least one layer, and a source batch with an instance slot, got {sizes['L']} "
@@ -85,7 +78,8 @@ def _apart(placement: Placement, target: PaddedBatchedDenseSample) -> Placement:
         start, end = memory_span(tensor)
         return tensor.clone() if any(start < b and a < end for a, b in spans) else tensor
 
-    return Placement(**{field: owned(getattr(placement, field)) for field in _PLACEMENT})
+    given = {field.name: getattr(placement, field.name) for field in _PLACEMENT}
+    return replace(placement, **{name: owned(tensor) for name, tensor in given.items() if tensor is not None})
 
 
 def checked_rows(

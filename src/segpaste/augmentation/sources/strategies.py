@@ -9,7 +9,7 @@ from torch import Tensor
 from segpaste._reprs import described
 from segpaste.augmentation.sources.placement import PlacementRequest, Sampled
 from segpaste.engine import LayerRows, Sources, engine_for
-from segpaste.engine.records import Pick
+from segpaste.engine.schema import Pick
 from segpaste.types import PaddedBatchedDenseSample
 
 

@@ -1,7 +1,7 @@
-"""Functions of the native library on tensors, which fill the records of ``records.hpp`` word by word.
+"""Functions of the native library on tensors, by the jobs that `segpaste.engine.native.jobs` declares.
 
-A record is an array of int64: numbers, addresses of row-major tensors, and addresses and strides of planes, whose lines
-must be dense unless they are channels-last images. Other tensors are copied first, except those that are written.
+Lines of planes must be dense unless they are channels-last images. Other tensors are copied first, except those that
+are written.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from segpaste.engine.native import _threads
-from segpaste.engine.native._memory import address
-from segpaste.engine.native.library import call, workspace, workspaces
+from segpaste.engine.native import _threads, jobs
+from segpaste.engine.native.library import workspace, workspaces
 from segpaste.engine.planes import (
     PLANES,
     ROWS,
@@ -25,7 +24,9 @@ from segpaste.engine.planes import (
     write_back,
     written_fields,
 )
-from segpaste.engine.records import (
+from segpaste.engine.record_fields import empty
+from segpaste.engine.reference import classmix
+from segpaste.engine.schema import (
     Classes,
     Drawn,
     DrawRules,
@@ -41,11 +42,13 @@ from segpaste.engine.records import (
     Survey,
     Targets,
 )
-from segpaste.engine.reference import classmix
 from segpaste.types import PaddedBatchedDenseSample
 from segpaste.types.check import MAX_FED_BACK_ID, not_none
 
+CPU = torch.device("cpu")
+
 _KINDS: Final = {torch.uint8: 0, torch.float32: 1, torch.float16: 2, torch.bfloat16: 3}
+_GIVEN: Final = 0
 _PICKS: Final = {"others": 1, "own": 2, "same": 3}
 _ERRORS: Final = {
     1: "no memory",
@@ -67,36 +70,30 @@ def survey(
     batch: PaddedBatchedDenseSample, classes: Classes, ignore_index: int | None = None, *, whole_only: bool = False
 ) -> Survey:
     """See `segpaste.engine.reference.survey.survey`."""
-    b, k = batch.labels.shape
-    eligible, occupied, num_free, extent = _flags(b, k), _integers(b, k, 4), _integers(b), _integers(b, 2)
-    boxes, labels, valid = batch.boxes.contiguous(), batch.labels.contiguous(), batch.instance_valid.contiguous()
-    padding, is_thing = _lined(batch.padding_mask), _dense_or_none(classes.is_thing)
-    semantic = is_stuff = present = None
-    if ignore_index is not None:
-        num_mixed = classmix.NUM_CLASSES if is_thing is None else len(is_thing)
-        semantic, is_stuff = _lined(batch.semantic_maps), _dense_or_none(classes.is_stuff)
-        present = _flags(b, num_mixed)
-    words = [
-        *(b, k, *batch.canvas_size, 0 if is_thing is None else len(is_thing)),
-        *(address(boxes), address(labels), 0, address(valid)),
-        *_plane(padding),
-        _address(is_thing),
-        *map(_address, (eligible, occupied, num_free, extent)),
-        _address(is_stuff),
-        *_plane(semantic),
-        *(ignore_index or 0, 0 if present is None else present.shape[1], _address(present), whole_only),
-    ]
-    _call("segpaste_survey", words)
-    has_present = None if present is None else present.any(1)
-    return Survey(eligible, occupied, num_free, extent, present, has_present)
+    (b, k), is_thing, asks = batch.labels.shape, classes.is_thing, ignore_index is not None
+    sizes = {"B": b, "K": k, "num_classes": classmix.NUM_CLASSES if is_thing is None else len(is_thing)}
+    sizes["H"], sizes["W"] = batch.canvas_size
+    found = empty(Survey, CPU, sizes, has_present=None, **({} if asks else {"present": None}))
+    rows = batch.boxes.contiguous(), batch.labels.contiguous(), None, batch.instance_valid.contiguous()
+    padding, semantic = _lined(batch.padding_mask), _lined(batch.semantic_maps) if asks else None
+    jobs.SURVEY.run(
+        sizes=sizes,
+        ignore_index=ignore_index or 0,
+        whole_only=whole_only,
+        found=found,
+        classes=Classes(is_thing, classes.is_stuff if asks else None),
+        rows=jobs.row_words(rows),
+        padding=jobs.plane_words([padding]),
+        semantic=jobs.plane_words([semantic]),
+    )
+    return found if found.present is None else found._replace(has_present=found.present.any(1))
 
 
 def choose_rows(candidates: Tensor, seeds: Tensor, num_layers: int) -> LayerRows:
     """See `segpaste.engine.reference.draws.draw.choose_rows`."""
-    b = seeds.shape[0]
-    rows = LayerRows(_integers(b, num_layers), _flags(b, num_layers))
-    known = seeds.contiguous(), candidates.contiguous()
-    _call("segpaste_rows", [b, num_layers, *map(_address, (*known, *rows))], workspace())
+    sizes = {"B": len(seeds), "L": num_layers}
+    rows = empty(LayerRows, CPU, sizes)
+    _check(jobs.CHOOSE_ROWS.run(workspace(), sizes=sizes, candidates=jobs.Candidates(seeds, candidates), rows=rows))
     return rows
 
 
@@ -106,54 +103,47 @@ def draw(targets: Targets, sources: Sources, tables: DrawTables, rules: DrawRule
     Raises:
         ValueError: the tables of the sources differ in shape; the library does not check bounds.
     """
-    (b, k), (s, k_s), num_layers = targets.occupied.shape[:2], sources.eligible.shape, rules.num_layers
+    b, (s, k_s) = len(targets.seeds), sources.eligible.shape
     if sources.boxes.shape != (s, k_s, 4) or sources.labels.shape != (s, k_s) or sources.extent.shape != (s, 2):
         raise ValueError(
             f"draw: expected boxes {[s, k_s, 4]}, labels {[s, k_s]} and extent {[s, 2]}, as eligible, got "
             f"{[*sources.boxes.shape]}, {[*sources.labels.shape]} and {[*sources.extent.shape]}"
         )
-    if isinstance(pick, LayerRows):
-        chosen, how = LayerRows(*map(Tensor.contiguous, pick)), 0
-    else:
-        chosen, how = LayerRows(_integers(b, num_layers), _flags(b, num_layers)), _PICKS[pick]
-    pairs = [_integers(b, num_layers, 2) for _ in range(3)]
-    hflip, carried = _flags(b, num_layers), _flags(b, num_layers, k_s)
-    counts = [_integers(b) for _ in range(6)]
-    known = [*map(_dense_or_none, (*targets, *sources)), *map(Tensor.contiguous, tables)]
-    regions = (0, 0, 0) if targets.regions is None else targets.regions.shape[1:]
-    words = [
-        *(b, num_layers, k, s, k_s, how),
-        *map(_address, known),
-        *(tables.size_table.shape[0], tables.inverse_weights.shape[0], tables.region_table.shape[0], *regions),
-        *rules[1:],
-        *map(_address, (*chosen, *pairs, hflip, carried, *counts)),
-    ]
-    _call("segpaste_draw", words, workspace())
-    scale_num, scale_den, translate = pairs
-    placement = Placement(*chosen, scale_num, scale_den, translate, hflip, carried)
-    return placement, PlacementCounts(*counts)
+    rows = {name: row.contiguous() for name, row in pick._asdict().items()} if isinstance(pick, LayerRows) else {}
+    sizes = {"B": b, "L": rules.num_layers, "K_s": k_s}
+    placement, counts = empty(Placement, CPU, sizes, **rows), empty(PlacementCounts, CPU, sizes)
+    how = _GIVEN if isinstance(pick, LayerRows) else _PICKS[pick]
+    inputs = {"targets": targets, "sources": sources, "tables": tables, "rules": rules}
+    _check(jobs.DRAW.run(workspace(), pick=how, sizes=sizes, **inputs, placement=placement, counts=counts))
+    return placement, counts
 
 
 def draw_classes(
     batch: PaddedBatchedDenseSample, found: Survey, rows: LayerRows, tables: DrawTables
 ) -> tuple[Placement, PlacementCounts, Mixture]:
     """See `segpaste.engine.reference.classmix.draw_classes`."""
-    (b, num_layers), k = rows.source_idx.shape, batch.max_instances
-    present = not_none(found.present)
-    num_classes = present.shape[1]
-    classes, carried = _flags(b, num_layers, num_classes), _flags(b, num_layers, k + 1)
-    tried, no_source, no_free_slot = (_integers(b) for _ in range(3))
-    planes, instances = _lined_planes(batch), [getattr(batch, name).contiguous() for name in ROWS]
-    given = not_none(batch.sample_seeds), found.num_free, found.eligible, present, *rows, tables.limits
-    known = [*map(Tensor.contiguous, given)]
-    words = [
-        *(b, num_layers, k, num_classes, *batch.canvas_size),
-        *(word for plane in planes for word in _plane(plane)),
-        *map(_address, (*instances, *known, classes, carried, tried, no_source, no_free_slot)),
-    ]
-    _call("segpaste_draw_classes", words, workspace())
-    counts = PlacementCounts(tried, no_source, no_free_slot, *(torch.zeros_like(tried) for _ in range(3)))
-    return classmix.where_they_stand(rows, carried), counts, Mixture(classes, found.eligible)
+    (b, num_layers), k, num_classes = rows.source_idx.shape, batch.max_instances, not_none(found.present).shape[1]
+    sizes = {"B": b, "L": num_layers, "K": k, "num_classes": num_classes}
+    sizes["H"], sizes["W"] = batch.canvas_size
+    placement = classmix.where_they_stand(rows, torch.empty(b, num_layers, k + 1, dtype=torch.bool, device=CPU))
+    mixture = empty(Mixture, CPU, sizes, eligible=found.eligible)
+    zeros = {name: torch.zeros(b, dtype=torch.int64, device=CPU) for name in classmix.NOT_COUNTED}
+    counts = empty(PlacementCounts, CPU, sizes, **zeros)
+    planes, instances = _lined_planes(batch), _instances(batch)
+    error = jobs.DRAW_CLASSES.run(
+        workspace(),
+        sizes=sizes,
+        chances=jobs.Chances(not_none(batch.sample_seeds), tables.limits),
+        found=found,
+        layer_rows=rows,
+        mixture=mixture,
+        placement=placement,
+        counts=counts,
+        planes=jobs.plane_words(planes),
+        rows=jobs.row_words(instances),
+    )
+    _check(error)
+    return placement, counts, mixture
 
 
 def compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: bool) -> Outcome:
@@ -171,84 +161,73 @@ def compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: b
 
 
 def _compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: bool) -> Outcome:
-    target, source, rules = scene.target, scene.source, scene.rules
-    (b, layers, k_s), (height, width) = placement.carried.shape, target.canvas_size
+    target, source = scene.target, scene.source
+    (b, num_layers, k_s), (height, width), k = placement.carried.shape, target.canvas_size, target.max_instances
     if k_s != source.max_instances + (scene.mixture is not None):
         raise ValueError(f"expected a placement of {source.max_instances} slots, the source's, got {k_s}")
-    mixed = [None, None] if scene.mixture is None else [*map(Tensor.contiguous, scene.mixture)]
     planes = present_planes(target)
     new = {} if in_place else {name: empty_plane(name, plane) for name, plane in planes.items()}
-    given = _lined_planes(target)
+    given, rows = _lined_planes(target), _instances(target)
     origin = given if source is target else _lined_planes(source)
-    out = given if in_place else [new.get(name) for name in PLANES] + [None]
-    rows = [getattr(target, name).contiguous() for name in ROWS]
-    new_rows = [torch.empty(row.shape, dtype=row.dtype, device="cpu") for row in rows]
-    drawn = [getattr(placement, name).contiguous() for name in _MAPS]
-    k = target.max_instances
-    seen = [_flags(b, layers, k_s), _integers(b, 3), *(_integers(b, k) for _ in range(3))]
-    layer = torch.empty(b if with_layer else 0, height, width, dtype=torch.int16, device="cpu")
     boxes, labels = source.boxes.contiguous(), source.labels.contiguous()
-    is_foreign = in_place and source is not target
-    cameras: list[Tensor | None] = [None, None]
-    if target.metric_depth and target.depth is not None and source.depth is not None:
-        cameras = [_dense_or_none(side.camera_intrinsics) for side in (target, source)]
-    tables = [_dense_or_none(t) for t in (scene.classes.is_thing, scene.watched, scene.rank)]
+    new_rows = [torch.empty(row.shape, dtype=row.dtype, device=CPU) for row in rows]
+    batch = target if in_place else target.derived(**new, **dict(zip(ROWS, new_rows, strict=True)))
+    sizes = {"B": b, "L": num_layers, "K_s": k_s, "K": k, "V": b if with_layer else 0, "H": height, "W": width}
+    sizes["S"], sizes["C"], (sizes["H_s"], sizes["W_s"]) = source.batch_size, target.images.shape[1], source.canvas_size
+    outcome = empty(Outcome, CPU, sizes, batch=batch)
+    is_metric = target.metric_depth and target.depth is not None and source.depth is not None
+    cameras = jobs.Cameras(target.camera_intrinsics, source.camera_intrinsics) if is_metric else None
     num_threads, shared = _threads.num_threads(b, _num_bytes(target)), array("q", bytes(16 * b))
-    words = [
-        *(b, layers, k, k_s, source.batch_size, height, width, *source.canvas_size),
-        *(target.images.shape[1], _KINDS[target.images.dtype]),
-        *(word for side in (given, origin, out) for plane in side for word in _plane(plane)),
-        *map(_address, rows),
-        *(address(boxes), address(labels), 0, 0),
-        *map(_address, new_rows),
-        *map(_address, drawn),
-        *map(_address, cameras),
-        *(word for table in tables for word in (_address(table), 0 if table is None else len(table))),
-        *(_address(mixed[0]), 0 if mixed[0] is None else mixed[0].shape[2], _address(mixed[1])),
-        *rules,
-        *(MAX_FED_BACK_ID, scene.is_panoptic, scene.needs_owner, scene.mixture is not None),
-        *(in_place, source is target, is_foreign and share_memory([*given, *rows], [*origin, boxes, labels])),
-        *map(_address, seen),
-        address(layer) if with_layer else 0,
-        *(num_threads, 0, 0, 0, 0, shared.buffer_info()[0], shared.buffer_info()[0] + 8 * b),
-    ]
-    _call("segpaste_compose", words, workspaces(num_threads).buffer_info()[0], _threads.parallel())
+    own = jobs.plane_words(given)
+    error = jobs.COMPOSE.run(
+        workspaces(num_threads).buffer_info()[0],
+        _threads.parallel(),
+        sizes=sizes,
+        pixel_kind=_KINDS[target.images.dtype],
+        largest_id=MAX_FED_BACK_ID,
+        exclusive=scene.is_panoptic,
+        with_owner=scene.needs_owner,
+        has_fragment=scene.mixture is not None,
+        in_place=in_place,
+        reads_itself=source is target,
+        shares_memory=in_place and source is not target and share_memory([*given, *rows], [*origin, boxes, labels]),
+        num_threads=num_threads,
+        readers=shared.buffer_info()[0],
+        is_taken=shared.buffer_info()[0] + 8 * b,
+        placement=placement,
+        rules=scene.rules,
+        classes=Classes(scene.classes.is_thing, scene.watched, scene.rank),
+        mixture=scene.mixture,
+        cameras=cameras,
+        outcome=outcome,
+        target=own,
+        source=own if source is target else jobs.plane_words(origin),
+        out=own if in_place else jobs.plane_words([*map(new.get, PLANES), None]),
+        target_rows=jobs.row_words(rows),
+        source_rows=jobs.row_words([boxes, labels, None, None]),
+        out_rows=jobs.row_words(new_rows),
+    )
+    _check(error)
     if in_place:  # autograd did not see the library write
         torch.autograd.graph.increment_version([*written_fields(target).values()])
-        return Outcome(target, *seen, layer)  # type: ignore[call-arg]
-    return Outcome(target.derived(**new, **dict(zip(ROWS, new_rows, strict=True))), *seen, layer)  # type: ignore[call-arg]
-
-
-_MAPS = ("source_idx", "scale_num", "scale_den", "translate", "hflip", "carried")
+    return outcome
 
 
 def _num_bytes(batch: PaddedBatchedDenseSample) -> int:
     return batch.images.nbytes + (0 if batch.instance_masks is None else batch.instance_masks.nbytes)
 
 
-def _call(name: str, words: list[int], *arguments: int) -> None:
-    """Call a function of the library on a record, and raise the error that it returns."""
-    error = call(name, words, *arguments)
+def _check(error: int) -> None:
+    """Raise the error that a job returns."""
     if error == 1:
         raise MemoryError("BatchCopyPaste: no memory for a paste; paste smaller batches, or into fewer slots")
     if error:
         raise ValueError(f"BatchCopyPaste: {_ERRORS[error]}")
 
 
-def _integers(*shape: int) -> Tensor:
-    return torch.empty(shape, dtype=torch.int64, device="cpu")
-
-
-def _flags(*shape: int) -> Tensor:
-    return torch.empty(shape, dtype=torch.bool, device="cpu")
-
-
-def _dense_or_none(tensor: Tensor | None) -> Tensor | None:
-    return None if tensor is None else tensor.contiguous()
-
-
-def _address(tensor: Tensor | None) -> int:
-    return 0 if tensor is None else address(tensor)
+def _instances(batch: PaddedBatchedDenseSample) -> list[Tensor]:
+    """Return the instances of a batch as row-major tensors."""
+    return [getattr(batch, name).contiguous() for name in ROWS]
 
 
 def _lined(plane: Tensor | None) -> Tensor | None:
@@ -264,13 +243,3 @@ def _lined_planes(batch: PaddedBatchedDenseSample) -> list[Tensor | None]:
         images if is_last else _lined(images),
         *(_lined(getattr(batch, name)) for name in (*PLANES[1:], "padding_mask")),
     ]
-
-
-def _plane(plane: Tensor | None) -> tuple[int, ...]:
-    """Return the words of a plane [B, H, W] or [B, C, H, W]: its address and four strides."""
-    if plane is None:
-        return (0,) * 5
-    strides = plane.stride()
-    if len(strides) == 3:
-        strides = (strides[0], 0, *strides[1:])
-    return address(plane), *strides

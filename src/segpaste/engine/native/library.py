@@ -1,4 +1,4 @@
-"""Loading of the native library, once per process, and the workspace memory of each thread.
+"""Loading of the native library, once per process, the workspace memory of each thread, and addresses of tensors.
 
 ``SEGPASTE_ISA`` forces an instruction set: ``v2``, ``v3`` or ``v4`` of x86-64, ``baseline`` elsewhere.
 ``SEGPASTE_NATIVE_LIBRARY`` names another file of the library, such as one with a sanitizer.
@@ -14,6 +14,8 @@ from array import array
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+
+from torch import Tensor
 
 from segpaste.engine.native import build
 
@@ -119,3 +121,24 @@ def workspaces(num: int) -> array[int]:
         _LOCAL.workspaces.append(made)
         _LOCAL.addresses.append(made.address)
     return _LOCAL.addresses
+
+
+def address(tensor: Tensor) -> int:
+    """Return the address of a tensor's values in the memory of the CPU.
+
+    Raises:
+        ValueError: its values are elsewhere, or it has none.
+    """
+    kind = type(tensor)
+    is_plain = tensor.is_cpu and (kind is Tensor or kind.__torch_dispatch__ is Tensor.__torch_dispatch__)
+    try:
+        found = tensor.data_ptr() if is_plain else 0
+    except RuntimeError:  # a tensor inside a transform of torch.func
+        found = 0
+    if not found and (not is_plain or tensor.numel()):
+        raise ValueError(
+            f"the native backend: expected tensors whose values are in the memory of the CPU, got a "
+            f"{type(tensor).__name__} on {tensor.device} without; give batches of the CPU, or let the reference "
+            "backend paste them: segpaste.engine.use_backend('reference')"
+        )
+    return found

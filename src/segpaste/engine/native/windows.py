@@ -15,8 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from segpaste.engine.native._memory import address
-from segpaste.engine.native.library import call, workspace
+from segpaste.engine.native.library import address, call, workspace
 from segpaste.types.sampling import Window
 
 MAX_CHANNELS = 4

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from segpaste.engine.records import PasteRules
 from segpaste.engine.reference.plan import Measures, SlotPlan
+from segpaste.engine.schema import PasteRules
 from segpaste.types import PaddedBatchedDenseSample
 from segpaste.types.check import MAX_FED_BACK_ID, not_none
 
@@ -22,7 +22,7 @@ def survivors(instance_valid: Tensor, measures: Measures, rules: PasteRules, box
 
 
 def lost(dropped: Tensor, measures: Measures) -> Tensor:
-    """Return why instances of the target lose their row, as `segpaste.engine.records.Outcome.slot_lost`."""
+    """Return why instances of the target lose their row, as `segpaste.engine.schema.Outcome.slot_lost`."""
     was_there = dropped & (measures.area_before > 0)
     return was_there.long() + (was_there & (measures.area > 0))
 

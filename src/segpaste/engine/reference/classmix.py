@@ -14,7 +14,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from segpaste.engine.records import (
+from segpaste.engine.record_fields import names_of
+from segpaste.engine.reference import geometry
+from segpaste.engine.reference.draws.slots import draw_counts, largest, random_where
+from segpaste.engine.reference.pixels import in_classes
+from segpaste.engine.schema import (
     SCALE_DEN,
     Classes,
     DrawTables,
@@ -25,11 +29,13 @@ from segpaste.engine.records import (
     Scene,
     Survey,
 )
-from segpaste.engine.reference import geometry
-from segpaste.engine.reference.draws.slots import draw_counts, largest, random_where
-from segpaste.engine.reference.pixels import in_classes
 from segpaste.types import PaddedBatchedDenseSample
 from segpaste.types.check import not_none
+
+COUNTED = ("tried", "no_source", "no_free_slot")
+"""Counts that ClassMix has; the others are zero."""
+
+NOT_COUNTED = tuple(name for name in names_of(PlacementCounts) if name not in COUNTED)
 
 NUM_CLASSES = 1024
 """Number of classes without a taxonomy: those from 0 to `NUM_CLASSES` - 1 are mixed."""
@@ -108,9 +114,7 @@ def draw_classes(
         tried=num_wanted + has_fragment.sum(1) + no_source,
         no_source=no_source,
         no_free_slot=num_wanted - kept.sum((1, 2)),
-        does_not_fit=torch.zeros_like(no_source),
-        outside_region=torch.zeros_like(no_source),
-        covers_too_much=torch.zeros_like(no_source),
+        **{name: torch.zeros_like(no_source) for name in NOT_COUNTED},
     )
     return where_they_stand(rows, torch.cat([kept, has_fragment[..., None]], 2)), counts, mixture
 

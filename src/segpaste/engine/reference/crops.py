@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from segpaste.engine.crops import CropRows, Crops
-from segpaste.engine.records import Classes
 from segpaste.engine.reference.pixels import looked_up
+from segpaste.engine.schema import Classes, CropRows, Crops
 
 
 def stage_crops(crops: Crops, classes: Classes, dtype: torch.dtype, scale: float) -> CropRows:

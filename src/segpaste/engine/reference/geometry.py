@@ -11,9 +11,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from segpaste.engine.records import Placement
 from segpaste.engine.reference._layer_view import Region, in_boxes
 from segpaste.engine.reference.plan import AxisTable
+from segpaste.engine.schema import Placement
 from segpaste.types import PaddedBatchedDenseSample, sampling
 from segpaste.types.check import not_none
 from segpaste.types.sampling import outward_boxes

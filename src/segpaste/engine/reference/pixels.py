@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from segpaste.engine.planes import empty_plane, present_planes
-from segpaste.engine.records import Scene
 from segpaste.engine.reference._extents import Extents
 from segpaste.engine.reference._layer_view import LayerView, Region, in_boxes, tiles
 from segpaste.engine.reference.plan import LayerPlan, Measures, SlotPlan, Visible, empty_visible
+from segpaste.engine.schema import Scene
 from segpaste.types import PaddedBatchedDenseSample, sampling
 from segpaste.types.check import not_none
 

@@ -3,32 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from segpaste.engine.planes import write_back
-from segpaste.engine.records import Outcome, Placement, Scene
 from segpaste.engine.reference import _slots, classmix, geometry, pixels
 from segpaste.engine.reference.pixels import looked_up
 from segpaste.engine.reference.plan import LayerPlan, Measures, SlotPlan, Visible
+from segpaste.engine.schema import Outcome, Placement, Scene
 from segpaste.types.sampling import outward_boxes, root
-
-
-class Pixels(Protocol):
-    """Interface of the three functions that read and write pixels; see `segpaste.engine.reference.pixels`."""
-
-    def resolve(self, scene: Scene, plan: LayerPlan, protected: Tensor) -> Visible:
-        """Find the visible layer at each pixel."""
-
-    def measure(self, scene: Scene, plan: LayerPlan, visible: Visible) -> Measures:
-        """Measure the visible areas and boxes."""
-
-    def render(
-        self, scene: Scene, plan: LayerPlan, visible: Visible, slots: SlotPlan, in_place: bool
-    ) -> dict[str, Tensor]:
-        """Render every plane of the output; in place, planes of the target may be returned."""
 
 
 class Settled(NamedTuple):
@@ -38,7 +23,7 @@ class Settled(NamedTuple):
         plan: the layers; ``carried`` holds the pastes that stay.
         visible: the visibility buffer.
         measures: measures of that buffer.
-        num_gone: [B, 3] int64, as in `segpaste.engine.records.Outcome`.
+        num_gone: [B, 3] int64, as in `segpaste.engine.schema.Outcome`.
     """
 
     plan: LayerPlan
@@ -59,9 +44,7 @@ class Guards(NamedTuple):
     pixels: Tensor | None
 
 
-def compose(
-    scene: Scene, placement: Placement, *, with_layer: bool, in_place: bool, pixels: Pixels = pixels
-) -> Outcome:
+def compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: bool) -> Outcome:
     """Paste the layers of a placement into the target.
 
     Args:
@@ -69,12 +52,11 @@ def compose(
         placement: rows of the source, and their maps.
         with_layer: return ``visible_layer``; this backend always does.
         in_place: write into the tensors of the target.
-        pixels: the three pixel functions, by default those of `segpaste.engine.reference.pixels`.
     """
     target = scene.target
     if scene.mixture is not None:
         scene, placement = classmix.unmixed(scene, scene.mixture, placement)
-    settled = settle(scene, layer_plan(scene, placement), pixels)
+    settled = settle(scene, layer_plan(scene, placement))
     plan, labels = settled.plan, scene.source.labels[placement.source_idx]
     slot_plan = assign(scene, settled, labels)
     planes = pixels.render(scene, plan, settled.visible, slot_plan, in_place)
@@ -129,7 +111,7 @@ def depth_scale(scene: Scene, placement: Placement) -> Tensor:
     return factor
 
 
-def settle(scene: Scene, plan: LayerPlan, pixels: Pixels) -> Settled:
+def settle(scene: Scene, plan: LayerPlan) -> Settled:
     """Resolve until every remaining paste is visible and no guarded pixel is hidden.
 
     Stuff that was wiped out, and objects that lost too many pixels, get their pixels back first. Then pastes with too
@@ -140,19 +122,19 @@ def settle(scene: Scene, plan: LayerPlan, pixels: Pixels) -> Settled:
     num_classes = 0 if scene.watched is None else len(scene.watched)
     nothing = torch.zeros(scene.target.batch_size, num_classes, dtype=torch.bool, device=scene.target.device)
     guards = Guards(nothing, None)
-    visible, measures = _look(scene, plan, guards, pixels)
+    visible, measures = _look(scene, plan, guards)
     area_free = measures.paste_area
     if (scene.watched is not None and rules.reverts_stuff) or rules.hidden_num < rules.hidden_den:
         guards = _guards(scene, measures, nothing)
         if _may_hold(guards.classes) or (guards.pixels is not None and _may_hold(guards.pixels)):
-            visible, measures = _look(scene, plan, guards, pixels)
+            visible, measures = _look(scene, plan, guards)
     area_guarded = measures.paste_area
     for _ in range(_num_removals(scene, plan)):
         carried = plan.carried & (measures.paste_area >= rules.min_area_px)
         if not _may_hold(carried != plan.carried):
             break
         plan = plan._replace(carried=carried)
-        visible, measures = _look(scene, plan, guards, pixels)
+        visible, measures = _look(scene, plan, guards)
     gone = drawn & ~plan.carried
     reverted = gone & (area_guarded < rules.min_area_px) & (area_free >= rules.min_area_px)
     hidden = gone & ~reverted & (area_free == 0)
@@ -196,7 +178,7 @@ def _num_removals(scene: Scene, plan: LayerPlan) -> int:
     return (plan.carried.shape[1] + 1) // 2 if has_depth and scene.rank is not None else 1
 
 
-def _look(scene: Scene, plan: LayerPlan, guards: Guards, pixels: Pixels) -> tuple[Visible, Measures]:
+def _look(scene: Scene, plan: LayerPlan, guards: Guards) -> tuple[Visible, Measures]:
     """Resolve a plan with guards, and measure it."""
     shown = scene
     if guards.pixels is not None:  # as padding they are not pasted over

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from segpaste.engine.records import Classes, Survey
 from segpaste.engine.reference import geometry
 from segpaste.engine.reference.classmix import mixable, present_classes
 from segpaste.engine.reference.pixels import looked_up
+from segpaste.engine.schema import Classes, Survey
 from segpaste.types import PaddedBatchedDenseSample
 from segpaste.types.sampling import outward_boxes
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from segpaste.engine.planes import ROWS, write_back
-from segpaste.engine.records import Outcome, Placement, Scene
+from segpaste.engine.schema import Outcome, Placement, Scene
 from segpaste.engine.triton import pixels
 from segpaste.engine.triton.looks import settle
 from segpaste.engine.triton.spare import has_room_for_visible

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -26,6 +27,11 @@ def launch(kernel: Any, num_programs: int, *arguments: Any, **options: int) -> N
     guard: AbstractContextManager[Any] = torch.cuda.device(device) if device.type == "cuda" else nullcontext()
     with guard:
         kernel[(num_programs,)](*arguments, **options, enable_fp_fusion=False)
+
+
+def argument_tuple(name: str, *fields: str) -> Any:
+    """Return a class of named tuples, in which a kernel reads arguments by name."""
+    return namedtuple(name, fields)
 
 
 def power_of_two(size: int) -> int:

@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from segpaste.engine.records import Scene
 from segpaste.engine.reference.plan import LayerPlan, Visible
+from segpaste.engine.schema import Scene
 from segpaste.types import PaddedBatchedDenseSample
 
 SPARE_BITS = 6

@@ -9,9 +9,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from segpaste import seeding
-from segpaste.engine.records import DrawRules, Targets
 from segpaste.engine.reference import geometry
 from segpaste.engine.reference.draws.slots import largest, random_bits_62
+from segpaste.engine.schema import DrawRules, Targets
 
 _FAR = 1 << 44
 """Greater than any coordinate or overlap."""
@@ -62,7 +62,7 @@ class Objects(NamedTuple):
 
 
 def region_of(table: Tensor, labels: Tensor) -> Tensor:
-    """Return the region of each label, int64; see `segpaste.engine.records.DrawTables.region_table`."""
+    """Return the region of each label, int64; see `segpaste.engine.schema.DrawTables.region_table`."""
     others = len(table) - 1
     return table.to(labels.device)[torch.where((labels < 0) | (labels > others), others, labels)]
 

@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from segpaste import seeding
-from segpaste.engine.records import GRID_TRIES, LARGEST_NUM, SCALE_DEN, SIZE_DEN
 from segpaste.engine.reference import geometry
 from segpaste.engine.reference.draws import _places
 from segpaste.engine.reference.draws.slots import Draw
+from segpaste.engine.schema import GRID_TRIES, LARGEST_NUM, SCALE_DEN, SIZE_DEN
 
 
 def draw_scales(draw: Draw, chosen: Tensor, boxes: Tensor) -> tuple[Tensor, Tensor]:

@@ -10,7 +10,10 @@ import torch
 from torch import Tensor
 
 from segpaste import seeding
-from segpaste.engine.records import (
+from segpaste.engine.reference import geometry
+from segpaste.engine.reference.draws import _places, _scales, slots
+from segpaste.engine.reference.draws.slots import Draw
+from segpaste.engine.schema import (
     Drawn,
     DrawRules,
     DrawTables,
@@ -21,9 +24,6 @@ from segpaste.engine.records import (
     Sources,
     Targets,
 )
-from segpaste.engine.reference import geometry
-from segpaste.engine.reference.draws import _places, _scales, slots
-from segpaste.engine.reference.draws.slots import Draw
 
 
 def draw(targets: Targets, sources: Sources, tables: DrawTables, rules: DrawRules, pick: Pick | LayerRows) -> Drawn:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from segpaste import seeding
-from segpaste.engine.records import DrawRules, DrawTables, LayerRows, Sources, Targets
+from segpaste.engine.schema import DrawRules, DrawTables, LayerRows, Sources, Targets
 
 _HIGHEST = (1 << 62) - 1
 

@@ -2,7 +2,7 @@
 
 Common arguments of the kernels:
     mixed: `segpaste.engine.triton.draws.classes.MixedArguments`.
-    counts: fields of `segpaste.engine.records.PlacementCounts`.
+    counts: fields of `segpaste.engine.schema.PlacementCounts`.
     source_idx: [B, L] int64.
     num_layers, num_slots, num_classes: L, K and number of classes.
 """
@@ -12,11 +12,11 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from segpaste.engine import records
+from segpaste.engine import schema
 from segpaste.engine.triton._numbers import CLASS, PASTE, SLOT, bits_62, indexed, is_known, keyed, upper_32
 from segpaste.engine.triton.draws._slots import TOP_BIT, highest, is_highest
 
-_SCALE_DEN = tl.constexpr(records.SCALE_DEN)
+_SCALE_DEN = tl.constexpr(schema.SCALE_DEN)
 
 
 @triton.jit
@@ -42,7 +42,7 @@ def choose_classes(
         layer_valid: [B, L] bytes.
         seeds, eligible, labels: of the batch.
         present: [B, num_classes] bytes.
-        limits: of `segpaste.engine.records.DrawTables`.
+        limits: of `segpaste.engine.schema.DrawTables`.
         LAYERS, BLOCK: sizes of blocks of layers, and of classes and slots.
     """
     at = tl.program_id(0).to(tl.int64)

@@ -2,9 +2,9 @@
 
 Common arguments of these functions, in addition to those of `segpaste.engine.triton.draws._scales`:
     drawn: `segpaste.engine.triton.draws.arguments.DrawnArguments`, tensors to write.
-    counts: fields of `segpaste.engine.records.PlacementCounts`; the last three are added to.
+    counts: fields of `segpaste.engine.schema.PlacementCounts`; the last three are added to.
     priorities: what `segpaste.engine.triton.draws._slots.draw_slots` wrote.
-    targets, sources, tables, rules: `segpaste.engine.records.Targets` and so on.
+    targets, sources, tables, rules: `segpaste.engine.schema.Targets` and so on.
     sizes: `segpaste.engine.triton.draws.arguments.SizeArguments`.
     layer: what the functions know of a layer: its index in the whole batch, its row in the tables of the sources, the
         target, its index in the target, the target's seed, and the flip.

@@ -1,7 +1,7 @@
 """Draws of the scale of one layer in Triton: `segpaste.engine.reference.draws._scales`.
 
 Common arguments of these functions:
-    rules: `segpaste.engine.records.DrawRules`, with flags that are known when a kernel is compiled.
+    rules: `segpaste.engine.schema.DrawRules`, with flags that are known when a kernel is compiled.
     targets, tables: records of tensors.
     seed, b, layer: seed and index of the target, and index of the layer, int64.
     around: (x1, y1, x2, y2) of the rectangle around the chosen boxes, int64.
@@ -13,13 +13,13 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from segpaste.engine import records
+from segpaste.engine import schema
 from segpaste.engine.triton._numbers import SCALE, SIZE, clamped, floor_div, indexed, keyed, upper_32, within
 
-_SCALE_DEN = tl.constexpr(records.SCALE_DEN)
-_LARGEST_NUM = tl.constexpr(records.LARGEST_NUM)
-_SIZE_DEN = tl.constexpr(records.SIZE_DEN)
-_GRID_TRIES = tl.constexpr(records.GRID_TRIES)
+_SCALE_DEN = tl.constexpr(schema.SCALE_DEN)
+_LARGEST_NUM = tl.constexpr(schema.LARGEST_NUM)
+_SIZE_DEN = tl.constexpr(schema.SIZE_DEN)
+_GRID_TRIES = tl.constexpr(schema.GRID_TRIES)
 
 
 @triton.jit

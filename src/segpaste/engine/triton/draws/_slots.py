@@ -39,10 +39,10 @@ def draw_slots(
 
     Own arguments:
         priorities: `segpaste.engine.triton.draws.arguments.PriorityArguments`, written.
-        counts: `segpaste.engine.records.PlacementCounts`; those to which later programs add are set to 0.
+        counts: `segpaste.engine.schema.PlacementCounts`; those to which later programs add are set to 0.
         source_idx, layer_valid: [B, L], written unless they are given.
         eligible, labels: of the sources.
-        limits, inverse_weights, log_table: of `segpaste.engine.records.DrawTables`.
+        limits, inverse_weights, log_table: of `segpaste.engine.schema.DrawTables`.
     """
     at = tl.program_id(0).to(tl.int64)
     b, layer = at // num_layers, at % num_layers

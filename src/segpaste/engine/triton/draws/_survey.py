@@ -93,9 +93,9 @@ def survey_rows(
     """Survey one row of a batch.
 
     Own arguments:
-        eligible, occupied, num_free, extent, present, has_present: `segpaste.engine.records.Survey`, bools as bytes.
+        eligible, occupied, num_free, extent, present, has_present: `segpaste.engine.schema.Survey`, bools as bytes.
         boxes, labels, valid: fields of the batch.
-        is_thing, is_stuff: `segpaste.engine.records.Classes`, [num_things] bytes, or None.
+        is_thing, is_stuff: `segpaste.engine.schema.Classes`, [num_things] bytes, or None.
         corners, found: what `find_pixels` wrote, or None.
     """
     b = tl.program_id(0).to(tl.int64)

@@ -8,8 +8,9 @@ import torch
 import triton.language as tl
 from torch import Tensor
 
-from segpaste.engine.records import DrawRules, PlacementCounts
-from segpaste.engine.triton.launching import plain
+from segpaste.engine.record_fields import empty, names_of
+from segpaste.engine.schema import DrawRules, LayerRows, Placement, PlacementCounts
+from segpaste.engine.triton.launching import argument_tuple, plain
 from segpaste.seeding import random_u32
 
 REGISTERS = 128
@@ -45,38 +46,8 @@ class PriorityArguments(NamedTuple):
     kept_slot: Tensor | None
 
 
-class RuleArguments(NamedTuple):
-    """Rules as kernel arguments: the fields of `segpaste.engine.records.DrawRules`, then its properties.
-
-    Numbers are integers, and flags are constants.
-    """
-
-    num_layers: int
-    low_scale: int
-    high_scale: int
-    scale_den: int
-    flip_threshold: int
-    max_attempts: int
-    patch: int
-    on_grid: tl.constexpr
-    whole_patches: tl.constexpr
-    one_each: tl.constexpr
-    clips: tl.constexpr
-    seen_num: int
-    seen_den: int
-    keeps_place: tl.constexpr
-    hides_cuts: tl.constexpr
-    fits_scale: tl.constexpr
-    region_num: int
-    region_den: int
-    counts_available: tl.constexpr
-    cover_num: int
-    cover_den: int
-    candidate_num: int
-    candidate_den: int
-    needs_objects: tl.constexpr
-    limits_cover: tl.constexpr
-    takes_part: tl.constexpr
+RuleArguments = argument_tuple("RuleArguments", *names_of(DrawRules, "triton"), "limits_cover", "takes_part")
+"""Rules as kernel arguments: numbers are integers, and flags are constants."""
 
 
 class SizeArguments(NamedTuple):
@@ -103,33 +74,18 @@ class SizeArguments(NamedTuple):
     has_slots: tl.constexpr
 
 
-class DrawnArguments(NamedTuple):
-    """Tensors of a `segpaste.engine.records.Placement` to write, bools as bytes.
+MAPS = tuple(name for name in names_of(Placement, "triton") if name not in LayerRows._fields)
+"""Tensors of a `segpaste.engine.schema.Placement` that kernels write."""
 
-    Attributes:
-        places: [B, L, A, 2] int64, the translations that are tried; ``translate`` itself if only one is.
-        cover: [B, L, K_s] int64, larger for objects that cover less, -1 for those that are not carried; None if all
-            objects that may be pasted are.
-    """
+DrawnArguments = argument_tuple("DrawnArguments", *MAPS, "places", "cover")
+"""`MAPS`, bools as bytes, and tensors to work with.
 
-    scale_num: Tensor
-    scale_den: Tensor
-    translate: Tensor
-    places: Tensor
-    hflip: Tensor
-    carried: Tensor
-    cover: Tensor | None
+- ``places``: [B, L, A, 2] int64, the translations that are tried; ``translate`` itself if only one is.
+- ``cover``: [B, L, K_s] int64, larger for objects that cover less, -1 if not carried; None if all objects
+  that may be pasted are.
+"""
 
-
-class CountArguments(NamedTuple):
-    """Fields of `segpaste.engine.records.PlacementCounts`."""
-
-    tried: Tensor
-    no_source: Tensor
-    no_free_slot: Tensor
-    does_not_fit: Tensor
-    outside_region: Tensor
-    covers_too_much: Tensor
+CountArguments = argument_tuple("CountArguments", *names_of(PlacementCounts, "triton"))
 
 
 def plain_arguments(record: Any) -> Any:
@@ -137,7 +93,7 @@ def plain_arguments(record: Any) -> Any:
     return record._make(None if tensor is None else plain(tensor) for tensor in record)
 
 
-def rule_arguments(rules: DrawRules) -> RuleArguments:
+def rule_arguments(rules: DrawRules) -> Any:
     """Return rules as kernel arguments."""
     values = {**rules._asdict(), "limits_cover": rules.limits_cover, "takes_part": rules.takes_part}
     if rules.keeps_place:
@@ -152,13 +108,19 @@ def empty_counts(seeds: Tensor, limits: Tensor, num_layers: int, needed: Tensor 
     are boxes [B, K, 4], of which one must have an area.
     """
     if num_layers:
-        return PlacementCounts(*(torch.empty_like(seeds) for _ in CountArguments._fields))
+        return empty(PlacementCounts, seeds.device, {"B": len(seeds)})
     tries = (random_u32(seeds, "paste") < limits[0]).to(torch.int64)
     if needed is not None:
         tries = tries * (needed[..., 2:] > needed[..., :2]).all(-1).any(1)
-    return PlacementCounts(tries, tries.clone(), *(torch.zeros_like(tries) for _ in CountArguments._fields[2:]))
+    zeros = {name: torch.zeros_like(tries) for name in CountArguments._fields[2:]}
+    return PlacementCounts(tries, tries.clone(), **zeros)
 
 
-def count_arguments(counts: PlacementCounts) -> CountArguments:
+def map_arguments(placement: Placement) -> dict[str, Tensor]:
+    """Return the `MAPS` of a placement by name."""
+    return {name: plain(getattr(placement, name)) for name in MAPS}
+
+
+def count_arguments(counts: PlacementCounts) -> Any:
     """Return counts as kernel arguments."""
     return CountArguments(*(getattr(counts, name) for name in CountArguments._fields))

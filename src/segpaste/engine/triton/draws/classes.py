@@ -7,39 +7,25 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from segpaste.engine.records import DrawTables, LayerRows, Mixture, Placement, PlacementCounts, Survey
+from segpaste.engine.record_fields import empty
+from segpaste.engine.schema import DrawTables, LayerRows, Mixture, Placement, PlacementCounts, Survey
 from segpaste.engine.triton.draws import _classes
-from segpaste.engine.triton.draws.arguments import REGISTERS, count_arguments, empty_counts
+from segpaste.engine.triton.draws.arguments import MAPS, REGISTERS, count_arguments, empty_counts, map_arguments
 from segpaste.engine.triton.draws.survey import PIXELS, strips_of
-from segpaste.engine.triton.launching import launch, plain, power_of_two
+from segpaste.engine.triton.launching import argument_tuple, launch, plain, power_of_two
 from segpaste.types import PaddedBatchedDenseSample
 from segpaste.types.check import not_none
 
 BLOCK = 512
 """Largest number of classes or slots that a program handles at once."""
 
+MixedArguments = argument_tuple("MixedArguments", *MAPS, "classes", "class_order", "slot_order", "is_done")
+"""Tensors that the kernels write: `MAPS`, where ``carried`` has the fragment last, the chosen classes, and scratch.
 
-class MixedArguments(NamedTuple):
-    """Tensors that the kernels write: fields of a `segpaste.engine.records.Placement`, and scratch; bools as bytes.
-
-    Attributes:
-        scale_num, scale_den, translate, hflip: of the placement.
-        carried: [B, L, K + 1], the fragment last.
-        classes: [B, L, num_classes], the chosen classes.
-        class_order: [B, L, num_classes] int64, priorities, -1 for classes that may not be chosen.
-        slot_order: [B, L, K] int64, priorities, -1 for instances that are not wanted.
-        is_done: [B, L] int32, 1 if nothing has to be looked for in the pixels.
-    """
-
-    scale_num: Tensor
-    scale_den: Tensor
-    translate: Tensor
-    hflip: Tensor
-    carried: Tensor
-    classes: Tensor
-    class_order: Tensor
-    slot_order: Tensor
-    is_done: Tensor
+- ``class_order``: [B, L, num_classes] int64, priorities, -1 for classes that may not be chosen.
+- ``slot_order``: [B, L, K] int64, priorities, -1 for instances that are not wanted.
+- ``is_done``: [B, L] int32, 1 if nothing has to be looked for in the pixels.
+"""
 
 
 class PixelArguments(NamedTuple):
@@ -58,18 +44,14 @@ def draw_classes(
     (b, num_layers), k, device = rows.source_idx.shape, batch.max_instances, batch.device
     present = not_none(found.present)
     num_classes = present.shape[1]
-    flags = [(b, num_layers), (b, num_layers, k + 1), (b, num_layers, num_classes)]
-    scale_num, scale_den, translate = (
-        torch.empty(b, num_layers, 2, dtype=torch.int64, device=device) for _ in range(3)
-    )
-    hflip, carried, classes = (torch.empty(shape, dtype=torch.bool, device=device) for shape in flags)
+    sizes = {"B": b, "L": num_layers, "K_s": k + 1, "num_classes": num_classes}
+    placement = empty(Placement, device, sizes, **rows._asdict())
+    mixture = empty(Mixture, device, sizes, eligible=found.eligible)
     orders = [torch.empty(b, num_layers, n, dtype=torch.int64, device=device) for n in (num_classes, k)]
     is_done = torch.empty(b, num_layers, dtype=torch.int32, device=device)
     seeds, limits = not_none(batch.sample_seeds), plain(tables.limits.to(device))
     counts = empty_counts(seeds, limits, num_layers)
-    mixed = MixedArguments._make(
-        [scale_num, scale_den, translate, plain(hflip), plain(carried), plain(classes), *orders, is_done]
-    )
+    mixed = MixedArguments(*map_arguments(placement).values(), plain(mixture.classes), *orders, is_done)
     source_idx, layer_valid = (plain(t) for t in rows)
     launch(
         _classes.choose_classes,
@@ -100,8 +82,7 @@ def draw_classes(
         BLOCK=min(power_of_two(num_layers * k), BLOCK),
         maxnreg=REGISTERS,
     )
-    placement = Placement(*rows, scale_num, scale_den, translate, hflip, carried)
-    return placement, counts, Mixture(classes, found.eligible)
+    return placement, counts, mixture
 
 
 def _planes(batch: PaddedBatchedDenseSample) -> PixelArguments:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import torch
 import triton.language as tl
 from torch import Tensor
 
-from segpaste.engine.records import (
+from segpaste.engine.record_fields import empty
+from segpaste.engine.schema import (
     Drawn,
     DrawRules,
     DrawTables,
@@ -27,6 +28,7 @@ from segpaste.engine.triton.draws.arguments import (
     SizeArguments,
     count_arguments,
     empty_counts,
+    map_arguments,
     plain_arguments,
     rule_arguments,
 )
@@ -57,7 +59,7 @@ TILE = 128
 def choose_rows(candidates: Tensor, seeds: Tensor, num_layers: int) -> LayerRows:
     """See `segpaste.engine.reference.draws.draw.choose_rows`."""
     b, layers = len(seeds), min(power_of_two(num_layers), LAYER_BLOCK)
-    rows = _empty_rows(b, num_layers, seeds.device)
+    rows = empty(LayerRows, seeds.device, {"B": b, "L": num_layers})
     launch(
         _rows.choose_rows,
         b * -(-num_layers // layers),
@@ -72,15 +74,11 @@ def choose_rows(candidates: Tensor, seeds: Tensor, num_layers: int) -> LayerRows
 
 def draw(targets: Targets, sources: Sources, tables: DrawTables, rules: DrawRules, pick: Pick | LayerRows) -> Drawn:
     """See `segpaste.engine.reference.draws.draw.draw`."""
-    (b, num_layers), device, k_s = (
-        (len(targets.seeds), rules.num_layers),
-        targets.seeds.device,
-        sources.eligible.shape[1],
-    )
-    rows = pick if isinstance(pick, LayerRows) else _empty_rows(b, num_layers, device)
+    b, num_layers, device, k_s = len(targets.seeds), rules.num_layers, targets.seeds.device, sources.eligible.shape[1]
+    sizes = {"B": b, "L": num_layers, "K_s": k_s}
+    rows = pick if isinstance(pick, LayerRows) else empty(LayerRows, device, sizes)
     how = _rows.GIVEN.value if isinstance(pick, LayerRows) else PICKS[pick]
-    pairs = [_integers(b, num_layers, 2, device=device) for _ in range(3)]
-    hflip, carried = _flags(b, num_layers, device=device), _flags(b, num_layers, k_s, device=device)
+    placement = empty(Placement, device, sizes, **rows._asdict())
     tables = DrawTables(*(plain(t.to(device)) for t in tables))
     counts = empty_counts(targets.seeds, tables.limits, num_layers, targets.occupied if rules.needs_objects else None)
     written = LayerRows(*(plain(t) for t in rows))
@@ -88,11 +86,11 @@ def draw(targets: Targets, sources: Sources, tables: DrawTables, rules: DrawRule
     alone = [_integers(b, num_layers, device=device) if rules.one_each else None for _ in range(2)]
     priorities = PriorityArguments(_integers(b, num_layers, k_s, device=device), *alone)
     _draw_slots(priorities, counts, written, targets, sources, tables, rules, how)
-    places = pairs[2]
+    places = placement.translate
     if rules.max_attempts > 1 and not rules.keeps_place:
         places = _integers(b, num_layers, rules.max_attempts, 2, device=device)
     cover = _integers(b, num_layers, k_s, device=device) if rules.takes_part else None
-    drawn = DrawnArguments._make([*pairs, places, plain(hflip), plain(carried), cover])
+    drawn = DrawnArguments(**map_arguments(placement), places=places, cover=cover)
     _place_layers(drawn, counts, priorities, written, targets, sources, tables, rules, how)
     if rules.takes_part:
         launch(
@@ -108,8 +106,7 @@ def draw(targets: Targets, sources: Sources, tables: DrawTables, rules: DrawRule
             num_warps=8,
             maxnreg=REGISTERS,
         )
-    scale_num, scale_den, translate = pairs
-    return Placement(*rows, scale_num, scale_den, translate, hflip, carried), counts
+    return placement, counts
 
 
 def _draw_slots(
@@ -145,7 +142,7 @@ def _draw_slots(
 
 
 def _place_layers(
-    drawn: DrawnArguments,
+    drawn: Any,
     counts: PlacementCounts,
     priorities: PriorityArguments,
     rows: LayerRows,
@@ -183,13 +180,5 @@ def _place_layers(
     )
 
 
-def _empty_rows(b: int, num_layers: int, device: torch.device) -> LayerRows:
-    return LayerRows(_integers(b, num_layers, device=device), _flags(b, num_layers, device=device))
-
-
 def _integers(*shape: int, device: torch.device) -> Tensor:
     return torch.empty(shape, dtype=torch.int64, device=device)
-
-
-def _flags(*shape: int, device: torch.device) -> Tensor:
-    return torch.empty(shape, dtype=torch.bool, device=device)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from segpaste.engine.records import Classes, Survey
+from segpaste.engine.record_fields import empty
 from segpaste.engine.reference.classmix import NUM_CLASSES
+from segpaste.engine.schema import Classes, Survey
 from segpaste.engine.triton.draws import _survey
 from segpaste.engine.triton.launching import launch, plain, power_of_two
 from segpaste.types import PaddedBatchedDenseSample
@@ -31,19 +32,13 @@ def survey(
     """See `segpaste.engine.reference.survey.survey`."""
     (b, k), (height, width), device = batch.labels.shape, batch.canvas_size, batch.device
     is_thing, is_stuff = (None if t is None else plain(t.to(device)) for t in (classes.is_thing, classes.is_stuff))
-    found = Survey(
-        eligible=torch.empty(b, k, dtype=torch.bool, device=device),
-        occupied=torch.empty(b, k, 4, dtype=torch.int64, device=device),
-        num_free=torch.empty(b, dtype=torch.int64, device=device),
-        extent=torch.empty(b, 2, dtype=torch.int64, device=device),
-    )
+    asks = ignore_index is not None
+    num_classes = NUM_CLASSES if is_thing is None or is_stuff is None else len(is_thing)
+    absent = {} if asks else dict.fromkeys(("present", "has_present"))
+    found = empty(Survey, device, {"B": b, "K": k, "num_classes": num_classes}, **absent)
     num_strips, _ = strips_of(height * width)
     corners = strips = None
-    if ignore_index is not None:
-        num_classes = NUM_CLASSES if is_thing is None or is_stuff is None else len(is_thing)
-        flags = (torch.empty(shape, dtype=torch.bool, device=device) for shape in ((b, num_classes), (b,)))
-        found = Survey(*found[:4], *flags)
-    if ignore_index is not None or batch.padding_mask is not None:
+    if asks or batch.padding_mask is not None:
         corners, strips = _find_pixels(batch, found.present, ignore_index or 0, num_strips)
     launch(
         _survey.survey_rows,

@@ -12,7 +12,7 @@ def stage(rows, crops, is_thing, num_classes, num_crops, num_values, height, wid
 
     Args:
         rows: `segpaste.engine.triton.inputs.crops.RowArguments`, written; ``images`` is None if they stay as they are.
-        crops: `segpaste.engine.crops.Crops`, bools as bytes.
+        crops: `segpaste.engine.schema.Crops`, bools as bytes.
         is_thing: [num_classes] bytes; None without a taxonomy.
         num_classes: number of classes in that table.
         num_crops: number of crops: the first programs have one each.

@@ -70,7 +70,7 @@ def fill_axis(
     """Write one part of the tables of one axis of a layer.
 
     Own arguments:
-        axis: `segpaste.engine.triton.looks.arguments.AxisArguments`.
+        axis: `segpaste.engine.reference.plan.AxisTable`.
         size: of the canvas along the axis.
         num, den, move: the map of the layer.
         extent: of the source along the axis.

@@ -34,7 +34,7 @@ def tables(
 
     Own arguments:
         maps: `segpaste.engine.triton.looks.arguments.MapArguments`.
-        x_axis, y_axis: `segpaste.engine.triton.looks.arguments.AxisArguments`.
+        x_axis, y_axis: `segpaste.engine.reference.plan.AxisTable`.
         labels: `segpaste.engine.triton.looks.arguments.LabelArguments`.
         cameras: `segpaste.engine.triton.looks.arguments.CameraArguments`.
         ignore_index: semantic class of pastes that are no things.

@@ -2,89 +2,50 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from segpaste.engine.records import Placement, Scene
-from segpaste.engine.reference.plan import SlotPlan
-from segpaste.engine.triton.launching import plain
+from segpaste.engine.planes import PLANES, ROWS, SHORT_NAMES
+from segpaste.engine.record_fields import fields_of, names_of
+from segpaste.engine.reference.plan import LayerPlan, SlotPlan
+from segpaste.engine.schema import Classes, Mixture, PasteRules, Placement, Scene
+from segpaste.engine.triton.launching import argument_tuple, plain
 from segpaste.types import PaddedBatchedDenseSample
 from segpaste.types.check import not_none
 
 NUM_LOOKS = 3
 """Looks that have counters of their own: without guards, with guards, after a removal."""
 
+_PLANES = [name for name in (*PLANES, "padding_mask") if name not in ("images", "normals")]
 
-class BatchArguments(NamedTuple):
-    """Planes and instances of the target or of the source; of the source only what is read of it."""
+BatchArguments = argument_tuple(
+    "BatchArguments",
+    *(SHORT_NAMES.get(name, name) for name in (*_PLANES, *ROWS)),
+    *("num_slots", "height", "width", "size"),
+)
+"""Planes and instances of the target or of the source; of the source only what is read of it."""
 
-    masks: Tensor
-    semantic: Tensor | None
-    panoptic: Tensor | None
-    depth: Tensor | None
-    depth_valid: Tensor | None
-    padding: Tensor | None
-    boxes: Tensor
-    labels: Tensor
-    ids: Tensor
-    valid: Tensor
-    num_slots: int
-    height: int
-    width: int
-    size: int
+_MAPS = [name for name in names_of(Placement, "triton") if name not in (*LayerPlan._fields, "layer_valid")]
 
+MapArguments = argument_tuple("MapArguments", *_MAPS, "drawn")
+"""What a placement has beyond its plan: the maps of the layers, and the pastes that were drawn."""
 
-class AxisArguments(NamedTuple):
-    """Table of one axis, written; ``linear_idx`` and ``linear_weight`` are None where nothing is interpolated."""
+MixArguments = argument_tuple("MixArguments", *names_of(Mixture, "triton"), "num_classes")
+"""`segpaste.engine.schema.Mixture`; None without ClassMix."""
 
-    nearest: Tensor
-    linear_idx: Tensor | None
-    linear_weight: Tensor | None
-    filter_idx: Tensor
-    filter_weight: Tensor
+RuleArguments = argument_tuple("RuleArguments", *names_of(PasteRules, "triton"))
 
+LabelArguments = argument_tuple(
+    "LabelArguments", "of_slot", "paste_class", *names_of(Classes), *(str(f.shape[0]) for f in fields_of(Classes))
+)
+"""Labels of the layers' slots, tables of classes as bytes or int16, or None, and their lengths.
 
-class MapArguments(NamedTuple):
-    """Maps of the layers, and the pastes that were drawn: `Placement`."""
-
-    scale_num: Tensor
-    scale_den: Tensor
-    translate: Tensor
-    drawn: Tensor
-
-
-class MixArguments(NamedTuple):
-    """`segpaste.engine.records.Mixture`; None without ClassMix."""
-
-    classes: Tensor | None
-    eligible: Tensor | None
-    num_classes: int
-
-
-class LabelArguments(NamedTuple):
-    """Labels of the layers' slots, and tables of classes.
-
-    Attributes:
-        of_slot: [B, L, K] int64, written by the tables. In place a row's own labels may be gone when another is read.
-        paste_class: `SlotPlan.paste_class`.
-        is_thing: [num_things] bytes, or None.
-        is_stuff: [num_stuff] bytes, the classes that are watched, or None.
-        rank: [num_ranks] int16, or None.
-        num_things: see ``is_thing``.
-        num_stuff: see ``is_stuff``.
-        num_ranks: see ``rank``.
-    """
-
-    of_slot: Tensor
-    paste_class: Tensor
-    is_thing: Tensor | None
-    is_stuff: Tensor | None
-    rank: Tensor | None
-    num_things: int
-    num_stuff: int
-    num_ranks: int
+``of_slot``, [B, L, K] int64, is written by the tables. In place a row's own labels may be gone when another is read.
+``is_stuff`` are the classes that are watched.
+"""
 
 
 class CameraArguments(NamedTuple):
@@ -95,26 +56,17 @@ class CameraArguments(NamedTuple):
     perspective: int
 
 
-class OutArguments(NamedTuple):
-    """Results of the last decision of a row: `SlotPlan`, the merged instances, and the counts of the report.
+_SLOTS = [name for name in names_of(SlotPlan) if name != "paste_class"]
 
-    ``semantic`` and ``panoptic`` are maps of the output, which the first look copies while it counts; None in place.
-    """
+OutArguments = argument_tuple(
+    "OutArguments",
+    *(*_SLOTS, *(SHORT_NAMES.get(name, name) for name in ROWS)),
+    *("num_gone", "lost", "semantic", "panoptic"),
+)
+"""Results of the last decision of a row: of `SlotPlan`, the merged instances, and the counts of the report.
 
-    survives: Tensor
-    dropped: Tensor
-    paste_layer: Tensor
-    paste_slot: Tensor
-    fresh_id: Tensor
-    ignored_class: Tensor
-    boxes: Tensor
-    labels: Tensor
-    ids: Tensor
-    valid: Tensor
-    num_gone: Tensor
-    lost: Tensor
-    semantic: Tensor | None
-    panoptic: Tensor | None
+``semantic`` and ``panoptic`` are maps of the output, which the first look copies while it counts; None in place.
+"""
 
 
 class WorkArguments(NamedTuple):
@@ -186,31 +138,39 @@ def _rounded(size: int) -> int:
     return -(-size // 16) * 16
 
 
-def batch_arguments(batch: PaddedBatchedDenseSample) -> BatchArguments:
+def batch_arguments(batch: PaddedBatchedDenseSample) -> Any:
     """Return the planes and the instances of a batch, in row-major order."""
-    names = "instance_masks", "semantic_maps", "panoptic_maps", "depth", "depth_valid", "padding_mask"
-    rows = "boxes", "labels", "instance_ids", "instance_valid"
-    tensors = [getattr(batch, name) for name in (*names, *rows)]
+    tensors = [getattr(batch, name) for name in (*_PLANES, *ROWS)]
     lined = [None if tensor is None else plain(tensor) for tensor in tensors]
     height, width = batch.canvas_size
-    sizes = not_none(batch.instance_masks).shape[1], height, width, height * width
-    return BatchArguments._make([*lined, *sizes])
+    return BatchArguments(*lined, not_none(batch.instance_masks).shape[1], height, width, height * width)
 
 
-def map_arguments(placement: Placement) -> MapArguments:
+def out_arguments(slots: SlotPlan, rows: Mapping[str, Tensor], *others: Tensor | None) -> Any:
+    """Return the tensors that the last decision writes; ``others`` are those after the rows."""
+    written = *(getattr(slots, name) for name in _SLOTS), *(rows[name] for name in ROWS), *others
+    return OutArguments(*(None if tensor is None else plain(tensor) for tensor in written))
+
+
+def map_arguments(placement: Placement) -> Any:
     """Return the maps of the layers."""
-    return MapArguments(*map(plain, (placement.scale_num, placement.scale_den, placement.translate, placement.carried)))
+    maps = [getattr(placement, name) for name in (*_MAPS, "carried")]
+    return MapArguments._make(None if tensor is None else plain(tensor) for tensor in maps)
 
 
-def mix_arguments(scene: Scene) -> MixArguments:
+def rule_arguments(rules: PasteRules) -> Any:
+    """Return the rules that kernels read."""
+    return RuleArguments._make(getattr(rules, name) for name in RuleArguments._fields)
+
+
+def mix_arguments(scene: Scene) -> Any:
     """Return the classes that ClassMix pastes."""
     if scene.mixture is None:
-        return MixArguments(None, None, 0)
-    classes, eligible = map(plain, scene.mixture)
-    return MixArguments(classes, eligible, classes.shape[2])
+        return MixArguments(*(None for _ in Mixture._fields), 0)
+    return MixArguments(*map(plain, scene.mixture), scene.mixture.classes.shape[2])
 
 
-def label_arguments(scene: Scene, slots: SlotPlan) -> LabelArguments:
+def label_arguments(scene: Scene, slots: SlotPlan) -> Any:
     """Return tables of classes, and room for labels."""
     of_slot = torch.empty_like(slots.paste_class)
     given = scene.classes.is_thing, scene.watched, scene.rank

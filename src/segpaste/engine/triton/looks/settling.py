@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from segpaste.engine.planes import ROWS
-from segpaste.engine.records import Placement, Scene
+from segpaste.engine.record_fields import empty
 from segpaste.engine.reference.plan import AxisTable, LayerPlan, SlotPlan, Visible, empty_visible
+from segpaste.engine.schema import Placement, Scene
 from segpaste.engine.triton.arguments import plan_arguments
-from segpaste.engine.triton.launching import launch, plain, power_of_two
+from segpaste.engine.triton.launching import launch, power_of_two
 from segpaste.engine.triton.looks import arguments as args
 from segpaste.engine.triton.looks._look import look, look_until_settled
 from segpaste.engine.triton.looks._tables import tables
@@ -54,8 +54,8 @@ class Settled(NamedTuple):
         visible: the visibility buffer.
         slots: the instance that each output slot holds.
         rows: the merged instances, by the names of `segpaste.engine.planes.ROWS`.
-        num_gone: [B, 3] int64, as in `segpaste.engine.records.Outcome`.
-        lost: [B, K] int64, `segpaste.engine.records.Outcome.slot_lost`.
+        num_gone: [B, 3] int64, as in `segpaste.engine.schema.Outcome`.
+        lost: [B, K] int64, `segpaste.engine.schema.Outcome.slot_lost`.
     """
 
     plan: LayerPlan
@@ -99,18 +99,17 @@ def settle(
         num_warps=8,
         maxnreg=MAX_REGISTERS,
     )
-    written = (*slots[:5], slots.ignored_class, *(rows[name] for name in ROWS), settled.num_gone, settled.lost)
     seen = visible_arguments(scene, plan, settled.visible)
     copied = [None if planes is None else planes.get(name) for name in ("semantic_maps", "panoptic_maps")]
-    out = args.OutArguments(*map(plain, written), *copied)
-    _look(scene, (seen, target, source, flat, maps, mix, labels, work, out, scene.rules))
+    out = args.out_arguments(slots, rows, settled.num_gone, settled.lost, *copied)
+    _look(scene, (seen, target, source, flat, maps, mix, labels, work, out, args.rule_arguments(scene.rules)))
     return settled
 
 
-def _axis(axis: AxisTable) -> args.AxisArguments:
-    if axis.linear_idx.numel() == 0:
-        return args.AxisArguments(axis.nearest, None, None, axis.filter_idx, axis.filter_weight)
-    return args.AxisArguments(*axis)
+def _axis(axis: AxisTable) -> Any:
+    """Return a table to write, with None where nothing is interpolated."""
+    absent: Any = {} if axis.linear_idx.numel() else dict.fromkeys(("linear_idx", "linear_weight"))
+    return axis._replace(**absent)
 
 
 def _look(scene: Scene, arguments: tuple[Any, ...]) -> None:
@@ -163,36 +162,16 @@ def _empty(scene: Scene, placement: Placement, rows: dict[str, Tensor], hides: b
     """Allocate the tensors that the kernels write."""
     target, device = scene.target, scene.target.device
     (b, num_layers, num_slots), num_kept = placement.carried.shape, target.max_instances
-    num_classes, taps = 0 if scene.watched is None else len(scene.watched), scene.rules.num_taps
-    linear = 2 if target.depth is not None or target.normals is not None else 0
-
-    def empty(*shape: int, dtype: torch.dtype = torch.int64) -> Tensor:
-        return torch.empty(shape, dtype=dtype, device=device)
+    (height, width), has_linear = target.canvas_size, target.depth is not None or target.normals is not None
+    sizes = {"B": b, "L": num_layers, "K_s": num_slots, "K_t": num_kept, "K": num_kept, "T": scene.rules.num_taps}
+    sizes["num_classes"] = 0 if scene.watched is None else len(scene.watched)
 
     def axis(size: int) -> AxisTable:
-        shapes = (size,), (2, size if linear else 0), (2, size if linear else 0), (taps, size), (taps, size)
-        return AxisTable(*(empty(b, num_layers, *shape, dtype=torch.int32) for shape in shapes))
+        return empty(AxisTable, device, {**sizes, "out": size, "linear": size if has_linear else 0})
 
-    height, width = target.canvas_size
-    plan = LayerPlan(
-        source_idx=placement.source_idx,
-        carried=empty(b, num_layers, num_slots, dtype=torch.bool),
-        hflip=placement.hflip,
-        depth_scale=empty(b, num_layers, dtype=torch.float32),
-        paste_box=empty(b, num_layers, num_slots, 4),
-        target_box=empty(b, num_kept, 4),
-        x=axis(width),
-        y=axis(height),
-    )
-    slots = SlotPlan(
-        survives=empty(b, num_kept, dtype=torch.bool),
-        dropped=empty(b, num_kept, dtype=torch.bool),
-        paste_layer=empty(b, num_kept),
-        paste_slot=empty(b, num_kept),
-        fresh_id=empty(b, num_layers, num_slots),
-        paste_class=empty(b, num_layers, num_slots),
-        ignored_class=empty(b, num_classes, dtype=torch.bool),
-    )
-    none = empty(0, height, width, dtype=torch.int16)
+    given = {"source_idx": placement.source_idx, "hflip": placement.hflip, "x": axis(width), "y": axis(height)}
+    plan, slots = empty(LayerPlan, device, sizes, **given), empty(SlotPlan, device, sizes)
+    none = torch.empty(0, height, width, dtype=torch.int16, device=device)
     visible = Visible(none, none) if hides else empty_visible(scene)
-    return Settled(plan, visible, slots, rows, empty(b, 3), empty(b, num_kept))
+    num_gone = torch.empty(b, 3, dtype=torch.int64, device=device)
+    return Settled(plan, visible, slots, rows, num_gone, torch.empty_like(slots.paste_layer))

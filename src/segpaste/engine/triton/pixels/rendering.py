@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from segpaste.engine.planes import can_be_written, empty_plane, present_planes, share_memory
-from segpaste.engine.records import Placement, Scene
 from segpaste.engine.reference.plan import LayerPlan, SlotPlan, Visible
+from segpaste.engine.schema import Placement, Scene
 from segpaste.engine.triton.arguments import PlaneArguments, plan_arguments, plane_arguments
 from segpaste.engine.triton.launching import launch, plain, power_of_two
 from segpaste.engine.triton.pixels import _keep, _masks, _paste, _write
@@ -132,11 +132,11 @@ class _Arguments:
 
     @property
     def num_pixels(self) -> int:
-        return self.num_rows * self.target.size
+        return self.num_rows * int(self.target.size)
 
     def num_tiles(self, tile: tuple[int, int]) -> int:
         rows, cols = tile
-        return self.num_rows * -(-self.target.height // rows) * -(-self.target.width // cols)
+        return int(self.num_rows * -(-self.target.height // rows) * -(-self.target.width // cols))
 
 
 def _shares(scene: Scene) -> bool:
@@ -145,7 +145,7 @@ def _shares(scene: Scene) -> bool:
     return share_memory(present_planes(scene.target).values(), source)
 
 
-def _fill_masks(given: _Arguments, out: PlaneArguments) -> None:
+def _fill_masks(given: _Arguments, out: Any) -> None:
     num_bytes = given.num_pixels * out.num_slots
     rows, cols = BOX_TILE
     launch(
@@ -167,7 +167,7 @@ def _fill_masks(given: _Arguments, out: PlaneArguments) -> None:
     )
 
 
-def _keep_pixels(scene: Scene, given: _Arguments, out: PlaneArguments) -> None:
+def _keep_pixels(scene: Scene, given: _Arguments, out: Any) -> None:
     images, num_pixels = scene.target.images, given.num_pixels
     image_chunk = COPY_CHUNK // images.element_size()
     num_images = -(-images.numel() // image_chunk)
@@ -206,9 +206,7 @@ def _is_dense(images: Tensor) -> bool:
     return images.is_contiguous() or images.is_contiguous(memory_format=torch.channels_last)
 
 
-def _paste_pixels(
-    given: _Arguments, out: PlaneArguments, held: HeldArguments | None = None, num_slots: int = 0
-) -> None:
+def _paste_pixels(given: _Arguments, out: Any, held: HeldArguments | None = None, num_slots: int = 0) -> None:
     """Write pasted pixels into ``out``, or into spare bits; with a number of slots, also the masks of the target."""
     has_surfaces = given.target.depth is not None or given.target.normals is not None
     rows, cols = tile = SURFACE_TILE if has_surfaces else TILE
@@ -265,7 +263,7 @@ def _render_in_place(scene: Scene, given: _Arguments, room: Room) -> None:
     )
 
 
-def _waiting(target: PaddedBatchedDenseSample, waiting: Mapping[str, Tensor]) -> PlaneArguments:
+def _waiting(target: PaddedBatchedDenseSample, waiting: Mapping[str, Tensor]) -> Any:
     """Return the planes in which pasted values wait, None where they wait in spare bits."""
     held = plane_arguments(target.derived(**waiting))._asdict()
     absent = {short: None for name, short in HELD.items() if name not in waiting}

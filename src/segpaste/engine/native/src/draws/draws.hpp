@@ -283,7 +283,9 @@ inline ErrorCode draw(const DrawJob& job, Arena& arena) {
                 offers[s] = 0;
                 for (i64 i = 0; i < k; ++i) offers[s] |= job.eligible[s * k + i];
             }
-            choose_rows({job.num_rows, job.num_layers, job.seeds, offers, job.source_idx, job.layer_valid}, values);
+            RowsJob rows = {.num_rows = job.num_rows, .num_layers = job.num_layers, .seeds = job.seeds, .offers = offers,
+                            .source_idx = job.source_idx, .layer_valid = job.layer_valid};
+            choose_rows(rows, values);
         }
         if (job.pick == SAME) drawer.choose_same();
         for (i64 b = 0; job.pick == OWN && b < job.num_rows; ++b) drawer.choose_own(b, values);

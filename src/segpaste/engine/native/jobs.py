@@ -1,0 +1,237 @@
+"""Jobs, the records that functions of the native library take: numbers, records of the engine, and planes.
+
+``records.hpp`` has a struct for each job. `scripts/write_records.py` writes it from the jobs, so the words that
+`Job.run` packs are in the order of its members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from operator import attrgetter, itemgetter
+from typing import Annotated, Any, Final, NamedTuple
+
+from torch import Tensor
+
+from segpaste.engine import schema
+from segpaste.engine.native.library import address, call
+from segpaste.engine.record_fields import fields_of, names_of
+from segpaste.engine.reference import classmix
+
+SIZES: Final = {
+    "B": "num_rows",
+    "L": "num_layers",
+    "K": "num_slots",
+    "K_t": "num_slots",
+    "H": "height",
+    "W": "width",
+    "S": "num_source_rows",
+    "K_s": "num_source_slots",
+    "H_s": "source_height",
+    "W_s": "source_width",
+    "C": "num_channels",
+    "V": "num_visible",
+    "R": "num_regions",
+    "H + 1": "region_height",
+    "W + 1": "region_width",
+}
+"""Names in C++ of symbols in shapes; other symbols have the same name there."""
+
+
+class Part:
+    """Members of a job that are the fields of a record.
+
+    Args:
+        argument: name of the argument, a record or None.
+        record: class of the record.
+        only: fields that the function needs; by default all of the native backend.
+        is_written: whether the function writes the tensors. Tensors that it reads are copied if they are not dense.
+        names: names in C++ of fields and symbols, if they differ.
+    """
+
+    def __init__(
+        self, argument: str, record: type, only: Collection[str] = (), *, is_written: bool = False, **names: str
+    ) -> None:
+        self.argument, self.record, self.is_written, self.names = argument, record, is_written, names
+        self.fields = [f for f in fields_of(record) if "native" in f.backends and f.name in (only or (f.name,))]
+        self.members = [names.get(f.name, f.name) for f in self.fields]
+        first, *others = [f.name for f in self.fields]
+        self._get: Any = attrgetter(first, *others) if others else lambda record: (getattr(record, first),)
+        self._absent = (None,) * len(self.fields)
+
+    def of(self, given: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Return the values of the fields."""
+        record = given[self.argument]
+        found: tuple[Any, ...] = self._absent if record is None else self._get(record)
+        return found
+
+
+class Job:
+    """A record of int64 words for one function of the library.
+
+    Its members are numbers, sizes, the fields of records that are tensors, sizes of these, fields of records that are
+    numbers, structs, and numbers that the library changes, which are zero at first.
+
+    Args:
+        function: name of the function.
+        struct: name of the struct in C++.
+        numbers: names of arguments that are numbers; a comment follows a colon, and a star the name of an address.
+        sizes: symbols of shapes that the argument ``sizes`` has. The others are read from the tensors, 0 for None.
+        parts: records.
+        structs: structs and the arguments that have their words, such as results of `plane_words`.
+        state: names of the numbers that the library changes.
+    """
+
+    def __init__(
+        self, function: str, struct: str, numbers: str, sizes: str, *parts: Part, structs: str = "", state: str = ""
+    ) -> None:
+        self.function, self.struct, self.state = f"segpaste_{function}", struct, state.split()
+        lines = (line.partition(":") for line in numbers.strip().splitlines())
+        self.numbers = [(names.split(), comment.strip()) for names, _, comment in lines]
+        given = [name.rstrip("*") for names, _ in self.numbers for name in names]
+        self._given = itemgetter("sizes", "sizes", *given)  # of a single name it would return no tuple
+        self._symbols = sizes.split()
+        self.structs = [(struct, name) for struct, name in (text.split() for text in structs.split(",") if text)]
+        self.rules = [part for part in parts if not part.fields[0].shape]
+        self._read = [part for part in parts if not (part.is_written or part in self.rules)]
+        self._written = [part for part in parts if part.is_written]
+        self.tensors = [*self._read, *self._written]
+        self.sizes = [SIZES.get(symbol, symbol) for symbol in self._symbols]
+        self.read_sizes: dict[str, tuple[int, int]] = {}
+        known = {*self.sizes, *(name for part in parts for name in part.members)}
+        shapes = ((part.names, field.shape) for part in self.tensors for field in part.fields)
+        for index, (names, shape) in enumerate(shapes):
+            for axis, symbol in enumerate(map(str, shape)):
+                name = names.get(symbol, SIZES.get(symbol, symbol))
+                if not (name.isdigit() or name in known):
+                    self.read_sizes.setdefault(name, (index, axis))
+
+    def run(self, *addresses: int, **given: Any) -> int:
+        """Call the function with the arguments, by name, and return its error code."""
+        _, sizes, *words = self._given(given)
+        words += map(sizes.__getitem__, self._symbols)
+        tensors = [t if t is None else t.contiguous() for part in self._read for t in part.of(given)]
+        for part in self._written:
+            tensors += part.of(given)
+        words += [0 if t is None else address(t) for t in tensors]
+        words += [0 if (t := tensors[i]) is None else t.shape[axis] for i, axis in self.read_sizes.values()]
+        for part in self.rules:
+            words += part.of(given)
+        for _, argument in self.structs:
+            words += given[argument]
+        words += [0] * len(self.state)
+        return call(self.function, words, *addresses)
+
+
+def row_words(rows: Iterable[Tensor | None]) -> list[int]:
+    """Return the words of `Rows`, whose tensors must be dense."""
+    return [0 if row is None else address(row) for row in rows]
+
+
+def plane_words(planes: Iterable[Tensor | None]) -> list[int]:
+    """Return the words of planes [B, H, W] or [B, C, H, W] with dense lines: addresses, and four strides each."""
+    words = list[int]()
+    for plane in planes:
+        if plane is None:
+            words += (0, 0, 0, 0, 0)
+            continue
+        strides = plane.stride()
+        words += (address(plane), *(strides if len(strides) == 4 else (strides[0], 0, *strides[1:])))
+    return words
+
+
+class Candidates(NamedTuple):
+    """Rows that layers may take."""
+
+    seeds: Annotated[Tensor, "[B] int64"]
+    offers: Annotated[Tensor, "[B] bool"]
+
+
+class Chances(NamedTuple):
+    """Draws of ClassMix, and their probabilities."""
+
+    seeds: Annotated[Tensor, "[B] int64"]
+    limits: Annotated[Tensor, "[4] int64"]
+
+
+class Cameras(NamedTuple):
+    """Intrinsics of metric depth, else None."""
+
+    target_camera: Annotated[Tensor | None, "[B, 4] float32"]
+    source_camera: Annotated[Tensor | None, "[S, 4] float32"]
+
+
+SURVEY = Job(
+    "survey",
+    "SurveyJob",
+    """
+    ignore_index
+    whole_only: whether instances that touch the border of their image may not be pasted
+    """,
+    "B K H W",
+    Part("found", schema.Survey, is_written=True, num_classes="num_mixed"),
+    Part("classes", schema.Classes, ("is_thing", "is_stuff"), num_things="num_classes"),
+    structs="Rows rows, Plane padding, Plane semantic",
+)
+
+CHOOSE_ROWS = Job(
+    "rows",
+    "RowsJob",
+    "",
+    "B L",
+    Part("candidates", Candidates),
+    Part("rows", schema.LayerRows, is_written=True),
+)
+
+DRAW = Job(
+    "draw",
+    "DrawJob",
+    "pick: a Pick; rows that are given are read",
+    "B K_s",
+    Part("targets", schema.Targets),
+    Part("sources", schema.Sources, extent="source_extent"),
+    Part("tables", schema.DrawTables),
+    Part("rules", schema.DrawRules),
+    Part("placement", schema.Placement, is_written=True, scale_den="scale_den_out"),
+    Part("counts", schema.PlacementCounts, is_written=True),
+)
+
+DRAW_CLASSES = Job(
+    "draw_classes",
+    "MixtureJob",
+    "",
+    "B L K H W num_classes",
+    Part("chances", Chances),
+    Part("found", schema.Survey, ("num_free", "eligible", "present")),
+    Part("layer_rows", schema.LayerRows),
+    Part("mixture", schema.Mixture, ("classes",), is_written=True),
+    Part("placement", schema.Placement, ("carried",), is_written=True),
+    Part("counts", schema.PlacementCounts, classmix.COUNTED, is_written=True),
+    structs="Planes planes, Rows rows",
+)
+
+COMPOSE = Job(
+    "compose",
+    "ComposeJob",
+    """
+    pixel_kind: a PixelKind
+    largest_id: ids in the target above this count as this
+    exclusive: each pixel belongs to exactly one instance
+    with_owner: some field depends on whose a pasted pixel is
+    has_fragment: sources have a slot more than rows, which belongs to no instance and takes no row
+    in_place: ``out`` is the target
+    reads_itself: the source is the target, row by row
+    shares_memory: the source lies in the target's memory, in whatever order
+    num_threads
+    readers*: [B] zeros, in place: by how many layers a row is still read
+    is_taken*: [B] zeros, in place: whether a thread works on it
+    """,
+    "B L K K_s S C H W H_s W_s V",
+    Part("outcome", schema.Outcome, is_written=True, num_gone="dropped", visible_layer="layer"),
+    Part("placement", schema.Placement, {*names_of(schema.Placement)} - {"layer_valid"}, carried="drawn"),
+    Part("rules", schema.PasteRules),
+    Part("classes", schema.Classes),
+    Part("mixture", schema.Mixture, num_classes="num_mixed", classes="mixed_classes", eligible="mixed_eligible"),
+    Part("cameras", Cameras),
+    structs="Planes target, Planes source, Planes out, Rows target_rows, Rows source_rows, Rows out_rows",
+    state="check_state next_row num_read error",
+)
