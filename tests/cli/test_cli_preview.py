@@ -133,7 +133,7 @@ class TestPicture:
             pasted = studio.paste(draw_of(studio, {"values": changes, "seed": seed}), config)
             sequence = studio._paster(draw_of(studio, {"seed": seed}), config).sequence
             keys = [sequence.pick(sequence.position_of(0)).key, sequence.pick(sequence.position_of(1)).key]
-            photos = studio.inputs.photos.photos
+            photos = studio.inputs.photos.dataset
             batch = BatchedDenseSample.from_samples([photos[0], photos[1]]).to_padded(8, **key_tensors(keys))
             augment = program["augment"]
             assert isinstance(augment, BatchCopyPaste)
