@@ -25,7 +25,7 @@ from samples import CPU_BACKENDS, EVERY_OBJECT, SCHEMA, make_batch
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
 from segpaste.augmentation import PanopticConfig
 from segpaste.engine import use_backend
-from segpaste.engine.native import binding
+from segpaste.engine.native import library
 from segpaste.types import PaddedBatchedDenseSample
 
 OBJECTS = {"grouping": "instance", "layers": 3, "class_temperature": 0.75, "k_range": (1, 3), "paste_prob": 0.875}
@@ -275,7 +275,7 @@ class TestTransformed:
 
     @pytest.mark.parametrize("kind", ["meta", "fake", "functional"])
     def test_native_code_gets_no_address_of_nothing(self, kind: str) -> None:
-        boxes, given = torch.zeros(2, 3), binding._address
+        boxes, given = torch.zeros(2, 3), library.address
         get = {
             "meta": lambda: given(boxes.to("meta")),
             "fake": lambda: given(FakeTensorMode().from_tensor(boxes)),

@@ -67,6 +67,16 @@ def test_a_wrapper_says_what_its_dataset_says(dataset: AnnotatedDataset) -> None
     assert torch.equal(wrapper[2].image, dataset[2].image)
 
 
+def test_a_class_that_knows_its_labels_lists_them() -> None:
+    class Listing(Own):
+        def instance_labels(self, index: int) -> list[int]:
+            return [7, index]
+
+    assert (Own().lists_labels, SCENES.lists_labels, Listing().lists_labels) == (False, False, True)
+    assert DatasetWrapper(Listing()).lists_labels
+    assert not JoinedPhotos([Listing(), Own()]).lists_labels
+
+
 def test_every_member_of_a_sample_is_passed_through() -> None:
     members = {name for name, value in vars(AnnotatedDataset).items() if not name.startswith("_")}
     of_dataset = {"categories", "searched_folders", "tables", "facts", "path_of"}

@@ -76,7 +76,7 @@ class AnnotatedDataset(Dataset[DenseSample], ABC):
             `segpaste.datasets.formats.sidecar_maps`; called with the sample, and the name and the entry of the image.
         depth_fill: True if holes in the depth of objects have values, see `segpaste.types.transforms.depth_holes`.
         transforms: function that changes each sample; None without one.
-        lists_labels: True if `instance_labels` reads no image.
+        lists_labels: True if `instance_labels` reads no image; so it is in a class that overrides the method.
         num_datasets: number of datasets that `dataset_idx` tells apart.
     """
 
@@ -94,6 +94,11 @@ class AnnotatedDataset(Dataset[DenseSample], ABC):
     transforms: Callable[[DenseSample], DenseSample] | None = None
     lists_labels: bool = False
     num_datasets: int = 1
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "instance_labels" in vars(cls) and "lists_labels" not in vars(cls):
+            cls.lists_labels = True
 
     @abstractmethod
     def __len__(self) -> int: ...

@@ -63,7 +63,6 @@ class AnnotatedPhotos(AnnotatedDataset):
 
     annotations_file: Path
     drawn_upright: bool = False
-    lists_labels = True
 
     def __init__(
         self,
