@@ -48,7 +48,7 @@ def read_fingerprint(folder: Path) -> dict[str, Any] | None:
     """Read the fingerprint in the folder of a run; None if there is none, or it is not valid."""
     try:
         there = json.loads((folder / FINGERPRINT).read_bytes())
-    except (FileNotFoundError, ValueError):
+    except (FileNotFoundError, NotADirectoryError, ValueError):
         return None
     return there if isinstance(there, dict) else None
 
