@@ -103,7 +103,7 @@ def test_a_loader_that_cannot_be_is_refused(options: dict[str, Any]) -> None:
 
 
 def test_options_of_the_loader() -> None:
-    found = {name: get_preset(name).loader for name in NAMES}
+    found = {name: get_preset(name).loader for name in (*NAMES, "xpaste")}
     of_sizes = {
         "documents": (512, (0.1, 2.0)),
         "classmix": (512, (1.0, 2.0)),
