@@ -79,7 +79,7 @@ def test_a_class_that_knows_its_labels_lists_them() -> None:
 
 def test_every_member_of_a_sample_is_passed_through() -> None:
     members = {name for name, value in vars(AnnotatedDataset).items() if not name.startswith("_")}
-    of_dataset = {"categories", "searched_folders", "tables", "facts", "path_of"}
+    of_dataset = {"categories", "searched_folders", "tables", "facts"}
     assert members - set(ATTRIBUTES) == {*OF_IMAGE, *of_dataset}
 
 
@@ -118,4 +118,5 @@ def test_a_list_goes_everywhere(tmp_path: Any) -> None:
     assert sorted(bank.crop_class_ids()) == sorted(label for sample in SAMPLES for label in sample.labels.tolist())
     assert len(DatasetBank(SAMPLES, class_names=names, crop_size=(32, 32))) == len(bank)
     joined = JoinedPhotos([Own(), Subset(Own(), [1])])
+    assert joined.path_of(3) == Own().path_of(1)
     assert (len(joined), joined.image_id(3), joined.file_name(3)) == (4, 1, "Subset/sample 1")

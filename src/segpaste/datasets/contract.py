@@ -1,4 +1,4 @@
-"""What every room may ask of a dataset: samples, classes, ids, entries, regions and files.
+"""Contract of datasets with annotations: samples, classes, ids, entries, regions and files.
 
 A dataset of your own is a list of samples, any map-style dataset of samples, or a subclass of `AnnotatedDataset` that
 overrides what it knows:
@@ -213,7 +213,7 @@ ATTRIBUTES = tuple(AnnotatedDataset.__annotations__)
 OF_IMAGE = (
     "instance_labels", "annotation_ids", "left_out", "unread", "image_id", "dataset_idx", "place_of", "file_name",
     "photo_file", "label_file", "is_drawn_upright", "photo_frame", "federated", "crowds", "image_row",
-    "annotation_rows",
+    "annotation_rows", "path_of",
 )  # fmt: skip
 """Methods whose first argument is the index of a sample."""
 

@@ -1,10 +1,7 @@
-"""Origin of a crop, for datasets that know more than their samples state. Both methods are optional.
+"""Origin of a crop: the dataset that its image is from, and the image that a cut-out stands for.
 
-- ``dataset_idx(index) -> int``: dataset that an image is from, if several are joined, as by
-  `segpaste.datasets.JoinedPhotos`. Image ids then need to be unique only within each dataset.
-- ``photo_frame(index, box) -> (size, scale) | None``: size (H, W) of the assumed image around a picture with an object
-  of this box, and the number of its pixels per picture pixel, (num, den), as in `segpaste.datasets.CutOuts`; None if
-  the picture is the image itself.
+Datasets know more of this than their samples, see ``dataset_idx`` and ``photo_frame`` of
+`segpaste.datasets.AnnotatedDataset`.
 """
 
 from __future__ import annotations
@@ -15,7 +12,7 @@ from segpaste.types import DenseSample
 
 
 def groups_for(dataset: AnnotatedDataset, first: DenseSample) -> list[str]:
-    """Return the optional columns that the first sample and the methods of the dataset can fill."""
+    """Return the optional columns that the first sample, or the dataset, can fill."""
     return groups_of(first) + ([] if dataset.dataset_idx(0) is None else ["dataset"])
 
 
