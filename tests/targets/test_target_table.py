@@ -18,28 +18,29 @@ COLOURS: dict[str, Any] = {"mean": (0.4, 0.5, 0.6), "std": (0.2, 0.2, 0.3)}
 RFDETR: dict[str, Any] = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}
 
 WRITTEN: dict[str, tuple[dict[str, Any], dict[str, Any], set[str]]] = {
-    "torchvision": ({"label_map": 0}, {}, {"boxes", "keypoints"}),
-    "rfdetr": ({}, RFDETR, {"boxes", "padding"}),
-    "mask_labels": (COLOURS, COLOURS, {"padding"}),
-    "detr": (COLOURS, COLOURS, {"boxes", "padding"}),
-    "yolo": ({"overlap": False}, {}, {"boxes", "keypoints"}),
-    "albumentations": ({"bbox_format": "yolo"}, {"bbox_format": "yolo"}, {"boxes"}),
+    "torchvision": ({"label_map": 0}, {}, {"boxes", "masks", "keypoints"}),
+    "rfdetr": ({}, RFDETR, {"boxes", "masks", "padding"}),
+    "mask_labels": (COLOURS, COLOURS, {"masks", "padding"}),
+    "detr": (COLOURS, COLOURS, {"boxes", "masks", "padding"}),
+    "yolo": ({"overlap": False}, {}, {"boxes", "masks", "keypoints"}),
+    "albumentations": ({"bbox_format": "yolo"}, {"bbox_format": "yolo"}, {"boxes", "masks"}),
 }
-"""Options of the writer and of the reader of each row, and what a batch of this framework holds."""
+"""Options of the writer and of the reader of each row, and what a batch of this framework may hold."""
+
+BY_NAME = {target.read.__module__.rpartition(".")[2]: target for target in TARGETS}
 
 
 def test_every_target_is_a_file() -> None:
-    assert [target.read.__module__.rpartition(".")[2] for target in TARGETS] == list(WRITTEN)
-    assert len({target.name for target in TARGETS}) == len(TARGETS)
+    assert set(BY_NAME) == set(WRITTEN)
+    assert len({target.name for target in TARGETS}) == len(BY_NAME) == len(TARGETS)
 
 
 @pytest.mark.parametrize(
     ("name", "with_masks"),
-    [(name, with_masks) for name in WRITTEN for with_masks in (True, False) if with_masks or name != "mask_labels"],
+    [(name, what == "masks") for name in WRITTEN for what in ("masks", "boxes") if what in WRITTEN[name][2]],
 )
 def test_what_is_written_is_read_back(name: str, with_masks: bool) -> None:
-    (target,) = (target for target in TARGETS if target.read.__module__.endswith(f".{name}"))
-    write, options, holds = WRITTEN[name]
+    target, (write, options, holds) = BY_NAME[name], WRITTEN[name]
     if name == "detr":
         write = {**write, "masks": with_masks}
     modalities = ["instance"] if with_masks else []
@@ -83,7 +84,7 @@ def expect_equal(
 @pytest.mark.parametrize("overlap", [True, False])
 def test_maps_of_ultralytics_give_shared_pixels_to_one_object(overlap: bool) -> None:
     """Objects of a map are ordered by their area; the samples have no shared pixels, so only the order differs."""
-    yolo = TARGETS[4]
+    yolo = BY_NAME["yolo"]
     batch = make_batch(2, size=SIZE, modalities=["instance"])
     images = yolo.read(yolo.write(batch, overlap=overlap), Reading(owner="test"))
     assert batch.instance_masks is not None
