@@ -1,4 +1,4 @@
-"""Conversion of batches of RF-DETR's loader, a `NestedTensor` and a target per image, to padded batches and back.
+"""Targets of RF-DETR: batches of its loader, a `NestedTensor` and a target per image.
 
 Nothing of RF-DETR is imported: a `NestedTensor` is recognised by its attributes, and copied.
 """
@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from segpaste.integrations._labels import LabelMap, from_framework, to_framework
-from segpaste.integrations._targets import Objects, batch_of, crowd_region, cxcywh, extents, normalized, objects_of
-from segpaste.integrations._values import expect_colours, expect_rgb
+from segpaste.targets.annotated import Annotated, Images, Reading, are_targets, as_given, masks_of, numbers_of
+from segpaste.targets.boxes import box_areas, cxcywh, scaled_points, xyxy
+from segpaste.targets.colours import as_fractions, expect_colours, expect_rgb, pixels_of, to_uint8
+from segpaste.targets.labels import LabelMap, from_framework, to_framework
+from segpaste.targets.objects import Objects, extents, normalized_images, objects_of, padded_batch, pixel_mask
 from segpaste.types import PaddedBatchedDenseSample
+from segpaste.types.tensors import tensor_of
 
 Target = dict[str, Tensor]
 
@@ -42,6 +46,33 @@ class Form(NamedTuple):
     with_masks: bool = True
 
 
+def is_rfdetr(batch: object) -> bool:
+    """Return whether a batch is a pair of an object with ``tensors`` and ``mask``, and targets."""
+    if not isinstance(batch, list | tuple) or len(batch) != 2 or not hasattr(batch[0], "mask"):
+        return False
+    images, targets = getattr(batch[0], "tensors", None), batch[1]
+    return (
+        isinstance(images, Tensor) and isinstance(targets, Iterable) and are_targets(list(targets), "boxes", "labels")
+    )
+
+
+def read(batch: tuple[Any, Iterable[Target]], reading: Reading) -> Images:
+    """Return the images of a batch whose boxes and keypoints are fractions of the image, for drawing."""
+    samples, targets = batch[0], list(batch[1])
+    sizes = _sizes(samples)
+
+    def annotated(b: int) -> Annotated:
+        place, image = f"{reading.owner}: targets[{b}]", pixels_of(samples.tensors[b], reading)
+        padding = torch.zeros(image.shape[-2:], dtype=torch.bool, device="cpu")
+        padding = padding if samples.mask is None else tensor_of(samples.mask[b]).bool()
+        given, points = _read(place, image, targets[b], sizes[b], Form()), targets[b].get("keypoints")
+        if points is not None:
+            points = scaled_points(tensor_of(points)[_holds_object(targets[b])], sizes[b])
+        return given._replace(padding=padding, keypoints=points)
+
+    return Images(len(targets), lambda b: as_given(annotated(b)))
+
+
 def from_nested(samples: Any, targets: Sequence[Target], max_instances: int, form: Form) -> PaddedBatchedDenseSample:
     """Return a batch of RF-DETR's loader as a padded batch of uint8 images.
 
@@ -57,51 +88,41 @@ def from_nested(samples: Any, targets: Sequence[Target], max_instances: int, for
         form: meaning of the values.
 
     Raises:
-        ValueError: images that are not in the form, or a label that is not in the label map.
+        ValueError: images or boxes that are not in the form, or a label that is not in the label map.
     """
-    colours = _as_fractions(samples.tensors, form)
+    expect_rgb("samples", samples.tensors.shape[1])
+    colours = as_fractions(samples.tensors, *_normalization(form))
     kind = f"normalised by mean {MEAN} and std {STD}" if form.normalized else "in 0..1"
     remedy = "give the loader's images unchanged, and their Form"
     expect_colours(f"samples, read as images {kind}", [colours], 1.0, remedy=remedy)
-    images, sizes = _to_uint8(colours), _sizes(samples)
-    objects, crowds = zip(
-        *(_objects(target, size, images.shape[-2:], form) for target, size in zip(targets, sizes, strict=True)),
-        strict=True,
-    )
-    batch = batch_of(list(images), objects, crowds, max_instances)
-    if samples.mask is None or samples.no_padding:
-        return batch
-    return batch.derived(padding_mask=samples.mask[:, None])
+    images = to_uint8(colours)
+    given = [
+        _read(f"targets[{b}]", images[b], target, size, form)
+        for b, (target, size) in enumerate(zip(targets, _sizes(samples), strict=True))
+    ]
+    batch = padded_batch(given, max_instances, form.label_map)
+    return batch if _is_unpadded(samples) else batch.derived(padding_mask=samples.mask[:, None])
 
 
-def _objects(target: Target, size: tuple[int, int], canvas: Sequence[int], form: Form) -> tuple[Objects, Tensor | None]:
-    """Return the objects of an image, with masks of the canvas, and the region [H, W] of its crowds."""
-    boxes, ids, masks = target["boxes"].float(), target["labels"], None
-    if form.normalized:
-        height, width = size
-        centres, sides = boxes.view(-1, 2, 2).mul(boxes.new_tensor([width, height])).unbind(1)
-        boxes = torch.cat([centres - sides / 2, centres + sides / 2], 1)
-    if "masks" in target:
-        below, right = (whole - part for whole, part in zip(canvas, target["masks"].shape[1:], strict=True))
-        masks = pad(target["masks"], (0, right, 0, below))
-    there = target.get("valid", torch.ones_like(ids)).bool()
-    crowd = there & target.get("iscrowd", torch.zeros_like(ids)).bool()
-    keep = there & ~crowd
-    region = crowd_region(boxes[crowd], None if masks is None else masks[crowd], canvas)
-    labels = from_framework(ids[keep], form.label_map)
-    return Objects(boxes[keep], labels, None if masks is None else masks[keep], keep.nonzero()[:, 0]), region
+def _read(place: str, image: Tensor, target: Target, size: tuple[int, int], form: Form) -> Annotated:
+    """Return the rows of a target that hold an object, in pixels of the canvas; ``size`` (H, W) is without padding."""
+    there = _holds_object(target)
+    boxes = tensor_of(target["boxes"])[there].float()
+    boxes = xyxy(boxes, size, place) if form.normalized else boxes.reshape(-1, 4)
+    masks, num = target.get("masks"), len(boxes)
+    if masks is not None:
+        masks = tensor_of(masks)[there]
+        below, right = (whole - part for whole, part in zip(image.shape[-2:], masks.shape[1:], strict=True))
+        masks = masks_of(place, pad(masks, (0, right, 0, below)), num, image.shape[-2:], image)
+    rows: dict[str, Tensor] = {name: tensor_of(target[name])[there] for name in ("labels", "iscrowd") if name in target}
+    is_crowd = numbers_of(place, rows, "iscrowd", num, torch.zeros_like(rows["labels"])).bool()
+    return Annotated(image, boxes, numbers_of(place, rows, "labels", num), masks, is_crowd)
 
 
-def _as_fractions(images: Tensor, form: Form) -> Tensor:
-    """Return images [B, 3, H, W] in 0..1."""
-    expect_rgb("samples", images.shape[1])
-    mean, std = (images.new_tensor(values).view(-1, 1, 1) for values in _normalization(form))
-    return images * std + mean
-
-
-def _to_uint8(colours: Tensor) -> Tensor:
-    """Return colours in 0..1 as 0..255 uint8."""
-    return (colours * 255).round().clamp(0, 255).to(torch.uint8)
+def _holds_object(target: Target) -> Tensor:
+    """Return which rows of a target hold an object, [N] bool; ``valid`` marks those that only fill it."""
+    labels = tensor_of(target["labels"])
+    return tensor_of(target.get("valid", torch.ones_like(labels))).bool()
 
 
 def _normalization(form: Form) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -112,7 +133,12 @@ def _normalization(form: Form) -> tuple[tuple[float, ...], tuple[float, ...]]:
 def _sizes(samples: Any) -> list[tuple[int, int]]:
     """Return (height, width) of each image of a batch without its padding."""
     batch_size, _, height, width = samples.tensors.shape
-    return [(height, width)] * batch_size if samples.mask is None or samples.no_padding else extents(~samples.mask)
+    return [(height, width)] * batch_size if _is_unpadded(samples) else extents(~samples.mask.bool())
+
+
+def _is_unpadded(samples: Any) -> bool:
+    """Return whether no image has padding, as far as is known without reading the mask."""
+    return samples.mask is None or getattr(samples, "no_padding", False)
 
 
 def to_nested(
@@ -139,16 +165,25 @@ def to_nested(
         shapes = [list(images.shape) for images in (samples.tensors, batch.images)]
         raise ValueError(f"augment: expected images of the shape {shapes[0]}, as before the paste, got {shapes[1]}")
     targets = _without_stale_rows(targets)
-    changed = (batch.images != _to_uint8(_as_fractions(samples.tensors, form))).any(1, keepdim=True)
+    changed = (batch.images != to_uint8(as_fractions(samples.tensors, *_normalization(form)))).any(1, keepdim=True)
     pasted = copy.copy(samples)
-    values = normalized(batch, *_normalization(form)).to(samples.tensors.dtype)
+    values = normalized_images(batch, *_normalization(form)).to(samples.tensors.dtype)
     pasted.tensors = torch.where(changed, values, samples.tensors)
     rows = []
     for b, (found, target, size) in enumerate(zip(objects_of(batch), targets, _sizes(samples), strict=True)):
-        before, _ = _objects(target, size, batch.canvas_size, form)
+        before = _before(batch.images[b], target, size, form)
         ids = batch.labels.new_zeros(0) if batch.instance_ids is None else batch.instance_ids[b, found.slots].long()
         rows.append(_target(found, target, size, form, *_whole(found, ids, before)))
     return pasted, rows
+
+
+def _before(image: Tensor, target: Target, size: tuple[int, int], form: Form) -> Objects:
+    """Return the objects of a target before the paste, with its rows as slots."""
+    given = _read("targets", image, target, size, form)
+    keep, masks = ~given.is_crowd, given.masks
+    labels = from_framework(given.labels[keep], form.label_map)
+    rows = _holds_object(target).nonzero()[:, 0][keep]
+    return Objects(given.boxes[keep], labels, None if masks is None else masks[keep], rows)
 
 
 def _without_stale_rows(targets: Sequence[Target]) -> Sequence[Target]:
@@ -195,10 +230,10 @@ def _target(found: Objects, like: Target, size: tuple[int, int], form: Form, is_
     """Return the target of an image with these objects; those that are whole keep the box and the area of their row."""
     height, width = size
     boxes = cxcywh(found.boxes, size) if form.normalized else found.boxes
-    area = (found.boxes[:, 2:] - found.boxes[:, :2]).prod(1)
+    area = box_areas(found.boxes)
     target = {name: value for name, value in like.items() if name not in ("masks", "valid")}
     if "masks" in like and found.masks is not None:
-        area = found.masks.flatten(1).sum(1, dtype=torch.float32)
+        area = found.areas
         if form.with_masks:
             target["masks"] = found.masks[:, :height, :width]
     if len(like["labels"]):
@@ -217,3 +252,14 @@ def _filled(target: Target, valid: Tensor) -> Target:
         if name in target:
             filled[name] = torch.cat([target[name], target[name].new_zeros(rows - num, *target[name].shape[1:])])
     return {**filled, "valid": torch.arange(rows, device=valid.device) < num}
+
+
+def write(batch: PaddedBatchedDenseSample, *, form: Form | None = None) -> tuple[Any, list[Target]]:
+    """Return a batch as `to_nested` does, with no batch of a loader before it; ``form`` is `Form` by default."""
+    form = Form() if form is None else form
+    samples = SimpleNamespace(tensors=normalized_images(batch, *_normalization(form)), mask=pixel_mask(batch) == 0)
+    empty: Target = {"boxes": batch.boxes.new_zeros(0, 4), "labels": batch.labels.new_zeros(0)}
+    if batch.instance_masks is not None:
+        empty["masks"] = batch.instance_masks.new_zeros(0, *batch.canvas_size)
+    _, targets = to_nested(batch, samples, [empty] * batch.batch_size, form)
+    return samples, targets

@@ -1,13 +1,14 @@
-"""Rows of a batch of Ultralytics' loader: their slots, and the values that they keep after a paste."""
+"""Rows of a batch of Ultralytics: their masks and slots, and the values that they keep after a paste."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from segpaste.integrations._targets import cxcywh, slots_of
+from segpaste.targets.boxes import cxcywh, edges_of, xyxy
+from segpaste.targets.objects import slots_of
 from segpaste.types import PaddedBatchedDenseSample
 from segpaste.types.sampling import common_boxes, outward_boxes
 
@@ -43,33 +44,61 @@ def rows_of(batch: Batch, max_instances: int, overlap: bool, *, warns: bool = Tr
         overlap: True if masks are one map per image.
         warns: warn of an image with more than K objects.
     """
-    image_idx, (height, width) = batch["batch_idx"].long(), batch["img"].shape[-2:]
-    edges = torch.tensor([width, height], dtype=torch.float32, device=image_idx.device)
-    centres, sides = batch["bboxes"][:, :2].float() * edges, batch["bboxes"][:, 2:].float() * edges
-    boxes = torch.cat([centres - sides / 2, centres + sides / 2], 1)
+    size, num_images = batch["img"].shape[-2:], len(batch["img"])
+    image_idx = images_of_rows("batch", batch["batch_idx"], num_images)
+    boxes = xyxy(batch["bboxes"], size)
+    masks = None
+    if "masks" in batch:
+        if batch["masks"].shape[-2:] != size:
+            raise ValueError(
+                f"masks: expected the size of the images, {list(size)}, got {list(batch['masks'].shape[-2:])}; load "
+                "with mask_ratio=1"
+            )
+        masks = masks_of_rows(batch["masks"], image_idx, num_images, overlap)
+    areas = (
+        (batch["bboxes"][:, 2:].float() * edges_of(size, boxes)).prod(1) if masks is None else masks.flatten(1).sum(1)
+    )
     by_image = torch.argsort(image_idx, stable=True)
-    masks = _instance_masks(batch, image_idx, by_image, overlap) if "masks" in batch else None
-    areas = sides.prod(1) if masks is None else masks.flatten(1).sum(1)
-    num_images = len(batch["img"])
     kept, images, slots = slots_of(image_idx[by_image], areas[by_image], num_images, max_instances, warns=warns)
     return Rows(boxes, masks, areas, by_image[kept], images, slots)
 
 
-def _instance_masks(batch: Batch, image_idx: Tensor, by_image: Tensor, overlap: bool) -> Tensor:
-    """Return one mask per object, [N, H, W] bool; ``by_image`` [N] sorts the objects by their image."""
-    masks, images = batch["masks"], batch["img"]
-    if masks.shape[-2:] != images.shape[-2:]:
+def images_of_rows(place: str, batch_idx: Tensor, num_images: int) -> Tensor:
+    """Return the image of each object, [N] int64; this waits for its device.
+
+    Raises:
+        ValueError: an image is not in the batch of ``num_images``.
+    """
+    batch_idx = batch_idx.reshape(-1)
+    wrong = batch_idx[~((batch_idx >= 0) & (batch_idx < num_images))]
+    if len(wrong):
         raise ValueError(
-            f"masks: expected the size of the images, {list(images.shape[-2:])}, got {list(masks.shape[-2:])}; "
-            "load with mask_ratio=1"
+            f"{place}: expected batch_idx from 0 to {num_images - 1}, the index of an object's image in the batch of "
+            f"{num_images}, got {wrong[0].item():g}; number the images of each batch from 0"
         )
+    return batch_idx.long()
+
+
+def masks_of_rows(
+    masks: Tensor, image_idx: Tensor, num_images: int, overlap: bool, which: Tensor | slice = slice(None)
+) -> Tensor:
+    """Return one mask per object, [N, h, w] bool.
+
+    Args:
+        masks: [B, h, w] with the value i + 1 at the i-th object of an image, or one mask per object, [N, h, w].
+        image_idx: [N] int64, the image of each object, in any order.
+        num_images: B.
+        overlap: True for the former.
+        which: the objects to return.
+    """
     if not overlap:
-        return cast(Tensor, masks > 0)
-    counts = torch.bincount(image_idx, minlength=len(images))
+        return masks[which] > 0
+    by_image = torch.argsort(image_idx, stable=True)
+    counts = torch.bincount(image_idx, minlength=num_images)
     number = torch.empty_like(image_idx)
-    position = torch.arange(1, len(image_idx) + 1, device=images.device)
+    position = torch.arange(1, len(image_idx) + 1, device=image_idx.device)
     number[by_image] = position - (counts.cumsum(0) - counts)[image_idx[by_image]]
-    return cast(Tensor, masks[image_idx] == number[:, None, None])
+    return masks[image_idx[which]] == number[which][:, None, None]
 
 
 def rows_of_slots(

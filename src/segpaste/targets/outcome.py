@@ -1,48 +1,23 @@
-"""One annotated image, independent of frameworks: conversion to a sample, and back after a paste.
+"""One annotated image after a paste, and the rows of its target: kept ones as they were, pastes last.
 
-The forms of one sample (`detection`, `albumentations`) are read into `Annotated` and written from an `Outcome`. This
-module alone handles crowds, hidden objects and the order of rows.
+This module alone handles hidden objects, crowds and the order of rows for transforms of one sample.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
-from torchvision import tv_tensors
 
-from segpaste.types import CrowdMask, DenseSample, KeypointSchema, PaddedBatchedDenseSample
+from segpaste.targets.annotated import Annotated, crowd_regions
+from segpaste.targets.boxes import visible_areas
+from segpaste.types import PaddedBatchedDenseSample
 from segpaste.types.check import not_none
-from segpaste.types.sampling import box_masks, common_boxes
+from segpaste.types.sampling import common_boxes
 from segpaste.types.tensors import tight_boxes
-
-KEPT = ("image_id", "orig_size", "size", "file_name")
-"""Entries about the image as a whole, which a paste leaves valid."""
-
-
-class Annotated(NamedTuple):
-    """Image and its N annotations.
-
-    Attributes:
-        image: uint8 or float32 [C, H, W].
-        boxes: float32 [N, 4] xyxy, continuous pixel edges; read only if there are no masks.
-        labels: int64 [N].
-        masks: bool [N, H, W], or None.
-        is_crowd: True for regions of several objects, bool [N].
-        keypoints: (x, y, v) of each keypoint, float32 [N, P, 3], or None.
-        set_value: value in the given masks where ``masks`` is True, 1 or 255; None if ``masks`` is False everywhere.
-    """
-
-    image: Tensor
-    boxes: Tensor
-    labels: Tensor
-    masks: Tensor | None
-    is_crowd: Tensor
-    keypoints: Tensor | None = None
-    set_value: int | None = None
 
 
 class Outcome(NamedTuple):
@@ -69,37 +44,7 @@ class Outcome(NamedTuple):
     @property
     def areas(self) -> Tensor:
         """Number of pixels of each mask, or area of the box without masks, float32 [M]."""
-        if self.masks is not None:
-            return self.masks.flatten(1).sum(1, dtype=torch.float32)
-        return (self.boxes[:, 2:] - self.boxes[:, :2]).prod(1)
-
-
-def to_sample(given: Annotated, schema: KeypointSchema | None, *, from_boxes: bool) -> DenseSample:
-    """Return the sample of an annotated image; crowds become its crowd mask, the others its instances.
-
-    Args:
-        given: annotated image.
-        schema: names of its keypoints, if it has any.
-        from_boxes: use boxes for objects without masks.
-
-    Raises:
-        ValueError: there are objects without masks, and ``from_boxes`` is False.
-    """
-    if given.masks is None and not from_boxes:
-        raise ValueError(
-            f"CopyPaste: expected masks for {len(given.boxes)} boxes, got none; give those of the dataset (target_keys "
-            "of wrap_dataset_for_transforms_v2 names them), or set source.mask_from='boxes' in the config"
-        )
-    size = given.image.shape[-2], given.image.shape[-1]
-    objects, fields = ~given.is_crowd, dict[str, Any]()
-    if bool(given.is_crowd.any()):
-        fields["crowd_mask"] = CrowdMask(_regions(given, size).any(0, keepdim=True))
-    if given.keypoints is not None:
-        fields |= {"keypoints": given.keypoints[objects], "keypoint_schema": schema}
-    if given.masks is not None:
-        return DenseSample.from_masks(given.image, given.masks[objects], given.labels[objects], **fields)
-    boxes = tv_tensors.BoundingBoxes(given.boxes[objects], format="XYXY", canvas_size=size, device=given.boxes.device)
-    return DenseSample(tv_tensors.Image(given.image, device=given.image.device), boxes, given.labels[objects], **fields)
+        return visible_areas(self.boxes, self.masks)
 
 
 def outcome_of(given: Annotated, batch: PaddedBatchedDenseSample, is_paste: Tensor, *, mask_value: int = 1) -> Outcome:
@@ -107,7 +52,7 @@ def outcome_of(given: Annotated, batch: PaddedBatchedDenseSample, is_paste: Tens
 
     Args:
         given: image before the paste.
-        batch: pasted batch of this image alone, K slots, made by `to_sample`.
+        batch: pasted batch of this image alone, K slots, made by `sample_of`.
         is_paste: True for slots with a paste, bool [K].
         mask_value: value of objects for masks without a ``set_value``.
     """
@@ -136,13 +81,6 @@ def _in_order(found: Outcome, keys: Tensor) -> Outcome:
     return found._replace(**fields)
 
 
-def _regions(given: Annotated, size: tuple[int, int]) -> Tensor:
-    """Return the masks of the crowds, or their filled boxes, rounded outwards, [M, H, W] bool."""
-    if given.masks is not None:
-        return given.masks[given.is_crowd]
-    return box_masks(given.boxes[given.is_crowd], size)
-
-
 def _crowds_left(given: Annotated, batch: PaddedBatchedDenseSample) -> tuple[Tensor, Tensor, Tensor]:
     """Return the rows [M], regions [M, H, W] and boxes [M, 4] of the crowds that have a pixel left after the paste.
 
@@ -152,7 +90,7 @@ def _crowds_left(given: Annotated, batch: PaddedBatchedDenseSample) -> tuple[Ten
     if batch.crowd_mask is None:
         empty = torch.zeros(0, *batch.canvas_size, dtype=torch.bool, device=batch.device)
         return rows[:0], empty, given.boxes[:0]
-    whole = _regions(given, batch.canvas_size)
+    whole = crowd_regions(given)
     regions = whole & batch.crowd_mask[0]
     boxes, own = tight_boxes(regions), given.boxes[rows]
     if given.masks is None:
@@ -198,27 +136,6 @@ def joined(given: Any, rows: Tensor, pasted: Sequence[Any]) -> Any:
     return type(given)([*(given[row] for row in kept), *pasted])
 
 
-def expect_labels(name: str, labels: Sequence[Any] | Tensor | None, *, texts: bool) -> None:
-    """Check that all labels are of the kind of the pastes: texts, or numbers.
-
-    Raises:
-        ValueError: a label is of the other kind; the message has the field and the label.
-    """
-    if labels is None or (isinstance(labels, Tensor) and not texts):
-        return
-    others = [label for label in labels if isinstance(label, str | bytes) != texts]
-    if others and texts:
-        raise ValueError(
-            f"CopyPaste: expected texts in {name!r}, because label_map has texts for the classes of the bank, got "
-            f"{others[0]!r:.40}; give the number of each class in label_map"
-        )
-    if others:
-        raise ValueError(
-            f"CopyPaste: expected numbers in {name!r}, because label_map has numbers for the classes of the bank, got "
-            f"{others[0]!r:.40}; give the text of each class in label_map, such as bank.class_names"
-        )
-
-
 def in_form_of(given: Any, values: Tensor) -> Any:
     """Return values with the type and dtype of the given ones: a tensor, an array, a list or a tuple."""
     if isinstance(given, Tensor):
@@ -226,25 +143,3 @@ def in_form_of(given: Any, values: Tensor) -> Any:
     if isinstance(given, np.ndarray):
         return values.numpy().astype(given.dtype)
     return type(given)(values.tolist())
-
-
-def check_others(entries: Mapping[str, Any], read: Sequence[str], keep: Sequence[str]) -> None:
-    """Check that every entry of a target that is not read refers to the image as a whole.
-
-    Texts, numbers and tensors without dimensions do. Longer values may have an entry for each object, which a paste
-    would make invalid.
-
-    Raises:
-        ValueError: an entry does not; the message has its name.
-    """
-    for name, value in entries.items():
-        if name in read or name in keep or name in KEPT:
-            continue
-        if value is None or isinstance(value, str | bytes | int | float | np.generic):
-            continue
-        if isinstance(value, Tensor | np.ndarray) and value.ndim == 0:
-            continue
-        raise ValueError(
-            f"CopyPaste: expected only {', '.join(read)}, texts and numbers in a target, got {name!r}, a "
-            f"{type(value).__name__}; give keep=({name!r},) if it stays valid after a paste, else drop=({name!r},)"
-        )

@@ -1,18 +1,91 @@
-"""Conversion of batches of Ultralytics' loader to padded batches and back."""
+"""Targets of Ultralytics: batches of its loader, a dictionary with ``img``, ``cls``, ``bboxes`` and ``batch_idx``."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-from segpaste.integrations._targets import has_object
-from segpaste.integrations._yolo.borders import Moves, borders_of, widest_borders
-from segpaste.integrations._yolo.rows import Batch, fitted_boxes, hidden_rows, rows_of, rows_of_slots
+from segpaste.targets.annotated import (
+    Annotated,
+    Images,
+    Reading,
+    as_given,
+    has_keys,
+    labelled_points,
+    masks_of,
+    numbers_of,
+)
+from segpaste.targets.boxes import scaled_points, xyxy
+from segpaste.targets.colours import pixels_of
+from segpaste.targets.objects import has_object
+from segpaste.targets.yolo_borders import Moves, borders_of, widest_borders
+from segpaste.targets.yolo_rows import (
+    Batch,
+    fitted_boxes,
+    hidden_rows,
+    images_of_rows,
+    masks_of_rows,
+    rows_of,
+    rows_of_slots,
+)
 from segpaste.types import KeypointSchema, PaddedBatchedDenseSample, tight_boxes
-from segpaste.types.keypoints import UNLABELLED, VISIBLE
+from segpaste.types.tensors import tensor_of
+
+_READ = ("batch_idx", "cls", "bboxes", "masks", "keypoints")
+
+
+def is_yolo(batch: object) -> bool:
+    """Return whether a batch is a dictionary with ``img``, ``cls``, ``bboxes`` and ``batch_idx``."""
+    return has_keys(batch, "img", "cls", "bboxes", "batch_idx")
+
+
+def read(batch: Mapping[str, Any], reading: Reading) -> Images:
+    """Return the images of a batch, for drawing, before or after the trainer has converted them to floats.
+
+    Smaller masks are enlarged without smoothing. ``sem_masks`` are not read.
+
+    Raises:
+        ValueError: the image of an object is not in the batch.
+    """
+    images, given = batch["img"], {name: tensor_of(batch[name]) for name in _READ if name in batch}
+    num_images = len(images)
+    rows = images_of_rows(reading.owner, given["batch_idx"], num_images)
+    overlap = "masks" in given and is_overlap(given["masks"], rows, num_images)
+
+    def annotated(b: int) -> Annotated:
+        own, image = (rows == b).nonzero()[:, 0], pixels_of(images[b], reading)
+        place, size, masks, points = f"{reading.owner}: image {b}", image.shape[-2:], None, None
+        if "masks" in given:
+            small = masks_of_rows(given["masks"], rows, num_images, overlap, own)[None].float()
+            whole = small.new_zeros(0, *size) if not len(own) else interpolate(small, size, mode="nearest-exact")[0]
+            masks = masks_of(place, whole, len(own), size, image)
+        if "keypoints" in given:
+            points = scaled_points(given["keypoints"][own], size)
+        labels = numbers_of(place, {"cls": given["cls"].reshape(-1)[own]}, "cls", len(own), floats=True)
+        no_crowd = torch.zeros_like(own, dtype=torch.bool)
+        return Annotated(image, xyxy(given["bboxes"][own], size, place), labels, masks, no_crowd, points)
+
+    return Images(num_images, lambda b: as_given(annotated(b)))
+
+
+def is_overlap(masks: Tensor, rows: Tensor, batch_size: int) -> bool:
+    """Return whether masks are one map per image, and not one mask per object.
+
+    Args:
+        masks: [B or N, h, w].
+        rows: image of each object, int64 [N].
+        batch_size: number of images, B.
+    """
+    if len(masks) != len(rows):
+        return True
+    if len(masks) != batch_size:
+        return False
+    empty = torch.bincount(rows, minlength=batch_size) == 0  # the map of an image without objects is empty
+    return not bool(masks[empty].any())
 
 
 def from_yolo(
@@ -42,11 +115,10 @@ def from_yolo(
             is not known. Borders may then have any width.
 
     Raises:
-        ValueError: masks have another size than the images.
+        ValueError: masks have another size than the images, or the image of an object is not in the batch.
     """
     images = batch["img"]
     (b, _, height, width), device = images.shape, images.device
-    edges = torch.tensor([width, height], dtype=torch.float32, device=device)
     found = rows_of(batch, max_instances, overlap)
     boxes, masks, areas = found.boxes, found.masks, found.areas
     if masks is not None:
@@ -65,7 +137,8 @@ def from_yolo(
         ids = torch.arange(1, max_instances + 1, dtype=torch.int32, device=device).expand(b, -1)
         fields["instance_ids"] = torch.where(placed(areas > 0, torch.bool), ids, 0)
     if schema is not None:
-        fields.update(keypoints=placed(_points(batch["keypoints"], edges), torch.float32), keypoint_schema=schema)
+        points = labelled_points(scaled_points(batch["keypoints"], (height, width)), (height, width))
+        fields.update(keypoints=placed(points, torch.float32), keypoint_schema=schema)
     padding = borders_of(images, hsv_v, None if moves is None else widest_borders(batch, moves))
     if masks is not None:
         padding = padding & ~fields["instance_masks"].any(1, keepdim=True)  # labelled pixels are not padding
@@ -73,14 +146,6 @@ def from_yolo(
     valid = placed(torch.ones_like(areas), torch.bool)
     labels = placed(batch["cls"].view(-1), torch.int64)
     return PaddedBatchedDenseSample(images, placed(boxes, torch.float32), labels, valid, **fields)
-
-
-def _points(keypoints: Tensor, edges: Tensor) -> Tensor:
-    """Return keypoints [N, P, 3] in pixels; points outside of the image, or at (0, 0) without v, are unlabelled."""
-    places = keypoints[..., :2].float()
-    v = keypoints[..., 2:] if keypoints.shape[-1] == 3 else (places != 0).any(-1, keepdim=True) * VISIBLE
-    inside = ((places >= 0) & (places <= 1)).all(-1, keepdim=True)
-    return torch.cat([places * edges, v.float()], -1).masked_fill((v == UNLABELLED) | ~inside, 0.0)
 
 
 def schema_of(data: dict[str, Any]) -> KeypointSchema:
@@ -219,3 +284,14 @@ def _shown(masks: Tensor, rows: Tensor, order: Tensor, batch_size: int) -> Tenso
     top = torch.zeros(batch_size, pixels.shape[1], dtype=torch.int32, device=masks.device)
     top.scatter_reduce_(0, rows[:, None].expand_as(pixels), pixels, "amax")
     return torch.cat([order.new_full((1,), -1), order])[top.long()].view(batch_size, *masks.shape[1:])
+
+
+def write(batch: PaddedBatchedDenseSample, *, mask_ratio: int = 1, overlap: bool = True) -> Batch:
+    """Return a batch as that of a loader, without one whose values it keeps; see `to_yolo`."""
+    nothing = batch.boxes.new_zeros(0)
+    like: Batch = {"img": batch.images, "batch_idx": nothing, "cls": nothing[:, None], "bboxes": nothing.view(0, 4)}
+    if batch.instance_masks is not None:
+        like["masks"] = batch.instance_masks.new_zeros(batch.batch_size if overlap else 0, *batch.canvas_size)
+    if batch.keypoints is not None:
+        like["keypoints"] = batch.keypoints.new_zeros(0, *batch.keypoints.shape[2:])
+    return to_yolo(batch, like=like, mask_ratio=mask_ratio, overlap=overlap)

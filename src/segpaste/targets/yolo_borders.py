@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from segpaste.integrations._yolo.rows import Batch
+from segpaste.targets.yolo_rows import Batch
 
 
 class Moves(NamedTuple):
