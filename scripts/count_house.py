@@ -36,7 +36,7 @@ IMPORTED_BY = 3
 AROUND_DATASETS = ("datasets", "cli", "bank", "replay", "tuning", "augmenting", "viz", "integrations", "targets")
 
 CEILINGS: dict[str, int] = {
-    "files with one importer, in their own folder": 99,
+    "files with one importer, in their own folder": 95,
     "files over 400 lines": 1,
     "protocols of a dataset with annotations": 2,
     "getattr and hasattr of members of a dataset": 9,
@@ -44,9 +44,10 @@ CEILINGS: dict[str, int] = {
     "walks through COCO's tables": 5,
     "readers of boxes only": 3,
     "functions that round outwards": 2,
-    "shared lines of augmentation": 5_000,
+    "shared lines of augmentation": 5_200,
+    "shared lines of augmenting": 3_600,
     "shared lines of bank": 5_800,
-    "shared lines of cli": 7_600,
+    "shared lines of cli": 3_900,
     "shared lines of datasets": 16_700,
     "shared lines of encoder": 2_900,
     "shared lines of engine": 10_200,

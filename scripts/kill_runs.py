@@ -37,8 +37,8 @@ from unittest import mock
 import numpy as np
 import torch
 
+from segpaste.augmenting import steps as _making
 from segpaste.bank.building import parts
-from segpaste.cli import _making
 from segpaste.cli import main as segpaste
 from segpaste.encoder.training.checkpoints import CheckpointError, read_checkpoint
 from segpaste.workspace import MARKER

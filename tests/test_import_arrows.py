@@ -39,6 +39,7 @@ ARROWS: dict[str, set[str]] = {
     "presets": {"augmentation", "types"},
     "replay": {"types", "augmentation", "engine", "datasets", "bank", "seeding"},
     "tuning": {"augmentation", "datasets", "seeding", "workspace"},
+    "augmenting": {"types", "seeding", "workspace", "augmentation", "datasets", "bank", "replay", "presets", "viz"},
     "experimental": {"types", "targets", "engine", "augmentation", "seeding", "integrations"},
     "integrations": {"types", "targets", "viz", "bank", "datasets"},  # and the framework of each module
     "integrations._huggingface.columns": {"datasets"},  # what a photo is
@@ -298,6 +299,7 @@ class TestPlanted:
             ("seeding.py", "from .types import DenseSample"),
             ("seeding.py", "from . import types"),
             ("replay.py", "from segpaste.cli import main"),
+            ("augmenting/report.py", "from segpaste.cli import main"),
             ("__init__.py", "from segpaste.cli import main"),
             ("_build.py", "import segpaste.types"),
         ],

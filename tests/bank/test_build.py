@@ -17,12 +17,12 @@ from build_cases import ALL, FORMATS, SIZE, Listed, build, fails_late, joined, w
 from photo_folder import open_photos, write_photos
 
 from on_disk import tree
+from segpaste.augmenting.inputs import open_scenes
 from segpaste.bank import BankError, Selection, open_bank
 from segpaste.bank.building import _strays
 from segpaste.bank.building import build_bank as build_module
 from segpaste.bank.building.cropping import crop_object
 from segpaste.bank.format import WRITERS
-from segpaste.cli._inputs import open_scenes
 from segpaste.datasets import CocoDetectionV2, DatasetError
 from segpaste.types import DenseSample
 

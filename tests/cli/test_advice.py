@@ -13,8 +13,8 @@ from segpaste.augmentation import (
     SourceConfig,
 )
 from segpaste.augmentation.report import _nothing_pasted
-from segpaste.cli._advice import advice_of, lost_advice, nothing_drawn
-from segpaste.cli._tally import Tally
+from segpaste.augmenting.advice import advice_of, lost_advice, nothing_drawn
+from segpaste.augmenting.tally import Tally
 from segpaste.presets import get_preset
 
 

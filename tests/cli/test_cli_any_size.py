@@ -14,7 +14,9 @@ import pytest
 from cli_world import SIZES, box_of, check_instances, decode, read_json, read_pixels, write_instances
 
 from on_disk import tree
-from segpaste.cli import _making, _reading, main
+from segpaste.augmenting import reading as _reading
+from segpaste.augmenting import steps as _making
+from segpaste.cli import main
 from segpaste.replay import read_records, rows
 from segpaste.workspace import Workspace, adopting
 

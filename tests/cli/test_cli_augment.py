@@ -14,7 +14,8 @@ import pytest
 from cli_world import CATEGORIES, CROWD_ID, SIZES, check_instances, decode, read_json, read_pixels, write_instances
 
 from on_disk import Mask, noise, tree
-from segpaste.cli import _making, main
+from segpaste.augmenting import steps as _making
+from segpaste.cli import main
 from segpaste.replay import read_records
 from segpaste.seeding import derive_seed
 

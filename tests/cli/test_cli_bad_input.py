@@ -13,7 +13,10 @@ from cli_world import occupy, write_instances, write_panoptic
 from PIL import Image
 
 from on_disk import tree
-from segpaste.cli import _errors, _inputs, _pasting, main
+from segpaste.augmenting import inputs as _inputs
+from segpaste.augmenting import pasting as _pasting
+from segpaste.augmenting.errors import AugmentError
+from segpaste.cli import main
 
 
 def break_json(folder: Path) -> None:
@@ -166,7 +169,7 @@ class TestBadInput:
         labels.write_text('{"images": [], "annotations": [], "categories": []}')
         given: dict[str, Any] = dict.fromkeys(("panoptic_dir", "split", "task", "from_"))
         given |= {"dataset": labels, "images": images_dir}
-        with pytest.raises(_errors.CommandError, match="expected at least one image"):
+        with pytest.raises(AugmentError, match="expected at least one image"):
             _inputs.open_dataset(argparse.Namespace(**given), 0, 64)
 
     def test_debug_shows_where(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

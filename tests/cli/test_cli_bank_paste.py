@@ -12,10 +12,11 @@ import pytest
 from cli_world import check_instances, read_json, write_instances
 
 from on_disk import tree
+from segpaste.augmenting import crops as _crops
+from segpaste.augmenting.errors import AugmentError
 from segpaste.bank import Crop, Layout, MemmapBank, MemmapWriter, open_bank
 from segpaste.bank.read.class_draws import class_probabilities
-from segpaste.cli import _crops, main
-from segpaste.cli._errors import CommandError
+from segpaste.cli import main
 from segpaste.replay import read_records
 from segpaste.workspace import Workspace
 
@@ -210,7 +211,7 @@ class TestClasses:
         self, tmp_path: Path, names: tuple[str, ...], classes: tuple[str, ...], words: str
     ) -> None:
         bank = write_bank(tmp_path / "bank", names)
-        with pytest.raises(CommandError, match=f"{words}.*got cup several times;"):
+        with pytest.raises(AugmentError, match=f"{words}.*got cup several times;"):
             _crops.match_classes(bank, classes)
 
     def test_names_that_nothing_has_do_not_matter(self, tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ from cli_world import check_instances, read_pixels, write_instances, write_panop
 
 import segpaste
 from on_disk import tree
-from segpaste.cli import _making, main
+from segpaste.augmenting import steps as _making
+from segpaste.cli import main
 from segpaste.workspace import Workspace
 
 NUM, STEP = 60, 2
@@ -30,7 +31,8 @@ def words_for(folder: Path, out: Path, num: int = NUM) -> list[str]:
 
 SHORT = f"""
 import sys
-from segpaste.cli import _making, main
+from segpaste.augmenting import steps as _making
+from segpaste.cli import main
 _making.IMAGES_PER_STEP = {STEP}
 sys.exit(main(sys.argv[1:]))
 """
@@ -38,7 +40,8 @@ sys.exit(main(sys.argv[1:]))
 
 PAUSING = f"""
 import sys, time
-from segpaste.cli import _making, main
+from segpaste.augmenting import steps as _making
+from segpaste.cli import main
 _making.IMAGES_PER_STEP = {STEP}
 make = _making.StepMaker.make
 def pausing(maker, step):
@@ -158,7 +161,8 @@ class TestGoingOn:
     def test_interrupted_near_the_end(
         self, world: Path, expected: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
     ) -> None:
-        from segpaste.cli import _assembling, _show
+        from segpaste.augmenting import assembling as _assembling
+        from segpaste.augmenting import pages as _show
 
         def interrupt(*_: Any, **__: Any) -> None:
             raise KeyboardInterrupt

@@ -22,9 +22,13 @@ from PIL import Image
 import segpaste
 from on_disk import tree
 from segpaste.augmentation import BatchCopyPasteConfig, PlacementConfig
+from segpaste.augmentation.config import values as _values
 from segpaste.augmentation.config.base import known_fields
-from segpaste.cli import _arguments, _errors, _inputs, _settings, _values, main
-from segpaste.cli._objects import default_balance
+from segpaste.augmenting import inputs as _inputs
+from segpaste.augmenting import settings as _settings
+from segpaste.augmenting.errors import AugmentError
+from segpaste.augmenting.objects import default_balance
+from segpaste.cli import _arguments, _errors, main
 from segpaste.datasets import SceneDataset
 from segpaste.presets import Preset
 from segpaste.workspace import naming
@@ -341,17 +345,17 @@ class TestTaxonomyOfTheConfig:
         mine.save(path)
         assert _settings.load_config(None, {}, None, str(path)) == mine.config
         path.write_text("{}")
-        with pytest.raises(_errors.CommandError, match=r"--preset: .* expected a preset, .* got none; .* --config$"):
+        with pytest.raises(AugmentError, match=r"--preset: .* expected a preset, .* got none; .* --config$"):
             _settings.load_config(None, {}, None, str(path))
         path.write_text('{"name": "With Space", "config": {}, "summary": ""}')
         with pytest.raises(
-            _errors.CommandError,
+            AugmentError,
             match=rf"^--preset: {re.escape(str(path))}: name: string should match",
         ):
             _settings.load_config(None, {}, None, str(path))
 
     def test_an_unknown_preset(self) -> None:
-        with pytest.raises(_errors.CommandError, match=r"--preset: expected one of .*, got 'vit'; is it 'vit_patch'"):
+        with pytest.raises(AugmentError, match=r"--preset: expected one of .*, got 'vit'; is it 'vit_patch'"):
             _settings.load_config(None, {}, None, "vit")
 
     def test_goes_before_the_datasets(self, tmp_path: Path) -> None:

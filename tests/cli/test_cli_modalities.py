@@ -18,8 +18,8 @@ from cli_world import (
 )
 
 from on_disk import noise, tree
+from segpaste.augmenting.inputs import NUM_SCENES as NUM_DISTINCT_SCENES
 from segpaste.cli import main
-from segpaste.cli._inputs import NUM_SCENES as NUM_DISTINCT_SCENES
 from segpaste.datasets import CocoDetectionV2, CocoPanoptic, SceneConfig, SceneDataset
 
 NUM_SCENES = 5

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from cli_world import CATEGORIES, SIZES, read_json, write_instances, write_json
 
+from segpaste.augmenting.sequence import PhotoSequence
 from segpaste.cli import main
-from segpaste.cli._sequence import PhotoSequence
 
 pytestmark = pytest.mark.usefixtures("reference_kernels")  # nothing to compile for small images
 BY_OBJECT = ("placement.grouping=instance", "placement.layers=3")

@@ -10,7 +10,8 @@ import pytest
 from cli_world import write_instances, write_panoptic
 
 from power_loss import Disk, Files, below, every_state, read_tree, restore, watched
-from segpaste.cli import _making, main
+from segpaste.augmenting import steps as _making
+from segpaste.cli import main
 
 EAGER, LAZY = 0, 1
 

@@ -27,7 +27,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from segpaste import BatchCopyPaste
-from segpaste.cli import _settings, main, parse, preview
+from segpaste.augmenting import settings as _settings
+from segpaste.cli import main, parse, preview
 from segpaste.cli._studio import DatasetStudio
 from segpaste.replay.rows import row_sample
 from segpaste.seeding import key_tensors

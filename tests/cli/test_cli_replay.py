@@ -14,7 +14,8 @@ from cli_world import check_instances, read_json, write_instances, write_panopti
 from PIL import Image
 
 from on_disk import tree
-from segpaste.cli import _remaking, main
+from segpaste.augmenting import remaking as _remaking
+from segpaste.cli import main
 from segpaste.replay import read_records
 
 NUM = 11

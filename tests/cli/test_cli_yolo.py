@@ -14,7 +14,8 @@ from cli_world import decode, read_json
 from folder_runs import NUM, augment, augmented_yolo, check
 
 from on_disk import tree
-from segpaste.cli import _layouts, main
+from segpaste.augmenting import layouts as _layouts
+from segpaste.cli import main
 from segpaste.datasets import YoloDataset, open_dataset
 from segpaste.workspace import WholeFiles
 from yolo_files import BOX, NAMES, SIZE, SQUARE, TRIANGLE, photo, write_split, write_yaml, write_yolo

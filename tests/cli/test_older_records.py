@@ -11,9 +11,9 @@ import torch
 from cli_world import write_instances
 
 from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, PlacementConfig
-from segpaste.cli import _inputs
-from segpaste.cli._remaking import Remaker
-from segpaste.cli._sequence import PhotoSequence, cornered, cut_to
+from segpaste.augmenting import inputs as _inputs
+from segpaste.augmenting.remaking import Remaker
+from segpaste.augmenting.sequence import PhotoSequence, cornered, cut_to
 from segpaste.replay import ReplayError, ReplayRecord, records
 from segpaste.seeding import key_tensors
 from segpaste.types import BatchedDenseSample, DenseSample

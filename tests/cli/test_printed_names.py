@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from segpaste._printable import in_html, printable
+from segpaste.augmenting import tally as _tally
 from segpaste.bank import BuildSummary, Crop, Layout, MemmapWriter
 from segpaste.bank.read.sampler import report_draws
-from segpaste.cli import _bank_build, _errors, _tally, main
+from segpaste.cli import _bank_build, _errors, main
 from segpaste.viz import PastedObject, ReportItem, write_html_report
 
 HOSTILE = "\x1b[31mcup\x9b2J\r\n\u202epuc<b>\u2028"

@@ -6,8 +6,7 @@ import re
 
 import pytest
 
-from segpaste.cli._errors import CommandError
-from segpaste.cli._settings import load_config
+from segpaste.augmenting.settings import load_config
 from segpaste.presets import list_presets
 
 CROPS = {"depth_aware": 6, "panoptic_lsj": 2, "vit_patch": 6, "random_place": 1, "documents": 1, "xpaste": 20}
@@ -21,7 +20,7 @@ REFUSED = {
 @pytest.mark.parametrize("preset", list_presets())
 def test_every_preset_takes_a_bank_or_says_why_not(preset: str) -> None:
     if preset in REFUSED:
-        with pytest.raises(CommandError, match=REFUSED[preset]):
+        with pytest.raises(ValueError, match=REFUSED[preset]):
             load_config(None, {}, preset=preset, of_bank=True)
         return
     config = load_config(None, {}, preset=preset, of_bank=True)
@@ -34,7 +33,7 @@ def test_every_preset_takes_a_bank_or_says_why_not(preset: str) -> None:
     + [("classmix", "emit_classmix=false")],
 )
 def test_the_advice_of_a_refusal_works(preset: str, advice: str) -> None:
-    with pytest.raises(CommandError, match=re.escape(advice)):
+    with pytest.raises(ValueError, match=re.escape(advice)):
         load_config(None, {}, preset=preset, of_bank=True)
     key, _, value = advice.partition("=")
     assert load_config(None, {key: value}, preset=preset, of_bank=True).source.kind == "bank"
@@ -43,5 +42,5 @@ def test_the_advice_of_a_refusal_works(preset: str, advice: str) -> None:
 def test_arguments_go_before_the_preset() -> None:
     config = load_config(None, {"source.crops_per_target": "3"}, preset="depth_aware", of_bank=True)
     assert config.num_layers == 3
-    with pytest.raises(CommandError, match=r"expected placement\.layers=1"):
+    with pytest.raises(ValueError, match=r"expected placement\.layers=1"):
         load_config(None, {"placement.layers": "2"}, preset="depth_aware", of_bank=True)

@@ -13,8 +13,7 @@ from PIL import Image
 from pydantic import ValidationError
 
 from segpaste.augmentation import BatchCopyPasteConfig
-from segpaste.cli._errors import CommandError
-from segpaste.cli._values import load_model
+from segpaste.augmentation.config.values import ConfigError, load_model
 from segpaste.datasets import DatasetError, open_dataset
 from yolo_files import BOX, SQUARE, write_yolo
 
@@ -133,7 +132,7 @@ def test_a_name_that_is_no_dataset_is_not_advised(tmp_path: Path) -> None:
     ],
 )
 def test_a_list_on_the_command_line(key: str, text: str, advised: str | None) -> None:
-    with pytest.raises(CommandError) as caught:
+    with pytest.raises(ConfigError) as caught:
         load_model(BatchCopyPasteConfig, None, {key: text})
     advice = str(caught.value).partition("; write ")[2]
     assert advice == ("" if advised is None else f"{key}={advised}")

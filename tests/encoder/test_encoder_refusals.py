@@ -10,8 +10,9 @@ import pytest
 import yaml
 from encoder_cases import SIZE, train_words
 
+from segpaste.augmentation.config import values as _values
 from segpaste.augmentation.config.base import known_fields
-from segpaste.cli import _values, main
+from segpaste.cli import main
 from segpaste.encoder import TrainConfig
 
 

@@ -111,7 +111,7 @@ class TestErrors:
     def test_an_error_is_beside_its_control(self, values: dict[str, Any], key: str) -> None:
         from pydantic import ValidationError
 
-        from segpaste.cli._values import explained
+        from segpaste.augmentation.config.values import explained
 
         with pytest.raises(ValidationError) as caught:
             BatchCopyPasteConfig.model_validate(values)
@@ -128,7 +128,7 @@ def words_of(command: str) -> list[str]:
 
 
 def config_of(words: list[str]) -> BatchCopyPasteConfig:
-    from segpaste.cli import _settings
+    from segpaste.augmenting import settings as _settings
 
     return _settings.load_config(None, dict(word.split("=", 1) for word in words))
 
@@ -182,14 +182,14 @@ class TestCopies:
         st.sampled_from(["", *(n for n in list_presets() if get_preset(n).config.source.kind != "bank")]),
     )
     def test_words_over_a_preset(self, values: dict[str, Any], preset: str) -> None:
-        from segpaste.cli import _settings
-        from segpaste.cli._errors import CommandError
+        from segpaste.augmentation.config.values import ConfigError
+        from segpaste.augmenting import settings as _settings
 
         given_words = {key: flow(value) for key, value in values.items()}
         base = _settings.load_config(None, {}, None, preset or None)
         try:
             config = _settings.load_config(None, given_words, None, preset or None)
-        except CommandError:
+        except ConfigError:
             return  # ClassMix and patches take no place or scale
         words = dict(word.split("=", 1) for word in as_words(config, base))
         assert _settings.load_config(None, words, None, preset or None) == config

@@ -141,7 +141,7 @@ def add_balance(parser: argparse.ArgumentParser, what: str, *, pastes: bool = Fa
     """Add ``--balance``, ``--threshold`` and ``--temperature``, which are None by default.
 
     With ``pastes``, the help also has the default of a command without ``--bank``, see
-    `segpaste.cli._objects.default_balance`.
+    `segpaste.augmenting.objects.default_balance`.
     """
     add = parser.add_argument
     default = f"default: {_BALANCE['mode']}"

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from segpaste.augmenting.inputs import Inputs, has_objects, open_dataset
+from segpaste.augmenting.layouts import has_semantic_maps
+from segpaste.augmenting.planning import unreadable_photos
 from segpaste.cli._errors import CommandError
-from segpaste.cli._inputs import Inputs, has_objects, open_dataset
-from segpaste.cli._layouts import has_semantic_maps
-from segpaste.cli._planning import unreadable_photos
 from segpaste.datasets import CutOuts, JoinedPhotos, learned_sizes, read_class_map, read_size_prior
 from segpaste.datasets.formats.registry import found_at
 

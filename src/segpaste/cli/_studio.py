@@ -17,16 +17,22 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from segpaste.augmentation import BatchCopyPasteConfig
+from segpaste.augmentation.config.values import explained
+from segpaste.augmenting import crops as _crops
+from segpaste.augmenting import layouts as _layouts
+from segpaste.augmenting import objects as _objects
+from segpaste.augmenting import pages as _show
+from segpaste.augmenting import pasting as _pasting
+from segpaste.augmenting import planning as _planning
+from segpaste.augmenting import settings as _settings
+from segpaste.augmenting.advice import advice_of, lost_advice
+from segpaste.augmenting.inputs import Inputs
+from segpaste.augmenting.sequence import cut_to
+from segpaste.augmenting.sources import photos_with_objects
 from segpaste.bank import DatasetBank
-from segpaste.cli import _crops, _layouts, _objects, _pasting, _planning, _settings, _show
-from segpaste.cli._advice import advice_of, lost_advice
 from segpaste.cli._arguments import balance_of
 from segpaste.cli._cached_samples import CachedSamples
 from segpaste.cli._errors import CommandError
-from segpaste.cli._inputs import Inputs
-from segpaste.cli._sequence import cut_to
-from segpaste.cli._sources import photos_with_objects
-from segpaste.cli._values import explained
 from segpaste.presets import get_preset, list_presets
 from segpaste.viz import PastedObject
 from segpaste.viz.preview.controls import controls_of, key_named

@@ -12,10 +12,12 @@ from typing import Any
 from segpaste._printable import printable
 from segpaste._version import __version__
 from segpaste.augmentation import BatchCopyPasteConfig
-from segpaste.cli import _inputs, _layouts, _settings
+from segpaste.augmentation.config.values import flat, read_file
+from segpaste.augmenting import inputs as _inputs
+from segpaste.augmenting import layouts as _layouts
+from segpaste.augmenting import settings as _settings
+from segpaste.augmenting.inputs import Inputs
 from segpaste.cli._errors import CommandError
-from segpaste.cli._inputs import Inputs
-from segpaste.cli._values import flat, read_file
 from segpaste.datasets.contract import AnnotatedDataset
 from segpaste.tuning.plan import SEARCHED_KEYS, Plan, fit, listed
 from segpaste.tuning.runs import image_classes

@@ -28,13 +28,13 @@ from segpaste.workspace import Fingerprint, Workspace
 
 if TYPE_CHECKING:
     from segpaste.augmentation import BatchCopyPasteConfig
-    from segpaste.cli._inputs import Inputs
-    from segpaste.cli._layouts import OtherSplits
-    from segpaste.cli._making import StepMaker
-    from segpaste.cli._older_runs import OlderRun
-    from segpaste.cli._pasting import Paster
-    from segpaste.cli._run_log import RunLog
-    from segpaste.cli._tally import Tally
+    from segpaste.augmenting.inputs import Inputs
+    from segpaste.augmenting.layouts import OtherSplits
+    from segpaste.augmenting.older_runs import OlderRun
+    from segpaste.augmenting.pasting import Paster
+    from segpaste.augmenting.run_log import RunLog
+    from segpaste.augmenting.steps import StepMaker
+    from segpaste.augmenting.tally import Tally
     from segpaste.datasets.formats.layouts import WrittenLayout
     from segpaste.datasets.formats.photo_scan import PhotoProblem
 
@@ -126,7 +126,14 @@ def run(args: argparse.Namespace) -> None:
     """Make the dataset; exit with 1 if nothing is pasted."""
     start = time.perf_counter()
     space = Workspace(Path(os.path.abspath(args.out)), CommandError)
-    from segpaste.cli import _finished, _layouts, _older_runs, _planning, _run_log, _running, _settings, _shards
+    from segpaste.augmenting import finished as _finished
+    from segpaste.augmenting import layouts as _layouts
+    from segpaste.augmenting import older_runs as _older_runs
+    from segpaste.augmenting import planning as _planning
+    from segpaste.augmenting import run_log as _run_log
+    from segpaste.augmenting import running as _running
+    from segpaste.augmenting import settings as _settings
+    from segpaste.augmenting import shards as _shards
 
     older = _older_runs.older_run(space)
     inputs, paster, problems = _opened(args, older)
@@ -180,7 +187,7 @@ def _finish(
     seconds: float,
 ) -> None:
     """Print and log the summary; exit with 1 if nothing was pasted."""
-    from segpaste.cli import _tally
+    from segpaste.augmenting import tally as _tally
 
     log.say("\n".join(["complete", *tally.lines()]))
     log.open()
@@ -194,7 +201,10 @@ def _finish(
 
 def _opened(args: argparse.Namespace, older: OlderRun) -> tuple[Inputs, Paster, list[PhotoProblem]]:
     """Open the dataset; return it, its paster, and the images that are skipped."""
-    from segpaste.cli import _inputs, _layouts, _planning, _settings
+    from segpaste.augmenting import inputs as _inputs
+    from segpaste.augmenting import layouts as _layouts
+    from segpaste.augmenting import planning as _planning
+    from segpaste.augmenting import settings as _settings
     from segpaste.datasets.formats.records import expect_outside
 
     if args.dataset == "scenes" and isinstance(args.size, tuple) and args.size[0] != args.size[1]:
@@ -234,7 +244,10 @@ def _is_balanced(args: argparse.Namespace) -> bool:
 def _paster(
     args: argparse.Namespace, inputs: Inputs, config: BatchCopyPasteConfig, skipped: frozenset[int], older: OlderRun
 ) -> Paster:
-    from segpaste.cli import _crops, _objects, _pasting, _settings
+    from segpaste.augmenting import crops as _crops
+    from segpaste.augmenting import objects as _objects
+    from segpaste.augmenting import pasting as _pasting
+    from segpaste.augmenting import settings as _settings
 
     if args.bank is None and _is_balanced(args) and not _objects.draws_objects(inputs, config):
         own = " and no source.kind=same_image" if config.source.kind == "same_image" else ""
@@ -254,7 +267,7 @@ def _paster(
 
 def _balance(args: argparse.Namespace, config: BatchCopyPasteConfig, older: OlderRun) -> dict[str, Any]:
     """Return the options of the sampler of single objects."""
-    from segpaste.cli import _objects
+    from segpaste.augmenting import objects as _objects
 
     is_default = args.bank is None and not _is_balanced(args)
     return older.balance(_objects.default_balance(config) if is_default else balance_of(args), args)
@@ -264,7 +277,7 @@ def _fingerprint(
     args: argparse.Namespace, inputs: Inputs, paster: Paster, older: OlderRun
 ) -> dict[str, dict[str, Any]]:
     """Return everything that an image depends on but the bytes of the inputs; paths, which may change, are separate."""
-    from segpaste.cli._values import flat
+    from segpaste.augmentation.config.values import flat
 
     folders = {"--images": args.images, "--panoptic-dir": args.panoptic_dir, "--backgrounds": args.backgrounds}
     folders |= {} if inputs.found is None else {"folder": inputs.found.path}
@@ -288,7 +301,7 @@ def _fingerprint(
 def _maker(
     args: argparse.Namespace, space: Workspace, paster: Paster, layout: WrittenLayout, older: OlderRun
 ) -> StepMaker:
-    from segpaste.cli import _making
+    from segpaste.augmenting import steps as _making
 
     size = older.step_size(_making.IMAGES_PER_STEP)
     return _making.StepMaker(paster, layout, args.format, args.num, space.files, space.notes, size)

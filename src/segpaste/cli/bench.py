@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from segpaste.augmenting.progress_bar import progress
 from segpaste.cli._arguments import integer
 from segpaste.cli._errors import CommandError
-from segpaste.cli._printed import progress
 from segpaste.workspace import NewFolder, expect_free, naming
 
 _EXAMPLE = """\

@@ -63,8 +63,8 @@ def run(args: argparse.Namespace) -> None:
 def _check(args: argparse.Namespace) -> HealthReport:
     import warnings
 
-    from segpaste.cli import _inputs
-    from segpaste.cli._printed import progress
+    from segpaste.augmenting import inputs as _inputs
+    from segpaste.augmenting.progress_bar import progress
     from segpaste.datasets import DatasetError, check_dataset
     from segpaste.datasets.formats.format import ReadOptions
     from segpaste.datasets.health.check import check_unopened

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from segpaste._printable import printable
+from segpaste.augmenting.progress_bar import progress
 from segpaste.cli._arguments import LAYOUTS, WRITTEN_TASKS, add_files, add_from, add_verify
 from segpaste.cli._errors import CommandError
-from segpaste.cli._printed import progress
 
 if TYPE_CHECKING:
     from segpaste.datasets.conversion.convert import ConversionSummary

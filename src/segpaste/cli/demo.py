@@ -7,13 +7,13 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from segpaste.augmenting.progress_bar import progress
 from segpaste.cli._arguments import MAX_SEED, integer
 from segpaste.cli._errors import CommandError
-from segpaste.cli._printed import progress
 from segpaste.workspace import naming
 
 if TYPE_CHECKING:
-    from segpaste.cli._inputs import Inputs
+    from segpaste.augmenting.inputs import Inputs
 
 _EXAMPLE = """\
 KEY=VALUE overrides the configuration: placement.scale_range=[0.5,1.5], placement.layers=2.
@@ -52,7 +52,12 @@ def add_to(commands: Any) -> None:
 def run(args: argparse.Namespace) -> None:
     """Paste, draw, print; exits with 1 where nothing is pasted."""
     start = time.perf_counter()
-    from segpaste.cli import _layouts, _pasting, _planning, _settings, _show, _tally
+    from segpaste.augmenting import layouts as _layouts
+    from segpaste.augmenting import pages as _show
+    from segpaste.augmenting import pasting as _pasting
+    from segpaste.augmenting import planning as _planning
+    from segpaste.augmenting import settings as _settings
+    from segpaste.augmenting import tally as _tally
 
     inputs = _opened(args)
     config = _settings.load_config(
@@ -85,7 +90,7 @@ def run(args: argparse.Namespace) -> None:
 
 def _opened(args: argparse.Namespace) -> Inputs:
     """Open the images of ``--on``, or the scenes."""
-    from segpaste.cli import _inputs
+    from segpaste.augmenting import inputs as _inputs
 
     if args.on is None:
         if args.images is not None:

@@ -82,7 +82,8 @@ def open_studio(args: argparse.Namespace) -> DatasetStudio:
     Raises:
         CommandError, DatasetError: the dataset, an option or the configuration is invalid.
     """
-    from segpaste.cli import _inputs, _studio
+    from segpaste.augmenting import inputs as _inputs
+    from segpaste.cli import _studio
 
     if args.dataset is None and args.backgrounds is None:
         args.dataset = "scenes"

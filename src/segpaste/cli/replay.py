@@ -13,8 +13,8 @@ from segpaste.cli._errors import CommandError
 from segpaste.workspace import Workspace
 
 if TYPE_CHECKING:
+    from segpaste.augmenting.inputs import Inputs
     from segpaste.bank import InstanceBank
-    from segpaste.cli._inputs import Inputs
     from segpaste.replay import ReplayRecord
 
 _EXAMPLE = """\
@@ -57,7 +57,10 @@ def run(args: argparse.Namespace) -> None:
     space = None if args.out is None else Workspace(Path(os.path.abspath(args.out)), CommandError)
     if space is not None:
         space.expect_free()
-    from segpaste.cli import _layouts, _remaking, _sequence, _tally
+    from segpaste.augmenting import layouts as _layouts
+    from segpaste.augmenting import remaking as _remaking
+    from segpaste.augmenting import sequence as _sequence
+    from segpaste.augmenting import tally as _tally
     from segpaste.datasets.formats.layouts import of_folder
     from segpaste.datasets.formats.records import expect_outside
     from segpaste.replay import read_records
@@ -113,7 +116,7 @@ def _chosen(args: argparse.Namespace, path: Path, records: list[ReplayRecord]) -
 
 def _open(args: argparse.Namespace, path: Path, records: Sequence[ReplayRecord]) -> Inputs:
     """Open the dataset of the records."""
-    from segpaste.cli import _inputs
+    from segpaste.augmenting import inputs as _inputs
 
     first = records[0]
     args.depth_fill = first.depth_fill
@@ -130,7 +133,7 @@ def _open(args: argparse.Namespace, path: Path, records: Sequence[ReplayRecord])
 
 def _own_objects(args: argparse.Namespace, path: Path, record: ReplayRecord, inputs: Inputs) -> InstanceBank:
     """Return the objects of the dataset itself as a bank."""
-    from segpaste.cli import _objects
+    from segpaste.augmenting import objects as _objects
 
     if args.bank is not None:
         raise CommandError("expected no --bank, because the records use the dataset's own objects; leave it out")

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from segpaste.augmenting.progress_bar import progress
 from segpaste.cli._errors import expect_no_sigterm
-from segpaste.cli._printed import progress
 from segpaste.workspace import naming
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> None:
     """Train, or resume an interrupted run; print its start and its results."""
     if os.getcwd() not in sys.path:  # like python -m, for a sampler in a file of the user
         sys.path.append(os.getcwd())
-    from segpaste.cli import _values
+    from segpaste.augmentation.config import values as _values
     from segpaste.encoder import TrainConfig, open_training, read_vectors
 
     config = _values.load_model(TrainConfig, args.config, args.overrides)

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from segpaste.cli._inputs import Inputs
-from segpaste.cli._layouts import has_semantic_maps
+from segpaste.augmenting.inputs import Inputs
+from segpaste.augmenting.layouts import has_semantic_maps
 from segpaste.datasets.contract import AnnotatedDataset, Crowd, JsonRow
 from segpaste.datasets.formats.coco_boxes import open_instances
 from segpaste.datasets.formats.coco_folders import PANOPTIC_FILE

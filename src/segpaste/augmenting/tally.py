@@ -9,7 +9,7 @@ from typing import Any
 
 from segpaste._printable import printable
 from segpaste.augmentation import BatchCopyPasteConfig
-from segpaste.cli._advice import advice_of, lost_advice, nothing_drawn
+from segpaste.augmenting.advice import advice_of, lost_advice, nothing_drawn
 
 _MAX_CLASSES = 12
 
@@ -64,7 +64,7 @@ class Tally:
     left_out: Counter[str] = field(default_factory=Counter)
 
     def add(self, item: Mapping[str, Any]) -> None:
-        """Count one image, given as the result of `segpaste.cli._show.describe`."""
+        """Count one image, given as the result of `segpaste.augmenting.pages.describe`."""
         self.num_images += 1
         self.num_instances += item["num_instances"]
         self.num_tried += item["num_tried"]

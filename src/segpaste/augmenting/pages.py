@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from segpaste.cli._advice import lost_advice
-from segpaste.cli._inputs import Inputs
-from segpaste.cli._pasting import Augmented, Paster
-from segpaste.cli._sequence import cut_to
-from segpaste.cli._tally import Tally
+from segpaste.augmenting.advice import lost_advice
+from segpaste.augmenting.inputs import Inputs
+from segpaste.augmenting.pasting import Augmented, Paster
+from segpaste.augmenting.sequence import cut_to
+from segpaste.augmenting.tally import Tally
 from segpaste.replay.record import RecordedLayer
 from segpaste.viz import Comparison, PastedObject, ReportItem, Tile, gallery_png, write_html_report
 from segpaste.viz import compare as compare_samples

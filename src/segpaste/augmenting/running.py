@@ -7,15 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from segpaste.augmenting import assembling as _assembling
+from segpaste.augmenting import layouts as _layouts
+from segpaste.augmenting import shards as _shards
+from segpaste.augmenting.layouts import OtherSplits
+from segpaste.augmenting.progress_bar import progress
+from segpaste.augmenting.run_log import RunLog
+from segpaste.augmenting.shards import Shard
+from segpaste.augmenting.steps import StepMaker
+from segpaste.augmenting.tally import Tally
+from segpaste.augmenting.verifying import AugmentedLedger
 from segpaste.bank.building.engines import PartEngine, make_parts
-from segpaste.cli import _assembling, _layouts, _shards
-from segpaste.cli._layouts import OtherSplits
-from segpaste.cli._making import StepMaker
-from segpaste.cli._printed import progress
-from segpaste.cli._run_log import RunLog
-from segpaste.cli._shards import Shard
-from segpaste.cli._tally import Tally
-from segpaste.cli._verifying import AugmentedLedger
 from segpaste.datasets.writers.guard import Guard
 from segpaste.datasets.writers.readback import Verify, read_back
 from segpaste.workspace import Fingerprint, Workspace, naming

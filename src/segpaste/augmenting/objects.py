@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from segpaste.augmentation import BatchCopyPasteConfig
+from segpaste.augmenting.box_masks import WithBoxMasks
+from segpaste.augmenting.inputs import Inputs
+from segpaste.augmenting.sequence import PhotoPick
 from segpaste.bank import BankSampler, DatasetBank
 from segpaste.bank.building.dataset_bank import objects_to_paste
 from segpaste.bank.read.own_size import NO_CROP
-from segpaste.cli._box_masks import WithBoxMasks
-from segpaste.cli._inputs import Inputs
-from segpaste.cli._sequence import PhotoPick
 from segpaste.types.sampling import Size
 
 _DRAWS_FOR_ONE = 4
@@ -58,7 +58,7 @@ def open_objects(
     """Open the objects of a dataset; the options are those of `BankSampler`.
 
     Raises:
-        CommandError: the dataset has no objects.
+        AugmentError: the dataset has no objects.
     """
     return sequence_of(objects_of(inputs, config, skips_unreadable=skips_unreadable), seed, **options)
 
@@ -72,7 +72,7 @@ def objects_of(inputs: Inputs, config: BatchCopyPasteConfig, *, skips_unreadable
     """Return all objects of a dataset that may be pasted: ``source.mask_from`` and ``source.whole_only`` say which.
 
     Raises:
-        CommandError: there are none.
+        AugmentError: there are none.
     """
     mask_from = config.source.mask_from
     photos = inputs.photos if mask_from is None else WithBoxMasks(inputs.photos, mask_from)

@@ -9,9 +9,9 @@ from pathlib import Path, PurePosixPath
 from typing import cast
 
 from segpaste.augmentation import BatchCopyPasteConfig
-from segpaste.cli._errors import CommandError
-from segpaste.cli._inputs import Inputs, has_objects
-from segpaste.cli._printed import progress
+from segpaste.augmenting.errors import AugmentError
+from segpaste.augmenting.inputs import Inputs, has_objects
+from segpaste.augmenting.progress_bar import progress
 from segpaste.datasets import DatasetError, FoundDataset, YoloDataset
 from segpaste.datasets.formats.carried import without_counts
 from segpaste.datasets.formats.format import NO_SPLIT, Format, WrittenTask
@@ -50,9 +50,9 @@ class OtherSplits:
 
 
 def expect_region(inputs: Inputs, config: BatchCopyPasteConfig) -> None:
-    """Raise `CommandError` if the configuration names regions of semantic maps and the dataset has no such maps."""
+    """Raise `AugmentError` if the configuration names regions of semantic maps and the dataset has no such maps."""
     if config.placement.region and not has_semantic_maps(inputs):
-        raise CommandError(
+        raise AugmentError(
             f"placement.region: expected semantic maps in {inputs.name}, whose classes it names, got none; leave it "
             "out, or give a dataset with semantic maps"
         )
@@ -62,18 +62,18 @@ def expect_masks(inputs: Inputs, config: BatchCopyPasteConfig) -> None:
     """Reject boxes or semantic maps without masks, unless the configuration says how they are pasted.
 
     Raises:
-        CommandError: nothing would be pasted.
+        AugmentError: nothing would be pasted.
         SystemExit: there are no objects at all; the exit code is 1.
     """
     if not inputs.photos.has_masks and config.source.mask_from is None and not config.emit_classmix:
         if has_semantic_maps(inputs):
             if config.source.kind == "bank":
-                raise CommandError(
+                raise AugmentError(
                     f"{inputs.name}: expected objects with masks in addition to the semantic maps, got maps only, into "
                     "which a bank's objects cannot be pasted; leave --bank out and give emit_classmix=true to paste "
                     "classes of other images"
                 )
-            raise CommandError(
+            raise AugmentError(
                 f"{inputs.name}: expected objects with masks, got semantic maps only; give emit_classmix=true to "
                 "paste classes of other images"
             )
@@ -82,7 +82,7 @@ def expect_masks(inputs: Inputs, config: BatchCopyPasteConfig) -> None:
                 f"{inputs.name}: nothing to paste: expected objects, got a dataset without any (give --bank, or "
                 "another dataset)"
             )
-        raise CommandError(
+        raise AugmentError(
             f"{inputs.name}: expected masks, got boxes only, so nothing can be pasted; give source.mask_from=boxes or "
             "source.mask_from=ellipse to make masks of boxes, or make masks with segpaste convert --masks-from"
         )
@@ -92,7 +92,7 @@ def layout_of(args: argparse.Namespace, inputs: Inputs) -> WrittenLayout:
     """Return the layout that was asked for, or that of the input.
 
     Raises:
-        CommandError: the layout cannot hold the input.
+        AugmentError: the layout cannot hold the input.
         DatasetError: it cannot hold as many classes.
     """
     own = "coco" if inputs.found is None else inputs.found.format.name
@@ -105,11 +105,11 @@ def layout_of(args: argparse.Namespace, inputs: Inputs) -> WrittenLayout:
     else:
         task = args.task or ("segment" if photos.has_masks else of_boxes)
     if not photos.has_masks and task in ("segment", "obb"):
-        raise CommandError(f"--task {task}: expected masks in {inputs.name}, got boxes only; leave it out")
+        raise AugmentError(f"--task {task}: expected masks in {inputs.name}, got boxes only; leave it out")
     if name in ("label-maps", "coco-panoptic") and not photos.has_masks and not has_maps:
-        raise CommandError(f"--layout {name}: expected masks in {inputs.name}, got boxes only; leave --layout out")
+        raise AugmentError(f"--layout {name}: expected masks in {inputs.name}, got boxes only; leave --layout out")
     if name == "coco-panoptic" and inputs.schema is None:
-        raise CommandError(
+        raise AugmentError(
             f"--layout {name}: expected panoptic maps, got none in {inputs.name}; leave --layout out, or first write "
             "them with segpaste convert --to coco-panoptic"
         )
@@ -117,7 +117,7 @@ def layout_of(args: argparse.Namespace, inputs: Inputs) -> WrittenLayout:
     if name != "yolo" and photos.has_masks:
         task = "segment"
     if name == "yolo" and task == "pose" and inputs.photos.keypoint_schema is None:
-        raise CommandError(f"--task pose: expected keypoints in {inputs.name}, got none; leave it out")
+        raise AugmentError(f"--task pose: expected keypoints in {inputs.name}, got none; leave it out")
     shape = inputs.annotated.data.keypoint_shape if isinstance(inputs.annotated, YoloDataset) else None
     return WrittenLayout(name, inputs.split, task, 3 if shape is None else shape[1], keeps_shapes=True)
 
@@ -132,7 +132,7 @@ def other_splits(inputs: Inputs, layout: WrittenLayout) -> OtherSplits:
     """Return the files of the splits that are not augmented; none if the output has another layout than the input.
 
     Raises:
-        CommandError: two of them would have the same name.
+        AugmentError: two of them would have the same name.
     """
     found = inputs.found
     if found is None:
@@ -161,7 +161,7 @@ def other_splits(inputs: Inputs, layout: WrittenLayout) -> OtherSplits:
         num_before = len(copies)
         for target, source in found.format.copies(found.path, name):
             if (same := copies.setdefault(target, source)) != source:
-                raise CommandError(f"{source}: expected a unique file name in '{name}', got that of {same}; rename it")
+                raise AugmentError(f"{source}: expected a unique file name in '{name}', got that of {same}; rename it")
         there += [name] if len(copies) > num_before else []
     return OtherSplits(copies, tuple(there))
 

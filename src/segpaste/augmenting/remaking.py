@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from segpaste._version import __version__
+from segpaste.augmenting.errors import AugmentError
+from segpaste.augmenting.inputs import Inputs
+from segpaste.augmenting.layouts import OtherSplits, write_data_yaml
+from segpaste.augmenting.progress_bar import progress
+from segpaste.augmenting.reading import Photo, PhotoReader
+from segpaste.augmenting.sequence import RECORDS, PhotoPick, PhotoSequence, cornered, cut_to
+from segpaste.augmenting.verifying import AugmentedLedger, keys_of
 from segpaste.bank import InstanceBank
-from segpaste.cli._errors import CommandError
-from segpaste.cli._inputs import Inputs
-from segpaste.cli._layouts import OtherSplits, write_data_yaml
-from segpaste.cli._printed import progress
-from segpaste.cli._reading import Photo, PhotoReader
-from segpaste.cli._sequence import RECORDS, PhotoPick, PhotoSequence, cornered, cut_to
-from segpaste.cli._verifying import AugmentedLedger, keys_of
 from segpaste.datasets.contract import Crowd
 from segpaste.datasets.formats.carried import (
     POINT_KEYS,
@@ -315,7 +315,7 @@ def _array(path: Path) -> NDArray[Any]:
         with Image.open(path) as picture:
             return np.array(picture)
     except (OSError, ValueError) as error:
-        raise CommandError(
+        raise AugmentError(
             f"{path}: expected a picture or an array, got a file that cannot be read: {error}"
         ) from error
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from segpaste.cli import _show
-from segpaste.cli._inputs import Inputs
-from segpaste.cli._pasting import Augmented, Origin, Paster
-from segpaste.cli._verifying import AugmentedLedger, keys_of
+from segpaste.augmenting import pages as _show
+from segpaste.augmenting.inputs import Inputs
+from segpaste.augmenting.pasting import Augmented, Origin, Paster
+from segpaste.augmenting.verifying import AugmentedLedger, keys_of
 from segpaste.datasets.contract import AnnotatedDataset, JsonRow
 from segpaste.datasets.formats.carried import carried_annotations, carried_image
 from segpaste.datasets.formats.coco_writer import ImageFormat, Write

@@ -10,8 +10,8 @@ from pydantic import ValidationError
 
 from segpaste.augmentation import BatchCopyPasteConfig, PanopticTaxonomy
 from segpaste.augmentation.config.base import merged
-from segpaste.cli._errors import CommandError
-from segpaste.cli._values import explained, override, read_file, validated
+from segpaste.augmentation.config.values import explained, override, read_file, validated
+from segpaste.augmenting.errors import AugmentError
 from segpaste.presets import Preset, get_preset
 from segpaste.presets.preset import LoaderOptions
 from segpaste.replay.record import RecordedJitter
@@ -48,7 +48,7 @@ def load_config(
         fills_depth: True if holes in depth are filled: ``depth_order`` is then ``value``, likewise.
 
     Raises:
-        CommandError: a file does not parse, a key is unknown (the error names the nearest known key), a value is
+        AugmentError: a file does not parse, a key is unknown (the error names the nearest known key), a value is
             invalid, the kind of the source does not match ``of_bank``, or ``emit_instance`` is False, though every
             command shows or writes masks.
     """
@@ -75,11 +75,11 @@ def load_config(
         kind = config.source.kind
         if not of_bank:
             asked = f"--preset {preset}" if of_preset else f"source.kind={kind}"
-            raise CommandError(f"{asked}: expected --bank, the bank to paste from, got none; give it")
+            raise AugmentError(f"{asked}: expected --bank, the bank to paste from, got none; give it")
         asked = f"--preset {preset}: source.kind" if of_preset else "source.kind"
-        raise CommandError(f"{asked}: expected bank, since --bank is given, got {kind}; leave one of them out")
+        raise AugmentError(f"{asked}: expected bank, since --bank is given, got {kind}; leave one of them out")
     if config.emit_instance is False:
-        raise CommandError("emit_instance: expected masks in the output, got false; leave it out")
+        raise AugmentError("emit_instance: expected masks in the output, got false; leave it out")
     return config
 
 
@@ -104,7 +104,7 @@ def _by_label(region: Mapping[Any, Any], class_names: Sequence[str]) -> dict[Any
             return name
         if name not in class_names:
             known = ", ".join(class_names[:12]) + (", ..." if len(class_names) > 12 else "")
-            raise CommandError(f"placement.region: expected names or labels of classes ({known}), got {name!r:.60}")
+            raise AugmentError(f"placement.region: expected names or labels of classes ({known}), got {name!r:.60}")
         return class_names.index(name)
 
     return {
@@ -159,14 +159,14 @@ def _preset(name: str) -> Preset:
     try:
         return get_preset(name)
     except ValueError as error:
-        raise CommandError(f"--preset: {str(error).removeprefix('get_preset: ')}") from error
+        raise AugmentError(f"--preset: {str(error).removeprefix('get_preset: ')}") from error
 
 
 def _saved_preset(path: Path) -> Preset:
     """Read a preset that `Preset.save` wrote."""
     values, names = read_file(path), Preset.model_fields
     if not {"name", "config"} <= values.keys() <= names.keys():
-        raise CommandError(
+        raise AugmentError(
             f"--preset: {path}: expected a preset, with the keys {', '.join(names)}, got "
             f"{', '.join(values) or 'none'}; a paste configuration is given with --config"
         )
@@ -174,4 +174,4 @@ def _saved_preset(path: Path) -> Preset:
         return Preset.model_validate(values)
     except ValidationError as error:
         reasons = "; ".join(explained(item, BatchCopyPasteConfig) for item in error.errors())
-        raise CommandError(f"--preset: {path}: {reasons}") from error
+        raise AugmentError(f"--preset: {path}: {reasons}") from error

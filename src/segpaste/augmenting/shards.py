@@ -14,8 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from segpaste.cli._errors import CommandError
-from segpaste.cli._making import StepMaker
+from segpaste.augmenting.errors import AugmentError
+from segpaste.augmenting.steps import StepMaker
 from segpaste.workspace import Fingerprint, Run, adopt_step, lock_folder, read_fingerprint
 
 
@@ -42,13 +42,13 @@ def folder_of(out: Path) -> Path:
 
 def run_of(out: Path, shard: Shard) -> Run:
     """Return the run of one shard."""
-    return Run(folder_of(out) / f"{shard.number:03d}-of-{shard.total:03d}", CommandError, owned=("files", "parts"))
+    return Run(folder_of(out) / f"{shard.number:03d}-of-{shard.total:03d}", AugmentError, owned=("files", "parts"))
 
 
 def runs_of(out: Path) -> Iterator[Run]:
     """Yield the runs of all shards of an output that exist."""
     for folder in sorted(path for path in folder_of(out).glob("*-of-*") if path.is_dir()):
-        yield Run(folder, CommandError, owned=("files", "parts"))
+        yield Run(folder, AugmentError, owned=("files", "parts"))
 
 
 def maker_of(maker: StepMaker, run: Run) -> StepMaker:
@@ -89,18 +89,18 @@ def adopt(out: Path, maker: StepMaker, fingerprint: Fingerprint) -> int:
     """Take over the finished steps of all shards of an output; return their number.
 
     Raises:
-        CommandError: a shard is of another run, or is being made.
+        AugmentError: a shard is of another run, or is being made.
     """
     num = 0
     with ExitStack() as locks:
         for run in runs_of(out):
             folder = run.folder
             if (lock := lock_folder(folder)) is None:
-                raise CommandError(f"{folder}: another process is writing this shard; wait until it ends")
+                raise AugmentError(f"{folder}: another process is writing this shard; wait until it ends")
             locks.callback(os.close, lock)
             there = read_fingerprint(folder)
             if there is None or fingerprint.changes(there):
-                raise CommandError(
+                raise AugmentError(
                     f"{folder}: expected a shard of the same command, got one of another command; delete the folder"
                 )
             for step in range(maker.num_steps):

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from segpaste.cli._errors import CommandError
+from segpaste.augmenting.errors import AugmentError
 from segpaste.datasets.formats.layouts import WrittenLayout
 
 
@@ -31,12 +31,12 @@ def is_finished(args: argparse.Namespace, out: Path, layout: WrittenLayout, made
         made: everything that an image depends on.
 
     Raises:
-        CommandError: the dataset has another number of images, or some are missing.
+        AugmentError: the dataset has another number of images, or some are missing.
     """
     if (num := _finished_num(out, layout, made)) is None:
         return False
     if num != args.num:
-        raise CommandError(
+        raise AugmentError(
             f"--num: expected {num}, the number of images of the finished {args.out}, got {args.num}; only an "
             "unfinished run resumes with another --num: remove the folder, or give another --out"
         )
@@ -44,7 +44,7 @@ def is_finished(args: argparse.Namespace, out: Path, layout: WrittenLayout, made
     there = {entry.name for entry in os.scandir(folder)} if folder.is_dir() else set()
     names = (f"{number:06d}.{args.format}" for number in range(1, num + 1))
     if missing := [name for name in names if name not in there]:
-        raise CommandError(
+        raise AugmentError(
             f"{args.out}: expected the {num:,} images of this finished run, {len(missing):,} are missing, such as "
             f"{layout.images}/{missing[0]}; remove the folder and run again"
         )

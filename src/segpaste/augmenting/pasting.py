@@ -16,13 +16,13 @@ import torch
 from numpy.typing import NDArray
 
 from segpaste.augmentation import DROP_REASONS, LOSS_REASONS, BatchCopyPaste, BatchCopyPasteConfig, PasteReport
-from segpaste.cli._crops import CropSequence
-from segpaste.cli._errors import CommandError
-from segpaste.cli._inputs import Inputs
-from segpaste.cli._objects import ObjectSequence, default_balance, draws_objects, open_objects
-from segpaste.cli._reading import Photo, PhotoReader, Window, class_pixels
-from segpaste.cli._sequence import PhotoPick, PhotoSequence, cut_to
-from segpaste.cli._sources import SourceDraws, Staged, photos_with_objects
+from segpaste.augmenting.crops import CropSequence
+from segpaste.augmenting.errors import AugmentError
+from segpaste.augmenting.inputs import Inputs
+from segpaste.augmenting.objects import ObjectSequence, default_balance, draws_objects, open_objects
+from segpaste.augmenting.reading import Photo, PhotoReader, Window, class_pixels
+from segpaste.augmenting.sequence import PhotoPick, PhotoSequence, cut_to
+from segpaste.augmenting.sources import SourceDraws, Staged, photos_with_objects
 from segpaste.replay import ReplayRecord, records
 from segpaste.replay.record import RecordedJitter, RecordedLayer
 from segpaste.replay.rows import row_sample
@@ -70,7 +70,7 @@ class Augmented:
         num_tried: number of pastes that were drawn.
         dropped: reason to number of dropped pastes, without zeros.
         pasted_frac: fraction of its pixels that were pasted.
-        record: record to remake ``after``, see `segpaste.cli._remaking.Remaker`.
+        record: record to remake ``after``, see `segpaste.augmenting.remaking.Remaker`.
         pixels_before: pixels of each semantic class before the paste, if classes are mixed.
         pixels_after: the same for ``after``.
         lost: class of each instance of the target that is not in ``after``, with the reason.
@@ -166,7 +166,7 @@ class Paster:
                 out, report = self.module(staged.batch, staged=staged.crops, return_report=True)
             except ValueError as error:  # raised by the library
                 name = self.inputs.photos.file_name(target.pick.index)
-                raise CommandError(f"{name}: {str(error).removeprefix('BatchCopyPaste: ')}") from error
+                raise AugmentError(f"{name}: {str(error).removeprefix('BatchCopyPaste: ')}") from error
         record = self._recorded(target, staged, out, report)
         origins = tuple(self._origins(target, staged, out, report, record))
         tried, dropped = int(report.num_tried[0]), report.num_dropped[0].tolist()

@@ -17,10 +17,10 @@ from pydantic import ValidationError
 
 from segpaste._version import __version__
 from segpaste.augmentation import BatchCopyPasteConfig
-from segpaste.cli import _shards
-from segpaste.cli._errors import CommandError
-from segpaste.cli._settings import PRESET_FILES
-from segpaste.cli._values import explained, flat, read_file
+from segpaste.augmentation.config.values import explained, flat, read_file
+from segpaste.augmenting import shards as _shards
+from segpaste.augmenting.errors import AugmentError
+from segpaste.augmenting.settings import PRESET_FILES
 from segpaste.replay.record import RecordedJitter
 from segpaste.workspace import VERSION, Workspace, read_fingerprint
 
@@ -50,7 +50,7 @@ class OlderRun:
         """Return the configuration of the run, with the values of ``config`` for the keys that the user names.
 
         Raises:
-            CommandError: the run has an option that this version does not have, or not with this value.
+            AugmentError: the run has an option that this version does not have, or not with this value.
         """
         if self.values is None or (args.bank is None) != (self.values.get("bank") is None):
             return config
@@ -90,8 +90,8 @@ class OlderRun:
         """Return the number of images of a step of the run, else ``size``."""
         return size if self.values is None else int(self.values.get(STEP_SIZE, size))
 
-    def _refusal(self, reason: str) -> CommandError:
-        return CommandError(
+    def _refusal(self, reason: str) -> AugmentError:
+        return AugmentError(
             f"{self.folder} holds an unfinished run of segpaste {self.version} with options that segpaste "
             f"{__version__} does not have: {reason}; finish it with that version, or delete {self.folder}, or choose "
             "another --out"

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from segpaste.augmentation import PanopticTaxonomy
+from segpaste.augmenting.box_masks import WithBoxMasks
+from segpaste.augmenting.errors import AugmentError
 from segpaste.bank import open_bank
 from segpaste.bank.building.listing import first_readable
-from segpaste.cli._box_masks import WithBoxMasks
-from segpaste.cli._errors import CommandError
 from segpaste.datasets import (
     BackgroundImages,
     FoundDataset,
@@ -101,7 +101,7 @@ def open_dataset(args: argparse.Namespace, seed: int, size_px: int, num: int = N
     without objects have empty masks.
 
     Raises:
-        DatasetError, CommandError: as `open_annotated`; or there are no backgrounds, or they do not fit the dataset as
+        DatasetError, AugmentError: as `open_annotated`; or there are no backgrounds, or they do not fit the dataset as
             targets, or neither a dataset nor a bank has objects.
     """
     folder = getattr(args, "backgrounds", None)
@@ -109,7 +109,7 @@ def open_dataset(args: argparse.Namespace, seed: int, size_px: int, num: int = N
         inputs = _for_bank(open_annotated(args, seed, size_px, num), getattr(args, "bank", None))
         return inputs if folder is None else _with_backgrounds(inputs, folder)
     if folder is None or getattr(args, "bank", None) is None:
-        raise CommandError("expected a dataset, or --backgrounds and --bank, from which objects are pasted; see --help")
+        raise AugmentError("expected a dataset, or --backgrounds and --bank, from which objects are pasted; see --help")
     photos, categories = BackgroundImages(folder), _categories_of(args.bank)
     digest = hashlib.sha256(f"{photos.digest} {categories}".encode()).hexdigest()
     return Inputs(photos, categories, None, folder.resolve().name, digest)
@@ -141,12 +141,12 @@ def _categories_of(bank: str) -> list[dict[str, Any]]:
 def _with_backgrounds(inputs: Inputs, folder: Path) -> Inputs:
     backgrounds = BackgroundImages(folder)
     if inputs.schema is not None or inputs.photos.has_semantic_maps:
-        raise CommandError(
+        raise AugmentError(
             f"--backgrounds: expected a dataset without semantic maps, got {inputs.name} with them: all pixels of an "
             "image without a map are ignored, and nothing is pasted over ignored pixels; leave it out"
         )
     if first_readable(inputs.photos, np.arange(min(MOST_TRIES, len(inputs.photos))), {}).metric_depth:
-        raise CommandError(
+        raise AugmentError(
             f"--backgrounds: expected a dataset without cameras, got {inputs.name} with metric depth, which needs the "
             "camera of every image; leave it out, or leave camera out of the declaration"
         )
@@ -161,12 +161,12 @@ def open_annotated(args: argparse.Namespace, seed: int, size_px: int, num: int =
     Raises:
         DatasetError: it is unknown or broken, has no such split, or no split to train on if none is named, or an option
             does not apply to it.
-        CommandError: it has no image.
+        AugmentError: it has no image.
     """
     given = {"--images": args.images, "--panoptic-dir": args.panoptic_dir, "--split": args.split, "--from": args.from_}
     if args.dataset == "scenes":
         if names := [name for name, value in given.items() if value is not None]:
-            raise CommandError(f"scenes: expected no {' and no '.join(names)}; leave it out")
+            raise AugmentError(f"scenes: expected no {' and no '.join(names)}; leave it out")
         return open_scenes(seed, size_px, num)
     found = find_dataset(args.dataset, args.from_)
     is_of_output = "task" not in found.format.takes and getattr(args, "layout", None) == "yolo"
@@ -176,7 +176,7 @@ def open_annotated(args: argparse.Namespace, seed: int, size_px: int, num: int =
     split = found.chosen_split(args.split)
     photos = found.open(args.split, options)
     if not len(photos):
-        raise CommandError(f"{found.path}: expected at least one image, got none")
+        raise AugmentError(f"{found.path}: expected at least one image, got none")
     called = f"{found.path.resolve().name}/{split}" if split else found.path.name
     return Inputs(photos, photos.categories, photos.schema, called, photos.digest, found, split or "train")
 

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from segpaste._version import __version__
-from segpaste.cli import _sequence, _show
-from segpaste.cli._making import StepMaker
-from segpaste.cli._tally import Tally
+from segpaste.augmenting import pages as _show
+from segpaste.augmenting import sequence as _sequence
+from segpaste.augmenting.steps import StepMaker
+from segpaste.augmenting.tally import Tally
 from segpaste.datasets.formats.carried import carried_tables, without_counts
 from segpaste.datasets.formats.coco_writer import LAYOUT, SampleRows, write_tables
 from segpaste.datasets.formats.references import Copy

@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from segpaste.augmenting.sequence import PhotoPick, cornered
 from segpaste.bank.read.own_size import over_classes
-from segpaste.cli._sequence import PhotoPick, cornered
 from segpaste.datasets.contract import AnnotatedDataset, Crowd
 from segpaste.datasets.formats.coco_writer import tight_xywh
 from segpaste.datasets.formats.kept_shapes import KeptShape, kept_shapes

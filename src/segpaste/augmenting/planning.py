@@ -13,17 +13,17 @@ import numpy as np
 from segpaste._printable import class_lines
 from segpaste.augmentation import BatchCopyPasteConfig
 from segpaste.augmentation.inputs.prepare import GATES, modalities_of
+from segpaste.augmenting.errors import AugmentError
+from segpaste.augmenting.inputs import Inputs
+from segpaste.augmenting.pasting import Paster
+from segpaste.augmenting.sequence import PhotoPick
+from segpaste.augmenting.tally import Tally
 from segpaste.bank.building.listing import first_readable
-from segpaste.cli._errors import CommandError
-from segpaste.cli._inputs import Inputs
-from segpaste.cli._pasting import Paster
-from segpaste.cli._sequence import PhotoPick
-from segpaste.cli._tally import Tally
 from segpaste.datasets.formats.photo_scan import PhotoProblem, problem_lines, scan_photos
 from segpaste.types import Modality
 
 if TYPE_CHECKING:
-    from segpaste.cli._making import StepMaker
+    from segpaste.augmenting.steps import StepMaker
     from segpaste.workspace import Content
 
 _NUM_SHOWN = 20
@@ -36,7 +36,7 @@ def unreadable_photos(inputs: Inputs, skips: bool) -> list[PhotoProblem]:
     """Read the headers of all images, return those that cannot be read, and print a line about rotated ones.
 
     Raises:
-        CommandError: some cannot be read and ``skips`` is False, or none can be read.
+        AugmentError: some cannot be read and ``skips`` is False, or none can be read.
     """
     scan = scan_photos(inputs.photos)
     if (line := scan.orientation_line()) is not None:
@@ -46,13 +46,13 @@ def unreadable_photos(inputs: Inputs, skips: bool) -> list[PhotoProblem]:
     if not problems:
         return []
     if num == num_photos:
-        raise CommandError(f"{problems[0]} (none of {num_photos:,} images can be read)")
+        raise AugmentError(f"{problems[0]} (none of {num_photos:,} images can be read)")
     if not skips:
         hint = f"({num:,} of {num_photos:,} images cannot be read; --skip-unreadable leaves them out)"
         if num == 1:
-            raise CommandError(f"{problems[0]} {hint}")
+            raise AugmentError(f"{problems[0]} {hint}")
         print(*problem_lines(problems, _NUM_SHOWN), sep="\n", file=sys.stderr)
-        raise CommandError(f"{inputs.name}: expected images that can be read {hint}")
+        raise AugmentError(f"{inputs.name}: expected images that can be read {hint}")
     return problems
 
 
@@ -69,7 +69,7 @@ def expect_modalities(
         skips: also skip images that cannot be read.
 
     Raises:
-        CommandError: a modality is missing.
+        AugmentError: a modality is missing.
         ValueError, OSError: an image cannot be read.
     """
     others = np.setdiff1d(np.arange(len(inputs.photos)), list(skipped))
@@ -79,7 +79,7 @@ def expect_modalities(
     for modality in missing:
         has = ", ".join(sorted(own.value for own in sample.modalities))
         key = keys[modality]
-        raise CommandError(
+        raise AugmentError(
             f"{asked.get(key, key)}: expected {modality.value} in {inputs.name}, got {has}; leave it out, or give a "
             f"dataset with {modality.value}"
         )

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig
 from segpaste.augmentation.inputs.prepare import prepared_sources
 from segpaste.augmentation.sources.given_rows import GivenRows
+from segpaste.augmenting.crops import CropSequence
+from segpaste.augmenting.inputs import Inputs
+from segpaste.augmenting.objects import ObjectSequence, crop_limit, object_config
+from segpaste.augmenting.reading import Photo, PhotoReader, has_whole_object, in_window, stacked, window_for
+from segpaste.augmenting.sequence import PhotoPick, PhotoSequence, cornered
 from segpaste.bank.read.own_size import StagedObject, stage_own_size
-from segpaste.cli._crops import CropSequence
-from segpaste.cli._inputs import Inputs
-from segpaste.cli._objects import ObjectSequence, crop_limit, object_config
-from segpaste.cli._reading import Photo, PhotoReader, has_whole_object, in_window, stacked, window_for
-from segpaste.cli._sequence import PhotoPick, PhotoSequence, cornered
 from segpaste.replay.rows import one_row
 from segpaste.seeding import key_tensors
 from segpaste.types import (

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from segpaste.augmenting.errors import AugmentError
 from segpaste.bank import BankSampler, StoredBank, open_bank, stage_bank_batch
 from segpaste.bank.read.sampler import DrawReport, report_draws
-from segpaste.cli._errors import CommandError
 from segpaste.types import StagedCrops
 
 
@@ -49,11 +49,11 @@ def open_sequence(path: str, class_names: Sequence[str], seed: int, **options: A
     """Open the crops of the bank at a path, for a dataset of these classes; the options are those of `BankSampler`.
 
     Raises:
-        CommandError: the bank is empty, or its classes do not match those of the dataset unambiguously.
+        AugmentError: the bank is empty, or its classes do not match those of the dataset unambiguously.
     """
     bank = open_bank(path)
     if not len(bank):
-        raise CommandError(f"{path}: expected a bank with crops, got an empty one")
+        raise AugmentError(f"{path}: expected a bank with crops, got an empty one")
     sampler = BankSampler(bank, **options, base_seed=seed, rank=0, num_replicas=1)
     return CropSequence(bank, sampler, match_classes(bank, class_names))
 
@@ -64,7 +64,7 @@ def match_classes(bank: StoredBank, class_names: Sequence[str]) -> tuple[int, ..
     If both have the same names in the same order, classes keep their numbers, and names may occur twice.
 
     Raises:
-        CommandError: a class with crops is not in the dataset, or its name is not unique in the bank or the dataset.
+        AugmentError: a class with crops is not in the dataset, or its name is not unique in the bank or the dataset.
     """
     if tuple(bank.class_names) == tuple(class_names):
         return tuple(range(len(class_names)))
@@ -72,13 +72,13 @@ def match_classes(bank: StoredBank, class_names: Sequence[str]) -> tuple[int, ..
     used = [name for name, num in zip(bank.class_names, bank.class_frequencies, strict=True) if num]
     for owner, names in (("bank", used), ("dataset", class_names)):
         if repeated := [name for name in dict.fromkeys(used) if names.count(name) > 1]:
-            raise CommandError(
+            raise AugmentError(
                 f"{bank.where}: the {owner}: expected a unique name for each class, since classes are matched by name, "
                 f"got {', '.join(repeated):.200} several times; rename them, or build the bank from the dataset itself"
             )
     unknown = [name for name in used if name not in index]
     if unknown:
-        raise CommandError(
+        raise AugmentError(
             f"{bank.where}: expected classes of the dataset ({', '.join(class_names):.200}), got "
             f"{', '.join(unknown):.200}; build the bank from a dataset of these classes"
         )

@@ -13,7 +13,6 @@ from pydantic import BaseModel, ValidationError
 
 from segpaste._utf8 import NotUtf8Error, decode_utf8
 from segpaste.augmentation.config.base import known_fields, merged, nearest_key
-from segpaste.cli._errors import CommandError
 
 _Model = TypeVar("_Model", bound=BaseModel)
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
@@ -28,6 +27,10 @@ _EXPECTED = {
     **dict.fromkeys(("float_type", "float_parsing"), "a number"),
 }
 """Expectations about numbers, by the type of pydantic's error; the names in braces are in its context."""
+
+
+class ConfigError(ValueError):
+    """A configuration that cannot be used; the message says why and what to do."""
 
 
 class _KeyTwice(ValueError):
@@ -55,7 +58,7 @@ def load_model(model: type[_Model], path: str | None, overrides: Mapping[str, st
     """Load the configuration of a YAML or JSON file, or the defaults; YAML values with dotted keys override it.
 
     Raises:
-        CommandError: the file does not parse, a key is unknown (the error names the nearest known key), or a value is
+        ConfigError: the file does not parse, a key is unknown (the error names the nearest known key), or a value is
             invalid.
     """
     values = {} if path is None else read_file(Path(path))
@@ -64,11 +67,11 @@ def load_model(model: type[_Model], path: str | None, overrides: Mapping[str, st
 
 
 def validated(model: type[_Model], values: Mapping[str, Any]) -> _Model:
-    """Return the configuration of these values; a CommandError lists all that is wrong with them."""
+    """Return the configuration of these values; a `ConfigError` lists all that is wrong with them."""
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        raise CommandError("; ".join(explained(item, model) for item in error.errors())) from error
+        raise ConfigError("; ".join(explained(item, model) for item in error.errors())) from error
 
 
 def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -83,20 +86,20 @@ def read_file(path: Path) -> dict[str, Any]:
     """Read the keys and values of a YAML or JSON file.
 
     Raises:
-        CommandError: it does not parse, is not a table, or has a key twice.
+        ConfigError: it does not parse, is not a table, or has a key twice.
         OSError: it cannot be read.
     """
     try:
         text = decode_utf8(path.read_bytes())
         values = json.loads(text, object_pairs_hook=_table) if path.suffix == ".json" else yaml.load(text, _Loader)
     except _KeyTwice as error:
-        raise CommandError(f"{path}: {error}") from error
+        raise ConfigError(f"{path}: {error}") from error
     except (yaml.YAMLError, json.JSONDecodeError) as error:
-        raise CommandError(f"{path}: expected YAML or JSON, got text that does not parse: {error}") from error
+        raise ConfigError(f"{path}: expected YAML or JSON, got text that does not parse: {error}") from error
     except NotUtf8Error as error:
-        raise CommandError(f"{path}: {error}") from error
+        raise ConfigError(f"{path}: {error}") from error
     if not isinstance(values, dict | None):
-        raise CommandError(f"{path}: expected keys and values, got a {type(values).__name__}; write KEY: VALUE lines")
+        raise ConfigError(f"{path}: expected keys and values, got a {type(values).__name__}; write KEY: VALUE lines")
     return values or {}
 
 
@@ -109,7 +112,7 @@ def override(values: dict[str, Any], overrides: Mapping[str, str], texts: Collec
         texts: keys of text, whose unquoted values are not parsed, since YAML reads ``no`` as False.
 
     Raises:
-        CommandError: a value does not parse, or a part of the key is not a table.
+        ConfigError: a value does not parse, or a part of the key is not a table.
     """
     for key, text in overrides.items():
         *groups, last = key.split(".")
@@ -117,7 +120,7 @@ def override(values: dict[str, Any], overrides: Mapping[str, str], texts: Collec
         for group in groups:
             found = inner.get(group)
             if not isinstance(found, dict | None):
-                raise CommandError(f"{key}: expected keys and values in {group}, got {found!r:.80}")
+                raise ConfigError(f"{key}: expected keys and values in {group}, got {found!r:.80}")
             inner[group] = inner = {} if found is None else found
         inner.update(merged(inner, {last: _parsed(key, text, key in texts)}))
 
@@ -192,9 +195,9 @@ def _parsed(key: str, text: str, is_text: bool) -> Any:
     try:
         return yaml.load(text, _Loader)
     except _KeyTwice as error:
-        raise CommandError(f"{key}: {error}") from error
+        raise ConfigError(f"{key}: {error}") from error
     except (yaml.YAMLError, ValueError) as error:  # ValueError: an invalid date
-        raise CommandError(f"{key}: expected a value such as 3, true, boxes or [0.5, 1.5], got {text!r}") from error
+        raise ConfigError(f"{key}: expected a value such as 3, true, boxes or [0.5, 1.5], got {text!r}") from error
 
 
 def _table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""An augmented dataset: its inputs, pastes, steps, report and replay."""
