@@ -75,7 +75,7 @@ def swapped_labels(real: Any) -> Callable[..., Any]:
     return call
 
 
-FORMATS, CONVERSION = "segpaste.datasets.formats", "segpaste.datasets.conversion"
+WRITERS, CONVERSION = "segpaste.datasets.writers", "segpaste.datasets.conversion"
 PLANTED: dict[str, tuple[str, str | None, str, Plant]] = {
     "class of an entry": ("coco", None, f"{CONVERSION}.photos.kept_entries", of_rows(other_class)),
     "box of an entry": ("coco", None, f"{CONVERSION}.photos.kept_entries", of_rows(shifted)),
@@ -84,42 +84,44 @@ PLANTED: dict[str, tuple[str, str | None, str, Plant]] = {
         *("coco", None, f"{CONVERSION}.photos.kept_entries"),
         of_rows(lambda rows: [{k: v for k, v in row.items() if k != "attributes"} for row in rows]),
     ),
-    "objects as crowds": ("lvis", None, f"{FORMATS}.written.lvis._is_region", of_rows(lambda _: True)),
-    "outline": ("yolo", None, f"{FORMATS}.yolo.writer.outline", one_more),
+    "objects as crowds": ("lvis", None, f"{WRITERS}.lvis._is_region", of_rows(lambda _: True)),
+    "outline": ("yolo", None, f"{WRITERS}.yolo.outline", one_more),
     "box of a label file": (
-        *("yolo", "detect", f"{FORMATS}.yolo.writer.label_text"),
+        *("yolo", "detect", f"{WRITERS}.yolo.label_text"),
         lambda real: lambda label, row: real(label, [row[0] + 0.04, *list(row)[1:]]),
     ),
     "class of a label file": (
-        *("yolo", "detect", f"{FORMATS}.yolo.writer.label_text"),
+        *("yolo", "detect", f"{WRITERS}.yolo.label_text"),
         lambda real: lambda label, row: real((label + 1) % 3, row),
     ),
-    "oriented box": ("yolo", "obb", f"{FORMATS}.yolo.writer.least_rectangle", one_more),
-    "class list of YOLO": ("yolo", None, f"{FORMATS}.written.yolo.data_yaml", first_argument(lambda n: [*n][::-1])),
-    "owners": ("voc", None, f"{FORMATS}.written.voc.owners_of", rolled),
-    "maps of VOC": ("voc", None, f"{FORMATS}.written.voc._maps", swapped_maps),
-    "classes of VOC": ("voc", None, f"{FORMATS}.written.voc.PascalVoc.label_files", lambda real: (
+    "oriented box": ("yolo", "obb", f"{WRITERS}.yolo.least_rectangle", one_more),
+    "class list of YOLO": ("yolo", None, f"{WRITERS}.yolo.data_yaml", first_argument(lambda n: [*n][::-1])),
+    "owners": ("voc", None, f"{WRITERS}.voc.owners_of", rolled),
+    "maps of VOC": ("voc", None, f"{WRITERS}.voc._maps", swapped_maps),
+    "classes of VOC": ("voc", None, f"{WRITERS}.voc.PascalVoc.label_files", lambda real: (
         lambda self, photo, *rest: swapped_labels(lambda photo: real(self, photo, *rest))(photo)
     )),
     "box of VOC": (
-        *("voc", None, f"{FORMATS}.written.voc._add_object"),
+        *("voc", None, f"{WRITERS}.voc._add_object"),
         lambda real: lambda root, name, box, *rest: real(root, name, [box[0] + 1, *list(box)[1:]], *rest),
     ),
-    "list of VOC": ("voc", None, f"{FORMATS}.written.voc.PascalVoc.closing_files", without_last),
-    "map of classes": ("label-maps", None, f"{FORMATS}.written.label_maps._semantic", rolled),
-    "map of objects": ("label-maps", None, f"{FORMATS}.written.label_maps.owners_of", rolled),
-    "label file missing": ("label-maps", None, f"{FORMATS}.written.label_maps.LabelMaps.label_files", without_last),
-    "box of a segment": ("coco-panoptic", None, f"{FORMATS}.coco_writer.tight_xywh", of_rows(far_right)),
-    "pixels of segments": ("coco-panoptic", None, f"{FORMATS}.written.coco.owners_of", rolled),
+    "list of VOC": ("voc", None, f"{WRITERS}.voc.PascalVoc.closing_files", without_last),
+    "map of classes": ("label-maps", None, f"{WRITERS}.label_maps._semantic", rolled),
+    "map of objects": ("label-maps", None, f"{WRITERS}.label_maps.owners_of", rolled),
+    "label file missing": ("label-maps", None, f"{WRITERS}.label_maps.LabelMaps.label_files", without_last),
+    "box of a segment": ("coco-panoptic", None, f"{WRITERS}.coco_panoptic.tight_xywh", of_rows(far_right)),
+    "pixels of segments": ("coco-panoptic", None, f"{WRITERS}.coco_panoptic.owners_of", rolled),
     "segment missing": (
-        *("coco-panoptic", None, f"{FORMATS}.written.coco.panoptic_segments"),
+        *("coco-panoptic", None, f"{WRITERS}.coco_panoptic.panoptic_segments"),
         of_rows(lambda found: (found[0], found[1][1:])),
     ),
     "table": (
-        *("coco", None, f"{FORMATS}.written.coco.json_lines"),
+        *("coco", None, f"{WRITERS}.coco.json_lines"),
         first_argument(lambda tables: {**tables, "licenses": [{"id": 9, "name": "another"}]}),
     ),
-    "image of other bytes": ("coco", None, f"{CONVERSION}.photos._bytes_of", of_rows(lambda content: content[:-9])),
+    "image of other bytes": (
+        *("coco", None, f"{WRITERS}.dataset_writer.copied_bytes"), of_rows(lambda content: content[:-9])
+    ),
 }  # fmt: skip
 
 
@@ -181,7 +183,7 @@ class TestPlanted:
             row["segmentation"] = [given]
         path.write_text(json.dumps(document))
         if by:
-            where = f"{FORMATS}.yolo.writer.given_corners"
+            where = f"{WRITERS}.yolo.given_corners"
             plant(monkeypatch, where, of_rows(lambda found: None if found is None else found + by))
         with pytest.raises(DatasetError, match="differs") if by else warnings.catch_warnings(action="ignore"):
             convert_dataset(path, tmp_path / "out", "yolo", images_dir=images_dir, task="obb")
@@ -189,7 +191,7 @@ class TestPlanted:
 
     def test_entries_that_are_made(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         data = write_yolo(tmp_path / "in")
-        plant(monkeypatch, f"{FORMATS}.coco_writer._region", of_rows(lambda row: {**row, "area": row["area"] + 1}))
+        plant(monkeypatch, f"{WRITERS}.coco._region", of_rows(lambda row: {**row, "area": row["area"] + 1}))
         with pytest.raises(
             DatasetError, match=r"expected 64 pixels of '.*', got 65.* remove .* and give --verify off"
         ) as e:
@@ -251,13 +253,13 @@ class TestAugmented:
     @pytest.mark.parametrize(
         ("layout", "where", "fault"),
         [
-            ("coco", f"{FORMATS}.coco_writer.encode_mask", first_argument(lambda mask: np.roll(mask, 1, 1))),
-            ("coco", f"{FORMATS}.coco_writer.picture_bytes", first_argument(lambda pixels: pixels[..., ::-1])),
-            ("yolo", f"{FORMATS}.yolo.writer.outline", one_more),
-            ("voc", f"{FORMATS}.written.voc._maps", swapped_maps),
-            ("label-maps", f"{FORMATS}.written.label_maps._semantic", rolled),
-            ("lvis", f"{FORMATS}.written.lvis._is_region", of_rows(lambda _: True)),
-            ("roboflow", f"{FORMATS}.coco_writer.tight_xywh", of_rows(far_right)),
+            ("coco", f"{WRITERS}.coco.encode_mask", first_argument(lambda mask: np.roll(mask, 1, 1))),
+            ("coco", f"{WRITERS}.dataset_writer.picture_bytes", first_argument(lambda pixels: pixels[..., ::-1])),
+            ("yolo", f"{WRITERS}.yolo.outline", one_more),
+            ("voc", f"{WRITERS}.voc._maps", swapped_maps),
+            ("label-maps", f"{WRITERS}.label_maps._semantic", rolled),
+            ("lvis", f"{WRITERS}.lvis._is_region", of_rows(lambda _: True)),
+            ("roboflow", f"{WRITERS}.coco.tight_xywh", of_rows(far_right)),
         ],
     )
     def test_a_fault_is_found(
@@ -280,7 +282,7 @@ class TestAugmented:
         assert "verified 2 images" in capsys.readouterr().out
         again = ["replay", str(tmp_path / "out"), "--dataset", *of_dataset, "--out"]
         assert main([*again, str(tmp_path / "again")]) == 0
-        plant(monkeypatch, f"{FORMATS}.coco_writer.encode_mask", first_argument(lambda mask: np.roll(mask, 1, 1)))
+        plant(monkeypatch, f"{WRITERS}.coco.encode_mask", first_argument(lambda mask: np.roll(mask, 1, 1)))
         assert main([*again, str(tmp_path / "wrong")]) == 2
         assert not (tmp_path / "wrong").exists()
 

@@ -22,8 +22,9 @@ from samples import make_sample
 from segpaste.cli import main
 from segpaste.datasets import DatasetError, convert_dataset, open_dataset
 from segpaste.datasets.contract import Crowd
-from segpaste.datasets.formats.coco_writer import crowd_rows, crowds_left
 from segpaste.datasets.formats.pixel_bytes import depth_mm, num_too_far
+from segpaste.datasets.writers.coco import crowd_rows
+from segpaste.datasets.writers.dataset_writer import crowds_left
 from segpaste.types import CrowdMask, Modality
 
 SIZE = (48, 64)
@@ -144,9 +145,9 @@ def test_a_box_is_cut_to_what_is_visible() -> None:
     pixels = torch.ones(1, height, width, dtype=torch.bool)
     for cut, wanted in ((0, box), (5, (5.0, 3.125, 8.75, 9.5)), (width, None)):
         pixels[0, :, :cut] = False
-        left = crowds_left(replace(sample, crowd_mask=CrowdMask(pixels.clone())), [(crowd, {"carried": {}})])
+        left = crowds_left(replace(sample, crowd_mask=CrowdMask(pixels.clone())), [(crowd, {})])
         assert [c.box for c, _ in left] == ([] if wanted is None else [wanted])
-    rows = crowd_rows(1, [{"id": 7}], [(crowd, {"carried": {"score": 1}})])
+    rows = crowd_rows(1, [{"id": 7}], [(crowd, {"score": 1})])
     assert rows == [
         {"image_id": 1, "category_id": 7, "segmentation": [], "area": 6.5 * 6.375}
         | {"bbox": [2.25, 3.125, 6.5, 6.375], "iscrowd": 0, "score": 1}

@@ -19,11 +19,11 @@ from PIL import Image
 from segpaste._version import __version__
 from segpaste.augmenting.errors import AugmentError
 from segpaste.augmenting.inputs import Inputs
-from segpaste.augmenting.layouts import OtherSplits, write_data_yaml
+from segpaste.augmenting.layouts import writer_of
 from segpaste.augmenting.progress_bar import progress
 from segpaste.augmenting.reading import Photo, PhotoReader
 from segpaste.augmenting.sequence import RECORDS, PhotoPick, PhotoSequence, cornered, cut_to
-from segpaste.augmenting.verifying import AugmentedLedger, keys_of
+from segpaste.augmenting.steps import keys_of
 from segpaste.bank import InstanceBank
 from segpaste.datasets.contract import Crowd
 from segpaste.datasets.formats.carried import (
@@ -32,16 +32,18 @@ from segpaste.datasets.formats.carried import (
     carried_annotations,
     carried_image,
     carried_tables,
+    without_counts,
 )
-from segpaste.datasets.formats.coco_writer import LAYOUT, ImageFormat, SampleRows, Write, write_tables
 from segpaste.datasets.formats.kept_shapes import KeptShape
-from segpaste.datasets.formats.layouts import WrittenLayout
 from segpaste.datasets.formats.records import IMAGE_COLUMNS, read_tables
 from segpaste.datasets.formats.references import Copy
 from segpaste.datasets.formats.xml_text import parse_xml
+from segpaste.datasets.writers.dataset_writer import DatasetWriter, Write, finish
+from segpaste.datasets.writers.format import LabelledImage, Losses, SampleRows
 from segpaste.datasets.writers.guard import Guard
+from segpaste.datasets.writers.layouts import FOLDERS, WrittenLayout, made_entry
 from segpaste.datasets.writers.ledger import ExpectedImage
-from segpaste.datasets.writers.readback import Verified, Verify, read_back
+from segpaste.datasets.writers.readback import Verified, Verify, is_decoded, read_back
 from segpaste.replay import ReplayError, ReplayRecord, replay
 from segpaste.seeding import SampleKey
 from segpaste.types import DenseSample
@@ -66,30 +68,22 @@ class Remaker:
     bank: InstanceBank | None
     layout: WrittenLayout = WrittenLayout()  # noqa: RUF009 (frozen)
 
-    def write(self, folder: Path, record: ReplayRecord, write: Write) -> SampleRows:
+    def write(self, writer: DatasetWriter, record: ReplayRecord, write: Write) -> JsonRow:
         """Write the image of a record as `segpaste augment` did, with the same names, and rows without provenance.
+
+        Return its note, see `DatasetWriter.add`.
 
         Raises:
             ReplayError: the dataset does not give the recorded sample, or has fewer classes.
         """
         sample, kept = self.remade_with_shapes(record)
-        return self.written(folder, record, sample, write, kept)
-
-    def written(
-        self, folder: Path, record: ReplayRecord, sample: DenseSample, write: Write, kept: Sequence[KeptShape]
-    ) -> SampleRows:
-        """Write the remade image of a record; see `write`."""
-        return self.layout.write(
-            folder,
-            record.target[4] + 1,
-            sample,
-            self.inputs.by_label,
-            image_format=cast(ImageFormat, Path(record.name or "").suffix[1:]),
-            crowds=[(crowd, {}) for crowd in self.crowds(record)],
-            kept=kept,
-            image_extra=carried_image(self.inputs.photos, self._picks(record)[0].index),
-            write=write,
-        )
+        number, keys = record.target[4] + 1, keys_of({}, None)
+        more = carried_image(self.inputs.photos, self._picks(record)[0].index)
+        entry = made_entry(number, sample, Path(record.name or "").suffix[1:], more)
+        crowds = [(crowd, keys) for crowd in self.crowds(record)]
+        rows, is_compared = [keys] * sample.num_instances, is_decoded(number - 1)
+        image = LabelledImage(entry["file_name"], entry, sample, rows, crowds, kept, is_compared=is_compared)
+        return writer.add(image, write)
 
     def further_keys(self, record: ReplayRecord) -> Counter[str]:
         """Count the keys of the objects of a record's image that are not written: it does not name all originals."""
@@ -177,50 +171,33 @@ def write_dataset(
     layout = remaker.layout
     made = {"command": "segpaste replay", "source": {"name": inputs.name, "sha256": inputs.digest}, **layout.note()}
     info = {"description": f"{inputs.name}, augmented by copy-paste", "version": __version__, "segpaste": made}
-    ledger = AugmentedLedger(inputs, layout)
+    writer = writer_of(space.files, inputs, layout)
     with space.claim(fingerprint), naming(space.folder):
         guard = Guard(space.notes, mode)
         with progress(len(records)) as bar:
             for number, record in enumerate(records):
                 if not space.notes.has(number):
-                    space.notes.write(number, _remade_note(space.files, record, remaker, ledger))
+                    space.notes.write(number, _remade_note(record, remaker, writer))
                 bar.update()
         numbers = range(len(records))
         others, left_out = carried_tables(inputs.annotated, remaker.copies(records))
         others.pop("info", None)
         for record in records:
             left_out.update(remaker.further_keys(record))
-        write_tables(
-            space.files,
-            info,
-            inputs.categories,
-            lambda: (SampleRows(**space.notes.read(number)["rows"]) for number in numbers),
-            layout.tables,
-            others,
-        )
-        write_data_yaml(space.files, inputs, layout, OtherSplits({}, ()))
+        rows = lambda: (SampleRows(**space.notes.read(number)["rows"]) for number in numbers)  # noqa: E731
+        finish([writer], [({"info": info, **others}, without_counts(inputs.categories), rows)], Losses(), ())
         write_whole(space.files / RECORDS, text)
         expected = lambda: (ExpectedImage.of_note(space.notes.read(number)["ledger"]) for number in numbers)  # noqa: E731
         with guard.checking(numbers, lambda note: [note["ledger"]["file"]]):
-            done = read_back(space.files, list(ledger.written_views(space.files, expected)), guard.mode)
+            done = read_back(space.files, [*writer.views(expected)], guard.mode)
         space.publish()
     return done, left_out
 
 
-def _remade_note(folder: Path, record: ReplayRecord, remaker: Remaker, ledger: AugmentedLedger) -> JsonRow:
+def _remade_note(record: ReplayRecord, remaker: Remaker, writer: DatasetWriter) -> JsonRow:
     """Write the image of a record; return its rows, and what it must hold."""
-    (sample, kept), written = remaker.remade_with_shapes(record), dict[str, Content]()
     with WholeFiles() as files:
-
-        def note(path: Path, content: Content) -> Path:
-            written[path.relative_to(folder).as_posix()] = content
-            return files.write(path, content)
-
-        rows = remaker.written(folder, record, sample, note, kept)
-    keys = keys_of({}, None)
-    crowds = [(crowd, keys) for crowd in remaker.crowds(record)]
-    expected = ledger.expect(sample, crowds, [keys] * sample.num_instances, rows, written, kept)
-    return {"rows": rows.as_note(), "ledger": expected.as_note()}
+        return remaker.write(writer, record, files.write)
 
 
 def differences(
@@ -234,7 +211,7 @@ def differences(
         remaker: remakes them.
         is_all: True if the records are those of all images.
     """
-    written = _Written(folder, remaker.layout)
+    written = _OnDisk(folder, remaker.layout)
     found: dict[str, list[str]] = {}
     with progress(len(records)) as bar:
         for record in records:
@@ -250,7 +227,7 @@ def _write_for_now(path: Path, content: Content) -> Path:
     return path
 
 
-class _Written:
+class _OnDisk:
     """An augmented dataset on disk, whose images can be compared one by one."""
 
     def __init__(self, folder: Path, layout: WrittenLayout) -> None:
@@ -271,7 +248,8 @@ class _Written:
             return [f"is not in {self.layout.tables}"]
         with tempfile.TemporaryDirectory() as scratch:
             try:
-                rows = remaker.write(Path(scratch), record, _write_for_now)
+                writer = writer_of(Path(scratch), remaker.inputs, self.layout)
+                rows = SampleRows(**remaker.write(writer, record, _write_for_now)["rows"])
             except ReplayError as error:
                 return [str(error)]
             return [*self._other_files(Path(scratch), Path(record.name).stem), *self._other_rows(rows)]
@@ -281,7 +259,7 @@ class _Written:
         ours, theirs = (
             {
                 str(p.relative_to(root))
-                for name in (*self.layout.folders, *LAYOUT)
+                for name in (*self.layout.folders, *FOLDERS)
                 for p in (root / name).glob(f"{stem}.*")
             }
             for root in (scratch, self.folder)

@@ -22,7 +22,7 @@ from torch import Tensor
 from segpaste.datasets.contract import AnnotatedDataset, DatasetWrapper, JsonRow
 from segpaste.datasets.conversion.entries import given_shapes
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.coco_writer import encode_mask
+from segpaste.datasets.writers.coco import encode_mask
 from segpaste.extras import require
 from segpaste.types import DenseSample, InstanceMask
 from segpaste.types.sampling import outward_box

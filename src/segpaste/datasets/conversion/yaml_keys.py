@@ -9,9 +9,9 @@ from typing import Any
 
 from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.formats.format import WrittenTask
-from segpaste.datasets.formats.written.format import Losses
 from segpaste.datasets.formats.yolo.data_yaml import read_yaml
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
+from segpaste.datasets.writers.format import Losses
 from segpaste.types import KeypointSchema
 
 _HELD = frozenset({"path", "train", "val", "validation", "test", "nc", "names", "task"})

@@ -31,10 +31,10 @@ from segpaste.datasets.formats.voc.xml_files import read_xml
 from segpaste.datasets.formats.yolo.data import read_data
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
 from segpaste.datasets.formats.yolo.labels import box_px, points_px, polygon_px
+from segpaste.datasets.writers.format import View
 from segpaste.datasets.writers.ledger import (
     ExpectedImage,
     Region,
-    View,
     checksum,
     digest,
     entry_regions,

@@ -26,13 +26,11 @@ from torch import Tensor
 from segpaste.datasets.contract import Crowd, JsonRow
 from segpaste.datasets.formats.carried import POINT_KEYS, REGION_KEYS
 from segpaste.datasets.formats.coco_index import has_segmentation
-from segpaste.datasets.formats.format import WrittenTask
 from segpaste.datasets.formats.kept_shapes import KeptShape
-from segpaste.datasets.formats.name_lists import is_background
-from segpaste.datasets.formats.written.format import POINTS, UNMASKED
 from segpaste.datasets.formats.yolo.labels import polygon_px
 from segpaste.datasets.formats.yolo.rectangles import given_corners
-from segpaste.datasets.formats.yolo.writer import label_rows
+from segpaste.datasets.writers.format import POINTS, UNMASKED, View
+from segpaste.datasets.writers.yolo import label_rows
 from segpaste.types import DenseSample
 
 Kind = Literal["object", "boxed", "region", "stuff", "entry", "line"]
@@ -64,43 +62,6 @@ class Region(NamedTuple):
     area: float | None = None
     points: list[float] | None = None
     keys: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """One of the formats as which the files of a dataset are read.
-
-    Attributes:
-        format: name of the format.
-        split: name of the split in it.
-        names: names of its classes.
-        task: task of labels of YOLO.
-        point_size: numbers per keypoint of YOLO labels.
-        with_points: classes whose entries have keypoints.
-        has_semantic_maps: True if the samples of the dataset have semantic maps.
-        stuff: classes that are stuff, for panoptic segments.
-    """
-
-    format: str
-    split: str
-    names: Sequence[str]
-    task: WrittenTask = "segment"
-    point_size: int = 3
-    with_points: frozenset[int] = frozenset()
-    has_semantic_maps: bool = False
-    stuff: frozenset[int] = frozenset()
-
-    @property
-    def first_value(self) -> int:
-        """Value of class 0 in label maps; 1 after the background."""
-        if self.format == "label-maps":
-            return int(not self.has_semantic_maps)
-        return int(not (self.has_semantic_maps and self.has_background))
-
-    @property
-    def has_background(self) -> bool:
-        """Whether class 0 is the background of semantic maps."""
-        return bool(self.names) and is_background(self.names[0])
 
 
 @dataclass(slots=True)
