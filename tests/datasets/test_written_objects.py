@@ -90,8 +90,12 @@ class TestObjectsWithoutAMask:
 
     def test_entries_stay_as_they_are(self, tmp_path: Path, segmentation: Any) -> None:
         path = write_mixed(tmp_path, segmentation)
-        assert not converted(path, tmp_path / "out", "coco")
-        assert read_json(tmp_path / "out/annotations.json")["annotations"] == read_json(path)["annotations"]
+        is_null = segmentation is None
+        losses = converted(path, tmp_path / "out", "coco")
+        assert losses == ({"segmentation null of objects, written as an empty list": 6} if is_null else {})
+        rows = read_json(path)["annotations"]
+        rows = [{**row, "segmentation": []} if is_null and row["category_id"] == 2 else row for row in rows]
+        assert read_json(tmp_path / "out/annotations.json")["annotations"] == rows
 
     def test_a_file_of_boxes_alone(self, tmp_path: Path, segmentation: Any) -> None:
         if segmentation == WITHOUT_A_MASK["no pixel"]:

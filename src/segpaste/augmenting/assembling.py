@@ -8,7 +8,7 @@ from typing import Any
 from segpaste._version import __version__
 from segpaste.augmenting import pages as _show
 from segpaste.augmenting import sequence as _sequence
-from segpaste.augmenting.layouts import writer_of
+from segpaste.augmenting.layouts import writer_of, yaml_keys
 from segpaste.augmenting.steps import StepMaker
 from segpaste.augmenting.tally import Tally
 from segpaste.datasets.formats.carried import carried_tables, without_counts
@@ -39,12 +39,14 @@ def assemble(maker: StepMaker, made: Mapping[str, Any], gallery: int, copied: Se
     said = {**made, "files": {n: text for n, text in FOLDERS.items() if (files / n).is_dir()}, **maker.layout.note()}
     info: dict[str, Any] = {"description": f"{name}, augmented by copy-paste", "version": __version__, "segpaste": said}
     others, tally.left_out = carried_tables(paster.inputs.annotated, _copies(maker))
+    source_yaml, lost = yaml_keys(paster.inputs, maker.layout)
+    tally.left_out += lost
     if tally.left_out:
         said["left_out"] = dict(tally.left_out)
     if source_info := others.pop("info", None):
         info["source_info"] = source_info
     rows = lambda: (SampleRows(**item["rows"]) for item in maker.items())  # noqa: E731
-    writer = writer_of(files, paster.inputs, maker.layout)
+    writer = writer_of(files, paster.inputs, maker.layout, source_yaml)
     finish([writer], [({"info": info, **others}, categories, rows)], Losses(), copied)
     write_whole(files / _sequence.RECORDS, (f"{item['record']}\n".encode() for item in maker.items()))
     pages = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import warnings
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import cast
@@ -13,6 +14,8 @@ from segpaste.augmenting.errors import AugmentError
 from segpaste.augmenting.inputs import Inputs, has_objects
 from segpaste.augmenting.progress_bar import progress
 from segpaste.datasets import DatasetError, FoundDataset, YoloDataset
+from segpaste.datasets.contract import JsonRow
+from segpaste.datasets.conversion.yaml_keys import YamlKeys
 from segpaste.datasets.formats.format import NO_SPLIT, Format, WrittenTask
 from segpaste.datasets.writers.dataset_writer import DatasetWriter
 from segpaste.datasets.writers.layouts import LAYOUTS, LayoutName, WrittenLayout
@@ -196,10 +199,18 @@ def _difference(inputs: Inputs, found: FoundDataset, layout: WrittenLayout, name
     return None
 
 
-def writer_of(folder: Path, inputs: Inputs, layout: WrittenLayout) -> DatasetWriter:
+def writer_of(folder: Path, inputs: Inputs, layout: WrittenLayout, source_yaml: JsonRow | None = None) -> DatasetWriter:
     """Return the writer of images of a dataset in a layout."""
     facts = {"schema": inputs.photos.keypoint_schema, "has_semantic_maps": has_semantic_maps(inputs)}
-    return layout.writer(folder, inputs.by_label, **facts)
+    return layout.writer(folder, inputs.by_label, **facts, source_yaml=source_yaml)
+
+
+def yaml_keys(inputs: Inputs, layout: WrittenLayout) -> tuple[JsonRow | None, Counter[str]]:
+    """Return the keys of the data YAML of a YOLO dataset that are written, None without one, and those that are not."""
+    source = inputs.annotated
+    if not isinstance(source, YoloDataset) or (keys := YamlKeys.of(source)) is None:
+        return None, Counter()
+    return keys.kept(layout.task), keys.lost(layout.name, layout.task, has_points=True)  # of which tables are written
 
 
 def has_semantic_maps(inputs: Inputs) -> bool:

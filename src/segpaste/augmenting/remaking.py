@@ -19,13 +19,12 @@ from PIL import Image
 from segpaste._version import __version__
 from segpaste.augmenting.errors import AugmentError
 from segpaste.augmenting.inputs import Inputs
-from segpaste.augmenting.layouts import writer_of
+from segpaste.augmenting.layouts import writer_of, yaml_keys
 from segpaste.augmenting.progress_bar import progress
 from segpaste.augmenting.reading import Photo, PhotoReader
 from segpaste.augmenting.sequence import RECORDS, PhotoPick, PhotoSequence, cornered, cut_to
 from segpaste.augmenting.steps import keys_of
-from segpaste.bank import InstanceBank
-from segpaste.datasets.contract import Crowd
+from segpaste.bank import DatasetBank, InstanceBank
 from segpaste.datasets.formats.carried import (
     POINT_KEYS,
     REGION_KEYS,
@@ -44,7 +43,8 @@ from segpaste.datasets.writers.guard import Guard
 from segpaste.datasets.writers.layouts import FOLDERS, WrittenLayout, made_entry
 from segpaste.datasets.writers.ledger import ExpectedImage
 from segpaste.datasets.writers.readback import Verified, Verify, is_decoded, read_back
-from segpaste.replay import ReplayError, ReplayRecord, replay
+from segpaste.replay import RecordedLayer, ReplayError, ReplayRecord
+from segpaste.replay.rerun import replayed
 from segpaste.seeding import SampleKey
 from segpaste.types import DenseSample
 from segpaste.workspace import Content, WholeFiles, Workspace, naming, write_whole
@@ -76,30 +76,23 @@ class Remaker:
         Raises:
             ReplayError: the dataset does not give the recorded sample, or has fewer classes.
         """
-        sample, kept = self.remade_with_shapes(record)
-        number, keys = record.target[4] + 1, keys_of({}, None)
-        more = carried_image(self.inputs.photos, self._picks(record)[0].index)
-        entry = made_entry(number, sample, Path(record.name or "").suffix[1:], more)
-        crowds = [(crowd, keys) for crowd in self.crowds(record)]
-        rows, is_compared = [keys] * sample.num_instances, is_decoded(number - 1)
+        sample, kept, rows = self.remade_with_shapes(record)
+        number, pick = record.target[4] + 1, self._picks(record)[0]
+        own = carried_annotations(self.inputs.photos, pick.index)
+        entry = made_entry(
+            number, sample, Path(record.name or "").suffix[1:], carried_image(self.inputs.photos, pick.index)
+        )
+        crowds = [(crowd, keys_of({}, own.get(crowd.annotation_id))) for crowd in self._reader(record).crowds(pick)]
+        is_compared = is_decoded(number - 1)
         image = LabelledImage(entry["file_name"], entry, sample, rows, crowds, kept, is_compared=is_compared)
         return writer.add(image, write)
-
-    def further_keys(self, record: ReplayRecord) -> Counter[str]:
-        """Count the keys of the objects of a record's image that are not written: it does not name all originals."""
-        rows = carried_annotations(self.inputs.photos, self._picks(record)[0].index).values()
-        return Counter(f"key '{key}' of annotations" for row in rows for key in row)
-
-    def crowds(self, record: ReplayRecord) -> Sequence[Crowd]:
-        """Return the crowd and ignored regions of the target of a record."""
-        return self._reader(record).crowds(self._picks(record)[0])
 
     def remade(self, record: ReplayRecord) -> DenseSample:
         """Return the augmented image of a record; see `write`."""
         return self.remade_with_shapes(record)[0]
 
-    def remade_with_shapes(self, record: ReplayRecord) -> tuple[DenseSample, Sequence[KeptShape]]:
-        """Return the augmented image of a record, and the given numbers of each object; see `write`."""
+    def remade_with_shapes(self, record: ReplayRecord) -> tuple[DenseSample, Sequence[KeptShape], list[JsonRow]]:
+        """Return the augmented image of a record, and the given numbers and further keys of each object."""
         num_classes = len(self.inputs.by_label)
         labels = [layer.label for layer in record.layers if layer.label is not None]
         if labels and max(labels) >= num_classes:
@@ -107,7 +100,7 @@ class Remaker:
                 f"{record.name}: expected labels below {num_classes}, the number of classes of {self.inputs.name}, got "
                 f"{max(labels)}; was the record changed?"
             )
-        photos: list[Photo] = []
+        photos, ids = list[Photo](), dict[SampleKey, list[int]]()
         reader, picks = self._reader(record), {pick.key: pick for pick in self._picks(record)}
         windows = dict(zip(picks, (photo.window for photo in record.photos or ()), strict=False))
         is_one_batch = record.photos is None or record.config.emit_classmix
@@ -115,11 +108,32 @@ class Remaker:
         def read(key: SampleKey) -> DenseSample:
             photo = reader.read(picks[key], windows.get(key))
             photos[:] = photos or [photo]  # the target is read first
+            ids[key] = photo.annotation_ids
             return cornered(photo.sample, record.canvas_size) if is_one_batch else photo.sample
 
-        after = replay(record, read, bank=self.bank)
+        after, origins = replayed(record, read, self.bank)
         after = cut_to(after, photos[0].sample.canvas_size)
-        return after, reader.kept_shapes(photos[0], after, self.layout)
+        source_of: dict[int, RecordedLayer] = {layer.layer: layer for layer in record.layers}
+        rows = []
+        for number, slot in origins:
+            layer = source_of.get(number)
+            if layer is not None and layer.crop is not None:
+                rows.append(keys_of({}, self._keys_of_crop(layer.crop)))
+                continue
+            key = record.sample_keys[0] if layer is None or layer.source is None else SampleKey(*layer.source)
+            own = carried_annotations(self.inputs.photos, picks[key].index)
+            rows.append(keys_of({}, own.get(ids[key][slot])))
+        return after, reader.kept_shapes(photos[0], after, self.layout), rows
+
+    def _keys_of_crop(self, crop: int) -> JsonRow:
+        """Return the further keys of the object of a crop; none of another dataset."""
+        if not isinstance(self.bank, DatasetBank):
+            return {}
+        photos, image = self.inputs.photos, int(self.bank.image_of(np.array([crop]))[0])
+        if not any((own := carried_annotations(photos, image)).values()):
+            return {}
+        found = next(self.bank.found(crop))
+        return own.get(photos.annotation_ids(image)[found.instance_id - 1], {})
 
     def copies(self, records: Sequence[ReplayRecord]) -> list[Copy]:
         """Return the images of records that are made of images of the dataset, not of backgrounds."""
@@ -182,8 +196,9 @@ def write_dataset(
         numbers = range(len(records))
         others, left_out = carried_tables(inputs.annotated, remaker.copies(records))
         others.pop("info", None)
-        for record in records:
-            left_out.update(remaker.further_keys(record))
+        source_yaml, lost = yaml_keys(inputs, layout)
+        left_out += lost
+        writer = writer_of(space.files, inputs, layout, source_yaml)
         rows = lambda: (SampleRows(**space.notes.read(number)["rows"]) for number in numbers)  # noqa: E731
         finish([writer], [({"info": info, **others}, without_counts(inputs.categories), rows)], Losses(), ())
         write_whole(space.files / RECORDS, text)

@@ -47,9 +47,10 @@ def has_further_fields(photos: AnnotatedDataset) -> bool:
 def kept_entries(photos: AnnotatedDataset, index: int, size: tuple[int, int], *, with_iscrowd: bool) -> list[JsonRow]:
     """Return the entries of an image's annotations as in the file, with what readers of COCO need.
 
-    Missing keys, and those without a value, are added. An ignored region has ``iscrowd`` 1, too, since these readers do
-    not know ``ignore``, and every region has a mask: run lengths, since an empty list or a polygon without a pixel
-    stops some of them. It is the mask that our readers give it, its filled box if its segmentation has no pixel.
+    Missing keys, and those without a value, are added; the segmentation of an object that is null is an empty list. An
+    ignored region has ``iscrowd`` 1, too, since these readers do not know ``ignore``, and every region has a mask: run
+    lengths, since an empty list or a polygon without a pixel stops some of them. It is the mask that our readers give
+    it, its filled box if its segmentation has no pixel.
     """
     missing: JsonRow = {"iscrowd": 0} if with_iscrowd else {}
     rows = photos.annotation_rows(index)
@@ -62,8 +63,15 @@ def kept_entries(photos: AnnotatedDataset, index: int, size: tuple[int, int], *,
             more = {"iscrowd": 1}
             if row["id"] in bare:
                 more["segmentation"] = encode_mask(masks[row["id"]])
+        elif is_null(row):
+            more = {"segmentation": []}
         kept.append({**_filled(missing, _completed(photos, row, size)), **more})
     return kept
+
+
+def is_null(row: JsonRow) -> bool:
+    """Return whether the segmentation of an object is null, which other readers do not take for an empty one."""
+    return row.get("segmentation", ()) is None and not _is_region(row)
 
 
 def _is_empty(row: JsonRow, size: tuple[int, int]) -> bool:

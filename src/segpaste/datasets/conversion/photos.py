@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from torch import Tensor
 
 from segpaste.datasets.contract import AnnotatedDataset, JsonRow
-from segpaste.datasets.conversion.entries import image_entry, kept_entries, labelled_image
+from segpaste.datasets.conversion.entries import image_entry, is_null, kept_entries, labelled_image
 from segpaste.datasets.conversion.given import given_losses, of_entries, of_rows, panoptic_keys
 from segpaste.datasets.conversion.names import PhotoNames
 from segpaste.datasets.errors import DatasetError
@@ -111,7 +111,9 @@ class SplitConverter:
         except ValueError as error:
             raise DatasetError(f"{photos.file_name(index)}: {error}") from error
         losses += note["losses"] + Losses(photos.unread(index))
-        if image.unchanged is None and image.sample is not None:
+        if image.unchanged is not None:
+            losses["segmentation null of objects, written as an empty list"] += sum(map(is_null, image.unchanged.given))
+        elif image.sample is not None:
             losses += self._lost_of_source(index, image, losses)
         num_objects, num_crowds = self._counts(image)
         return {**note, "losses": losses, "num_objects": num_objects, "num_crowds": num_crowds}

@@ -96,7 +96,8 @@ def _add_unchanged(view: View, image: LabelledImage, expected: ExpectedImage) ->
         return True
     label_of = {int(row["id"]): label for label, row in enumerate(view.categories)}
     if same.map is None:
-        regions = entry_regions(same.given, label_of, expected.size)
+        given = [{**row, "segmentation": []} if row.get("segmentation", ()) is None else row for row in same.given]
+        regions = entry_regions(given, label_of, expected.size)
         is_held = view.format != "lvis"
         expected.views[view.format] = [region for region in regions if is_held or region.kind != "region"]
         return True
