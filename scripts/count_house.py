@@ -138,11 +138,11 @@ class House:
         """Files or places of each count that is a number of them."""
         num_lines = {path: text.count("\n") for path, text in self.texts.items()}
         return {
-            "files with one importer, in their own folder": 95sorted(map(str, self._alone())),
+            "files with one importer, in their own folder": sorted(map(str, self._alone())),
             f"files over {LONG_FILE} lines": [f"{path} {num}" for path, num in num_lines.items() if num > LONG_FILE],
             "protocols of a dataset with annotations": sorted(self._protocols()),
             "getattr and hasattr of members of a dataset": sorted(self._asked()),
-            "isinstance of single datasets": 42sorted(self._told_apart()),
+            "isinstance of single datasets": sorted(self._told_apart()),
             "walks through COCO's tables": sorted(self._walks()),
             "readers of boxes only": sorted(self._boxed()),
             "functions that round outwards": sorted(self._outwards()),
