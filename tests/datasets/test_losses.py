@@ -18,7 +18,8 @@ from pycocotools import mask as coco_mask
 
 from on_disk import Mask, rectangle
 from segpaste.cli import main
-from segpaste.datasets import DatasetError, convert_dataset, open_dataset
+from segpaste.datasets import DatasetError, convert_dataset, find_dataset, open_dataset
+from segpaste.datasets.conversion.convert import Conversion
 from segpaste.datasets.conversion.masks import WithPredictedMasks
 from yolo_files import write_yolo
 
@@ -30,6 +31,15 @@ WRITTEN: list[tuple[str, Any]] = [
     ("coco", None), ("yolo", "segment"), ("yolo", "obb"), ("voc", None), ("label-maps", None), ("coco-panoptic", None)
 ]  # fmt: skip
 pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+class Masker:
+    """A model that finds nothing, so that masks are the boxes."""
+
+    name = "none"
+
+    def __call__(self, image: Any, boxes: Any) -> Any:
+        return torch.zeros(len(boxes), *image.shape[1:], dtype=torch.bool), torch.zeros(len(boxes))
 
 
 def document(folder: Path, rows: list[Any], points: list[str] | None = None) -> Path:
@@ -456,14 +466,8 @@ class TestDigitsOfBoxes:
         assert edges(tmp_path / "out-voc-None-0/Annotations/one.xml") == [["2.1", "3.3", "6.8", "5.6"]]
 
     def test_of_boxes_with_masks_from_a_model(self, tmp_path: Path) -> None:
-        class Masker:
-            name = "none"
-
-            def __call__(self, image: Any, boxes: Any) -> Any:
-                return torch.zeros(len(boxes), *image.shape[1:], dtype=torch.bool), torch.zeros(len(boxes))
-
         photos = open_dataset(write_yolo(tmp_path / "in", {"a": f"{self.ROW}\n"}), "train")
-        (row,) = WithPredictedMasks(photos, Masker()).annotation_rows(0)  # type: ignore[arg-type]
+        (row,) = WithPredictedMasks(photos, Masker()).annotation_rows(0)
         assert row["bbox"] == [*self.BOX]
 
 
@@ -748,3 +752,11 @@ class TestDataYaml:
         assert all(f"key '{key}' of the data YAML" in said for key in self.FACTS)
         left_out = read_json(folder / "out/annotations.json")["info"]["segpaste"]["left_out"]
         assert left_out == {f"key '{key}' of the data YAML": 1 for key in self.FACTS}
+
+    def test_of_a_dataset_with_masks_from_a_model(self, tmp_path: Path) -> None:
+        path = write_yolo(tmp_path / "in", {"a": "0 0.5 0.5 0.25 0.25\n"}, **self.FACTS)
+        adapt = lambda photos: WithPredictedMasks(photos, Masker())  # noqa: E731
+        summary = Conversion(find_dataset(path), "yolo", ["train"], adapt=adapt).run(tmp_path / "out")
+        assert yaml.safe_load((tmp_path / "out/data.yaml").read_text())["licence"] == "mine"
+        lost = {"key 'download' of the data YAML": 1, "key 'mask_quality' of annotations": 1}
+        assert summary.losses == lost

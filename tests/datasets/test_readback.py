@@ -7,7 +7,7 @@ import json
 import re
 import shutil
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,15 @@ from typing import Any
 import numpy as np
 import pytest
 from conversion_world import SIZES, read_json, write_instances
+from torchvision import tv_tensors
 
 from segpaste.cli import main
-from segpaste.datasets import DatasetError, convert_dataset
+from segpaste.datasets import DatasetError, convert_dataset, open_dataset
+from segpaste.datasets.writers import registry
+from segpaste.datasets.writers.format import File, LabelledImage, Losses, View, WrittenFormat, count_lost
+from segpaste.datasets.writers.layouts import WrittenLayout
 from segpaste.workspace import WholeFiles
+from written import write_image, write_rest
 from yolo_files import BOX, SQUARE, TRIANGLE, write_yolo
 
 Plant = Callable[[Any], Callable[..., Any]]
@@ -235,7 +240,7 @@ class TestResumed:
         words = ["convert", str(path), "--images", str(images_dir), "--to", "coco", "--out", str(tmp_path / "out")]
         (tmp_path / "out").mkdir()
         with pytest.MonkeyPatch.context() as patch:
-            plant(patch, f"{CONVERSION}.convert.read_back", lambda real: _stop)
+            plant(patch, f"{WRITERS}.guard.read_back", lambda real: _stop)
             assert main(words) == 2
         image = tmp_path / "out.partial/files/images/two.png"
         image.write_bytes(image.read_bytes()[:-1] + b"!")
@@ -314,3 +319,65 @@ class TestLosses:
             summary = convert_dataset(path, tmp_path / "out", "label-maps", images_dir=images_dir)
         assert summary.losses["annotations without a pixel"] == 1
         assert sum(summary.num_objects.values()) == 2
+
+
+class LabelmeBoxes(WrittenFormat):
+    """A further written format, as the recipe says: boxes of labelme."""
+
+    name = "labelme"
+    title = "labelme"
+    files = "SPLIT/NAME and SPLIT/NAME.json"
+    holds = "boxes"
+    suffixes = frozenset({".png"})
+
+    def photos_dir(self, split: str) -> str:
+        return split
+
+    def label_files(self, image: LabelledImage, view: View, losses: Losses) -> Iterator[File]:
+        count_lost(image, view, losses)
+        height, width = image.labelled.canvas_size
+        shapes = [
+            {"label": view.names[label], "shape_type": "rectangle", "points": [box[:2], box[2:]]}
+            for label, box in zip(image.labelled.labels.tolist(), image.labelled.boxes.tolist(), strict=True)
+        ]
+        facts = {"imagePath": image.file_name, "imageHeight": height, "imageWidth": width, "shapes": shapes}
+        yield f"{view.split}/{image.stem}.json", json.dumps({"version": "5.0.1", **facts}).encode()
+
+
+class TestAFurtherFormat:
+    """A class with the files of an image is enough; images, ledger, losses and the comparison are the writer's."""
+
+    @pytest.fixture
+    def path(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        monkeypatch.setattr(registry, "WRITTEN", (*registry.WRITTEN, LabelmeBoxes()))
+        return write_yolo(tmp_path / "in", {"a": "0 0.5 0.5 0.25 0.25\n1 0.25 0.5 0.5 0.5\n", "b": "2 0.5 0.5 1 1\n"})
+
+    def test_it_is_written_and_read_again(self, path: Path, tmp_path: Path) -> None:
+        summary = convert_dataset(path, tmp_path / "out", "labelme")
+        assert (summary.verified.images, summary.verified.objects) == (4, 6)
+        assert not summary.losses
+        for split in ("train", "val"):
+            (one, two), (first, second) = open_dataset(path, split), open_dataset(tmp_path / "out", split)
+            np.testing.assert_array_equal(one.boxes, first.boxes)
+            np.testing.assert_array_equal(two.image, second.image)
+
+    def test_a_fault_is_found(self, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        real = LabelmeBoxes.label_files
+
+        def shifted_boxes(self: Any, image: LabelledImage, *rest: Any) -> Iterator[File]:
+            boxes = tv_tensors.wrap(image.labelled.boxes - 1, like=image.labelled.boxes)
+            return real(self, replace(image, sample=replace(image.labelled, boxes=boxes)), *rest)
+
+        monkeypatch.setattr(LabelmeBoxes, "label_files", shifted_boxes)
+        with pytest.raises(DatasetError, match=r"a.png: annotation 1 in labelme: expected the box"):
+            convert_dataset(path, tmp_path / "out", "labelme")
+
+    def test_made_images(self, path: Path, tmp_path: Path) -> None:
+        """`segpaste augment` writes it beside the tables, by the same code."""
+        photos = open_dataset(path)
+        layout = WrittenLayout("labelme")  # type: ignore[arg-type]
+        rows = [write_image(tmp_path / "out", i + 1, photos[i], photos.categories, layout=layout) for i in range(2)]
+        write_rest(tmp_path / "out", rows, photos.categories, layout)
+        again = open_dataset(tmp_path / "out", "train", format="labelme")
+        np.testing.assert_array_equal(again[0].boxes, photos[0].boxes)
+        assert len(read_json(tmp_path / "out/annotations.json")["annotations"]) == 3

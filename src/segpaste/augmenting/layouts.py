@@ -207,8 +207,7 @@ def writer_of(folder: Path, inputs: Inputs, layout: WrittenLayout, source_yaml: 
 
 def yaml_keys(inputs: Inputs, layout: WrittenLayout) -> tuple[JsonRow | None, Counter[str]]:
     """Return the keys of the data YAML of a YOLO dataset that are written, None without one, and those that are not."""
-    source = inputs.annotated
-    if not isinstance(source, YoloDataset) or (keys := YamlKeys.of(source)) is None:
+    if (keys := YamlKeys.of(inputs.annotated)) is None:
         return None, Counter()
     return keys.kept(layout.task), keys.lost(layout.name, layout.task, has_points=True)  # of which tables are written
 

@@ -42,7 +42,7 @@ from segpaste.datasets.writers.format import LabelledImage, Losses, SampleRows
 from segpaste.datasets.writers.guard import Guard
 from segpaste.datasets.writers.layouts import FOLDERS, WrittenLayout, made_entry
 from segpaste.datasets.writers.ledger import ExpectedImage
-from segpaste.datasets.writers.readback import Verified, Verify, is_decoded, read_back
+from segpaste.datasets.writers.readback import Verified, Verify, is_decoded
 from segpaste.replay import RecordedLayer, ReplayError, ReplayRecord
 from segpaste.replay.rerun import replayed
 from segpaste.seeding import SampleKey
@@ -171,7 +171,7 @@ class Remaker:
 def write_dataset(
     space: Workspace, dataset: str, records: Sequence[ReplayRecord], remaker: Remaker, mode: Verify = "sample"
 ) -> tuple[Verified, Counter[str]]:
-    """Write a dataset of the images, and compare it with its ledger in a ``mode`` of `read_back`.
+    """Write a dataset of the images, and compare it with its ledger in a mode of ``--verify``.
 
     An interrupted run with the same records and ``dataset`` resumes.
 
@@ -203,8 +203,7 @@ def write_dataset(
         finish([writer], [({"info": info, **others}, without_counts(inputs.categories), rows)], Losses(), ())
         write_whole(space.files / RECORDS, text)
         expected = lambda: (ExpectedImage.of_note(space.notes.read(number)["ledger"]) for number in numbers)  # noqa: E731
-        with guard.checking(numbers, lambda note: [note["ledger"]["file"]]):
-            done = read_back(space.files, [*writer.views(expected)], guard.mode)
+        done = guard.verified(space.files, writer.views(expected), numbers, lambda note: [note["ledger"]["file"]])
         space.publish()
     return done, left_out
 

@@ -18,7 +18,7 @@ from segpaste.augmenting.steps import StepMaker
 from segpaste.augmenting.tally import Tally
 from segpaste.bank.building.engines import PartEngine, make_parts
 from segpaste.datasets.writers.guard import Guard
-from segpaste.datasets.writers.readback import Verify, read_back
+from segpaste.datasets.writers.readback import Verify
 from segpaste.workspace import Fingerprint, Workspace, naming
 
 
@@ -94,8 +94,8 @@ class Job:
         maker, files = self.maker, self.space.files
         writer = _layouts.writer_of(files, maker.paster.inputs, maker.layout)
         copies = {files / target: source for target, source in self.others.copies.items()}
-        with guard.checking(range(maker.num_steps), lambda note: [item["ledger"]["file"] for item in note]):
-            done = read_back(files, [*writer.views(maker.expected)], guard.mode, copies)
+        of_note = lambda note: [item["ledger"]["file"] for item in note]  # noqa: E731
+        done = guard.verified(files, writer.views(maker.expected), range(maker.num_steps), of_note, copies)
         if done.images:
             self.log.say(f"verified {done}")
             print(f"verified {done}")

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from segpaste._version import __version__
-from segpaste.datasets.contract import AnnotatedDataset
+from segpaste.datasets.contract import AnnotatedDataset, DatasetWrapper
 from segpaste.datasets.conversion.entries import has_entries, has_further_fields, kept_tables
 from segpaste.datasets.conversion.names import ClassList, TakenNames, photo_names
 from segpaste.datasets.conversion.photos import SplitConverter, written_categories
@@ -36,7 +36,7 @@ from segpaste.datasets.writers.dataset_writer import DatasetWriter, Part, finish
 from segpaste.datasets.writers.format import Losses, SampleRows, View, WrittenFormat
 from segpaste.datasets.writers.guard import Guard
 from segpaste.datasets.writers.ledger import ExpectedImage
-from segpaste.datasets.writers.readback import Verified, Verify, WrittenView, read_back
+from segpaste.datasets.writers.readback import Verified, Verify, WrittenView
 from segpaste.datasets.writers.registry import written_format
 from segpaste.workspace import Fingerprint, Notes, WholeFiles, Workspace, naming
 
@@ -178,9 +178,9 @@ class Conversion:
             for converter, (_, left_out) in zip(self._converters, tables, strict=True):
                 losses.update(_left_out(converter.photos) + left_out)
                 losses.update({f"folder '{name}'": 1 for name in unread_folders(self.found.path, converter.photos)})
-            with guard.checking(range(len(list(self._steps()))), lambda note: [row["file"] for row in note["ledger"]]):
-                views = [view for c in self._converters for view in self._views(space, c, writers[c.name])]
-                verified = read_back(space.files, views, guard.mode)
+            views = [view for c in self._converters for view in self._views(space, c, writers[c.name])]
+            of_note = lambda note: [row["file"] for row in note["ledger"]]  # noqa: E731
+            verified = guard.verified(space.files, views, range(len(list(self._steps()))), of_note)
             space.publish()
         counts = {converter.name: len(converter.photos) for converter in self._converters}
         lost = {what: num for what, num in losses.items() if num}
@@ -212,8 +212,8 @@ class Conversion:
                 "masks first (--masks-from)"
             )
         shape = of_yolo[0].data.keypoint_shape if of_yolo else None
-        source = getattr(opened[0], "photos", opened[0])  # of a dataset with masks from a model
-        self._yaml = YamlKeys.of(source) if isinstance(source, YoloDataset) else None
+        first = opened[0]
+        self._yaml = YamlKeys.of(first.dataset if isinstance(first, DatasetWrapper) else first)
         semantic = self._form.keeps_semantic_maps and any(len(p) and p[0].semantic_map is not None for p in opened)
         return {
             "task": task,

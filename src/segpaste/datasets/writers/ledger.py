@@ -193,7 +193,7 @@ def sample_regions(
             region = region._replace(area=area if view.task in ("segment", "obb") else None)
             if (outline := _given_outline(view, sample, {**row, **shape.entry}, shape.line)) is not None:
                 region = Region(label, "object", points=outline)
-        else:
+        elif view.format in OF_ENTRIES:
             region = region._replace(keys=digest(further_keys(row)))
         found.append(region)
     found += _crowd_regions(view, crowds, crowd_rows)
@@ -254,10 +254,10 @@ def _crowd_regions(view: View, crowds: Sequence[Crowd], rows: Sequence[JsonRow])
     pairs = list(zip(crowds, rows, strict=True))
     if view.format == "voc":
         pairs.sort(key=lambda pair: pair[0].box is None)
-    is_coco = view.format in ("coco", "roboflow", "lvis")
+    is_coco, has_boxes = view.format in OF_ENTRIES, view.task in ("detect", "pose") and view.format == "yolo"
     for crowd, row in pairs:
         keys = digest(further_keys(row)) if is_coco else 0
-        if crowd.box is not None and (is_coco or view.format == "voc" or view.task in ("detect", "pose")):
+        if crowd.box is not None and (is_coco or view.format == "voc" or has_boxes):
             x1, y1, x2, y2 = crowd.box
             area = (x2 - x1) * (y2 - y1) if is_coco else None
             yield Region(crowd.label, "boxed", [x1, y1, x2 - x1, y2 - y1], area, None, keys)
@@ -321,7 +321,7 @@ def unnamed_losses(
     """
     lost = Counter[str]()
     boxed, regions = (sum((crowd.box is None) == is_region for crowd in crowds) for is_region in (False, True))
-    if view.format not in ("coco", "roboflow", "lvis", "voc", "coco-panoptic"):
+    if view.format not in (*OF_ENTRIES, "voc", "coco-panoptic"):
         lost["crowd regions"] = sum(not crowd.is_ignored for crowd in crowds if crowd.box is None)
         lost["ignored regions"] = regions - lost["crowd regions"]
     if view.format in ("label-maps", "coco-panoptic") or (view.format, view.task) == ("yolo", "segment"):
