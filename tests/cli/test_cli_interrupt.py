@@ -157,7 +157,7 @@ class TestGoingOn:
         assert asked == list(range(3, NUM // STEP))
         assert tree(tmp_path / "out") == expected
 
-    @pytest.mark.parametrize("where", ["write_tables", "write_pages", "publish"])
+    @pytest.mark.parametrize("where", ["finish", "write_pages", "publish"])
     def test_interrupted_near_the_end(
         self, world: Path, expected: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
     ) -> None:
@@ -167,7 +167,7 @@ class TestGoingOn:
         def interrupt(*_: Any, **__: Any) -> None:
             raise KeyboardInterrupt
 
-        owner = {"write_tables": _assembling, "write_pages": _show, "publish": Workspace}[where]
+        owner = {"finish": _assembling, "write_pages": _show, "publish": Workspace}[where]
         with monkeypatch.context() as patch:
             patch.setattr(owner, where, interrupt)
             assert main(words_for(world, tmp_path / "out")) == 130

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from segpaste.augmenting.errors import AugmentError
-from segpaste.datasets.formats.layouts import WrittenLayout
+from segpaste.datasets.writers.layouts import WrittenLayout
 
 
 def run_digest(made: Mapping[str, Any], num: int) -> str:

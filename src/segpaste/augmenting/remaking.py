@@ -19,30 +19,32 @@ from PIL import Image
 from segpaste._version import __version__
 from segpaste.augmenting.errors import AugmentError
 from segpaste.augmenting.inputs import Inputs
-from segpaste.augmenting.layouts import OtherSplits, write_data_yaml
+from segpaste.augmenting.layouts import writer_of, yaml_keys
 from segpaste.augmenting.progress_bar import progress
 from segpaste.augmenting.reading import Photo, PhotoReader
 from segpaste.augmenting.sequence import RECORDS, PhotoPick, PhotoSequence, cornered, cut_to
-from segpaste.augmenting.verifying import AugmentedLedger, keys_of
-from segpaste.bank import InstanceBank
-from segpaste.datasets.contract import Crowd
+from segpaste.augmenting.steps import keys_of
+from segpaste.bank import DatasetBank, InstanceBank
 from segpaste.datasets.formats.carried import (
     POINT_KEYS,
     REGION_KEYS,
     carried_annotations,
     carried_image,
     carried_tables,
+    without_counts,
 )
-from segpaste.datasets.formats.coco_writer import LAYOUT, ImageFormat, SampleRows, Write, write_tables
 from segpaste.datasets.formats.kept_shapes import KeptShape
-from segpaste.datasets.formats.layouts import WrittenLayout
 from segpaste.datasets.formats.records import IMAGE_COLUMNS, read_tables
 from segpaste.datasets.formats.references import Copy
 from segpaste.datasets.formats.xml_text import parse_xml
+from segpaste.datasets.writers.dataset_writer import DatasetWriter, Write, finish
+from segpaste.datasets.writers.format import LabelledImage, Losses, SampleRows
 from segpaste.datasets.writers.guard import Guard
+from segpaste.datasets.writers.layouts import FOLDERS, WrittenLayout, made_entry
 from segpaste.datasets.writers.ledger import ExpectedImage
-from segpaste.datasets.writers.readback import Verified, Verify, read_back
-from segpaste.replay import ReplayError, ReplayRecord, replay
+from segpaste.datasets.writers.readback import Verified, Verify, is_decoded
+from segpaste.replay import RecordedLayer, ReplayError, ReplayRecord
+from segpaste.replay.rerun import replayed
 from segpaste.seeding import SampleKey
 from segpaste.types import DenseSample
 from segpaste.workspace import Content, WholeFiles, Workspace, naming, write_whole
@@ -66,46 +68,31 @@ class Remaker:
     bank: InstanceBank | None
     layout: WrittenLayout = WrittenLayout()  # noqa: RUF009 (frozen)
 
-    def write(self, folder: Path, record: ReplayRecord, write: Write) -> SampleRows:
+    def write(self, writer: DatasetWriter, record: ReplayRecord, write: Write) -> JsonRow:
         """Write the image of a record as `segpaste augment` did, with the same names, and rows without provenance.
+
+        Return its note, see `DatasetWriter.add`.
 
         Raises:
             ReplayError: the dataset does not give the recorded sample, or has fewer classes.
         """
-        sample, kept = self.remade_with_shapes(record)
-        return self.written(folder, record, sample, write, kept)
-
-    def written(
-        self, folder: Path, record: ReplayRecord, sample: DenseSample, write: Write, kept: Sequence[KeptShape]
-    ) -> SampleRows:
-        """Write the remade image of a record; see `write`."""
-        return self.layout.write(
-            folder,
-            record.target[4] + 1,
-            sample,
-            self.inputs.by_label,
-            image_format=cast(ImageFormat, Path(record.name or "").suffix[1:]),
-            crowds=[(crowd, {}) for crowd in self.crowds(record)],
-            kept=kept,
-            image_extra=carried_image(self.inputs.photos, self._picks(record)[0].index),
-            write=write,
+        sample, kept, rows = self.remade_with_shapes(record)
+        number, pick = record.target[4] + 1, self._picks(record)[0]
+        own = carried_annotations(self.inputs.photos, pick.index)
+        entry = made_entry(
+            number, sample, Path(record.name or "").suffix[1:], carried_image(self.inputs.photos, pick.index)
         )
-
-    def further_keys(self, record: ReplayRecord) -> Counter[str]:
-        """Count the keys of the objects of a record's image that are not written: it does not name all originals."""
-        rows = carried_annotations(self.inputs.photos, self._picks(record)[0].index).values()
-        return Counter(f"key '{key}' of annotations" for row in rows for key in row)
-
-    def crowds(self, record: ReplayRecord) -> Sequence[Crowd]:
-        """Return the crowd and ignored regions of the target of a record."""
-        return self._reader(record).crowds(self._picks(record)[0])
+        crowds = [(crowd, keys_of({}, own.get(crowd.annotation_id))) for crowd in self._reader(record).crowds(pick)]
+        is_compared = is_decoded(number - 1)
+        image = LabelledImage(entry["file_name"], entry, sample, rows, crowds, kept, is_compared=is_compared)
+        return writer.add(image, write)
 
     def remade(self, record: ReplayRecord) -> DenseSample:
         """Return the augmented image of a record; see `write`."""
         return self.remade_with_shapes(record)[0]
 
-    def remade_with_shapes(self, record: ReplayRecord) -> tuple[DenseSample, Sequence[KeptShape]]:
-        """Return the augmented image of a record, and the given numbers of each object; see `write`."""
+    def remade_with_shapes(self, record: ReplayRecord) -> tuple[DenseSample, Sequence[KeptShape], list[JsonRow]]:
+        """Return the augmented image of a record, and the given numbers and further keys of each object."""
         num_classes = len(self.inputs.by_label)
         labels = [layer.label for layer in record.layers if layer.label is not None]
         if labels and max(labels) >= num_classes:
@@ -113,7 +100,7 @@ class Remaker:
                 f"{record.name}: expected labels below {num_classes}, the number of classes of {self.inputs.name}, got "
                 f"{max(labels)}; was the record changed?"
             )
-        photos: list[Photo] = []
+        photos, ids = list[Photo](), dict[SampleKey, list[int]]()
         reader, picks = self._reader(record), {pick.key: pick for pick in self._picks(record)}
         windows = dict(zip(picks, (photo.window for photo in record.photos or ()), strict=False))
         is_one_batch = record.photos is None or record.config.emit_classmix
@@ -121,11 +108,32 @@ class Remaker:
         def read(key: SampleKey) -> DenseSample:
             photo = reader.read(picks[key], windows.get(key))
             photos[:] = photos or [photo]  # the target is read first
+            ids[key] = photo.annotation_ids
             return cornered(photo.sample, record.canvas_size) if is_one_batch else photo.sample
 
-        after = replay(record, read, bank=self.bank)
+        after, origins = replayed(record, read, self.bank)
         after = cut_to(after, photos[0].sample.canvas_size)
-        return after, reader.kept_shapes(photos[0], after, self.layout)
+        source_of: dict[int, RecordedLayer] = {layer.layer: layer for layer in record.layers}
+        rows = []
+        for number, slot in origins:
+            layer = source_of.get(number)
+            if layer is not None and layer.crop is not None:
+                rows.append(keys_of({}, self._keys_of_crop(layer.crop)))
+                continue
+            key = record.sample_keys[0] if layer is None or layer.source is None else SampleKey(*layer.source)
+            own = carried_annotations(self.inputs.photos, picks[key].index)
+            rows.append(keys_of({}, own.get(ids[key][slot])))
+        return after, reader.kept_shapes(photos[0], after, self.layout), rows
+
+    def _keys_of_crop(self, crop: int) -> JsonRow:
+        """Return the further keys of the object of a crop; none of another dataset."""
+        if not isinstance(self.bank, DatasetBank):
+            return {}
+        photos, image = self.inputs.photos, int(self.bank.image_of(np.array([crop]))[0])
+        if not any((own := carried_annotations(photos, image)).values()):
+            return {}
+        found = next(self.bank.found(crop))
+        return own.get(photos.annotation_ids(image)[found.instance_id - 1], {})
 
     def copies(self, records: Sequence[ReplayRecord]) -> list[Copy]:
         """Return the images of records that are made of images of the dataset, not of backgrounds."""
@@ -163,7 +171,7 @@ class Remaker:
 def write_dataset(
     space: Workspace, dataset: str, records: Sequence[ReplayRecord], remaker: Remaker, mode: Verify = "sample"
 ) -> tuple[Verified, Counter[str]]:
-    """Write a dataset of the images, and compare it with its ledger in a ``mode`` of `read_back`.
+    """Write a dataset of the images, and compare it with its ledger in a mode of ``--verify``.
 
     An interrupted run with the same records and ``dataset`` resumes.
 
@@ -177,50 +185,33 @@ def write_dataset(
     layout = remaker.layout
     made = {"command": "segpaste replay", "source": {"name": inputs.name, "sha256": inputs.digest}, **layout.note()}
     info = {"description": f"{inputs.name}, augmented by copy-paste", "version": __version__, "segpaste": made}
-    ledger = AugmentedLedger(inputs, layout)
+    writer = writer_of(space.files, inputs, layout)
     with space.claim(fingerprint), naming(space.folder):
         guard = Guard(space.notes, mode)
         with progress(len(records)) as bar:
             for number, record in enumerate(records):
                 if not space.notes.has(number):
-                    space.notes.write(number, _remade_note(space.files, record, remaker, ledger))
+                    space.notes.write(number, _remade_note(record, remaker, writer))
                 bar.update()
         numbers = range(len(records))
         others, left_out = carried_tables(inputs.annotated, remaker.copies(records))
         others.pop("info", None)
-        for record in records:
-            left_out.update(remaker.further_keys(record))
-        write_tables(
-            space.files,
-            info,
-            inputs.categories,
-            lambda: (SampleRows(**space.notes.read(number)["rows"]) for number in numbers),
-            layout.tables,
-            others,
-        )
-        write_data_yaml(space.files, inputs, layout, OtherSplits({}, ()))
+        source_yaml, lost = yaml_keys(inputs, layout)
+        left_out += lost
+        writer = writer_of(space.files, inputs, layout, source_yaml)
+        rows = lambda: (SampleRows(**space.notes.read(number)["rows"]) for number in numbers)  # noqa: E731
+        finish([writer], [({"info": info, **others}, without_counts(inputs.categories), rows)], Losses(), ())
         write_whole(space.files / RECORDS, text)
         expected = lambda: (ExpectedImage.of_note(space.notes.read(number)["ledger"]) for number in numbers)  # noqa: E731
-        with guard.checking(numbers, lambda note: [note["ledger"]["file"]]):
-            done = read_back(space.files, list(ledger.written_views(space.files, expected)), guard.mode)
+        done = guard.verified(space.files, writer.views(expected), numbers, lambda note: [note["ledger"]["file"]])
         space.publish()
     return done, left_out
 
 
-def _remade_note(folder: Path, record: ReplayRecord, remaker: Remaker, ledger: AugmentedLedger) -> JsonRow:
+def _remade_note(record: ReplayRecord, remaker: Remaker, writer: DatasetWriter) -> JsonRow:
     """Write the image of a record; return its rows, and what it must hold."""
-    (sample, kept), written = remaker.remade_with_shapes(record), dict[str, Content]()
     with WholeFiles() as files:
-
-        def note(path: Path, content: Content) -> Path:
-            written[path.relative_to(folder).as_posix()] = content
-            return files.write(path, content)
-
-        rows = remaker.written(folder, record, sample, note, kept)
-    keys = keys_of({}, None)
-    crowds = [(crowd, keys) for crowd in remaker.crowds(record)]
-    expected = ledger.expect(sample, crowds, [keys] * sample.num_instances, rows, written, kept)
-    return {"rows": rows.as_note(), "ledger": expected.as_note()}
+        return remaker.write(writer, record, files.write)
 
 
 def differences(
@@ -234,7 +225,7 @@ def differences(
         remaker: remakes them.
         is_all: True if the records are those of all images.
     """
-    written = _Written(folder, remaker.layout)
+    written = _OnDisk(folder, remaker.layout)
     found: dict[str, list[str]] = {}
     with progress(len(records)) as bar:
         for record in records:
@@ -250,7 +241,7 @@ def _write_for_now(path: Path, content: Content) -> Path:
     return path
 
 
-class _Written:
+class _OnDisk:
     """An augmented dataset on disk, whose images can be compared one by one."""
 
     def __init__(self, folder: Path, layout: WrittenLayout) -> None:
@@ -271,7 +262,8 @@ class _Written:
             return [f"is not in {self.layout.tables}"]
         with tempfile.TemporaryDirectory() as scratch:
             try:
-                rows = remaker.write(Path(scratch), record, _write_for_now)
+                writer = writer_of(Path(scratch), remaker.inputs, self.layout)
+                rows = SampleRows(**remaker.write(writer, record, _write_for_now)["rows"])
             except ReplayError as error:
                 return [str(error)]
             return [*self._other_files(Path(scratch), Path(record.name).stem), *self._other_rows(rows)]
@@ -281,7 +273,7 @@ class _Written:
         ours, theirs = (
             {
                 str(p.relative_to(root))
-                for name in (*self.layout.folders, *LAYOUT)
+                for name in (*self.layout.folders, *FOLDERS)
                 for p in (root / name).glob(f"{stem}.*")
             }
             for root in (scratch, self.folder)

@@ -16,10 +16,9 @@ from segpaste.augmenting.run_log import RunLog
 from segpaste.augmenting.shards import Shard
 from segpaste.augmenting.steps import StepMaker
 from segpaste.augmenting.tally import Tally
-from segpaste.augmenting.verifying import AugmentedLedger
 from segpaste.bank.building.engines import PartEngine, make_parts
 from segpaste.datasets.writers.guard import Guard
-from segpaste.datasets.writers.readback import Verify, read_back
+from segpaste.datasets.writers.readback import Verify
 from segpaste.workspace import Fingerprint, Workspace, naming
 
 
@@ -68,7 +67,7 @@ class Job:
         Args:
             made: entry ``segpaste`` of the tables' info.
         """
-        space, maker, inputs = self.space, self.maker, self.maker.paster.inputs
+        space, maker = self.space, self.maker
         num_made = 0
         with contextlib.ExitStack() as stack:
             if self.options.shard is not None:
@@ -82,10 +81,9 @@ class Job:
                 self.log.say(f"took over {num:,} steps of shards")
             guard = Guard(space.notes, self.options.verify)
             num_made += self._make(maker, maker.missing(), maker.num)
-            tally = _assembling.assemble(maker, made, self.options.gallery)
+            tally = _assembling.assemble(maker, made, self.options.gallery, self.others.names)
             tally.num_made, tally.workers = num_made, self.options.workers
             self.others.write(space.files)
-            _layouts.write_data_yaml(space.files, inputs, maker.layout, self.others)
             self._verify(guard)
             space.publish()
         _shards.remove(space.out)
@@ -94,10 +92,10 @@ class Job:
     def _verify(self, guard: Guard) -> None:
         """Read the written files again and compare them with the ledger."""
         maker, files = self.maker, self.space.files
-        ledger = AugmentedLedger(maker.paster.inputs, maker.layout)
+        writer = _layouts.writer_of(files, maker.paster.inputs, maker.layout)
         copies = {files / target: source for target, source in self.others.copies.items()}
-        with guard.checking(range(maker.num_steps), lambda note: [item["ledger"]["file"] for item in note]):
-            done = read_back(files, list(ledger.written_views(files, maker.expected)), guard.mode, copies)
+        of_note = lambda note: [item["ledger"]["file"] for item in note]  # noqa: E731
+        done = guard.verified(files, writer.views(maker.expected), range(maker.num_steps), of_note, copies)
         if done.images:
             self.log.say(f"verified {done}")
             print(f"verified {done}")

@@ -5,21 +5,24 @@ A step is a pure function of the run's fingerprint, so it does not matter which 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from segpaste.augmenting import pages as _show
 from segpaste.augmenting.inputs import Inputs
+from segpaste.augmenting.layouts import writer_of
 from segpaste.augmenting.pasting import Augmented, Origin, Paster
-from segpaste.augmenting.verifying import AugmentedLedger, keys_of
 from segpaste.datasets.contract import AnnotatedDataset, JsonRow
 from segpaste.datasets.formats.carried import carried_annotations, carried_image
-from segpaste.datasets.formats.coco_writer import ImageFormat, Write
-from segpaste.datasets.formats.layouts import WrittenLayout
+from segpaste.datasets.formats.pixel_bytes import ImageFormat
+from segpaste.datasets.writers.dataset_writer import Write
+from segpaste.datasets.writers.format import LabelledImage
+from segpaste.datasets.writers.layouts import WrittenLayout, made_entry
 from segpaste.datasets.writers.ledger import ExpectedImage
-from segpaste.workspace import Content, Notes, WholeFiles
+from segpaste.datasets.writers.readback import is_decoded
+from segpaste.workspace import Notes, WholeFiles
 
 IMAGES_PER_STEP = 8
 
@@ -102,53 +105,35 @@ class StepMaker:
         name, image_id = photos.file_name(pick.index), photos.image_id(pick.index)
         made_of = {"source_image_id": image_id, "source_file_name": name}
         made_of |= {"epoch": pick.key.epoch, "position": pick.position, "seed": pick.key.seed}
-        written: dict[str, Content] = {}
-
-        def note(path: Path, content: Content) -> Path:
-            written[path.relative_to(self.files).as_posix()] = content
-            return write(path, content)
-
         carried = _carried(photos, {pick.index, *(o.index for o in augmented.origins if o.index is not None)})
-        provenance = [_provenance(origin, pick.key.seed) for origin in augmented.origins]
-        kept = [carried.get((origin.index, origin.annotation_id), {}) for origin in augmented.origins]
+        of_crowd = {"pasted": False, "source_image_id": image_id}
         crowds = [
-            (crowd, {"pasted": False, "source_image_id": image_id, "source_annotation_id": crowd.annotation_id})
+            (crowd, keys_of({**of_crowd, "source_annotation_id": number}, carried.get((pick.index, number))))
             for crowd in paster.reader.crowds(pick)
+            for number in (crowd.annotation_id,)
         ]
-        of_crowds = [carried.get((pick.index, crowd.annotation_id), {}) for crowd, _ in crowds]
-        shapes = paster.reader.kept_shapes(augmented.target, augmented.after, self.layout)
-        rows = self.layout.write(
-            self.files,
-            pick.position + 1,
+        more = {**carried_image(photos, pick.index), **_federated(paster.inputs, augmented), "segpaste": made_of}
+        entry = made_entry(pick.position + 1, augmented.after, self.image_format, more)
+        image = LabelledImage(
+            entry["file_name"],
+            entry,
             augmented.after,
-            paster.inputs.by_label,
-            image_format=self.image_format,
-            write=note,
-            provenance=provenance,
-            carried=kept,
-            kept=shapes,
-            crowds=[(crowd, {**row, "carried": keys}) for (crowd, row), keys in zip(crowds, of_crowds, strict=True)],
-            image_extra={
-                **carried_image(photos, pick.index),
-                **_federated(paster.inputs, augmented),
-                "segpaste": made_of,
-            },
+            [
+                keys_of(_provenance(o, pick.key.seed), carried.get((o.index, o.annotation_id)))
+                for o in augmented.origins
+            ],
+            crowds,
+            paster.reader.kept_shapes(augmented.target, augmented.after, self.layout),
+            is_compared=is_decoded(pick.position),
         )
-        expected = AugmentedLedger(paster.inputs, self.layout).expect(
-            augmented.after,
-            [(crowd, keys_of(row, keys)) for (crowd, row), keys in zip(crowds, of_crowds, strict=True)],
-            [keys_of(row, keys) for row, keys in zip(provenance, kept, strict=True)],
-            rows,
-            written,
-            shapes,
-        )
-        file_name = rows.image["file_name"]
+        note = writer_of(self.files, paster.inputs, self.layout).add(image, write)
+        file_name = entry["file_name"]
         return {
-            "rows": rows.as_note(),
+            "rows": note["rows"],
             "shown": _show.describe(augmented, paster.inputs, f"{file_name}: {name}"),
             "record": augmented.record.model_copy(update={"name": file_name}).to_json(),
-            "files": [*written],
-            "ledger": expected.as_note(),
+            "files": note["files"],
+            "ledger": note["ledger"],
             "unreadable": {str(index): reason for index, reason in paster.unreadable.items()},
         }
 
@@ -156,6 +141,11 @@ class StepMaker:
 def _carried(photos: AnnotatedDataset, indices: Iterable[int]) -> dict[tuple[int | None, int | None], JsonRow]:
     """Return the keys that objects keep from the entries of their images, by image and annotation."""
     return {(i, row_id): keys for i in indices for row_id, keys in carried_annotations(photos, i).items() if keys}
+
+
+def keys_of(provenance: Mapping[str, object], carried: Mapping[str, object] | None) -> JsonRow:
+    """Return the further keys of a row of an augmented dataset."""
+    return {**(carried or {}), "segpaste": provenance}
 
 
 def _federated(inputs: Inputs, augmented: Augmented) -> dict[str, Any]:

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from segpaste.augmenting.run_log import RunLog
     from segpaste.augmenting.steps import StepMaker
     from segpaste.augmenting.tally import Tally
-    from segpaste.datasets.formats.layouts import WrittenLayout
     from segpaste.datasets.formats.photo_scan import PhotoProblem
+    from segpaste.datasets.writers.layouts import WrittenLayout
 
 _EXAMPLE = """\
 KEY=VALUE overrides the configuration: placement.scale_range=[0.5,1.5], placement.k_range=[1,5].

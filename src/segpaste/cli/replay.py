@@ -61,8 +61,8 @@ def run(args: argparse.Namespace) -> None:
     from segpaste.augmenting import remaking as _remaking
     from segpaste.augmenting import sequence as _sequence
     from segpaste.augmenting import tally as _tally
-    from segpaste.datasets.formats.layouts import of_folder
     from segpaste.datasets.formats.records import expect_outside
+    from segpaste.datasets.writers.layouts import of_folder
     from segpaste.replay import read_records
 
     path = args.records / _sequence.RECORDS if args.records.is_dir() else args.records

@@ -26,11 +26,11 @@ from segpaste.datasets.formats.photo import read_pixels
 from segpaste.datasets.formats.photo_head import read_head
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
 from segpaste.datasets.writers.annotations import read_regions, stored_pixels, tolerance_px
+from segpaste.datasets.writers.format import View
 from segpaste.datasets.writers.ledger import (
     OF_ENTRIES,
     ExpectedImage,
     Region,
-    View,
     checksum,
     digest,
 )

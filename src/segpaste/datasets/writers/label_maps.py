@@ -19,18 +19,18 @@ from torch import Tensor
 
 from segpaste.datasets.formats.name_lists import class_list_text
 from segpaste.datasets.formats.pixel_bytes import picture_bytes
-from segpaste.datasets.formats.written.format import (
+from segpaste.datasets.formats.yolo.data import IMAGE_SUFFIXES
+from segpaste.datasets.writers.format import (
     File,
-    LabelForm,
-    LabelledPhoto,
+    LabelledImage,
     Losses,
+    View,
     WrittenFormat,
     WrittenSplit,
     count_lost,
     count_split,
 )
-from segpaste.datasets.formats.written.owners import owners_of
-from segpaste.datasets.formats.yolo.data import IMAGE_SUFFIXES
+from segpaste.datasets.writers.owners import owners_of
 from segpaste.types import IGNORE_INDEX
 
 BACKGROUND = "background"
@@ -55,43 +55,43 @@ class LabelMaps(WrittenFormat):
         """Return the folders of images and maps."""
         return f"images/{split}", f"semantic/{split}", f"instances/{split}"
 
-    def label_files(self, photo: LabelledPhoto, form: LabelForm, losses: Losses) -> Iterator[File]:
+    def label_files(self, image: LabelledImage, view: View, losses: Losses) -> Iterator[File]:
         """Yield the maps."""
-        sample = photo.sample
+        sample = image.labelled
         if sample.instance_masks is None and sample.semantic_map is None and sample.num_instances:
             raise ValueError("expected masks for label maps, got boxes only; add masks first (--masks-from)")
-        count_lost(photo, losses)
+        count_lost(image, view, losses)
         owners = np.full(sample.canvas_size, -1)
         if sample.instance_masks is not None:
             owners = owners_of(sample, losses)
         if sample.instance_masks is not None or sample.semantic_map is None:  # else the map of classes is all there is
             objects = (owners + 1).astype(np.uint8 if sample.num_instances <= 255 else np.uint16)
-            yield f"instances/{photo.split}/{photo.stem}.png", picture_bytes(objects)
-        yield f"semantic/{photo.split}/{photo.stem}.png", picture_bytes(_semantic(photo, owners, form))
+            yield f"instances/{view.split}/{image.stem}.png", picture_bytes(objects)
+        yield f"semantic/{view.split}/{image.stem}.png", picture_bytes(_semantic(image, owners, view))
 
-    def closing_files(self, splits: Sequence[WrittenSplit], form: LabelForm, losses: Losses) -> Iterator[File]:
+    def closing_files(self, splits: Sequence[WrittenSplit], losses: Losses) -> Iterator[File]:
         """Yield the list of classes."""
         for split in splits:
             count_split(losses, split)
-        yield "classes.txt", class_list_text(map_names(form)).encode()
+        yield "classes.txt", class_list_text(map_names(splits[0].view)).encode()
 
 
-def map_names(form: LabelForm) -> list[str]:
+def map_names(view: View) -> list[str]:
     """Return the name of each value of semantic maps except void."""
-    return [*([] if form.has_semantic_maps else [BACKGROUND]), *form.class_names]
+    return [*([BACKGROUND] if view.first_value else []), *view.names]
 
 
-def _semantic(photo: LabelledPhoto, owners: NDArray[Any], form: LabelForm) -> NDArray[Any]:
+def _semantic(image: LabelledImage, owners: NDArray[Any], view: View) -> NDArray[Any]:
     """Return the semantic map, [H, W] uint8 or uint16."""
-    dtype = np.uint8 if len(map_names(form)) <= IGNORE_INDEX else np.uint16
+    dtype = np.uint8 if len(map_names(view)) <= IGNORE_INDEX else np.uint16
     void = np.iinfo(dtype).max
-    first = 0 if form.has_semantic_maps else 1
-    labels = np.concatenate([[void if form.has_semantic_maps else 0], photo.sample.labels.numpy() + first])
+    sample, first = image.labelled, view.first_value
+    labels = np.concatenate([[0 if first else void], sample.labels.numpy() + first])
     values = labels[owners + 1]
-    if photo.sample.semantic_map is not None:
-        semantic = photo.sample.semantic_map.as_subclass(Tensor).numpy()
+    if sample.semantic_map is not None:
+        semantic = sample.semantic_map.as_subclass(Tensor).numpy()
         values = np.where(owners >= 0, values, np.where(semantic == IGNORE_INDEX, void, semantic + first))
-    for crowd, _ in photo.crowds:
+    for crowd, _ in image.crowds:
         values[crowd.mask & (owners < 0)] = void
     found: NDArray[Any] = values.astype(dtype)
     return found

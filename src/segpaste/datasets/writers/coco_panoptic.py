@@ -1,12 +1,10 @@
-"""Formats of COCO: instances with keypoints and crowds, Roboflow's folders, and panoptic segments.
-
-Entries are written unchanged, with all their keys. See `segpaste.datasets.formats.coco_writer` for their form.
-"""
+"""Format of COCO panoptic segmentation: a table of segments, and a PNG of their ids for each image."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,69 +13,24 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from segpaste.datasets.contract import JsonRow
-from segpaste.datasets.formats.carried import REGION_KEYS
-from segpaste.datasets.formats.coco_folders import COCO_FILE, PANOPTIC_FILE, ROBOFLOW_FILE
-from segpaste.datasets.formats.coco_writer import Crowds, json_lines, panoptic_row, panoptic_segments
+from segpaste.datasets.formats.coco_folders import PANOPTIC_FILE
 from segpaste.datasets.formats.pixel_bytes import picture_bytes
-from segpaste.datasets.formats.written.format import (
+from segpaste.datasets.writers.coco import Crowds, table_lines, tight_xywh, without_region
+from segpaste.datasets.writers.format import (
     UNMASKED,
     File,
-    LabelForm,
+    LabelledImage,
     Losses,
+    SampleRows,
+    View,
     WrittenFormat,
     WrittenSplit,
+    copied_bytes,
 )
-from segpaste.datasets.formats.written.owners import owners_of
+from segpaste.datasets.writers.owners import owners_of
 from segpaste.types import IGNORE_INDEX, DenseSample, InstanceMask, PanopticMap, SemanticMap
 
-
-class CocoInstances(WrittenFormat):
-    """COCO instances, with keypoints and crowds."""
-
-    name = "coco"
-    title = "COCO"
-    files = "SPLIT/NAME and annotations/instances_SPLIT.json; without splits images/NAME and annotations.json"
-    holds = "masks, boxes, keypoints, crowds, all keys of entries"
-    of_entries = True
-    one_class_list = False
-    by_stem = False
-    keeps_extra_keys = True
-
-    def split_name(self, split: str) -> str:
-        """Return the name unchanged."""
-        return split
-
-    def photos_dir(self, split: str) -> str:
-        """Return COCO's folder, or ``images`` without splits."""
-        return split or "images"
-
-    def tables(self, split: str) -> str:
-        """Return the file of a split."""
-        return f"annotations/instances_{split}.json" if split else COCO_FILE
-
-    def closing_files(self, splits: Sequence[WrittenSplit], form: LabelForm, losses: Losses) -> Iterator[File]:
-        """Yield a file of all entries for each split."""
-        for split in splits:
-            images = (row.image for row in split.rows())
-            annotations = (annotation for row in split.rows() for annotation in row.annotations)
-            tables: dict[str, Any] = {**split.tables, "categories": split.categories, "images": images}
-            yield self.tables(split.name), json_lines({**tables, "annotations": annotations})
-
-
-class RoboflowCoco(CocoInstances):
-    """Roboflow's export of COCO."""
-
-    name = "roboflow"
-    title = "Roboflow's COCO exports"
-    files = f"SPLIT/NAME and SPLIT/{ROBOFLOW_FILE}"
-
-    def split_name(self, split: str) -> str:
-        """Return the name, ``train`` without splits."""
-        return split or "train"
-
-    def tables(self, split: str) -> str:
-        """Return the file of a split, beside its images."""
-        return f"{split}/{ROBOFLOW_FILE}"
+_SEGMENT_ID_STEP = 0x9E3779  # odd, so that multiples of it modulo 2**24 are distinct, and spread over the colours
 
 
 class CocoSegments(WrittenFormat):
@@ -111,42 +64,82 @@ class CocoSegments(WrittenFormat):
         """Return the folder of the maps of a split."""
         return self.tables(split).removesuffix(".json")
 
-    def closing_files(self, splits: Sequence[WrittenSplit], form: LabelForm, losses: Losses) -> Iterator[File]:
+    def labels(self, image: LabelledImage, view: View, losses: Losses) -> tuple[SampleRows, Sequence[File]]:
+        """Return the segments, and the file of their ids."""
+        folder = self.maps_dir(view.split)
+        if (same := image.unchanged) is not None and same.map is not None:
+            row, file = same.map
+            name = f"{image.stem}{file.suffix or '.png'}"
+            rows = SampleRows(image.entry, [], [*same.rows], {**row, "file_name": name})
+            return rows, [(f"{folder}/{name}", copied_bytes(file))]
+        png, segments = segments_of(image, view.categories, losses)
+        return SampleRows(image.entry, [], segments), [(f"{folder}/{image.stem}.png", png)]
+
+    def closing_files(self, splits: Sequence[WrittenSplit], losses: Losses) -> Iterator[File]:
         """Yield a file of all segments for each split."""
         for split in splits:
-            rows, images = split.rows, (row.image for row in split.rows())
-            tables: dict[str, Any] = {**split.tables, "categories": split.categories, "images": images}
-            yield self.tables(split.name), json_lines({**tables, "annotations": map(panoptic_row, rows())})
+            yield self.tables(split.name), table_lines(split, map(panoptic_row, split.rows()))
 
 
-def segments_of(
-    sample: DenseSample, categories: Sequence[JsonRow], rows: Sequence[JsonRow], crowds: Crowds, losses: Losses
-) -> tuple[bytes, list[JsonRow]]:
+def segments_of(image: LabelledImage, categories: Sequence[JsonRow], losses: Losses) -> tuple[bytes, list[JsonRow]]:
     """Return the PNG of the segments of a sample, and their entries.
 
     A sample without a panoptic map gets one from its masks. Where they overlap, the smaller object is on top.
 
     Args:
-        sample: a sample with instance masks; stuff comes from its semantic map.
+        image: an image whose sample has instance masks; stuff comes from its semantic map.
         categories: the category of each class, with ``isthing``.
-        rows: the entry of each instance.
-        crowds: crowd regions and objects without a mask, each with its ``carried`` keys.
         losses: counts partly and completely covered objects, and those without a mask.
 
     Raises:
         ValueError: the sample has no masks.
     """
-    if num := sum(crowd.box is not None for crowd, _ in crowds):
+    if num := len(image.boxed):
         losses[UNMASKED] += num
-    more = [{key: value for key, value in row.items() if key not in REGION_KEYS} for row in rows]
-    whole = sample
-    if sample.panoptic_map is None:
-        whole = _with_panoptic_map(sample, losses)
+    whole, crowds = image.labelled, image.crowds
+    if whole.panoptic_map is None:
+        whole = _with_panoptic_map(whole, losses)
         crowds = _apart(crowds, _free(whole, categories))
-    ids, segments = panoptic_segments(whole, categories, more, crowds)
+    ids, segments = panoptic_segments(whole, categories, image.rows, crowds)
     shown = {segment["id"] for segment in segments if segment["area"]}  # covered crowds and objects have none
     rgb = np.stack([ids & 255, ids >> 8 & 255, ids >> 16], -1).astype(np.uint8)
     return picture_bytes(rgb), [segment for segment in segments if segment["id"] in shown]
+
+
+def panoptic_segments(
+    sample: DenseSample, categories: Sequence[JsonRow], rows: Sequence[JsonRow], crowds: Crowds
+) -> tuple[NDArray[np.int64], list[JsonRow]]:
+    """Return the segment ids, [H, W] int64, 0 if unlabelled, and ``segments_info``: things, stuff, crowds."""
+    assert sample.panoptic_map is not None
+    assert sample.semantic_map is not None
+    assert sample.instance_ids is not None
+    panoptic, semantic = (m.as_subclass(Tensor).numpy() for m in (sample.panoptic_map, sample.semantic_map))
+    ids = np.zeros(panoptic.shape, np.int64)
+    found: list[tuple[NDArray[np.bool_], int, JsonRow]] = []
+    for instance_id, label, own in zip(sample.instance_ids.tolist(), sample.labels.tolist(), rows, strict=True):
+        found.append((panoptic == instance_id, label, {"iscrowd": 0, **without_region(own)}))
+    for label in np.unique(semantic[(panoptic == 0) & (semantic != IGNORE_INDEX)]).tolist():
+        if not categories[label]["isthing"]:
+            found.append(((panoptic == 0) & (semantic == label), label, {"iscrowd": 0}))
+    for crowd, origin in crowds:
+        if crowd.box is None:
+            flags = {"iscrowd": 1, **({"ignore": 1} if crowd.is_ignored else {})}
+            found.append((crowd.mask, crowd.label, {**flags, **without_region(origin)}))
+    segments = []
+    for number, (mask, label, own) in enumerate(found, start=1):
+        segment_id = number * _SEGMENT_ID_STEP % 256**3
+        ids[mask] = segment_id
+        row = {"id": segment_id, "category_id": categories[label]["id"], "area": int(np.count_nonzero(mask))}
+        segments.append({**row, "bbox": tight_xywh(mask), **own})
+    return ids, segments
+
+
+def panoptic_row(row: SampleRows) -> JsonRow:
+    """Return the entry of a panoptic map."""
+    if row.map is not None:
+        return {**row.map, "segments_info": row.segments}
+    name = Path(row.image["file_name"]).with_suffix(".png").as_posix()
+    return {"image_id": row.image["id"], "file_name": name, "segments_info": row.segments}
 
 
 def _apart(crowds: Crowds, free: NDArray[np.bool_]) -> Crowds:

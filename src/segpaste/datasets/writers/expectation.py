@@ -1,33 +1,132 @@
-"""Label maps, depth, normals and cameras that a written dataset must hold of a sample, as values of its files.
+"""Facts of a written image for the ledger: from the image as it came to the writer, never from what was made of it.
 
-They are made from the sample by code that no writer uses. See `segpaste.datasets.writers.ledger` for annotations.
+Label maps, depth, normals and cameras are made as values of files by code that no format uses. See
+`segpaste.datasets.writers.ledger` for annotations.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from segpaste.datasets.contract import Crowd
 from segpaste.datasets.formats.pixel_bytes import DepthFormat
+from segpaste.datasets.writers.coco import Crowds
+from segpaste.datasets.writers.format import LabelledImage, Losses, Unchanged, View
 from segpaste.datasets.writers.ledger import (
+    ExpectedImage,
     Kind,
     Region,
-    View,
     areas_of,
     checksum,
+    digest,
+    entry_regions,
     extent_of,
     masks_of,
+    sample_regions,
+    unnamed_losses,
 )
-from segpaste.types import IGNORE_INDEX, DenseSample
+from segpaste.types import IGNORE_INDEX, DenseSample, SemanticMap
 
 _LARGEST_MM = 65_535
 _REGIONS = "crowd and ignored regions"
+
+
+def expect_labels(view: View, image: LabelledImage, expected: ExpectedImage, told: Losses) -> None:
+    """Add the annotations that an image must hold in a format.
+
+    Args:
+        view: the format.
+        image: the image, with the classes of the view and the visible regions.
+        expected: the facts of the image.
+        told: the losses that the format named; those that it did not name are added.
+    """
+    is_unchanged, maps = _add_unchanged(view, image, expected), Maps(None)
+    if is_unchanged and (image.sample is None or _holds_pixels(image.unchanged)):
+        return
+    sample, regions, rows = image.labelled, [crowd for crowd, _ in image.crowds], [row for _, row in image.crowds]
+    if not is_unchanged:
+        maps = label_maps(view, image.stem, sample, regions)
+        found = list(maps.regions) or sample_regions(view, sample, regions, image.rows, rows, image.shapes)
+        expected.views[view.format] = found
+        expected.values |= {path: checksum(values) for path, values in maps.files.items()}
+        expected.seen = maps.seen or expected.seen
+        if maps.segments is not None:
+            expected.segments = checksum(maps.segments)
+        told.update(covered_regions(maps, regions))
+        told.update(unnamed_losses(view, sample, regions, maps.seen, told))
+    told.update(semantic_losses(view, sample, regions, maps))
+
+
+def as_labelled(image: LabelledImage, labels: Sequence[int], *, hides: bool) -> LabelledImage:
+    """Return an image with these classes, and, if pastes may hide parts of its regions, with their visible parts."""
+    sample, crowds = image.labelled, image.crowds
+    crowds = _left(sample, crowds) if hides else crowds
+    if any(label != own for own, label in enumerate(labels)):
+        classes = np.array([*labels, *range(len(labels), 256)])
+        sample = replace(sample, labels=torch.from_numpy(classes[sample.labels.numpy()]))
+        if sample.semantic_map is not None:
+            semantic = classes[sample.semantic_map.as_subclass(Tensor).numpy()]
+            sample = replace(sample, semantic_map=SemanticMap(torch.from_numpy(semantic)))
+        crowds = [(crowd._replace(label=labels[crowd.label]), row) for crowd, row in crowds]
+    return replace(image, sample=sample, crowds=crowds)
+
+
+def _holds_pixels(unchanged: Unchanged | None) -> bool:
+    """Return whether unchanged annotations are all that there is: a panoptic map, or a label file of YOLO."""
+    return unchanged is not None and (unchanged.map is not None or unchanged.text is not None)
+
+
+def _add_unchanged(view: View, image: LabelledImage, expected: ExpectedImage) -> bool:
+    """Add annotations that are written as they were read; return False if they come from the sample."""
+    if (same := image.unchanged) is None:
+        return False
+    if same.text is not None:
+        lines = [line.split() for line in same.text.splitlines() if line.strip()]
+        expected.views[view.format] = [Region(int(float(row[0])), "line", keys=digest(row)) for row in lines]
+        return True
+    label_of = {int(row["id"]): label for label, row in enumerate(view.categories)}
+    if same.map is None:
+        given = [{**row, "segmentation": []} if row.get("segmentation", ()) is None else row for row in same.given]
+        regions = entry_regions(given, label_of, expected.size)
+        is_held = view.format != "lvis"
+        expected.views[view.format] = [region for region in regions if is_held or region.kind != "region"]
+        return True
+    row, path = same.map
+    expected.views[view.format] = [
+        Region(label_of[row["category_id"]], "entry", keys=digest(row)) for row in same.given
+    ]
+    folder = f"annotations/panoptic_{view.split}" if view.split else "panoptic"
+    expected.copies[f"{folder}/{image.stem}{Path(row['file_name']).suffix or '.png'}"] = zlib.crc32(path.read_bytes())
+    return True
+
+
+def _left(sample: DenseSample, crowds: Crowds) -> Crowds:
+    """Return the visible regions, which are those that are written."""
+    if sample.crowd_mask is None:
+        return []
+    seen: NDArray[np.bool_] = sample.crowd_mask.as_subclass(Tensor)[0].numpy()
+    cut = [(_cut(crowd, seen), row) for crowd, row in crowds]
+    return [(crowd, row) for crowd, row in cut if crowd.mask.any()]
+
+
+def _cut(crowd: Crowd, seen: NDArray[np.bool_]) -> Crowd:
+    """Return the visible part of a region, or of an object without a mask, whose box is cut if pixels are hidden."""
+    mask = crowd.mask & seen
+    if crowd.box is None or np.array_equal(mask, crowd.mask):
+        return crowd._replace(mask=mask)
+    x, y, width, height = extent_of(mask)
+    x1, y1, x2, y2 = crowd.box
+    return crowd._replace(mask=mask, box=(max(x1, x), max(y1, y), min(x2, x + width), min(y2, y + height)))
 
 
 def owner_map(sample: DenseSample) -> NDArray[Any]:

@@ -1,6 +1,6 @@
 """Base of the written formats: the folders of images, the files of each image, and the files after all images.
 
-A format is one class in one file, listed in `segpaste.datasets.formats.written.registry`. It turns samples and entries
+A format is one class in one file, listed in `segpaste.datasets.writers.registry`. It turns samples and entries
 into the contents of files; `segpaste.datasets.conversion` and `segpaste augment` write them.
 """
 
@@ -11,14 +11,14 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
-from typing import ClassVar
+from pathlib import Path, PurePosixPath
+from typing import Any, ClassVar
 
 from segpaste.datasets.contract import Crowd, JsonRow
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.carried import IMAGE_KEYS, POINT_KEYS, REGION_KEYS
-from segpaste.datasets.formats.coco_writer import SampleRows
 from segpaste.datasets.formats.format import WrittenTask
+from segpaste.datasets.formats.kept_shapes import KeptShape
 from segpaste.datasets.formats.name_lists import is_background
 from segpaste.types import DenseSample, KeypointSchema
 from segpaste.workspace import Content
@@ -30,49 +30,113 @@ File = tuple[str, Content]
 
 
 @dataclass(frozen=True, slots=True)
-class LabelForm:
-    """Form of the labels of a dataset, which is the same in all splits.
+class View:
+    """One of the formats as which a split is written, and read again.
 
     Attributes:
-        class_names: names of the classes.
-        task: task of YOLO labels.
+        format: name of the format.
+        split: name of the split in it.
+        names: names of its classes.
+        task: task of labels of YOLO.
         point_size: numbers per keypoint of YOLO labels.
+        with_points: classes whose entries have keypoints.
+        has_semantic_maps: True if the samples of the dataset have semantic maps.
+        stuff: classes that are stuff, for panoptic segments.
+        categories: the entry of each class, in formats with tables.
         schema: schema of the keypoints; None without keypoints.
-        has_semantic_maps: True if samples have semantic maps.
-        source_yaml: the keys of the data YAML of a converted YOLO dataset that are still true.
+        source_yaml: the keys of the data YAML of a YOLO dataset that are still true.
     """
 
-    class_names: Sequence[str]
+    format: str
+    split: str
+    names: Sequence[str]
     task: WrittenTask = "segment"
     point_size: int = 3
-    schema: KeypointSchema | None = None
+    with_points: frozenset[int] = frozenset()
     has_semantic_maps: bool = False
+    stuff: frozenset[int] = frozenset()
+    categories: Sequence[JsonRow] = ()
+    schema: KeypointSchema | None = None
     source_yaml: JsonRow | None = None
+
+    @classmethod
+    def of(cls, format: str, split: str, categories: Sequence[JsonRow], **facts: Any) -> View:
+        """Return the view of a format of classes with these entries, in the order of the classes."""
+        return cls(
+            **{"names": tuple(str(row["name"]) for row in categories), **facts},
+            format=format,
+            split=split,
+            with_points=frozenset(label for label, row in enumerate(categories) if row.get("keypoints")),
+            stuff=frozenset(label for label, row in enumerate(categories) if not row.get("isthing", 1)),
+            categories=categories,
+        )
+
+    @property
+    def first_value(self) -> int:
+        """Value of class 0 in label maps; 1 after the background."""
+        if self.format == "label-maps":
+            return int(not self.has_semantic_maps)
+        return int(not (self.has_semantic_maps and self.has_background))
+
+    @property
+    def has_background(self) -> bool:
+        """Whether class 0 is the background of semantic maps."""
+        return bool(self.names) and is_background(self.names[0])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LabelledPhoto:
-    """Image with its labels.
+class Unchanged:
+    """Annotations of an image that a format takes as they were read, instead of those of the sample.
 
     Attributes:
-        split: its split.
-        file_name: its file, relative to the folder of the images of its split.
-        image: its entry.
-        sample: its sample; labels index the class names of the `LabelForm`.
-        rows: the entry of each instance, possibly empty.
-        crowds: its crowd and ignored regions, and its objects without a mask, each with its entry.
-        lines: the numbers of the row of each instance in a YOLO label file if they are given; see `label_rows`.
-        given_boxes: the box of each instance, (x, y, width, height), in all its digits, if it is given.
+        rows: entries of COCO or of panoptic segments, as they are written.
+        given: the same as they were read.
+        map: for panoptic segments, the entry of the map, and its file.
+        text: content of a label file of YOLO.
     """
 
-    split: str
+    rows: Sequence[JsonRow] = ()
+    given: Sequence[JsonRow] = ()
+    map: tuple[JsonRow, Path] | None = None
+    text: str | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LabelledImage:
+    """Image with its annotations, on its way from a reader to a writer.
+
+    Attributes:
+        file_name: its written file, relative to the folder of the images of its split.
+        entry: its entry.
+        sample: its sample; None if nothing of it is written.
+        rows: the entry of each instance, with its further keys; possibly empty.
+        crowds: its crowd and ignored regions, and its objects without a mask, each with its entry.
+        shapes: the given numbers of each instance; empty without any.
+        unchanged: annotations that are written as they were read; None if all come from the sample.
+        source: file that is copied as the image; None if the image of the sample is encoded.
+        is_compared: True if the pixels of an encoded image are compared with those of the sample.
+    """
+
     file_name: str
-    image: JsonRow
-    sample: DenseSample
-    rows: Sequence[JsonRow]
+    entry: JsonRow
+    sample: DenseSample | None
+    rows: Sequence[JsonRow] = ()
     crowds: Sequence[tuple[Crowd, JsonRow]] = ()
-    lines: Sequence[Sequence[float] | None] = ()
-    given_boxes: Sequence[Sequence[float] | None] = ()
+    shapes: Sequence[KeptShape] = ()
+    unchanged: Unchanged | None = None
+    source: Path | None = None
+    is_compared: bool = True
+
+    @property
+    def labelled(self) -> DenseSample:
+        """Its sample, for a format that needs it."""
+        assert self.sample is not None
+        return self.sample
+
+    @property
+    def kept(self) -> Sequence[KeptShape]:
+        """The given numbers of each instance."""
+        return self.shapes or [KeptShape()] * self.labelled.num_instances
 
     @property
     def boxed(self) -> list[tuple[Crowd, tuple[float, float, float, float], JsonRow]]:
@@ -90,21 +154,49 @@ class LabelledPhoto:
         return PurePosixPath(self.file_name).with_suffix("").as_posix()
 
 
+@dataclass(frozen=True, slots=True)
+class SampleRows:
+    """Rows of one image in the tables, as values of JSON.
+
+    Attributes:
+        image: its entry in ``images``.
+        annotations: its annotations; without ``id`` if they are numbered in the order of the images.
+        segments: its ``segments_info``; None if it is not panoptic.
+        map: its entry in the panoptic ``annotations`` without the segments; None for the usual one.
+    """
+
+    image: JsonRow
+    annotations: list[JsonRow]
+    segments: list[JsonRow] | None = None
+    map: JsonRow | None = None
+
+    def as_note(self) -> JsonRow:
+        """Return the fields by name, for the note of a step; rows are not copied."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class WrittenSplit:
     """Split whose images are written.
 
     Attributes:
-        name: name of the split.
+        view: its format and classes.
         tables: the other tables of its file, such as ``info`` and ``licenses``.
-        categories: the entries of its classes.
+        categories: the entries of its classes, in the order of the file.
         rows: function that returns the entries of its images.
+        copied: names of the splits that are copied beside this one, the split to train on; None if all are written.
     """
 
-    name: str
+    view: View
     tables: JsonRow
     categories: Sequence[JsonRow]
     rows: Callable[[], Iterable[SampleRows]]
+    copied: Sequence[str] | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of the split."""
+        return self.view.split
 
 
 class WrittenFormat(ABC):
@@ -174,17 +266,29 @@ class WrittenFormat(ABC):
         """Return the folders whose files are named after the images of a split."""
         return (self.photos_dir(split),)
 
-    def label_files(self, photo: LabelledPhoto, form: LabelForm, losses: Losses) -> Iterator[File]:
-        """Yield the label files of an image, and count lost annotations.
+    def labels(self, image: LabelledImage, view: View, losses: Losses) -> tuple[SampleRows, Sequence[File]]:
+        """Return the rows of an image in tables, and its label files; count what is lost. By default `label_files`.
 
         Raises:
             ValueError: the format cannot hold the sample at all.
         """
+        return SampleRows(image.entry, []), [*self.label_files(image, view, losses)]
+
+    def label_files(self, image: LabelledImage, view: View, losses: Losses) -> Iterator[File]:
+        """Yield the label files of an image, and count lost annotations; see `labels`."""
         yield from ()
 
-    def closing_files(self, splits: Sequence[WrittenSplit], form: LabelForm, losses: Losses) -> Iterator[File]:
+    def closing_files(self, splits: Sequence[WrittenSplit], losses: Losses) -> Iterator[File]:
         """Yield the files that are written after all images, such as tables and lists of classes."""
         yield from ()
+
+
+def copied_bytes(path: Path) -> bytes:
+    """Return the content of a file that is copied."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise DatasetError(f"{path}: expected an image, found no such file; check the folder and the name") from None
 
 
 UNMASKED = "objects without a mask"
@@ -222,9 +326,9 @@ def count_split(losses: Losses, split: WrittenSplit, held: Collection[str] = ())
         count_keys(losses, "categories", [row], {"id", "name", *held, *(["isthing"] if is_clear else ())})
 
 
-def further_keys(photo: LabelledPhoto) -> JsonRow:
+def further_keys(image: LabelledImage, view: View) -> JsonRow:
     """Return the keys of an image's entry, without those that name its split, which is that of its files."""
-    return {key: v for key, v in photo.image.items() if key not in ("split", "subset") or v != photo.split}
+    return {key: v for key, v in image.entry.items() if key not in ("split", "subset") or v != view.split}
 
 
 def _is_of_voc(value: object) -> bool:
@@ -235,15 +339,21 @@ def _is_of_voc(value: object) -> bool:
 
 
 def count_lost(
-    photo: LabelledPhoto, losses: Losses, *, points: bool = False, boxes: bool = False, held: Collection[str] = ()
+    image: LabelledImage,
+    view: View,
+    losses: Losses,
+    *,
+    points: bool = False,
+    boxes: bool = False,
+    held: Collection[str] = (),
 ) -> None:
     """Count annotations that most label files cannot hold: crowds, keypoints, further keys, objects without a mask."""
-    for crowd, _ in photo.regions:
+    for crowd, _ in image.regions:
         losses["ignored regions" if crowd.is_ignored else "crowd regions"] += 1
-    if photo.boxed and not boxes:
-        losses[UNMASKED] += len(photo.boxed)
-    if photo.sample.keypoints is not None and not points:
-        losses[POINTS] += int((photo.sample.keypoints[..., 2] > 0).any(1).sum())
-    count_keys(losses, "images", [further_keys(photo)], IMAGE_KEYS | {"camera_intrinsics", "segpaste"})
+    if image.boxed and not boxes:
+        losses[UNMASKED] += len(image.boxed)
+    if image.labelled.keypoints is not None and not points:
+        losses[POINTS] += int((image.labelled.keypoints[..., 2] > 0).any(1).sum())
+    count_keys(losses, "images", [further_keys(image, view)], IMAGE_KEYS | {"camera_intrinsics", "segpaste"})
     known = REGION_KEYS | POINT_KEYS | {"segpaste", *held}
-    count_keys(losses, "annotations", [*photo.rows, *(row for _, row in photo.crowds)], known)
+    count_keys(losses, "annotations", [*image.rows, *(row for _, row in image.crowds)], known)

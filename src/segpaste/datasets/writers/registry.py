@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.written.coco import CocoInstances, CocoSegments, RoboflowCoco
-from segpaste.datasets.formats.written.format import WrittenFormat
-from segpaste.datasets.formats.written.label_maps import LabelMaps
-from segpaste.datasets.formats.written.lvis import LvisInstances
-from segpaste.datasets.formats.written.voc import PascalVoc
-from segpaste.datasets.formats.written.yolo import YoloLabels
+from segpaste.datasets.writers.coco import CocoInstances, RoboflowCoco
+from segpaste.datasets.writers.coco_panoptic import CocoSegments
+from segpaste.datasets.writers.format import WrittenFormat
+from segpaste.datasets.writers.label_maps import LabelMaps
+from segpaste.datasets.writers.lvis import LvisInstances
+from segpaste.datasets.writers.voc import PascalVoc
+from segpaste.datasets.writers.yolo import YoloLabels
 
 WRITTEN: Sequence[WrittenFormat] = (
     CocoInstances(),

@@ -10,30 +10,24 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from segpaste.datasets.contract import JsonRow
-from segpaste.datasets.formats.coco_writer import SampleRows, json_lines
-from segpaste.datasets.formats.written.format import (
-    File,
-    LabelForm,
-    Losses,
-    WrittenFormat,
-    WrittenSplit,
-)
+from segpaste.datasets.writers.coco import CocoInstances, json_lines
+from segpaste.datasets.writers.format import File, Losses, SampleRows, WrittenSplit
 
 _MOST_RARE, _MOST_COMMON = 10, 100
 
 
-class LvisInstances(WrittenFormat):
+class LvisInstances(CocoInstances):
     """LVIS instances."""
 
     name = "lvis"
     title = "LVIS"
     files = "SPLIT/NAME and annotations/lvis_SPLIT.json"
     holds = "masks, boxes, lists of absent and not exhaustive classes, frequencies, all keys of entries"
-    of_entries = True
-    one_class_list = False
-    by_stem = False
     has_iscrowd = False
-    keeps_extra_keys = True
+
+    def split_name(self, split: str) -> str:
+        """Return the name, ``train`` without splits."""
+        return split or "train"
 
     def photos_dir(self, split: str) -> str:
         """Return the folder of a split."""
@@ -43,7 +37,7 @@ class LvisInstances(WrittenFormat):
         """Return the file of a split."""
         return f"annotations/lvis_{split}.json"
 
-    def closing_files(self, splits: Sequence[WrittenSplit], form: LabelForm, losses: Losses) -> Iterator[File]:
+    def closing_files(self, splits: Sequence[WrittenSplit], losses: Losses) -> Iterator[File]:
         """Yield a file of all entries for each split."""
         for split in splits:
             for row in split.rows():

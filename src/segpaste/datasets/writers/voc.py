@@ -24,23 +24,23 @@ from torch import Tensor
 
 from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.formats.carried import IMAGE_KEYS, POINT_KEYS, REGION_KEYS
-from segpaste.datasets.formats.coco_writer import tight_xywh
-from segpaste.datasets.formats.name_lists import class_list_text, is_background
+from segpaste.datasets.formats.name_lists import class_list_text
 from segpaste.datasets.formats.pixel_bytes import palette_bytes
-from segpaste.datasets.formats.written.format import (
+from segpaste.datasets.formats.xml_text import INDENT
+from segpaste.datasets.writers.coco import tight_xywh
+from segpaste.datasets.writers.format import (
     POINTS,
     File,
-    LabelForm,
-    LabelledPhoto,
+    LabelledImage,
     Losses,
+    View,
     WrittenFormat,
     WrittenSplit,
     count_keys,
     count_split,
     further_keys,
 )
-from segpaste.datasets.formats.written.owners import owners_of
-from segpaste.datasets.formats.xml_text import INDENT
+from segpaste.datasets.writers.owners import owners_of
 from segpaste.types import IGNORE_INDEX
 
 _MOST = 254
@@ -77,32 +77,33 @@ class PascalVoc(WrittenFormat):
         """Return the folders of images, boxes and maps."""
         return "JPEGImages", "Annotations", "SegmentationClass", "SegmentationObject"
 
-    def label_files(self, photo: LabelledPhoto, form: LabelForm, losses: Losses) -> Iterator[File]:
+    def label_files(self, image: LabelledImage, view: View, losses: Losses) -> Iterator[File]:
         """Yield the XML and, with masks, both maps."""
-        yield f"Annotations/{photo.stem}.xml", _xml(photo, form, losses)
-        if photo.sample.instance_masks is None and photo.sample.semantic_map is None:
-            _count_regions(photo, None, losses)
+        yield f"Annotations/{image.stem}.xml", _xml(image, view, losses)
+        if image.labelled.instance_masks is None and image.labelled.semantic_map is None:
+            _count_regions(image, None, losses)
         else:
-            if len(form.class_names) > _MOST or photo.sample.num_instances > _MOST:
+            if len(view.names) > _MOST or image.labelled.num_instances > _MOST:
                 raise ValueError(
-                    f"expected at most {_MOST} classes and objects in a map of VOC, got {len(form.class_names)} "
-                    f"classes and {photo.sample.num_instances} objects; write label-maps"
+                    f"expected at most {_MOST} classes and objects in a map of VOC, got {len(view.names)} "
+                    f"classes and {image.labelled.num_instances} objects; write label-maps"
                 )
-            classes, objects = _maps(photo, form, losses)
-            _count_regions(photo, objects, losses)
+            classes, objects = _maps(image, view, losses)
+            _count_regions(image, objects, losses)
             palette = voc_palette()
-            yield f"SegmentationClass/{photo.stem}.png", palette_bytes(classes, palette)
-            if photo.sample.instance_masks is not None:
-                yield f"SegmentationObject/{photo.stem}.png", palette_bytes(objects, palette)
+            yield f"SegmentationClass/{image.stem}.png", palette_bytes(classes, palette)
+            if image.labelled.instance_masks is not None:
+                yield f"SegmentationObject/{image.stem}.png", palette_bytes(objects, palette)
 
-    def closing_files(self, splits: Sequence[WrittenSplit], form: LabelForm, losses: Losses) -> Iterator[File]:
+    def closing_files(self, splits: Sequence[WrittenSplit], losses: Losses) -> Iterator[File]:
         """Yield the lists of images and of classes."""
         for split in splits:
             count_split(losses, split)
             stems = [row.image["file_name"].rpartition(".")[0] for row in split.rows()]
             for folder in ("Main", "Segmentation"):
                 yield f"ImageSets/{folder}/{split.name}.txt", "".join(f"{stem}\n" for stem in stems).encode()
-        names = [*(["_background_"] if _first_value(form) else []), *form.class_names]
+        view = splits[0].view
+        names = [*(["_background_"] if view.first_value else []), *view.names]
         yield "class_names.txt", class_list_text(names).encode()
 
 
@@ -116,22 +117,16 @@ def voc_palette() -> NDArray[np.uint8]:
     return palette
 
 
-def _first_value(form: LabelForm) -> int:
-    """Return the value of class 0 in the maps: 0 if it is the background of semantic maps, else 1."""
-    names = form.class_names
-    return int(not form.has_semantic_maps or not names or not is_background(names[0]))
-
-
-def _maps(photo: LabelledPhoto, form: LabelForm, losses: Losses) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+def _maps(image: LabelledImage, view: View, losses: Losses) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     """Return the maps of classes and of objects, [H, W].
 
     Raises:
         ValueError: an object has the class of the background.
     """
-    sample, first = photo.sample, _first_value(form)
+    sample, first = image.labelled, view.first_value
     if not first and (sample.labels == 0).any():
         raise ValueError(
-            f"expected no object of the class {form.class_names[0]!r}, whose value 0 is the background of VOC's maps, "
+            f"expected no object of the class {view.names[0]!r}, whose value 0 is the background of VOC's maps, "
             "got one; rename the class"
         )
     owners = np.full(sample.canvas_size, -1)
@@ -143,15 +138,15 @@ def _maps(photo: LabelledPhoto, form: LabelForm, losses: Losses) -> tuple[NDArra
         stuff = np.where(semantic == IGNORE_INDEX, IGNORE_INDEX, semantic + first)
         classes = np.where(owners >= 0, classes, stuff)
     objects = owners + 1
-    for crowd, _ in photo.crowds:
+    for crowd, _ in image.crowds:
         free = crowd.mask & (owners < 0)
         classes[free] = objects[free] = IGNORE_INDEX
     return classes.astype(np.uint8), objects.astype(np.uint8)
 
 
-def _count_regions(photo: LabelledPhoto, objects: NDArray[np.uint8] | None, losses: Losses) -> None:
+def _count_regions(image: LabelledImage, objects: NDArray[np.uint8] | None, losses: Losses) -> None:
     """Count the regions whose mask is not the void in its box, or without a map not the whole box."""
-    for crowd, _ in photo.regions:
+    for crowd, _ in image.regions:
         if crowd.mask.any():
             left, top, width, height = tight_xywh(crowd.mask)
             box = slice(top, top + height), slice(left, left + width)
@@ -161,35 +156,35 @@ def _count_regions(photo: LabelledPhoto, objects: NDArray[np.uint8] | None, loss
             losses["ignored regions" if crowd.is_ignored else "crowd regions"] += 1
 
 
-def _xml(photo: LabelledPhoto, form: LabelForm, losses: Losses) -> bytes:
-    sample = photo.sample
+def _xml(image: LabelledImage, view: View, losses: Losses) -> bytes:
+    sample = image.labelled
     height, width = sample.canvas_size
     root = ElementTree.Element("annotation")
-    further = _further_elements(photo, losses)
-    for key, value in [*further, ("filename", photo.file_name)]:
+    further = _further_elements(image, view, losses)
+    for key, value in [*further, ("filename", image.file_name)]:
         _add(root, key, value)
     size = ElementTree.SubElement(root, "size")
     for key, side in {"width": width, "height": height, "depth": 3}.items():
         _add(size, key, side)
     _add(root, "segmented", int(sample.instance_masks is not None))
     boxes = sample.boxes.as_subclass(Tensor).tolist()
-    for slot, given_box in enumerate(photo.given_boxes):
-        if given_box is not None:
+    for slot, shape in enumerate(image.kept):
+        if (given_box := shape.entry.get("bbox")) is not None:
             x, y, across, down = given_box
             boxes[slot] = [x, y, _sum(x, across), _sum(y, down)]
-    names = list(form.class_names)
-    for label, box, row in zip(sample.labels.tolist(), boxes, photo.rows, strict=True):
+    names = list(view.names)
+    for label, box, row in zip(sample.labels.tolist(), boxes, image.rows, strict=True):
         _add_object(root, names[label], box, row, losses)
-    for crowd, box, row in photo.boxed:
+    for crowd, box, row in image.boxed:
         _add_object(root, names[crowd.label], box, row, losses)
-    for crowd, row in photo.regions:
+    for crowd, row in image.regions:
         if crowd.mask.any():
             kind = {"ignore": 1} if crowd.is_ignored else {"iscrowd": 1}
             left, top, width, height = tight_xywh(crowd.mask)
             box = (left, top, left + width, top + height)
             _add_object(root, names[crowd.label], box, row, losses, kind)
     of_xml = [] if sample.instance_masks is not None else sample.labels.tolist()
-    of_xml += [crowd.label for crowd, _ in photo.crowds]
+    of_xml += [crowd.label for crowd, _ in image.crowds]
     if num := sum(names.index(names[label]) != label for label in of_xml):
         losses["numbers of classes whose name stands twice"] += num
     if sample.keypoints is not None:
@@ -199,9 +194,9 @@ def _xml(photo: LabelledPhoto, form: LabelForm, losses: Losses) -> bytes:
     return text.replace(b"\r", b"&#13;") + b"\n"
 
 
-def _further_elements(photo: LabelledPhoto, losses: Losses) -> list[tuple[str, object]]:
+def _further_elements(image: LabelledImage, view: View, losses: Losses) -> list[tuple[str, object]]:
     """Return the further elements of an image, its keys and its attributes, and count those that XML cannot hold."""
-    row = {key: value for key, value in further_keys(photo).items() if key not in _OF_PHOTOS}
+    row = {key: value for key, value in further_keys(image, view).items() if key not in _OF_PHOTOS}
     given = row.pop("attributes") if isinstance(row.get("attributes"), dict) else {}
     found: list[tuple[str, object]] = [] if "folder" in {**row, **given} else [("folder", "VOC")]
     for key, value in _every(row, given.items()):

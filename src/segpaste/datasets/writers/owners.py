@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from segpaste.datasets.formats.written.format import Losses
+from segpaste.datasets.writers.format import Losses
 from segpaste.types import DenseSample
 
 
