@@ -36,9 +36,9 @@ from segpaste.datasets.formats.carried import (
 from segpaste.datasets.formats.coco_writer import LAYOUT, ImageFormat, SampleRows, Write, write_tables
 from segpaste.datasets.formats.kept_shapes import KeptShape
 from segpaste.datasets.formats.layouts import WrittenLayout
-from segpaste.datasets.formats.records import IMAGE_COLUMNS, read_tables
 from segpaste.datasets.formats.references import Copy
 from segpaste.datasets.formats.xml_text import parse_xml
+from segpaste.datasets.tables import IMAGE_COLUMNS, read_tables
 from segpaste.datasets.writers.guard import Guard
 from segpaste.datasets.writers.ledger import ExpectedImage
 from segpaste.datasets.writers.readback import Verified, Verify, read_back

@@ -15,9 +15,9 @@ from torch import Tensor
 from segpaste.cli._inputs import Inputs
 from segpaste.cli._layouts import has_semantic_maps
 from segpaste.datasets.contract import AnnotatedDataset, Crowd, JsonRow
-from segpaste.datasets.formats.coco_boxes import open_instances
-from segpaste.datasets.formats.coco_folders import PANOPTIC_FILE
-from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
+from segpaste.datasets.formats.coco.dataset import open_instances
+from segpaste.datasets.formats.coco.folders import PANOPTIC_FILE
+from segpaste.datasets.formats.coco.panoptic import CocoPanoptic
 from segpaste.datasets.formats.coco_writer import Crowds, SampleRows
 from segpaste.datasets.formats.format import NO_SPLIT
 from segpaste.datasets.formats.kept_shapes import KeptShape

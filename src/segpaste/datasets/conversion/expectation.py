@@ -15,7 +15,7 @@ from segpaste.datasets.contract import Crowd
 from segpaste.datasets.conversion.entries import entries_of_instances, given_shapes
 from segpaste.datasets.conversion.given import given_losses, of_entries, of_rows, panoptic_keys
 from segpaste.datasets.conversion.photos import SplitConverter
-from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
+from segpaste.datasets.formats.coco.panoptic import CocoPanoptic
 from segpaste.datasets.formats.coco_writer import SampleRows
 from segpaste.datasets.formats.instances import InstancePhotos
 from segpaste.datasets.formats.photo_head import read_head

@@ -21,7 +21,7 @@ from segpaste.datasets.conversion.entries import (
 )
 from segpaste.datasets.conversion.names import PhotoNames
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
+from segpaste.datasets.formats.coco.panoptic import CocoPanoptic
 from segpaste.datasets.formats.coco_writer import SampleRows
 from segpaste.datasets.formats.name_lists import is_background
 from segpaste.datasets.formats.photo import upright_size

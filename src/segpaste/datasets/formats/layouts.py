@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from segpaste.datasets.contract import JsonRow
-from segpaste.datasets.formats.coco_folders import COCO_FILE, ROBOFLOW_FILE
+from segpaste.datasets.formats.coco.folders import COCO_FILE, ROBOFLOW_FILE
 from segpaste.datasets.formats.coco_writer import Crowds, SampleRows, Write, crowds_left, write_sample
 from segpaste.datasets.formats.format import NO_SPLIT, WrittenTask
 from segpaste.datasets.formats.kept_shapes import KeptShape

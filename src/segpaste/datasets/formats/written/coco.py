@@ -16,7 +16,7 @@ from torch import Tensor
 
 from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.formats.carried import REGION_KEYS
-from segpaste.datasets.formats.coco_folders import COCO_FILE, PANOPTIC_FILE, ROBOFLOW_FILE
+from segpaste.datasets.formats.coco.folders import COCO_FILE, PANOPTIC_FILE, ROBOFLOW_FILE
 from segpaste.datasets.formats.coco_writer import Crowds, json_lines, panoptic_row, panoptic_segments
 from segpaste.datasets.formats.pixel_bytes import picture_bytes
 from segpaste.datasets.formats.written.format import (
