@@ -60,7 +60,8 @@ inline u8* start_of(Chunk* chunk) {
     return reinterpret_cast<u8*>((reinterpret_cast<size_t>(chunk + 1) + 63) & ~size_t(63));
 }
 
-// Give back what was taken since; of all of it the last chunk stays for the next step, unless it is large.
+// Give back the memory taken since `to`. After all is given back, the last chunk is kept for the next step, unless it
+// is large.
 inline void release(Arena& arena, Mark to) {
     if (!to.chunk && arena.last && arena.last->size <= KEPT) {
         while (Chunk* before = arena.last->before) {

@@ -49,7 +49,7 @@ struct SlotDrawer {
         }
     }
 
-    // At temperature 0 nobody asks how many are alike: 1 where the slot is eligible.
+    // At temperature 0 class counts are not needed: 1 for each eligible slot.
     void count_alike() const {
         for (i64 s = 0; s < job.num_source_rows; ++s) {
             const u8* eligible = job.eligible + s * num_slots;
