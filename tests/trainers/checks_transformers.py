@@ -33,6 +33,8 @@ RATES = {"mask2former": 2e-2, "eomt": 1e-2, "detr": 8e-3, "rt_detr": 5e-3}
 MAX_INSTANCES = 24
 NUM_POINTS = 1024
 """Points of a mask at which the losses are taken; the default has more than these images have pixels."""
+LEARNT = 0.65
+"""Share of the first loss at which images count as learned."""
 MOST_STEPS = 600
 
 
@@ -186,7 +188,7 @@ def test_eight_pasted_images_are_learned(name: str) -> None:
     inputs = collator_of(name)([dataset_of("scenes")[i] for i in range(8)])
     optimizer = torch.optim.AdamW(model.parameters(), RATES.get(name, 2e-3))
     losses: list[float] = []
-    while len(losses) < MOST_STEPS and (not losses or losses[-1] >= losses[0] / 2):
+    while len(losses) < MOST_STEPS and (not losses or losses[-1] >= LEARNT * losses[0]):
         loss = model(**inputs).loss
         optimizer.zero_grad()
         loss.backward()
@@ -194,7 +196,7 @@ def test_eight_pasted_images_are_learned(name: str) -> None:
         optimizer.step()
         losses.append(loss.item())
     assert torch.tensor(losses).isfinite().all()
-    assert losses[-1] < losses[0] / 2, losses[:: len(losses) // 10]
+    assert losses[-1] < LEARNT * losses[0], losses[:: len(losses) // 10]
 
 
 @pytest.mark.parametrize("name", MODELS)
