@@ -109,6 +109,11 @@ def layout_of(args: argparse.Namespace, inputs: Inputs) -> WrittenLayout:
         raise AugmentError(f"--task {task}: expected masks in {inputs.name}, got boxes only; leave it out")
     if name in ("label-maps", "coco-panoptic") and not photos.has_masks and not has_maps:
         raise AugmentError(f"--layout {name}: expected masks in {inputs.name}, got boxes only; leave --layout out")
+    if has_maps and not written_format(name).keeps_semantic_maps:
+        raise AugmentError(
+            f"--layout {name}: expected objects in {inputs.name}, got semantic maps only, which it cannot hold; leave "
+            "--layout out"
+        )
     if name == "coco-panoptic" and inputs.schema is None:
         raise AugmentError(
             f"--layout {name}: expected panoptic maps, got none in {inputs.name}; leave --layout out, or first write "

@@ -30,7 +30,8 @@ Item = dict[str, Any]
 """Entry of one image in the note of its step.
 
 ``rows`` of the tables, ``shown`` for the report, ``record``, ``files`` relative to the dataset, ``unreadable``: the
-reasons why images could not be read, by index, and ``ledger``: what the image must hold when it is read again.
+reasons why images could not be read, by index, ``ledger``: what the image must hold when it is read again, and
+``losses``: what no file of the layout holds.
 """
 
 _ENTRIES = frozenset({"rows", "shown", "record", "files", "ledger", "unreadable"})
@@ -134,6 +135,7 @@ class StepMaker:
             "record": augmented.record.model_copy(update={"name": file_name}).to_json(),
             "files": note["files"],
             "ledger": note["ledger"],
+            "losses": note["losses"],
             "unreadable": {str(index): reason for index, reason in paster.unreadable.items()},
         }
 
