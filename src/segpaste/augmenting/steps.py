@@ -17,7 +17,7 @@ from segpaste.augmenting.pasting import Augmented, Origin, Paster
 from segpaste.datasets.contract import AnnotatedDataset, JsonRow
 from segpaste.datasets.formats.carried import carried_annotations, carried_image
 from segpaste.datasets.formats.pixel_bytes import ImageFormat
-from segpaste.datasets.writers.dataset_writer import Write
+from segpaste.datasets.writers.dataset_writer import DatasetWriter, Write
 from segpaste.datasets.writers.format import LabelledImage
 from segpaste.datasets.writers.layouts import WrittenLayout, made_entry
 from segpaste.datasets.writers.ledger import ExpectedImage
@@ -87,7 +87,8 @@ class StepMaker:
             OSError: a file cannot be written.
         """
         with WholeFiles() as files:
-            found = [self.written(self.paster.image(position), files.write) for position in self.positions(part)]
+            writer = self.writer()
+            found = [self.written(self.paster.image(number), files.write, writer) for number in self.positions(part)]
         self.notes.write(part, found)
 
     def items(self) -> Iterator[Item]:
@@ -99,7 +100,11 @@ class StepMaker:
         """Yield what the images must hold, in order."""
         return (ExpectedImage.of_note(item["ledger"]) for item in self.items())
 
-    def written(self, augmented: Augmented, write: Write) -> Item:
+    def writer(self) -> DatasetWriter:
+        """Return the writer of the dataset."""
+        return writer_of(self.files, self.paster.inputs, self.layout)
+
+    def written(self, augmented: Augmented, write: Write, writer: DatasetWriter) -> Item:
         """Write the files of one image; return its entry for the tables and the report."""
         paster, pick = self.paster, augmented.pick
         photos = paster.inputs.photos
@@ -127,7 +132,7 @@ class StepMaker:
             paster.reader.kept_shapes(augmented.target, augmented.after, self.layout),
             is_compared=is_decoded(pick.position),
         )
-        note = writer_of(self.files, paster.inputs, self.layout).add(image, write)
+        note = writer.add(image, write)
         file_name = entry["file_name"]
         return {
             "rows": note["rows"],
