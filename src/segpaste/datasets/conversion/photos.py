@@ -9,14 +9,13 @@ from pathlib import PurePosixPath
 from torch import Tensor
 
 from segpaste.datasets.contract import AnnotatedDataset, JsonRow
-from segpaste.datasets.conversion.entries import image_entry, is_null, kept_entries, labelled_image
+from segpaste.datasets.conversion.entries import image_entry, is_null, kept_entries, labelled_image, size_of
 from segpaste.datasets.conversion.given import given_losses, of_entries, of_rows, panoptic_keys
 from segpaste.datasets.conversion.names import PhotoNames
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.coco.panoptic import CocoPanoptic
 from segpaste.datasets.formats.instances import InstancePhotos
 from segpaste.datasets.formats.name_lists import is_background
-from segpaste.datasets.formats.photo import upright_size
 from segpaste.datasets.formats.photo_head import PhotoHead, expect_readable, num_frames, read_head
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
 from segpaste.datasets.formats.yolo.labels import BOX_NUMBERS
@@ -123,9 +122,9 @@ class SplitConverter:
         photos = self.photos
         same, has_sample = self._unchanged(index)
         if same is not None and not has_sample:
-            return LabelledImage(name, image_entry(photos, index, name, self._size(index)), None, unchanged=same)
+            return LabelledImage(name, image_entry(photos, index, name, size_of(photos, index)), None, unchanged=same)
         sample = photos[index]
-        size = sample.canvas_size if same is None or same.text is not None else self._size(index)
+        size = sample.canvas_size if same is None or same.text is not None else size_of(photos, index)
         entry = image_entry(photos, index, name, size) | camera_keys(sample)
         return labelled_image(photos, index, entry, sample, self.view.format, same)
 
@@ -133,7 +132,7 @@ class SplitConverter:
         """Return the annotations that the format takes as they are, and whether samples have more than these."""
         photos = self.photos
         if self.keeps_entries and self.to.of_entries:
-            rows = kept_entries(photos, index, self._size(index), with_iscrowd=self.to.has_iscrowd)
+            rows = kept_entries(photos, index, size_of(photos, index), with_iscrowd=self.to.has_iscrowd)
             return Unchanged(rows, photos.annotation_rows(index)), self.has_further_fields
         if isinstance(self.to, CocoSegments) and isinstance(photos, CocoPanoptic):
             row, segments = photos.map_row(index), photos.annotation_rows(index)
@@ -182,12 +181,6 @@ class SplitConverter:
         rows = map(str.split, photos.label_text(index).splitlines())
         is_converted = self.view.task == "detect" and any(len(words) not in (0, BOX_NUMBERS) for words in rows)
         return photos.task == self.view.task and not is_converted
-
-    def _size(self, index: int) -> tuple[int, int]:
-        row = self.photos.image_row(index)
-        if isinstance(row.get("height"), int) and isinstance(row.get("width"), int):
-            return row["height"], row["width"]
-        return upright_size(self.photos.path_of(index))
 
     def _reason_to_draw(self, index: int, head: PhotoHead) -> str | None:
         """Return why the image is encoded again: some readers would not read its file, or would turn its pixels."""
