@@ -31,16 +31,18 @@ def assemble(maker: StepMaker, made: Mapping[str, Any], gallery: int, copied: Se
     paster, files = maker.paster, maker.files
     tally = Tally(paster.config, paster.reader.jitter is not None)
     _remove_surplus(maker)
+    lost = Losses()
     for item in maker.items():
         tally.add(item["shown"])
+        lost.update(item.get("losses", {}))
         tally.unreadable |= item["unreadable"]
     categories = without_counts(paster.inputs.categories)
     name = paster.inputs.name
     said = {**made, "files": {n: text for n, text in FOLDERS.items() if (files / n).is_dir()}, **maker.layout.note()}
     info: dict[str, Any] = {"description": f"{name}, augmented by copy-paste", "version": __version__, "segpaste": said}
     others, tally.left_out = carried_tables(paster.inputs.annotated, _copies(maker))
-    source_yaml, lost = yaml_keys(paster.inputs, maker.layout)
-    tally.left_out += lost
+    source_yaml, keys = yaml_keys(paster.inputs, maker.layout)
+    tally.left_out += lost + keys
     if tally.left_out:
         said["left_out"] = dict(tally.left_out)
     if source_info := others.pop("info", None):

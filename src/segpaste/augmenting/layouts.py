@@ -7,7 +7,6 @@ import warnings
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import cast
 
 from segpaste.augmentation import BatchCopyPasteConfig
 from segpaste.augmenting.errors import AugmentError
@@ -18,7 +17,7 @@ from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.conversion.yaml_keys import YamlKeys
 from segpaste.datasets.formats.format import NO_SPLIT, Format, WrittenTask
 from segpaste.datasets.writers.dataset_writer import DatasetWriter
-from segpaste.datasets.writers.layouts import LAYOUTS, LayoutName, WrittenLayout
+from segpaste.datasets.writers.layouts import LAYOUTS, WrittenLayout
 from segpaste.datasets.writers.registry import written_format
 from segpaste.workspace import WholeFiles
 
@@ -99,7 +98,7 @@ def layout_of(args: argparse.Namespace, inputs: Inputs) -> WrittenLayout:
     own = "coco" if inputs.found is None else inputs.found.format.name
     photos = inputs.photos
     has_maps = not photos.has_masks and has_semantic_maps(inputs)
-    name = cast(LayoutName, args.layout or (own if own in LAYOUTS else "label-maps" if has_maps else "coco"))
+    name = args.layout or (own if own in LAYOUTS else "label-maps" if has_maps else "coco")
     of_boxes: WrittenTask = "detect" if photos.keypoint_schema is None else "pose"
     if isinstance(inputs.annotated, YoloDataset):
         task: WrittenTask = args.task if args.task == "obb" else inputs.annotated.written_task
@@ -109,6 +108,11 @@ def layout_of(args: argparse.Namespace, inputs: Inputs) -> WrittenLayout:
         raise AugmentError(f"--task {task}: expected masks in {inputs.name}, got boxes only; leave it out")
     if name in ("label-maps", "coco-panoptic") and not photos.has_masks and not has_maps:
         raise AugmentError(f"--layout {name}: expected masks in {inputs.name}, got boxes only; leave --layout out")
+    if has_maps and not written_format(name).keeps_semantic_maps:
+        raise AugmentError(
+            f"--layout {name}: expected objects in {inputs.name}, got semantic maps only, which it cannot hold; leave "
+            "--layout out"
+        )
     if name == "coco-panoptic" and inputs.schema is None:
         raise AugmentError(
             f"--layout {name}: expected panoptic maps, got none in {inputs.name}; leave --layout out, or first write "

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from segpaste.augmenting import assembling as _assembling
-from segpaste.augmenting import layouts as _layouts
 from segpaste.augmenting import shards as _shards
 from segpaste.augmenting.layouts import OtherSplits
 from segpaste.augmenting.progress_bar import progress
@@ -92,10 +91,9 @@ class Job:
     def _verify(self, guard: Guard) -> None:
         """Read the written files again and compare them with the ledger."""
         maker, files = self.maker, self.space.files
-        writer = _layouts.writer_of(files, maker.paster.inputs, maker.layout)
         copies = {files / target: source for target, source in self.others.copies.items()}
         of_note = lambda note: [item["ledger"]["file"] for item in note]  # noqa: E731
-        done = guard.verified(files, writer.views(maker.expected), range(maker.num_steps), of_note, copies)
+        done = guard.verified(files, maker.writer().views(maker.expected), range(maker.num_steps), of_note, copies)
         if done.images:
             self.log.say(f"verified {done}")
             print(f"verified {done}")

@@ -17,7 +17,7 @@ from segpaste.augmenting.pasting import Augmented, Origin, Paster
 from segpaste.datasets.contract import AnnotatedDataset, JsonRow
 from segpaste.datasets.formats.carried import carried_annotations, carried_image
 from segpaste.datasets.formats.pixel_bytes import ImageFormat
-from segpaste.datasets.writers.dataset_writer import Write
+from segpaste.datasets.writers.dataset_writer import DatasetWriter, Write
 from segpaste.datasets.writers.format import LabelledImage
 from segpaste.datasets.writers.layouts import WrittenLayout, made_entry
 from segpaste.datasets.writers.ledger import ExpectedImage
@@ -30,7 +30,8 @@ Item = dict[str, Any]
 """Entry of one image in the note of its step.
 
 ``rows`` of the tables, ``shown`` for the report, ``record``, ``files`` relative to the dataset, ``unreadable``: the
-reasons why images could not be read, by index, and ``ledger``: what the image must hold when it is read again.
+reasons why images could not be read, by index, ``ledger``: what the image must hold when it is read again, and
+``losses``: what no file of the layout holds.
 """
 
 _ENTRIES = frozenset({"rows", "shown", "record", "files", "ledger", "unreadable"})
@@ -86,7 +87,8 @@ class StepMaker:
             OSError: a file cannot be written.
         """
         with WholeFiles() as files:
-            found = [self.written(self.paster.image(position), files.write) for position in self.positions(part)]
+            writer = self.writer()
+            found = [self.written(self.paster.image(number), files.write, writer) for number in self.positions(part)]
         self.notes.write(part, found)
 
     def items(self) -> Iterator[Item]:
@@ -98,7 +100,11 @@ class StepMaker:
         """Yield what the images must hold, in order."""
         return (ExpectedImage.of_note(item["ledger"]) for item in self.items())
 
-    def written(self, augmented: Augmented, write: Write) -> Item:
+    def writer(self) -> DatasetWriter:
+        """Return the writer of the dataset."""
+        return writer_of(self.files, self.paster.inputs, self.layout)
+
+    def written(self, augmented: Augmented, write: Write, writer: DatasetWriter) -> Item:
         """Write the files of one image; return its entry for the tables and the report."""
         paster, pick = self.paster, augmented.pick
         photos = paster.inputs.photos
@@ -126,7 +132,7 @@ class StepMaker:
             paster.reader.kept_shapes(augmented.target, augmented.after, self.layout),
             is_compared=is_decoded(pick.position),
         )
-        note = writer_of(self.files, paster.inputs, self.layout).add(image, write)
+        note = writer.add(image, write)
         file_name = entry["file_name"]
         return {
             "rows": note["rows"],
@@ -134,6 +140,7 @@ class StepMaker:
             "record": augmented.record.model_copy(update={"name": file_name}).to_json(),
             "files": note["files"],
             "ledger": note["ledger"],
+            "losses": note["losses"],
             "unreadable": {str(index): reason for index, reason in paster.unreadable.items()},
         }
 
