@@ -1,4 +1,4 @@
-"""Paste configuration of a command: a file, ``KEY=VALUE`` arguments that override it, and facts of the dataset."""
+"""Paste configuration of a dataset: a preset, a file or config over it, overrides, and facts of the dataset."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from pydantic import ValidationError
 
 from segpaste.augmentation import BatchCopyPasteConfig, PanopticTaxonomy
 from segpaste.augmentation.config.base import merged
-from segpaste.augmentation.config.values import explained, override, read_file, validated
-from segpaste.augmenting.errors import AugmentError
+from segpaste.augmentation.config.values import explained, flat, override, read_file, validated
+from segpaste.augmenting.options import AnyPath, PasteOptions, Size
+from segpaste.augmenting.wording import AugmentError, option
 from segpaste.presets import Preset, get_preset
 from segpaste.presets.preset import LoaderOptions
 from segpaste.replay.record import RecordedJitter
@@ -22,8 +23,8 @@ PRESET_FILES = (".yaml", ".yml", ".json")
 
 
 def load_config(
-    path: str | None,
-    overrides: Mapping[str, str],
+    config: AnyPath | BatchCopyPasteConfig | None,
+    overrides: Mapping[str, Any],
     schema: PanopticSchema | None = None,
     preset: str | None = None,
     *,
@@ -36,15 +37,15 @@ def load_config(
     """Make the configuration.
 
     Args:
-        path: a YAML or JSON file, or None for the defaults.
-        overrides: dotted keys such as ``placement.scale_range`` to values in YAML, such as ``[0.5, 1.5]``.
-        preset: name of a preset, or a file of a saved one; the file and the arguments override it.
+        config: a YAML or JSON file, a configuration, of which the values that were set count, or None.
+        overrides: dotted keys such as ``placement.scale_range`` to values, or to texts in YAML, such as ``[0.5, 1.5]``.
+        preset: name of a preset, or a file of a saved one; the config and the overrides override it.
         schema: the dataset's things and stuff, used if the configuration has no taxonomy.
         of_bank: True if objects are taken from a bank.
         every_image: True for commands that show or write single images: ``placement.paste_prob`` is then 1 unless a
-            preset, the file or an argument sets it.
+            preset, the config or an override sets it.
         class_names: names of the dataset's classes, which ``placement.region`` may use.
-        cover_void: value of ``placement.cover_void`` unless a preset, the file or an argument sets it.
+        cover_void: value of ``placement.cover_void`` unless a preset, the config or an override sets it.
         fills_depth: True if holes in depth are filled: ``depth_order`` is then ``value``, likewise.
 
     Raises:
@@ -63,24 +64,40 @@ def load_config(
     if cover_void:
         values["placement"] = {**values.get("placement", {}), "cover_void": True}
     given = {} if preset is None else _of_preset(preset, of_bank=of_bank)
-    if path is not None:
-        given = merged(given, read_file(Path(path)))
+    given = merged(given, config_values(config))
     override(given, overrides)
     values = merged(values, given)
     if isinstance(place := values.get("placement"), dict) and isinstance(region := place.get("region"), dict):
         place["region"] = _by_label(region, class_names)
-    config = validated(BatchCopyPasteConfig, values)
-    if (config.source.kind == "bank") != of_bank:
-        of_preset = preset is not None and path is None and "source.kind" not in overrides
-        kind = config.source.kind
-        if not of_bank:
-            asked = f"--preset {preset}" if of_preset else f"source.kind={kind}"
-            raise AugmentError(f"{asked}: expected --bank, the bank to paste from, got none; give it")
-        asked = f"--preset {preset}: source.kind" if of_preset else "source.kind"
-        raise AugmentError(f"{asked}: expected bank, since --bank is given, got {kind}; leave one of them out")
-    if config.emit_instance is False:
-        raise AugmentError("emit_instance: expected masks in the output, got false; leave it out")
-    return config
+    made = validated(BatchCopyPasteConfig, values)
+    if ((kind := made.source.kind) == "bank") == of_bank:
+        if made.emit_instance is False:
+            raise AugmentError("emit_instance: expected masks in the output, got false; leave it out")
+        return made
+    of_preset = preset is not None and config is None and "source.kind" not in overrides
+    asked, bank = option("preset", preset), option("bank")
+    if not of_bank:
+        asked = asked if of_preset else f"source.kind={kind}"
+        raise AugmentError(f"{asked}: expected {bank}, the bank to paste from, got none; give it")
+    asked = f"{asked}: source.kind" if of_preset else "source.kind"
+    raise AugmentError(f"{asked}: expected bank, since {bank} is given, got {kind}; leave one of them out")
+
+
+def config_values(config: AnyPath | BatchCopyPasteConfig | None) -> dict[str, Any]:
+    """Return the values that a file of a configuration sets, or that were set in a configuration."""
+    if config is None:
+        return {}
+    if isinstance(config, BatchCopyPasteConfig):
+        return config.model_dump(exclude_unset=True)
+    return read_file(Path(config))
+
+
+def named_keys(options: PasteOptions) -> set[str]:
+    """Return the dotted keys of the configuration that the user sets, other than by the name of a preset."""
+    named = set(options.overrides) | flat(config_values(options.config)).keys()
+    if options.preset is not None and Path(options.preset).suffix in PRESET_FILES:
+        named |= flat(read_file(Path(options.preset)).get("config") or {}).keys()
+    return named
 
 
 def resolved_lines(config: BatchCopyPasteConfig, void_is_contour: bool, fills_depth: bool = False) -> list[str]:
@@ -121,7 +138,7 @@ def loader_of(name: str | None) -> LoaderOptions | None:
     return preset.loader if "loader" in preset.model_fields_set else None
 
 
-def jitter_of(dataset: str | None, size: tuple[int, int] | str | None, preset: str | None) -> RecordedJitter | None:
+def jitter_of(dataset: object, size: Size | None, preset: str | None) -> RecordedJitter | None:
     """Return the jitter of every image; None if images keep their size.
 
     Args:
@@ -129,7 +146,7 @@ def jitter_of(dataset: str | None, size: tuple[int, int] | str | None, preset: s
         size: (H, W), or ``own``.
         preset: whose jitter is used, with the size if there is one.
     """
-    if dataset == "scenes" or isinstance(size, str):
+    if (isinstance(dataset, str) and dataset == "scenes") or isinstance(size, str):
         return None
     options = loader_of(preset)
     if options is None and size is None:
@@ -159,7 +176,7 @@ def _preset(name: str) -> Preset:
     try:
         return get_preset(name)
     except ValueError as error:
-        raise AugmentError(f"--preset: {str(error).removeprefix('get_preset: ')}") from error
+        raise AugmentError(f"{option('preset')}: {str(error).removeprefix('get_preset: ')}") from error
 
 
 def _saved_preset(path: Path) -> Preset:
@@ -167,11 +184,11 @@ def _saved_preset(path: Path) -> Preset:
     values, names = read_file(path), Preset.model_fields
     if not {"name", "config"} <= values.keys() <= names.keys():
         raise AugmentError(
-            f"--preset: {path}: expected a preset, with the keys {', '.join(names)}, got "
-            f"{', '.join(values) or 'none'}; a paste configuration is given with --config"
+            f"{option('preset')}: {path}: expected a preset, with the keys {', '.join(names)}, got "
+            f"{', '.join(values) or 'none'}; a paste configuration is given with {option('config')}"
         )
     try:
         return Preset.model_validate(values)
     except ValidationError as error:
         reasons = "; ".join(explained(item, BatchCopyPasteConfig) for item in error.errors())
-        raise AugmentError(f"--preset: {path}: {reasons}") from error
+        raise AugmentError(f"{option('preset')}: {path}: {reasons}") from error

@@ -103,8 +103,8 @@ def read_file(path: Path) -> dict[str, Any]:
     return values or {}
 
 
-def override(values: dict[str, Any], overrides: Mapping[str, str], texts: Collection[str] = ()) -> None:
-    """Override nested values by YAML values with dotted keys; a table overrides a table key by key.
+def override(values: dict[str, Any], overrides: Mapping[str, Any], texts: Collection[str] = ()) -> None:
+    """Override nested values by others with dotted keys, of which texts are YAML; a table overrides a table key by key.
 
     Args:
         values: the nested values, changed in place.
@@ -122,7 +122,7 @@ def override(values: dict[str, Any], overrides: Mapping[str, str], texts: Collec
             if not isinstance(found, dict | None):
                 raise ConfigError(f"{key}: expected keys and values in {group}, got {found!r:.80}")
             inner[group] = inner = {} if found is None else found
-        inner.update(merged(inner, {last: _parsed(key, text, key in texts)}))
+        inner.update(merged(inner, {last: _parsed(key, text, key in texts) if isinstance(text, str) else text}))
 
 
 def explained(item: Any, model: type[BaseModel]) -> str:

@@ -18,6 +18,7 @@ from segpaste._version import __version__
 from segpaste.datasets.contract import AnnotatedDataset
 from segpaste.datasets.conversion.entries import has_entries, has_further_fields, kept_tables
 from segpaste.datasets.conversion.expectation import SplitLedger
+from segpaste.datasets.conversion.masks import SamMasker, with_masks_from
 from segpaste.datasets.conversion.names import ClassList, TakenNames, photo_names
 from segpaste.datasets.conversion.photos import SplitConverter, object_ids
 from segpaste.datasets.conversion.yaml_keys import YamlKeys
@@ -43,6 +44,7 @@ from segpaste.workspace import Fingerprint, Notes, WholeFiles, Workspace, naming
 
 _PHOTOS_AT_ONCE = 16
 Advance = Callable[[int], object]
+Progress = Callable[[str, int, int], object]
 Adapt = Callable[[AnnotatedDataset], AnnotatedDataset]
 
 
@@ -344,7 +346,10 @@ def convert_dataset(
     panoptic_dir: str | PathLike[str] | None = None,
     task: WrittenTask | None = None,
     depth_format: DepthFormat = "npy",
+    masks_from: str | None = None,
+    device: str = "cpu",
     verify: Verify = "sample",
+    progress: Progress | None = None,
 ) -> ConversionSummary:
     """Recognise the dataset at a path and write it in another format.
 
@@ -358,8 +363,12 @@ def convert_dataset(
         panoptic_dir: for panoptic segments, the folder of their PNG files.
         task: task of written YOLO labels, by default that of the dataset; ``obb`` writes oriented boxes.
         depth_format: ``npy``, float32 metres, or ``png``, 16 bits of millimetres.
+        masks_from: for datasets of boxes: segment-anything model that predicts masks, a folder or a name on the Hugging
+            Face hub.
+        device: device of that model.
         verify: what is read again before ``out`` appears: all labels, and with ``sample`` the pixels of the first 16
             images and of one in 50, with ``full`` those of all; ``off`` reads nothing.
+        progress: called with ``"image"``, the number of converted images, and the number of all.
 
     Returns:
         The numbers of images, objects and crowds, and the losses.
@@ -373,5 +382,15 @@ def convert_dataset(
         images_dir=None if images_dir is None else Path(images_dir),
         panoptic_dir=None if panoptic_dir is None else Path(panoptic_dir),
     )
-    conversion = Conversion(find_dataset(path, format), to, splits, options, task, depth_format, verify=verify)
-    return conversion.run(out)
+    found = find_dataset(path, format)
+    adapt = None if masks_from is None else with_masks_from(SamMasker(masks_from, device))
+    conversion = Conversion(found, to, splits, options, task, depth_format, adapt, masks_from, verify)
+    num_done = 0
+
+    def advance(num: int) -> None:
+        nonlocal num_done
+        num_done += num
+        if progress is not None:
+            progress("image", num_done, conversion.num_photos)
+
+    return conversion.run(out, advance)

@@ -1,14 +1,13 @@
-"""Unfinished runs of `segpaste augment` that another version began: they resume with the options that they recorded.
-
-An option that the user names has the value that he gives; if it is another one, the run is not resumed. Any other
-option has its recorded value, whatever its default is now. Images have the same pixels in every version, files may
-differ in bytes.
-"""
+"""Datasets that are there already: finished ones, and unfinished runs of another version."""
 
 from __future__ import annotations
 
-import argparse
+import hashlib
+import json
+import os
+import re
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,12 +16,14 @@ from pydantic import ValidationError
 
 from segpaste._version import __version__
 from segpaste.augmentation import BatchCopyPasteConfig
-from segpaste.augmentation.config.values import explained, flat, read_file
-from segpaste.augmenting import shards as _shards
-from segpaste.augmenting.errors import AugmentError
-from segpaste.augmenting.settings import PRESET_FILES
+from segpaste.augmentation.config.values import explained, flat
+from segpaste.augmenting.options import AugmentOptions
+from segpaste.augmenting.settings import PRESET_FILES, named_keys
+from segpaste.augmenting.wording import AugmentError, option
+from segpaste.datasets.formats.layouts import WrittenLayout
 from segpaste.replay.record import RecordedJitter
 from segpaste.workspace import VERSION, Workspace, read_fingerprint
+from segpaste.workspace.shards import shard_runs
 
 STEP_SIZE = "images per step"
 _BEFORE: Mapping[str, Any] = {"source.whole_only": False}
@@ -46,15 +47,15 @@ class OlderRun:
         """The version that began the run."""
         return str((self.values or {}).get(VERSION))
 
-    def config(self, config: BatchCopyPasteConfig, args: argparse.Namespace) -> BatchCopyPasteConfig:
+    def config(self, config: BatchCopyPasteConfig, options: AugmentOptions) -> BatchCopyPasteConfig:
         """Return the configuration of the run, with the values of ``config`` for the keys that the user names.
 
         Raises:
             AugmentError: the run has an option that this version does not have, or not with this value.
         """
-        if self.values is None or (args.bank is None) != (self.values.get("bank") is None):
+        if self.values is None or (options.bank is None) != (self.values.get("bank") is None):
             return config
-        named = named_keys(args)
+        named = named_keys(options)
         now = flat(config.model_dump(mode="json"))
         groups = {key.partition(".")[0] for key in now} | set(BatchCopyPasteConfig.model_fields)
         then = {key: value for key, value in self.values.items() if key.partition(".")[0] in groups}
@@ -67,23 +68,23 @@ class OlderRun:
             reasons = "; ".join(explained(item, BatchCopyPasteConfig) for item in error.errors())
             raise self._refusal(reasons) from error
 
-    def jitter(self, jitter: RecordedJitter | None, args: argparse.Namespace) -> RecordedJitter | None:
+    def jitter(self, jitter: RecordedJitter | None, options: AugmentOptions) -> RecordedJitter | None:
         """Return the jitter of the run if it has the same size and preset, else ``jitter``."""
         there = None if self.values is None else self.values.get("jitter")
-        if there is None or jitter is None or args.preset != self.values.get("--preset"):  # type: ignore[union-attr]
+        if there is None or jitter is None or options.preset != self.values.get("--preset"):  # type: ignore[union-attr]
             return jitter
-        if Path(args.preset or "").suffix in PRESET_FILES:
+        if Path(options.preset or "").suffix in PRESET_FILES:
             return jitter
         try:
             recorded = RecordedJitter.model_validate(there)
         except ValidationError as error:
             raise self._refusal(f"jitter: {error.errors()[0]['msg']}") from error
-        return recorded if args.size is None or recorded.size == jitter.size else jitter
+        return recorded if options.size is None or recorded.size == jitter.size else jitter
 
-    def balance(self, balance: dict[str, Any], args: argparse.Namespace) -> dict[str, Any]:
+    def balance(self, balance: dict[str, Any], options: AugmentOptions) -> dict[str, Any]:
         """Return the balance of the run for the options that are not given."""
         there = {} if self.values is None else self.values.get("balance") or {}
-        given = {"mode": args.balance, "threshold": args.threshold, "temperature": args.temperature}
+        given = {"mode": options.balance, "threshold": options.threshold, "temperature": options.temperature}
         return {**balance, **{key: value for key, value in there.items() if given.get(key) is None}}
 
     def step_size(self, size: int) -> int:
@@ -94,27 +95,17 @@ class OlderRun:
         return AugmentError(
             f"{self.folder} holds an unfinished run of segpaste {self.version} with options that segpaste "
             f"{__version__} does not have: {reason}; finish it with that version, or delete {self.folder}, or choose "
-            "another --out"
+            f"another {option('out')}"
         )
 
 
 def older_run(space: Workspace) -> OlderRun:
     """Return the unfinished run of an output, or of one of its shards, if another version began it."""
-    for run in (space, *_shards.runs_of(space.out)):
+    for run in (space, *shard_runs(space.out, AugmentError)):
         there = read_fingerprint(run.folder)
         if there is not None and there.get(VERSION, __version__) != __version__ and run.has_results():
             return OlderRun(run.folder, there)
     return OlderRun(space.folder, None)
-
-
-def named_keys(args: argparse.Namespace) -> set[str]:
-    """Return the dotted keys of the configuration that arguments and files of the user set."""
-    named = set(args.overrides)
-    if args.config is not None:
-        named |= flat(read_file(Path(args.config))).keys()
-    if args.preset is not None and Path(args.preset).suffix in PRESET_FILES:
-        named |= flat(read_file(Path(args.preset)).get("config") or {}).keys()
-    return named
 
 
 def values_before() -> dict[str, Any]:
@@ -136,3 +127,52 @@ def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
             place = place.setdefault(group, {})
         place[last] = value
     return found
+
+
+def run_digest(made: Mapping[str, Any], num: int) -> str:
+    """Return the digest of a call that makes ``num`` images."""
+    return hashlib.sha256(json.dumps({**made, "--num": num}, sort_keys=True).encode()).hexdigest()
+
+
+def is_finished(options: AugmentOptions, out: Path, layout: WrittenLayout, made: Mapping[str, Any]) -> bool:
+    """Return whether a folder holds the finished dataset of a call.
+
+    Args:
+        options: options of the call.
+        out: the folder.
+        layout: layout of the dataset.
+        made: everything that an image depends on.
+
+    Raises:
+        AugmentError: the dataset has another number of images, or some are missing.
+    """
+    if (num := _finished_num(out, layout, made)) is None:
+        return False
+    if num != options.num:
+        raise AugmentError(
+            f"{option('num')}: expected {num}, the number of images of the finished {options.out}, got {options.num}; "
+            f"only an unfinished run resumes with another {option('num')}: remove the folder, or give another "
+            f"{option('out')}"
+        )
+    folder = out / layout.images
+    there = {entry.name for entry in os.scandir(folder)} if folder.is_dir() else set()
+    names = (f"{number:06d}.{options.image_format}" for number in range(1, num + 1))
+    if missing := [name for name in names if name not in there]:
+        raise AugmentError(
+            f"{options.out}: expected the {num:,} images of this finished run, {len(missing):,} are missing, such as "
+            f"{layout.images}/{missing[0]}; remove the folder and run again"
+        )
+    return True
+
+
+def _finished_num(out: Path, layout: WrittenLayout, made: Mapping[str, Any]) -> int | None:
+    """Return the number of images of the finished dataset in a folder; None if it is not a dataset of this call."""
+    path = out / layout.tables
+    if not path.is_file():
+        return None
+    with path.open(encoding="utf-8") as file, suppress(ValueError, KeyError, TypeError, AttributeError):
+        written = json.loads(file.readline().rstrip(",\n") + "}")["info"]["segpaste"]  # as `write_tables` does
+        found = re.search(r" --num (\d+)\b", written["command"])
+        if found is not None and written.get("run") == run_digest(made, int(found[1])):
+            return int(found[1])
+    return None
