@@ -16,7 +16,7 @@ from segpaste.engine.planes import CHANGED, PLANES, ROWS
 from segpaste.types import FIELDS
 
 PACKAGE = Path(__file__).parents[1] / "src" / "segpaste"
-MUST = ("types/", "engine/", "datasets/", "integrations/", "viz/structures/", "experimental/forms/")
+MUST = ("types/", "engine/", "datasets/", "integrations/", "targets/")
 """The folders that name fields: what a sample is, what a paste does, and the forms that files and trainers have."""
 
 MOST = {"normals": 5, "keypoints": 9, "crowd_mask": 3, "depth": 11, "panoptic_map": 6, "semantic_map": 8}

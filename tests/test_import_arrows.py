@@ -31,7 +31,8 @@ ARROWS: dict[str, set[str]] = {
     "augmentation.sources.crop_pool": {"types", "engine", "seeding", "epochs", "workspace", "bank", "datasets"},
     "datasets": {"types", "engine", "seeding", "epochs", "samplers", "workspace"},
     "invariants": {"types", "augmentation"},
-    "viz": {"types", "augmentation", "workspace"},
+    "targets": {"types"},
+    "viz": {"types", "targets", "augmentation", "workspace"},
     "samplers": {"seeding", "epochs"},
     "bank": {"types", "seeding", "epochs", "samplers", "workspace", "datasets"},
     "encoder": {"seeding", "samplers", "bank", "workspace"},  # a bank's embeddings may stand for a CSV
@@ -39,15 +40,15 @@ ARROWS: dict[str, set[str]] = {
     "replay": {"types", "augmentation", "engine", "datasets", "bank", "seeding"},
     "tuning": {"augmentation", "datasets", "seeding", "workspace"},
     "augmenting": {"types", "seeding", "workspace", "augmentation", "datasets", "bank", "replay", "presets", "viz"},
-    "experimental": {"types", "engine", "augmentation", "seeding", "integrations"},
-    "integrations": {"types", "viz", "bank", "datasets"},  # and the framework of each module
+    "experimental": {"types", "targets", "engine", "augmentation", "seeding", "integrations"},
+    "integrations": {"types", "targets", "viz", "bank", "datasets"},  # and the framework of each module
     "integrations._huggingface.columns": {"datasets"},  # what a photo is
-    "integrations._huggingface.hub": {"types", "datasets"},  # its decoder of polygons
+    "integrations._huggingface.hub": {"types", "targets", "datasets"},  # its decoder of polygons
     "integrations._first_batch": {"viz", "epochs"},
     "integrations._schedule": {"augmentation"},
-    "integrations.rfdetr": {"types", "bank", "augmentation"},
-    "integrations.ultralytics": {"types", "bank", "augmentation"},
-    "integrations._huggingface.collator": {"types", "augmentation", "epochs", "seeding"},
+    "integrations.rfdetr": {"types", "targets", "bank", "augmentation"},
+    "integrations.ultralytics": {"types", "targets", "bank", "augmentation"},
+    "integrations._huggingface.collator": {"types", "targets", "augmentation", "epochs", "seeding"},
     "integrations.lightning": {"types", "viz", "bank", "augmentation", "seeding"},
     "integrations._lightning.data_module": {"types", "bank", "datasets", "epochs"},  # it makes loaders
 }

@@ -19,8 +19,8 @@ from segpaste.augmenting.options import LAYOUTS
 from segpaste.bank import open_bank
 from segpaste.cli import main
 from segpaste.datasets import CocoDetectionV2, DatasetError, YoloDataset, find_dataset, open_dataset
-from segpaste.datasets.formats.layouts import LayoutName
 from segpaste.datasets.formats.records import expect_outside
+from segpaste.datasets.writers.layouts import LayoutName
 from yolo_files import write_roboflow, write_yolo
 
 OF_BOXES = "source.mask_from=boxes"

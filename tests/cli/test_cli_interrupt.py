@@ -157,16 +157,16 @@ class TestGoingOn:
         assert asked == list(range(3, NUM // STEP))
         assert tree(tmp_path / "out") == expected
 
-    @pytest.mark.parametrize("where", ["write_tables", "write_pages", "publish"])
+    @pytest.mark.parametrize("where", ["finish", "write_pages", "publish"])
     def test_interrupted_near_the_end(
         self, world: Path, expected: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
     ) -> None:
-        from segpaste.augmenting import report, runs
+        from segpaste.augmenting import runs
 
         def interrupt(*_: Any, **__: Any) -> None:
             raise KeyboardInterrupt
 
-        owner = {"write_tables": runs, "write_pages": report, "publish": Workspace}[where]
+        owner = {"finish": runs, "write_pages": runs, "publish": Workspace}[where]
         with monkeypatch.context() as patch:
             patch.setattr(owner, where, interrupt)
             assert main(words_for(world, tmp_path / "out")) == 130

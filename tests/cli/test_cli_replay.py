@@ -347,7 +347,7 @@ class TestBadInput:
 
 @pytest.mark.parametrize("layout", ["coco", "voc"])
 def test_keys_of_images_are_written_again(layout: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Keys of objects are named, since records do not say of which object each is; those of images are written."""
+    """Keys of images and of objects are written."""
     write_instances(tmp_path)
     tables = read_json(tmp_path / "labels.json")
     for row in tables["images"]:
@@ -359,6 +359,8 @@ def test_keys_of_images_are_written_again(layout: str, tmp_path: Path, capsys: p
     assert main(["augment", str(tmp_path / "labels.json"), "--out", str(tmp_path / "out"), *words]) == 0
     assert check(tmp_path) == 0
     assert replay(tmp_path, "--out", str(tmp_path / "again")) == 0
-    assert "key 'attributes' of annotations" in capsys.readouterr().out
-    rows = read_json(tmp_path / "again/annotations.json")["images"]
+    assert "key 'attributes' of annotations" not in capsys.readouterr().out
+    tables = read_json(tmp_path / "again/annotations.json")
+    assert {row["attributes"]["colour"] for row in tables["annotations"]} == {"red"}
+    rows = tables["images"]
     assert [(row["license"], row["attributes"]["scene"]) for row in rows] == [(4, "street")] * 2

@@ -1,4 +1,4 @@
-"""`segpaste.datasets.formats.coco_writer`: rows and files say what the sample says."""
+"""Written COCO and panoptic files say what the sample says."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ from torchvision import tv_tensors
 from on_disk import Mask, tree
 from samples import SCHEMA, make_sample
 from segpaste.datasets.contract import Crowd
-from segpaste.datasets.formats import coco_writer
+from segpaste.datasets.writers import coco, coco_panoptic
+from segpaste.datasets.writers.format import SampleRows
 from segpaste.types import DenseSample, Modality
+from written import write_image, write_rest
 
 SIZE = (17, 11)
 NUM_CLASSES = max(SCHEMA.classes) + 1
@@ -32,28 +34,28 @@ CATEGORIES: list[dict[str, Any]] = [
 masks = arrays.arrays(np.bool_, st.tuples(st.integers(1, 19), st.integers(1, 13)))
 
 
-def write(folder: Path, samples: list[DenseSample], **options: Any) -> list[coco_writer.SampleRows]:
+def write(folder: Path, samples: list[DenseSample], **options: Any) -> list[SampleRows]:
     rows = [
-        coco_writer.write_sample(
-            folder, i, sample, CATEGORIES, provenance=[{"n": n} for n in range(sample.num_instances)], **options
+        write_image(
+            folder, i, sample, CATEGORIES, rows=[{"segpaste": {"n": n}} for n in range(sample.num_instances)], **options
         )
         for i, sample in enumerate(samples, start=1)
     ]
-    coco_writer.write_tables(folder, {"description": "test"}, CATEGORIES, lambda: iter(rows))
+    write_rest(folder, rows, CATEGORIES, info={"description": "test"})
     return rows
 
 
 class TestMasks:
     @given(mask=masks)
     def test_run_lengths_decode_to_the_mask(self, mask: Mask) -> None:
-        segmentation = coco_writer.encode_mask(mask)
+        segmentation = coco.encode_mask(mask)
         assert segmentation["size"] == list(mask.shape)
         np.testing.assert_array_equal(decode(segmentation), mask)
         json.dumps(segmentation)
 
     @given(mask=masks)
     def test_boxes(self, mask: Mask) -> None:
-        assert coco_writer.tight_xywh(mask) == (box_of(mask) if mask.any() else [0, 0, 0, 0])
+        assert coco.tight_xywh(mask) == (box_of(mask) if mask.any() else [0, 0, 0, 0])
 
 
 class TestSamples:
@@ -118,14 +120,17 @@ class TestSamples:
         assert tree(tmp_path / "a") == tree(tmp_path / "b")
 
     def test_jpg(self, tmp_path: Path) -> None:
-        (row,) = write(tmp_path, [make_sample(modalities=[Modality.INSTANCE])], image_format="jpg")
+        (row,) = write(tmp_path, [make_sample(modalities=[Modality.INSTANCE])], suffix="jpg")
         assert row.image["file_name"] == "000001.jpg"
         check_instances(tmp_path)
 
     @pytest.mark.parametrize("modalities", [[], [Modality.DEPTH]])
-    def test_a_sample_without_masks_is_refused(self, tmp_path: Path, modalities: list[Modality]) -> None:
-        with pytest.raises(ValueError, match="expected a uint8 RGB image and instance masks"):
-            write(tmp_path, [make_sample(modalities=modalities)])
+    def test_a_sample_without_masks_has_boxes(self, tmp_path: Path, modalities: list[Modality]) -> None:
+        sample = make_sample(modalities=modalities)
+        (rows,) = write(tmp_path, [sample])
+        x1, y1, x2, y2 = sample.boxes[0].tolist()
+        assert rows.annotations[0]["bbox"] == [x1, y1, x2 - x1, y2 - y1]
+        assert "segmentation" not in rows.annotations[0]
 
     def test_a_float_image_is_refused(self, tmp_path: Path) -> None:
         sample = make_sample(modalities=[Modality.INSTANCE])
@@ -136,10 +141,10 @@ class TestSamples:
 
 class TestSegmentIds:
     def test_every_segment_of_an_image_has_an_id_of_its_own(self) -> None:
-        assert math.gcd(coco_writer._SEGMENT_ID_STEP, 256**3) == 1  # so multiples repeat only after 256**3
+        assert math.gcd(coco_panoptic._SEGMENT_ID_STEP, 256**3) == 1  # so multiples repeat only after 256**3
 
     def test_ids_of_many_segments(self) -> None:
-        ids = [number * coco_writer._SEGMENT_ID_STEP % 256**3 for number in range(1, 300)]
+        ids = [number * coco_panoptic._SEGMENT_ID_STEP % 256**3 for number in range(1, 300)]
         assert len(set(ids)) == len(ids)
         assert len({i >> 16 for i in ids}) > 100  # and their colours differ
 
@@ -147,5 +152,5 @@ class TestSegmentIds:
 @pytest.mark.parametrize(("is_ignored", "flags"), [(False, {"iscrowd": 1}), (True, {"iscrowd": 1, "ignore": 1})])
 def test_ignored_regions_have_both_flags(is_ignored: bool, flags: dict[str, int]) -> None:
     crowd = Crowd(5, 0, is_ignored, np.eye(4, dtype=bool))
-    (row,) = coco_writer.crowd_rows(1, [{"id": 3, "name": "cup"}], [(crowd, {})])
+    (row,) = coco.crowd_rows(1, [{"id": 3, "name": "cup"}], [(crowd, {})])
     assert {key: row[key] for key in ("iscrowd", "ignore") if key in row} == flags

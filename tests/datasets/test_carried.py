@@ -11,8 +11,8 @@ from samples import make_sample
 from segpaste.datasets import open_dataset
 from segpaste.datasets.contract import Crowd
 from segpaste.datasets.formats.carried import carried_annotations, carried_image, carried_tables
-from segpaste.datasets.formats.coco_writer import write_sample
 from segpaste.types import Modality
+from written import write_image
 
 
 def test_of_a_file(tmp_path: Path) -> None:
@@ -33,15 +33,14 @@ def test_written_rows_have_them(tmp_path: Path) -> None:
     num = sample.num_instances
     assert sample.crowd_mask is not None
     crowd = Crowd(9, 1, False, np.asarray(sample.crowd_mask[0]))
-    rows = write_sample(
+    rows = write_image(
         tmp_path,
         1,
         sample,
         categories,
-        carried=[{"score": i, "attributes": {"n": i}} for i in range(num)],
-        provenance=[{"source": i} for i in range(num)],
-        crowds=[(crowd, {"source": 9, "carried": {"score": 0.5}})],
-        image_extra={"license": 4},
+        rows=[{"score": i, "attributes": {"n": i}, "segpaste": {"source": i}, "bbox": [0] * 4} for i in range(num)],
+        crowds=[(crowd, {"score": 0.5, "segpaste": {"source": 9}, "iscrowd": 0})],
+        more={"license": 4},
     )
     assert rows.image["license"] == 4
     assert rows.segments is not None

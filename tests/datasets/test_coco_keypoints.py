@@ -14,7 +14,7 @@ from coco_files import annotation_row, image_row, runs, write_coco
 from on_disk import rectangle
 from samples import assert_same
 from segpaste.datasets import CocoDetectionV2, DatasetError, make_large_scale_jittering
-from segpaste.datasets.formats.coco_writer import write_sample, write_tables
+from written import write_image, write_rest
 
 SIZE = (40, 60)
 NAMES = ["nose", "left_eye", "right_eye"]
@@ -160,10 +160,10 @@ def test_there_and_back(tmp_path: Path) -> None:
     out = tmp_path / "out"
     categories = sorted(CATEGORIES, key=lambda row: row["id"])
     rows = [
-        write_sample(out, i + 1, photos[i], categories, crowds=[(crowd, {}) for crowd in photos.crowds(i)])
+        write_image(out, i + 1, photos[i], categories, crowds=[(crowd, {}) for crowd in photos.crowds(i)])
         for i in range(2)
     ]
-    write_tables(out, {}, categories, lambda: rows)
+    write_rest(out, rows, categories)
     table = json.loads((out / "annotations.json").read_text())
     by_image = [row for row in table["annotations"] if row["image_id"] == 1]
     assert [row.get("keypoints") for row in by_image] == [POINTS, OTHERS, None, [0] * 9, None]
@@ -185,5 +185,5 @@ def test_points_outside_of_the_photo_are_unlabelled(tmp_path: Path) -> None:
 
 def test_fractions_come_back(tmp_path: Path) -> None:
     photos = write(tmp_path, points=[12.37, 7.125, 2, 14.999, 9.001, 1, 0, 0, 0])
-    rows = write_sample(tmp_path / "out", 1, photos[0], CATEGORIES)
+    rows = write_image(tmp_path / "out", 1, photos[0], CATEGORIES)
     assert rows.annotations[0]["keypoints"] == [12.37, 7.125, 2, 14.999, 9.001, 1, 0, 0, 0]

@@ -160,12 +160,13 @@ class TestLvis:
 
     @pytest.mark.parametrize(("num", "frequency"), [(10, "r"), (11, "c"), (100, "c"), (101, "f")])
     def test_frequencies(self, num: int, frequency: str) -> None:
-        from segpaste.datasets.formats.coco_writer import SampleRows
-        from segpaste.datasets.formats.written.format import WrittenSplit
-        from segpaste.datasets.formats.written.lvis import lvis_categories
+        from segpaste.datasets.writers.format import SampleRows, View, WrittenSplit
+        from segpaste.datasets.writers.lvis import lvis_categories
 
         rows = [SampleRows({"id": i}, [{"category_id": 1}] * 2) for i in range(num)]
-        category = lvis_categories(WrittenSplit("train", {}, [{"id": 1, "name": "cup"}], lambda: rows))[0]
+        category = lvis_categories(
+            WrittenSplit(View("lvis", "train", ()), {}, [{"id": 1, "name": "cup"}], lambda: rows)
+        )[0]
         assert (category["frequency"], category["image_count"], category["instance_count"]) == (frequency, num, 2 * num)
 
     @on_data

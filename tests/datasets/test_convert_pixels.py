@@ -18,16 +18,16 @@ from PIL import Image
 from on_disk import rectangle
 from samples import SCHEMA, make_sample
 from segpaste.datasets import DatasetError, convert_dataset, open_dataset
-from segpaste.datasets.formats.coco_writer import write_tables
-from segpaste.datasets.formats.layouts import WrittenLayout
 from segpaste.datasets.formats.pixel_bytes import DepthFormat, depth_mm, geometry_files, intrinsics_text, num_too_far
-from segpaste.datasets.formats.written.coco import segments_of
-from segpaste.datasets.formats.written.format import LabelForm, LabelledPhoto, Losses
-from segpaste.datasets.formats.written.label_maps import LabelMaps
-from segpaste.datasets.formats.written.voc import PascalVoc, voc_palette
-from segpaste.datasets.writers.expected_maps import geometry_values
+from segpaste.datasets.writers.coco_panoptic import segments_of
+from segpaste.datasets.writers.expectation import geometry_values
+from segpaste.datasets.writers.format import LabelledImage, Losses, View, WrittenSplit
+from segpaste.datasets.writers.label_maps import LabelMaps
+from segpaste.datasets.writers.layouts import WrittenLayout
 from segpaste.datasets.writers.ledger import checksum
+from segpaste.datasets.writers.voc import PascalVoc, voc_palette
 from segpaste.types import Modality
+from written import write_image, write_rest
 from yolo_files import BOX, write_roboflow, write_yolo
 
 DATA = os.environ.get("SEGPASTE_TEST_DATA")
@@ -97,8 +97,8 @@ class TestVoc:
             {"attributes": {"attributes": 5}},
         ]
         losses = Losses()
-        photo = LabelledPhoto("train", "a.png", {}, sample, rows)
-        content = dict(PascalVoc().label_files(photo, LabelForm(NAMES * 9), losses))["Annotations/a.xml"]
+        image = LabelledImage("a.png", {}, sample, rows)
+        content = dict(PascalVoc().label_files(image, View("voc", "train", NAMES * 9), losses))["Annotations/a.xml"]
         assert isinstance(content, bytes)
         first, second = ElementTree.fromstring(content).iter("object")
         assert (first.findtext("pose"), first.findtext("truncated")) == ("Left", "1")
@@ -111,10 +111,10 @@ class TestVoc:
         """Readers of VOC give the background class 0; it is no further class when it is written again."""
         sample = make_sample(modalities=[Modality.INSTANCE, Modality.SEMANTIC])
         assert sample.semantic_map is not None
-        photo = LabelledPhoto("train", "a.png", {}, sample, [{}] * sample.num_instances)
+        image = LabelledImage("a.png", {}, sample, [{}] * sample.num_instances)
         names = ["_background_", *(f"class {i}" for i in range(1, max(SCHEMA.classes) + 1))]
-        forms = [LabelForm(n, has_semantic_maps=True) for n in (names, [*names[1:], "more"])]
-        found = [dict(PascalVoc().label_files(photo, form, Losses())) for form in forms]
+        views = [View("voc", "train", n, has_semantic_maps=True) for n in (names, [*names[1:], "more"])]
+        found = [dict(PascalVoc().label_files(image, view, Losses())) for view in views]
         maps = []
         for files in found:
             content = files["SegmentationClass/a.png"]
@@ -124,7 +124,8 @@ class TestVoc:
         assert set(np.unique(maps[1] - maps[0])) <= {0, 1}
         np.testing.assert_array_equal(maps[0] + (maps[0] != 255), maps[1])
         for n, first in ((names, "_background_"), (names[1:], "_background_")):
-            closing = dict(PascalVoc().closing_files([], LabelForm(n, has_semantic_maps=True), Losses()))
+            split = WrittenSplit(View("voc", "train", n, has_semantic_maps=True), {}, [], list)
+            closing = dict(PascalVoc().closing_files([split], Losses()))
             assert closing["class_names.txt"] == "".join(f"{name}\n" for name in names).encode(), first
 
     def test_the_colours_of_the_development_kit(self) -> None:
@@ -168,9 +169,9 @@ class TestLabelMaps:
 
     def test_more_classes_than_a_byte_holds(self) -> None:
         sample = make_sample(modalities=[Modality.INSTANCE])
-        photo = LabelledPhoto("train", "a.png", {}, sample, [{}] * sample.num_instances)
-        form = LabelForm([f"class {i}" for i in range(255)])
-        files = dict(LabelMaps().label_files(photo, form, Losses()))
+        image = LabelledImage("a.png", {}, sample, [{}] * sample.num_instances)
+        view = View("label-maps", "train", [f"class {i}" for i in range(255)])
+        files = dict(LabelMaps().label_files(image, view, Losses()))
         content = files["semantic/train/a.png"]
         assert isinstance(content, bytes)
         with Image.open(BytesIO(content)) as picture:
@@ -200,9 +201,9 @@ class TestLabelMaps:
     def test_semantic_maps_have_no_background(self) -> None:
         sample = make_sample(modalities=[Modality.INSTANCE, Modality.SEMANTIC, Modality.PANOPTIC], camera=True)
         assert sample.semantic_map is not None
-        form = LabelForm([str(i) for i in range(max(SCHEMA.classes) + 1)], has_semantic_maps=True)
-        photo = LabelledPhoto("val", "b/a.jpg", {}, sample, [{}] * sample.num_instances)
-        files = dict(LabelMaps().label_files(photo, form, Losses()))
+        names = [str(i) for i in range(max(SCHEMA.classes) + 1)]
+        image = LabelledImage("b/a.jpg", {}, sample, [{}] * sample.num_instances)
+        files = dict(LabelMaps().label_files(image, View("label-maps", "val", names, has_semantic_maps=True), Losses()))
         assert set(files) == {"semantic/val/b/a.png", "instances/val/b/a.png"}
         content = files["semantic/val/b/a.png"]
         assert isinstance(content, bytes)
@@ -313,21 +314,18 @@ def test_a_layout_of_semantic_maps_alone(tmp_path: Path) -> None:
     assert sample.semantic_map is not None
     categories = [{"id": i + 1, "name": f"class {i}"} for i in range(max(SCHEMA.classes) + 1)]
     layout = WrittenLayout("label-maps")
-    rows = layout.write(tmp_path, 1, sample, categories)
-    write_tables(tmp_path, {}, categories, lambda: [rows], layout.tables)
-    layout.write_closing(tmp_path, categories, has_semantic_maps=True)
+    facts = {"layout": layout, "has_semantic_maps": True}
+    write_rest(tmp_path, [write_image(tmp_path, 1, sample, categories, **facts)], categories, **facts)
     np.testing.assert_array_equal(read_map(tmp_path / "semantic/train/000001.png"), sample.semantic_map.numpy())
     assert not (tmp_path / "instances").exists()
     assert (tmp_path / "classes.txt").read_text().splitlines() == [row["name"] for row in categories]
-    with pytest.raises(ValueError, match="expected a uint8 RGB image and instance masks"):
-        WrittenLayout("coco").write(tmp_path, 1, sample, categories)
 
 
 def test_semantic_maps_alone_are_segments_of_stuff() -> None:
     sample = make_sample(num_instances=0, modalities=[Modality.SEMANTIC])
     assert sample.semantic_map is not None
     categories = [{"id": i + 1, "isthing": 0} for i in range(max(SCHEMA.classes) + 1)]
-    png, segments = segments_of(sample, categories, [], [], Losses())
+    png, segments = segments_of(LabelledImage("a.png", {}, sample), categories, Losses())
     with Image.open(BytesIO(png)) as picture:
         rgb = np.array(picture).astype(int)
     ids = rgb[..., 0] + 256 * rgb[..., 1] + 65536 * rgb[..., 2]

@@ -17,7 +17,7 @@ from segpaste.datasets.conversion.convert import ConversionSummary
 from segpaste.datasets.conversion.names import TakenNames, photo_names
 from segpaste.datasets.formats.name_lists import class_list_text, class_names_of, image_name_of, lines_of
 from segpaste.datasets.formats.voc.folder import listed_classes
-from segpaste.datasets.formats.written.registry import WRITTEN, written_format
+from segpaste.datasets.writers.registry import WRITTEN, written_format
 
 SIZE = (20, 32)
 FORMATS = tuple(form.name for form in WRITTEN)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from xml.etree import ElementTree
 
 import numpy as np
@@ -17,7 +17,9 @@ from PIL import Image
 from pycocotools import mask as coco_mask
 
 from on_disk import Mask, rectangle
-from segpaste.datasets import DatasetError, convert_dataset, open_dataset
+from segpaste.cli import main
+from segpaste.datasets import DatasetError, convert_dataset, find_dataset, open_dataset
+from segpaste.datasets.conversion.convert import Conversion
 from segpaste.datasets.conversion.masks import WithPredictedMasks
 from yolo_files import write_yolo
 
@@ -29,6 +31,15 @@ WRITTEN: list[tuple[str, Any]] = [
     ("coco", None), ("yolo", "segment"), ("yolo", "obb"), ("voc", None), ("label-maps", None), ("coco-panoptic", None)
 ]  # fmt: skip
 pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+class Masker:
+    """A model that finds nothing, so that masks are the boxes."""
+
+    name = "none"
+
+    def __call__(self, image: Any, boxes: Any) -> Any:
+        return torch.zeros(len(boxes), *image.shape[1:], dtype=torch.bool), torch.zeros(len(boxes))
 
 
 def document(folder: Path, rows: list[Any], points: list[str] | None = None) -> Path:
@@ -455,14 +466,8 @@ class TestDigitsOfBoxes:
         assert edges(tmp_path / "out-voc-None-0/Annotations/one.xml") == [["2.1", "3.3", "6.8", "5.6"]]
 
     def test_of_boxes_with_masks_from_a_model(self, tmp_path: Path) -> None:
-        class Masker:
-            name = "none"
-
-            def __call__(self, image: Any, boxes: Any) -> Any:
-                return torch.zeros(len(boxes), *image.shape[1:], dtype=torch.bool), torch.zeros(len(boxes))
-
         photos = open_dataset(write_yolo(tmp_path / "in", {"a": f"{self.ROW}\n"}), "train")
-        (row,) = WithPredictedMasks(photos, Masker()).annotation_rows(0)  # type: ignore[arg-type]
+        (row,) = WithPredictedMasks(photos, Masker()).annotation_rows(0)
         assert row["bbox"] == [*self.BOX]
 
 
@@ -661,3 +666,97 @@ def test_outlines_that_are_read_as_boxes_are_named(tmp_path: Path) -> None:
     data = write_yolo(tmp_path / "in", {"a": "0 0.1 0.1 0.5 0.1 0.5 0.5 0.3 0.7\n", "b": "1 0.5 0.5 0.2 0.2\n"})
     summary = convert_dataset(data, tmp_path / "out", "yolo", splits=["train"], task="detect")
     assert summary.losses["outlines and keypoints of label rows, read as boxes"] == 1
+
+
+class TestNullSegmentations:
+    """No reader of COCO but ours takes ``null`` for an object without a mask; an empty list is what tools export."""
+
+    NAMED = "segmentation null of objects, written as an empty list"
+
+    def written(self, folder: Path, to: str, *given: Any) -> tuple[dict[str, int], list[Any]]:
+        rows = [annotation_row(i, 8, g, bbox=[1 + 6 * i, 1, 5, 5]) for i, g in enumerate(given)]
+        rows.append(annotation_row(7, 8, runs(rectangle(SIZE, 8, 8, 12, 12)), bbox=[8, 8, 4, 4]))
+        found = losses(document(folder, rows), to)
+        return found, entries(folder / f"out-{to}-None-0")
+
+    @pytest.mark.parametrize("to", ["coco", "roboflow", "lvis"])
+    def test_of_objects(self, to: str, tmp_path: Path) -> None:
+        found, rows = self.written(tmp_path, to, None, [], None)
+        assert found == {self.NAMED: 2}
+        assert [row["segmentation"] for row in rows[:3]] == [[], [], []]
+        assert [row["bbox"] for row in rows[:3]] == [[1, 1, 5, 5], [7, 1, 5, 5], [13, 1, 5, 5]]
+
+    def test_nothing_is_named_without_any(self, tmp_path: Path) -> None:
+        assert self.written(tmp_path, "coco", [])[0] == {}
+
+    def test_regions_have_masks(self, tmp_path: Path) -> None:
+        rows = [annotation_row(1, 8, None, bbox=[1, 1, 5, 5], iscrowd=1)]
+        rows.append(annotation_row(2, 8, runs(rectangle(SIZE, 8, 8, 12, 12)), bbox=[8, 8, 4, 4]))
+        assert losses(document(tmp_path, rows), "coco") == {}
+        assert coco_mask.decode(entries(tmp_path / "out-coco-None-0")[0]["segmentation"]).sum() == 25
+
+
+@pytest.mark.parametrize("grouping", ["image", "instance"])
+def test_replayed_objects_keep_their_keys(grouping: str, tmp_path: Path, capsys: Any) -> None:
+    """Objects of the target, pasted ones and crowds have the keys that `segpaste augment` gave them."""
+    masks = [rectangle(SIZE, 1, 1, 6, 8), rectangle(SIZE, 8, 10, 14, 20)]
+    rows = [
+        annotation_row(10 * image + i, image, runs(mask), score=10 * image + i, attributes={"n": i})
+        for image in (8, 9)
+        for i, mask in enumerate(masks)
+    ]
+    rows.append(annotation_row(5, 8, runs(rectangle(SIZE, 0, 18, 4, 23)), iscrowd=1, note="crowd"))
+    images_dir, path = write_coco(tmp_path, [image_row(8, SIZE, "one.png"), image_row(9, SIZE, "two.png")], rows)
+    words = ["augment", str(path), "--images", str(images_dir), "--num", "6", "--gallery", "0", "min_area_px=1"]
+    words += ["placement.k_range=[1,2]", f"placement.grouping={grouping}"]
+    assert main([*words, "--out", str(tmp_path / "one")]) == 0
+    again = ["replay", str(tmp_path / "one"), "--dataset", str(path), "--out", str(tmp_path / "two")]
+    again += ["--images", str(images_dir)]
+    assert main(again) == 0
+    assert "left out" not in capsys.readouterr().out.rpartition("replayed")[2]
+    one, two = (read_json(tmp_path / name / "annotations.json")["annotations"] for name in ("one", "two"))
+    assert sum(row["segpaste"]["pasted"] for row in one) > 2
+    assert [{**row, "segpaste": {}} for row in one] == two
+    assert {row.get("score") or row.get("note") for row in two} == {80, 81, 90, 91, "crowd"}
+
+
+class TestDataYaml:
+    """Further keys of a data YAML are written where they can be; the others are named, as in a conversion."""
+
+    FACTS: ClassVar[dict[str, Any]] = {"licence": "mine", "names_of": {"a": 1}, "download": "images/train"}
+
+    def run(self, folder: Path, capsys: Any, *words: str) -> tuple[str, Any]:
+        path = write_yolo(folder / "in", **self.FACTS)
+        command = ["augment", str(path), "--num", "2", "--gallery", "0", "min_area_px=1", *words]
+        assert main([*command, "--out", str(folder / "out")]) == 0
+        again = ["replay", str(folder / "out"), "--dataset", str(path), "--out", str(folder / "again")]
+        first = capsys.readouterr().out
+        assert main(again) == 0
+        second = capsys.readouterr().out
+        for key in self.FACTS:
+            told = f"key '{key}' of the data YAML"
+            assert (told in first) == (told in second)
+        return first, folder
+
+    def test_of_the_same_format(self, tmp_path: Path, capsys: Any) -> None:
+        said, folder = self.run(tmp_path, capsys)
+        for out in ("out", "again"):
+            written = yaml.safe_load((folder / out / "data.yaml").read_text())
+            assert (written["licence"], written["names_of"]) == ("mine", {"a": 1})
+            assert "download" not in written
+        assert "key 'download' of the data YAML" in said
+        assert "licence" not in said
+
+    def test_of_another_format(self, tmp_path: Path, capsys: Any) -> None:
+        said, folder = self.run(tmp_path, capsys, "--layout", "coco")
+        assert all(f"key '{key}' of the data YAML" in said for key in self.FACTS)
+        left_out = read_json(folder / "out/annotations.json")["info"]["segpaste"]["left_out"]
+        assert left_out == {f"key '{key}' of the data YAML": 1 for key in self.FACTS}
+
+    def test_of_a_dataset_with_masks_from_a_model(self, tmp_path: Path) -> None:
+        path = write_yolo(tmp_path / "in", {"a": "0 0.5 0.5 0.25 0.25\n"}, **self.FACTS)
+        adapt = lambda photos: WithPredictedMasks(photos, Masker())  # noqa: E731
+        summary = Conversion(find_dataset(path), "yolo", ["train"], adapt=adapt).run(tmp_path / "out")
+        assert yaml.safe_load((tmp_path / "out/data.yaml").read_text())["licence"] == "mine"
+        lost = {"key 'download' of the data YAML": 1, "key 'mask_quality' of annotations": 1}
+        assert summary.losses == lost

@@ -7,7 +7,7 @@ import json
 import re
 import shutil
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,15 @@ from typing import Any
 import numpy as np
 import pytest
 from conversion_world import SIZES, read_json, write_instances
+from torchvision import tv_tensors
 
 from segpaste.cli import main
-from segpaste.datasets import DatasetError, convert_dataset
+from segpaste.datasets import DatasetError, convert_dataset, open_dataset
+from segpaste.datasets.writers import registry
+from segpaste.datasets.writers.format import File, LabelledImage, Losses, View, WrittenFormat, count_lost
+from segpaste.datasets.writers.layouts import WrittenLayout
 from segpaste.workspace import WholeFiles
+from written import write_image, write_rest
 from yolo_files import BOX, SQUARE, TRIANGLE, write_yolo
 
 Plant = Callable[[Any], Callable[..., Any]]
@@ -75,7 +80,7 @@ def swapped_labels(real: Any) -> Callable[..., Any]:
     return call
 
 
-FORMATS, CONVERSION = "segpaste.datasets.formats", "segpaste.datasets.conversion"
+WRITERS, CONVERSION = "segpaste.datasets.writers", "segpaste.datasets.conversion"
 PLANTED: dict[str, tuple[str, str | None, str, Plant]] = {
     "class of an entry": ("coco", None, f"{CONVERSION}.photos.kept_entries", of_rows(other_class)),
     "box of an entry": ("coco", None, f"{CONVERSION}.photos.kept_entries", of_rows(shifted)),
@@ -84,42 +89,44 @@ PLANTED: dict[str, tuple[str, str | None, str, Plant]] = {
         *("coco", None, f"{CONVERSION}.photos.kept_entries"),
         of_rows(lambda rows: [{k: v for k, v in row.items() if k != "attributes"} for row in rows]),
     ),
-    "objects as crowds": ("lvis", None, f"{FORMATS}.written.lvis._is_region", of_rows(lambda _: True)),
-    "outline": ("yolo", None, f"{FORMATS}.yolo.writer.outline", one_more),
+    "objects as crowds": ("lvis", None, f"{WRITERS}.lvis._is_region", of_rows(lambda _: True)),
+    "outline": ("yolo", None, f"{WRITERS}.yolo.outline", one_more),
     "box of a label file": (
-        *("yolo", "detect", f"{FORMATS}.yolo.writer.label_text"),
+        *("yolo", "detect", f"{WRITERS}.yolo.label_text"),
         lambda real: lambda label, row: real(label, [row[0] + 0.04, *list(row)[1:]]),
     ),
     "class of a label file": (
-        *("yolo", "detect", f"{FORMATS}.yolo.writer.label_text"),
+        *("yolo", "detect", f"{WRITERS}.yolo.label_text"),
         lambda real: lambda label, row: real((label + 1) % 3, row),
     ),
-    "oriented box": ("yolo", "obb", f"{FORMATS}.yolo.writer.least_rectangle", one_more),
-    "class list of YOLO": ("yolo", None, f"{FORMATS}.written.yolo.data_yaml", first_argument(lambda n: [*n][::-1])),
-    "owners": ("voc", None, f"{FORMATS}.written.voc.owners_of", rolled),
-    "maps of VOC": ("voc", None, f"{FORMATS}.written.voc._maps", swapped_maps),
-    "classes of VOC": ("voc", None, f"{FORMATS}.written.voc.PascalVoc.label_files", lambda real: (
+    "oriented box": ("yolo", "obb", f"{WRITERS}.yolo.least_rectangle", one_more),
+    "class list of YOLO": ("yolo", None, f"{WRITERS}.yolo.data_yaml", first_argument(lambda n: [*n][::-1])),
+    "owners": ("voc", None, f"{WRITERS}.voc.owners_of", rolled),
+    "maps of VOC": ("voc", None, f"{WRITERS}.voc._maps", swapped_maps),
+    "classes of VOC": ("voc", None, f"{WRITERS}.voc.PascalVoc.label_files", lambda real: (
         lambda self, photo, *rest: swapped_labels(lambda photo: real(self, photo, *rest))(photo)
     )),
     "box of VOC": (
-        *("voc", None, f"{FORMATS}.written.voc._add_object"),
+        *("voc", None, f"{WRITERS}.voc._add_object"),
         lambda real: lambda root, name, box, *rest: real(root, name, [box[0] + 1, *list(box)[1:]], *rest),
     ),
-    "list of VOC": ("voc", None, f"{FORMATS}.written.voc.PascalVoc.closing_files", without_last),
-    "map of classes": ("label-maps", None, f"{FORMATS}.written.label_maps._semantic", rolled),
-    "map of objects": ("label-maps", None, f"{FORMATS}.written.label_maps.owners_of", rolled),
-    "label file missing": ("label-maps", None, f"{FORMATS}.written.label_maps.LabelMaps.label_files", without_last),
-    "box of a segment": ("coco-panoptic", None, f"{FORMATS}.coco_writer.tight_xywh", of_rows(far_right)),
-    "pixels of segments": ("coco-panoptic", None, f"{FORMATS}.written.coco.owners_of", rolled),
+    "list of VOC": ("voc", None, f"{WRITERS}.voc.PascalVoc.closing_files", without_last),
+    "map of classes": ("label-maps", None, f"{WRITERS}.label_maps._semantic", rolled),
+    "map of objects": ("label-maps", None, f"{WRITERS}.label_maps.owners_of", rolled),
+    "label file missing": ("label-maps", None, f"{WRITERS}.label_maps.LabelMaps.label_files", without_last),
+    "box of a segment": ("coco-panoptic", None, f"{WRITERS}.coco_panoptic.tight_xywh", of_rows(far_right)),
+    "pixels of segments": ("coco-panoptic", None, f"{WRITERS}.coco_panoptic.owners_of", rolled),
     "segment missing": (
-        *("coco-panoptic", None, f"{FORMATS}.written.coco.panoptic_segments"),
+        *("coco-panoptic", None, f"{WRITERS}.coco_panoptic.panoptic_segments"),
         of_rows(lambda found: (found[0], found[1][1:])),
     ),
     "table": (
-        *("coco", None, f"{FORMATS}.written.coco.json_lines"),
+        *("coco", None, f"{WRITERS}.coco.json_lines"),
         first_argument(lambda tables: {**tables, "licenses": [{"id": 9, "name": "another"}]}),
     ),
-    "image of other bytes": ("coco", None, f"{CONVERSION}.photos._bytes_of", of_rows(lambda content: content[:-9])),
+    "image of other bytes": (
+        *("coco", None, f"{WRITERS}.dataset_writer.copied_bytes"), of_rows(lambda content: content[:-9])
+    ),
 }  # fmt: skip
 
 
@@ -181,7 +188,7 @@ class TestPlanted:
             row["segmentation"] = [given]
         path.write_text(json.dumps(document))
         if by:
-            where = f"{FORMATS}.yolo.writer.given_corners"
+            where = f"{WRITERS}.yolo.given_corners"
             plant(monkeypatch, where, of_rows(lambda found: None if found is None else found + by))
         with pytest.raises(DatasetError, match="differs") if by else warnings.catch_warnings(action="ignore"):
             convert_dataset(path, tmp_path / "out", "yolo", images_dir=images_dir, task="obb")
@@ -189,7 +196,7 @@ class TestPlanted:
 
     def test_entries_that_are_made(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         data = write_yolo(tmp_path / "in")
-        plant(monkeypatch, f"{FORMATS}.coco_writer._region", of_rows(lambda row: {**row, "area": row["area"] + 1}))
+        plant(monkeypatch, f"{WRITERS}.coco._region", of_rows(lambda row: {**row, "area": row["area"] + 1}))
         with pytest.raises(
             DatasetError, match=r"expected 64 pixels of '.*', got 65.* remove .* and give --verify off"
         ) as e:
@@ -233,7 +240,7 @@ class TestResumed:
         words = ["convert", str(path), "--images", str(images_dir), "--to", "coco", "--out", str(tmp_path / "out")]
         (tmp_path / "out").mkdir()
         with pytest.MonkeyPatch.context() as patch:
-            plant(patch, f"{CONVERSION}.convert.read_back", lambda real: _stop)
+            plant(patch, f"{WRITERS}.guard.read_back", lambda real: _stop)
             assert main(words) == 2
         image = tmp_path / "out.partial/files/images/two.png"
         image.write_bytes(image.read_bytes()[:-1] + b"!")
@@ -251,13 +258,13 @@ class TestAugmented:
     @pytest.mark.parametrize(
         ("layout", "where", "fault"),
         [
-            ("coco", f"{FORMATS}.coco_writer.encode_mask", first_argument(lambda mask: np.roll(mask, 1, 1))),
-            ("coco", f"{FORMATS}.coco_writer.picture_bytes", first_argument(lambda pixels: pixels[..., ::-1])),
-            ("yolo", f"{FORMATS}.yolo.writer.outline", one_more),
-            ("voc", f"{FORMATS}.written.voc._maps", swapped_maps),
-            ("label-maps", f"{FORMATS}.written.label_maps._semantic", rolled),
-            ("lvis", f"{FORMATS}.written.lvis._is_region", of_rows(lambda _: True)),
-            ("roboflow", f"{FORMATS}.coco_writer.tight_xywh", of_rows(far_right)),
+            ("coco", f"{WRITERS}.coco.encode_mask", first_argument(lambda mask: np.roll(mask, 1, 1))),
+            ("coco", f"{WRITERS}.dataset_writer.picture_bytes", first_argument(lambda pixels: pixels[..., ::-1])),
+            ("yolo", f"{WRITERS}.yolo.outline", one_more),
+            ("voc", f"{WRITERS}.voc._maps", swapped_maps),
+            ("label-maps", f"{WRITERS}.label_maps._semantic", rolled),
+            ("lvis", f"{WRITERS}.lvis._is_region", of_rows(lambda _: True)),
+            ("roboflow", f"{WRITERS}.coco.tight_xywh", of_rows(far_right)),
         ],
     )
     def test_a_fault_is_found(
@@ -280,7 +287,7 @@ class TestAugmented:
         assert "verified 2 images" in capsys.readouterr().out
         again = ["replay", str(tmp_path / "out"), "--dataset", *of_dataset, "--out"]
         assert main([*again, str(tmp_path / "again")]) == 0
-        plant(monkeypatch, f"{FORMATS}.coco_writer.encode_mask", first_argument(lambda mask: np.roll(mask, 1, 1)))
+        plant(monkeypatch, f"{WRITERS}.coco.encode_mask", first_argument(lambda mask: np.roll(mask, 1, 1)))
         assert main([*again, str(tmp_path / "wrong")]) == 2
         assert not (tmp_path / "wrong").exists()
 
@@ -312,3 +319,65 @@ class TestLosses:
             summary = convert_dataset(path, tmp_path / "out", "label-maps", images_dir=images_dir)
         assert summary.losses["annotations without a pixel"] == 1
         assert sum(summary.num_objects.values()) == 2
+
+
+class LabelmeBoxes(WrittenFormat):
+    """A further written format, as the recipe says: boxes of labelme."""
+
+    name = "labelme"
+    title = "labelme"
+    files = "SPLIT/NAME and SPLIT/NAME.json"
+    holds = "boxes"
+    suffixes = frozenset({".png"})
+
+    def photos_dir(self, split: str) -> str:
+        return split
+
+    def label_files(self, image: LabelledImage, view: View, losses: Losses) -> Iterator[File]:
+        count_lost(image, view, losses)
+        height, width = image.labelled.canvas_size
+        shapes = [
+            {"label": view.names[label], "shape_type": "rectangle", "points": [box[:2], box[2:]]}
+            for label, box in zip(image.labelled.labels.tolist(), image.labelled.boxes.tolist(), strict=True)
+        ]
+        facts = {"imagePath": image.file_name, "imageHeight": height, "imageWidth": width, "shapes": shapes}
+        yield f"{view.split}/{image.stem}.json", json.dumps({"version": "5.0.1", **facts}).encode()
+
+
+class TestAFurtherFormat:
+    """A class with the files of an image is enough; images, ledger, losses and the comparison are the writer's."""
+
+    @pytest.fixture
+    def path(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        monkeypatch.setattr(registry, "WRITTEN", (*registry.WRITTEN, LabelmeBoxes()))
+        return write_yolo(tmp_path / "in", {"a": "0 0.5 0.5 0.25 0.25\n1 0.25 0.5 0.5 0.5\n", "b": "2 0.5 0.5 1 1\n"})
+
+    def test_it_is_written_and_read_again(self, path: Path, tmp_path: Path) -> None:
+        summary = convert_dataset(path, tmp_path / "out", "labelme")
+        assert (summary.verified.images, summary.verified.objects) == (4, 6)
+        assert not summary.losses
+        for split in ("train", "val"):
+            (one, two), (first, second) = open_dataset(path, split), open_dataset(tmp_path / "out", split)
+            np.testing.assert_array_equal(one.boxes, first.boxes)
+            np.testing.assert_array_equal(two.image, second.image)
+
+    def test_a_fault_is_found(self, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        real = LabelmeBoxes.label_files
+
+        def shifted_boxes(self: Any, image: LabelledImage, *rest: Any) -> Iterator[File]:
+            boxes = tv_tensors.wrap(image.labelled.boxes - 1, like=image.labelled.boxes)
+            return real(self, replace(image, sample=replace(image.labelled, boxes=boxes)), *rest)
+
+        monkeypatch.setattr(LabelmeBoxes, "label_files", shifted_boxes)
+        with pytest.raises(DatasetError, match=r"a.png: annotation 1 in labelme: expected the box"):
+            convert_dataset(path, tmp_path / "out", "labelme")
+
+    def test_made_images(self, path: Path, tmp_path: Path) -> None:
+        """`segpaste augment` writes it beside the tables, by the same code."""
+        photos = open_dataset(path)
+        layout = WrittenLayout("labelme")  # type: ignore[arg-type]
+        rows = [write_image(tmp_path / "out", i + 1, photos[i], photos.categories, layout=layout) for i in range(2)]
+        write_rest(tmp_path / "out", rows, photos.categories, layout)
+        again = open_dataset(tmp_path / "out", "train", format="labelme")
+        np.testing.assert_array_equal(again[0].boxes, photos[0].boxes)
+        assert len(read_json(tmp_path / "out/annotations.json")["annotations"]) == 3

@@ -10,7 +10,7 @@ from coco_files import write_many
 from segpaste.augmenting.options import LAYOUTS
 from segpaste.datasets import DatasetError, find_dataset, open_dataset
 from segpaste.datasets.formats.registry import FORMATS
-from segpaste.datasets.formats.written.registry import WRITTEN
+from segpaste.datasets.writers.registry import WRITTEN
 from yolo_files import write_yolo
 
 ROOT = Path(__file__).parents[2]

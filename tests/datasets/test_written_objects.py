@@ -22,8 +22,9 @@ from samples import make_sample
 from segpaste.cli import main
 from segpaste.datasets import DatasetError, convert_dataset, open_dataset
 from segpaste.datasets.contract import Crowd
-from segpaste.datasets.formats.coco_writer import crowd_rows, crowds_left
 from segpaste.datasets.formats.pixel_bytes import depth_mm, num_too_far
+from segpaste.datasets.writers.coco import crowd_rows
+from segpaste.datasets.writers.dataset_writer import crowds_left
 from segpaste.types import CrowdMask, Modality
 
 SIZE = (48, 64)
@@ -89,8 +90,12 @@ class TestObjectsWithoutAMask:
 
     def test_entries_stay_as_they_are(self, tmp_path: Path, segmentation: Any) -> None:
         path = write_mixed(tmp_path, segmentation)
-        assert not converted(path, tmp_path / "out", "coco")
-        assert read_json(tmp_path / "out/annotations.json")["annotations"] == read_json(path)["annotations"]
+        is_null = segmentation is None
+        losses = converted(path, tmp_path / "out", "coco")
+        assert losses == ({"segmentation null of objects, written as an empty list": 6} if is_null else {})
+        rows = read_json(path)["annotations"]
+        rows = [{**row, "segmentation": []} if is_null and row["category_id"] == 2 else row for row in rows]
+        assert read_json(tmp_path / "out/annotations.json")["annotations"] == rows
 
     def test_a_file_of_boxes_alone(self, tmp_path: Path, segmentation: Any) -> None:
         if segmentation == WITHOUT_A_MASK["no pixel"]:
@@ -144,9 +149,9 @@ def test_a_box_is_cut_to_what_is_visible() -> None:
     pixels = torch.ones(1, height, width, dtype=torch.bool)
     for cut, wanted in ((0, box), (5, (5.0, 3.125, 8.75, 9.5)), (width, None)):
         pixels[0, :, :cut] = False
-        left = crowds_left(replace(sample, crowd_mask=CrowdMask(pixels.clone())), [(crowd, {"carried": {}})])
+        left = crowds_left(replace(sample, crowd_mask=CrowdMask(pixels.clone())), [(crowd, {})])
         assert [c.box for c, _ in left] == ([] if wanted is None else [wanted])
-    rows = crowd_rows(1, [{"id": 7}], [(crowd, {"carried": {"score": 1}})])
+    rows = crowd_rows(1, [{"id": 7}], [(crowd, {"score": 1})])
     assert rows == [
         {"image_id": 1, "category_id": 7, "segmentation": [], "area": 6.5 * 6.375}
         | {"bbox": [2.25, 3.125, 6.5, 6.375], "iscrowd": 0, "score": 1}

@@ -19,8 +19,7 @@ from torchvision import tv_tensors
 from on_disk import noise
 from segpaste.datasets import CocoDetectionV2, YoloDataset, convert_dataset, open_dataset
 from segpaste.datasets.formats.format import TASKS, Task
-from segpaste.datasets.formats.written.yolo import yaml_splits
-from segpaste.datasets.formats.yolo.writer import data_yaml, sample_labels
+from segpaste.datasets.writers.yolo import data_yaml, sample_labels, yaml_splits
 from segpaste.types import DenseSample, KeypointSchema
 from yolo_files import NAMES, SIZE, photo, write_yolo
 

@@ -4,12 +4,17 @@
 The arguments of every launch are those of `segpaste.engine.triton`, so Triton specializes them as it does on a card: an
 integer 1 becomes a constant, a multiple of 16 and an aligned pointer are marked, None is dropped.
 
-    python tests/engine/cuda_compiles.py 0            # the first of two shares of all cards
-    python tests/engine/cuda_compiles.py 1 90         # the other share, of one card
+What was compiled without a fault is on record, by its code, values, card and version of Triton; it is compiled again
+only where one of them is another, and for the first launch of each kernel.
+
+    python tests/engine/cuda_compiles.py 0            # the first of two shares
+    python tests/engine/cuda_compiles.py 1 --write    # the other share; keeps the record of what has no fault
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 import subprocess
 import sys
@@ -24,7 +29,7 @@ from unittest.mock import patch
 import torch
 import triton
 from kernel_launches import Forward, forwards
-from kernel_values import Launch, launch_of, missing, shares, widened
+from kernel_values import Launch, code_of, launch_of, missing, shares, widened
 from triton.backends import nvidia
 from triton.backends.compiler import GPUTarget
 from triton.runtime import driver
@@ -41,6 +46,8 @@ INEXACT = re.compile(
 CEILINGS = {"REG": 128, "STACK": 0, "SHARED": 48 * 1024}
 CARDS = (80, 90, 100)
 NUM_SHARES = 2
+RECORD = Path(__file__).parents[1] / "golden" / "compiled_kernels.json"
+"""Digests of what was compiled without a fault, with their share; see `digest_of`."""
 
 
 class NoDevice:
@@ -118,14 +125,38 @@ def excesses(kernel: Any) -> list[str]:
     return [f"{name}:{found[name]}>{most}" for name, most in CEILINGS.items() if found[name] > most]
 
 
-def main(share: str, *cards: str) -> None:
-    """Compile one share of the launches, those for some cards only if they are named."""
+def digest_of(card: int, launch: Launch) -> str:
+    """Return a digest of all that decides what is compiled, and of what is a fault in it."""
+    rules = INEXACT.pattern, sorted(CEILINGS.items())
+    parts = (
+        triton.__version__,
+        card,
+        code_of(launch.kernel),
+        sorted(launch.values),
+        sorted(launch.options.items()),
+        rules,
+    )
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+
+
+def main(share: str, *options: str) -> None:
+    """Compile those of one share of the launches that are not on record, and the first of each kernel."""
     launches = launches_of(forwards())
     print("triton", triton.__version__)
     print(*missing(launches), sep="\n", end="")
+    known, kernels, good = json.loads(RECORD.read_text()), set[str](), set[str]()
     for card, launch in shares(launches, CARDS, NUM_SHARES)[int(share)]:
-        if not cards or str(card) in cards:
-            print(card, launch.name, *faults(card, compiled_for(card, launch)))
+        digest = digest_of(card, launch)
+        is_known = digest in known and launch.name in kernels
+        found = [] if is_known else faults(card, compiled_for(card, launch))
+        print(card, launch.name, *found)
+        kernels.add(launch.name)
+        good |= set() if found else {digest}
+    if "--write" in options:
+        of_others = {digest: other for digest, other in known.items() if other != share}
+        RECORD.write_text(
+            json.dumps(dict(sorted({**of_others, **dict.fromkeys(good, share)}.items())), indent=0) + "\n"
+        )
 
 
 if __name__ == "__main__":

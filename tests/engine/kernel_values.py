@@ -106,6 +106,20 @@ def widened(launch: Launch) -> Launch | None:
     return launch_of(launch.kernel, tuple(v + (1 << 32) if n in counts else v for n, v in given), launch.options)
 
 
+def code_of(kernel: Any) -> str:
+    """Return the code of a kernel and of all functions that it calls, without comments and places of lines, and the
+    values of the constants of modules in it.
+    """
+    found = []
+    for function, tree in _functions(kernel).items():
+        names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} & function.__globals__.keys()
+        values = {name: function.__globals__[name] for name in sorted(names)}
+        plain = {name: getattr(value, "value", value) for name, value in values.items()}
+        shown = {name: repr(v) for name, v in plain.items() if isinstance(v, int | float | str | tuple)}
+        found.append(f"{function.__module__}.{function.__qualname__} {shown} {ast.dump(tree)}")
+    return "\n".join(sorted(found))
+
+
 def missing(launches: Iterable[Launch]) -> list[str]:
     """Return outcomes of conditions that no launch has, though a forward may have them."""
     seen: dict[str, set[Value]] = defaultdict(set)

@@ -196,8 +196,11 @@ def test_boxes_alone_are_pasted_over_as_boxes(name: str, index: int, bank: Memma
         ({"image": np.zeros((48, 64), np.uint8)}, r"expected an image \[H, W, 3\]"),
         ({"bboxes": np.zeros((2, 4))}, "A.Compose removes boxes but keeps their masks"),
         ({"bboxes": np.zeros((7, 5))}, r"expected bboxes \[N, 4\]"),
-        ({"labels": [1]}, "expected 'labels' with one label for each of 7 objects, got 1"),
-        ({"masks": np.zeros((7, 3, 3))}, r"expected masks \[N, 48, 64\]"),
+        ({"labels": [1]}, "expected 'labels' with one value for each of 7 objects, got 1; label_field names"),
+        (
+            {"masks": np.zeros((7, 3, 3))},
+            r"expected masks \[7, 48, 64\], one for each object in the size of the image, got \[7, 3, 3\]",
+        ),
         (
             {"masks": np.full((7, 48, 64), 0.5)},
             "masks: expected 0 and 1, or 0 and 255, got 0.5, .*; choose a threshold",

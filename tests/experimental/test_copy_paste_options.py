@@ -147,12 +147,15 @@ BOXES = tv_tensors.BoundingBoxes(torch.tensor([[1.0, 1, 5, 6, 10]]), format="XYW
         ({"scores": torch.zeros(2)}, r"got 'scores', a Tensor; give keep=\('scores',\)"),
         ({"annotation": {}}, "got 'annotation', a dict"),
         ({"bbox": [1, 2]}, "got 'bbox', a list"),
-        ({"labels": None}, "expected the entry 'labels' for 2 objects"),
+        ({"labels": None}, "expected 'labels' with one value for each of 2 objects, got none; add them"),
         ({"area": [1.0]}, "expected 'area' with one value for each of 2 objects"),
         ({"iscrowd": torch.zeros(2, 1)}, "expected 'iscrowd' with one value for each of 2 objects"),
-        ({"masks": torch.zeros(3, 20, 30)}, "expected a mask for each of 2 boxes, got 3"),
+        (
+            {"masks": torch.zeros(3, 20, 30)},
+            r"expected masks \[2, 20, 30\], .*, got \[3, 20, 30\]; filter",
+        ),
         ({"boxes": BOXES}, "expected boxes of format XYXY, XYWH or CXCYWH, got XYWHR"),
-        ({"labels": ["cat", "dog"]}, "expected numbers in 'labels', .* got 'cat'; give the text of each class in lab"),
+        ({"labels": ["cat", "dog"]}, "expected numbers in 'labels', got 'cat'; number the classes"),
         ({"masks": torch.full((2, 20, 30), 0.25)}, "masks: expected 0 and 1, or 0 and 255, got 0.25, .*; choose a thr"),
         (
             {"masks": torch.arange(2).view(2, 1, 1).expand(2, 20, 30) + 1},

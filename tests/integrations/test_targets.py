@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given as examples
 from hypothesis import strategies as st
 
 from samples import make_batch
-from segpaste.integrations import _labels, _targets
+from segpaste.targets import boxes, objects
+from segpaste.targets import labels as label_maps
 from segpaste.types import Modality
 
 LABELS = torch.tensor([2, 0, 1, 2])
@@ -27,18 +28,22 @@ LABELS = torch.tensor([2, 0, 1, 2])
     ],
 )
 def test_label_maps_and_back(label_map: Any, expected: list[int]) -> None:
-    ids = _labels.to_framework(LABELS, label_map)
+    ids = label_maps.to_framework(LABELS, label_map)
     assert ids.tolist() == expected
     assert ids.dtype == torch.int64
-    assert _labels.from_framework(ids, label_map).tolist() == LABELS.tolist()
+    assert label_maps.from_framework(ids, label_map).tolist() == LABELS.tolist()
 
 
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: _labels.to_framework(LABELS, [5, 6]), ValueError, "class id for every label, got none for 2"),
+        (lambda: label_maps.to_framework(LABELS, [5, 6]), ValueError, "class id for every label, got none for 2"),
         *(
-            (lambda given=given: _labels.to_framework(LABELS, given), TypeError, f"label_map: expected .*, got {came}")
+            (
+                lambda given=given: label_maps.to_framework(LABELS, given),
+                TypeError,
+                f"label_map: expected .*, got {came}",
+            )
             for given, came in [
                 *[("abc", "'abc', a str"), (None, "None, a NoneType"), (True, "True, a bool"), (1.0, "1.0, a float")],
                 *[([True, False, True], "True, a bool"), (np.array([True]), "True, a bool"), ([1.5], "1.5, a float")],
@@ -46,10 +51,10 @@ def test_label_maps_and_back(label_map: Any, expected: list[int]) -> None:
                 *[({"cat": 1}, "'cat', a str"), ({0: "1"}, "'1', a str")],
             ]
         ),
-        (lambda: _labels.from_framework(LABELS, 1), ValueError, "class ids from 1, got 0; is 0 the background"),
-        (lambda: _labels.from_framework(LABELS, [0, 1]), ValueError, "label for every class id, got none for 2"),
+        (lambda: label_maps.from_framework(LABELS, 1), ValueError, "class ids from 1, got 0; is 0 the background"),
+        (lambda: label_maps.from_framework(LABELS, [0, 1]), ValueError, "label for every class id, got none for 2"),
         (
-            lambda: _labels.from_framework(LABELS, [3, 3]),
+            lambda: label_maps.from_framework(LABELS, [3, 3]),
             ValueError,
             "a different class id for each label, got one twice",
         ),
@@ -60,13 +65,13 @@ def test_wrong_label_maps(call: Any, error: type[Exception], message: str) -> No
         call()
 
 
-@given(
+@examples(
     counts=st.lists(st.integers(0, 5), min_size=1, max_size=4), max_instances=st.integers(0, 6), seed=st.integers(0, 99)
 )
 def test_slots_keep_the_largest_of_each_image_in_order(counts: list[int], max_instances: int, seed: int) -> None:
     areas = torch.randint(0, 9, (sum(counts),), generator=torch.Generator().manual_seed(seed))
     image_idx = torch.repeat_interleave(torch.arange(len(counts)), torch.tensor(counts))
-    kept, rows, slots = _targets.slots_of(image_idx, areas, len(counts), max_instances)
+    kept, rows, slots = objects.slots_of(image_idx, areas, len(counts), max_instances)
     expected = []
     for b in range(len(counts)):
         own = [n for n in range(sum(counts)) if image_idx[n] == b]
@@ -78,33 +83,33 @@ def test_slots_keep_the_largest_of_each_image_in_order(counts: list[int], max_in
 def test_objects_are_the_valid_rows_with_pixels() -> None:
     batch = make_batch(2, num_instances=(3, 1), max_instances=5)
     assert batch.instance_masks is not None
-    boxes, masks = batch.boxes.clone(), batch.instance_masks.clone()
-    boxes[0, 1], masks[0, 1] = 0, False  # an instance without a pixel is no object
-    first, second = _targets.objects_of(batch.derived(boxes=boxes, instance_masks=masks))
+    edges, masks = batch.boxes.clone(), batch.instance_masks.clone()
+    edges[0, 1], masks[0, 1] = 0, False  # an instance without a pixel is no object
+    first, second = objects.objects_of(batch.derived(boxes=edges, instance_masks=masks))
     assert first.slots.tolist() == [0, 2]
     assert second.slots.tolist() == [0]
     assert first.masks is not None
     for slot, mask, box, label in zip(first.slots, first.masks, first.boxes, first.labels, strict=True):
         assert torch.equal(mask, masks[0, slot])
-        assert torch.equal(box, boxes[0, slot])
+        assert torch.equal(box, edges[0, slot])
         assert label == batch.labels[0, slot]
 
 
 def test_padding_is_cut_off_and_masked() -> None:
     batch = make_batch(2, size=(17, 11), padding=(4, 3))
-    assert _targets.picture_sizes(batch) == [(13, 8)] * 2
-    mask = _targets.pixel_mask(batch)
+    assert objects.picture_sizes(batch) == [(13, 8)] * 2
+    mask = objects.pixel_mask(batch)
     assert mask[:, :13, :8].eq(1).all()
     assert int(mask.sum()) == 2 * 13 * 8
     plain = make_batch(2, size=(17, 11))
-    assert _targets.picture_sizes(plain) == [(17, 11)] * 2
-    assert _targets.pixel_mask(plain).eq(1).all()
+    assert objects.picture_sizes(plain) == [(17, 11)] * 2
+    assert objects.pixel_mask(plain).eq(1).all()
 
 
 def test_images_are_normalised_and_padding_is_zero() -> None:
     batch = make_batch(2, size=(17, 11), padding=(4, 3))
     mean, std = [0.5, 0.4, 0.3], [0.2, 0.3, 0.4]
-    images = _targets.normalized(batch, mean, std)
+    images = objects.normalized_images(batch, mean, std)
     for channel in range(3):
         expected = (batch.images[:, channel].double() / 255 - mean[channel]) / std[channel]
         assert torch.allclose(images[:, channel, :13, :8].double(), expected[:, :13, :8], atol=1e-5)
@@ -122,18 +127,18 @@ def test_images_are_normalised_and_padding_is_zero() -> None:
 )
 def test_wrong_normalisation(mean: list[float], std: list[float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        _targets.normalized(make_batch(1), mean, std)
+        objects.normalized_images(make_batch(1), mean, std)
 
 
 def test_centres_and_sides() -> None:
-    boxes = torch.tensor([[2.0, 4.0, 6.0, 5.0]])
-    assert torch.allclose(_targets.cxcywh(boxes, (8, 16)), torch.tensor([[4 / 16, 4.5 / 8, 4 / 16, 1 / 8]]))
+    given = torch.tensor([[2.0, 4.0, 6.0, 5.0]])
+    assert torch.allclose(boxes.cxcywh(given, (8, 16)), torch.tensor([[4 / 16, 4.5 / 8, 4 / 16, 1 / 8]]))
 
 
 def test_only_batches_are_taken() -> None:
     with pytest.raises(TypeError, match="expected PaddedBatchedDenseSample, got list"):
-        _targets.objects_of([])  # type: ignore[arg-type]
-    assert _targets.objects_of(make_batch(0)) == []
-    assert [len(found.labels) for found in _targets.objects_of(make_batch(2, num_instances=0))] == [0, 0]
-    (found,) = _targets.objects_of(make_batch(1, modalities=[Modality.DEPTH]))
+        objects.objects_of([])  # type: ignore[arg-type]
+    assert objects.objects_of(make_batch(0)) == []
+    assert [len(found.labels) for found in objects.objects_of(make_batch(2, num_instances=0))] == [0, 0]
+    (found,) = objects.objects_of(make_batch(1, modalities=[Modality.DEPTH]))
     assert found.masks is None

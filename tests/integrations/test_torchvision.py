@@ -166,7 +166,7 @@ def test_empty_images_need_no_masks_and_crowds_no_label() -> None:
     ("changes", "message"),
     [
         ({"keypoints": torch.zeros(1, 2, 3)}, r"targets\[1\]: expected no keypoints"),
-        ({}, r"targets\[1\]: expected masks, as other targets have"),
+        ({}, r"targets\[1\]: expected masks for 1 boxes, got none; .* or leave out those of the others"),
     ],
 )
 def test_targets_that_are_refused(changes: dict[str, torch.Tensor], message: str) -> None:
@@ -202,10 +202,13 @@ class TestTargetsOfItsDatasets:
     @pytest.mark.parametrize(
         ("wrong", "message"),
         [
-            ({"labels": torch.tensor([1, 2])}, r"targets\[0\]: expected labels for 1 boxes"),
-            ({"labels": torch.tensor([1.7])}, r"targets\[0\]: expected labels of integers"),
-            ({"masks": torch.ones(2, 8, 8)}, r"targets\[0\]: expected masks \[1, 8, 8\] for 1 boxes"),
-            ({"iscrowd": [0, 0]}, r"targets\[0\]: expected iscrowd for 1 boxes"),
+            (
+                {"labels": torch.tensor([1, 2])},
+                r"targets\[0\]: expected 'labels' with one value for each of 1 objects, got 2; filter all",
+            ),
+            ({"labels": torch.tensor([1.7])}, r"targets\[0\]: expected 'labels' of integers, got torch.float32"),
+            ({"masks": torch.ones(2, 8, 8)}, r"targets\[0\]: expected masks \[1, 8, 8\], one for each object"),
+            ({"iscrowd": [0, 0]}, r"targets\[0\]: expected 'iscrowd' with one value for each of 1 objects"),
         ],
     )
     def test_rows_that_do_not_fit(self, wrong: dict[str, Any], message: str) -> None:

@@ -13,7 +13,6 @@ from torch import Tensor
 from samples import make_batch, make_samples
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig, get_preset
 from segpaste.integrations._schedule import expect_augmentation
-from segpaste.integrations._values import expect_colours, set_value
 from segpaste.integrations.huggingface import (
     CopyPasteCollator,
     to_detr,
@@ -23,6 +22,8 @@ from segpaste.integrations.huggingface import (
 )
 from segpaste.integrations.rfdetr import Form, from_nested
 from segpaste.integrations.torchvision import from_detection, to_detection
+from segpaste.targets.annotated import set_value
+from segpaste.targets.colours import expect_colours
 
 COLOURS: dict[str, Any] = {"mean": [0.5, 0.4, 0.3], "std": [0.2, 0.3, 0.4]}
 TEXTS: dict[str, Any] = {"class_names": list("abcdef"), "num_text": 3, "tasks": ["instance"], "max_length": 4}

@@ -29,10 +29,9 @@ from segpaste import BatchCopyPaste, BatchCopyPasteConfig
 from segpaste.augmentation import PlacementConfig, SourceConfig
 from segpaste.bank import DatasetBank
 from segpaste.datasets.formats.format import Task
-from segpaste.datasets.formats.yolo.writer import data_yaml, sample_labels
 from segpaste.datasets.scenes import SceneConfig, SceneDataset
-from segpaste.integrations._yolo.objects import YoloObjects
-from segpaste.integrations.ultralytics import from_yolo, moves_of, schema_of, to_yolo, with_copy_paste
+from segpaste.datasets.writers.yolo import data_yaml, sample_labels
+from segpaste.integrations.ultralytics import YoloObjects, from_yolo, moves_of, schema_of, to_yolo, with_copy_paste
 from segpaste.types import PaddedBatchedDenseSample, tight_boxes
 from segpaste.viz import show
 

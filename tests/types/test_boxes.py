@@ -18,8 +18,8 @@ from segpaste.augmenting.photos import Photo, PhotoPick, window_for
 from segpaste.datasets.conversion.masks import _in_box
 from segpaste.datasets.health.objects import _encloses
 from segpaste.engine import Classes, engine_for, use_backend
-from segpaste.integrations._targets import crowd_region
 from segpaste.seeding import SampleKey
+from segpaste.targets.annotated import Annotated, crowd_regions
 from segpaste.types import DenseSample
 from segpaste.types.sampling import FARTHEST_EDGE, box_masks, common_boxes, outward_box, outward_boxes
 
@@ -93,9 +93,9 @@ class TestBoxesThatBeginBeforeTheImage:
         assert np.array_equal(_in_box(~whole, self.BOX)[0], self.expected())
 
     def test_crowds(self) -> None:
-        region = crowd_region(torch.tensor([self.BOX]), None, (5, 8))
-        assert region is not None
-        assert np.array_equal(region.numpy(), self.expected())
+        one = torch.ones(1, dtype=torch.int64)
+        given = Annotated(torch.zeros(3, 5, 8), torch.tensor([self.BOX]), one, None, is_crowd=one.bool())
+        assert np.array_equal(crowd_regions(given)[0].numpy(), self.expected())
 
     def test_checks(self) -> None:
         assert _encloses(self.BOX, (-4, -1, 3, 3))

@@ -20,8 +20,9 @@ from viz_cases import full_sample
 
 from samples import Array, make_batch
 from segpaste import viz
+from segpaste.targets import TARGETS, yolo
 from segpaste.viz import palette
-from segpaste.viz.structures import STRUCTURES, yolo
+from segpaste.viz.showing import OWN
 
 GAP = 10
 
@@ -35,6 +36,11 @@ def tile(page: Image.Image, b: int, size: tuple[int, int] = (HEIGHT, WIDTH), lef
 def drawn(batch: Any, **options: Any) -> Image.Image:
     """Return the picture at one pixel per pixel."""
     return viz.show(batch, tile_px=WIDTH, **options)
+
+
+def is_own(batch: Any) -> bool:
+    """Return whether a batch is a container of segpaste, or a list of samples."""
+    return type(batch[0] if isinstance(batch, list) else batch).__module__.startswith("segpaste.types")
 
 
 class TestStructures:
@@ -51,13 +57,13 @@ class TestStructures:
 
     @pytest.mark.parametrize("name", CASES)
     def test_one_structure_matches(self, name: str) -> None:
-        assert sum(structure.matches(CASES[name]().batch) for structure in STRUCTURES) == 1
+        assert sum(target.recognise(CASES[name]().batch) for target in TARGETS) == (not is_own(CASES[name]().batch))
 
     def test_every_structure_has_a_case(self) -> None:
         batches = [make().batch for make in CASES.values()] + [batch_cases.sample(0)]
         batches.append(next(zip(*batch_cases.torchvision(), strict=True)))
         batches.append(batch_cases.albumentations()[0])
-        assert all(any(structure.matches(batch) for batch in batches) for structure in STRUCTURES)
+        assert all(any(target.recognise(batch) for batch in batches) for target in TARGETS)
 
     def test_a_single_sample(self) -> None:
         page = drawn(batch_cases.sample(0))
@@ -86,10 +92,14 @@ class TestStructures:
     @pytest.mark.parametrize(
         ("changes", "options", "message"),
         [
-            ({}, {}, "expected bbox_format to be one of pascal_voc, .* because there are bboxes, got None; give"),
+            ({}, {}, "expected bbox_format because there are bboxes, got None; give .*: pascal_voc, coco"),
             ({}, {"bbox_format": "xyxy"}, "expected bbox_format to be one of .*, got 'xyxy'"),
-            ({"labels": ["a", "b"]}, {"bbox_format": "coco"}, "expected numbers as labels, got texts"),
-            ({"labels": [1], "bboxes": [[0, 0, 4, 4]]}, {"bbox_format": "coco"}, "a label for each of 2 masks, got 1"),
+            ({"labels": ["a", "b"]}, {"bbox_format": "coco"}, "expected numbers in 'labels', got 'a'"),
+            (
+                {"labels": [1], "bboxes": [[0, 0, 4, 4]]},
+                {"bbox_format": "coco"},
+                "mask for each of 1 bboxes, got 2",
+            ),
         ],
     )
     def test_dictionaries_that_do_not_fit(self, changes: Any, options: Any, message: str) -> None:
@@ -115,7 +125,7 @@ class TestStructures:
     def test_anything_else_is_refused_with_the_list(self, batch: Any, came: str) -> None:
         with pytest.raises(TypeError, match=came) as caught:
             viz.show(batch)
-        assert all(structure.name in str(caught.value) for structure in STRUCTURES)
+        assert all(name in str(caught.value) for name in [OWN, *(target.name for target in TARGETS)])
 
     @pytest.mark.parametrize("num_targets", [1, 4])
     def test_each_image_needs_a_target(self, num_targets: int) -> None:

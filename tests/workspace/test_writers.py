@@ -17,7 +17,7 @@ ALLOWED = {
     "bank/format/lmdb.py": "a scratch file of the folder that is flushed before it gets its name",
     "cli/_errors.py": "the null device, for a reader of stdout that has gone",
     "augmenting/runs.py": "a log that grows line by line, beside what is written whole",
-    "augmenting/comparing.py": "files that are compared and removed",
+    "augmenting/remaking.py": "files that are compared and removed",
     "encoder/training/checkpoints.py": "torch.save into memory",
     "tuning/runs.py": "a config, whose own method writes it whole",
     "tuning/trainer.py": "a log of what a trainer prints, which grows",

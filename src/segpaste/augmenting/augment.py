@@ -24,7 +24,7 @@ from segpaste.augmenting.checks import (
 )
 from segpaste.augmenting.draws import default_balance, draws_objects, open_sequence
 from segpaste.augmenting.inputs import Inputs, open_dataset
-from segpaste.augmenting.layouts import layout_of, other_splits, write_data_yaml
+from segpaste.augmenting.layouts import layout_of, other_splits
 from segpaste.augmenting.options import AnyPath, AugmentOptions, Progress, Size, Task
 from segpaste.augmenting.pasting import Paster, open_paster
 from segpaste.augmenting.resuming import STEP_SIZE, OlderRun, is_finished, older_run, run_digest, values_before
@@ -208,9 +208,8 @@ def augment(options: AugmentOptions, say: Callable[[str], object], progress: Pro
         run.adopt_shards()
         guard = Guard(space.notes, options.verify)
         num_made += run.make(maker, maker.missing(), maker.num)
-        summary = assemble(maker, how, options.gallery)
+        summary = assemble(maker, how, options.gallery, others.names)
         others.write(space.files, progress)
-        write_data_yaml(space.files, inputs, layout, others)
         summary.verified = run.verify(guard, others)
         space.publish()
     remove_shards(space.out)

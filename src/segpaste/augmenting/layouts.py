@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import cast
@@ -11,13 +12,13 @@ from segpaste.augmenting.inputs import Inputs
 from segpaste.augmenting.options import AugmentOptions, Progress
 from segpaste.augmenting.wording import AugmentError, command, option
 from segpaste.datasets import DatasetError, FoundDataset, YoloDataset
-from segpaste.datasets.formats.carried import without_counts
+from segpaste.datasets.contract import JsonRow
+from segpaste.datasets.conversion.yaml_keys import YamlKeys
 from segpaste.datasets.formats.format import NO_SPLIT, Format, WrittenTask
-from segpaste.datasets.formats.layouts import LAYOUTS, LayoutName, WrittenLayout
-from segpaste.datasets.formats.written.registry import written_format
-from segpaste.datasets.formats.written.yolo import yaml_splits
-from segpaste.datasets.formats.yolo.writer import data_yaml
-from segpaste.workspace import WholeFiles, write_whole
+from segpaste.datasets.writers.dataset_writer import DatasetWriter
+from segpaste.datasets.writers.layouts import LAYOUTS, LayoutName, WrittenLayout
+from segpaste.datasets.writers.registry import written_format
+from segpaste.workspace import WholeFiles
 
 _FILES_AT_ONCE = 64
 
@@ -159,11 +160,14 @@ def _difference(inputs: Inputs, found: FoundDataset, layout: WrittenLayout, name
     return None
 
 
-def write_data_yaml(folder: Path, inputs: Inputs, layout: WrittenLayout, others: OtherSplits) -> None:
-    """Write the files that follow the samples, such as the data YAML of a YOLO dataset."""
-    if layout.name == "yolo":
-        folders = yaml_splits([layout.split, *others.names], trained=layout.split)
-        schema = inputs.photos.keypoint_schema if layout.task == "pose" else None
-        write_whole(folder / "data.yaml", data_yaml(inputs.class_names, folders, schema, layout.point_size).encode())
-        return
-    layout.write_closing(folder, without_counts(inputs.by_label), inputs.has_semantic_maps)
+def writer_of(folder: Path, inputs: Inputs, layout: WrittenLayout, source_yaml: JsonRow | None = None) -> DatasetWriter:
+    """Return the writer of images of a dataset in a layout."""
+    facts = {"schema": inputs.photos.keypoint_schema, "has_semantic_maps": inputs.has_semantic_maps}
+    return layout.writer(folder, inputs.by_label, **facts, source_yaml=source_yaml)
+
+
+def yaml_keys(inputs: Inputs, layout: WrittenLayout) -> tuple[JsonRow | None, Counter[str]]:
+    """Return the keys of the data YAML of a YOLO dataset that are written, None without one, and those that are not."""
+    if (keys := YamlKeys.of(inputs.annotated)) is None:
+        return None, Counter()
+    return keys.kept(layout.task), keys.lost(layout.name, layout.task, has_points=True)  # of which tables are written

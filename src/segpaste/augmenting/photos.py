@@ -14,10 +14,10 @@ from torch import Tensor
 from segpaste.bank.read.own_size import over_classes
 from segpaste.datasets._orders import shuffled_order
 from segpaste.datasets.contract import AnnotatedDataset, Crowd
-from segpaste.datasets.formats.coco_writer import tight_xywh
 from segpaste.datasets.formats.kept_shapes import KeptShape, kept_shapes
-from segpaste.datasets.formats.layouts import WrittenLayout
 from segpaste.datasets.jitter import FixedSizeCrop, LargeScaleJitter, make_large_scale_jittering
+from segpaste.datasets.writers.coco import tight_xywh
+from segpaste.datasets.writers.layouts import WrittenLayout
 from segpaste.replay.record import RecordedJitter, RecordedPhoto
 from segpaste.seeding import SampleKey, random_bits_numpy
 from segpaste.types import IGNORE_INDEX, DenseSample, select_instances

@@ -1,36 +1,50 @@
-"""Images of an augmented dataset, remade from their records and written again."""
+"""Images of an augmented dataset, remade from their records: written again, or compared with those on disk."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
-from collections import Counter
-from collections.abc import Sequence
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
 
 from segpaste._version import __version__
 from segpaste.augmenting.inputs import Inputs
-from segpaste.augmenting.layouts import OtherSplits, write_data_yaml
+from segpaste.augmenting.layouts import writer_of, yaml_keys
 from segpaste.augmenting.options import AnyPath, Progress
 from segpaste.augmenting.photos import RECORDS, Photo, PhotoPick, PhotoReader, PhotoSequence, cornered, cut_to
-from segpaste.augmenting.steps import AugmentedLedger, keys_of
-from segpaste.bank import InstanceBank
-from segpaste.datasets.contract import Crowd, JsonRow
+from segpaste.augmenting.steps import keys_of
+from segpaste.augmenting.wording import AugmentError
+from segpaste.bank import DatasetBank, InstanceBank
+from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.formats.carried import (
+    POINT_KEYS,
+    REGION_KEYS,
     carried_annotations,
     carried_image,
     carried_tables,
+    without_counts,
 )
-from segpaste.datasets.formats.coco_writer import ImageFormat, SampleRows, Write, write_tables
 from segpaste.datasets.formats.kept_shapes import KeptShape
-from segpaste.datasets.formats.layouts import WrittenLayout
+from segpaste.datasets.formats.records import IMAGE_COLUMNS, read_tables
 from segpaste.datasets.formats.references import Copy
+from segpaste.datasets.formats.xml_text import parse_xml
+from segpaste.datasets.writers.dataset_writer import DatasetWriter, Write, finish
+from segpaste.datasets.writers.format import LabelledImage, Losses, SampleRows
 from segpaste.datasets.writers.guard import Guard
+from segpaste.datasets.writers.layouts import FOLDERS, WrittenLayout, made_entry
 from segpaste.datasets.writers.ledger import ExpectedImage
-from segpaste.datasets.writers.readback import Verified, Verify, read_back
-from segpaste.replay import ReplayError, ReplayRecord, replay
+from segpaste.datasets.writers.readback import Verified, Verify, is_decoded
+from segpaste.replay import RecordedLayer, ReplayError, ReplayRecord
+from segpaste.replay.rerun import replayed
 from segpaste.seeding import SampleKey
 from segpaste.types import DenseSample
 from segpaste.workspace import Content, WholeFiles, Workspace, naming, write_whole
@@ -52,46 +66,31 @@ class Remaker:
     bank: InstanceBank | None
     layout: WrittenLayout = WrittenLayout()  # noqa: RUF009 (frozen)
 
-    def write(self, folder: Path, record: ReplayRecord, write: Write) -> SampleRows:
+    def write(self, writer: DatasetWriter, record: ReplayRecord, write: Write) -> JsonRow:
         """Write the image of a record as `segpaste augment` did, with the same names, and rows without provenance.
+
+        Return its note, see `DatasetWriter.add`.
 
         Raises:
             ReplayError: the dataset does not give the recorded sample, or has fewer classes.
         """
-        sample, kept = self.remade_with_shapes(record)
-        return self.written(folder, record, sample, write, kept)
-
-    def written(
-        self, folder: Path, record: ReplayRecord, sample: DenseSample, write: Write, kept: Sequence[KeptShape]
-    ) -> SampleRows:
-        """Write the remade image of a record; see `write`."""
-        return self.layout.write(
-            folder,
-            record.target[4] + 1,
-            sample,
-            self.inputs.by_label,
-            image_format=cast(ImageFormat, Path(record.name or "").suffix[1:]),
-            crowds=[(crowd, {}) for crowd in self.crowds(record)],
-            kept=kept,
-            image_extra=carried_image(self.inputs.photos, self._picks(record)[0].index),
-            write=write,
+        sample, kept, rows = self.remade_with_shapes(record)
+        number, pick = record.target[4] + 1, self._picks(record)[0]
+        own = carried_annotations(self.inputs.photos, pick.index)
+        entry = made_entry(
+            number, sample, Path(record.name or "").suffix[1:], carried_image(self.inputs.photos, pick.index)
         )
-
-    def further_keys(self, record: ReplayRecord) -> Counter[str]:
-        """Count the keys of the objects of a record's image that are not written: it does not name all originals."""
-        rows = carried_annotations(self.inputs.photos, self._picks(record)[0].index).values()
-        return Counter(f"key '{key}' of annotations" for row in rows for key in row)
-
-    def crowds(self, record: ReplayRecord) -> Sequence[Crowd]:
-        """Return the crowd and ignored regions of the target of a record."""
-        return self._reader(record).crowds(self._picks(record)[0])
+        crowds = [(crowd, keys_of({}, own.get(crowd.annotation_id))) for crowd in self._reader(record).crowds(pick)]
+        is_compared = is_decoded(number - 1)
+        image = LabelledImage(entry["file_name"], entry, sample, rows, crowds, kept, is_compared=is_compared)
+        return writer.add(image, write)
 
     def remade(self, record: ReplayRecord) -> DenseSample:
         """Return the augmented image of a record; see `write`."""
         return self.remade_with_shapes(record)[0]
 
-    def remade_with_shapes(self, record: ReplayRecord) -> tuple[DenseSample, Sequence[KeptShape]]:
-        """Return the augmented image of a record, and the given numbers of each object; see `write`."""
+    def remade_with_shapes(self, record: ReplayRecord) -> tuple[DenseSample, Sequence[KeptShape], list[JsonRow]]:
+        """Return the augmented image of a record, and the given numbers and further keys of each object."""
         num_classes = len(self.inputs.by_label)
         labels = [layer.label for layer in record.layers if layer.label is not None]
         if labels and max(labels) >= num_classes:
@@ -99,7 +98,7 @@ class Remaker:
                 f"{record.name}: expected labels below {num_classes}, the number of classes of {self.inputs.name}, got "
                 f"{max(labels)}; was the record changed?"
             )
-        photos: list[Photo] = []
+        photos, ids = list[Photo](), dict[SampleKey, list[int]]()
         reader, picks = self._reader(record), {pick.key: pick for pick in self._picks(record)}
         windows = dict(zip(picks, (photo.window for photo in record.photos or ()), strict=False))
         is_one_batch = record.photos is None or record.config.emit_classmix
@@ -107,11 +106,32 @@ class Remaker:
         def read(key: SampleKey) -> DenseSample:
             photo = reader.read(picks[key], windows.get(key))
             photos[:] = photos or [photo]  # the target is read first
+            ids[key] = photo.annotation_ids
             return cornered(photo.sample, record.canvas_size) if is_one_batch else photo.sample
 
-        after = replay(record, read, bank=self.bank)
+        after, origins = replayed(record, read, self.bank)
         after = cut_to(after, photos[0].sample.canvas_size)
-        return after, reader.kept_shapes(photos[0], after, self.layout)
+        source_of: dict[int, RecordedLayer] = {layer.layer: layer for layer in record.layers}
+        rows = []
+        for number, slot in origins:
+            layer = source_of.get(number)
+            if layer is not None and layer.crop is not None:
+                rows.append(keys_of({}, self._keys_of_crop(layer.crop)))
+                continue
+            key = record.sample_keys[0] if layer is None or layer.source is None else SampleKey(*layer.source)
+            own = carried_annotations(self.inputs.photos, picks[key].index)
+            rows.append(keys_of({}, own.get(ids[key][slot])))
+        return after, reader.kept_shapes(photos[0], after, self.layout), rows
+
+    def _keys_of_crop(self, crop: int) -> JsonRow:
+        """Return the further keys of the object of a crop; none of another dataset."""
+        if not isinstance(self.bank, DatasetBank):
+            return {}
+        photos, image = self.inputs.photos, int(self.bank.image_of(np.array([crop]))[0])
+        if not any((own := carried_annotations(photos, image)).values()):
+            return {}
+        found = next(self.bank.found(crop))
+        return own.get(photos.annotation_ids(image)[found.instance_id - 1], {})
 
     def copies(self, records: Sequence[ReplayRecord]) -> list[Copy]:
         """Return the images of records that are made of images of the dataset, not of backgrounds."""
@@ -149,7 +169,7 @@ class Remaker:
 def write_dataset(
     space: Workspace, name: AnyPath, records: Sequence[ReplayRecord], remaker: Remaker, mode: Verify, progress: Progress
 ) -> tuple[Verified, Counter[str]]:
-    """Write a dataset of the images, and compare it with its ledger in a ``mode`` of `read_back`.
+    """Write a dataset of the images, and compare it with its ledger in a mode of `read_back`.
 
     An interrupted run with the same records and ``name``, the path of the dataset, resumes.
 
@@ -163,46 +183,144 @@ def write_dataset(
     layout = remaker.layout
     made = {"command": "segpaste replay", "source": {"name": inputs.name, "sha256": inputs.digest}, **layout.note()}
     info = {"description": f"{inputs.name}, augmented by copy-paste", "version": __version__, "segpaste": made}
-    ledger = AugmentedLedger(inputs, layout)
+    writer = writer_of(space.files, inputs, layout)
     with space.claim(fingerprint), naming(space.folder):
         guard = Guard(space.notes, mode)
         for number, record in enumerate(records):
             if not space.notes.has(number):
-                space.notes.write(number, _remade_note(space.files, record, remaker, ledger))
+                space.notes.write(number, _remade_note(record, remaker, writer))
             progress("image", number + 1, len(records))
         numbers = range(len(records))
         others, left_out = carried_tables(inputs.annotated, remaker.copies(records))
         others.pop("info", None)
-        for record in records:
-            left_out.update(remaker.further_keys(record))
-        write_tables(
-            space.files,
-            info,
-            inputs.categories,
-            lambda: (SampleRows(**space.notes.read(number)["rows"]) for number in numbers),
-            layout.tables,
-            others,
-        )
-        write_data_yaml(space.files, inputs, layout, OtherSplits({}, ()))
+        source_yaml, lost = yaml_keys(inputs, layout)
+        left_out += lost
+        writer = writer_of(space.files, inputs, layout, source_yaml)
+        rows = lambda: (SampleRows(**space.notes.read(number)["rows"]) for number in numbers)  # noqa: E731
+        finish([writer], [({"info": info, **others}, without_counts(inputs.categories), rows)], Losses(), ())
         write_whole(space.files / RECORDS, text)
         expected = lambda: (ExpectedImage.of_note(space.notes.read(number)["ledger"]) for number in numbers)  # noqa: E731
-        with guard.checking(numbers, lambda note: [note["ledger"]["file"]]):
-            done = read_back(space.files, list(ledger.written_views(space.files, expected)), guard.mode)
+        done = guard.verified(space.files, writer.views(expected), numbers, lambda note: [note["ledger"]["file"]])
         space.publish()
     return done, left_out
 
 
-def _remade_note(folder: Path, record: ReplayRecord, remaker: Remaker, ledger: AugmentedLedger) -> JsonRow:
+def _remade_note(record: ReplayRecord, remaker: Remaker, writer: DatasetWriter) -> JsonRow:
     """Write the image of a record; return its rows, and what it must hold."""
-    (sample, kept), written = remaker.remade_with_shapes(record), dict[str, Content]()
     with WholeFiles() as files:
+        return remaker.write(writer, record, files.write)
 
-        def note(path: Path, content: Content) -> Path:
-            written[path.relative_to(folder).as_posix()] = content
-            return files.write(path, content)
 
-        rows = remaker.written(folder, record, sample, note, kept)
-    keys = keys_of({}, None)
-    crowds = [(crowd, keys) for crowd in remaker.crowds(record)]
-    expected = ledger.expect(sample, crowds, [keys] * sample.num_instances, rows, written, kept)
-    return {"rows": rows.as_note(), "ledger": expected.as_note()}
+def _write_for_now(path: Path, content: Content) -> Path:
+    """Write a temporary file, without a flush to the disk."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content if isinstance(content, bytes | bytearray | memoryview) else b"".join(content))
+    return path
+
+
+class WrittenImages:
+    """An augmented dataset on disk, whose images can be compared one by one."""
+
+    def __init__(self, folder: Path, layout: WrittenLayout) -> None:
+        self.folder, self.layout = folder, layout
+        tables = read_tables(folder / layout.tables, {"images": IMAGE_COLUMNS, "annotations": {"image_id": int}})
+        self.images = {row["file_name"]: row for row in tables["images"]}
+        self._annotations: dict[int, list[JsonRow]] = defaultdict(list)
+        for row in tables["annotations"]:
+            self._annotations[row["image_id"]].append(row)
+        self._segments: dict[int, JsonRow] = {}
+        if (path := folder / "panoptic.json").exists():
+            rows = read_tables(path, {"annotations": {"image_id": int, "segments_info": list}})["annotations"]
+            self._segments = {row["image_id"]: row for row in rows}
+
+    def differences(self, record: ReplayRecord, remaker: Remaker) -> list[str]:
+        """Return the differences between an image and its record, in words; empty if all is equal."""
+        if record.name is None or record.name not in self.images:
+            return [f"is not in {self.layout.tables}"]
+        with tempfile.TemporaryDirectory() as scratch:
+            try:
+                writer = writer_of(Path(scratch), remaker.inputs, self.layout)
+                rows = SampleRows(**remaker.write(writer, record, _write_for_now)["rows"])
+            except ReplayError as error:
+                return [str(error)]
+            return [*self._other_files(Path(scratch), Path(record.name).stem), *self._other_rows(rows)]
+
+    def _other_files(self, scratch: Path, stem: str) -> Iterator[str]:
+        """Yield pixel files that are missing, unexpected, or of other values; their compression does not matter."""
+        ours, theirs = (
+            {
+                str(p.relative_to(root))
+                for name in (*self.layout.folders, *FOLDERS)
+                for p in (root / name).glob(f"{stem}.*")
+            }
+            for root in (scratch, self.folder)
+        )
+        for name in sorted(ours | theirs):
+            if name not in theirs:
+                yield f"{name} is missing"
+            elif name not in ours:
+                yield f"{name} is not of this image"
+            elif not _equal(scratch / name, self.folder / name):
+                yield f"{name} differs"
+
+    def _other_rows(self, rows: SampleRows) -> Iterator[str]:
+        """Yield rows of the tables that differ; ids of annotations and provenance are not compared."""
+        image, image_id = _plain(rows.image), rows.image["id"]
+        there = self.images[rows.image["file_name"]]
+        if any(there.get(key) != value for key, value in image.items()):
+            yield f"its row in {self.layout.tables} differs"
+        if not _are_same(_plain(rows.annotations), self._annotations[image_id]):
+            yield "its annotations differ"
+        segments = self._segments.get(image_id, {}).get("segments_info")
+        if not _are_same(_plain(rows.segments), segments, ("segpaste",)):
+            yield "its segments differ"
+
+
+def _array(path: Path) -> NDArray[Any]:
+    """Return the values of a pixel file."""
+    try:
+        if path.suffix == ".npy":
+            return cast(NDArray[Any], np.load(path, allow_pickle=False))
+        with Image.open(path) as picture:
+            return np.array(picture)
+    except (OSError, ValueError) as error:
+        raise AugmentError(
+            f"{path}: expected a picture or an array, got a file that cannot be read: {error}"
+        ) from error
+
+
+def _equal(one: Path, other: Path) -> bool:
+    """Return whether two pixel files have the same values, or two label files the same objects."""
+    if one.suffix == ".txt":
+        return one.read_bytes() == other.read_bytes()
+    if one.suffix == ".xml":
+        return _objects_of(one) == _objects_of(other)
+    ours, theirs = _array(one), _array(other)
+    if ours.dtype != theirs.dtype or ours.shape != theirs.shape:
+        return False
+    pairs = zip(np.atleast_1d(ours), np.atleast_1d(theirs), strict=True)  # row by row: pictures may be large
+    return all(np.asarray(row).tobytes() == np.asarray(its).tobytes() for row, its in pairs)
+
+
+def _objects_of(path: Path) -> list[list[str | None]]:
+    """Return class, kind and edges of each object of an XML file; further elements are from the dataset."""
+    keys = ("name", "difficult", *(f"bndbox/{edge}" for edge in ("xmin", "ymin", "xmax", "ymax")))
+    return [[item.findtext(key) for key in keys] for item in parse_xml(path).iter("object")]
+
+
+def _plain(value: Any) -> Any:
+    """Return a value after a round trip through JSON."""
+    return json.loads(json.dumps(value))
+
+
+def _are_same(
+    ours: list[JsonRow] | None, theirs: list[JsonRow] | None, without: Collection[str] = ("id", "segpaste")
+) -> bool:
+    """Return whether rows agree; those on disk may have further keys from the dataset."""
+    if ours is None or theirs is None or len(ours) != len(theirs):
+        return ours is theirs is None
+    keys = REGION_KEYS | POINT_KEYS
+    return all(
+        all(key in without or other.get(key) == row.get(key) for key in {*row, *(keys & {*other})})
+        for row, other in zip(ours, theirs, strict=True)
+    )

@@ -9,17 +9,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from segpaste.augmenting.comparing import WrittenImages
 from segpaste.augmenting.draws import open_objects
 from segpaste.augmenting.inputs import Inputs, open_dataset
 from segpaste.augmenting.layouts import expect_classes
 from segpaste.augmenting.options import AnyPath, Progress, ReplayOptions, Task
 from segpaste.augmenting.photos import RECORDS, PhotoSequence
-from segpaste.augmenting.remaking import Remaker, write_dataset
+from segpaste.augmenting.remaking import Remaker, WrittenImages, write_dataset
 from segpaste.augmenting.wording import AugmentError, option
 from segpaste.bank import InstanceBank, open_bank
-from segpaste.datasets.formats.layouts import of_folder
 from segpaste.datasets.formats.records import expect_outside
+from segpaste.datasets.writers.layouts import of_folder
 from segpaste.datasets.writers.readback import Verified
 from segpaste.replay import ReplayRecord, read_records
 from segpaste.workspace import Workspace
@@ -99,10 +98,10 @@ def replay_dataset(
     """
     given = locals()
     del given["progress"]
-    return replayed(ReplayOptions(**given), progress)
+    return replay_records(ReplayOptions(**given), progress)
 
 
-def replayed(options: ReplayOptions, progress: Progress | None = None) -> ReplaySummary:
+def replay_records(options: ReplayOptions, progress: Progress | None = None) -> ReplaySummary:
     """Remake images; see `replay_dataset`."""
     space = None
     if (options.out is None) == (options.check is None):

@@ -20,7 +20,7 @@ from segpaste.augmentation.config.values import explained, flat
 from segpaste.augmenting.options import AugmentOptions
 from segpaste.augmenting.settings import PRESET_FILES, named_keys
 from segpaste.augmenting.wording import AugmentError, option
-from segpaste.datasets.formats.layouts import WrittenLayout
+from segpaste.datasets.writers.layouts import WrittenLayout
 from segpaste.replay.record import RecordedJitter
 from segpaste.workspace import VERSION, Workspace, read_fingerprint
 from segpaste.workspace.shards import shard_runs

@@ -13,18 +13,20 @@ from typing import Any
 
 from segpaste._printable import printable
 from segpaste._version import __version__
-from segpaste.augmenting.layouts import OtherSplits
+from segpaste.augmenting.layouts import OtherSplits, writer_of, yaml_keys
 from segpaste.augmenting.options import AugmentOptions, Progress
 from segpaste.augmenting.photos import RECORDS
 from segpaste.augmenting.report import draw, report_item, write_pages
-from segpaste.augmenting.steps import AugmentedLedger, StepMaker
+from segpaste.augmenting.steps import StepMaker
 from segpaste.augmenting.summary import AugmentSummary
 from segpaste.augmenting.wording import AugmentError
 from segpaste.datasets.formats.carried import carried_tables, without_counts
-from segpaste.datasets.formats.coco_writer import LAYOUT, SampleRows, write_tables
 from segpaste.datasets.formats.references import Copy
+from segpaste.datasets.writers.dataset_writer import finish
+from segpaste.datasets.writers.format import Losses, SampleRows
 from segpaste.datasets.writers.guard import Guard
-from segpaste.datasets.writers.readback import Verified, read_back
+from segpaste.datasets.writers.layouts import FOLDERS
+from segpaste.datasets.writers.readback import Verified
 from segpaste.workspace import (
     Fingerprint,
     Run,
@@ -162,10 +164,10 @@ class AugmentRun:
     def verify(self, guard: Guard, others: OtherSplits) -> Verified:
         """Read the written files again and compare them with the ledger."""
         maker, files = self.maker, self.space.files
-        ledger = AugmentedLedger(maker.paster.inputs, maker.layout)
+        writer = writer_of(files, maker.paster.inputs, maker.layout)
         copies = {files / target: source for target, source in others.copies.items()}
-        with guard.checking(range(maker.num_steps), lambda note: [item["ledger"]["file"] for item in note]):
-            done = read_back(files, list(ledger.written_views(files, maker.expected)), guard.mode, copies)
+        of_note = lambda note: [item["ledger"]["file"] for item in note]  # noqa: E731
+        done = guard.verified(files, writer.views(maker.expected), range(maker.num_steps), of_note, copies)
         if done.images:
             self.log.say(f"verified {done}")
         return done
@@ -182,13 +184,14 @@ class AugmentRun:
         return found
 
 
-def assemble(maker: StepMaker, made: Mapping[str, Any], gallery: int) -> AugmentSummary:
+def assemble(maker: StepMaker, made: Mapping[str, Any], gallery: int, copied: Sequence[str]) -> AugmentSummary:
     """Write the files that cover all images, and return their summary.
 
     Args:
         maker: the step maker, whose steps are all finished.
         made: entry ``segpaste`` of the tables' info: how this dataset was made.
         gallery: number of images to draw.
+        copied: names of the splits that are copied.
     """
     paster, files = maker.paster, maker.files
     summary = AugmentSummary(config=paster.config, has_jitter=paster.reader.jitter is not None)
@@ -198,15 +201,18 @@ def assemble(maker: StepMaker, made: Mapping[str, Any], gallery: int) -> Augment
         summary.unreadable |= item["unreadable"]
     categories = without_counts(paster.inputs.categories)
     name = paster.inputs.name
-    said = {**made, "files": {n: text for n, text in LAYOUT.items() if (files / n).is_dir()}, **maker.layout.note()}
+    said = {**made, "files": {n: text for n, text in FOLDERS.items() if (files / n).is_dir()}, **maker.layout.note()}
     info: dict[str, Any] = {"description": f"{name}, augmented by copy-paste", "version": __version__, "segpaste": said}
     others, summary.left_out = carried_tables(paster.inputs.annotated, _copies(maker))
+    source_yaml, lost = yaml_keys(paster.inputs, maker.layout)
+    summary.left_out += lost
     if summary.left_out:
         said["left_out"] = dict(summary.left_out)
     if source_info := others.pop("info", None):
         info["source_info"] = source_info
     rows = lambda: (SampleRows(**item["rows"]) for item in maker.items())  # noqa: E731
-    write_tables(files, info, categories, rows, maker.layout.tables, others=others)
+    writer = writer_of(files, paster.inputs, maker.layout, source_yaml)
+    finish([writer], [({"info": info, **others}, categories, rows)], Losses(), copied)
     write_whole(files / RECORDS, (f"{item['record']}\n".encode() for item in maker.items()))
     drawn = []
     for position in range(min(gallery, maker.num)):
@@ -232,7 +238,7 @@ def _copies(maker: StepMaker) -> list[Copy]:
 
 def _remove_surplus(maker: StepMaker) -> None:
     """Remove the files of surplus images that an earlier run with a larger number left."""
-    for folder in (*maker.layout.folders, *LAYOUT):
+    for folder in (*maker.layout.folders, *FOLDERS):
         for path in (maker.files / folder).glob("*"):
             if path.stem.isdigit() and int(path.stem) > maker.num:
                 path.unlink()

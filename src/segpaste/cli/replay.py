@@ -52,12 +52,12 @@ def run(args: argparse.Namespace) -> None:
     options = options_of(ReplayOptions, args)
     if args.out is not None:  # before the imports, which take seconds
         Workspace(Path(os.path.abspath(args.out)), CommandError).expect_free()
-    from segpaste.augmenting.replay import replayed
+    from segpaste.augmenting.replay import replay_records
     from segpaste.augmenting.summary import left_out_lines
     from segpaste.cli._printed import progress_bars
 
     with progress_bars() as progress:
-        summary = replayed(options, progress)
+        summary = replay_records(options, progress)
     if args.out is not None:
         print("\n".join([f"replayed {summary.num_images:,} images", *left_out_lines(summary.left_out)]))
         if summary.verified.images:

@@ -20,18 +20,22 @@ from segpaste.augmentation.inputs import arguments, prepare
 from segpaste.augmentation.report import PasteReport, nothing_pasted_warning
 from segpaste.augmentation.sources.crop_pool import Balance, BankPool, is_bank, is_dataset
 from segpaste.augmentation.warned import ModuleWarnings
-from segpaste.experimental.forms import albumentations, detection
-from segpaste.experimental.forms.one_image import Annotated, Outcome, check_others, outcome_of, to_sample
-from segpaste.integrations._labels import LabelMap, to_framework
 from segpaste.integrations._pool import print_expected
-from segpaste.integrations._values import expect_colours, expect_rgb
+from segpaste.targets import albumentations, torchvision
+from segpaste.targets.annotated import Annotated, sample_of, with_masks
+from segpaste.targets.colours import expect_colours, expect_rgb
+from segpaste.targets.labels import LabelMap, to_framework
+from segpaste.targets.outcome import Outcome, outcome_of
 from segpaste.types import FIELDS, BatchedDenseSample, DenseSample, KeypointSchema, PaddedBatchedDenseSample
 from segpaste.types.check import check_count, not_none
 
 PATIENCE = 32
 """Number of consecutive samples without a paste after which a warning is raised."""
 
-_OWN_FIELDS = {field.name for field in FIELDS} - {"image", *detection.READ}
+_KEPT = ("image_id", "orig_size", "size", "file_name")
+"""Entries about the image as a whole, which a paste leaves valid."""
+
+_OWN_FIELDS = {field.name for field in FIELDS} - {"image", *torchvision.ENTRIES}
 """Names that distinguish the dictionary of a `DenseSample` from a detection target."""
 
 
@@ -116,7 +120,9 @@ class CopyPaste(v2.Transform):
         self.augment = BatchCopyPaste(config, source_pool=source_pool, balance=balance, inplace=in_place, always=True)
         self.augment.warnings = ModuleWarnings(config, of_nothing=False)  # usual for single images
         self.max_instances, self.keypoint_schema = limit, keypoint_schema
-        self.bbox_format, self.label_field = albumentations.checked_format(bbox_format), label_field
+        self.bbox_format, self.label_field = bbox_format, label_field
+        if bbox_format is not None:
+            albumentations.checked_format("CopyPaste", bbox_format)
         if mask_value not in (1, 255):
             raise ValueError(f"CopyPaste: expected mask_value to be 1 or 255, got {mask_value!r}")
         self.mask_value = mask_value
@@ -168,22 +174,24 @@ class CopyPaste(v2.Transform):
                 "CopyPaste: expected class ids in label_map, because labels of targets are integers, got texts"
             )
         target = {name: value for name, value in target.items() if name not in self.drop}
-        check_others(target, detection.READ, self.keep)
+        _check_others(target, torchvision.ENTRIES, self.keep)
         schema = self.keypoint_schema
-        given = detection.read_target(image, target, from_boxes=self._from_boxes, with_keypoints=schema is not None)
-        return detection.write_target(image, target, self._outcome(given))
+        given = torchvision.read_pair("CopyPaste", image, target, with_keypoints=schema is not None)
+        return torchvision.write_pair(image, target, self._outcome(given))
 
     def _of_arrays(self, data: Mapping[str, Any]) -> dict[str, Any]:
         self._check_options()
         data = {name: value for name, value in data.items() if name not in self.drop}
-        check_others(data, ("image", "masks", "bboxes", self.label_field), self.keep)
+        _check_others(data, ("image", "masks", "bboxes", self.label_field), self.keep)
         names = self.bbox_format, self.label_field
         texts = self._class_texts
-        given = albumentations.read_dictionary(data, *names, from_boxes=self._from_boxes, texts=texts is not None)
+        given = albumentations.read_dictionary("CopyPaste", data, *names, texts=texts is not None)
         return albumentations.write_dictionary(data, self._outcome(given), *names, texts=texts)
 
     def _outcome(self, given: Annotated) -> Outcome:
-        batch, report = self._pasted(to_sample(given, self.keypoint_schema, from_boxes=self._from_boxes))
+        if self.augment.config.source.mask_from is None:
+            given = with_masks("CopyPaste", given, "or set source.mask_from='boxes' in the config")
+        batch, report = self._pasted(sample_of(given, self.keypoint_schema))
         return outcome_of(given, batch, report.slot_layer[0] >= 0, mask_value=self.mask_value)
 
     def _pasted(self, sample: DenseSample) -> tuple[PaddedBatchedDenseSample, PasteReport]:
@@ -212,10 +220,6 @@ class CopyPaste(v2.Transform):
             limits.append(config.panoptic.taxonomy.max_instances_per_image)
         return max(num_own, min(limits))
 
-    @property
-    def _from_boxes(self) -> bool:
-        return self.augment.config.source.mask_from is not None
-
     def _check_options(self) -> None:
         """Check the options that forms without a padding mask and with their own class ids need."""
         if self._class_ids is None and self._class_texts is None:
@@ -240,6 +244,28 @@ class CopyPaste(v2.Transform):
             warnings.warn(text, stacklevel=5)
         if message is None or self._num_without_paste == PATIENCE:
             self._num_without_paste = None
+
+
+def _check_others(entries: Mapping[str, Any], read: Sequence[str], keep: Sequence[str]) -> None:
+    """Check that every entry of a target that is not read refers to the image as a whole.
+
+    Texts, numbers and tensors without dimensions do. Longer values may have an entry for each object, which a paste
+    would make invalid.
+
+    Raises:
+        ValueError: an entry does not; the message has its name.
+    """
+    for name, value in entries.items():
+        if name in read or name in keep or name in _KEPT:
+            continue
+        if value is None or isinstance(value, str | bytes | int | float | np.generic):
+            continue
+        if isinstance(value, Tensor | np.ndarray) and value.ndim == 0:
+            continue
+        raise ValueError(
+            f"CopyPaste: expected only {', '.join(read)}, texts and numbers in a target, got {name!r}, a "
+            f"{type(value).__name__}; give keep=({name!r},) if it stays valid after a paste, else drop=({name!r},)"
+        )
 
 
 def _names(label: str, names: Sequence[str]) -> tuple[str, ...]:

@@ -46,6 +46,20 @@ def replay(
     Raises:
         ReplayError: the samples do not fit the record, or the result is not the recorded one.
     """
+    return replayed(record, read, bank, device)[0]
+
+
+def replayed(
+    record: ReplayRecord,
+    read: Callable[[SampleKey], DenseSample],
+    bank: InstanceBank | None = None,
+    device: torch.device | str = "cpu",
+) -> tuple[DenseSample, list[tuple[int, int]]]:
+    """Make the sample of a record again; see `replay`.
+
+    Also return the layer of each of its instances, -1 if it was in the target, and its slot in the layer's source or
+    in the target.
+    """
     staged = None if record.bank is None else _staged(record, bank).to(device)
     samples = _samples_of(record, read)
     num_rows = 1 if record.sources_apart else len(samples)
@@ -70,8 +84,13 @@ def replay(
     if int(drawn.sum()) != record.num_pastes:
         raise _refusal(record, "expected samples with instance masks, got samples without; read those too")
     _check_result(record, out)
+    slots = out.instance_valid[0].nonzero().flatten().tolist()
+    origins = [
+        (layer, slot if layer < 0 else int(report.slot_source[0, slot]))
+        for slot, layer in zip(slots, report.slot_layer[0, slots].tolist(), strict=True)
+    ]
     del batch, source, apart, staged
-    return row_sample(out) if out.images.device.type == "cpu" else out.to_batched().to_samples()[0]
+    return row_sample(out) if out.images.device.type == "cpu" else out.to_batched().to_samples()[0], origins
 
 
 def _check_result(record: ReplayRecord, out: PaddedBatchedDenseSample) -> None:

@@ -11,17 +11,21 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from PIL import Image
 from torch import Tensor
 from torchvision import tv_tensors
 
-from segpaste.types import DenseSample, Modality
+from segpaste.targets import TARGETS, Images, Reading
+from segpaste.targets.annotated import is_list
+from segpaste.types import FIELDS, BatchedDenseSample, DenseSample, Modality, PaddedBatchedDenseSample
 from segpaste.types.check import check_count
+from segpaste.types.tensors import tensor_of
 from segpaste.viz._marks import as_numpy
 from segpaste.viz._shapes import blend, hatch
 from segpaste.viz._text import ClassNames
@@ -29,8 +33,10 @@ from segpaste.viz.comparison import enlarged
 from segpaste.viz.gallery import PASTED_NOTE, Tile, grid, png_bytes, shrunk
 from segpaste.viz.overlay import VIEWS, Range, draw, draw_image, draw_instances
 from segpaste.viz.palette import PAPER, UInt8Image
-from segpaste.viz.structures import Pictures, Request, on_cpu, pictures_of
 from segpaste.workspace import write_whole
+
+OWN = "PaddedBatchedDenseSample, BatchedDenseSample, DenseSample or a list of DenseSample"
+"""Name of the containers of segpaste, for messages."""
 
 _PADDING_FADE = 0.5
 _JPEG_QUALITY = 92
@@ -85,11 +91,11 @@ def show(
         raise ValueError(f"show: expected path to end in .png or .jpg, got {os.fspath(path)!r}")
     if (mean is None) != (std is None):
         raise ValueError("show: expected both mean and std, or neither, got one of them")
-    pictures = pictures_of(batch, Request(mean, std, pasted, bbox_format))
-    if not pictures.num_images:
+    pictures = pictures_of(batch, Reading(mean, std, bbox_format, owner="show"), pasted)
+    if not pictures.images.num_images:
         raise ValueError("show: expected at least one image, got an empty batch")
     options = {"class_names": class_names, "value_range": value_range}
-    shown = [_drawn(pictures, b, options, tile_px) for b in range(min(max_images, pictures.num_images))]
+    shown = [_drawn(pictures, b, options, tile_px) for b in range(min(max_images, pictures.images.num_images))]
     page = _page(shown, pictures, tile_px)
     if path is not None:
         write_whole(path, png_bytes(page) if Path(path).suffix.lower() == ".png" else _jpeg_bytes(page))
@@ -114,10 +120,10 @@ class _Drawn:
 
 
 def _drawn(pictures: Pictures, b: int, options: Mapping[str, Any], tile_px: int) -> _Drawn:
-    sample = _prepared(pictures.sample(b), options["value_range"], tile_px)
-    pasted = None if pictures.pasted is None else on_cpu(pictures.pasted[b])
+    sample = _prepared(pictures.images.sample(b), options["value_range"], tile_px)
+    pasted = None if pictures.pasted is None else tensor_of(pictures.pasted[b]).detach().cpu()
     own = {**options, "pasted": pasted}
-    objects = draw_instances(sample, show_boxes=pictures.has_boxes, **own)
+    objects = draw_instances(sample, show_boxes=pictures.images.has_boxes, **own)
     maps = [m for m in VIEWS if m in sample.modalities and m not in (Modality.IMAGE, Modality.INSTANCE)]
     return _Drawn(
         num=sample.num_instances,
@@ -129,8 +135,8 @@ def _drawn(pictures: Pictures, b: int, options: Mapping[str, Any], tile_px: int)
 
 def _page(shown: Sequence[_Drawn], pictures: Pictures, tile_px: int) -> UInt8Image:
     """Return the page: one image after another or, if there are maps, a row for each image."""
-    of = f" of {pictures.num_images}" if len(shown) < pictures.num_images else ""
-    kind = "object" if pictures.has_boxes else "segment"
+    of = f" of {pictures.images.num_images}" if len(shown) < pictures.images.num_images else ""
+    kind = "object" if pictures.images.has_boxes else "segment"
     captions = [f"image {b}{of}: {d.num or 'no'} {kind}{'' if d.num == 1 else 's'}" for b, d in enumerate(shown)]
     tiles = [Tile(drawn.objects, caption) for drawn, caption in zip(shown, captions, strict=True)]
     note = PASTED_NOTE if any(drawn.any_pasted for drawn in shown) else ""
@@ -166,3 +172,86 @@ def _jpeg_bytes(picture: UInt8Image) -> bytes:
     buffer = BytesIO()
     Image.fromarray(picture).save(buffer, format="JPEG", quality=_JPEG_QUALITY, subsampling=0)
     return buffer.getvalue()
+
+
+class Pictures(NamedTuple):
+    """Batch that can be drawn.
+
+    Attributes:
+        images: images of the batch.
+        pasted: B flags, bool [N] for the N objects of each sample, or None if they are not known.
+    """
+
+    images: Images
+    pasted: Sequence[Tensor] | None
+
+
+def pictures_of(batch: object, reading: Reading, pasted: Any = None) -> Pictures:
+    """Return the pictures of a container or of a target of any framework.
+
+    Args:
+        batch: the batch.
+        reading: what it does not say of itself.
+        pasted: bool [B, K] for a padded batch, else B flags bool [N], or None.
+
+    Raises:
+        TypeError: the batch has none of the structures, or fits two; the message lists them.
+        ValueError: a value does not fit the structure.
+    """
+    images = _own_images(batch)
+    if images is None:
+        found = [target for target in TARGETS if target.recognise(batch)]
+        if len(found) != 1:
+            names = [target.name for target in found] or [OWN, *(target.name for target in TARGETS)]
+            listed = "".join(f"\n- {name}" for name in names)
+            raise TypeError(f"show: expected a batch with one of these structures, got {_described(batch)}:{listed}")
+        images = found[0].read(batch, reading)
+    if pasted is None:
+        return Pictures(images, None)
+    if isinstance(batch, PaddedBatchedDenseSample):
+        pairs = zip(_flags_of(batch, pasted), batch.instance_valid.cpu(), strict=True)
+        return Pictures(images, [row[valid] for row, valid in pairs])
+    if len(pasted) != images.num_images:
+        raise ValueError(
+            f"show: pasted: expected a list of {images.num_images} flags bool [N], one per image, got {len(pasted)}"
+        )
+    return Pictures(images, list(pasted))
+
+
+def _own_images(batch: object) -> Images | None:
+    """Return the images of a container of segpaste; samples of a list may differ in size."""
+    if isinstance(batch, PaddedBatchedDenseSample):
+        return Images(batch.batch_size, partial(_of_row, batch))
+    samples: Any = batch.to_samples() if isinstance(batch, BatchedDenseSample) else batch
+    samples = [samples] if isinstance(samples, DenseSample) else samples
+    if not is_list(samples, DenseSample) and not isinstance(batch, BatchedDenseSample):
+        return None
+    return Images(len(samples), lambda b: samples[b].to("cpu"))
+
+
+def _of_row(batch: PaddedBatchedDenseSample, b: int) -> DenseSample:
+    columns = {field.batched_name: getattr(batch, field.batched_name) for field in FIELDS}
+    own: dict[str, Any] = {n: value[b : b + 1].detach().cpu() for n, value in columns.items() if value is not None}
+    if own["images"].dtype != torch.uint8:
+        own["images"] = own["images"].float()
+    return replace(batch, **own).to_batched().to_samples()[0]
+
+
+def _flags_of(batch: PaddedBatchedDenseSample, pasted: object) -> Tensor:
+    shape = (batch.batch_size, batch.max_instances)
+    if not isinstance(pasted, Tensor) or pasted.dtype != torch.bool or tuple(pasted.shape) != shape:
+        came = f"{pasted.dtype} {list(pasted.shape)}" if isinstance(pasted, Tensor) else type(pasted).__name__
+        raise ValueError(
+            f"show: pasted: expected bool {list(shape)}, a flag for each slot of the batch such as "
+            f"report.slot_layer >= 0, got {came.removeprefix('torch.')}"
+        )
+    return pasted.detach().cpu()
+
+
+def _described(batch: object) -> str:
+    """Describe a batch in a few words."""
+    if isinstance(batch, list | tuple):
+        return f"a {type(batch).__name__} of {len(batch)}" + (f", first {_described(batch[0])}" if batch else "")
+    if hasattr(batch, "keys"):
+        return f"a {type(batch).__name__} with {', '.join(map(str, list(batch.keys())[:12])) or 'no keys'}"
+    return f"a {type(batch).__name__}"

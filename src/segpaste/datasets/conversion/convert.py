@@ -15,17 +15,15 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from segpaste._version import __version__
-from segpaste.datasets.contract import AnnotatedDataset
+from segpaste.datasets.contract import AnnotatedDataset, DatasetWrapper
 from segpaste.datasets.conversion.entries import has_entries, has_further_fields, kept_tables
-from segpaste.datasets.conversion.expectation import SplitLedger
 from segpaste.datasets.conversion.masks import SamMasker, with_masks_from
 from segpaste.datasets.conversion.names import ClassList, TakenNames, photo_names
-from segpaste.datasets.conversion.photos import SplitConverter, object_ids
+from segpaste.datasets.conversion.photos import SplitConverter, written_categories
 from segpaste.datasets.conversion.yaml_keys import YamlKeys
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.coco import CocoDetectionV2
 from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
-from segpaste.datasets.formats.coco_writer import SampleRows
 from segpaste.datasets.formats.format import NO_SPLIT, TASKS, ReadOptions, WrittenTask
 from segpaste.datasets.formats.maps.dataset import MapPhotos
 from segpaste.datasets.formats.pixel_bytes import DepthFormat
@@ -33,17 +31,17 @@ from segpaste.datasets.formats.records import expect_outside
 from segpaste.datasets.formats.references import texts_of
 from segpaste.datasets.formats.registry import FoundDataset, find_dataset
 from segpaste.datasets.formats.sidecar_maps import unread_folders
-from segpaste.datasets.formats.written.format import LabelForm, Losses, WrittenFormat, WrittenSplit
-from segpaste.datasets.formats.written.registry import written_format
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
 from segpaste.datasets.writers.annotations import open_split
+from segpaste.datasets.writers.dataset_writer import DatasetWriter, Part, finish
+from segpaste.datasets.writers.format import Losses, SampleRows, View, WrittenFormat
 from segpaste.datasets.writers.guard import Guard
-from segpaste.datasets.writers.ledger import ExpectedImage, View
-from segpaste.datasets.writers.readback import Verified, Verify, WrittenView, read_back
-from segpaste.workspace import Fingerprint, Notes, WholeFiles, Workspace, naming, write_whole
+from segpaste.datasets.writers.ledger import ExpectedImage
+from segpaste.datasets.writers.readback import Verified, Verify, WrittenView
+from segpaste.datasets.writers.registry import written_format
+from segpaste.workspace import Fingerprint, Notes, WholeFiles, Workspace, naming
 
 _PHOTOS_AT_ONCE = 16
-Advance = Callable[[int], object]
 Progress = Callable[[str, int, int], object]
 Adapt = Callable[[AnnotatedDataset], AnnotatedDataset]
 
@@ -77,7 +75,7 @@ class Conversion:
 
     Args:
         found: the dataset.
-        to: the name of the written format, see `segpaste.datasets.formats.written.registry.WRITTEN`.
+        to: the name of the written format, see `segpaste.datasets.writers.registry.WRITTEN`.
         splits: the names of the splits; by default all.
         options: options of the dataset in addition to its path.
         task: task of written YOLO labels; by default that of the dataset.
@@ -115,22 +113,22 @@ class Conversion:
         has_maps = any(photos.has_masks or photos.has_semantic_maps for photos in opened)
         for class_names in [photos.class_names for photos in opened] if classes is None else [classes.names]:
             self._form.expect_classes(self.found.path, len(class_names), has_maps=has_maps)
-        labels = self._label_form(opened, classes)
+        facts = self._facts(opened)
         taken: defaultdict[str, TakenNames] = defaultdict(TakenNames)
         self._converters = []
         for number, (name, photos) in enumerate(zip(names, opened, strict=True)):
             written_name = self._form.split_name(name)
             has_further = has_further_fields(photos)
             in_folder = taken[self._form.photos_dir(written_name)]
+            by_label = sorted(written_categories(photos, self._form), key=lambda row: int(row["id"]))
+            joined = {} if classes is None else {"names": classes.names}
             self._converters.append(
                 SplitConverter(
                     photos,
-                    written_name,
                     photo_names(photos, self._form, in_folder, by_stem=self._form.by_stem or has_further),
                     self._form,
-                    labels,
-                    range(len(photos.class_names)) if classes is None else classes.labels_of(number),
-                    self.depth_format,
+                    View.of(self.to, written_name, by_label, **joined, **facts),
+                    () if classes is None else classes.labels_of(number),
                     has_entries(photos),
                     has_further,
                 )
@@ -141,12 +139,12 @@ class Conversion:
         """Number of images of all splits."""
         return sum(len(converter.photos) for converter in self._converters)
 
-    def run(self, out: str | PathLike[str], advance: Advance = lambda num: None) -> ConversionSummary:
+    def run(self, out: str | PathLike[str], progress: Progress = lambda *_: None) -> ConversionSummary:
         """Write the dataset, completely or not at all. An interrupted run resumes.
 
         Args:
             out: the new folder.
-            advance: function that is called with the number of images converted since its last call.
+            progress: called with ``"image"``, the number of converted images, and the number of all.
 
         Raises:
             DatasetError: the name is taken, or an image or annotation cannot be read or written in the format.
@@ -159,32 +157,32 @@ class Conversion:
             expect_outside(converter.photos, out)
         space.expect_free()
         losses: Losses = Counter()
-        num_objects, num_crowds = Counter[str](), Counter[str]()
-        ledgers = {converter.name: SplitLedger(converter) for converter in self._converters}
+        num_objects, num_crowds, num_done = Counter[str](), Counter[str](), 0
+        writers = {converter.name: self._writer(space.files, converter) for converter in self._converters}
         with space.claim(self._fingerprint()), naming(space.folder):
             guard = Guard(space.notes, self.verify)
             for number, (converter, indices) in enumerate(self._steps()):
                 if not _is_whole(space.notes, number):
-                    space.notes.write(number, self._write(space.files, converter, indices, ledgers[converter.name]))
+                    space.notes.write(number, self._write(converter, indices, writers[converter.name]))
                 noted = space.notes.read(number)
                 losses.update(noted["losses"])
                 num_objects[converter.name] += noted["num_objects"]
                 num_crowds[converter.name] += noted["num_crowds"]
-                advance(len(indices))
+                num_done += len(indices)
+                progress("image", num_done, self.num_photos)
             tables = [self._tables(space, converter) for converter in self._converters]
             written = [
-                WrittenSplit(c.name, kept, c.categories, self._rows(space, c))
-                for c, (kept, _) in zip(self._converters, tables, strict=True)
+                (kept, converter.categories, self._rows(space, converter))
+                for converter, (kept, _) in zip(self._converters, tables, strict=True)
             ]
-            for path, content in self._form.closing_files(written, self._converters[0].form, losses):
-                write_whole(space.files / path, content)
+            finish([*writers.values()], written, losses)
             losses.update(self._lost_keys())
             for converter, (_, left_out) in zip(self._converters, tables, strict=True):
                 losses.update(_left_out(converter.photos) + left_out)
                 losses.update({f"folder '{name}'": 1 for name in unread_folders(self.found.path, converter.photos)})
-            with guard.checking(range(len(list(self._steps()))), lambda note: [row["file"] for row in note["ledger"]]):
-                views = [self._written_view(space, c, ledgers[c.name].view) for c in self._converters]
-                verified = read_back(space.files, views, guard.mode)
+            views = [view for c in self._converters for view in self._views(space, c, writers[c.name])]
+            of_note = lambda note: [row["file"] for row in note["ledger"]]  # noqa: E731
+            verified = guard.verified(space.files, views, range(len(list(self._steps()))), of_note)
             space.publish()
         counts = {converter.name: len(converter.photos) for converter in self._converters}
         lost = {what: num for what, num in losses.items() if num}
@@ -199,7 +197,8 @@ class Conversion:
                 raise
             return self.found.open(name, replace(self.options, task=self.task))
 
-    def _label_form(self, opened: Sequence[AnnotatedDataset], classes: ClassList | None) -> LabelForm:
+    def _facts(self, opened: Sequence[AnnotatedDataset]) -> dict[str, Any]:
+        """Return what the views of all splits have in common."""
         has_masks = all(photos.has_masks for photos in opened)
         schema = next((photos.keypoint_schema for photos in opened if photos.keypoint_schema is not None), None)
         of_yolo = [photos for photos in opened if isinstance(photos, YoloDataset)]
@@ -215,21 +214,26 @@ class Conversion:
                 "masks first (--masks-from)"
             )
         shape = of_yolo[0].data.keypoint_shape if of_yolo else None
-        source = getattr(opened[0], "photos", opened[0])  # of a dataset with masks from a model
-        self._yaml = YamlKeys.of(source) if isinstance(source, YoloDataset) else None
+        first = opened[0]
+        self._yaml = YamlKeys.of(first.dataset if isinstance(first, DatasetWrapper) else first)
         semantic = self._form.keeps_semantic_maps and any(len(p) and p[0].semantic_map is not None for p in opened)
-        return LabelForm(
-            [] if classes is None else classes.names,
-            task,
-            3 if shape is None else shape[1],
-            schema,
-            semantic,
-            None if self._yaml is None else self._yaml.kept(task),
-        )
+        return {
+            "task": task,
+            "point_size": 3 if shape is None else shape[1],
+            "schema": schema,
+            "has_semantic_maps": semantic,
+            "source_yaml": None if self._yaml is None else self._yaml.kept(task),
+        }
+
+    def _writer(self, folder: Path, converter: SplitConverter) -> DatasetWriter:
+        view = converter.view
+        part = Part(self._form, view, lambda: open_split(folder, view))
+        images = self._form.photos_dir(view.split)
+        return DatasetWriter(folder, [part], images, view.split, converter.labels, self.depth_format)
 
     def _lost_keys(self) -> Losses:
         """Count the keys of a data YAML that the format does not hold."""
-        task = self._converters[0].form.task
+        task = self._converters[0].view.task
         has_points = self._form.of_entries or (self.to, task) == ("yolo", "pose")
         return Counter() if self._yaml is None else self._yaml.lost(self.to, task, has_points=has_points)
 
@@ -239,7 +243,7 @@ class Conversion:
             "segpaste": __version__,
             "dataset": os.path.abspath(self.found.path),
             "splits": {c.name: [c.photos.digest, len(c.photos)] for c in self._converters},
-            "to": [self.to, self._converters[0].form.task, self.depth_format],
+            "to": [self.to, self._converters[0].view.task, self.depth_format],
             "options": given,
             "adapted": self.adapted_by,
         }
@@ -251,33 +255,22 @@ class Conversion:
                 yield converter, range(start, min(start + _PHOTOS_AT_ONCE, len(converter.photos)))
 
     @staticmethod
-    def _write(folder: Path, converter: SplitConverter, indices: range, ledger: SplitLedger) -> dict[str, Any]:
+    def _write(converter: SplitConverter, indices: range, writer: DatasetWriter) -> dict[str, Any]:
         """Write the files of some images; return their entries, losses, and what they must hold."""
-        losses: Losses = Counter()
-        found, expected, num_objects, num_crowds = [], [], 0, 0
         with WholeFiles() as files:
-            for index in indices:
-                told: Losses = Counter()
-                rows, contents, counts = converter.convert(index, told)
-                for path, content in contents:
-                    files.write(folder / path, content)
-                expected.append(ledger.expect(index, rows, contents, told).as_note())
-                losses.update(told)
-                found.append(rows.as_note())
-                num_objects += counts.objects
-                num_crowds += counts.crowds
-        counted = {"losses": losses, "num_objects": num_objects, "num_crowds": num_crowds}
-        return {"rows": found, "ledger": expected, **counted}
+            notes = [converter.convert(index, writer, files.write) for index in indices]
+        lists = {key: [note[key] for note in notes] for key in ("rows", "ledger")}
+        numbers = {key: sum(note[key] for note in notes) for key in ("num_objects", "num_crowds")}
+        return {**lists, **numbers, "losses": sum((note["losses"] for note in notes), Losses())}
 
-    def _written_view(self, space: Workspace, converter: SplitConverter, view: View) -> WrittenView:
-        """Return a written split for its comparison with the ledger."""
+    def _views(self, space: Workspace, converter: SplitConverter, writer: DatasetWriter) -> Iterator[WrittenView]:
+        """Yield how a written split is read again for its comparison with the ledger."""
 
         def images() -> Iterator[ExpectedImage]:
             for number in self._numbers(converter):
                 yield from map(ExpectedImage.of_note, space.notes.read(number)["ledger"])
 
-        tables = self._tables(space, converter)[0] if self._form.keeps_extra_keys else None
-        return WrittenView(view, lambda: open_split(space.files, view), images, tables)
+        return writer.views(images, self._tables(space, converter)[0] if self._form.keeps_extra_keys else None)
 
     def _numbers(self, converter: SplitConverter) -> list[int]:
         """Return the numbers of the steps of a split."""
@@ -287,7 +280,7 @@ class Conversion:
         numbers = self._numbers(converter)
 
         def rows() -> Iterator[SampleRows]:
-            return object_ids(SampleRows(**row) for number in numbers for row in space.notes.read(number)["rows"])
+            return (SampleRows(**row) for number in numbers for row in space.notes.read(number)["rows"])
 
         return rows
 
@@ -385,12 +378,4 @@ def convert_dataset(
     found = find_dataset(path, format)
     adapt = None if masks_from is None else with_masks_from(SamMasker(masks_from, device))
     conversion = Conversion(found, to, splits, options, task, depth_format, adapt, masks_from, verify)
-    num_done = 0
-
-    def advance(num: int) -> None:
-        nonlocal num_done
-        num_done += num
-        if progress is not None:
-            progress("image", num_done, conversion.num_photos)
-
-    return conversion.run(out, advance)
+    return conversion.run(out, progress or (lambda *_: None))

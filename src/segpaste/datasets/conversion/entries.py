@@ -11,20 +11,21 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from segpaste.datasets.contract import AnnotatedDataset, Crowd, JsonRow
+from segpaste.datasets.contract import AnnotatedDataset, JsonRow
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.carried import REGION_KEYS
 from segpaste.datasets.formats.coco import CocoDetectionV2
 from segpaste.datasets.formats.coco_boxes import CocoBoxes, box_in
 from segpaste.datasets.formats.coco_index import has_segmentation
 from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
-from segpaste.datasets.formats.coco_writer import crowd_rows, encode_mask, instance_rows, tight_xywh
 from segpaste.datasets.formats.kept_shapes import KeptShape
 from segpaste.datasets.formats.records import box_of
 from segpaste.datasets.formats.references import OF_ANNOTATIONS, refers_to_annotations, renamed
 from segpaste.datasets.formats.rle import decode_segmentation
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
 from segpaste.datasets.formats.yolo.labels import exact_box
+from segpaste.datasets.writers.coco import encode_mask, tight_xywh
+from segpaste.datasets.writers.format import LabelledImage, Unchanged
+from segpaste.datasets.writers.ledger import OF_ENTRIES
 from segpaste.types import DenseSample
 
 
@@ -46,9 +47,10 @@ def has_further_fields(photos: AnnotatedDataset) -> bool:
 def kept_entries(photos: AnnotatedDataset, index: int, size: tuple[int, int], *, with_iscrowd: bool) -> list[JsonRow]:
     """Return the entries of an image's annotations as in the file, with what readers of COCO need.
 
-    Missing keys, and those without a value, are added. An ignored region has ``iscrowd`` 1, too, since these readers do
-    not know ``ignore``, and every region has a mask: run lengths, since an empty list or a polygon without a pixel
-    stops some of them. It is the mask that our readers give it, its filled box if its segmentation has no pixel.
+    Missing keys, and those without a value, are added; the segmentation of an object that is null is an empty list. An
+    ignored region has ``iscrowd`` 1, too, since these readers do not know ``ignore``, and every region has a mask: run
+    lengths, since an empty list or a polygon without a pixel stops some of them. It is the mask that our readers give
+    it, its filled box if its segmentation has no pixel.
     """
     missing: JsonRow = {"iscrowd": 0} if with_iscrowd else {}
     rows = photos.annotation_rows(index)
@@ -61,8 +63,15 @@ def kept_entries(photos: AnnotatedDataset, index: int, size: tuple[int, int], *,
             more = {"iscrowd": 1}
             if row["id"] in bare:
                 more["segmentation"] = encode_mask(masks[row["id"]])
+        elif is_null(row):
+            more = {"segmentation": []}
         kept.append({**_filled(missing, _completed(photos, row, size)), **more})
     return kept
+
+
+def is_null(row: JsonRow) -> bool:
+    """Return whether the segmentation of an object is null, which other readers do not take for an empty one."""
+    return row.get("segmentation", ()) is None and not _is_region(row)
 
 
 def _is_empty(row: JsonRow, size: tuple[int, int]) -> bool:
@@ -77,35 +86,34 @@ def _is_region(row: JsonRow) -> bool:
     return bool(row.get("iscrowd") or row.get("ignore"))
 
 
-def made_entries(
-    photos: AnnotatedDataset, index: int, sample: DenseSample, categories: Sequence[JsonRow], crowds: Sequence[Crowd]
-) -> list[JsonRow]:
-    """Return entries made from a sample, each with the further keys of its original; still without ``id``.
+def labelled_image(
+    photos: AnnotatedDataset,
+    index: int,
+    entry: JsonRow,
+    sample: DenseSample,
+    to: str,
+    unchanged: Unchanged | None = None,
+) -> LabelledImage:
+    """Return an image with the annotations of its sample, each with its entry in the dataset.
 
     Args:
-        photos: one split.
+        photos: the dataset.
         index: index of the image.
-        sample: sample of the image.
-        categories: the category of each class.
-        crowds: the crowd regions of the image.
+        entry: its written entry.
+        sample: its sample.
+        to: name of the written format.
+        unchanged: annotations that are written as they were read.
     """
-    image_id = photos.image_id(index)
-    more = [_further_keys(row) for row in entries_of_instances(photos, index, sample)]
-    found = instance_rows(image_id, sample, categories, more)
-    if isinstance(photos, YoloDataset) and sample.instance_masks is None:
-        for row, shape in zip(found, given_shapes(photos, index, sample, ()), strict=True):
-            row |= shape.entry
-    elif isinstance(photos, YoloDataset):
+    by_id = {row["id"]: row for row in photos.annotation_rows(index) if "id" in row}
+    crowds = [(crowd, by_id.get(crowd.annotation_id, {})) for crowd in photos.crowds(index)]
+    rows = entries_of_instances(photos, index, sample)
+    shapes: Sequence[KeptShape] = ()
+    if unchanged is None and (sample.instance_masks is None or to == "voc"):
+        shapes = given_shapes(photos, index, sample, rows)
+    elif unchanged is None and isinstance(photos, YoloDataset) and to in OF_ENTRIES:
         polygons = photos.polygons(index, sample.canvas_size)
-        for row, line in zip(found, photos.annotation_ids(index), strict=True):
-            row["segmentation"] = [polygons[line]]
-    return found + crowd_rows(image_id, categories, crowds_with_entries(photos, index, crowds))
-
-
-def crowds_with_entries(photos: AnnotatedDataset, index: int, crowds: Sequence[Crowd]) -> list[tuple[Crowd, JsonRow]]:
-    """Return crowds with their ``carried`` keys, for `segpaste.datasets.formats.coco_writer.write_sample`."""
-    by_id = {row["id"]: _further_keys(row) for row in photos.annotation_rows(index) if "id" in row}
-    return [(crowd, {"carried": by_id.get(crowd.annotation_id, {})}) for crowd in crowds]
+        shapes = [KeptShape({"segmentation": [polygons[line]]}) for line in photos.annotation_ids(index)]
+    return LabelledImage(str(entry["file_name"]), entry, sample, rows, crowds, shapes, unchanged)
 
 
 def entries_of_instances(photos: AnnotatedDataset, index: int, sample: DenseSample) -> list[JsonRow]:
@@ -197,10 +205,6 @@ def _completed(photos: AnnotatedDataset, row: JsonRow, size: tuple[int, int]) ->
 def _filled(missing: JsonRow, row: JsonRow) -> JsonRow:
     """Return a row with the values that it lacks, or has as null."""
     return {**missing, **{key: value for key, value in row.items() if value is not None or key not in missing}}
-
-
-def _further_keys(row: JsonRow) -> JsonRow:
-    return {key: value for key, value in row.items() if key not in REGION_KEYS}
 
 
 def _is_entry(row: Mapping[str, Any]) -> bool:

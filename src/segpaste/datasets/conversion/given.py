@@ -17,10 +17,10 @@ from segpaste.datasets.formats.carried import REGION_KEYS
 from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
 from segpaste.datasets.formats.records import box_of
 from segpaste.datasets.formats.shapes import OTHER_BOXES, is_other_box
-from segpaste.datasets.formats.written.format import POINTS, count_keys
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
 from segpaste.datasets.formats.yolo.labels import polygon_px
-from segpaste.datasets.writers.ledger import OF_ENTRIES, View, extent_of
+from segpaste.datasets.writers.format import POINTS, View, count_keys
+from segpaste.datasets.writers.ledger import OF_ENTRIES, extent_of
 
 CUT = "objects and regions beyond the image, which are cut at its border"
 POINTS_BEYOND = "keypoints beyond the image"

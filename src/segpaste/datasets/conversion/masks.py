@@ -18,13 +18,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torchvision import tv_tensors
 
 from segpaste.datasets.contract import AnnotatedDataset, DatasetWrapper, JsonRow
 from segpaste.datasets.conversion.entries import given_shapes
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.coco_writer import encode_mask
+from segpaste.datasets.writers.coco import encode_mask
 from segpaste.extras import require
-from segpaste.types import DenseSample, InstanceMask
+from segpaste.types import DenseSample, InstanceMask, tight_boxes
 from segpaste.types.sampling import outward_box
 
 QUALITY = "mask_quality"
@@ -114,9 +115,9 @@ class _Made(NamedTuple):
 class WithPredictedMasks(DatasetWrapper):
     """A dataset of boxes whose samples get masks.
 
-    Other fields are those of the dataset. The entry of each object has a ``segmentation``, its ``area``, and under
-    ``mask_quality`` a ``model``, the ``predicted_iou``, ``box_covered_frac``, and ``is_box`` if the model found no
-    pixel.
+    Its boxes are those of the masks, other fields those of the dataset. The entry of each object has a
+    ``segmentation``, its ``area``, and under ``mask_quality`` a ``model``, the ``predicted_iou``,
+    ``box_covered_frac``, and ``is_box`` if the model found no pixel.
 
     Args:
         photos: the dataset.
@@ -175,7 +176,9 @@ class WithPredictedMasks(DatasetWrapper):
             made.append(new)
         others = [row for key, row in by_id.items() if key not in set(ids)]
         number_ids = torch.arange(1, len(kept) + 1, dtype=torch.int32, device="cpu")
-        whole = replace(sample, instance_masks=InstanceMask(torch.from_numpy(kept)), instance_ids=number_ids)
+        found = torch.from_numpy(kept)
+        of_masks = tv_tensors.wrap(tight_boxes(found), like=sample.boxes)
+        whole = replace(sample, boxes=of_masks, instance_masks=InstanceMask(found), instance_ids=number_ids)
         return _Made(whole, made + others)
 
 

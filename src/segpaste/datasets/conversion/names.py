@@ -13,7 +13,7 @@ from segpaste.datasets.contract import AnnotatedDataset
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.coco import CocoDetectionV2
 from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
-from segpaste.datasets.formats.written.format import WrittenFormat
+from segpaste.datasets.writers.format import WrittenFormat
 
 _JPEG = frozenset({".jfif", ".jif", ".jpe"})
 """Suffixes of JPEG files that get the usual one."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from segpaste.datasets.contract import AnnotatedDataset, JsonRow
-from segpaste.datasets.conversion.entries import has_entries, image_entry, kept_entries, made_entries
-from segpaste.datasets.formats.coco_writer import json_lines
+from segpaste.datasets.conversion.entries import has_entries, image_entry, kept_entries, labelled_image
 from segpaste.datasets.formats.photo import upright_size
+from segpaste.datasets.writers.coco import CocoInstances, made_entries
+from segpaste.datasets.writers.format import Losses, SampleRows, View, WrittenSplit
 from segpaste.workspace import Content, write_whole
 
 
@@ -36,10 +36,10 @@ class EntryFile:
 
     def coco(self, indices: Sequence[int]) -> Content:
         """Return the content of a COCO file of some images; file names are relative to ``photos.images_dir``."""
-        tables: dict[str, Any] = {"categories": self.photos.categories}
-        tables["images"] = (image for image, _ in self._read(indices))
-        tables["annotations"] = (row for _, rows in self._read(indices) for row in rows)
-        return json_lines({**self.photos.tables(), **tables})
+        rows = lambda: (SampleRows(image, rows) for image, rows in self._read(indices))  # noqa: E731
+        split = WrittenSplit(View("coco", "", ()), self.photos.tables(), self.photos.categories, rows)
+        ((_, content),) = CocoInstances().closing_files([split], Losses())
+        return content
 
     def _read(self, indices: Sequence[int]) -> Iterator[tuple[JsonRow, list[JsonRow]]]:
         with self.path.open("rb") as file:
@@ -71,5 +71,5 @@ def _entries(
         size = (row["height"], row["width"]) if has_size else upright_size(photos.path_of(index))
         return image_entry(photos, index, name, size), kept_entries(photos, index, size, with_iscrowd=True)
     sample = photos[index]
-    rows = made_entries(photos, index, sample, by_label, photos.crowds(index))
-    return image_entry(photos, index, name, sample.canvas_size), rows
+    image = labelled_image(photos, index, image_entry(photos, index, name, sample.canvas_size), sample, "coco")
+    return image.entry, made_entries(image, by_label)

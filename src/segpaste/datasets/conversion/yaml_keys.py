@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from segpaste.datasets.contract import JsonRow
+from segpaste.datasets.contract import AnnotatedDataset, JsonRow
 from segpaste.datasets.formats.format import WrittenTask
-from segpaste.datasets.formats.written.format import Losses
 from segpaste.datasets.formats.yolo.data_yaml import read_yaml
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
+from segpaste.datasets.writers.format import Losses
 from segpaste.types import KeypointSchema
 
 _HELD = frozenset({"path", "train", "val", "validation", "test", "nc", "names", "task"})
@@ -36,8 +36,10 @@ class YamlKeys:
     schema: KeypointSchema | None
 
     @classmethod
-    def of(cls, photos: YoloDataset) -> YamlKeys | None:
+    def of(cls, photos: AnnotatedDataset) -> YamlKeys | None:
         """Read the keys again; None if the dataset has no YAML."""
+        if not isinstance(photos, YoloDataset):
+            return None
         file = photos.data.file
         return cls(read_yaml(file), photos.data.root, photos.keypoint_schema) if file.is_file() else None
 

@@ -42,9 +42,10 @@ def read_segment_ids(path: Path, size: Size) -> NDArray[np.int64]:
         )
     if values.ndim == 2:
         return values.astype(np.int64)
-    ids = np.zeros((*size, 4), np.uint8)  # of which the fourth byte is no part
-    ids[..., :3] = values[..., :3]
-    return ids.view("<u4")[..., 0].astype(np.int64)
+    ids = np.zeros(size, "<i8")
+    for channel in range(3):
+        ids.view(np.uint8).reshape(*size, 8)[..., channel] = values[..., channel]
+    return ids.astype(np.int64, copy=False)
 
 
 def segment_positions(ids: NDArray[np.int64], listed: Sequence[int]) -> NDArray[np.uint16]:

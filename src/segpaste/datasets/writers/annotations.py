@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from segpaste.datasets.contract import AnnotatedDataset
+from segpaste.datasets.contract import AnnotatedDataset, JsonRow
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.coco import CocoDetectionV2
 from segpaste.datasets.formats.coco_index import has_segmentation
@@ -31,15 +31,17 @@ from segpaste.datasets.formats.voc.xml_files import read_xml
 from segpaste.datasets.formats.yolo.data import read_data
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
 from segpaste.datasets.formats.yolo.labels import box_px, points_px, polygon_px
+from segpaste.datasets.writers.format import View
 from segpaste.datasets.writers.ledger import (
+    OF_ENTRIES,
     ExpectedImage,
     Region,
-    View,
     checksum,
     digest,
     entry_regions,
     further_keys,
     measure,
+    sample_regions,
 )
 
 
@@ -89,7 +91,7 @@ def read_regions(
     """Return the annotations of an image in the order of its file; none for label maps, whose values are compared.
 
     Args:
-        view: the format.
+        view: the format; the samples of one that this module does not know are compared.
         photos: the opened split.
         index: index of the image.
         expected: what it must hold; it tells how an annotation is compared.
@@ -106,7 +108,16 @@ def read_regions(
         return _lines(view, photos, index, expected)
     if view.format == "voc":
         return _xml_objects(view, folder, expected)
-    return _entries(view, photos, index, expected)
+    return _entries(view, photos, index, expected) if view.format in OF_ENTRIES else _instances(view, photos, index)
+
+
+def _instances(view: View, photos: AnnotatedDataset, index: int) -> list[Region]:
+    """Return the instances of a sample, for formats whose files are not compared one by one."""
+    sample = photos[index]
+    nothing: list[JsonRow] = [{}] * sample.num_instances
+    label_of = {name: label for label, name in reversed(list(enumerate(view.names)))}
+    regions = sample_regions(view, sample, [], nothing, [])
+    return [region._replace(label=label_of.get(photos.class_names[region.label], -1)) for region in regions]
 
 
 def _entries(view: View, photos: AnnotatedDataset, index: int, expected: ExpectedImage) -> list[Region]:

@@ -26,13 +26,11 @@ from torch import Tensor
 from segpaste.datasets.contract import Crowd, JsonRow
 from segpaste.datasets.formats.carried import POINT_KEYS, REGION_KEYS
 from segpaste.datasets.formats.coco_index import has_segmentation
-from segpaste.datasets.formats.format import WrittenTask
 from segpaste.datasets.formats.kept_shapes import KeptShape
-from segpaste.datasets.formats.name_lists import is_background
-from segpaste.datasets.formats.written.format import POINTS, UNMASKED
 from segpaste.datasets.formats.yolo.labels import polygon_px
 from segpaste.datasets.formats.yolo.rectangles import given_corners
-from segpaste.datasets.formats.yolo.writer import label_rows
+from segpaste.datasets.writers.format import POINTS, UNMASKED, View
+from segpaste.datasets.writers.yolo import label_rows
 from segpaste.types import DenseSample
 
 Kind = Literal["object", "boxed", "region", "stuff", "entry", "line"]
@@ -64,43 +62,6 @@ class Region(NamedTuple):
     area: float | None = None
     points: list[float] | None = None
     keys: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """One of the formats as which the files of a dataset are read.
-
-    Attributes:
-        format: name of the format.
-        split: name of the split in it.
-        names: names of its classes.
-        task: task of labels of YOLO.
-        point_size: numbers per keypoint of YOLO labels.
-        with_points: classes whose entries have keypoints.
-        has_semantic_maps: True if the samples of the dataset have semantic maps.
-        stuff: classes that are stuff, for panoptic segments.
-    """
-
-    format: str
-    split: str
-    names: Sequence[str]
-    task: WrittenTask = "segment"
-    point_size: int = 3
-    with_points: frozenset[int] = frozenset()
-    has_semantic_maps: bool = False
-    stuff: frozenset[int] = frozenset()
-
-    @property
-    def first_value(self) -> int:
-        """Value of class 0 in label maps; 1 after the background."""
-        if self.format == "label-maps":
-            return int(not self.has_semantic_maps)
-        return int(not (self.has_semantic_maps and self.has_background))
-
-    @property
-    def has_background(self) -> bool:
-        """Whether class 0 is the background of semantic maps."""
-        return bool(self.names) and is_background(self.names[0])
 
 
 @dataclass(slots=True)
@@ -232,7 +193,7 @@ def sample_regions(
             region = region._replace(area=area if view.task in ("segment", "obb") else None)
             if (outline := _given_outline(view, sample, {**row, **shape.entry}, shape.line)) is not None:
                 region = Region(label, "object", points=outline)
-        else:
+        elif view.format in OF_ENTRIES:
             region = region._replace(keys=digest(further_keys(row)))
         found.append(region)
     found += _crowd_regions(view, crowds, crowd_rows)
@@ -293,10 +254,10 @@ def _crowd_regions(view: View, crowds: Sequence[Crowd], rows: Sequence[JsonRow])
     pairs = list(zip(crowds, rows, strict=True))
     if view.format == "voc":
         pairs.sort(key=lambda pair: pair[0].box is None)
-    is_coco = view.format in ("coco", "roboflow", "lvis")
+    is_coco, has_boxes = view.format in OF_ENTRIES, view.task in ("detect", "pose") and view.format == "yolo"
     for crowd, row in pairs:
         keys = digest(further_keys(row)) if is_coco else 0
-        if crowd.box is not None and (is_coco or view.format == "voc" or view.task in ("detect", "pose")):
+        if crowd.box is not None and (is_coco or view.format == "voc" or has_boxes):
             x1, y1, x2, y2 = crowd.box
             area = (x2 - x1) * (y2 - y1) if is_coco else None
             yield Region(crowd.label, "boxed", [x1, y1, x2 - x1, y2 - y1], area, None, keys)
@@ -360,7 +321,7 @@ def unnamed_losses(
     """
     lost = Counter[str]()
     boxed, regions = (sum((crowd.box is None) == is_region for crowd in crowds) for is_region in (False, True))
-    if view.format not in ("coco", "roboflow", "lvis", "voc", "coco-panoptic"):
+    if view.format not in (*OF_ENTRIES, "voc", "coco-panoptic"):
         lost["crowd regions"] = sum(not crowd.is_ignored for crowd in crowds if crowd.box is None)
         lost["ignored regions"] = regions - lost["crowd regions"]
     if view.format in ("label-maps", "coco-panoptic") or (view.format, view.task) == ("yolo", "segment"):

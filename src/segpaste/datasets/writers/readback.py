@@ -26,11 +26,11 @@ from segpaste.datasets.formats.photo import read_pixels
 from segpaste.datasets.formats.photo_head import read_head
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
 from segpaste.datasets.writers.annotations import read_regions, stored_pixels, tolerance_px
+from segpaste.datasets.writers.format import View
 from segpaste.datasets.writers.ledger import (
     OF_ENTRIES,
     ExpectedImage,
     Region,
-    View,
     checksum,
     digest,
 )
@@ -373,6 +373,6 @@ def _compare_instances(
         shown = [view.names[label] for label, _ in wanted][:8]
         found.add(expected.file, f"expected a sample with the objects {shown}, got {names[:8]}")
     elif sample.instance_masks is not None and all(area is not None for _, area in wanted):
-        areas = sample.instance_masks.as_subclass(Tensor).flatten(1).sum(1).tolist()
+        areas = [int(np.count_nonzero(mask)) for mask in sample.instance_masks.as_subclass(Tensor).numpy()]
         if areas != [area for _, area in wanted]:
             found.add(expected.file, f"expected masks of {[a for _, a in wanted][:8]} pixels, got {areas[:8]}")

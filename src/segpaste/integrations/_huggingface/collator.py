@@ -20,8 +20,8 @@ from segpaste.epochs.replicas import this_process
 from segpaste.integrations._first_batch import PICTURE, FirstBatch
 from segpaste.integrations._pool import print_expected
 from segpaste.integrations._schedule import expect_augmentation, fades, module_of
-from segpaste.integrations._targets import warn_of_overflow
 from segpaste.seeding import derive_seed, from_int64, to_int64
+from segpaste.targets.objects import warn_of_overflow
 from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSample
 from segpaste.types.check import check_count
 

@@ -9,13 +9,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torchvision import tv_tensors
 
 from segpaste.datasets.formats.rle import decode_segmentation
 from segpaste.datasets.formats.stored_pixels import one_channel
 from segpaste.integrations._huggingface.columns import Objects, map_of, objects_of_row, photo_of, undecoded
-from segpaste.integrations._targets import crowd_region
-from segpaste.types import IGNORE_INDEX, CrowdMask, DenseSample, SemanticMap
+from segpaste.targets.annotated import Annotated, sample_of
+from segpaste.types import IGNORE_INDEX, DenseSample, SemanticMap
 
 _MOST_CLASSES = 2**31 - 1
 Transforms = Callable[[DenseSample], DenseSample]
@@ -136,12 +135,7 @@ class HubSamples:
             values = map_of(row[self.instance_map], place)
             sample = DenseSample.from_masks(image, *self._instances(values, photo, place), **fields)
         else:
-            sample = _of_boxes(
-                image,
-                torch.zeros(0, 4, dtype=torch.float32, device="cpu"),
-                torch.zeros(0, dtype=torch.int64, device="cpu"),
-                fields,
-            )
+            sample = _of_objects(image, {"bbox": [], "category": []}, fields, _place(index, None))
         return self.transforms(sample) if self.transforms else sample
 
     def _row(self, index: int) -> Mapping[str, Any]:
@@ -214,16 +208,12 @@ def _of_objects(image: Tensor, objects: Objects, fields: dict[str, Any], place: 
     boxes = torch.cat([boxes[:, :2].clamp(min=0), torch.minimum(boxes[:, :2] + boxes[:, 2:], ends)], 1)
     labels = torch.tensor(objects["category"], dtype=torch.int64, device="cpu")
     masks = _masks_of(objects["segmentation"], (height, width), place) if "segmentation" in objects else None
+    flags = objects.get("iscrowd")  # of all rows or of none, so all samples or none have a crowd mask, as batches need
+    is_crowd = torch.tensor([False] * num if flags is None else flags, dtype=torch.bool, device="cpu")
     seen = (boxes[:, 2:] > boxes[:, :2]).all(1) if masks is None else masks.flatten(1).any(1)
-    if "iscrowd" in objects:  # in all samples or in none, which batches require
-        crowd = torch.tensor(objects["iscrowd"], dtype=torch.bool, device="cpu")
-        region = crowd_region(boxes[crowd], None if masks is None else masks[crowd], (height, width))
-        nothing = torch.zeros(height, width, dtype=torch.bool, device="cpu")
-        fields["crowd_mask"] = CrowdMask((nothing if region is None else region)[None])
-        seen &= ~crowd
-    if masks is None:
-        return _of_boxes(image, boxes[seen], labels[seen], fields)
-    return DenseSample.from_masks(image, masks[seen], labels[seen], **fields)
+    seen |= is_crowd
+    given = Annotated(image, boxes[seen], labels[seen], None if masks is None else masks[seen], is_crowd[seen])
+    return sample_of(given, with_crowds=flags is not None, **fields)
 
 
 def _masks_of(segmentations: Sequence[object], size: tuple[int, int], place: str) -> Tensor:
@@ -234,13 +224,6 @@ def _masks_of(segmentations: Sequence[object], size: tuple[int, int], place: str
         came = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
         raise ValueError(f"{place}: segmentation: {came}; repair this row, or filter such rows out") from error
     return torch.from_numpy(np.array(found, bool).reshape(len(found), *size))
-
-
-def _of_boxes(image: Tensor, boxes: Tensor, labels: Tensor, fields: dict[str, Any]) -> DenseSample:
-    found = tv_tensors.BoundingBoxes(
-        boxes, format="XYXY", canvas_size=(image.shape[1], image.shape[2]), device=boxes.device
-    )
-    return DenseSample(image=tv_tensors.Image(image, device=image.device), boxes=found, labels=labels, **fields)
 
 
 def _fields_of(dataset: Any, objects: str) -> Mapping[str, Any]:

@@ -1,1 +1,0 @@
-"""Forms of one sample that `segpaste.experimental.CopyPaste` takes and returns."""

@@ -1,1 +1,0 @@
-"""Conversion of batches and objects of RF-DETR."""
