@@ -12,7 +12,7 @@ import pytest
 from on_disk import tree
 from segpaste import BatchCopyPasteConfig, DenseSample, augment_dataset, convert_dataset, replay_dataset
 from segpaste.augmenting import AugmentError, AugmentSummary, NothingToPasteError, ReplaySummary
-from segpaste.augmenting.wording import option
+from segpaste.augmenting.options import option
 from segpaste.cli import main
 from segpaste.datasets import AnnotatedDataset, open_dataset
 from segpaste.datasets.scenes import SceneConfig, SceneDataset

@@ -13,8 +13,8 @@ from segpaste.augmentation import (
     SourceConfig,
 )
 from segpaste.augmentation.report import _nothing_pasted
+from segpaste.augmenting.options import command_line
 from segpaste.augmenting.summary import AugmentSummary, advice_of, lost_advice, nothing_drawn
-from segpaste.augmenting.wording import command_line
 from segpaste.presets import get_preset
 
 

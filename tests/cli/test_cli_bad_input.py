@@ -13,8 +13,7 @@ from PIL import Image
 
 from on_disk import tree
 from segpaste.augmenting import inputs, pasting
-from segpaste.augmenting.options import InputOptions
-from segpaste.augmenting.wording import AugmentError
+from segpaste.augmenting.options import AugmentError, InputOptions
 from segpaste.cli import main
 
 

@@ -13,7 +13,7 @@ from cli_world import check_instances, read_json, write_instances
 
 from on_disk import tree
 from segpaste.augmenting import draws
-from segpaste.augmenting.wording import AugmentError
+from segpaste.augmenting.options import AugmentError
 from segpaste.bank import Crop, Layout, MemmapBank, MemmapWriter, open_bank
 from segpaste.bank.read.class_draws import class_probabilities
 from segpaste.cli import main

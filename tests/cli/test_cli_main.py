@@ -26,7 +26,7 @@ from segpaste.augmentation.config import values
 from segpaste.augmentation.config.base import known_fields
 from segpaste.augmenting import inputs, settings
 from segpaste.augmenting.draws import default_balance
-from segpaste.augmenting.wording import AugmentError
+from segpaste.augmenting.options import AugmentError
 from segpaste.cli import _arguments, _errors, main
 from segpaste.datasets import SceneDataset
 from segpaste.presets import Preset

@@ -8,16 +8,16 @@ from segpaste._lazy import lazy_names
 
 if TYPE_CHECKING:
     from segpaste.augmenting.augment import augment_dataset as augment_dataset
+    from segpaste.augmenting.options import AugmentError as AugmentError
+    from segpaste.augmenting.options import NothingToPasteError as NothingToPasteError
     from segpaste.augmenting.replay import ReplaySummary as ReplaySummary
     from segpaste.augmenting.replay import replay_dataset as replay_dataset
     from segpaste.augmenting.summary import AugmentSummary as AugmentSummary
-    from segpaste.augmenting.wording import AugmentError as AugmentError
-    from segpaste.augmenting.wording import NothingToPasteError as NothingToPasteError
 
 _HOMES = {
     "segpaste.augmenting.augment": ("augment_dataset",),
     "segpaste.augmenting.replay": ("ReplaySummary", "replay_dataset"),
     "segpaste.augmenting.summary": ("AugmentSummary",),
-    "segpaste.augmenting.wording": ("AugmentError", "NothingToPasteError"),
+    "segpaste.augmenting.options": ("AugmentError", "NothingToPasteError"),
 }
 __getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

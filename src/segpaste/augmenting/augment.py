@@ -25,14 +25,13 @@ from segpaste.augmenting.checks import (
 from segpaste.augmenting.draws import default_balance, draws_objects, open_sequence
 from segpaste.augmenting.inputs import Inputs, open_dataset
 from segpaste.augmenting.layouts import layout_of, other_splits
-from segpaste.augmenting.options import AnyPath, AugmentOptions, Progress, Size, Task
+from segpaste.augmenting.options import AnyPath, AugmentError, AugmentOptions, Progress, Size, Task, option
 from segpaste.augmenting.pasting import Paster, open_paster
 from segpaste.augmenting.resuming import STEP_SIZE, OlderRun, is_finished, older_run, run_digest, values_before
 from segpaste.augmenting.runs import AugmentRun, RunLog, assemble
 from segpaste.augmenting.settings import jitter_of, load_config, resolved_lines
 from segpaste.augmenting.steps import StepMaker
 from segpaste.augmenting.summary import AugmentSummary
-from segpaste.augmenting.wording import AugmentError, option
 from segpaste.datasets.formats.photo_scan import PhotoProblem
 from segpaste.datasets.formats.records import expect_outside
 from segpaste.datasets.writers.guard import Guard

@@ -13,10 +13,10 @@ from segpaste._printable import class_lines
 from segpaste.augmentation import BatchCopyPasteConfig
 from segpaste.augmentation.inputs.prepare import GATES, modalities_of
 from segpaste.augmenting.inputs import Inputs, has_objects
+from segpaste.augmenting.options import AugmentError, NothingToPasteError, command, option
 from segpaste.augmenting.pasting import Paster
 from segpaste.augmenting.photos import PhotoPick
 from segpaste.augmenting.summary import AugmentSummary
-from segpaste.augmenting.wording import AugmentError, NothingToPasteError, command, option
 from segpaste.bank.building.listing import first_readable
 from segpaste.datasets.formats.photo_scan import PhotoProblem, problem_lines, scan_photos
 from segpaste.types import Modality

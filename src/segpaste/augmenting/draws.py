@@ -11,9 +11,8 @@ import numpy as np
 
 from segpaste.augmentation import BatchCopyPasteConfig
 from segpaste.augmenting.inputs import Inputs, WithBoxMasks
-from segpaste.augmenting.options import AnyPath
+from segpaste.augmenting.options import AnyPath, AugmentError
 from segpaste.augmenting.photos import PhotoPick
-from segpaste.augmenting.wording import AugmentError
 from segpaste.bank import BankSampler, DatasetBank, StoredBank, open_bank, stage_bank_batch
 from segpaste.bank.building.dataset_bank import objects_to_paste
 from segpaste.bank.read.own_size import NO_CROP

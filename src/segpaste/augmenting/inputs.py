@@ -14,8 +14,7 @@ from torch import Tensor
 
 from segpaste.augmentation import BatchCopyPasteConfig, PanopticTaxonomy, SourceConfig
 from segpaste.augmentation.inputs import prepare
-from segpaste.augmenting.options import AnyPath, InputOptions
-from segpaste.augmenting.wording import AugmentError, option
+from segpaste.augmenting.options import AnyPath, AugmentError, InputOptions, option
 from segpaste.bank import open_bank
 from segpaste.bank.building.listing import first_readable
 from segpaste.datasets import (

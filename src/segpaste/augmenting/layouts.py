@@ -9,8 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import cast
 
 from segpaste.augmenting.inputs import Inputs
-from segpaste.augmenting.options import AugmentOptions, Progress
-from segpaste.augmenting.wording import AugmentError, command, option
+from segpaste.augmenting.options import AugmentError, AugmentOptions, Progress, command, option
 from segpaste.datasets import DatasetError, FoundDataset, YoloDataset
 from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.conversion.yaml_keys import YamlKeys

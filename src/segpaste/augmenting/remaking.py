@@ -19,10 +19,9 @@ from PIL import Image
 from segpaste._version import __version__
 from segpaste.augmenting.inputs import Inputs
 from segpaste.augmenting.layouts import writer_of, yaml_keys
-from segpaste.augmenting.options import AnyPath, Progress
+from segpaste.augmenting.options import AnyPath, AugmentError, Progress
 from segpaste.augmenting.photos import RECORDS, Photo, PhotoPick, PhotoReader, PhotoSequence, cornered, cut_to
 from segpaste.augmenting.steps import keys_of
-from segpaste.augmenting.wording import AugmentError
 from segpaste.bank import DatasetBank, InstanceBank
 from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.formats.carried import (

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Literal
 from segpaste.augmenting.draws import open_objects
 from segpaste.augmenting.inputs import Inputs, open_dataset
 from segpaste.augmenting.layouts import expect_classes
-from segpaste.augmenting.options import AnyPath, Progress, ReplayOptions, Task
+from segpaste.augmenting.options import AnyPath, AugmentError, Progress, ReplayOptions, Task, option
 from segpaste.augmenting.photos import RECORDS, PhotoSequence
 from segpaste.augmenting.remaking import Remaker, WrittenImages, write_dataset
-from segpaste.augmenting.wording import AugmentError, option
 from segpaste.bank import InstanceBank, open_bank
 from segpaste.datasets.formats.records import expect_outside
 from segpaste.datasets.writers.layouts import of_folder

@@ -17,9 +17,8 @@ from pydantic import ValidationError
 from segpaste._version import __version__
 from segpaste.augmentation import BatchCopyPasteConfig
 from segpaste.augmentation.config.values import explained, flat
-from segpaste.augmenting.options import AugmentOptions
+from segpaste.augmenting.options import AugmentError, AugmentOptions, option
 from segpaste.augmenting.settings import PRESET_FILES, named_keys
-from segpaste.augmenting.wording import AugmentError, option
 from segpaste.datasets.writers.layouts import WrittenLayout
 from segpaste.replay.record import RecordedJitter
 from segpaste.workspace import VERSION, Workspace, read_fingerprint

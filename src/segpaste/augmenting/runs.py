@@ -14,12 +14,11 @@ from typing import Any
 from segpaste._printable import printable
 from segpaste._version import __version__
 from segpaste.augmenting.layouts import OtherSplits, writer_of, yaml_keys
-from segpaste.augmenting.options import AugmentOptions, Progress
+from segpaste.augmenting.options import AugmentError, AugmentOptions, Progress
 from segpaste.augmenting.photos import RECORDS
 from segpaste.augmenting.report import draw, report_item, write_pages
 from segpaste.augmenting.steps import StepMaker
 from segpaste.augmenting.summary import AugmentSummary
-from segpaste.augmenting.wording import AugmentError
 from segpaste.datasets.formats.carried import carried_tables, without_counts
 from segpaste.datasets.formats.references import Copy
 from segpaste.datasets.writers.dataset_writer import finish

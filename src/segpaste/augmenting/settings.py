@@ -11,8 +11,7 @@ from pydantic import ValidationError
 from segpaste.augmentation import BatchCopyPasteConfig, PanopticTaxonomy
 from segpaste.augmentation.config.base import merged
 from segpaste.augmentation.config.values import explained, flat, override, read_file, validated
-from segpaste.augmenting.options import AnyPath, PasteOptions, Size
-from segpaste.augmenting.wording import AugmentError, option
+from segpaste.augmenting.options import AnyPath, AugmentError, PasteOptions, Size, option
 from segpaste.presets import Preset, get_preset
 from segpaste.presets.preset import LoaderOptions
 from segpaste.replay.record import RecordedJitter

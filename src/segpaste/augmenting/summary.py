@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from segpaste._printable import printable
 from segpaste.augmentation import BatchCopyPasteConfig
-from segpaste.augmenting.wording import option
+from segpaste.augmenting.options import option
 from segpaste.datasets.writers.readback import Verified
 
 _MAX_CLASSES = 12

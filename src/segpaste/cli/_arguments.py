@@ -19,8 +19,8 @@ from segpaste.augmenting.options import (
     InputOptions,
     PasteOptions,
     expected,
+    flag_of,
 )
-from segpaste.augmenting.wording import flag_of
 from segpaste.cli._errors import CommandError
 
 BANK_FORMATS = ("memmap", "lmdb", "webdataset")  # the same as in `segpaste.bank`, whose import takes seconds

@@ -16,7 +16,7 @@ from typing import Any
 
 from segpaste._printable import printable
 from segpaste._ranks import is_own, is_said
-from segpaste.augmenting.wording import AugmentError, NothingToPasteError, command_line
+from segpaste.augmenting.options import AugmentError, NothingToPasteError, command_line
 from segpaste.extras import MissingPackageError
 
 BAD_INPUT, INTERRUPTED = 2, 130

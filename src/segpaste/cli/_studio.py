@@ -20,14 +20,13 @@ from segpaste.augmentation.config.values import explained
 from segpaste.augmenting.checks import expect_masks, expect_modalities, expect_region
 from segpaste.augmenting.draws import default_balance, draws_objects, objects_of, open_sequence, sequence_of
 from segpaste.augmenting.inputs import Inputs
-from segpaste.augmenting.options import AnyPath, PasteOptions
+from segpaste.augmenting.options import AnyPath, PasteOptions, flag_of
 from segpaste.augmenting.pasting import Paster
 from segpaste.augmenting.photos import cut_to
 from segpaste.augmenting.report import describe
 from segpaste.augmenting.settings import jitter_of, load_config, resolved_lines
 from segpaste.augmenting.sources import photos_with_objects
 from segpaste.augmenting.summary import advice_of, lost_advice
-from segpaste.augmenting.wording import flag_of
 from segpaste.bank import DatasetBank
 from segpaste.cli._cached_samples import CachedSamples
 from segpaste.presets import get_preset, list_presets
