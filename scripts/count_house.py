@@ -36,19 +36,19 @@ IMPORTED_BY = 3
 AROUND_DATASETS = ("datasets", "cli", "bank", "replay", "tuning", "augmenting", "viz", "integrations", "targets")
 
 CEILINGS: dict[str, int] = {
-    "files with one importer, in their own folder": 96,
-    "files over 400 lines": 1,
+    "files with one importer, in their own folder": 94,
+    "files over 400 lines": 0,
     "protocols of a dataset with annotations": 2,
     "getattr and hasattr of members of a dataset": 8,
     "isinstance of single datasets": 43,
-    "walks through COCO's tables": 5,
-    "readers of boxes only": 3,
+    "walks through COCO's tables": 0,
+    "readers of boxes only": 1,
     "functions that round outwards": 2,
     "shared lines of augmentation": 5_200,
     "shared lines of augmenting": 4_100,
     "shared lines of bank": 5_600,
     "shared lines of cli": 3_600,
-    "shared lines of datasets": 16_300,
+    "shared lines of datasets": 16_400,
     "shared lines of encoder": 2_900,
     "shared lines of engine": 10_200,
     "shared lines of epochs": 1_300,
@@ -67,8 +67,8 @@ CEILINGS: dict[str, int] = {
 }
 """Highest value of each count of the table, lines to the next hundred; what is not named is not limited."""
 WALKS: dict[str, int] = {
-    "files of segpaste augment": 156,
-    "records of segpaste augment": 83,
+    "files of segpaste augment": 154,
+    "records of segpaste augment": 84,
     "calls from segpaste augment to the forward": 8,
     "files of a forward": 34,
     "records of a forward": 11,
@@ -233,7 +233,7 @@ class House:
                         yield path, node
 
     def _walks(self) -> Iterator[str]:
-        """Yield the files that read the lists of images and of annotations of a COCO file."""
+        """Yield the files that read the entries of a COCO file themselves, not through `segpaste.datasets.tables`."""
         for path, nodes in self.nodes.items():
             if "category_id" not in self.texts[path]:
                 continue

@@ -168,8 +168,8 @@ def train(name: str, dataset: Dataset[DenseSample], num_steps: int, num_workers:
 
 
 DATA = ("scenes", "tiny_coco", "coco128_seg")
-RUNS = [(name, data, (m + d) % 2 * 2) for m, name in enumerate(MODELS) for d, data in enumerate(DATA)]
-"""Each model on each dataset; each model, and each dataset, with 0 and with 2 workers."""
+RUNS = [(name, DATA[m % len(DATA)], m % 2 * 2) for m, name in enumerate(MODELS)]
+"""Each model on a dataset; the inputs that models of one kind share are compared with the processors' elsewhere."""
 
 
 @pytest.mark.parametrize(("name", "data", "num_workers"), RUNS)
@@ -215,7 +215,7 @@ def test_images_without_objects_are_accepted(name: str) -> None:
         assert loss.isfinite()
 
 
-@pytest.mark.parametrize(("name", "num_workers"), [("scenes", 2), ("tiny_coco", 0), ("coco128_seg", 2)])
+@pytest.mark.parametrize(("name", "num_workers"), [("scenes", 2), ("tiny_coco", 0)])
 def test_the_trainer_of_transformers(name: str, num_workers: int, tmp_path: Any) -> None:
     def losses(picture: Path | None = None) -> list[float]:
         torch.manual_seed(0)

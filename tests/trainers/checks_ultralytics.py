@@ -148,14 +148,12 @@ OF_SAMPLES: dict[Task, tuple[type[Any], str, BatchCopyPasteConfig]] = {
     [
         ("segment", "scenes", 0),
         ("segment", "tiny_coco", 2),
-        ("detect", "scenes", 2),
         ("detect", "tiny_coco", 0),
-        ("pose", "scenes", 0),
         ("pose", "scenes", 2),
     ],
 )
 def test_twenty_steps_of_scenes_and_photos(task: Task, data: str, workers: int, tmp_path: Path) -> None:
-    """Each task, and each dataset, with 0 and with 2 workers."""
+    """Each task, and each dataset."""
     trainer_cls, model, made = OF_SAMPLES[task]
     yaml_file = written(data, task, tmp_path / "data")
     options = {"epochs": 5, "workers": workers, "config": made}

@@ -27,9 +27,16 @@ from segpaste.augmenting.inputs import Inputs, open_dataset
 from segpaste.augmenting.layouts import layout_of, other_splits
 from segpaste.augmenting.options import AnyPath, AugmentError, AugmentOptions, Progress, Size, Task, option
 from segpaste.augmenting.pasting import Paster, open_paster
-from segpaste.augmenting.resuming import STEP_SIZE, OlderRun, is_finished, older_run, run_digest, values_before
-from segpaste.augmenting.runs import AugmentRun, RunLog, assemble
-from segpaste.augmenting.settings import jitter_of, load_config, resolved_lines
+from segpaste.augmenting.runs import AugmentRun, RunLog, assemble, is_finished, run_digest
+from segpaste.augmenting.settings import (
+    STEP_SIZE,
+    OlderRun,
+    jitter_of,
+    load_config,
+    older_run,
+    resolved_lines,
+    values_before,
+)
 from segpaste.augmenting.steps import StepMaker
 from segpaste.augmenting.summary import AugmentSummary
 from segpaste.datasets.formats.photo_scan import PhotoProblem

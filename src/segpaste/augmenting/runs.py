@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from itertools import chain, repeat
 from pathlib import Path
@@ -14,7 +17,7 @@ from typing import Any
 from segpaste._printable import printable
 from segpaste._version import __version__
 from segpaste.augmenting.layouts import OtherSplits, writer_of, yaml_keys
-from segpaste.augmenting.options import AugmentError, AugmentOptions, Progress
+from segpaste.augmenting.options import AugmentError, AugmentOptions, Progress, option
 from segpaste.augmenting.photos import RECORDS
 from segpaste.augmenting.report import draw, report_item, write_pages
 from segpaste.augmenting.steps import StepMaker
@@ -24,7 +27,7 @@ from segpaste.datasets.formats.references import Copy
 from segpaste.datasets.writers.dataset_writer import finish
 from segpaste.datasets.writers.format import Losses, SampleRows
 from segpaste.datasets.writers.guard import Guard
-from segpaste.datasets.writers.layouts import FOLDERS
+from segpaste.datasets.writers.layouts import FOLDERS, WrittenLayout
 from segpaste.datasets.writers.readback import Verified
 from segpaste.workspace import (
     Fingerprint,
@@ -220,6 +223,55 @@ def assemble(maker: StepMaker, made: Mapping[str, Any], gallery: int, copied: Se
     pages = (report_item(item["shown"], its) for item, its in zip(maker.items(), pictures, strict=False))
     write_pages(files, pages, summary, f"segpaste augment {name}")
     return summary
+
+
+def run_digest(made: Mapping[str, Any], num: int) -> str:
+    """Return the digest of a call that makes ``num`` images."""
+    return hashlib.sha256(json.dumps({**made, "--num": num}, sort_keys=True).encode()).hexdigest()
+
+
+def is_finished(options: AugmentOptions, out: Path, layout: WrittenLayout, made: Mapping[str, Any]) -> bool:
+    """Return whether a folder holds the finished dataset of a call.
+
+    Args:
+        options: options of the call.
+        out: the folder.
+        layout: layout of the dataset.
+        made: everything that an image depends on.
+
+    Raises:
+        AugmentError: the dataset has another number of images, or some are missing.
+    """
+    if (num := _finished_num(out, layout, made)) is None:
+        return False
+    if num != options.num:
+        raise AugmentError(
+            f"{option('num')}: expected {num}, the number of images of the finished {options.out}, got {options.num}; "
+            f"only an unfinished run resumes with another {option('num')}: remove the folder, or give another "
+            f"{option('out')}"
+        )
+    folder = out / layout.images
+    there = {entry.name for entry in os.scandir(folder)} if folder.is_dir() else set()
+    names = (f"{number:06d}.{options.image_format}" for number in range(1, num + 1))
+    if missing := [name for name in names if name not in there]:
+        raise AugmentError(
+            f"{options.out}: expected the {num:,} images of this finished run, {len(missing):,} are missing, such as "
+            f"{layout.images}/{missing[0]}; remove the folder and run again"
+        )
+    return True
+
+
+def _finished_num(out: Path, layout: WrittenLayout, made: Mapping[str, Any]) -> int | None:
+    """Return the number of images of the finished dataset in a folder; None if it is not a dataset of this call."""
+    path = out / layout.tables
+    if not path.is_file():
+        return None
+    with path.open(encoding="utf-8") as file, suppress(ValueError, KeyError, TypeError, AttributeError):
+        written = json.loads(file.readline().rstrip(",\n") + "}")["info"]["segpaste"]  # as `write_tables` does
+        found = re.search(r" --num (\d+)\b", written["command"])
+        if found is not None and written.get("run") == run_digest(made, int(found[1])):
+            return int(found[1])
+    return None
 
 
 def _copies(maker: StepMaker) -> list[Copy]:

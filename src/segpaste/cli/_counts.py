@@ -12,14 +12,20 @@ from segpaste.augmenting.photos import class_pixels
 from segpaste.bank import open_bank
 from segpaste.bank.read.class_draws import count_photos
 from segpaste.cli._errors import CommandError
-from segpaste.datasets import CocoDetectionV2, CocoPanoptic, DatasetError, SceneConfig, SceneDataset, find_dataset
-from segpaste.datasets.contract import AnnotatedDataset, JsonRow
+from segpaste.datasets import CocoDetectionV2, CocoPanoptic, SceneConfig, SceneDataset, find_dataset
+from segpaste.datasets.contract import AnnotatedDataset
+from segpaste.datasets.entries import TableColumns
 from segpaste.datasets.formats.format import ReadOptions, Task
-from segpaste.datasets.formats.large_json.file import AnnotationFile
-from segpaste.datasets.formats.records import class_indices, lookup
+from segpaste.datasets.large_json.file import AnnotationFile
+from segpaste.datasets.tables import AnnotationTables
 from segpaste.samplers.classes import SamplesOfClasses
 from segpaste.types import Modality
 
+_TABLES: dict[str, TableColumns] = {
+    "images": {},
+    "annotations": {"image_id": int},
+    "categories": {"id": int, "name": str},
+}
 SCENE_SIZE_PX = 256
 """Side of the scenes, the same as in `segpaste augment`."""
 
@@ -52,33 +58,17 @@ class ClassCounts:
 
 def of_annotations(path: Path) -> ClassCounts:
     """Count the classes of a JSON file of COCO instances or panoptic segments, or LVIS."""
-    tables = AnnotationFile(path).tables("images", "annotations", "categories")
-    tables.check_lists("images", "annotations", "categories")
-    by_id = class_indices(path, tables.rows("categories", {"id": int, "name": str}))
-    things = {key: row for key, row in by_id.items() if row.get("isthing", 1)}
-    class_of = {key: position for position, key in enumerate(things)}
-    found: list[tuple[int, Any, bool]] = []
-    is_augmented = False
-    for annotation in tables.rows("annotations", {"image_id": int}):
-        for row in _segments(path, annotation):
-            lookup(path, f"annotation {row.get('id')}", row.get("category_id"), by_id, "categories")
-            if row.get("iscrowd") or row.get("ignore") or row["category_id"] not in things:
-                continue
+    tables = AnnotationTables(AnnotationFile(path), _TABLES)
+    rows = tables.categories.rows
+    things = [label for label, row in enumerate(rows) if row.get("isthing", 1)]
+    number_of = {label: number for number, label in enumerate(things)}
+    is_augmented, found = False, list[tuple[int, Any, bool]]()
+    for row, label, image_id in tables.objects():
+        if label in number_of:
             origin = row.get("segpaste", {})
             is_augmented |= "pasted" in origin
-            found.append((class_of[row["category_id"]], annotation.get("image_id"), bool(origin.get("pasted"))))
-    names = [str(row["name"]) for row in things.values()]
-    return _counted(names, found, is_augmented)
-
-
-def _segments(path: Path, annotation: JsonRow) -> list[JsonRow]:
-    """Return the segments of a panoptic annotation; another annotation is its own only segment."""
-    segments = annotation.get("segments_info", [annotation])
-    if not isinstance(segments, list) or not all(isinstance(row, dict) for row in segments):
-        raise DatasetError(
-            f"{path}: expected a list of segments of image {annotation['image_id']}, got {segments!r:.60}; correct it"
-        )
-    return segments
+            found.append((number_of[label], image_id, bool(origin.get("pasted"))))
+    return _counted([rows[label]["name"] for label in things], found, is_augmented)
 
 
 @dataclass(frozen=True)

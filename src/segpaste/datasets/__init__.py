@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from segpaste.datasets.conversion.convert import convert_dataset as convert_dataset
     from segpaste.datasets.errors import DatasetError as DatasetError
     from segpaste.datasets.formats.backgrounds import BackgroundImages as BackgroundImages
-    from segpaste.datasets.formats.coco import CocoDetectionV2 as CocoDetectionV2
-    from segpaste.datasets.formats.coco_panoptic import CocoPanoptic as CocoPanoptic
-    from segpaste.datasets.formats.coco_panoptic import CocoPanopticSchema as CocoPanopticSchema
+    from segpaste.datasets.formats.coco.dataset import CocoDetectionV2 as CocoDetectionV2
+    from segpaste.datasets.formats.coco.panoptic import CocoPanoptic as CocoPanoptic
+    from segpaste.datasets.formats.coco.panoptic import CocoPanopticSchema as CocoPanopticSchema
     from segpaste.datasets.formats.conventions import convert_depth as convert_depth
     from segpaste.datasets.formats.conventions import convert_normals as convert_normals
     from segpaste.datasets.formats.conventions import convert_semantic as convert_semantic
@@ -57,8 +57,8 @@ _HOMES = {
     "segpaste.datasets.conversion.convert": ("ConversionSummary", "convert_dataset"),
     "segpaste.datasets.contract": ("AnnotatedDataset", "DatasetWrapper"),
     "segpaste.datasets.errors": ("DatasetError",),
-    "segpaste.datasets.formats.coco": ("CocoDetectionV2",),
-    "segpaste.datasets.formats.coco_panoptic": ("CocoPanoptic", "CocoPanopticSchema"),
+    "segpaste.datasets.formats.coco.dataset": ("CocoDetectionV2",),
+    "segpaste.datasets.formats.coco.panoptic": ("CocoPanoptic", "CocoPanopticSchema"),
     "segpaste.datasets.formats.conventions": ("convert_depth", "convert_normals", "convert_semantic"),
     "segpaste.datasets.formats.cutouts": ("CutOuts",),
     "segpaste.datasets.formats.maps.dataset": ("MapPhotos",),

@@ -24,10 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 from torch.utils.data import Dataset
 
+from segpaste.datasets.entries import JsonRow as JsonRow
 from segpaste.datasets.lvis_lists import FederatedLabels
 from segpaste.types import DenseSample, KeypointSchema, PanopticSchema
 
-JsonRow = dict[str, Any]
 PhotoFile = tuple[Path, tuple[int, int] | None]
 """Path of an image, and its (H, W) in the annotations, or None if they do not give it."""
 Frame = tuple[tuple[int, int], tuple[int, int]]

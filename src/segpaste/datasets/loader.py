@@ -19,7 +19,7 @@ from torch.utils.data import BatchSampler, Dataset, Sampler
 from segpaste.datasets._epoch_samples import Collate, FetchedSamples, SeededSamples
 from segpaste.datasets._orders import DatasetOrder, PassSampler, SamplerOrder
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.coco import CocoDetectionV2
+from segpaste.datasets.formats.coco.dataset import CocoDetectionV2
 from segpaste.datasets.jitter import SampleTransform, make_large_scale_jittering
 from segpaste.epochs import EpochLoader, EpochProgress, EpochSampler, ReplicaFinder, callable_facts
 from segpaste.samplers import NxMBatches, NxMSampler

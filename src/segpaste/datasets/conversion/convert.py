@@ -22,8 +22,8 @@ from segpaste.datasets.conversion.names import ClassList, TakenNames, photo_name
 from segpaste.datasets.conversion.photos import SplitConverter, written_categories
 from segpaste.datasets.conversion.yaml_keys import YamlKeys
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.coco import CocoDetectionV2
-from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
+from segpaste.datasets.formats.coco.dataset import CocoDetectionV2
+from segpaste.datasets.formats.coco.panoptic import CocoPanoptic
 from segpaste.datasets.formats.format import NO_SPLIT, TASKS, ReadOptions, WrittenTask
 from segpaste.datasets.formats.maps.dataset import MapPhotos
 from segpaste.datasets.formats.pixel_bytes import DepthFormat

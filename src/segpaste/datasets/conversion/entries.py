@@ -12,13 +12,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from segpaste.datasets.contract import AnnotatedDataset, JsonRow
+from segpaste.datasets.entries import box_of, has_segmentation
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.coco import CocoDetectionV2
-from segpaste.datasets.formats.coco_boxes import CocoBoxes, box_in
-from segpaste.datasets.formats.coco_index import has_segmentation
-from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
+from segpaste.datasets.formats.coco.dataset import CocoDetectionV2
+from segpaste.datasets.formats.coco.panoptic import CocoPanoptic
+from segpaste.datasets.formats.instances import clipped_box
 from segpaste.datasets.formats.kept_shapes import KeptShape
-from segpaste.datasets.formats.records import box_of
 from segpaste.datasets.formats.references import OF_ANNOTATIONS, refers_to_annotations, renamed
 from segpaste.datasets.formats.rle import decode_segmentation
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
@@ -38,7 +37,7 @@ def has_entries(photos: AnnotatedDataset) -> bool:
 
 def has_further_fields(photos: AnnotatedDataset) -> bool:
     """Return whether samples have fields that are not in entries; the first image decides, except for COCO's files."""
-    if (type(photos) in (CocoDetectionV2, CocoBoxes) and photos.beside is None) or not len(photos):
+    if (type(photos) is CocoDetectionV2 and photos.beside is None) or not len(photos):
         return False
     sample = photos[0]
     return any(field is not None for field in (sample.semantic_map, sample.normals, sample.depth_valid))
@@ -150,10 +149,10 @@ def given_shapes(photos: AnnotatedDataset, index: int, sample: DenseSample, rows
 def _given_shape(box: list[float], size: tuple[int, int], own: NDArray[np.float32]) -> KeptShape:
     """Return a box [x, y, width, height] cut to the image of (H, W) if it is that of the sample, else none."""
     x, y, width, height = box
-    inside = box_in(box, size)
+    inside = clipped_box(box, size)
     if inside is None or not np.allclose(np.array(inside), own, rtol=1e-6, atol=0):
         return KeptShape()
-    if inside != [x, y, x + width, y + height]:
+    if inside != (x, y, x + width, y + height):
         box = [*inside[:2], inside[2] - inside[0], inside[3] - inside[1]]
     return KeptShape({"bbox": box, "area": box[2] * box[3]})
 

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from segpaste.datasets.contract import Crowd, JsonRow
+from segpaste.datasets.entries import box_of
 from segpaste.datasets.formats.carried import REGION_KEYS
-from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
-from segpaste.datasets.formats.records import box_of
+from segpaste.datasets.formats.coco.panoptic import CocoPanoptic
 from segpaste.datasets.formats.shapes import OTHER_BOXES, is_other_box
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
 from segpaste.datasets.formats.yolo.labels import polygon_px

@@ -11,8 +11,8 @@ from pathlib import PurePosixPath
 
 from segpaste.datasets.contract import AnnotatedDataset
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.coco import CocoDetectionV2
-from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
+from segpaste.datasets.formats.coco.dataset import CocoDetectionV2
+from segpaste.datasets.formats.coco.panoptic import CocoPanoptic
 from segpaste.datasets.writers.format import WrittenFormat
 
 _JPEG = frozenset({".jfif", ".jif", ".jpe"})

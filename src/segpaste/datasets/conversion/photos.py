@@ -13,7 +13,7 @@ from segpaste.datasets.conversion.entries import image_entry, is_null, kept_entr
 from segpaste.datasets.conversion.given import given_losses, of_entries, of_rows, panoptic_keys
 from segpaste.datasets.conversion.names import PhotoNames
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
+from segpaste.datasets.formats.coco.panoptic import CocoPanoptic
 from segpaste.datasets.formats.instances import InstancePhotos
 from segpaste.datasets.formats.name_lists import is_background
 from segpaste.datasets.formats.photo import upright_size

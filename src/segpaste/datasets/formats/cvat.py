@@ -2,7 +2,7 @@
 
 Points are pixel edges. Polygons, ellipses and masks are outlines; boxes, including rotated ones, and skeletons are
 boxes. Shapes of one label and ``group_id`` are one object. Polylines, points and cuboids enclose nothing and are not
-objects. Exports of videos are rejected. Exports as COCO are read by `segpaste.datasets.formats.coco`.
+objects. Exports of videos are rejected. Exports as COCO are read by `segpaste.datasets.formats.coco.dataset`.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from xml.etree import ElementTree
 import numpy as np
 
 from segpaste.datasets.contract import JsonRow
-from segpaste.datasets.errors import DatasetError
+from segpaste.datasets.errors import DatasetError, each
 from segpaste.datasets.formats.cvat_labels import CvatLabel, CvatLabels, read_labels
 from segpaste.datasets.formats.format import NO_SPLIT, Format, ReadOptions
-from segpaste.datasets.formats.outlined import Drawn, DrawnPhoto, each, open_drawn
+from segpaste.datasets.formats.outlined import Drawn, DrawnPhoto, open_drawn
 from segpaste.datasets.formats.photo_facts import find_photo, photo_size
 from segpaste.datasets.formats.records import AnnotatedPhotos, file_digest
 from segpaste.datasets.formats.shapes import Point, Shape, box_around, ellipse_mask, paste_mask, rotated_box

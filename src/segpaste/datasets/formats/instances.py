@@ -1,4 +1,4 @@
-"""Base of the readers of objects with outlines. The annotations of an image are drawn into the masks of a sample.
+"""Base of the readers of objects with outlines, which are drawn into the masks of a sample, or with boxes only.
 
 A record of an image has ``id``, ``file_name``, ``height``, ``width``, and lists of ``annotations`` (``id``, ``label``,
 ``segmentation``, ``keypoints``, ``box``) and of ``crowds`` (``ignored`` and ``unmasked`` instead of keypoints), in
@@ -8,7 +8,7 @@ COCO's form.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -32,6 +32,8 @@ from segpaste.engine.native.windows import Counts, Shown
 from segpaste.types import CrowdMask, DenseSample, InstanceMask
 from segpaste.types.sampling import Size, Window, outward_box
 
+Box = tuple[float, float, float, float]
+
 
 class InstancePhotos(AnnotatedPhotos):
     """Images with instances, one `DenseSample` each; subclasses provide the records.
@@ -41,6 +43,9 @@ class InstancePhotos(AnnotatedPhotos):
     dataset of masks. If there are any, samples have a crowd mask: the union of their masks, or of their boxes where a
     mask is empty. Annotations with an empty mask are left out with one warning, and counted in ``num_empty_masks``.
     `crowds` returns objects without a mask, and with an empty one, with their boxes.
+
+    With ``has_masks=False`` samples have boxes only, those of the annotations, clipped to the image; annotations whose
+    box has no area there are left out like empty masks. Objects are pasted only with ``source.mask_from``.
 
     Attributes:
         has_crowds: True if samples have a crowd mask.
@@ -61,6 +66,8 @@ class InstancePhotos(AnnotatedPhotos):
     def annotation_ids(self, index: int) -> tuple[int, ...]:
         """Return the id of each instance before ``transforms``; instance id i + 1 is at position i."""
         record, (image_id, ids) = self._records[index], self._last_read
+        if not self.has_masks:
+            return tuple(row["id"] for row, _ in self._boxes(record))
         return ids if image_id == record["id"] else tuple(row["id"] for row in self._instances(record)[0])
 
     def instance_labels(self, index: int) -> tuple[int, ...]:
@@ -107,8 +114,9 @@ class InstancePhotos(AnnotatedPhotos):
         """
         record, kind = self._records[index], type(self)
         is_own = (kind.__getitem__, kind._read_sample) == (AnnotatedPhotos.__getitem__, InstancePhotos._read_sample)
+        is_plain = is_own and self.has_masks and self.transforms is None and self.beside is None
         size = record["height"], record["width"]
-        window = jitter.window(size, seed) if is_own and self.transforms is None and self.beside is None else None
+        window = jitter.window(size, seed) if is_plain else None
         if window is None:
             return jitter(self[index], seed)
         at_least = window.resized if jitter.decode_reduced else None
@@ -155,9 +163,13 @@ class InstancePhotos(AnnotatedPhotos):
     def _read_sample(self, record: JsonRow) -> DenseSample:
         size = record["height"], record["width"]
         image = read_rgb(self.images_dir / record["file_name"], size, drawn_upright=self.drawn_upright)
+        crowd_mask = self._crowd_mask(record) if self.has_crowds else None
+        if not self.has_masks:
+            boxed = self._boxes(record)
+            more = self._keypoints(record, [row for row, _ in boxed])
+            return sample_of_boxes(image, [(row["label"], box) for row, box in boxed], crowd_mask=crowd_mask, **more)
         annotations, masks = self._instances(record)
         labels = torch.tensor([annotation["label"] for annotation in annotations], dtype=torch.int64, device="cpu")
-        crowd_mask = self._crowd_mask(record) if self.has_crowds else None
         return DenseSample.from_masks(
             image, masks, labels, crowd_mask=crowd_mask, **self._keypoints(record, annotations)
         )
@@ -209,6 +221,21 @@ class InstancePhotos(AnnotatedPhotos):
         self._last_read = record["id"], tuple(annotation["id"] for annotation in kept)
         return kept, torch.from_numpy(masks[: len(kept)])
 
+    def _boxes(self, record: JsonRow) -> list[tuple[JsonRow, Box]]:
+        """Return the annotations whose box has an area in the image, each with its box (x1, y1, x2, y2) there."""
+        kept = []
+        for row in record["annotations"]:
+            if row["box"] is None:
+                raise DatasetError(
+                    f"{self.annotations_file}: annotation {row['id']}: expected a 'bbox' of four numbers, since it "
+                    "has no segmentation, got none or another value; add it, or remove the annotation"
+                )
+            if (box := clipped_box(row["box"], (record["height"], record["width"]))) is not None:
+                kept.append((row, box))
+            else:
+                self._leave_out(row["id"])
+        return kept
+
     def _decoded(self, decode: Callable[[object, Size], Any], record: JsonRow, annotation: JsonRow) -> Any:
         """Decode a segmentation with a function of `segpaste.datasets.formats.rle`; errors name the annotation."""
         try:
@@ -229,7 +256,22 @@ class InstancePhotos(AnnotatedPhotos):
         self._empty_ids.add(annotation_id)
 
 
-def clipped_box(box: list[float] | None, size: Size) -> tuple[float, float, float, float] | None:
+def sample_of_boxes(
+    image: Tensor, objects: Sequence[tuple[int, Sequence[float]]], *, crowd_mask: Tensor | None = None, **more: Any
+) -> DenseSample:
+    """Return a sample of objects without masks, each with its class and its box (x1, y1, x2, y2)."""
+    size = image.shape[-2], image.shape[-1]
+    boxes = torch.tensor([box for _, box in objects], dtype=torch.float32, device="cpu").reshape(-1, 4)
+    return DenseSample(
+        image=tv_tensors.Image(image, device=image.device),
+        boxes=tv_tensors.BoundingBoxes(boxes, format="XYXY", canvas_size=size, device=boxes.device),
+        labels=torch.tensor([label for label, _ in objects], dtype=torch.int64, device="cpu"),
+        crowd_mask=None if crowd_mask is None else CrowdMask(crowd_mask),
+        **more,
+    )
+
+
+def clipped_box(box: list[float] | None, size: Size) -> Box | None:
     """Return a box [x, y, w, h] as (x1, y1, x2, y2) in an image of (H, W); None if it has no area there."""
     if box is None:
         return None

@@ -15,9 +15,10 @@ import torch
 from torch import Tensor
 
 from segpaste.datasets.contract import AnnotatedDataset, JsonRow
-from segpaste.datasets.formats.coco_boxes import box_in
+from segpaste.datasets.entries import box_of
 from segpaste.datasets.formats.coco_keypoints import keypoints_of
 from segpaste.datasets.formats.format import WrittenTask
+from segpaste.datasets.formats.instances import clipped_box
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
 from segpaste.datasets.formats.yolo.labels import exact_box
 from segpaste.types import DenseSample
@@ -114,9 +115,9 @@ def _shape_keys(row: JsonRow, sample: DenseSample, slot: int) -> JsonRow:
             isinstance(part, list) and len(part) >= _LEAST_NUMBERS for part in polygons
         )
         return {"segmentation": polygons} if polygons and is_whole else {}
-    box, (height, width) = row.get("bbox"), sample.canvas_size
-    inside = box_in(box, (height, width))
-    if inside is None or box is None or [*box[:2], box[0] + box[2], box[1] + box[3]] != inside:
+    box = box_of(row)
+    inside = clipped_box(box, sample.canvas_size)
+    if inside is None or box is None or (*box[:2], box[0] + box[2], box[1] + box[3]) != inside:
         return {}
     if not np.array_equal(np.array(inside, np.float32), sample.boxes.as_subclass(Tensor)[slot].numpy()):
         return {}

@@ -23,10 +23,10 @@ import numpy as np
 from PIL import Image
 
 from segpaste.datasets.contract import JsonRow
-from segpaste.datasets.errors import DatasetError
+from segpaste.datasets.errors import DatasetError, each
 from segpaste.datasets.formats.format import NO_SPLIT, Format, ReadOptions
 from segpaste.datasets.formats.label_folders import files_with, paired_folders
-from segpaste.datasets.formats.outlined import Drawn, DrawnPhoto, each, open_drawn
+from segpaste.datasets.formats.outlined import Drawn, DrawnPhoto, open_drawn
 from segpaste.datasets.formats.photo import upright_size
 from segpaste.datasets.formats.photo_facts import class_rows, find_photo, photo_size
 from segpaste.datasets.formats.records import AnnotatedPhotos

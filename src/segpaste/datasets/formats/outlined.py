@@ -10,28 +10,18 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
-
-import torch
-from torchvision import tv_tensors
+from typing import Any
 
 from segpaste.datasets.contract import JsonRow
-from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.coco_keypoints import checked_points, read_schema
+from segpaste.datasets.entries import checked_points, read_schema
+from segpaste.datasets.errors import DatasetError, refuse
 from segpaste.datasets.formats.format import ReadOptions, Transforms
-from segpaste.datasets.formats.instances import InstancePhotos, clipped_box
-from segpaste.datasets.formats.photo import read_rgb
+from segpaste.datasets.formats.instances import InstancePhotos
 from segpaste.datasets.formats.records import PackedRecords
 from segpaste.datasets.formats.shapes import OTHER_BOXES, Kind, Shape, annotation_row, has_other_box, join_parts
-from segpaste.types import CrowdMask, DenseSample
 from segpaste.types.sampling import Size
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,39 +68,6 @@ Read = Callable[[], Drawn]
 """Function that reads the files of a dataset. It can be pickled, because spawned workers read the files again."""
 
 
-_refused: ContextVar[list[DatasetError] | None] = ContextVar("_refused", default=None)
-
-
-@contextmanager
-def collected() -> Iterator[list[DatasetError]]:
-    """Collect the errors of `each` and `refuse` instead of raising the first one, for a check of all files."""
-    errors: list[DatasetError] = []
-    token = _refused.set(errors)
-    try:
-        yield errors
-    finally:
-        _refused.reset(token)
-
-
-def refuse(error: DatasetError) -> None:
-    """Raise an error, or collect it inside `collected`."""
-    errors = _refused.get()
-    if errors is None:
-        raise error
-    errors.append(error)
-
-
-def each(items: Iterable[T], read: Callable[[T], R]) -> Iterator[R]:
-    """Yield what ``read`` returns for each item; inside `collected`, items with an error are left out."""
-    for item in items:
-        try:
-            found = read(item)
-        except DatasetError as error:
-            refuse(error)
-        else:
-            yield found
-
-
 def open_drawn(images_dir: Path, file: Path, read: Read, options: ReadOptions) -> OutlinedPhotos:
     """Read the files of a dataset and open it.
 
@@ -132,8 +89,7 @@ def open_drawn(images_dir: Path, file: Path, read: Read, options: ReadOptions) -
         warnings.warn(
             f"{file}: {what} without an area are not objects; they are only in the entry of their image", stacklevel=3
         )
-    kind = OutlinedPhotos if is_outlined else BoxedPhotos
-    return kind(images_dir, file, read, drawn, transforms=options.transforms)
+    return OutlinedPhotos(images_dir, file, read, drawn, has_masks=is_outlined, transforms=options.transforms)
 
 
 def _kind(drawn: Drawn, task: str | None) -> Kind:
@@ -163,24 +119,31 @@ def _kind(drawn: Drawn, task: str | None) -> Kind:
 
 
 class OutlinedPhotos(InstancePhotos):
-    """Images with outlined objects, read as the equivalent COCO file; `open_drawn` returns it.
+    """Images with outlined objects, or with boxes only, read as the equivalent COCO file; `open_drawn` returns it.
 
     Args:
         images_dir: the folder to which file names of images are relative.
         annotations_file: the annotation file, or the folder of many.
         read: function that reads the files.
         drawn: contents of the files.
+        has_masks: False to read all objects as boxes.
         transforms: called with each `DenseSample`; its result replaces the sample.
 
     Attributes:
         not_objects: number of shapes that enclose nothing, such as lines, by kind.
     """
 
-    _is_boxed = False
-
     def __init__(
-        self, images_dir: Path, annotations_file: Path, read: Read, drawn: Drawn, *, transforms: Transforms | None
+        self,
+        images_dir: Path,
+        annotations_file: Path,
+        read: Read,
+        drawn: Drawn,
+        *,
+        has_masks: bool = True,
+        transforms: Transforms | None,
     ) -> None:
+        self.has_masks = has_masks
         self._read, self._drawn, self.not_objects = read, [drawn], dict(drawn.left_out)
         super().__init__(images_dir, annotations_file, transforms=transforms)
 
@@ -240,7 +203,7 @@ class OutlinedPhotos(InstancePhotos):
 
     def _read_records(self) -> PackedRecords:
         drawn = self._drawn.pop() if self._drawn else self._read()
-        self.digest, self._tables, self.has_masks = drawn.digest, drawn.tables, not self._is_boxed
+        self.digest, self._tables = drawn.digest, drawn.tables
         self.drawn_upright = drawn.drawn_upright
         self._categories = [{"id": number, **row} for number, row in enumerate(drawn.categories, start=1)]
         self.category_ids = tuple(row["id"] for row in self._categories)
@@ -260,7 +223,7 @@ class OutlinedPhotos(InstancePhotos):
                 num_rows += 1
                 category = by_name[parts[0].label]
                 row = annotation_row(parts, (image["height"], image["width"]), category.get("keypoints", ()))
-                is_object = self._is_boxed or bool(row["segmentation"])
+                is_object = not self.has_masks or bool(row["segmentation"])
                 self.has_crowds |= "ignore" in row or bool(row["iscrowd"]) or not is_object
                 rows.append({"id": num_rows, "image_id": number, "category_id": category["id"], **row})
                 places.append(parts[0].where)
@@ -277,7 +240,7 @@ class OutlinedPhotos(InstancePhotos):
             region = {"id": row["id"], "label": row["category_id"] - 1, "segmentation": row["segmentation"]}
             region["box"] = row["bbox"]
             is_region = bool(row.get("ignore") or row.get("iscrowd"))
-            if is_region or not (self._is_boxed or row["segmentation"]):
+            if is_region or (self.has_masks and not row["segmentation"]):
                 crowds.append({**region, "ignored": bool(row.get("ignore")), "unmasked": not is_region})
             else:
                 points = checked_points(self.annotations_file, row, self.keypoint_schema)
@@ -311,41 +274,3 @@ class _Entries(PackedRecords):
 
     def __getitem__(self, index: Any) -> Any:
         return self._record(self.entry(index))
-
-
-class BoxedPhotos(OutlinedPhotos):
-    """Images with boxes only, and optional keypoints; objects are pasted only with ``source.mask_from``.
-
-    Boxes are clipped to the image. Boxes without area are left out with one warning.
-    """
-
-    _is_boxed = True
-
-    def annotation_ids(self, index: int) -> tuple[int, ...]:
-        """Return the id of each instance before ``transforms``; instance id i + 1 is at position i."""
-        return tuple(row["id"] for row, _ in self._boxes(self._records[index]))
-
-    def _boxes(self, record: JsonRow) -> list[tuple[JsonRow, list[float]]]:
-        """Return the objects of an image that have an area, each with its box (x1, y1, x2, y2)."""
-        found = []
-        for row in record["annotations"]:
-            box = clipped_box(row["box"], (record["height"], record["width"]))
-            if box is not None:
-                found.append((row, [*box]))
-            else:
-                self._leave_out(row["id"])
-        return found
-
-    def _read_sample(self, record: JsonRow) -> DenseSample:
-        size = record["height"], record["width"]
-        image = read_rgb(self.images_dir / record["file_name"], size, drawn_upright=self.drawn_upright)
-        found = self._boxes(record)
-        boxes = torch.tensor([box for _, box in found], dtype=torch.float32, device="cpu").reshape(-1, 4)
-        crowds: dict[str, Any] = {"crowd_mask": CrowdMask(self._crowd_mask(record))} if self.has_crowds else {}
-        return DenseSample(
-            image=tv_tensors.Image(image, device=image.device),
-            boxes=tv_tensors.BoundingBoxes(boxes, format="XYXY", canvas_size=size, device=boxes.device),
-            labels=torch.tensor([row["label"] for row, _ in found], dtype=torch.int64, device="cpu"),
-            **crowds,
-            **self._keypoints(record, [row for row, _ in found]),
-        )

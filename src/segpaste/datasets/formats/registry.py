@@ -14,7 +14,7 @@ from os import PathLike
 from pathlib import Path
 
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.coco_folders import CocoFile, CocoFolder, LvisFolder, PanopticFolder, RoboflowFolder
+from segpaste.datasets.formats.coco.folders import CocoFile, CocoFolder, LvisFolder, PanopticFolder, RoboflowFolder
 from segpaste.datasets.formats.cvat import CvatFile
 from segpaste.datasets.formats.format import NO_SPLIT, Format, ReadOptions, Task, Transforms
 from segpaste.datasets.formats.label_folders import LABELS, files_with, other_labels

@@ -10,16 +10,19 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.records import TableColumns, box_of, class_indices, index_images, lookup, read_tables
+from segpaste.datasets.entries import TableColumns, box_of, missing
+from segpaste.datasets.errors import DatasetError, refuse
 from segpaste.datasets.formats.text_files import read_yaml_or_json
+from segpaste.datasets.large_json.columns import id_column, positions_in
+from segpaste.datasets.large_json.file import AnnotationFile
+from segpaste.datasets.tables import AnnotationTables
 
 EVERY_CLASS = "*"
 """Name of the prior for classes without their own prior."""
@@ -63,23 +66,29 @@ def learned_sizes(annotations_file: str | PathLike[str]) -> tuple[dict[str, Quan
         DatasetError: the file is missing or broken, or no object has a box.
     """
     path = Path(annotations_file)
-    tables = read_tables(path, _TABLES)
-    images, categories = index_images(path, tables["images"]), class_indices(path, tables["categories"])
-    sizes: defaultdict[str, list[float]] = defaultdict(list)
-    for row in tables["annotations"]:
-        image = lookup(path, "an annotation", row["image_id"], images, "images")
-        category = lookup(path, "an annotation", row["category_id"], categories, "categories")
-        box = box_of(row)
-        if box is None or row.get("iscrowd") or row.get("ignore") or min(box[2:]) <= 0:
-            continue
-        size = max(box[2:]) / math.sqrt(image["height"] * image["width"])
-        sizes[category["name"]].append(min(size, 1.0))
-    if not sizes:
+    tables = AnnotationTables(AnnotationFile(path), _TABLES)
+    images, names = tables.images(named=False), tables.categories.names
+    found = [(label, image_id, max(box[2:])) for label, image_id, box in _boxes(tables)]
+    if not found:
         raise DatasetError(f"{path}: expected objects with a 'bbox', got none; give the annotations of instances")
+    photos = positions_in(images.ids, id_column(image_id for _, image_id, _ in found))
+    if (photos < 0).any():
+        refuse(missing(path, "an annotation", found[int(np.argmax(photos < 0))][1], "images"))
+    sides = np.sqrt(np.prod(images.sizes.astype(np.float64), 1))[photos]
+    sizes: defaultdict[str, list[float]] = defaultdict(list)
+    for (label, _, side), of_image in zip(found, sides.tolist(), strict=True):
+        sizes[names[label]].append(min(side / of_image, 1.0))
     levels = np.linspace(0, 1, NUM_QUANTILES)
-    height, width = (round(float(np.median([row[key] for row in images.values()]))) for key in ("height", "width"))
+    height, width = (round(float(median)) for median in np.median(images.sizes, 0))
     quantiles = {name: tuple(np.quantile(values, levels).tolist()) for name, values in sorted(sizes.items())}
     return quantiles, (height, width)
+
+
+def _boxes(tables: AnnotationTables) -> Iterator[tuple[int, int, list[float]]]:
+    """Yield the class, the image id and the box (x, y, w, h) of each object that has one."""
+    for row, label, image_id in tables.objects():
+        if (box := box_of(row)) is not None and min(box[2:]) > 0:
+            yield label, image_id, box
 
 
 def _quantiles(path: str | PathLike[str], name: str, value: object) -> Quantiles:

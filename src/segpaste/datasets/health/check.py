@@ -7,13 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from os import PathLike
 
-from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.coco import CocoDetectionV2
-from segpaste.datasets.formats.coco_folders import CocoFile, CocoFolder, PanopticFolder, RoboflowFolder
-from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
+from segpaste.datasets.errors import DatasetError, collected
+from segpaste.datasets.formats.coco.dataset import CocoDetectionV2
+from segpaste.datasets.formats.coco.folders import CocoFile, CocoFolder, PanopticFolder, RoboflowFolder
+from segpaste.datasets.formats.coco.panoptic import CocoPanoptic
 from segpaste.datasets.formats.format import ReadOptions
-from segpaste.datasets.formats.large_json.file import AnnotationFile
-from segpaste.datasets.formats.outlined import OutlinedPhotos, collected
+from segpaste.datasets.formats.outlined import OutlinedPhotos
 from segpaste.datasets.formats.photo_head import PhotoHead
 from segpaste.datasets.formats.records import expect_folder
 from segpaste.datasets.formats.registry import FoundDataset, find_dataset
@@ -31,6 +30,7 @@ from segpaste.datasets.health.report import KINDS, ClassHealth, Finding, HealthR
 from segpaste.datasets.health.sample_listing import list_samples
 from segpaste.datasets.health.surfaces import describe_beside
 from segpaste.datasets.health.yolo_listing import list_yolo
+from segpaste.datasets.large_json.file import AnnotationFile
 from segpaste.datasets.views import Samples, annotated
 from segpaste.types.sampling import Size
 

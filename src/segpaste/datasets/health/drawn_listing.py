@@ -6,7 +6,7 @@ from typing import Any
 
 from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.formats.outlined import OutlinedPhotos
-from segpaste.datasets.health.coco_listing import box_function
+from segpaste.datasets.health.coco_listing import edges_of
 from segpaste.datasets.health.listing import ListedObject, ListedPhoto, Listing
 from segpaste.types.sampling import Size
 
@@ -35,7 +35,7 @@ def list_drawn(photos: OutlinedPhotos) -> Listing:
                     index,
                     row["category_id"] - 1,
                     rows.segmentation(index, i) if row["segmentation"] else None,
-                    box_function(row),
+                    edges_of(row),
                     bool(row.get("ignore")),
                     any((row.get("keypoints") or ())[2::3]),
                     where=where,

@@ -59,7 +59,7 @@ class ListedObject(NamedTuple):
         label: its class; None if the category is unknown.
         segmentation: function of (H, W) that returns a segmentation for `segpaste.datasets.formats.rle`; None without
             a mask.
-        box: function of (H, W) that returns the box in the file, (x1, y1, x2, y2) in pixels; None without a box.
+        box: the box in the file, (x1, y1, x2, y2) in pixels, or a function of (H, W) that returns it; None without one.
         is_crowd: True for a crowd or ignored region.
         has_keypoints: True if a keypoint is labelled.
         is_stuff: True for a segment of stuff.
@@ -70,11 +70,15 @@ class ListedObject(NamedTuple):
     photo: int
     label: int | None
     segmentation: Callable[[Size], object] | None = None
-    box: Callable[[Size], Box] | None = None
+    box: Box | Callable[[Size], Box] | None = None
     is_crowd: bool = False
     has_keypoints: bool = False
     is_stuff: bool = False
     where: str | None = None
+
+    def box_px(self, size: Size) -> Box | None:
+        """Return its box in an image of (H, W); None without a box."""
+        return self.box(size) if callable(self.box) else self.box
 
     def place(self, photo: ListedPhoto) -> str:
         """Return its place in the file of its image."""

@@ -56,7 +56,7 @@ class ObjectCheck:
             if found.id == 0 and not found.is_crowd:
                 self._find("zero_id", photo, found, "its id is 0, by which pycocotools marks what was not found")
             region = self._region(photo, size, found) if of_map is None else of_map.get(found.id)
-            box = None if found.box is None else found.box(size)
+            box = found.box_px(size)
             if box is not None:
                 self._check_inside(photo, size, found, box)
             if region is not None:
@@ -74,7 +74,7 @@ class ObjectCheck:
     def _region(self, photo: ListedPhoto, size: Size, found: ListedObject) -> Region | None:
         if found.segmentation is None:
             if self._expects_masks and not found.is_crowd and not found.is_stuff:
-                has_box = found.box is not None and _area(found.box(size), size) > 0
+                has_box = _area(found.box_px(size), size) > 0
                 self._find("boxed_object" if has_box else "missing_mask", photo, found, "no segmentation")
             return None
         segmentation = found.segmentation(size)

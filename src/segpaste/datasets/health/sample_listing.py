@@ -118,9 +118,9 @@ class _SampleListing:
             segmentation = None
             if sample.instance_masks is not None:
                 segmentation = _always(_coded(sample.instance_masks[i]))
-            box = _always(tuple(float(edge) for edge in sample.boxes[i]))
-            label = int(sample.labels[i])
-            listing.objects.append(ListedObject(annotation_id, index, label, segmentation, box, False, has_points[i]))
+            x1, y1, x2, y2 = sample.boxes[i].tolist()
+            label, edges = int(sample.labels[i]), (x1, y1, x2, y2)
+            listing.objects.append(ListedObject(annotation_id, index, label, segmentation, edges, False, has_points[i]))
         for crowd in crowds:
             listing.objects.append(ListedObject(crowd.annotation_id, index, crowd.label, is_crowd=True))
         if not crowds and sample.crowd_mask is not None and bool(sample.crowd_mask.any()):

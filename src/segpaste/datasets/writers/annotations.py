@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from segpaste.datasets.contract import AnnotatedDataset, JsonRow
+from segpaste.datasets.entries import has_segmentation
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.coco import CocoDetectionV2
-from segpaste.datasets.formats.coco_index import has_segmentation
-from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
+from segpaste.datasets.formats.coco.dataset import CocoDetectionV2
+from segpaste.datasets.formats.coco.panoptic import CocoPanoptic
 from segpaste.datasets.formats.format import ReadOptions
 from segpaste.datasets.formats.records import AnnotatedPhotos
 from segpaste.datasets.formats.registry import find_dataset

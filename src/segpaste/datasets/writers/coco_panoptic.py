@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from segpaste.datasets.contract import JsonRow
-from segpaste.datasets.formats.coco_folders import PANOPTIC_FILE
+from segpaste.datasets.formats.coco.folders import PANOPTIC_FILE
 from segpaste.datasets.formats.pixel_bytes import picture_bytes
 from segpaste.datasets.writers.coco import Crowds, table_lines, tight_xywh, without_region
 from segpaste.datasets.writers.format import (

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from segpaste.datasets.contract import JsonRow
-from segpaste.datasets.formats.coco_boxes import open_instances
-from segpaste.datasets.formats.coco_folders import COCO_FILE, PANOPTIC_FILE, ROBOFLOW_FILE
-from segpaste.datasets.formats.coco_panoptic import CocoPanoptic
+from segpaste.datasets.formats.coco.dataset import open_instances
+from segpaste.datasets.formats.coco.folders import COCO_FILE, PANOPTIC_FILE, ROBOFLOW_FILE
+from segpaste.datasets.formats.coco.panoptic import CocoPanoptic
 from segpaste.datasets.formats.format import NO_SPLIT, WrittenTask
 from segpaste.datasets.writers.annotations import open_split
 from segpaste.datasets.writers.coco import CocoInstances, RoboflowCoco, camera_keys

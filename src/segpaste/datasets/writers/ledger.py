@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from segpaste.datasets.contract import Crowd, JsonRow
+from segpaste.datasets.entries import has_segmentation
 from segpaste.datasets.formats.carried import POINT_KEYS, REGION_KEYS
-from segpaste.datasets.formats.coco_index import has_segmentation
 from segpaste.datasets.formats.kept_shapes import KeptShape
 from segpaste.datasets.formats.yolo.labels import polygon_px
 from segpaste.datasets.formats.yolo.rectangles import given_corners

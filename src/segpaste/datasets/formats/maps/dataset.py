@@ -24,7 +24,7 @@ from torchvision import tv_tensors
 
 from segpaste.datasets.contract import Crowd, JsonRow
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.coco_panoptic import CocoPanopticSchema
+from segpaste.datasets.formats.coco.panoptic import CocoPanopticSchema
 from segpaste.datasets.formats.maps.classes import Classes, read_class_list
 from segpaste.datasets.formats.maps.declaration import MapDeclaration
 from segpaste.datasets.formats.maps.decoding import OF_STUFF, Ids, Objects

@@ -17,9 +17,9 @@ import torch
 from numpy.typing import NDArray
 
 from segpaste.datasets.contract import JsonRow
-from segpaste.datasets.errors import DatasetError
+from segpaste.datasets.errors import DatasetError, each
 from segpaste.datasets.formats.format import Format, ReadOptions
-from segpaste.datasets.formats.outlined import Drawn, DrawnPhoto, OutlinedPhotos, each, open_drawn
+from segpaste.datasets.formats.outlined import Drawn, DrawnPhoto, OutlinedPhotos, open_drawn
 from segpaste.datasets.formats.photo import upright_size
 from segpaste.datasets.formats.photo_facts import class_rows
 from segpaste.datasets.formats.records import AnnotatedPhotos, PackedRecords, file_digest

@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torchvision import tv_tensors
 
 from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.format import TASKS, Task, WrittenTask
+from segpaste.datasets.formats.instances import sample_of_boxes
 from segpaste.datasets.formats.photo import read_upright, upright_size
 from segpaste.datasets.formats.records import AnnotatedPhotos, PackedRecords
 from segpaste.datasets.formats.rle import decode_segmentation
@@ -289,19 +289,11 @@ class YoloDataset(AnnotatedPhotos):
         image = read_upright(self._photo(record))
         size = image.shape[1], image.shape[2]
         rows, masks = self._objects(record, size)
-        labels = torch.tensor([row["label"] for row in rows], dtype=torch.int64, device="cpu")
         if masks is not None:
+            labels = torch.tensor([row["label"] for row in rows], dtype=torch.int64, device="cpu")
             return DenseSample.from_masks(image, masks, labels)
-        boxes = torch.tensor([box_px(row["values"], size) for row in rows], dtype=torch.float32, device="cpu").reshape(
-            -1, 4
-        )
-        return DenseSample(
-            image=tv_tensors.Image(image, device=image.device),
-            boxes=tv_tensors.BoundingBoxes(boxes, format="XYXY", canvas_size=size, device=boxes.device),
-            labels=labels,
-            keypoints=self._keypoints(rows, size),
-            keypoint_schema=self.keypoint_schema,
-        )
+        more: Any = {"keypoints": self._keypoints(rows, size), "keypoint_schema": self.keypoint_schema}
+        return sample_of_boxes(image, [(row["label"], box_px(row["values"], size)) for row in rows], **more)
 
     def _keypoints(self, rows: list[JsonRow], size: Size) -> Tensor | None:
         shape = self.data.keypoint_shape

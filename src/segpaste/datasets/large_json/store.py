@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segpaste._caches import cache_folder
-from segpaste.datasets.formats.large_json.source import FileStamp
+from segpaste.datasets.large_json.source import FileStamp
 from segpaste.workspace import write_whole
 
 FORMAT = 2

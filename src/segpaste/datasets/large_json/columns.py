@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from segpaste.datasets.formats.records import lookup, repeated
 
 Column = NDArray[Any]
 
@@ -38,13 +35,12 @@ def narrow(values: Column) -> Column:
     return values.astype(np.min_scalar_type(values.max()))
 
 
-def check_unique(path: Path, name: str, ids: Column) -> None:
-    """Raise `DatasetError` if two rows of a table have the same id."""
+def repeats(ids: Column) -> NDArray[np.bool_]:
+    """Return for each id whether it occurs before in the column."""
     order = np.argsort(ids, kind="stable")
-    ordered = ids[order]
-    is_again = ordered[1:] == ordered[:-1]
-    if is_again.any():
-        raise repeated(path, name, int(ids[order[1:][is_again].min()]))
+    ordered, is_again = ids[order], np.zeros(len(ids), bool)
+    is_again[order[1:]] = ordered[1:] == ordered[:-1]
+    return is_again
 
 
 def positions_in(ids: Column, wanted: Column) -> NDArray[np.int64]:
@@ -56,22 +52,6 @@ def positions_in(ids: Column, wanted: Column) -> NDArray[np.int64]:
     order = np.argsort(ids, kind="stable")
     found = order[np.searchsorted(ids, wanted, sorter=order).clip(max=ids.size - 1)]
     return np.where(ids[found] == wanted, found, -1)
-
-
-def check_references(path: Path, ids: Column, references: dict[str, tuple[Column, NDArray[np.int64]]]) -> None:
-    """Raise `DatasetError` for the first annotation that refers to a missing row.
-
-    Args:
-        path: the file.
-        ids: ids of the annotations.
-        references: for each table name, the ids that annotations refer to and their positions there, -1 if missing.
-    """
-    bad = [np.flatnonzero(positions < 0)[:1].tolist() for _, positions in references.values()]
-    if first := [row for rows in bad for row in rows]:
-        row = min(first)
-        for name, (wanted, positions) in references.items():
-            if positions[row] < 0:
-                lookup(path, f"annotation {int(ids[row])}", int(wanted[row]), {}, name)
 
 
 def pack_texts(texts: Iterable[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:

@@ -12,21 +12,23 @@ from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from segpaste.datasets.contract import Crowd, JsonRow
+from segpaste.datasets.entries import Categories, Segment
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.large_json.photos import IndexedPhotos
-from segpaste.datasets.formats.large_json.store import Index
-from segpaste.datasets.formats.large_json.tables import JsonTables
-from segpaste.datasets.formats.panoptic_index import TABLES, PanopticClasses, PanopticRecords, make_index
+from segpaste.datasets.formats.coco.indexed import IndexedPhotos, IndexedRecords, image_columns
 from segpaste.datasets.formats.photo import read_rgb
 from segpaste.datasets.formats.records import expect_folder
 from segpaste.datasets.formats.segment_ids import read_segment_ids, segment_positions
+from segpaste.datasets.large_json.columns import firsts_of, id_column, join_columns, narrow
+from segpaste.datasets.large_json.file import AnnotationFile
+from segpaste.datasets.large_json.store import Index
+from segpaste.datasets.tables import IMAGE_COLUMNS, SEGMENTS, AnnotationTables
 from segpaste.types import IGNORE_INDEX, DenseSample
 
 
@@ -140,25 +142,14 @@ class CocoPanoptic(IndexedPhotos):
         return self._read_records()
 
     def _read_records(self) -> PanopticRecords:
-        made: list[PanopticClasses] = []
-
-        def make(tables: JsonTables) -> Index:
-            tables.check_lists(*TABLES)
-            made.append(PanopticClasses.read(tables.path, tables.rows("categories", TABLES["categories"])))
-            tables.check_others(TABLES)
-            return make_index(tables, made[0])
-
-        index = self._file.index("panoptic", make, *TABLES)
-        if not made:
-            made.append(PanopticClasses.read(self.annotations_file, self._file.value(index, "categories")))
-        classes = made[0]
-        self.category_ids = classes.ids
+        index, categories = self._index("panoptic", SEGMENTS, check_num_classes, make_index)
+        self.category_ids, self.class_names = categories.ids, categories.names
+        are_things = tuple(bool(row["isthing"]) for row in categories.rows)
         self.schema = CocoPanopticSchema(
-            classes.names, classes.are_things, max_instances_per_image=self.max_instances_per_image
+            categories.names, are_things, max_instances_per_image=self.max_instances_per_image
         )
-        self.class_names = self.schema.class_names
         self.has_crowds = index.facts["has_crowds"]
-        records = PanopticRecords(self._file, index, classes)
+        records = PanopticRecords(self._file, index, categories)
         records.check_num_things(self.max_instances_per_image)
         return records
 
@@ -198,3 +189,127 @@ class CocoPanoptic(IndexedPhotos):
 
 def _first(ids: list[int]) -> str:
     return f"{len(ids)} ({', '.join(map(str, ids[:3]))}{', ...' if len(ids) > 3 else ''})" if ids else "none"
+
+
+class PanopticRecords(IndexedRecords):
+    """Annotated images of a file of panoptic segments.
+
+    A record has the keys of the ``images`` table, ``map``, the file name of its PNG, and ``segments`` with ``id``,
+    ``class``, ``crowd``, ``ignored`` and ``instance_id``, which is 0 for segments that are no instance. Of crowds, this
+    package writes ignored regions with the key ``ignore``.
+    """
+
+    def __init__(self, file: AnnotationFile, index: Index, categories: Categories) -> None:
+        super().__init__(file, index)
+        self._categories = categories
+        self.num_unannotated: int = index.facts["num_unannotated"]
+        self.first_unannotated: int = index.facts["first_unannotated"]
+
+    def __len__(self) -> int:
+        return len(self._columns["places"])
+
+    def __getitem__(self, index: Any) -> Any:
+        annotation, image = self.map_row(index), self.image_row(index)
+        return {
+            **{key: image[key] for key in IMAGE_COLUMNS},
+            "map": annotation["file_name"],
+            "segments": self._segments(annotation),
+        }
+
+    def _segments(self, annotation: JsonRow) -> list[JsonRow]:
+        num_things, segments = 0, []
+        for found in self._categories.segments(annotation):
+            is_instance = is_thing(self._categories, found)
+            num_things += is_instance
+            facts = {"id": found.row["id"], "class": found.label, "crowd": found.is_crowd}
+            facts["ignored"] = found.is_crowd and bool(found.row.get("ignore"))
+            segments.append({**facts, "instance_id": num_things if is_instance else 0})
+        return segments
+
+    def map_row(self, index: int) -> JsonRow:
+        """Decode the entry of an image's segment map."""
+        position = range(len(self))[index]
+        start, stop = int(self._columns["starts"][position]), int(self._columns["stops"][position])
+        return self._file.row(start, stop, self.image_id(index), "image_id")
+
+    def annotation_rows(self, index: int) -> list[JsonRow]:
+        """Decode the entries of an image's segments."""
+        rows: list[JsonRow] = self.map_row(index)["segments_info"]
+        return rows
+
+    def labels(self, index: int) -> list[int]:
+        """Return the classes of an image's things."""
+        firsts, place = self._columns["firsts"], self._place(index)
+        found: list[int] = self._columns["things"][int(firsts[place]) : int(firsts[place + 1])].tolist()
+        return found
+
+    def check_num_things(self, most: int) -> None:
+        """Raise `DatasetError` if an image has more things than this."""
+        counts = np.diff(self._columns["firsts"].astype(np.int64))
+        if (too_many := np.flatnonzero(counts > most)).size:
+            place = int(too_many[0])
+            raise DatasetError(
+                f"{self._file.path}: expected at most {most} things in the annotation of image "
+                f"{int(self._columns['image_ids'][place])}, got {counts[place]}; raise max_instances_per_image"
+            )
+
+    def _place(self, index: int) -> int:
+        return int(self._columns["places"][range(len(self))[index]])
+
+
+def is_thing(categories: Categories, segment: Segment) -> bool:
+    """Return whether a segment is an instance: of a thing class, and no crowd."""
+    return bool(categories.rows[segment.label]["isthing"]) and not segment.is_crowd
+
+
+def check_num_classes(categories: Categories) -> None:
+    """Raise `DatasetError` if there are too many classes."""
+    if (num := len(categories.rows)) > IGNORE_INDEX:
+        raise DatasetError(
+            f"{categories.path}: expected at most {IGNORE_INDEX} categories, because {IGNORE_INDEX} means ignore, got "
+            f"{num}; merge or remove some"
+        )
+
+
+def make_index(tables: AnnotationTables) -> Index:
+    """Read all images and segments.
+
+    Raises:
+        DatasetError: an entry is broken, an image has two annotations, or no image has an annotation.
+    """
+    images, categories = tables.images(), tables.categories
+    image_ids, things, num_things = [], [], []
+    has_crowds = False
+    for _, rows in tables.blocks("annotations"):
+        image_ids.append(id_column(row["image_id"] for row in rows))
+        for row in rows:
+            segments = [*categories.segments(row)]
+            has_crowds = has_crowds or any(segment.is_crowd for segment in segments)
+            labels = [segment.label for segment in segments if is_thing(categories, segment)]
+            things.append(np.array(labels, np.uint8))
+            num_things.append(len(labels))
+    photos = tables.place_maps(join_columns(image_ids), images)
+    num_images, order = len(images.ids), np.argsort(photos, kind="stable")
+    if num_images and not len(photos):
+        raise DatasetError(
+            f"{tables.path}: expected an annotation of at least one image, none of {num_images} has one; are the "
+            "annotations those of another file?"
+        )
+    marks = tables.json.marks("annotations")
+    is_annotated = np.zeros(num_images, bool)
+    is_annotated[photos] = True
+    missing = np.flatnonzero(~is_annotated)
+    facts = {
+        "has_crowds": has_crowds,
+        "num_unannotated": len(missing),
+        "first_unannotated": int(images.ids[missing[0]]) if len(missing) else 0,
+    }
+    arrays = {
+        **image_columns(tables, images),
+        "places": narrow(photos[order]),
+        "starts": narrow(marks[:-1][order] + 1),
+        "stops": narrow(marks[1:][order]),
+        "firsts": narrow(firsts_of(np.repeat(photos, num_things), num_images)),
+        "things": np.concatenate([things[i] for i in order.tolist()]) if things else np.zeros(0, np.uint8),
+    }
+    return Index(facts, arrays)

@@ -1,23 +1,22 @@
 """Tables of a JSON file, decoded block by block, so memory depends on the block and not on the file.
 
-`segpaste.datasets.formats.records.read_tables` reads small files at once.
+`segpaste.datasets.tables` checks their rows.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pydantic_core
 
-from segpaste.datasets.contract import JsonRow
+from segpaste._utf8 import explain, line_of
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.large_json.scan import Positions, ScanError, Value, scan
-from segpaste.datasets.formats.large_json.source import Source
-from segpaste.datasets.formats.records import TableColumns, check_row, malformed, not_an_object
+from segpaste.datasets.large_json.scan import Positions, ScanError, Value, scan
+from segpaste.datasets.large_json.source import Source
 
 _BLOCK_BYTES = 1 << 18
 _PARSED_BYTES = 1 << 26  # larger files that are not objects are not parsed to find the reason
@@ -91,30 +90,22 @@ class JsonTables:
         is_empty = len(marks) == 2 and not self._source.read(int(marks[0]) + 1, int(marks[1])).strip(b" \t\r\n")
         return marks[:1] if is_empty else marks
 
-    def blocks(self, name: str, columns: TableColumns) -> Iterator[list[JsonRow]]:
-        """Yield the rows of a table in file order, in lists of about 256 KiB of text.
+    def blocks(self, name: str) -> Iterator[tuple[int, list[Any]]]:
+        """Yield the rows of a table, unchecked, in lists of about 256 KiB of text, with the position of the first.
 
         Args:
             name: name of a table, see `check_lists`.
-            columns: required keys of each row, with their types.
 
         Raises:
-            DatasetError: a row is not JSON, is not an object, or lacks a key.
+            DatasetError: a row is not JSON.
         """
         marks = self.marks(name)
         first = 0
         while first < len(marks) - 1:
             last = int(np.searchsorted(marks, marks[first] + _BLOCK_BYTES))
             last = min(max(last, first + 1), len(marks) - 1)
-            rows = self._decode(name, marks, first, last)
-            _check_rows(f"{self.path}: {name}", first, rows, columns)
-            yield rows
+            yield first, self._decode(name, marks, first, last)
             first = last
-
-    def rows(self, name: str, columns: TableColumns) -> Iterator[JsonRow]:
-        """Yield the rows of a table, see `blocks`."""
-        for block in self.blocks(name, columns):
-            yield from block
 
     def check_others(self, names: Mapping[str, Any]) -> None:
         """Decode all values except those of ``names``, block by block; raise `DatasetError` if one is not JSON."""
@@ -163,14 +154,21 @@ def read_value(path: Path, source: Source, place: Value) -> Any:
         raise malformed(path, error) from error
 
 
-def _check_rows(label: str, first: int, rows: list[Any], columns: TableColumns) -> None:
-    """Check the columns of all rows at once; if something differs, check row by row for the message."""
-    try:
-        if all({type(row[key]) for row in rows} == {wanted} for key, wanted in columns.items()) and all(
-            type(row) is dict for row in rows
-        ):
-            return
-    except (TypeError, KeyError, IndexError):
-        pass
-    for i, row in enumerate(rows, first):
-        check_row(f"{label}[{i}]", row, columns)
+def malformed(path: Path, error: object, where: str = "") -> DatasetError:
+    """Return the error of a file that is not JSON, at a place if it is known."""
+    if isinstance(error, DatasetError):
+        return error
+    if isinstance(error, UnicodeDecodeError):
+        place = f"at {where.rstrip(': ')}" if where else line_of(error.object, error.start)
+        return DatasetError(f"{path}: {explain(error.object, place)}")
+    return DatasetError(
+        f"{path}: expected JSON, got truncated or malformed text ({where}{error}); download or write it again"
+    )
+
+
+def not_an_object(path: Path, tables: Iterable[str], document: object) -> DatasetError:
+    """Return the error of a JSON file that is not an object of tables."""
+    return DatasetError(
+        f"{path}: expected a JSON object with the keys {', '.join(tables)}, got a {type(document).__name__}; "
+        "is this the annotation file of a whole dataset?"
+    )

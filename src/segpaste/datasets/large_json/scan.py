@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from segpaste.datasets.formats.large_json.source import Source
+from segpaste.datasets.large_json.source import Source
 
 Positions = NDArray[np.int64]
 

@@ -9,17 +9,15 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from segpaste.datasets.contract import JsonRow
+from segpaste.datasets.entries import JsonRow
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.large_json.scan import Value
-from segpaste.datasets.formats.large_json.source import Source
-from segpaste.datasets.formats.large_json.store import Index, load_index, note_digest, noted_digest, save_index
-from segpaste.datasets.formats.large_json.tables import JsonTables, open_source, read_value
+from segpaste.datasets.large_json.scan import Value
+from segpaste.datasets.large_json.source import Source
+from segpaste.datasets.large_json.store import Index, load_index, note_digest, noted_digest, save_index
+from segpaste.datasets.large_json.tables import JsonTables, open_source, read_value
 
 _NOTED_BYTES = 256 << 20  # smaller files are hashed in 0.3 s
 _SEGMENTS = b"segments_info"
-
-MakeIndex = Callable[[JsonTables], Index]
 
 
 class AnnotationFile(PathLike[str]):
@@ -66,7 +64,8 @@ class AnnotationFile(PathLike[str]):
             return False
         tables = self.tables("annotations")
         tables.check_lists("annotations")
-        return any("segments_info" in row for row in tables.rows("annotations", {}))
+        rows = (row for _, rows in tables.blocks("annotations") for row in rows)
+        return any(isinstance(row, dict) and "segments_info" in row for row in rows)
 
     def tables(self, *expected: str) -> JsonTables:
         """Find the tables of the file; an error about another document lists the names that were expected."""
@@ -76,21 +75,19 @@ class AnnotationFile(PathLike[str]):
 
     _tables: JsonTables | None = None
 
-    def index(self, kind: str, make: MakeIndex, *expected: str) -> Index:
+    def index(self, kind: str, make: Callable[[], Index]) -> Index:
         """Return the index of a kind from the cache folder, or make it, and store it there if the file is large.
 
         Args:
             kind: the kind of index; with the digest it is the key in the cache.
-            make: function that makes the index; it raises `DatasetError` if the file is broken.
-            *expected: names of the tables.
+            make: function that makes the index from `tables`; it raises `DatasetError` if the file is broken.
         """
         is_kept = not self.source.is_held
         key = f"{self.digest}-{kind}" if is_kept else ""
         found = load_index(key) if is_kept else None
         if found is None:
-            tables = self.tables(*expected)
-            found = make(tables)
-            found.facts["values"] = [[name, value.start, value.stop] for name, value in tables.values.items()]
+            found = make()
+            found.facts["values"] = [[name, value.start, value.stop] for name, value in self.tables().values.items()]
             self._tables = None
             if is_kept:
                 save_index(key, found)

@@ -1,0 +1,1 @@
+"""Readers of COCO's files: instances, boxes, panoptic segments; and of LVIS."""
