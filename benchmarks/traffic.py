@@ -10,7 +10,7 @@ enough for that, and for nothing else. In particular:
 
 Not counted are the tables of the axes, a few KiB of a layer that stay in the caches. This file has the kernels of the
 pixels; `benchmarks.look_traffic` has the tables and the looks before them. A value that waits in the masks takes a byte
-for every `segpaste.engine.triton.spare.SPARE_BITS` of its bits, which is read and written twice.
+for every `segpaste.engine.triton.packed_slots.SPARE_BITS` of its bits, which is read and written twice.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from segpaste.engine.triton import spare
+from segpaste.engine.triton import packed_slots
 from segpaste.engine.triton.pixels import rendering
 
 _LABEL, _DEPTH, _NORMAL, _VALID, _LAYER, _BOX = 8, 4, 12, 1, 2, 32
@@ -161,15 +161,15 @@ class Waiting(NamedTuple):
 
 
 def _waiting(shape: Shape, reports: bool) -> Waiting:
-    seen = spare.num_visible_digits(shape.num_layers, shape.num_slots, has_owner=shape.panoptic)
+    seen = packed_slots.num_visible_digits(shape.num_layers, shape.num_slots, has_owner=shape.panoptic)
     seen = 0 if reports or seen > shape.num_slots else seen
     bits = {"images": [8 * shape.pixel_bytes] * shape.num_channels}
-    bits |= {"normals": [spare.WORD] * 3} if shape.normals else {}
-    bits |= {"depth": [spare.WORD]} if shape.depth else {}
-    bits |= {"semantic": [spare.WORD] * 2} if shape.semantic and not shape.panoptic else {}
-    places = spare.places_of(bits, shape.num_slots - seen)
+    bits |= {"normals": [packed_slots.WORD] * 3} if shape.normals else {}
+    bits |= {"depth": [packed_slots.WORD]} if shape.depth else {}
+    bits |= {"semantic": [packed_slots.WORD] * 2} if shape.semantic and not shape.panoptic else {}
+    places = packed_slots.places_of(bits, shape.num_slots - seen)
     plane_bytes = sum(sum(each) // 8 for name, each in bits.items() if name not in places)
-    digits = sum(spare.num_digits(*bits[name]) for name in places)
+    digits = sum(packed_slots.num_digits(*bits[name]) for name in places)
     return Waiting(digits, plane_bytes + _LABEL * (shape.semantic and shape.panoptic), seen)
 
 

@@ -6,7 +6,6 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import get_args
 
 import numpy as np
 import pytest
@@ -20,7 +19,7 @@ from segpaste.bank import open_bank
 from segpaste.cli import main
 from segpaste.datasets import CocoDetectionV2, DatasetError, YoloDataset, find_dataset, open_dataset
 from segpaste.datasets.formats.records import expect_outside
-from segpaste.datasets.writers.layouts import LayoutName
+from segpaste.datasets.writers.layouts import LAYOUTS as WRITTEN
 from yolo_files import write_roboflow, write_yolo
 
 OF_BOXES = "source.mask_from=boxes"
@@ -86,7 +85,7 @@ class TestRoboflow:
 
 class TestLayouts:
     def test_names(self) -> None:
-        assert set(LAYOUTS) == set(get_args(LayoutName))
+        assert set(LAYOUTS) == set(WRITTEN)
 
     def test_coco_as_yolo(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         path, images = write_instances(tmp_path)

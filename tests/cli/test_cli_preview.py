@@ -35,7 +35,7 @@ from segpaste.seeding import key_tensors
 from segpaste.types import BatchedDenseSample, Modality
 from segpaste.viz.preview.controls import Control, controls_of
 from segpaste.viz.preview.rendering import draw_of, render, setup_of
-from segpaste.viz.preview.serving import Asked, make_server, respond
+from segpaste.viz.preview.serving import PageRequest, make_server, respond
 
 Values = dict[str, Any]
 SIZE = (40, 60)
@@ -356,17 +356,17 @@ JSON = {**LOCAL, "content-type": "application/json"}
 
 class TestRespond:
     def test_the_page_and_its_files(self, scenes: DatasetStudio) -> None:
-        page = respond(scenes, Asked("GET", "/", LOCAL))
+        page = respond(scenes, PageRequest("GET", "/", LOCAL))
         assert (page.status, page.kind) == (200, "text/html")
         text = page.body.decode()
         assert "http://" not in text.replace("http://www.w3.org", "")
         assert "https://" not in text
         for name in ("/preview.css", "/preview.js", "/options.js", "/report.js"):
-            reply = respond(scenes, Asked("GET", name, LOCAL))
+            reply = respond(scenes, PageRequest("GET", name, LOCAL))
             assert reply.status == 200
             assert b"http" not in reply.body
         for name in ("/nonsense", "/../serving.py", "/page.html", "/render"):
-            assert respond(scenes, Asked("GET", name, LOCAL)).status == 404
+            assert respond(scenes, PageRequest("GET", name, LOCAL)).status == 404
 
     @pytest.mark.parametrize(
         ("headers", "status"),
@@ -386,11 +386,11 @@ class TestRespond:
         ],
     )
     def test_who_may_ask(self, studio: DatasetStudio, headers: dict[str, str], status: int) -> None:
-        assert respond(studio, Asked("POST", "/render", headers, b"{}")).status == status
+        assert respond(studio, PageRequest("POST", "/render", headers, b"{}")).status == status
 
     @pytest.mark.parametrize("body", [b"", b"[]", b"{", b"\xff", b"[" * 100_000])
     def test_what_is_no_request(self, studio: DatasetStudio, body: bytes) -> None:
-        assert respond(studio, Asked("POST", "/render", JSON, body)).status == 400
+        assert respond(studio, PageRequest("POST", "/render", JSON, body)).status == 400
 
 
 @pytest.fixture

@@ -760,3 +760,45 @@ class TestDataYaml:
         assert yaml.safe_load((tmp_path / "out/data.yaml").read_text())["licence"] == "mine"
         lost = {"key 'download' of the data YAML": 1, "key 'mask_quality' of annotations": 1}
         assert summary.losses == lost
+
+
+class TestMapsOfAugmentedDatasets:
+    """What no file of a layout holds is named, as in a conversion."""
+
+    def run(self, folder: Path, capsys: Any, value: int, *words: str) -> tuple[int, str]:
+        rows = [annotation_row(1, 8, runs(rectangle(SIZE, 1, 1, 6, 6)))]
+        losses(document(folder, rows), "voc")
+        source = folder / "out-voc-None-0"
+        (source / "class_names.txt").write_text("_background_\ncar\nroad\n")
+        with Image.open(file := source / "SegmentationClass/one.png") as picture:
+            pixels, palette = np.array(picture), picture.getpalette()
+        pixels[10:, :] = value
+        changed = Image.fromarray(pixels)
+        changed.putpalette(palette or [])
+        changed.save(file)
+        command = ["augment", str(source), "--num", "3", "--gallery", "0", "source.kind=same_image", "min_area_px=1"]
+        code = main([*command, "--out", str(folder / "made"), *words])
+        return code, capsys.readouterr().out
+
+    @pytest.mark.parametrize(
+        ("layout", "value", "is_named"), [("coco", 2, True), ("yolo", 2, True), ("coco", 0, False), ("voc", 2, False)]
+    )
+    def test_it_is_named(self, layout: str, value: int, is_named: bool, tmp_path: Path, capsys: Any) -> None:
+        code, said = self.run(tmp_path, capsys, value, "--layout", layout)
+        assert code == 0
+        assert ("  semantic maps" in said) == is_named
+        left_out = read_json(tmp_path / "made/annotations.json")["info"]["segpaste"].get("left_out")
+        assert left_out == ({"semantic maps": 3} if is_named else None)
+
+    @pytest.mark.parametrize("layout", ["coco", "yolo", "lvis", "roboflow"])
+    def test_maps_alone_are_refused(self, layout: str, tmp_path: Path, capsys: Any) -> None:
+        (tmp_path / "in/images/train").mkdir(parents=True)
+        (tmp_path / "in/semantic/train").mkdir(parents=True)
+        for name in "ab":
+            Image.new("RGB", (16, 12), (9, 9, 9)).save(tmp_path / f"in/images/train/{name}.png")
+            Image.fromarray(np.full((12, 16), 1, np.uint8)).save(tmp_path / f"in/semantic/train/{name}.png")
+        (tmp_path / "in/classes.txt").write_text("sky\nroad\n")
+        words = ["augment", str(tmp_path / "in"), "--num", "1", "emit_classmix=true", "--out", str(tmp_path / "out")]
+        assert main([*words, "--layout", layout]) == 2
+        assert f"--layout {layout}: expected objects in in" in capsys.readouterr().err
+        assert not (tmp_path / "out").exists()

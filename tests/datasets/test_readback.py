@@ -375,7 +375,7 @@ class TestAFurtherFormat:
     def test_made_images(self, path: Path, tmp_path: Path) -> None:
         """`segpaste augment` writes it beside the tables, by the same code."""
         photos = open_dataset(path)
-        layout = WrittenLayout("labelme")  # type: ignore[arg-type]
+        layout = WrittenLayout("labelme")
         rows = [write_image(tmp_path / "out", i + 1, photos[i], photos.categories, layout=layout) for i in range(2)]
         write_rest(tmp_path / "out", rows, photos.categories, layout)
         again = open_dataset(tmp_path / "out", "train", format="labelme")

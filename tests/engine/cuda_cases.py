@@ -24,7 +24,7 @@ from segpaste.engine import Scene
 from segpaste.engine.planes import ROWS
 from segpaste.engine.reference import _slots, geometry, stages
 from segpaste.engine.reference.plan import LayerPlan, Visible
-from segpaste.engine.triton import looks, spare
+from segpaste.engine.triton import looks, packed_slots
 from segpaste.engine.triton.looks import settling
 from segpaste.engine.triton.pixels import rendering
 from segpaste.types import Modality, PaddedBatchedDenseSample
@@ -109,11 +109,11 @@ def settled_by_kernels(scene: Scene, placement: Placement, *, hides: bool = Fals
 
 def hidden_visible(scene: Scene, plan: LayerPlan, visible: Visible) -> Visible:
     """Take layer and owner out of the spare bits of the target's masks."""
-    places = spare.visible_arguments(scene, plan, visible)
+    places = packed_slots.visible_arguments(scene, plan, visible)
     masks = scene.target.instance_masks.view(torch.uint8)
     digits = masks[:, places.first : places.end].int() >> 2
     masks &= 1
-    code = sum(digits[:, i] << (i * spare.SPARE_BITS) for i in range(digits.shape[1]))
+    code = sum(digits[:, i] << (i * packed_slots.SPARE_BITS) for i in range(digits.shape[1]))
     layer = (code & ((1 << places.shift) - 1)) - 1
     return Visible(layer.short(), torch.where(layer >= 0, code >> places.shift, -1).short())
 

@@ -194,7 +194,10 @@ def test_boxes_alone_are_pasted_over_as_boxes(name: str, index: int, bank: Memma
     ("changes", "message"),
     [
         ({"image": np.zeros((48, 64), np.uint8)}, r"expected an image \[H, W, 3\]"),
-        ({"bboxes": np.zeros((2, 4))}, "A.Compose removes boxes but keeps their masks"),
+        *(
+            ({"bboxes": np.zeros((2, 4)), **labels}, "A.Compose removes boxes but keeps their masks")
+            for labels in ({}, {"labels": [1, 2]})  # A.Compose removes labels along with boxes
+        ),
         ({"bboxes": np.zeros((7, 5))}, r"expected bboxes \[N, 4\]"),
         ({"labels": [1]}, "expected 'labels' with one value for each of 7 objects, got 1; label_field names"),
         (

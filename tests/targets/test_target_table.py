@@ -94,3 +94,39 @@ def test_maps_of_ultralytics_give_shared_pixels_to_one_object(overlap: bool) -> 
         areas = masks.flatten(1).sum(1).tolist()
         assert sorted(areas) == sorted(batch.instance_masks[b, batch.instance_valid[b]].flatten(1).sum(1).tolist())
         assert not overlap or areas == sorted(areas, reverse=True)
+
+
+def shorter(given: Any, name: str) -> Any:
+    """Return a batch of a framework whose first image has a class less."""
+    if name in ("torchvision", "rfdetr"):
+        images, targets = given
+        return images, [{**targets[0], "labels": targets[0]["labels"][1:]}, *targets[1:]]
+    if name == "detr":
+        first, *others = given["labels"]
+        return {**given, "labels": [{**first, "class_labels": first["class_labels"][1:]}, *others]}
+    if name == "mask_labels":
+        first, *others = given["class_labels"]
+        return {**given, "class_labels": [first[1:], *others]}
+    if name == "yolo":
+        return {**given, "cls": given["cls"][1:]}
+    return [{**given[0], "labels": given[0]["labels"][1:]}, *given[1:]]
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_a_class_that_is_missing_has_one_wording(name: str) -> None:
+    target, (write, options, _) = BY_NAME[name], WRITTEN[name]
+    given = shorter(target.write(make_batch(2, size=SIZE, modalities=["instance"]), **write), name)
+    message = r"^test.*: expected '(labels|class_labels|cls)' with one value for each of \d objects, got \d; filter all"
+    with pytest.raises(ValueError, match=message):
+        target.read(given, Reading(**options, owner="test")).sample(0)
+
+
+@pytest.mark.parametrize("name", ["rfdetr", "detr", "yolo", "torchvision"])
+def test_boxes_have_four_numbers(name: str) -> None:
+    target, (write, options, _) = BY_NAME[name], WRITTEN[name]
+    given = target.write(make_batch(1, size=SIZE, modalities=["instance"]), **write)
+    holder = {"yolo": lambda: given, "detr": lambda: given["labels"][0]}.get(name, lambda: given[1][0])()
+    key = "bboxes" if name == "yolo" else "boxes"
+    holder[key] = holder[key].repeat(1, 2)[:, :5]
+    with pytest.raises(ValueError, match=r"^test.*: expected boxes \[N, 4\], got the shape \[3, 5\]"):
+        target.read(given, Reading(**options, owner="test")).sample(0)

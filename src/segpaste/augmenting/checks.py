@@ -168,8 +168,9 @@ def estimate(maker: StepMaker) -> tuple[AugmentSummary, list[str]]:
         num_bytes += len(content) if isinstance(content, bytes | bytearray) else sum(map(len, content))  # type: ignore
         return path
 
+    writer = maker.writer()
     for position in range(num):
-        item = maker.written(maker.paster.image(position), weigh)
+        item = maker.written(maker.paster.image(position), weigh, writer)
         tally.add(item["shown"])
         row = item["rows"]["image"]
         sizes[f"{row['width']} x {row['height']}"] += 1

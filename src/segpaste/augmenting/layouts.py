@@ -6,7 +6,6 @@ import warnings
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import cast
 
 from segpaste.augmenting.inputs import Inputs
 from segpaste.augmenting.options import AugmentError, AugmentOptions, Progress, command, option
@@ -15,7 +14,7 @@ from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.conversion.yaml_keys import YamlKeys
 from segpaste.datasets.formats.format import NO_SPLIT, Format, WrittenTask
 from segpaste.datasets.writers.dataset_writer import DatasetWriter
-from segpaste.datasets.writers.layouts import LAYOUTS, LayoutName, WrittenLayout
+from segpaste.datasets.writers.layouts import LAYOUTS, WrittenLayout
 from segpaste.datasets.writers.registry import written_format
 from segpaste.workspace import WholeFiles
 
@@ -56,7 +55,7 @@ def layout_of(options: AugmentOptions, inputs: Inputs) -> WrittenLayout:
     own = "coco" if inputs.found is None else inputs.found.format.name
     photos = inputs.photos
     has_maps = not photos.has_masks and inputs.has_semantic_maps
-    name = cast(LayoutName, options.layout or (own if own in LAYOUTS else "label-maps" if has_maps else "coco"))
+    name = options.layout or (own if own in LAYOUTS else "label-maps" if has_maps else "coco")
     of_boxes: WrittenTask = "detect" if photos.keypoint_schema is None else "pose"
     if isinstance(inputs.annotated, YoloDataset):
         task: WrittenTask = options.task if options.task == "obb" else inputs.annotated.written_task
@@ -67,6 +66,11 @@ def layout_of(options: AugmentOptions, inputs: Inputs) -> WrittenLayout:
     if name in ("label-maps", "coco-panoptic") and not photos.has_masks and not has_maps:
         raise AugmentError(
             f"{option('layout', name)}: expected masks in {inputs.name}, got boxes only; leave {option('layout')} out"
+        )
+    if has_maps and not written_format(name).keeps_semantic_maps:
+        raise AugmentError(
+            f"{option('layout', name)}: expected objects in {inputs.name}, got semantic maps only, which it cannot "
+            f"hold; leave {option('layout')} out"
         )
     if name == "coco-panoptic" and inputs.schema is None:
         raise AugmentError(

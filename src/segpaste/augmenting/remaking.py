@@ -194,6 +194,8 @@ def write_dataset(
         others.pop("info", None)
         source_yaml, lost = yaml_keys(inputs, layout)
         left_out += lost
+        for number in numbers:
+            left_out.update(space.notes.read(number).get("losses", {}))
         writer = writer_of(space.files, inputs, layout, source_yaml)
         rows = lambda: (SampleRows(**space.notes.read(number)["rows"]) for number in numbers)  # noqa: E731
         finish([writer], [({"info": info, **others}, without_counts(inputs.categories), rows)], Losses(), ())

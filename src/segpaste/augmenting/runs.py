@@ -166,10 +166,9 @@ class AugmentRun:
     def verify(self, guard: Guard, others: OtherSplits) -> Verified:
         """Read the written files again and compare them with the ledger."""
         maker, files = self.maker, self.space.files
-        writer = writer_of(files, maker.paster.inputs, maker.layout)
         copies = {files / target: source for target, source in others.copies.items()}
         of_note = lambda note: [item["ledger"]["file"] for item in note]  # noqa: E731
-        done = guard.verified(files, writer.views(maker.expected), range(maker.num_steps), of_note, copies)
+        done = guard.verified(files, maker.writer().views(maker.expected), range(maker.num_steps), of_note, copies)
         if done.images:
             self.log.say(f"verified {done}")
         return done
@@ -198,16 +197,18 @@ def assemble(maker: StepMaker, made: Mapping[str, Any], gallery: int, copied: Se
     paster, files = maker.paster, maker.files
     summary = AugmentSummary(config=paster.config, has_jitter=paster.reader.jitter is not None)
     _remove_surplus(maker)
+    lost = Losses()
     for item in maker.items():
         summary.add(item["shown"])
+        lost.update(item.get("losses", {}))
         summary.unreadable |= item["unreadable"]
     categories = without_counts(paster.inputs.categories)
     name = paster.inputs.name
     said = {**made, "files": {n: text for n, text in FOLDERS.items() if (files / n).is_dir()}, **maker.layout.note()}
     info: dict[str, Any] = {"description": f"{name}, augmented by copy-paste", "version": __version__, "segpaste": said}
     others, summary.left_out = carried_tables(paster.inputs.annotated, _copies(maker))
-    source_yaml, lost = yaml_keys(paster.inputs, maker.layout)
-    summary.left_out += lost
+    source_yaml, keys = yaml_keys(paster.inputs, maker.layout)
+    summary.left_out += lost + keys
     if summary.left_out:
         said["left_out"] = dict(summary.left_out)
     if source_info := others.pop("info", None):

@@ -14,7 +14,7 @@ from segpaste.augmenting.pasting import Augmented, Origin, Paster
 from segpaste.datasets.contract import AnnotatedDataset, JsonRow
 from segpaste.datasets.formats.carried import carried_annotations, carried_image
 from segpaste.datasets.formats.pixel_bytes import ImageFormat
-from segpaste.datasets.writers.dataset_writer import Write
+from segpaste.datasets.writers.dataset_writer import DatasetWriter, Write
 from segpaste.datasets.writers.format import LabelledImage
 from segpaste.datasets.writers.layouts import WrittenLayout, made_entry
 from segpaste.datasets.writers.ledger import ExpectedImage
@@ -27,7 +27,8 @@ Item = dict[str, Any]
 """Entry of one image in the note of its step.
 
 ``rows`` of the tables, ``shown`` for the report, ``record``, ``files`` relative to the dataset, ``unreadable``: the
-reasons why images could not be read, by index, and ``ledger``: what the image must hold when it is read again.
+reasons why images could not be read, by index, ``ledger``: what the image must hold when it is read again, and
+``losses``: what no file of the layout holds.
 """
 
 _ENTRIES = frozenset({"rows", "shown", "record", "files", "ledger", "unreadable"})
@@ -84,8 +85,9 @@ class StepMaker:
         """
         found = []
         with WholeFiles() as files:
+            writer = self.writer()
             for position in self.positions(part):
-                found.append(self.written(self.paster.image(position), files.write))
+                found.append(self.written(self.paster.image(position), files.write, writer))
         self.notes.write(part, found)
 
     def items(self) -> Iterator[Item]:
@@ -97,7 +99,11 @@ class StepMaker:
         """Yield what the images must hold, in order."""
         return (ExpectedImage.of_note(item["ledger"]) for item in self.items())
 
-    def written(self, augmented: Augmented, write: Write) -> Item:
+    def writer(self) -> DatasetWriter:
+        """Return the writer of the dataset."""
+        return writer_of(self.files, self.paster.inputs, self.layout)
+
+    def written(self, augmented: Augmented, write: Write, writer: DatasetWriter) -> Item:
         """Write the files of one image; return its entry for the tables and the report."""
         paster, pick = self.paster, augmented.pick
         photos = paster.inputs.photos
@@ -125,7 +131,7 @@ class StepMaker:
             paster.reader.kept_shapes(augmented.target, augmented.after, self.layout),
             is_compared=is_decoded(pick.position),
         )
-        note = writer_of(self.files, paster.inputs, self.layout).add(image, write)
+        note = writer.add(image, write)
         file_name = entry["file_name"]
         return {
             "rows": note["rows"],
@@ -133,6 +139,7 @@ class StepMaker:
             "record": augmented.record.model_copy(update={"name": file_name}).to_json(),
             "files": note["files"],
             "ledger": note["ledger"],
+            "losses": note["losses"],
             "unreadable": {str(index): reason for index, reason in paster.unreadable.items()},
         }
 

@@ -185,7 +185,7 @@ class AugmentSummary:
 def left_out_lines(left_out: Counter[str]) -> Iterator[str]:
     """Yield the lines about the entries of tables that are not written."""
     if left_out:
-        yield f"left out {left_out.total():,} entries of tables or keys, which may mean other images or objects"
+        yield f"left out {left_out.total():,} entries, keys or maps, which have no place or may mean others"
         for what, count in _ranked(left_out):
             yield f"  {printable(what):<72} {count:>8,}"
 

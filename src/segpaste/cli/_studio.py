@@ -33,14 +33,14 @@ from segpaste.presets import get_preset, list_presets
 from segpaste.viz import PastedObject
 from segpaste.viz.preview.controls import controls_of, key_named
 from segpaste.viz.preview.copies import differences, flow
-from segpaste.viz.preview.studio import Draw, Pasted, Problem, RefusedError
+from segpaste.viz.preview.preview_source import Draw, Pasted, Problem, RefusedError
 
 _NEEDING = ("emit_depth", "emit_panoptic", "emit_classmix")
 """Keys of the configuration that not every dataset can serve."""
 
 
 class DatasetStudio:
-    """A dataset on the page; see `segpaste.viz.preview.studio.Studio`.
+    """A dataset on the page; see `segpaste.viz.preview.preview_source.PreviewSource`.
 
     Args:
         options: the dataset and the first options of the paste.

@@ -78,6 +78,8 @@ class AnnotatedDataset(Dataset[DenseSample], ABC):
         transforms: function that changes each sample; None without one.
         lists_labels: True if `instance_labels` reads no image; so it is in a class that overrides the method.
         num_datasets: number of datasets that `dataset_idx` tells apart.
+        declared_maps: roles of the maps that a declaration names, such as ``depth``; None without a declaration.
+        any_mode: True if images may have more than 8 bits per channel.
     """
 
     class_names: tuple[str, ...] = ()
@@ -94,6 +96,8 @@ class AnnotatedDataset(Dataset[DenseSample], ABC):
     transforms: Callable[[DenseSample], DenseSample] | None = None
     lists_labels: bool = False
     num_datasets: int = 1
+    declared_maps: frozenset[str] | None = None
+    any_mode: bool = False
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -150,6 +154,18 @@ class AnnotatedDataset(Dataset[DenseSample], ABC):
     def label_file(self, index: int) -> Path | None:
         """Return the file with the annotations of an image; None if they are in several files, or in none."""
         return None
+
+    def map_files(self, index: int) -> tuple[Path, ...]:
+        """Return the paths of the maps of an image, such as depth."""
+        return ()
+
+    def shape_rows(self, index: int, size: tuple[int, int]) -> dict[int, JsonRow]:
+        """Return the entries of an image's objects by annotation id, with polygons or boxes of an image of (H, W)."""
+        return {row["id"]: row for row in self.annotation_rows(index) if "id" in row}
+
+    def label_numbers(self, index: int, task: str) -> dict[int, list[float]]:
+        """Return the numbers of each object in a label file of YOLO for a task; empty if its file has others."""
+        return {}
 
     def is_drawn_upright(self, index: int) -> bool:
         """Return whether the annotations of an image are drawn on the image rotated by its EXIF orientation."""
@@ -208,12 +224,20 @@ class AnnotatedDataset(Dataset[DenseSample], ABC):
         """Return JSON facts about the choice of samples that ``digest`` does not tell; None without a choice."""
         return None
 
+    def joined(self) -> tuple[AnnotatedDataset, ...]:
+        """Return the datasets that are joined in this one; empty for a single one."""
+        return ()
+
+    def incomplete_images(self) -> Mapping[str, str]:
+        """Return the role of the missing file of each image that is left out because of it, by file name."""
+        return {}
+
 
 ATTRIBUTES = tuple(AnnotatedDataset.__annotations__)
 OF_IMAGE = (
     "instance_labels", "annotation_ids", "left_out", "unread", "image_id", "dataset_idx", "place_of", "file_name",
     "photo_file", "label_file", "is_drawn_upright", "photo_frame", "federated", "crowds", "image_row",
-    "annotation_rows", "path_of",
+    "annotation_rows", "path_of", "map_files",
 )  # fmt: skip
 """Methods whose first argument is the index of a sample."""
 

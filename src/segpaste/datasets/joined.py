@@ -160,6 +160,10 @@ class JoinedPhotos(DatasetView):
         found = ({**row, "category_id": label_of[row["category_id"]] + 1} for row in rows)
         return [row for row in found if row["category_id"] != DROPPED + 1]
 
+    def joined(self) -> tuple[AnnotatedDataset, ...]:
+        """Return the datasets."""
+        return self.datasets
+
     def searched_folders(self) -> tuple[Path, ...]:
         """Return all folders that are searched for images of the datasets."""
         return tuple(folder for dataset in self.datasets for folder in dataset.searched_folders())

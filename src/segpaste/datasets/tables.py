@@ -22,6 +22,7 @@ from segpaste.datasets.entries import (
     Categories,
     CocoPoints,
     JsonRow,
+    Segment,
     TableColumns,
     check_row,
     file_name_of,
@@ -86,6 +87,8 @@ class Block(NamedTuple):
     Attributes:
         places: their positions in the table.
         rows: their entries.
+        ids: their ids.
+        image_ids: ids of their images.
         labels: their classes; -1 if a refused category is unknown.
         kinds: `INSTANCE`, `CROWD`, `IGNORED`, `UNMASKED` or `NEITHER`.
         points: their keypoints; None without some.
@@ -93,9 +96,19 @@ class Block(NamedTuple):
 
     places: Sequence[int]
     rows: list[JsonRow]
+    ids: Column
+    image_ids: Column
     labels: list[int]
     kinds: list[int]
     points: list[CocoPoints | None]
+
+
+class Map(NamedTuple):
+    """Panoptic map of an image: the id of the image, the name of its PNG, and its segments, checked when iterated."""
+
+    image_id: int
+    file_name: str
+    segments: Iterator[Segment]
 
 
 class AnnotationTables:
@@ -173,7 +186,13 @@ class AnnotationTables:
             points: list[CocoPoints | None] = [None] * len(rows)
             if categories.schema is not None:
                 points = [categories.points(*of) for of in zip(rows, labels, kinds, strict=True)]
-            yield Block(places, rows, labels, kinds, points)
+            ids, image_ids = (id_column(row[key] for row in rows) for key in ("id", "image_id"))
+            yield Block(places, rows, ids, image_ids, labels, kinds, points)
+
+    def maps(self) -> Iterator[Map]:
+        """Yield the panoptic maps; `place_maps` finds their images."""
+        for row in self.rows("annotations"):
+            yield Map(row["image_id"], row["file_name"], self.categories.segments(row))
 
     def place(self, ids: Column, image_ids: Column, images: Images) -> NDArray[np.int64]:
         """Return the position of each annotation's image; -1 if there is none, or if the annotation repeats an id."""

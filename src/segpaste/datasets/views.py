@@ -105,6 +105,10 @@ class ConcatenatedSamples(DatasetView):
         """Entries of the classes of the first dataset."""
         return self.parts[0].categories
 
+    def joined(self) -> tuple[AnnotatedDataset, ...]:
+        """Return the datasets."""
+        return self.parts
+
     def searched_folders(self) -> tuple[Path, ...]:
         """Return the folders that the datasets search for images."""
         return tuple(folder for part in self.parts for folder in part.searched_folders())

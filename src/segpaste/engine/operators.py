@@ -149,10 +149,10 @@ def _batch(tensors: Sequence[Tensor | None], metric_depth: bool = False) -> Padd
 
 
 def _own(found: Sequence[Tensor], *given: Sequence[Tensor | None]) -> Tensors:
-    """Return the tensors that an operator found, as copies where it must not return them.
+    """Return the results of an operator, copied if they are views or share memory with an input.
 
-    Its results must be row-major, and share no memory with what it was given or with one another. Backends with kernels
-    allocate what they return, so only results of the reference are copied.
+    Custom operators must not return those. Backends with kernels allocate their results, so only results of the
+    reference are copied.
     """
     memory = {_memory(tensor) for tensors in given for tensor in tensors if tensor is not None}
     results = []
@@ -356,7 +356,7 @@ def _(
 
 @torch.library.custom_op("segpaste::stage_crops", mutates_args=())
 def _stage_crops(crops: Optionals, classes: Optionals, dtype: torch.dtype, scale: float) -> Tensors:
-    """Return the rows, without the images if they are uint8, since they do not change."""
+    """Return the rows; uint8 images are not among them, because the caller uses its own."""
     given = Crops(*crops)  # type: ignore[arg-type]
     rows = eager_engine(given.labels.device).stage_crops(given, Classes(*classes), dtype, scale)
     return list(rows[1:] if dtype == torch.uint8 else rows)

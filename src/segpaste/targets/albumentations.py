@@ -138,10 +138,11 @@ def read_dictionary(
         )
     pixels = torch.from_numpy(np.ascontiguousarray(image)).permute(2, 0, 1)
     num = len(data["masks"]) if data.get("masks") is not None else 0 if boxes is None else len(boxes)
+    plain = {name: value for name, value in data.items() if name in ("masks", "bboxes")}
+    given = read_objects(place, pixels, {**plain, "labels": [0] * num}, bbox_format)  # boxes and masks fit each other
     labels = rows_of(place, data, label_field, num, None if num else [], "label_field names the field")
     _expect_labels(place, label_field, labels, texts=texts)
-    plain = {name: value for name, value in data.items() if name in ("masks", "bboxes")}
-    return checked(place, read_objects(place, pixels, {**plain, "labels": [0] * num}, bbox_format))
+    return checked(place, given)
 
 
 def _expect_labels(place: str, name: str, labels: Sequence[Any] | Tensor, *, texts: bool) -> None:

@@ -35,10 +35,14 @@ def corners(place: str, boxes: Any) -> Tensor:
                 "follow a paste"
             )
         boxes = F.convert_bounding_box_format(boxes, new_format=tv_tensors.BoundingBoxFormat.XYXY)
-    plain = tensor_of(boxes).float()
-    if plain.shape[1:] != (4,) and plain.numel():
-        raise ValueError(f"{place}: expected boxes [N, 4], got the shape {list(plain.shape)}")
-    return plain if plain.numel() else plain.reshape(0, 4)
+    return _of_four(place, tensor_of(boxes).float())
+
+
+def _of_four(place: str, boxes: Tensor) -> Tensor:
+    """Return boxes [N, 4]; those of no object may have another shape."""
+    if boxes.shape[1:] != (4,) and boxes.numel():
+        raise ValueError(f"{place}: expected boxes [N, 4], got the shape {list(boxes.shape)}")
+    return boxes if boxes.numel() else boxes.reshape(0, 4)
 
 
 def cxcywh(boxes: Tensor, size: Sequence[int]) -> Tensor:
@@ -57,9 +61,9 @@ def xyxy(boxes: Tensor, size: Sequence[int], place: str | None = None) -> Tensor
         place: name for errors; None does not check the boxes, which waits for their device.
 
     Raises:
-        ValueError: the boxes are in pixels.
+        ValueError: the boxes are in pixels, or have another shape.
     """
-    if place is not None and boxes.numel() and (most := float(boxes.abs().max())) > _MOST:
+    if place is not None and (boxes := _of_four(place, boxes)).numel() and (most := float(boxes.abs().max())) > _MOST:
         raise ValueError(
             f"{place}: expected boxes (centre x, centre y, width, height) as fractions of the image, got numbers up to "
             f"{most:.4g}; are these pixels? Give the batch that the model gets"

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from segpaste.targets.annotated import Annotated, Images, Reading, are_targets, as_given, masks_of, numbers_of
-from segpaste.targets.boxes import box_areas, cxcywh, scaled_points, xyxy
+from segpaste.targets.boxes import box_areas, corners, cxcywh, scaled_points, xyxy
 from segpaste.targets.colours import as_fractions, expect_colours, expect_rgb, pixels_of, to_uint8
 from segpaste.targets.labels import LabelMap, from_framework, to_framework
 from segpaste.targets.objects import Objects, extents, normalized_images, objects_of, padded_batch, pixel_mask
@@ -67,7 +67,7 @@ def read(batch: tuple[Any, Iterable[Target]], reading: Reading) -> Images:
         padding = padding if samples.mask is None else tensor_of(samples.mask[b]).bool()
         given, points = _read(place, image, targets[b], sizes[b], Form()), targets[b].get("keypoints")
         if points is not None:
-            points = scaled_points(tensor_of(points)[_holds_object(targets[b])], sizes[b])
+            points = scaled_points(tensor_of(points)[_holds_object(place, targets[b])], sizes[b])
         return given._replace(padding=padding, keypoints=points)
 
     return Images(len(targets), lambda b: as_given(annotated(b)))
@@ -106,23 +106,21 @@ def from_nested(samples: Any, targets: Sequence[Target], max_instances: int, for
 
 def _read(place: str, image: Tensor, target: Target, size: tuple[int, int], form: Form) -> Annotated:
     """Return the rows of a target that hold an object, in pixels of the canvas; ``size`` (H, W) is without padding."""
-    there = _holds_object(target)
-    boxes = tensor_of(target["boxes"])[there].float()
-    boxes = xyxy(boxes, size, place) if form.normalized else boxes.reshape(-1, 4)
-    masks, num = target.get("masks"), len(boxes)
+    boxes, masks = tensor_of(target["boxes"]).float(), target.get("masks")
+    boxes, num = xyxy(boxes, size, place) if form.normalized else corners(place, boxes), len(boxes)
     if masks is not None:
-        masks = tensor_of(masks)[there]
         below, right = (whole - part for whole, part in zip(image.shape[-2:], masks.shape[1:], strict=True))
-        masks = masks_of(place, pad(masks, (0, right, 0, below)), num, image.shape[-2:], image)
-    rows: dict[str, Tensor] = {name: tensor_of(target[name])[there] for name in ("labels", "iscrowd") if name in target}
-    is_crowd = numbers_of(place, rows, "iscrowd", num, torch.zeros_like(rows["labels"])).bool()
-    return Annotated(image, boxes, numbers_of(place, rows, "labels", num), masks, is_crowd)
+        masks = masks_of(place, pad(tensor_of(masks), (0, right, 0, below)), num, image.shape[-2:], image)
+    labels = numbers_of(place, target, "labels", num)
+    is_crowd = numbers_of(place, target, "iscrowd", num, torch.zeros_like(labels)).bool()
+    there = _holds_object(place, target)
+    return Annotated(image, boxes[there], labels[there], None if masks is None else masks[there], is_crowd[there])
 
 
-def _holds_object(target: Target) -> Tensor:
+def _holds_object(place: str, target: Target) -> Tensor:
     """Return which rows of a target hold an object, [N] bool; ``valid`` marks those that only fill it."""
     labels = tensor_of(target["labels"])
-    return tensor_of(target.get("valid", torch.ones_like(labels))).bool()
+    return numbers_of(place, target, "valid", len(labels), torch.ones_like(labels)).bool()
 
 
 def _normalization(form: Form) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -182,7 +180,7 @@ def _before(image: Tensor, target: Target, size: tuple[int, int], form: Form) ->
     given = _read("targets", image, target, size, form)
     keep, masks = ~given.is_crowd, given.masks
     labels = from_framework(given.labels[keep], form.label_map)
-    rows = _holds_object(target).nonzero()[:, 0][keep]
+    rows = _holds_object("targets", target).nonzero()[:, 0][keep]
     return Objects(given.boxes[keep], labels, None if masks is None else masks[keep], rows)
 
 

@@ -19,6 +19,9 @@ from segpaste.targets.annotated import (
     masks_of,
     numbers_of,
 )
+from segpaste.targets.annotated import (
+    rows_of as rows_of_entry,
+)
 from segpaste.targets.boxes import scaled_points, xyxy
 from segpaste.targets.colours import pixels_of
 from segpaste.targets.objects import has_object
@@ -55,6 +58,8 @@ def read(batch: Mapping[str, Any], reading: Reading) -> Images:
     num_images = len(images)
     rows = images_of_rows(reading.owner, given["batch_idx"], num_images)
     overlap = "masks" in given and is_overlap(given["masks"], rows, num_images)
+    for name in ("cls", "bboxes", "keypoints"):
+        rows_of_entry(reading.owner, {name: range(len(given.get(name, rows)))}, name, len(rows))
 
     def annotated(b: int) -> Annotated:
         own, image = (rows == b).nonzero()[:, 0], pixels_of(images[b], reading)

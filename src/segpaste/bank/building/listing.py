@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from segpaste.bank.building.parts import stored_id
 from segpaste.bank.schema.record import BankError
 from segpaste.datasets.contract import AnnotatedDataset
-from segpaste.datasets.views import ConcatenatedSamples
 from segpaste.types import DenseSample
 
 
@@ -24,7 +23,7 @@ def checked_names(
 ) -> tuple[str, ...]:
     """Return the name of each class, as given or from the dataset, which is of the class ``kind`` of the user's."""
     if class_names is None and not dataset.names_classes:
-        if isinstance(dataset, ConcatenatedSamples) and any(part.names_classes for part in dataset.parts):
+        if any(part.names_classes for part in dataset.joined()):
             raise BankError(
                 "expected datasets of equal class_names in a ConcatDataset, got others; join them with "
                 "segpaste.datasets.JoinedPhotos, which joins classes by name"

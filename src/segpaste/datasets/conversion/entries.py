@@ -18,6 +18,7 @@ from segpaste.datasets.formats.coco.dataset import CocoDetectionV2
 from segpaste.datasets.formats.coco.panoptic import CocoPanoptic
 from segpaste.datasets.formats.instances import clipped_box
 from segpaste.datasets.formats.kept_shapes import KeptShape
+from segpaste.datasets.formats.photo import upright_size
 from segpaste.datasets.formats.references import OF_ANNOTATIONS, refers_to_annotations, renamed
 from segpaste.datasets.formats.rle import decode_segmentation
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
@@ -155,6 +156,14 @@ def _given_shape(box: list[float], size: tuple[int, int], own: NDArray[np.float3
     if inside != (x, y, x + width, y + height):
         box = [*inside[:2], inside[2] - inside[0], inside[3] - inside[1]]
     return KeptShape({"bbox": box, "area": box[2] * box[3]})
+
+
+def size_of(photos: AnnotatedDataset, index: int) -> tuple[int, int]:
+    """Return the (H, W) of an image as in its entry, else that of its file."""
+    row = photos.image_row(index)
+    if isinstance(row.get("height"), int) and isinstance(row.get("width"), int):
+        return row["height"], row["width"]
+    return upright_size(photos.path_of(index))
 
 
 def image_entry(photos: AnnotatedDataset, index: int, name: str, size: tuple[int, int]) -> JsonRow:

@@ -9,14 +9,13 @@ from pathlib import PurePosixPath
 from torch import Tensor
 
 from segpaste.datasets.contract import AnnotatedDataset, JsonRow
-from segpaste.datasets.conversion.entries import image_entry, is_null, kept_entries, labelled_image
+from segpaste.datasets.conversion.entries import image_entry, is_null, kept_entries, labelled_image, size_of
 from segpaste.datasets.conversion.given import given_losses, of_entries, of_rows, panoptic_keys
 from segpaste.datasets.conversion.names import PhotoNames
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.coco.panoptic import CocoPanoptic
 from segpaste.datasets.formats.instances import InstancePhotos
 from segpaste.datasets.formats.name_lists import is_background
-from segpaste.datasets.formats.photo import upright_size
 from segpaste.datasets.formats.photo_head import PhotoHead, expect_readable, num_frames, read_head
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
 from segpaste.datasets.formats.yolo.labels import BOX_NUMBERS
@@ -121,36 +120,37 @@ class SplitConverter:
     def _image(self, index: int, name: str) -> LabelledImage:
         """Return an image with its annotations, as they are or as a sample."""
         photos = self.photos
+        same, has_sample = self._unchanged(index)
+        if same is not None and not has_sample:
+            return LabelledImage(name, image_entry(photos, index, name, size_of(photos, index)), None, unchanged=same)
+        sample = photos[index]
+        size = sample.canvas_size if same is None or same.text is not None else size_of(photos, index)
+        entry = image_entry(photos, index, name, size) | camera_keys(sample)
+        return labelled_image(photos, index, entry, sample, self.view.format, same)
+
+    def _unchanged(self, index: int) -> tuple[Unchanged | None, bool]:
+        """Return the annotations that the format takes as they are, and whether samples have more than these."""
+        photos = self.photos
         if self.keeps_entries and self.to.of_entries:
-            size, given = self._size(index), photos.annotation_rows(index)
-            rows = kept_entries(photos, index, size, with_iscrowd=self.to.has_iscrowd)
-            return self._whole(index, name, size, Unchanged(rows, given), self.has_further_fields)
+            rows = kept_entries(photos, index, size_of(photos, index), with_iscrowd=self.to.has_iscrowd)
+            return Unchanged(rows, photos.annotation_rows(index)), self.has_further_fields
         if isinstance(self.to, CocoSegments) and isinstance(photos, CocoPanoptic):
             row, segments = photos.map_row(index), photos.annotation_rows(index)
-            same = Unchanged(segments, segments, (row, photos.panoptic_dir / row["file_name"]))
-            return self._whole(index, name, self._size(index), same, photos.beside is not None)
-        image = self._whole(index, name, None, None, True)
+            file = photos.panoptic_dir / row["file_name"]
+            return Unchanged(segments, segments, (row, file)), photos.beside is not None
         if isinstance(photos, YoloDataset) and self.to.name == "yolo" and self._keeps_labels(photos, index):
-            return replace(image, unchanged=Unchanged(text=photos.label_text(index)))
-        return image
-
-    def _whole(
-        self, index: int, name: str, size: tuple[int, int] | None, unchanged: Unchanged | None, has_sample: bool
-    ) -> LabelledImage:
-        """Return an image, with its sample if something of it is written, and its crowds."""
-        sample = self.photos[index] if has_sample else None
-        entry = image_entry(self.photos, index, name, size or sample.canvas_size)  # type: ignore[union-attr]
-        if sample is None:
-            return LabelledImage(name, entry, None, unchanged=unchanged)
-        return labelled_image(self.photos, index, entry | camera_keys(sample), sample, self.view.format, unchanged)
+            return Unchanged(text=photos.label_text(index)), True
+        return None, True
 
     def _lost_of_source(self, index: int, image: LabelledImage, told: Losses) -> Losses:
         """Count what only the annotations as given tell, and what the reader left out."""
         photos, sample, lost = self.photos, image.labelled, Losses()
-        own, crowd_rows = image.rows, [row for _, row in image.crowds]
+        given, crowd_rows = of_entries(image.rows), [row for _, row in image.crowds]
         if isinstance(photos, CocoPanoptic):
             lost.update(panoptic_keys(photos, index, [crowd for crowd, _ in image.crowds]))
+        size = int(image.entry["height"]), int(image.entry["width"])
         if isinstance(photos, YoloDataset):
+            given = of_rows(photos, index, size)
             lost["rows equal to another of their label file"] += photos.num_equal(index)
             lost["outlines and keypoints of label rows, read as boxes"] += photos.num_reduced(index)
         lost["annotations without a pixel"] += photos.left_out(index).get("empty", 0)
@@ -158,8 +158,6 @@ class SplitConverter:
             ids = {row["id"] for row in photos.annotation_rows(index) if "id" in row}
             of_crowds = {crowd.annotation_id for crowd, _ in image.crowds}
             lost["annotations without a pixel"] = len(ids - {*photos.annotation_ids(index)} - of_crowds)
-        size = int(image.entry["height"]), int(image.entry["width"])
-        given = of_rows(photos, index, size) if isinstance(photos, YoloDataset) else of_entries(own)
         pairs = list(zip((crowd for crowd, _ in image.crowds), of_entries(crowd_rows), strict=True))
         boxes = None if sample.instance_masks is None else sample.boxes.as_subclass(Tensor).tolist()
         return lost + given_losses(self.view, size, boxes, given, pairs, told + lost)
@@ -183,12 +181,6 @@ class SplitConverter:
         rows = map(str.split, photos.label_text(index).splitlines())
         is_converted = self.view.task == "detect" and any(len(words) not in (0, BOX_NUMBERS) for words in rows)
         return photos.task == self.view.task and not is_converted
-
-    def _size(self, index: int) -> tuple[int, int]:
-        row = self.photos.image_row(index)
-        if isinstance(row.get("height"), int) and isinstance(row.get("width"), int):
-            return row["height"], row["width"]
-        return upright_size(self.photos.path_of(index))
 
     def _reason_to_draw(self, index: int, head: PhotoHead) -> str | None:
         """Return why the image is encoded again: some readers would not read its file, or would turn its pixels."""

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from segpaste.datasets.contract import AnnotatedDataset, JsonRow
-from segpaste.datasets.conversion.entries import has_entries, image_entry, kept_entries, labelled_image
-from segpaste.datasets.formats.photo import upright_size
+from segpaste.datasets.conversion.entries import has_entries, image_entry, kept_entries, labelled_image, size_of
 from segpaste.datasets.writers.coco import CocoInstances, made_entries
+from segpaste.datasets.writers.dataset_writer import numbered
 from segpaste.datasets.writers.format import Losses, SampleRows, View, WrittenSplit
 from segpaste.workspace import Content, write_whole
 
@@ -49,27 +49,19 @@ class EntryFile:
                 yield image, rows
 
     def _lines(self) -> Iterator[bytes]:
-        number, keeps = 0, has_entries(self.photos)
-        by_label = sorted(self.photos.categories, key=lambda row: int(row["id"]))
-        for index in range(len(self.photos)):
-            image, rows = _entries(self.photos, index, by_label, keeps)
-            found = []
-            for row in rows:
-                number += 1
-                found.append(row if "id" in row else {"id": number, **row})
-            yield json.dumps([image, found], separators=(",", ":")).encode() + b"\n"
+        photos, keeps = self.photos, has_entries(self.photos)
+        by_label = sorted(photos.categories, key=lambda row: int(row["id"]))
+        rows = numbered(lambda: (_entries(photos, index, by_label, keeps) for index in range(len(photos))))
+        for row in rows():
+            yield json.dumps([row.image, row.annotations], separators=(",", ":")).encode() + b"\n"
 
 
-def _entries(
-    photos: AnnotatedDataset, index: int, by_label: Sequence[JsonRow], keeps: bool
-) -> tuple[JsonRow, list[JsonRow]]:
-    """Return the entry of an image and those of its annotations, as in the file or made from its sample."""
+def _entries(photos: AnnotatedDataset, index: int, by_label: Sequence[JsonRow], keeps: bool) -> SampleRows:
+    """Return the entries of an image and its annotations, as in the file or made from its sample."""
     name = photos.file_name(index)
     if keeps:
-        row = photos.image_row(index)
-        has_size = isinstance(row.get("height"), int) and isinstance(row.get("width"), int)
-        size = (row["height"], row["width"]) if has_size else upright_size(photos.path_of(index))
-        return image_entry(photos, index, name, size), kept_entries(photos, index, size, with_iscrowd=True)
+        size = size_of(photos, index)
+        return SampleRows(image_entry(photos, index, name, size), kept_entries(photos, index, size, with_iscrowd=True))
     sample = photos[index]
     image = labelled_image(photos, index, image_entry(photos, index, name, sample.canvas_size), sample, "coco")
-    return image.entry, made_entries(image, by_label)
+    return SampleRows(image.entry, made_entries(image, by_label))

@@ -70,6 +70,7 @@ class CutOuts(AnnotatedPhotos):
     """
 
     class_names: tuple[str, ...]
+    any_mode = True
     num_other_files: int
     digest: str
 

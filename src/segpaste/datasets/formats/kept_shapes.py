@@ -19,8 +19,6 @@ from segpaste.datasets.entries import box_of
 from segpaste.datasets.formats.coco_keypoints import keypoints_of
 from segpaste.datasets.formats.format import WrittenTask
 from segpaste.datasets.formats.instances import clipped_box
-from segpaste.datasets.formats.yolo.dataset import YoloDataset
-from segpaste.datasets.formats.yolo.labels import exact_box
 from segpaste.types import DenseSample
 
 _LEAST_NUMBERS = 6
@@ -55,22 +53,14 @@ def kept_shapes(
         task: task of the written label files.
     """
     photos, index = photos.place_of(index)
-    rows = {row["id"]: row for row in photos.annotation_rows(index) if "id" in row}
-    lines, polygons, values_of = dict[int, list[float]](), dict[int, list[float]](), dict[int, list[float]]()
-    if isinstance(photos, YoloDataset):
-        polygons = photos.polygons(index, before.canvas_size)
-        values_of = {row["line"]: row["values"] for row in photos.rows(index)}
-        if task == photos.written_task or (task, photos.task) == ("segment", "segment"):
-            lines = values_of
+    rows, lines = photos.shape_rows(index, before.canvas_size), photos.label_numbers(index, task)
     found = []
     for slot, place in enumerate(_places(before, after)):
         if place is None:
             found.append(KeptShape())
             continue
         number = ids[place]
-        row = {"segmentation": [polygons[number]]} if number in polygons else rows.get(number, {})
-        if isinstance(photos, YoloDataset) and before.instance_masks is None:
-            row = {"bbox": exact_box(values_of[number], before.canvas_size)}
+        row = rows.get(number, {})
         has_points = after.keypoints is None or _is_same(before, place, after, slot, "keypoints")
         entry = _shape_keys(row, after, slot) | (_point_keys(row, after, slot) if has_points else {})
         found.append(KeptShape(entry, lines.get(number) if has_points or task != "pose" else None))

@@ -19,8 +19,14 @@ from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.errors import DatasetError, each
 from segpaste.datasets.formats.format import NO_SPLIT, Format, ReadOptions
 from segpaste.datasets.formats.label_folders import files_with
-from segpaste.datasets.formats.label_studio_images import Results, split_by_image, tags_of
-from segpaste.datasets.formats.label_studio_regions import Region, parsed_regions, shape_of
+from segpaste.datasets.formats.label_studio_results import (
+    Region,
+    Results,
+    parsed_regions,
+    shape_of,
+    split_by_image,
+    tags_of,
+)
 from segpaste.datasets.formats.outlined import Drawn, DrawnPhoto, open_drawn
 from segpaste.datasets.formats.photo import upright_size
 from segpaste.datasets.formats.photo_facts import find_photo

@@ -18,7 +18,6 @@ from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.conventions import convert_depth, convert_normals
 from segpaste.datasets.formats.maps.arrays import read_array
 from segpaste.datasets.formats.maps.cameras import read_calibration
-from segpaste.datasets.formats.maps.dataset import MapPhotos
 from segpaste.datasets.formats.records import AnnotatedPhotos
 from segpaste.datasets.formats.stored_pixels import one_channel
 from segpaste.types import CameraIntrinsics, DenseSample
@@ -103,7 +102,7 @@ def find_beside(root: Path, split: str, photos: AnnotatedPhotos) -> Beside | Non
         split: the name of the split; empty without splits.
         photos: its images.
     """
-    if isinstance(photos, MapPhotos) or not len(photos) or not any((root / folder).is_dir() for folder in FOLDERS):
+    if photos.declared_maps is not None or not len(photos) or not any((root / folder).is_dir() for folder in FOLDERS):
         return None  # their declaration names the folders of maps
     file_name = photos.file_name(0)
     for num_cut in range(len(PurePosixPath(file_name).parts)):
@@ -121,7 +120,7 @@ def find_beside(root: Path, split: str, photos: AnnotatedPhotos) -> Beside | Non
 
 def unread_folders(root: Path, photos: AnnotatedDataset) -> list[str]:
     """Return the unread folders of depth, normals or cameras beside a dataset."""
-    if isinstance(photos, MapPhotos) or photos.beside is not None:
+    if photos.declared_maps is not None or photos.beside is not None:
         return []
     return [folder for folder in FOLDERS if (root / folder).is_dir()]
 

@@ -50,7 +50,7 @@ def parse_json(path: Path, content: bytes) -> Any:
     try:
         return json.loads(content)
     except UnicodeDecodeError as error:
-        raise not_utf8(path, error) from error
+        raise DatasetError(f"{path}: {explain(error.object, line_of(error.object, error.start))}") from error
 
 
 def read_yaml_or_json(path: str | PathLike[str], what: str) -> Any:
@@ -78,11 +78,6 @@ def decoded(path: Path, content: bytes) -> str:
         return decode_utf8(content)
     except NotUtf8Error as error:
         raise DatasetError(f"{path}: {error}") from error
-
-
-def not_utf8(path: Path, error: UnicodeDecodeError, place: str = "") -> DatasetError:
-    """Return the error of text that is not UTF-8; ``place`` says where, by default in which line."""
-    return DatasetError(f"{path}: {explain(error.object, place or line_of(error.object, error.start))}")
 
 
 def in_utf8(content: bytes) -> bytes:

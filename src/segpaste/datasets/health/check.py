@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import singledispatch
 from os import PathLike
 
 from segpaste.datasets.errors import DatasetError, collected
@@ -20,16 +21,13 @@ from segpaste.datasets.formats.voc.dataset import VocMasks
 from segpaste.datasets.formats.yolo.data import read_data
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
 from segpaste.datasets.formats.yolo.format import YoloFormat
-from segpaste.datasets.health.coco_listing import list_coco
-from segpaste.datasets.health.drawn_listing import list_drawn
+from segpaste.datasets.health.file_listings import list_coco, list_drawn, list_yolo
 from segpaste.datasets.health.listing import ListedObject, Listing
-from segpaste.datasets.health.objects import Measured, ObjectCheck
+from segpaste.datasets.health.objects import Measured, ObjectCheck, map_regions, mismatches
 from segpaste.datasets.health.photos import copies_among, kind_of, look_at, named_file, unlisted
-from segpaste.datasets.health.regions import map_regions, mismatches
 from segpaste.datasets.health.report import KINDS, ClassHealth, Finding, HealthReport, Spread, in_order
 from segpaste.datasets.health.sample_listing import list_samples
 from segpaste.datasets.health.surfaces import describe_beside
-from segpaste.datasets.health.yolo_listing import list_yolo
 from segpaste.datasets.large_json.file import AnnotationFile
 from segpaste.datasets.views import Samples, annotated
 from segpaste.types.sampling import Size
@@ -136,18 +134,42 @@ def _list_files(
 
 
 def _listed(photos: Samples, num_threads: int, decode: bool) -> Listing:
-    if isinstance(photos, CocoPanoptic):
-        listing = list_coco(photos.annotations_file, photos.images_dir, photos.panoptic_dir)
-    elif isinstance(photos, CocoDetectionV2):
-        listing = list_coco(photos.annotations_file, photos.images_dir)
-    elif isinstance(photos, YoloDataset):
-        listing = list_yolo(photos.data, photos.split, photos.task)
-    elif isinstance(photos, OutlinedPhotos) and not isinstance(photos, VocMasks):
-        listing = list_drawn(photos)
-    else:
+    listing = listed_files(photos)
+    if listing is None:
         return list_samples(annotated(photos), num_threads, decode=decode)
-    describe_beside(listing, photos, decode=decode)
+    describe_beside(listing, annotated(photos), decode=decode)
     return listing
+
+
+@singledispatch
+def listed_files(photos: object) -> Listing | None:
+    """List an opened dataset from its annotation files; None if its class has no listing, so that samples are read."""
+    return None
+
+
+@listed_files.register
+def _(photos: CocoDetectionV2) -> Listing:
+    return list_coco(photos.annotations_file, photos.images_dir)
+
+
+@listed_files.register
+def _(photos: CocoPanoptic) -> Listing:
+    return list_coco(photos.annotations_file, photos.images_dir, photos.panoptic_dir)
+
+
+@listed_files.register
+def _(photos: YoloDataset) -> Listing:
+    return list_yolo(photos.data, photos.split, photos.task)
+
+
+@listed_files.register
+def _(photos: OutlinedPhotos) -> Listing:
+    return list_drawn(photos)
+
+
+@listed_files.register
+def _(photos: VocMasks) -> None:  # maps, which are read with their samples
+    return None
 
 
 def _report(listing: Listing, decode: bool, num_threads: int, advance: Advance) -> HealthReport:

@@ -15,16 +15,14 @@ from torch import Tensor
 
 from segpaste.datasets.contract import AnnotatedDataset, Crowd
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.cutouts import CutOuts
-from segpaste.datasets.formats.maps.dataset import MapPhotos
 from segpaste.datasets.formats.photo_scan import scan_photos
 from segpaste.datasets.health.listing import ListedObject, ListedPhoto, Listing
 from segpaste.datasets.health.photos import kind_of, named_file, pixel_problem
 from segpaste.datasets.health.report import Finding
 from segpaste.datasets.health.surfaces import Surfaces
-from segpaste.datasets.joined import JoinedPhotos
 from segpaste.types import DenseSample
 from segpaste.types.fields import SAMPLE_FIELDS, flags_of
+from segpaste.types.sampling import Size
 
 _COMPARED = tuple(field.name for field in SAMPLE_FIELDS if field.name != "padding_mask")
 """Fields that all samples have or none; the jitter of loaders gives each sample a padding mask."""
@@ -50,33 +48,33 @@ class _SampleListing:
         names, file = list(map(str, photos.class_names)), photos.annotations_file
         self.listing = Listing(class_names=names, has_annotations=decode, file=None if file is None else Path(file))
         self.broken = {problem.index for problem in scan_photos(photos, num_threads).problems}
-        self.surfaces = Surfaces(in_metres=any(_declares(part, "depth", "disparity") for part in _parts(photos)))
+        self.declared = frozenset[str]().union(*(part.declared_maps or () for part in _parts(photos)))
+        self.has_depth = not self.declared.isdisjoint(("depth", "disparity"))
+        self.surfaces = Surfaces(in_metres=self.has_depth)
         self.first: tuple[str, DenseSample] | None = None
 
     def read(self) -> Listing:
         """List all images."""
         for part in _parts(self.photos):
-            for name, role in part.incomplete.items() if isinstance(part, MapPhotos) else ():
+            for name, role in part.incomplete_images().items():
                 self._find("left_out", f"{name} has no file of '{role}'", name, part.images_dir / name)
         for index in range(len(self.photos)):
             self._add(index)
-        has_depth = any(_declares(part, "depth", "disparity") for part in _parts(self.photos))
-        has_normals = any(_declares(part, "normals") for part in _parts(self.photos))
-        self.listing.depth, self.listing.normals = self.surfaces.depth(has_depth), self.surfaces.normals(has_normals)
+        self.listing.depth = self.surfaces.depth(self.has_depth)
+        self.listing.normals = self.surfaces.normals("normals" in self.declared)
         return self.listing
 
     def _add(self, index: int) -> None:
         photos = self.photos
         name, (path, size) = str(photos.file_name(index)), photos.photo_file(index) or (None, None)
-        part, own = photos.place_of(index)
-        is_cutout = isinstance(part, CutOuts)
+        is_cutout = photos.place_of(index)[0].any_mode
         photo = ListedPhoto(
             name,
             path,
             size,
             any_mode=is_cutout,
             drawn_upright=photos.is_drawn_upright(index),
-            other_paths=part.map_files(own) if isinstance(part, MapPhotos) else (),
+            other_paths=photos.map_files(index),
             label_file=photos.label_file(index),
         )
         self.listing.photos.append(photo)
@@ -117,7 +115,7 @@ class _SampleListing:
         for i, annotation_id in enumerate(ids):
             segmentation = None
             if sample.instance_masks is not None:
-                segmentation = _always(_coded(sample.instance_masks[i]))
+                segmentation = _coded(sample.instance_masks[i])
             x1, y1, x2, y2 = sample.boxes[i].tolist()
             label, edges = int(sample.labels[i]), (x1, y1, x2, y2)
             listing.objects.append(ListedObject(annotation_id, index, label, segmentation, edges, False, has_points[i]))
@@ -150,14 +148,7 @@ class _SampleListing:
 
 def _parts(photos: AnnotatedDataset) -> list[AnnotatedDataset]:
     """Return the datasets that are joined in a dataset, or the dataset itself."""
-    if not isinstance(photos, JoinedPhotos):
-        return [photos]
-    return [found for part in photos.datasets for found in _parts(part)]
-
-
-def _declares(photos: AnnotatedDataset, *names: str) -> bool:
-    """Return whether a dataset declares maps of one of these kinds."""
-    return isinstance(photos, MapPhotos) and any(getattr(photos.declared, name) is not None for name in names)
+    return [found for part in photos.joined() for found in _parts(part)] or [photos]
 
 
 def _text_of(error: Exception, name: str) -> str:
@@ -207,13 +198,10 @@ def _has_points(sample: DenseSample) -> list[bool]:
     return found
 
 
-def _always(value: Any) -> Callable[[Any], Any]:
-    return lambda size: value
-
-
-def _coded(mask: Tensor) -> dict[str, Any]:
-    """Return compressed run lengths of a mask [H, W] bool."""
+def _coded(mask: Tensor) -> Callable[[Size], object]:
+    """Return a function that returns the compressed run lengths of a mask [H, W] bool, and does not hold the mask."""
     from pycocotools import mask as coco_mask
 
     coded = coco_mask.encode(np.asfortranarray(mask.numpy().astype(np.uint8)))
-    return {"size": list(mask.shape), "counts": coded["counts"].decode()}
+    runs = {"size": list(mask.shape), "counts": coded["counts"].decode()}
+    return lambda size: runs

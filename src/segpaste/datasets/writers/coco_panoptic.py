@@ -15,7 +15,7 @@ from torch import Tensor
 from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.formats.coco.folders import PANOPTIC_FILE
 from segpaste.datasets.formats.pixel_bytes import picture_bytes
-from segpaste.datasets.writers.coco import Crowds, table_lines, tight_xywh, without_region
+from segpaste.datasets.writers.coco import CocoInstances, Crowds, table_lines, tight_xywh, without_region
 from segpaste.datasets.writers.format import (
     UNMASKED,
     File,
@@ -23,7 +23,6 @@ from segpaste.datasets.writers.format import (
     Losses,
     SampleRows,
     View,
-    WrittenFormat,
     WrittenSplit,
     copied_bytes,
 )
@@ -33,7 +32,7 @@ from segpaste.types import IGNORE_INDEX, DenseSample, InstanceMask, PanopticMap,
 _SEGMENT_ID_STEP = 0x9E3779  # odd, so that multiples of it modulo 2**24 are distinct, and spread over the colours
 
 
-class CocoSegments(WrittenFormat):
+class CocoSegments(CocoInstances):
     """COCO panoptic segmentation."""
 
     name = "coco-panoptic"
@@ -43,18 +42,10 @@ class CocoSegments(WrittenFormat):
         "images/NAME, panoptic.json and panoptic/NAME.png"
     )
     holds = "segments of things and stuff, crowds, all keys of entries"
-    one_class_list = False
+    of_entries = False
+    by_stem = True
     num_classes = range(256)
     keeps_semantic_maps = True
-    keeps_extra_keys = True
-
-    def split_name(self, split: str) -> str:
-        """Return the name unchanged."""
-        return split
-
-    def photos_dir(self, split: str) -> str:
-        """Return COCO's folder, or ``images`` without splits."""
-        return split or "images"
 
     def tables(self, split: str) -> str:
         """Return the file of a split; the folder of its maps has the same name without the suffix."""

@@ -57,13 +57,14 @@ class Part(NamedTuple):
         format: the format.
         view: its name, and the classes.
         open: opens the written split as this format.
-        is_panoptic: True if only images with a panoptic map are written in it.
+        table: its table, relative to the dataset's folder, if only images with a panoptic map are written in it; empty
+            if all images are.
     """
 
     format: WrittenFormat
     view: View
     open: Callable[[], AnnotatedDataset]
-    is_panoptic: bool = False
+    table: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,7 +104,7 @@ class DatasetWriter:
         if image.sample is not None:
             files |= geometry_files(self.stem(image), image.sample, self.depth_format)
         shown, rows, has_entries = self._shown(image), SampleRows(image.entry, []), False
-        parts = [part for part in self.parts if not part.is_panoptic or image.labelled.panoptic_map is not None]
+        parts = [part for part in self.parts if not part.table or image.labelled.panoptic_map is not None]
         lost = [Losses() for _ in parts]
         for part, told in zip(parts, lost, strict=True):
             if part.format.of_entries and has_entries:
@@ -134,7 +135,7 @@ class DatasetWriter:
             tables: other tables that are written unchanged; None if they are not compared.
         """
         for part in self.parts:
-            if not part.is_panoptic or any("coco-panoptic" in image.views for image in images()):
+            if not part.table or (self.folder / part.table).is_file():
                 yield WrittenView(part.view, part.open, images, tables)
 
     def _expected(
@@ -194,21 +195,21 @@ def finish(
         losses: what formats do not hold is added.
         copied: names of the splits that are copied beside a split to train on; None if all splits are written.
     """
-    for number, (form, _, _, is_panoptic) in enumerate(writers[0].parts):
+    for number, (form, _, _, table) in enumerate(writers[0].parts):
         written = [
-            WrittenSplit(writer.parts[number].view, tables, categories, _numbered(rows), copied)
+            WrittenSplit(writer.parts[number].view, tables, categories, numbered(rows), copied)
             for writer, (tables, categories, rows) in zip(writers, splits, strict=True)
         ]
-        if is_panoptic and not any(row.segments is not None for split in written for row in split.rows()):
+        if table and not any(row.segments is not None for split in written for row in split.rows()):
             continue
         for path, content in form.closing_files(written, losses):
             write_whole(writers[0].folder / path, content)
 
 
-def _numbered(rows: Callable[[], Iterable[SampleRows]]) -> Callable[[], Iterator[SampleRows]]:
+def numbered(rows: Callable[[], Iterable[SampleRows]]) -> Callable[[], Iterator[SampleRows]]:
     """Return a function of entries whose annotations have ids: their own, or the next number in order of the images."""
 
-    def numbered() -> Iterator[SampleRows]:
+    def each() -> Iterator[SampleRows]:
         number = 0
         for row in rows():
             annotations = []
@@ -217,7 +218,7 @@ def _numbered(rows: Callable[[], Iterable[SampleRows]]) -> Callable[[], Iterator
                 annotations.append(annotation if "id" in annotation else {"id": number, **annotation})
             yield replace(row, annotations=annotations)
 
-    return numbered
+    return each
 
 
 def crowds_left(sample: DenseSample, crowds: Crowds) -> Crowds:

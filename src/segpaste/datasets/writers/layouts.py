@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.formats.coco.dataset import open_instances
@@ -28,7 +28,6 @@ from segpaste.datasets.writers.format import View, WrittenFormat
 from segpaste.datasets.writers.registry import WRITTEN, written_format
 from segpaste.types import DenseSample
 
-LayoutName = Literal["coco", "coco-panoptic", "lvis", "roboflow", "yolo", "voc", "label-maps"]
 LAYOUTS: tuple[str, ...] = tuple(known.name for known in WRITTEN)
 FOLDERS: Mapping[str, str] = {
     "panoptic": "panoptic/NAME.png: segment id = R + 256 G + 65536 B, 0 is unlabelled; see panoptic.json",
@@ -54,7 +53,7 @@ class WrittenLayout:
         keeps_shapes: True if objects that no paste touches have the numbers of the original dataset.
     """
 
-    name: LayoutName = "coco"
+    name: str = "coco"
     split: str = "train"
     task: WrittenTask = "segment"
     point_size: int = 3
@@ -115,7 +114,7 @@ class WrittenLayout:
                 CocoSegments(),
                 View.of("coco-panoptic", NO_SPLIT, categories, **facts),
                 partial(CocoPanoptic, images, panoptic, panoptic.with_suffix("")),
-                self.name != "coco-panoptic",
+                "" if self.name == "coco-panoptic" else PANOPTIC_FILE,
             ),
         ]
         if self.name not in (*_OF_COCO, "roboflow"):

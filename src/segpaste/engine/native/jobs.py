@@ -216,7 +216,7 @@ COMPOSE = Job(
     pixel_kind: a PixelKind
     largest_id: ids in the target above this count as this
     exclusive: each pixel belongs to exactly one instance
-    with_owner: some field depends on whose a pasted pixel is
+    with_owner: a requested field needs the owner (source slot) of each pasted pixel
     has_fragment: sources have a slot more than rows, which belongs to no instance and takes no row
     in_place: ``out`` is the target
     reads_itself: the source is the target, row by row

@@ -9,7 +9,7 @@ from segpaste.engine.planes import ROWS, write_back
 from segpaste.engine.schema import Outcome, Placement, Scene
 from segpaste.engine.triton import pixels
 from segpaste.engine.triton.looks import settle
-from segpaste.engine.triton.spare import has_room_for_visible
+from segpaste.engine.triton.packed_slots import has_room_for_visible
 from segpaste.types import PaddedBatchedDenseSample
 
 

@@ -1,6 +1,6 @@
 """Controls of the page, derived from the fields of a config: their types, limits, defaults and docstrings.
 
-A field that is added to a config has a control without a word here. Only the order of the first group, the ends of some
+A new field of a config gets a control without a change here. Only the order of the first group, the ends of some
 sliders and the fields that are left out are chosen by hand.
 """
 
@@ -25,7 +25,7 @@ Kind = Literal["switch", "choice", "number", "range", "text"]
 Path = tuple[str, ...]
 
 LEAVES = (SizeRange, PanopticTaxonomy)
-"""Configs that are values, and no groups of fields."""
+"""Configs that are single values, not groups of fields."""
 
 FIRST = (
     *("placement.paste_prob", "placement.k_range", "placement.grouping", "placement.layers"),
@@ -40,9 +40,9 @@ TITLES = {"": "Output", "placement": "Placement", "source": "Source", "harmonize
 
 LEFT_OUT = {
     "emit_instance": "every command shows and writes masks",
-    "blend_mode": "there is one",
+    "blend_mode": "it has one value",
     "tile_size": "it changes no pixel",
-    "panoptic.taxonomy": "the dataset says it",
+    "panoptic.taxonomy": "the dataset defines it",
 }
 """Keys without a control, and why."""
 
@@ -53,7 +53,7 @@ NOT_SEEN = {
     "placement.pad_to_multiple": "The picture shows the image without the padding, as ``segpaste augment`` writes it, "
     "so this option alone moves nothing; with ``patch_aligned_paste`` it is the grid on which pastes lie",
 }
-"""Keys that the picture does not show, and why: they act over batches, over a training, or outside of the image."""
+"""Keys without an effect on the picture, and why: they act across batches, during training, or outside of the image."""
 
 _OF_BANK = {"crops_per_target", "value_range", "relative_to", "without_depth"}
 _WITHOUT_BANK = {"source.kind", "placement.layers", "placement.position", "placement.class_temperature"}
@@ -61,7 +61,7 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
     "source.kind": ("intra_batch", "same_image"),
     "source.mask_from": MASKS_OF_BOXES,
 }
-"""Choices other than those of the type. A function by its name is none: naming one imports it, which no page may do."""
+"""Choices that differ from those of the type. The path of a function is not offered: the server would import it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class Control:
 
     Attributes:
         key: dotted key, such as ``placement.layers``.
-        kind: what it looks like; a ``range`` has two values, a ``text`` is YAML.
+        kind: kind of input; a ``range`` has two values, a ``text`` is YAML.
         group: title of its group.
         help: what the field does, from the docstring of its config.
         choices: values of a ``choice``.
@@ -95,7 +95,7 @@ class Control:
 
 @cache
 def controls_of(*, has_bank: bool, is_panoptic: bool) -> tuple[Control, ...]:
-    """Return the controls of a paste, group by group, for a dataset with things and stuff or a bank, or without."""
+    """Return the controls of a paste, group by group; those of banks or of panoptic datasets only if there is one."""
     found: dict[str, Control] = {}
     for path, model, info in fields_of(BatchCopyPasteConfig):
         key = ".".join(path)
@@ -121,7 +121,7 @@ def fields_of(model: type[BaseModel], path: Path = ()) -> Iterator[tuple[Path, t
 
 
 def documented(model: type[BaseModel]) -> dict[str, str]:
-    """Return what the docstring of a config says of each of its fields, in one line each."""
+    """Return the description of each field in the docstring of a config, one line each."""
     text = inspect.getdoc(model) or ""
     _, _, listed = text.partition("Attributes:\n")
     entries = re.findall(r"^    (\w+): (.+(?:\n        .+)*)", listed, re.MULTILINE)

@@ -1,7 +1,6 @@
 """A configuration as text to copy: YAML for ``--config``, Python, and words of a command line.
 
-Each holds what differs from the defaults, or from a preset, and nothing else. Read back, each gives the same
-configuration.
+Each contains only what differs from the defaults or from a preset. Reading it back gives the same configuration.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ from pydantic import BaseModel
 from segpaste.augmentation import BatchCopyPasteConfig, PlacementConfig
 from segpaste.viz.preview.controls import LEAVES
 
-_OF_PRESET = "# A preset also has a jitter, which is no key of a config: see the command line.\n"
+_OF_PRESET = "# A preset also has a jitter, which is not a key of a config: see the command line.\n"
 _PASTE_ALONE = "# The paste alone: dataset, jitter, seed and balance are in the command line."
 _EVERY_IMAGE = "# Pastes into every image, as on the page; without paste_prob, into half of them."
 _LINE = 88
 
 
 def plain(value: Any) -> Any:
-    """Return the value of a field as what YAML and JSON have: numbers, texts, lists and tables."""
+    """Return the value of a field in the types of YAML and JSON: numbers, texts, lists and tables."""
     if isinstance(value, BaseModel):
         return {name: plain(getattr(value, name)) for name in type(value).model_fields}
     if isinstance(value, Mapping):
@@ -50,9 +49,9 @@ def differences(config: BatchCopyPasteConfig, base: BatchCopyPasteConfig) -> dic
 
 
 def as_yaml(config: BatchCopyPasteConfig, base: BatchCopyPasteConfig, *, of_preset: bool = False) -> str:
-    """Return a file for ``--config``: what differs from ``base``, the defaults for the same dataset.
+    """Return a file for ``--config`` with the values that differ from ``base``, the defaults for the same dataset.
 
-    A comment says that the jitter of a preset is left out.
+    For a preset it begins with a comment about its jitter, which is not in the file.
     """
     comment = _OF_PRESET if of_preset else ""
     nested: dict[str, Any] = {}
@@ -68,7 +67,7 @@ def as_yaml(config: BatchCopyPasteConfig, base: BatchCopyPasteConfig, *, of_pres
 
 
 def as_words(config: BatchCopyPasteConfig, base: BatchCopyPasteConfig) -> list[str]:
-    """Return ``KEY=VALUE`` words of what differs from ``base``, for a command line."""
+    """Return the values that differ from ``base`` as ``KEY=VALUE`` words of a command line."""
     return [f"{key}={flow(value)}" for key, value in differences(config, base).items()]
 
 
@@ -100,7 +99,7 @@ def flow(value: Any) -> str:
 
 
 def _call(config: BaseModel, names: set[str]) -> list[str]:
-    """Return the lines of a constructor call with the fields that have no default; note the names that it needs."""
+    """Return the lines of a constructor call with the values that are no defaults; add its class to ``names``."""
     names.add(type(config).__name__)
     lines = []
     for name, info in type(config).model_fields.items():
@@ -118,7 +117,7 @@ def _call(config: BaseModel, names: set[str]) -> list[str]:
 
 
 def _scale_unless_given(place: PlacementConfig) -> tuple[float, float]:
-    """Return the scale that a placement has where none is given, which depends on its position."""
+    """Return the default scale of a placement, which depends on its position."""
     return PlacementConfig.model_validate({"position": place.position}).scale_range
 
 

@@ -1,6 +1,6 @@
-"""Ends of the sliders: from the limits of a field, or chosen where those are far beyond what anybody tries.
+"""Ends of the sliders: the limits of a field, or chosen ends if the limits are far beyond useful values.
 
-A slider that ends below the limit of its field refuses nothing: the number beside it takes every value.
+The number field beside a slider takes every valid value, also beyond the ends of the slider.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 _FAR = 100
-"""Times the default that a slider reaches at most, where its field has a limit farther away."""
+"""Largest end of a slider as a multiple of the default."""
 _LONGEST = 64
 
 
@@ -20,8 +20,8 @@ class Extent:
 
     Attributes:
         low, high: ends.
-        step: between two values; of logarithmic sliders only of the number beside it.
-        is_log: equal ways are equal factors.
+        step: between two values; for logarithmic sliders only that of the number field.
+        is_log: equal distances on the slider are equal factors.
     """
 
     low: float = 0.0
@@ -50,7 +50,7 @@ CHOSEN: Mapping[str, Extent] = {
     "harmonize.feather_px": Extent(0, 32, 1),
     "panoptic.tau_stuff_px": Extent(0, 4096, 1),
 }
-"""Ends that are chosen by key."""
+"""Chosen ends, by key."""
 
 
 def extent_of(key: str, limits: Iterable[Any], default: Any) -> Extent:

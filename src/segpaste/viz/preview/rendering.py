@@ -1,4 +1,4 @@
-"""Answers of the page: from what it asks for to pictures, a report and texts to copy. Pure functions."""
+"""Answers to requests of the page: pictures, a report and texts to copy. All functions are pure."""
 
 from __future__ import annotations
 
@@ -19,40 +19,40 @@ from segpaste.viz.overlay import VIEWS
 from segpaste.viz.palette import UInt8Image
 from segpaste.viz.preview import copies
 from segpaste.viz.preview.controls import MAIN, Control, controls_of
+from segpaste.viz.preview.preview_source import LARGEST_SEED, Draw, Pasted, PreviewSource, Problem, RefusedError
 from segpaste.viz.preview.reporting import report_of
-from segpaste.viz.preview.studio import LARGEST_SEED, Draw, Pasted, Problem, RefusedError, Studio
 
 LONGEST_PX = 1280
-"""The longer side of a picture at most; smaller photos are enlarged up to half of it by whole factors."""
+"""Largest side of a picture; smaller images are enlarged by whole factors, up to half of it."""
 
 
-def setup_of(studio: Studio) -> dict[str, Any]:
-    """Return what the page is made of: the controls, the presets, and what it shows first."""
-    controls = controls_of(has_bank=studio.has_bank, is_panoptic=studio.is_panoptic)
+def setup_of(source: PreviewSource) -> dict[str, Any]:
+    """Return the data that the page is built from: the controls, the presets, and its first request."""
+    controls = controls_of(has_bank=source.has_bank, is_panoptic=source.is_panoptic)
     return {
-        "dataset": printable(studio.name),
-        "images": studio.num_images,
+        "dataset": printable(source.name),
+        "images": source.num_images,
         "largestSeed": LARGEST_SEED,
-        "presets": [{"name": name, "summary": summary} for name, summary in studio.presets.items()],
-        "start": _as_json(studio.start),
+        "presets": [{"name": name, "summary": summary} for name, summary in source.presets.items()],
+        "start": _as_json(source.start),
         "controls": [_described(control) for control in controls],
     }
 
 
-def render(studio: Studio, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the answer to a request of the page: all that it shows, or ``errors``.
+def render(source: PreviewSource, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the answer to a request of the page: all that the page shows, or ``errors``.
 
-    The values of all options, and those of the preset (``base``), are there as far as they are known.
+    The values of all options and those of the preset (``base``) are included if they are known.
     """
     start = time.perf_counter()
     known: dict[str, Any] = {}
     try:
-        draw = draw_of(studio, asked)
-        base = studio.config(draw.preset, {})
+        draw = draw_of(source, asked)
+        base = source.config(draw.preset, {})
         known = {"base": _values(base), "values": {**_values(base), **draw.values}}
-        config = studio.config(draw.preset, draw.values)
+        config = source.config(draw.preset, draw.values)
         known["values"] = _values(config)
-        pasted = studio.paste(draw, config)
+        pasted = source.paste(draw, config)
     except RefusedError as error:
         return {**known, "errors": [{"key": key, "text": printable(text)} for key, text in error.problems]}
     return {
@@ -62,7 +62,7 @@ def render(studio: Studio, asked: Mapping[str, Any]) -> dict[str, Any]:
         "copies": {
             "yaml": copies.as_yaml(config, _plainest(config), of_preset=bool(draw.preset)),
             "python": copies.as_python(config),
-            "command": copies.as_command(studio.command(draw), copies.as_words(config, base)),
+            "command": copies.as_command(source.command(draw), copies.as_words(config, base)),
         },
         "name": printable(pasted.name),
         "note": pasted.note,
@@ -71,7 +71,7 @@ def render(studio: Studio, asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _shown_of(pasted: Pasted, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the pictures that are asked for."""
+    """Return the pictures of a request."""
     view, options = _view_of(pasted, asked), _options_of(asked)
     shown = picture_of(pasted, Modality(view) if options["overlay"] else Modality.IMAGE, names=options["names"])
     return {
@@ -84,25 +84,25 @@ def _shown_of(pasted: Pasted, asked: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def draw_of(studio: Studio, asked: Mapping[str, Any]) -> Draw:
-    """Return what a request wants drawn.
+def draw_of(source: PreviewSource, asked: Mapping[str, Any]) -> Draw:
+    """Return the image, the seed and the options of a request.
 
     Raises:
-        RefusedError: it does not say so.
+        RefusedError: one of them is invalid.
     """
     image, seed = asked.get("image", 0), asked.get("seed", 0)
-    if not _is_index(image) or not image < studio.num_images:
-        raise RefusedError(Problem("image", f"expected an image from 1 to {studio.num_images:,}"))
+    if not _is_index(image) or not image < source.num_images:
+        raise RefusedError(Problem("image", f"expected an image from 1 to {source.num_images:,}"))
     if not _is_index(seed) or seed > LARGEST_SEED:
         raise RefusedError(Problem("seed", f"expected a whole number from 0 to {LARGEST_SEED:,}"))
     preset, values = asked.get("preset", ""), asked.get("values", {})
-    if preset not in ("", *studio.presets):
-        raise RefusedError(Problem("preset", f"expected one of {', '.join(studio.presets)}, got {preset!r:.60}"))
-    known = {c.key: c for c in controls_of(has_bank=studio.has_bank, is_panoptic=studio.is_panoptic)}
+    if preset not in ("", *source.presets):
+        raise RefusedError(Problem("preset", f"expected one of {', '.join(source.presets)}, got {preset!r:.60}"))
+    known = {c.key: c for c in controls_of(has_bank=source.has_bank, is_panoptic=source.is_panoptic)}
     if not isinstance(values, Mapping):
         raise RefusedError(Problem("", f"expected values by key, got {values!r:.60}"))
     for key, value in values.items():
-        if key in studio.start.values and value == _shown(studio.start.values[key]):
+        if key in source.start.values and value == _shown(source.start.values[key]):
             continue
         if key not in known:
             raise RefusedError(Problem("", f"expected the key of a control, got {key!r:.60}"))
@@ -122,7 +122,7 @@ def picture_of(pasted: Pasted, modality: Modality, *, names: bool) -> Comparison
 
 
 def _view_of(pasted: Pasted, asked: Mapping[str, Any]) -> str:
-    """Return the view that is asked for, or the first that the image has."""
+    """Return the requested view, or the first one of the image."""
     views = _views(pasted)
     return asked["view"] if asked.get("view") in views else views[0]
 
@@ -137,7 +137,7 @@ def _options_of(asked: Mapping[str, Any]) -> dict[str, bool]:
 
 
 def _plainest(config: BatchCopyPasteConfig) -> BatchCopyPasteConfig:
-    """Return what a command without options has for this dataset; the kind of source is always said."""
+    """Return the configuration of a command without options for this dataset, without its kind of source."""
     values: dict[str, Any] = {"placement": {"paste_prob": 1.0}}
     values |= {} if config.panoptic is None else {"panoptic": {"taxonomy": config.panoptic.taxonomy}}
     return BatchCopyPasteConfig.model_validate(values)
@@ -149,7 +149,7 @@ def _values(config: BatchCopyPasteConfig) -> dict[str, Any]:
 
 
 def _shown(value: Any) -> Any:
-    """Return a value as its control has it; a table is YAML."""
+    """Return a value in the form of its control; a table is YAML."""
     if isinstance(value, Mapping):
         return copies.flow(value) if value else ""
     return copies.plain(value)
@@ -176,7 +176,7 @@ def _described(control: Control) -> dict[str, Any]:
 
 
 def _label(control: Control) -> str:
-    """Return the key in words, without its group where the heading says it, or placement, the usual one."""
+    """Return the key in words, without its group if the heading names it or if it is placement."""
     group, _, name = control.key.rpartition(".")
     is_said = control.group != MAIN or group in ("", "placement")
     return (name if is_said else control.key).replace("_", " ").replace(".", " ")

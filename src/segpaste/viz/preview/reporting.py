@@ -8,7 +8,7 @@ from typing import Any
 
 from segpaste._printable import printable
 from segpaste.viz.palette import instance_color
-from segpaste.viz.preview.studio import Pasted
+from segpaste.viz.preview.preview_source import Pasted
 from segpaste.viz.report_html import PastedObject
 
 _MOST_LISTED = 200

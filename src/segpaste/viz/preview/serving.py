@@ -1,8 +1,7 @@
-"""Server of the page, for this machine alone: the standard library's, bound to the loopback address.
+"""HTTP server of the page, bound to the loopback address of this machine.
 
-`respond` is the server without its socket: a pure function of a request. Only pages that this server sent may ask: the
-``Host`` header must name this machine, so that no name of a foreign page leads here (DNS rebinding), and the ``Origin``
-header the page itself.
+`respond` is the server without its socket: a pure function of a request. It answers its own page only: the ``Host``
+header must name this machine, which prevents DNS rebinding, and the ``Origin`` header must name the page.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from importlib import resources
 from typing import Any
 from urllib.parse import urlsplit
 
+from segpaste.viz.preview.preview_source import PreviewSource
 from segpaste.viz.preview.rendering import render, setup_of
-from segpaste.viz.preview.studio import Studio
 
 HOST = "127.0.0.1"
 _NAMES = {"127.0.0.1", "localhost", "::1"}
@@ -47,7 +46,7 @@ _FILES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PageRequest:
     """A request.
 
     Attributes:
@@ -78,15 +77,15 @@ class Reply:
     body: bytes = b""
 
 
-def respond(studio: Studio, asked: Asked) -> Reply:
-    """Answer one request: a file of the page, what it is made of (``/setup``), or a picture (``/render``)."""
+def respond(source: PreviewSource, asked: PageRequest) -> Reply:
+    """Answer one request: a file of the page, its data (``/setup``), or a picture (``/render``)."""
     if (refusal := _refusal(asked)) is not None:
         return refusal
     if asked.method == "GET" and asked.path in _FILES:
         name, kind = _FILES[asked.path]
         return Reply(HTTPStatus.OK, kind, _file(name))
     if asked.method == "GET" and asked.path == "/setup":
-        return _json(setup_of(studio))
+        return _json(setup_of(source))
     if asked.method == "GET" and asked.path == "/favicon.ico":
         return Reply(HTTPStatus.NO_CONTENT)
     if asked.method == "POST" and asked.path == "/render":
@@ -96,17 +95,17 @@ def respond(studio: Studio, asked: Asked) -> Reply:
             wanted = None
         if not isinstance(wanted, dict):
             return _plain(HTTPStatus.BAD_REQUEST, "expected a JSON object")
-        return _json(render(studio, wanted))
+        return _json(render(source, wanted))
     return _plain(HTTPStatus.NOT_FOUND, "expected an address of the page")
 
 
-def make_server(studio: Studio, port: int) -> ThreadingHTTPServer:
+def make_server(source: PreviewSource, port: int) -> ThreadingHTTPServer:
     """Return the server, bound to a port of this machine, or to any free one for 0; ``serve_forever`` runs it.
 
     Raises:
         OSError: the port is taken, or may not be used.
     """
-    lock = threading.Lock()  # pictures are made one after the other, each with all cores
+    lock = threading.Lock()  # one picture at a time, each with all cores
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -126,7 +125,7 @@ def make_server(studio: Studio, port: int) -> ThreadingHTTPServer:
         def _reply(self, body: bytes) -> None:
             headers = {name.lower(): value for name, value in self.headers.items()}
             with lock:
-                reply = respond(studio, Asked(self.command, urlsplit(self.path).path, headers, body))
+                reply = respond(source, PageRequest(self.command, urlsplit(self.path).path, headers, body))
             self._send(reply)
 
         def _send(self, reply: Reply) -> None:
@@ -140,7 +139,7 @@ def make_server(studio: Studio, port: int) -> ThreadingHTTPServer:
             self.wfile.write(reply.body)
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Print nothing: the page says what it does."""
+            """Print nothing: the page shows its own state."""
 
     return _Server((HOST, port), Handler)
 
@@ -149,12 +148,12 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Print nothing of a browser that went away; a defect is printed."""
+        """Print errors, except those of a browser that closed the connection."""
         if not isinstance(sys.exception(), ConnectionError | TimeoutError):
             super().handle_error(request, client_address)
 
 
-def _refusal(asked: Asked) -> Reply | None:
+def _refusal(asked: PageRequest) -> Reply | None:
     """Return the refusal of a request from another page; None for requests of our own page."""
     host, origin = asked.headers.get("host", ""), asked.headers.get("origin")
     if _hostname(host) not in _NAMES:

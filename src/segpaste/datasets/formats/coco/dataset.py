@@ -19,7 +19,7 @@ from segpaste.datasets.entries import IGNORED, INSTANCE, NEITHER, UNMASKED, Cate
 from segpaste.datasets.formats.coco.indexed import IndexedPhotos, IndexedRecords, image_columns
 from segpaste.datasets.formats.format import Transforms
 from segpaste.datasets.formats.instances import InstancePhotos
-from segpaste.datasets.large_json.columns import Column, firsts_of, id_column, join_columns, narrow
+from segpaste.datasets.large_json.columns import Column, firsts_of, join_columns, narrow
 from segpaste.datasets.large_json.file import AnnotationFile
 from segpaste.datasets.large_json.store import Index
 from segpaste.datasets.lvis_lists import FederatedLabels
@@ -190,8 +190,8 @@ def _read_annotations(tables: AnnotationTables) -> dict[str, Column]:
     parts: dict[str, list[Column]] = {"ids": [], "image_ids": []}
     parts |= {"labels": [np.zeros(0, np.int32)], "kinds": [np.zeros(0, np.uint8)]}
     for block in tables.annotations():
-        parts["ids"].append(id_column(row["id"] for row in block.rows))
-        parts["image_ids"].append(id_column(row["image_id"] for row in block.rows))
+        parts["ids"].append(block.ids)
+        parts["image_ids"].append(block.image_ids)
         parts["labels"].append(np.array(block.labels, np.int32))
         parts["kinds"].append(np.array(block.kinds, np.uint8))
     return {name: join_columns(columns) for name, columns in parts.items()}

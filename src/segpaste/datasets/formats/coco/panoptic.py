@@ -25,7 +25,7 @@ from segpaste.datasets.formats.coco.indexed import IndexedPhotos, IndexedRecords
 from segpaste.datasets.formats.photo import read_rgb
 from segpaste.datasets.formats.records import expect_folder
 from segpaste.datasets.formats.segment_ids import read_segment_ids, segment_positions
-from segpaste.datasets.large_json.columns import firsts_of, id_column, join_columns, narrow
+from segpaste.datasets.large_json.columns import firsts_of, id_column, narrow
 from segpaste.datasets.large_json.file import AnnotationFile
 from segpaste.datasets.large_json.store import Index
 from segpaste.datasets.tables import IMAGE_COLUMNS, SEGMENTS, AnnotationTables
@@ -278,17 +278,16 @@ def make_index(tables: AnnotationTables) -> Index:
         DatasetError: an entry is broken, an image has two annotations, or no image has an annotation.
     """
     images, categories = tables.images(), tables.categories
-    image_ids, things, num_things = [], [], []
+    image_ids, things, num_things = list[int](), [], []
     has_crowds = False
-    for _, rows in tables.blocks("annotations"):
-        image_ids.append(id_column(row["image_id"] for row in rows))
-        for row in rows:
-            segments = [*categories.segments(row)]
-            has_crowds = has_crowds or any(segment.is_crowd for segment in segments)
-            labels = [segment.label for segment in segments if is_thing(categories, segment)]
-            things.append(np.array(labels, np.uint8))
-            num_things.append(len(labels))
-    photos = tables.place_maps(join_columns(image_ids), images)
+    for image_id, _, found in tables.maps():
+        image_ids.append(image_id)
+        segments = [*found]
+        has_crowds = has_crowds or any(segment.is_crowd for segment in segments)
+        labels = [segment.label for segment in segments if is_thing(categories, segment)]
+        things.append(np.array(labels, np.uint8))
+        num_things.append(len(labels))
+    photos = tables.place_maps(id_column(image_ids), images)
     num_images, order = len(images.ids), np.argsort(photos, kind="stable")
     if num_images and not len(photos):
         raise DatasetError(

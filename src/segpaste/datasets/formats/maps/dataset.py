@@ -28,7 +28,7 @@ from segpaste.datasets.formats.coco.panoptic import CocoPanopticSchema
 from segpaste.datasets.formats.maps.classes import Classes, read_class_list
 from segpaste.datasets.formats.maps.declaration import MapDeclaration
 from segpaste.datasets.formats.maps.decoding import OF_STUFF, Ids, Objects
-from segpaste.datasets.formats.maps.files import MapFiles
+from segpaste.datasets.formats.maps.files import MapFiles, roles_of
 from segpaste.datasets.formats.maps.reading import MapReader
 from segpaste.datasets.formats.photo import read_rgb, upright_size
 from segpaste.datasets.formats.records import AnnotatedPhotos, PackedRecords
@@ -87,6 +87,7 @@ class MapPhotos(AnnotatedPhotos):
         entries = read_class_list(root / given) if isinstance(given, str) else given
         self.classes = Classes.of_entries(entries, place)
         self.class_names = self.classes.names
+        self.declared_maps = frozenset(roles_of(declared))
         self.has_masks = declared.instances is not None
         fits = len(self.class_names) <= IGNORE_INDEX
         self.has_semantic_maps = fits and (declared.semantic is not None or bool(declared.things))
@@ -122,6 +123,10 @@ class MapPhotos(AnnotatedPhotos):
         """Return the path of an image, and the (H, W) of its first map in an image file; see `AnnotatedPhotos`."""
         record = self._records[index]
         return self.images_dir / record["file_name"], self._files.map_size(record)
+
+    def incomplete_images(self) -> dict[str, str]:
+        """Return ``incomplete``."""
+        return self.incomplete
 
     def map_files(self, index: int) -> tuple[Path, ...]:
         """Return the paths of the maps of an image."""

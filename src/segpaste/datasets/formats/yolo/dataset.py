@@ -43,6 +43,7 @@ from segpaste.datasets.formats.yolo.labels import (
     ORIENTED_NUMBERS,
     RowForm,
     box_px,
+    exact_box,
     keypoint_schema,
     parse_labels,
     points_px,
@@ -175,6 +176,17 @@ class YoloDataset(AnnotatedPhotos):
         """Return the polygon of each polygon row, [x1, y1, x2, ...] in pixels of an image of (H, W)."""
         rows = self._records[index]["rows"]
         return {row["line"]: polygon_px(row["values"], size) for row in rows if self.task == "segment"}
+
+    def shape_rows(self, index: int, size: Size) -> dict[int, JsonRow]:
+        """Return the polygon, or else the box, of each row by its line, in pixels of an image of (H, W)."""
+        if self.task == "segment":
+            return {line: {"segmentation": [polygon]} for line, polygon in self.polygons(index, size).items()}
+        return {row["line"]: {"bbox": exact_box(row["values"], size)} for row in self.rows(index)}
+
+    def label_numbers(self, index: int, task: str) -> dict[int, list[float]]:
+        """Return the numbers of each row by its line, if its form is that of the task."""
+        is_same = task == self.written_task or (task, self.task) == ("segment", "segment")
+        return {row["line"]: row["values"] for row in self.rows(index)} if is_same else {}
 
     def rows(self, index: int) -> list[JsonRow]:
         """Return the rows of an image: ``line``, from 1, ``label``, and ``values``, fractions of the image's sides."""

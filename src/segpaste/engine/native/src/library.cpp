@@ -1,4 +1,4 @@
-// What Python calls, and the choice of the instruction set. Nothing here may use more than the baseline.
+// Entry points for Python, and the choice of the instruction set. Code here must run on the baseline.
 
 #include <stddef.h>
 

@@ -140,7 +140,7 @@ struct ComposeJob {
     int64_t pixel_kind;  // a PixelKind
     int64_t largest_id;  // ids in the target above this count as this
     int64_t exclusive;  // each pixel belongs to exactly one instance
-    int64_t with_owner;  // some field depends on whose a pasted pixel is
+    int64_t with_owner;  // a requested field needs the owner (source slot) of each pasted pixel
     int64_t has_fragment;  // sources have a slot more than rows, which belongs to no instance and takes no row
     int64_t in_place;  // ``out`` is the target
     int64_t reads_itself;  // the source is the target, row by row

@@ -8,7 +8,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from segpaste.engine.triton._spare import holds
+from segpaste.engine.triton._packed_slots import holds
 from segpaste.engine.triton._tiles import in_box, nearest_source, next_of, on_canvas, pixel_offsets, touching
 from segpaste.engine.triton.looks._seeing import covers
 from segpaste.types.check import MAX_FED_BACK_ID

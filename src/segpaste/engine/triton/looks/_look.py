@@ -17,7 +17,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from segpaste.engine.triton import _spare
+from segpaste.engine.triton import _packed_slots
 from segpaste.engine.triton._tiles import on_canvas, pixel_offsets, tile_at
 from segpaste.engine.triton.looks._counting import count_tile
 from segpaste.engine.triton.looks._deciding import decide, finish, remove
@@ -50,7 +50,7 @@ def look(
     """Look at one tile of a row, if the row needs look ``stage``.
 
     Own arguments:
-        visible: `segpaste.engine.triton.spare.VisibleArguments`.
+        visible: `segpaste.engine.triton.packed_slots.VisibleArguments`.
         stage: 0 without guards, 1 with guards, 2 after a removal.
         CLASSES, OBJECTS: whether classes or instances may be guarded.
         EXCLUSIVE: no pixel belongs to two instances.
@@ -267,7 +267,7 @@ def _write(visible, b, top, left, stage, seen, whose, target, ROWS: tl.constexpr
     if visible.layer is None:
         if stage == 0:  # all spare bits are zero
             there &= seen >= 0
-        _spare.put_visible(visible, target, b, place, seen, whose, there)
+        _packed_slots.put_visible(visible, target, b, place, seen, whose, there)
     else:
         here = b * target.size + place
         tl.store(visible.layer + here, seen.to(tl.int16), mask=there)

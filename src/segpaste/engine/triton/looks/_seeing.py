@@ -9,7 +9,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from segpaste.engine.triton._spare import holds
+from segpaste.engine.triton._packed_slots import holds
 from segpaste.engine.triton._surfaces import is_number, read_depth
 from segpaste.engine.triton._tiles import in_box, nearest_source, next_of, on_canvas, pixel_offsets, touches, touching
 

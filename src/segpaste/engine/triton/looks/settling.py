@@ -16,7 +16,7 @@ from segpaste.engine.triton.launching import launch, power_of_two
 from segpaste.engine.triton.looks import arguments as args
 from segpaste.engine.triton.looks._look import look, look_until_settled
 from segpaste.engine.triton.looks._tables import tables
-from segpaste.engine.triton.spare import visible_arguments
+from segpaste.engine.triton.packed_slots import visible_arguments
 
 TILE = (8, 128)
 """Rows and columns of a tile: a row of bytes fills a cache line, and each of 512 threads has 2 pixels."""

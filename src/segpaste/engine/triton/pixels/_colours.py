@@ -5,7 +5,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from segpaste.engine.triton import _spare
+from segpaste.engine.triton import _packed_slots
 from segpaste.engine.triton._tiles import pixel_offsets
 from segpaste.types import sampling
 
@@ -59,9 +59,13 @@ def paste_colours(out, target, source, plan, held, b, at, row, rows, cols, shown
         first, second, third = _finished(first, dtype), _finished(second, dtype), _finished(third, dtype)
         if out.images is None:
             slot, also = held.images + c * held.colour_digits, (shown & (more > 0), shown & (more > 1))
-            to = _spare.slot_at(target, b, slot, pixel_offsets(rows, cols, target.width))
-            first, second, third = _spare.as_bits(first), _spare.as_bits(second), _spare.as_bits(third)
-            _spare.put_three(to, target.size, first, second, third, shown, also, held.colour_digits)
+            to = _packed_slots.slot_at(target, b, slot, pixel_offsets(rows, cols, target.width))
+            first, second, third = (
+                _packed_slots.as_bits(first),
+                _packed_slots.as_bits(second),
+                _packed_slots.as_bits(third),
+            )
+            _packed_slots.put_three(to, target.size, first, second, third, shown, also, held.colour_digits)
         else:
             to = colours_at(out, b, rows, cols) + tl.cast(c, tl.int64) * out.channel_stride
             tl.store(to, first, mask=shown)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from segpaste.engine.triton import _spare
+from segpaste.engine.triton import _packed_slots
 from segpaste.engine.triton._surfaces import is_number, read_depth, read_normals
 from segpaste.engine.triton._tiles import (
     in_box,
@@ -46,7 +46,7 @@ def paste(
     waiting depth is its validity, since no depth is negative.
 
     Own arguments:
-        held: `segpaste.engine.triton.spare.HeldArguments`.
+        held: `segpaste.engine.triton.packed_slots.HeldArguments`.
         num_listed: slots of an image in ``slots.paste_layer``, at least those of the masks.
         TAPS: a power of two, at least the taps of the image filter.
         SLOTS: 0, or in place a power of two, at least the slots of the target. In place, the masks of pastes are
@@ -60,7 +60,7 @@ def paste(
     b, top, left = tile_at(tl.program_id(0), height, width, ROWS, COLS)
     b, rows, cols = b.to(tl.int64), top + tl.arange(0, ROWS), left + tl.arange(0, COLS)
     place, there = pixel_offsets(rows, cols, width), on_canvas(rows, cols, height, width)
-    seen, whose = _spare.load_visible(visible, target, b, place, there)
+    seen, whose = _packed_slots.load_visible(visible, target, b, place, there)
     j = next_of(seen, -1, plan.num_layers)
     if SLOTS > 0:
         is_pasted = j < plan.num_layers
@@ -96,11 +96,11 @@ def _paste_labels(out, target, source, plan, slots, held, b, at, row, rows, cols
         elif out.semantic is not None:
             tl.store(out.semantic + here, label, mask=shown)
         else:
-            to = _spare.slot_at(target, b, held.semantic, pixel_offsets(rows, cols, target.width))
+            to = _packed_slots.slot_at(target, b, held.semantic, pixel_offsets(rows, cols, target.width))
             num = held.word_digits
-            _spare.put(to, target.size, label.to(tl.int32), shown, num)
+            _packed_slots.put(to, target.size, label.to(tl.int32), shown, num)
             to += num * tl.cast(target.size, tl.int64)
-            _spare.put(to, target.size, (label >> 32).to(tl.int32), shown, num)
+            _packed_slots.put(to, target.size, (label >> 32).to(tl.int32), shown, num)
     if not WAITS and target.panoptic is not None:
         tl.store(out.panoptic + here, tl.load(slots.fresh_id + index, mask=shown, other=0), mask=shown)
 
@@ -122,11 +122,11 @@ def _paste_surfaces(out, target, source, plan, held, b, at, row, rows, cols, sho
             tl.store(out.depth + here, depth, mask=shown)
             tl.store(out.depth_valid + here, ok.to(tl.uint8), mask=shown)
         else:
-            bits = _spare.signed(depth, ok)
+            bits = _packed_slots.signed(depth, ok)
             if out.depth is not None:
                 tl.store(out.depth + here, bits.to(tl.float32, bitcast=True), mask=shown)
             else:
-                _spare.put(_spare.slot_at(target, b, held.depth, place), target.size, bits, shown, num)
+                _packed_slots.put(_packed_slots.slot_at(target, b, held.depth, place), target.size, bits, shown, num)
     if target.normals is not None:
         x = tl.zeros(shown.shape, tl.float32)
         y, z = x, x
@@ -139,9 +139,9 @@ def _paste_surfaces(out, target, source, plan, held, b, at, row, rows, cols, sho
             tl.store(to + target.size, y, mask=shown)
             tl.store(to + target.size + target.size, z, mask=shown)
         else:
-            x, y, z = _spare.as_bits(x), _spare.as_bits(y), _spare.as_bits(z)
-            to = _spare.slot_at(target, b, held.normals, place)
-            _spare.put_three(to, target.size, x, y, z, shown, (shown, shown), num)
+            x, y, z = _packed_slots.as_bits(x), _packed_slots.as_bits(y), _packed_slots.as_bits(z)
+            to = _packed_slots.slot_at(target, b, held.normals, place)
+            _packed_slots.put_three(to, target.size, x, y, z, shown, (shown, shown), num)
 
 
 @triton.jit
@@ -179,7 +179,7 @@ def _paste_masks(
         else:
             nearest, reached = nearest_source(plan, at, source, rows, cols, target.height, target.width)
             mask = source.masks + (tl.load(plan.source_idx + at) * source.num_slots + pasted_slot) * source.size
-            inside &= _spare.holds(tl.load(mask + nearest, mask=inside & reached, other=0))
+            inside &= _packed_slots.holds(tl.load(mask + nearest, mask=inside & reached, other=0))
         slot = b * target.num_slots + k
         to = target.masks + slot * target.size + place
         before = tl.load(to, mask=inside, other=0)

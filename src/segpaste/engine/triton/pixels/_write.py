@@ -8,7 +8,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from segpaste.engine.triton import _spare
+from segpaste.engine.triton import _packed_slots
 from segpaste.engine.triton._surfaces import is_number
 from segpaste.engine.triton._tiles import in_box, next_of, on_canvas, pixel_offsets, tile_at, touching
 from segpaste.engine.triton.pixels._colours import colours_at
@@ -35,7 +35,7 @@ def write(
 
     Own arguments:
         held: planes in which pasted pixels wait; unless they do, `paste` has written the target.
-        first: `segpaste.engine.triton.spare.HeldArguments`, for the planes that ``held`` lacks.
+        first: `segpaste.engine.triton.packed_slots.HeldArguments`, for the planes that ``held`` lacks.
         num_classes: size of the table of ignored classes.
         ignore_index: semantic class of pixels that lose their label.
         SLOTS: a power of two, at least the slots of the target.
@@ -48,7 +48,7 @@ def write(
     there = on_canvas(rows, cols, height, width)
     place = pixel_offsets(rows, cols, width)
     here = b * target.size + place
-    seen, whose = _spare.load_visible(visible, target, b, place, there)
+    seen, whose = _packed_slots.load_visible(visible, target, b, place, there)
     shown, kept = seen >= 0, there & (seen < 0)
     any_shown = tl.max(shown.to(tl.int32)) != 0
     if any_shown:
@@ -57,7 +57,7 @@ def write(
             _write_colours(target, held, first, b, rows, cols, place, shown)
             _write_surfaces(target, held, first, b, place, shown)
         if visible.layer is None:
-            _spare.clear_visible(visible, target, b, place, shown)
+            _packed_slots.clear_visible(visible, target, b, place, shown)
         tl.debug_barrier()  # no digits are left in the masks
     orphan = kept & _clear_dropped(target, plan, slots, b, rows, cols, there, SLOTS)
     if any_shown:
@@ -133,9 +133,9 @@ def _write_labels(target, held, plan, slots, first, b, place, seen, whose, shown
             label = tl.load(held.semantic + here, mask=shown, other=0)
         else:
             num = first.word_digits
-            at = _spare.slot_at(target, b, first.semantic, place)
-            low = _spare.take(at, target.size, shown, num)
-            high = _spare.take(at + num * tl.cast(target.size, tl.int64), target.size, shown, num)
+            at = _packed_slots.slot_at(target, b, first.semantic, place)
+            low = _packed_slots.take(at, target.size, shown, num)
+            high = _packed_slots.take(at + num * tl.cast(target.size, tl.int64), target.size, shown, num)
             label = (high.to(tl.int64) << 32) | low.to(tl.uint32, bitcast=True).to(tl.int64)
         tl.store(target.semantic + here, label, mask=shown)
 
@@ -153,14 +153,14 @@ def _write_colours(target, held, first, b, rows, cols, place, shown):
         for c in range(0, target.num_channels, 3):
             more = tl.full(shown.shape, target.num_channels - 1 - c, tl.int32)
             also = shown & (more > 0), shown & (more > 1)
-            at = _spare.slot_at(target, b, first.images + c * first.colour_digits, place)
-            one, two, three = _spare.take_three(at, target.size, shown, also, first.colour_digits)
+            at = _packed_slots.slot_at(target, b, first.images + c * first.colour_digits, place)
+            one, two, three = _packed_slots.take_three(at, target.size, shown, also, first.colour_digits)
             channel = to + tl.cast(c, tl.int64) * target.channel_stride
-            tl.store(channel, _spare.from_bits(one, target.images.dtype.element_ty), mask=shown)
+            tl.store(channel, _packed_slots.from_bits(one, target.images.dtype.element_ty), mask=shown)
             channel += target.channel_stride
-            tl.store(channel, _spare.from_bits(two, target.images.dtype.element_ty), mask=also[0])
+            tl.store(channel, _packed_slots.from_bits(two, target.images.dtype.element_ty), mask=also[0])
             channel += target.channel_stride
-            tl.store(channel, _spare.from_bits(three, target.images.dtype.element_ty), mask=also[1])
+            tl.store(channel, _packed_slots.from_bits(three, target.images.dtype.element_ty), mask=also[1])
 
 
 @triton.jit
@@ -170,8 +170,10 @@ def _write_surfaces(target, held, first, b, place, shown):
         if held.depth is not None:
             bits = tl.load(held.depth + here, mask=shown, other=0.0).to(tl.int32, bitcast=True)
         else:
-            bits = _spare.take(_spare.slot_at(target, b, first.depth, place), target.size, shown, first.word_digits)
-        depth, is_valid = _spare.unsigned(bits)
+            bits = _packed_slots.take(
+                _packed_slots.slot_at(target, b, first.depth, place), target.size, shown, first.word_digits
+            )
+        depth, is_valid = _packed_slots.unsigned(bits)
         tl.store(target.depth + here, depth, mask=shown)
         tl.store(target.depth_valid + here, is_valid.to(tl.uint8), mask=shown)
     if target.normals is not None:
@@ -182,8 +184,8 @@ def _write_surfaces(target, held, first, b, place, shown):
                 value = tl.load(held.normals + at + i * size, mask=shown, other=0.0)
                 tl.store(target.normals + at + i * size, value, mask=shown)
         else:
-            digits = _spare.slot_at(target, b, first.normals, place)
-            x, y, z = _spare.take_three(digits, target.size, shown, (shown, shown), first.word_digits)
-            tl.store(target.normals + at, _spare.from_bits(x, tl.float32), mask=shown)
-            tl.store(target.normals + at + size, _spare.from_bits(y, tl.float32), mask=shown)
-            tl.store(target.normals + at + 2 * size, _spare.from_bits(z, tl.float32), mask=shown)
+            digits = _packed_slots.slot_at(target, b, first.normals, place)
+            x, y, z = _packed_slots.take_three(digits, target.size, shown, (shown, shown), first.word_digits)
+            tl.store(target.normals + at, _packed_slots.from_bits(x, tl.float32), mask=shown)
+            tl.store(target.normals + at + size, _packed_slots.from_bits(y, tl.float32), mask=shown)
+            tl.store(target.normals + at + 2 * size, _packed_slots.from_bits(z, tl.float32), mask=shown)

@@ -13,14 +13,14 @@ from segpaste.engine.reference.plan import LayerPlan, SlotPlan, Visible
 from segpaste.engine.schema import Placement, Scene
 from segpaste.engine.triton.arguments import PlaneArguments, plan_arguments, plane_arguments
 from segpaste.engine.triton.launching import launch, plain, power_of_two
-from segpaste.engine.triton.pixels import _keep, _masks, _paste, _write
-from segpaste.engine.triton.spare import (
+from segpaste.engine.triton.packed_slots import (
     HELD,
     HeldArguments,
     first_visible_slot,
     held_arguments,
     visible_arguments,
 )
+from segpaste.engine.triton.pixels import _keep, _masks, _paste, _write
 from segpaste.types import PaddedBatchedDenseSample
 from segpaste.types.check import not_none
 

@@ -1,4 +1,4 @@
-// Memory of one thread, kept from step to step: what is taken is given back in the reverse order.
+// Memory of one thread, kept from step to step. Blocks are given back in the reverse order of their allocation.
 
 #pragma once
 
@@ -11,7 +11,7 @@ extern "C" void __asan_unpoison_memory_region(const volatile void* start, size_t
 
 namespace SEGPASTE_NAMESPACE {
 
-// Under the address sanitizer, memory that is not taken may not be touched, and memory just taken holds noise.
+// Under the address sanitizer, free memory is poisoned, and a new block is filled with noise.
 #if defined(__SANITIZE_ADDRESS__)
 constexpr size_t GAP = 64;  // between two blocks
 
@@ -31,16 +31,16 @@ inline void open_bytes(void*, size_t) {}
 
 struct Chunk {
     Chunk* before;
-    size_t size;  // of what follows this header
+    size_t size;  // bytes after this header
 };
 
 struct Arena {
-    Chunk* last;   // of the chunks in use
+    Chunk* last;   // last chunk in use
     size_t used;   // bytes of the last chunk
-    bool failed;   // malloc gave nothing; everything taken since is null
+    bool failed;   // malloc has failed; all later blocks are null
 };
 
-// What one thread has: room for the row that it works on, and for what it holds back of others.
+// Memory of one thread: of the row that it works on, and of rows that it writes later.
 struct Workspace {
     Arena work, kept;
 };
@@ -55,12 +55,13 @@ struct Mark {
 
 inline Mark mark(const Arena& arena) { return {arena.last, arena.used}; }
 
-// The first byte of a chunk that can be taken.
+// The first usable byte of a chunk.
 inline u8* start_of(Chunk* chunk) {
     return reinterpret_cast<u8*>((reinterpret_cast<size_t>(chunk + 1) + 63) & ~size_t(63));
 }
 
-// Give back what was taken since; of all of it the last chunk stays for the next step, unless it is large.
+// Give back the memory taken since `to`. After all is given back, the last chunk is kept for the next step, unless it
+// is large.
 inline void release(Arena& arena, Mark to) {
     if (!to.chunk && arena.last && arena.last->size <= KEPT) {
         while (Chunk* before = arena.last->before) {
@@ -99,7 +100,7 @@ inline void* take_bytes(Arena& arena, size_t size) {
     return block;
 }
 
-// Room for ``count`` values, not filled, aligned to 64 bytes; null where there is no memory.
+// Allocate ``count`` values, not initialised, aligned to 64 bytes; null if there is no memory.
 template <class T>
 T* take(Arena& arena, i64 count) {
     return static_cast<T*>(take_bytes(arena, size_t(most(count, i64(1))) * sizeof(T)));

@@ -44,7 +44,7 @@ constexpr i64 floor_div(i64 a, i64 b) {
 
 inline bool is_finite(f32 value) { return __builtin_fabsf(value) < INFINITE; }
 
-// Edges of boxes as integers; what is beyond counts as this far away, NaN too.
+// Edges of boxes as integers, clamped to this distance; NaN becomes the least value.
 constexpr i64 FARTHEST_EDGE = i64(1) << 30;
 
 inline i64 floor_edge(f32 edge) {
@@ -59,7 +59,7 @@ inline i64 ceil_edge(f32 edge) {
     return whole + (f32(whole) < edge);
 }
 
-// Half precision by hand, for not every target has it: to float32 exactly, back to the nearest, ties to even.
+// Half precision without hardware support: to float32 exactly, from float32 to the nearest, ties to even.
 inline f32 from_bits(u32 bits) {
     f32 value;
     __builtin_memcpy(&value, &bits, sizeof value);
@@ -112,7 +112,7 @@ inline BFloat to_bfloat(f32 value) {
 
 constexpr i64 MANY = i64(1) << 62;  // more than any count
 
-// How many of some flags, each 0 or 1, are set.
+// Return the number of flags, each 0 or 1, that are set.
 inline i64 count(const u8* flags, i64 size) {
     i64 total = 0, i = 0;
     for (; i + 8 <= size; i += 8) {

@@ -1,4 +1,4 @@
-// Copies and fills that stream past the caches, for what nobody reads again soon.
+// Copies and fills that bypass the caches, for memory that is not read again soon.
 
 #pragma once
 
@@ -20,7 +20,7 @@ using LooseLine = u8 __attribute__((vector_size(LINE), aligned(1)));
 inline void store_past(Line* to, Line line) {
 #if defined(__clang__)
     __builtin_nontemporal_store(line, to);
-#elif defined(__SANITIZE_ADDRESS__)  // which does not look at the next ones
+#elif defined(__SANITIZE_ADDRESS__)  // it does not check the stores below
     *to = line;
 #elif defined(__AVX512F__)
     using Words = long long __attribute__((vector_size(64)));
@@ -36,7 +36,7 @@ inline void store_past(Line* to, Line line) {
 #endif
 }
 
-// How many bytes there are before the next multiple of a line.
+// Return the number of bytes up to the next multiple of a cache line.
 inline size_t before_line(const void* at) { return (LINE - reinterpret_cast<size_t>(at) % LINE) % LINE; }
 
 inline void fence() {
@@ -66,7 +66,7 @@ inline void stream_zeros(void* to, size_t size) {
     memset(out + at, 0, size - at);
 }
 
-// Copies and zeros, past the caches where there is much of both.
+// Copies and zero fills; large ones bypass the caches.
 struct Mover {
     bool streams;
 

@@ -1,4 +1,4 @@
-// How much pastes cover of the target's boxes: `segpaste.engine.reference.draws._places`, bit for bit.
+// How much of the target's boxes pastes cover: `segpaste.engine.reference.draws._places`, bit for bit.
 
 #pragma once
 
@@ -9,14 +9,14 @@ namespace SEGPASTE_NAMESPACE {
 constexpr i64 LONGEST_SIDE = i64(1) << 20;
 constexpr i64 COVER_ONE = i64(1) << 22, TOO_MUCH = 2 * COVER_ONE;
 
-// Choice among objects that have a place, by how much they cover there.
+// Choice among placed objects by how much they cover.
 struct CoverDrawer : SlotDrawer {
     i64* boxes;   // [K, 4] of the layer's source
-    i64* covers;  // [L, K] of the row, how much each candidate covers of an instance's box
+    i64* covers;  // [L, K] of the row, how much of an instance's box each candidate covers
 
     static i64 side(i64 first, i64 end) { return least(most(end - first, i64(0)), LONGEST_SIDE); }
 
-    // The largest fraction of an instance's box that a moved box covers, over COVER_ONE, or all if that is too much.
+    // The largest fraction of an instance's box that a moved box covers, times COVER_ONE; TOO_MUCH above the limit.
     i64 cover(i64 b, i64 k, i64 x, i64 y) const {
         const i64* box = boxes + 4 * k;
         i64 largest = 0;
@@ -36,7 +36,7 @@ struct CoverDrawer : SlotDrawer {
         return job.cover_num > job.cover_den || cover(b, k, x, y) != TOO_MUCH;
     }
 
-    // Of the candidates in ``carried`` [L, K] those that cover the least stay; the others were not intended.
+    // Keep the candidates in ``carried`` [L, K] that cover the least; the others do not count as tried.
     void take_part(i64 b) const {
         i64 count = num_layers * num_slots, num = 0, candidates = 0;
         u8* carried = job.carried + b * count;

@@ -15,7 +15,7 @@ constexpr i64 SIZE_DEN = 16, GRID_TRIES = 8;
 
 // Draws of one batch, row after row.
 struct Drawer : CoverDrawer {
-    u8* cut;     // [K, 4], the sides of them that lie on the border of their picture
+    u8* cut;     // [K, 4], the sides of each box that lie on the border of its picture
     i64* region;  // [K], the region of each
 
     // The rectangle around the chosen boxes of a layer.
@@ -34,7 +34,7 @@ struct Drawer : CoverDrawer {
         return all;
     }
 
-    // Whether, scaled, some translation by whole patches keeps what reaches from corner to opposite inside.
+    // Whether some translation by whole patches keeps the scaled rectangle from corner to opposite inside.
     bool has_room(i64 corner, i64 opposite, i64 size, i64 num) const {
         i64 first = -floor_div(scaled_edge(corner, num, job.scale_den), job.patch);
         return first <= floor_div(size - scaled_edge(opposite, num, job.scale_den), job.patch);
@@ -107,7 +107,7 @@ struct Drawer : CoverDrawer {
         return indexed(indexed(layer_state(seed, STRATUM, j), attempt), axis) >> 2;
     }
 
-    // Where along its range a place lies, out of 2**32; on patches each layer of an image in a part of its own.
+    // The position of a place in its range, times 2**32; on patches each layer of an image has its own part of it.
     i64 fraction(u64 state, i64 seed, i64 j, i64 attempt, i64 axis) const {
         i64 drawn = i64(indexed(state, axis) >> 32);
         if (!(job.on_grid || job.whole_patches)) return drawn;
@@ -119,7 +119,7 @@ struct Drawer : CoverDrawer {
         return floor_div((turn << 32) + drawn, num_layers);
     }
 
-    // How far to move along one axis what reaches from corner to opposite.
+    // The translation along one axis of the rectangle from corner to opposite.
     i64 offset(i64 part, i64 corner, i64 opposite, i64 size, bool is_empty) const {
         i64 low = least(-corner, size - opposite), high = most(-corner, size - opposite);
         if (job.clips && !is_empty) {
@@ -165,7 +165,7 @@ struct Drawer : CoverDrawer {
         return true;
     }
 
-    // The boxes stay around their centre; ``before`` encloses the chosen ones as they were.
+    // Keep the centre of the boxes; ``before`` encloses the chosen ones before scaling.
     void keep_place(i64 b, i64 j, const Around& before, u8* carried) const {
         i64* translate = job.translate + 2 * (b * num_layers + j);
         Around after = around(carried);
@@ -174,7 +174,7 @@ struct Drawer : CoverDrawer {
         keep_fitting(b, j, translate[0], translate[1], carried);
     }
 
-    // Whether enough of a moved box, as far as it is in the picture, lies in its region.
+    // Whether enough of the part of a moved box in the picture lies in its region.
     bool in_region(i64 b, i64 k, i64 x, i64 y) const {
         if (!job.regions || region[k] >= job.num_regions) return true;
         const i64 *box = boxes + 4 * k, *extent = job.extent + 2 * b;
@@ -186,7 +186,7 @@ struct Drawer : CoverDrawer {
         return inside * job.region_den >= area * job.region_num;
     }
 
-    // Only the slots that may be pasted at a place stay in ``carried``, those of layer j.
+    // Keep in ``carried``, the slots of layer j, only those that may be pasted at a place.
     void keep_fitting(i64 b, i64 j, i64 x, i64 y, u8* carried) const {
         const i64* extent = job.extent + 2 * b;
         for (i64 k = 0; k < num_slots; ++k) {

@@ -1,4 +1,4 @@
-// ClassMix: what lies in some classes of a source and belongs to no instance that is pasted; and its draws.
+// ClassMix: pixels of some classes of a source that belong to no pasted instance, and the draws of these classes.
 
 #pragma once
 

@@ -7,7 +7,7 @@
 
 namespace SEGPASTE_NAMESPACE {
 
-// The order of priorities, the highest first, of equal ones the first: a merge sort.
+// Sort by descending priority, equal ones in their order: a merge sort.
 inline void sort_descending(const i64* values, i64 count, i64* order, i64* spare) {
     for (i64 i = 0; i < count; ++i) order[i] = i;
     i64 *from = order, *to = spare;
@@ -26,7 +26,7 @@ inline void sort_descending(const i64* values, i64 count, i64* order, i64* spare
     if (from != order) memcpy(order, from, size_t(count) * sizeof(i64));
 }
 
-// Another row of the batch for each layer, uniform over those that offer something; ``twins`` is room for [B].
+// Another row of the batch for each layer, uniform over rows with an eligible instance; ``twins`` is memory for [B].
 inline void choose_rows(const RowsJob& job, i64* twins) {
     for (i64 s = 0; s < job.num_rows; ++s) {
         twins[s] = 0;

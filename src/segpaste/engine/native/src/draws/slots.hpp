@@ -17,7 +17,7 @@ struct SlotDrawer {
     i64* order;      // [max(L * K, S / B)]
     i64* spare;      // likewise
 
-    // Whether only some of the objects that may be pasted are.
+    // Whether only some of the eligible objects are pasted.
     bool takes_part() const { return job.candidate_num < job.candidate_den; }
 
     u64 layer_state(i64 seed, u64 name, i64 layer) const { return indexed(keyed(seed, name), layer); }
@@ -25,7 +25,7 @@ struct SlotDrawer {
     // The row of the tables that a layer reads.
     i64 row_of(i64 at) const { return job.pick == GIVEN ? at : job.source_idx[at]; }
 
-    // Some of the rows that belong to a target for its layers, uniform over those that have an eligible instance.
+    // For the layers of a target some of the rows that belong to it, uniform over rows with an eligible instance.
     void choose_own(i64 b, i64* values) const {
         i64 num_own = job.num_source_rows / job.num_rows;
         for (i64 i = 0; i < num_own; ++i) {
@@ -49,7 +49,7 @@ struct SlotDrawer {
         }
     }
 
-    // At temperature 0 nobody asks how many are alike: 1 where the slot is eligible.
+    // At temperature 0 class counts are not needed: 1 for each eligible slot.
     void count_alike() const {
         for (i64 s = 0; s < job.num_source_rows; ++s) {
             const u8* eligible = job.eligible + s * num_slots;
@@ -77,7 +77,7 @@ struct SlotDrawer {
         return HIGHEST - 1 - wait * job.inverse_weights[least(alike, job.num_weights - 1)];
     }
 
-    // Where each layer carries one object, layers of one source take its slots in random order, each another one.
+    // If each layer carries one object, layers of one source take different slots of it, in random order.
     void prioritise(i64 b) const {
         i64 seed = job.seeds[b];
         for (i64 j = 0; j < num_layers; ++j) {
@@ -99,7 +99,7 @@ struct SlotDrawer {
         }
     }
 
-    // The first of the layers that have the source of layer j, and how many of them take a slot before it.
+    // The first layer with the source of layer j, and the number of such layers that take a slot before j.
     void find_turn(i64 b, i64 j, i64& first, i64& turn) const {
         const i64* source = job.source_idx + b * num_layers;
         i64 own = priority_of(layer_state(job.seeds[b], LAYER, j));
@@ -121,7 +121,7 @@ struct SlotDrawer {
         return false;
     }
 
-    // The eligible slots of highest priority go into ``carried``, and are counted in ``does_not_fit`` for now.
+    // Put the eligible slots of highest priority into ``carried``; they count as ``does_not_fit`` until placed.
     void choose_slots(i64 b) const {
         i64 seed = job.seeds[b], count = num_layers * num_slots, available = 0;
         bool has_source = false;

@@ -1,4 +1,4 @@
-// What a placement must know of a batch.
+// Facts about a batch that a placement needs.
 
 #pragma once
 
@@ -30,7 +30,7 @@ inline void survey(const SurveyJob& job) {
     }
 }
 
-// Which classes have a pixel in the picture of a row, of those that may be mixed.
+// The classes that may be mixed and have a pixel in the picture of a row.
 inline void find_present(const SurveyJob& job, i64 row, u8* present) {
     memset(present, 0, size_t(job.num_mixed));
     Picture<const i64> semantic = picture<const i64>(job.semantic, row);

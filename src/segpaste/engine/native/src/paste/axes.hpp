@@ -1,7 +1,7 @@
 // Axes of a layer: which source pixels each column and each line of the canvas reads.
 //
 // The integers of `segpaste.engine.reference.geometry`, for the columns and rows where a carried object lies; divisions by
-// the scale are carried on from pixel to pixel.
+// the scale are computed incrementally from pixel to pixel.
 
 #pragma once
 
@@ -42,7 +42,7 @@ struct Axis {
     i64 first, end;
     i32* nearest;  // -1 where the layer does not reach
     Taps filter;   // of the image
-    Taps linear;   // of depth and normals; count 0 where nobody reads between pixels
+    Taps linear;   // of depth and normals; count 0 if no field is interpolated
 
     i64 size() const { return end - first; }
 };

@@ -1,4 +1,4 @@
-// Checks of what Python hands over, before anything is written.
+// Checks of the arguments from Python, before anything is written.
 
 #pragma once
 

@@ -1,7 +1,7 @@
 // A whole paste, row after row: lay out, resolve, measure, keep what must not be hidden, assign slots, render.
 //
-// Nothing in it looks at two rows of the target at once, so a thread takes a row from end to end, while it is in the
-// cache. In place, what other rows still read is held back until they have read it.
+// No step needs two rows of the target at once, so a thread completes a row while it is in the cache. In place, the
+// writes to a row are held back until no other row reads it.
 
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace SEGPASTE_NAMESPACE {
 
-// What remains to be written of a row that other rows still read.
+// The writes to a row that are held back because other rows still read it.
 struct HeldRow {
     HeldRow* before;
     i64 row;
@@ -33,7 +33,7 @@ struct Composer : TargetRow {
     Mover mover;
     HeldRow* held = nullptr;  // the last one
 
-    // Do something with every strip of a paste: the part of a line between the first and the last pixel that is shown.
+    // Visit every strip of a paste: the part of a line between its first and its last visible pixel.
     template <class F>
     void for_strips(const Paste& paste, F act) const {
         const Box& box = paste.box;
@@ -50,7 +50,7 @@ struct Composer : TargetRow {
         strip.y = y, strip.first = first, strip.end = end, strip.shown = shown;
     }
 
-    // Write the row at once, strip after strip as each is read.
+    // Write the row immediately: each strip after it is read.
     void pass(const Stamp* stamps, Sum* sums) {
         write_losses(job, mover, b, slots, target_boxes, ignored);
         Strip strip = take_strip(job, arena, job.width, sizeof(T));
@@ -106,7 +106,7 @@ struct Composer : TargetRow {
         return kept.failed ? nullptr : row;
     }
 
-    // Write the row that was held last, and give its memory back.
+    // Write the row that was held back last, and free its memory.
     void write_held() {
         HeldRow* row = held;
         write_losses(job, mover, row->row, row->slots, row->target_boxes, row->ignored);
@@ -127,7 +127,7 @@ struct Composer : TargetRow {
         memcpy(job.target_rows.valid + at, job.out_rows.valid + at, size_t(n));
     }
 
-    // One row from end to end. In place it is held back while ``must_hold``.
+    // Complete one row. In place it is held back while ``must_hold``.
     ErrorCode compose_row(i64 row, bool must_hold) {
         Mark before = mark(arena);
         b = row;
@@ -161,7 +161,7 @@ struct Composer : TargetRow {
         if (error) __atomic_store_n(&job.error, i64(error), __ATOMIC_RELAXED);
     }
 
-    // In place among the rows of one batch: each is written as soon as no layer reads it any more.
+    // In place among the rows of one batch: each is written as soon as no other layer reads it.
     void compose_among_themselves() {
         for (i64 row = take_next(job); row >= 0 && !has_failed(); row = take_next(job)) {
             ErrorCode error = compose_row(row, readers(job, row) > 0);
@@ -207,7 +207,7 @@ void compose_as(ComposeJob& job, Workspace& workspace) {
     release(workspace.kept, {nullptr, 0});
 }
 
-// Take rows until none is left; every thread of a step calls this with the same job, which then holds the error.
+// Take rows until none is left. Every thread of a step calls this with the same job, which receives the error.
 inline void compose(ComposeJob& job, Workspace& workspace) {
     if (!is_checked(job)) return;
     switch (job.pixel_kind) {

@@ -13,20 +13,20 @@ struct Layer {
     bool flip;
     f32 depth_scale;
     Axis x, y;  // empty where nothing is carried
-    const u8* classes;  // [num_mixed], with ClassMix all that it shows, or null
+    const u8* classes;  // [num_mixed], with ClassMix the classes that it pastes, or null
 };
 
 // One carried object of a layer: the mask of a source slot, as the target sees it.
 struct Paste {
     i64 layer, slot;
     Box box;         // on the canvas
-    u8* cut;         // [h, w], where the mask covers its box; later where it is shown
+    u8* cut;         // [h, w], where the mask covers its box; after the resolve where it is visible
     f32* depth;      // [h, w] on the target's scale where the paste is offered, or null
     u8* depth_ok;    // [h, w], a `DepthState`
     bool is_carried;  // not taken out
     i64 area;        // visible pixels
-    Box shown;       // around them
-    i64 free_area;   // visible pixels at first
+    Box shown;       // around the visible pixels
+    i64 free_area;   // visible pixels before anything is guarded
 };
 
 // What an output slot holds.
@@ -36,7 +36,7 @@ struct Slot {
     i64 paste;                  // index of the paste that it holds, -1 if none
 };
 
-// What a paste writes beside pixels.
+// Values of a paste other than its pixels.
 struct Stamp {
     i64 slot;  // of the output; -1 for a fragment, which takes no row
     i64 id;    // fresh, 0 if it has no row

@@ -1,4 +1,4 @@
-// Areas and boxes of what is seen.
+// Areas and boxes of visible pixels.
 
 #pragma once
 
@@ -17,7 +17,7 @@ inline void find_ends(i64 size, F holds, i64& first, i64& end) {
     end = most(end, i);
 }
 
-// How many pixels of a mask some layer hides.
+// The number of pixels of a mask that layers hide.
 inline i64 count_hidden(const Picture<const u8>& mask, const Box& box, const Seen& seen) {
     Box near = common(box, seen.reach);
     i64 hidden = 0;
@@ -55,7 +55,7 @@ inline Box enclosing(const Box& box, F holds) {
     return {box.x1 + first, top, box.x1 + end, bottom};
 }
 
-// The box of what is left of a mask of which ``hidden`` pixels are hidden.
+// The box of the visible part of a mask of which ``hidden`` pixels are hidden.
 inline Box visible_box(const Picture<const u8>& mask, const Box& box, const Seen& seen, i64 hidden) {
     if (hidden == 0) return enclosing(box, [&](i64 y, i64 i) { return mask.at(y)[box.x1 + i] != 0; });
     const Box& reach = seen.reach;
@@ -67,7 +67,7 @@ inline Box visible_box(const Picture<const u8>& mask, const Box& box, const Seen
     });
 }
 
-// The area and the box of what is seen of a paste; with owners each pixel belongs to its owner alone.
+// The visible area of a paste and its box; with owners each pixel belongs to its owner only.
 inline void measure_paste(Paste& paste, const Seen& seen, bool exclusive) {
     const Box& box = paste.box;
     i64 width = box.width(), first = width, end = 0, top = box.y2, bottom = 0;

@@ -34,7 +34,7 @@ inline Strip take_strip(const ComposeJob& job, Arena& arena, i64 size, i64 pixel
     return strip;
 }
 
-// Keep of what a paste covers what is shown.
+// Keep the visible pixels of a paste.
 inline void keep_shown(const Paste& paste, const Seen& seen, bool exclusive) {
     const Box& box = paste.box;
     i64 width = box.width();
@@ -125,7 +125,7 @@ inline void write_strip(const ComposeJob& job, i64 b, const Strip& strip, const 
     i64 size = strip.size(), y = strip.y;
     put_image(image<T>(job.out.images, b), strip, job.num_channels, static_cast<const T*>(strip.colours));
     if (stamp.slot >= 0) memcpy(picture<u8>(job.out.masks, b, stamp.slot).at(y) + strip.first, strip.shown, size_t(size));
-    for (i64 k = 0; k < job.num_slots; ++k) {  // what is shown is no longer a survivor's
+    for (i64 k = 0; k < job.num_slots; ++k) {  // visible pixels of a paste leave the masks of survivors
         const Box& box = target_boxes[k];
         if (!slots[k].survives || y < box.y1 || y >= box.y2) continue;
         i64 first = most(strip.first, box.x1), end = least(strip.end, box.x2);
@@ -200,7 +200,7 @@ inline void copy_row(const ComposeJob& job, const Mover& mover, i64 b) {
     if (mover.streams) fence();
 }
 
-// Depth that is no number becomes 0 and invalid.
+// Depth that is NaN becomes 0 and invalid.
 inline void clean_depth(const ComposeJob& job, i64 b) {
     for (i64 y = 0; y < job.height; ++y) {
         f32* depth = picture<f32>(job.out.depth, b).at(y);
@@ -213,7 +213,7 @@ inline void clean_depth(const ComposeJob& job, i64 b) {
     }
 }
 
-// Take from row b of the output what has no place in it any more, but for what is pasted over.
+// Remove from row b of the output what no longer belongs to it, except pixels that are pasted over.
 //
 // Masks of an output that is not the target lie line after line without a gap.
 inline void write_losses(const ComposeJob& job, const Mover& mover, i64 b, const Slot* slots, const Box* target_boxes,
@@ -229,7 +229,7 @@ inline void write_losses(const ComposeJob& job, const Mover& mover, i64 b, const
         const Box& box = target_boxes[k];
         Picture<const u8> mask = picture<const u8>(job.target.masks, b, k);
         Picture<u8> out = picture<u8>(job.out.masks, b, k);
-        if (slots[k].is_dropped && job.out.panoptic.data) {  // its pixels belong to nobody
+        if (slots[k].is_dropped && job.out.panoptic.data) {  // its pixels belong to no instance
             for (i64 y = box.y1; y < box.y2; ++y) {
                 i64 *ids = picture<i64>(job.out.panoptic, b).at(y), *labels = picture<i64>(job.out.semantic, b).at(y);
                 const u8* line = mask.at(y);
@@ -240,7 +240,7 @@ inline void write_losses(const ComposeJob& job, const Mover& mover, i64 b, const
                 }
             }
         }
-        if (job.in_place) {  // all of it, also what a box that lies does not enclose
+        if (job.in_place) {  // the whole mask, since a wrong box may not enclose it
             for (i64 y = 0; slots[k].is_dropped && y < job.height; ++y) memset(out.at(y), 0, size_t(job.width));
             continue;
         }

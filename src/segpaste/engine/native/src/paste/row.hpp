@@ -1,4 +1,4 @@
-// One row of the target up to its pixels: its layers laid out, what is seen of them, and the slots of its output.
+// One row of the target without its pixels: the layout of its layers, their visibility, and the slots of the output.
 
 #pragma once
 
@@ -30,7 +30,7 @@ struct TargetRow {
         if (k == num_slots) return {0, 0, extent.width, extent.height};  // of a fragment, which stands where it stood
         const f32* edges = job.source_rows.boxes + 4 * (job.source_idx[at] * num_slots + k);
         const i64 *num = job.scale_num + 2 * at, *den = job.scale_den + 2 * at, *move = job.translate + 2 * at;
-        Box part = clipped_box(edges, extent.width, extent.height);  // nothing is read of what is beyond
+        Box part = clipped_box(edges, extent.width, extent.height);  // nothing outside of it is read
         i64 left = part.x1, right = part.x2;
         if (job.hflip[at]) {
             i64 mirrored = extent.width - right;
@@ -66,7 +66,7 @@ struct TargetRow {
 
     static f32 root(f32 value) { return f32(__builtin_sqrt(f64(value))); }
 
-    // Layers, their tables and their pastes; what the row may read of the source.
+    // Make the layers, their tables and pastes, within what the row may read of the source.
     void lay_out() {
         i64 k_s = job.num_source_slots, width = job.width, height = job.height;
         target_boxes = take<Box>(arena, job.num_slots);
@@ -109,7 +109,7 @@ struct TargetRow {
         if (seen.reach.is_empty()) seen.reach = {0, 0, 0, 0};
     }
 
-    // Masks as the target sees them, and room to find out what is seen.
+    // Make the masks on the canvas of the target, and memory for the visibility.
     void cut_out_all() {
         bool has_depth = job.target.depth.data && job.source.depth.data;
         i64 largest = 0, area = seen.reach.size();
@@ -163,7 +163,7 @@ struct TargetRow {
         return any;
     }
 
-    // Close the pixels of instances of which too much is hidden; whether there are any.
+    // Guard the pixels of instances of which too much is hidden; return whether there are any.
     bool find_over_hidden(u8* closed) const {
         bool any = false;
         for (i64 k = 0; k < job.num_slots; ++k) {
@@ -181,7 +181,7 @@ struct TargetRow {
         return any;
     }
 
-    // Look until every paste that is left is seen and nothing is hidden that must not be.
+    // Resolve until every remaining paste is visible and no guarded pixel is hidden.
     void settle() {
         bool guards_objects = job.hidden_num < job.hidden_den;
         u8* wiped = take<u8>(arena, job.num_stuff);
@@ -299,7 +299,7 @@ struct TargetRow {
         for (; k < job.num_slots; ++k) stay(k);
     }
 
-    // What is to be known of the row beside its pixels.
+    // Report the facts of the row other than its pixels.
     void report() const {
         for (i64 i = slot_at(0, 0); i < slot_at(job.num_layers, 0); ++i) job.carried[i] = 0;
         for (i64 n = 0; n < num_pastes; ++n) job.carried[slot_at(pastes[n].layer, pastes[n].slot)] = pastes[n].is_carried;

@@ -1,6 +1,6 @@
 // Depth and normals of a layer, read between pixels.
 //
-// The arithmetic, and its order, is that of `segpaste.types.sampling`: a depth decides who is seen.
+// The arithmetic and its order are those of `segpaste.types.sampling`, since depth decides visibility.
 
 #pragma once
 
@@ -49,7 +49,7 @@ inline void read_depth(const Layer& layer, const Planes& source, const Box& box,
             if (high - low > EDGE_FRAC * high && y_axis.nearest[line] >= 0 && x_axis.nearest[column] >= 0) {
                 value = depth.at(y_axis.nearest[line])[x_axis.nearest[column]];
             }
-            value *= layer.depth_scale;  // by cameras that nobody checked it may be anything
+            value *= layer.depth_scale;  // unchecked cameras may give any value
             ok = ok && value > 0 && value < INFINITE;
             out[i] = ok ? value : 0.0f;
             out_ok[i] = !ok ? NO_DEPTH : marked ? VALID_DEPTH : INVALID_DEPTH;
@@ -61,7 +61,7 @@ struct Vector {
     f32 x, y, z;
 };
 
-// A normal, zero if one of its numbers is none.
+// A normal, zero if one of its numbers is NaN or infinite.
 inline Vector number(Vector v) { return is_finite(v.x) && is_finite(v.y) && is_finite(v.z) ? v : Vector{0, 0, 0}; }
 
 inline Vector weighted_sum(const Vector* taps, const f32* weights) {

@@ -6,7 +6,7 @@
 
 namespace SEGPASTE_NAMESPACE {
 
-// Wait for another thread; give up the processor now and then, in case it needs this one.
+// Wait for another thread; yield the processor now and then, in case that thread needs it.
 struct Patience {
     i64 rounds = 0;
 

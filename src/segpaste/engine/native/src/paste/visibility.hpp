@@ -1,7 +1,7 @@
-// What is seen: boxes are visited, not canvases.
+// Visibility: loops over boxes, not over the canvas.
 //
-// The carried masks of a row are first cut out as the target sees them. Each then offers its pixels, one paste after the
-// other; the target, the source, priorities and depth withdraw from the offer, and what is left is seen.
+// The carried masks of a row are first mapped to the canvas of the target. Each paste in turn then offers its pixels;
+// the target, the source, priorities and depth remove pixels from the offer, and the remaining ones are visible.
 
 #pragma once
 
@@ -10,26 +10,26 @@
 
 namespace SEGPASTE_NAMESPACE {
 
-// What is seen within a box of the canvas, ``reach``; outside of it the target.
+// The visible layer within a box of the canvas, ``reach``; outside of it the target is visible.
 struct Seen {
     Box reach;
     i16* layer;  // [h, w] of the box, -1 for the target
-    i16* owner;  // [h, w], the source slot of the layer; null where nobody asks
+    i16* owner;  // [h, w], the source slot of the layer; null if no field needs it
 
     i64 at(i64 y, i64 x) const { return (y - reach.y1) * reach.width() + x - reach.x1; }
 };
 
-// What of the target may not be hidden.
+// Pixels of the target that must not be hidden.
 struct Guards {
     const u8* classes;  // [num_classes], or null
     i64 num_classes;
     const u8* pixels;   // [h, w] of the reach, or null
 };
 
-// Room for one row, the same in every look.
+// Memory for one row, reused by every resolve.
 struct Room {
     u8* offered;    // [largest box]
-    f32* behind;    // [h, w] of the reach: depth of what is seen so far, or null
+    f32* behind;    // [h, w] of the reach: depth of the visible layer so far, or null
     u8* behind_ok;  // likewise, whether there is one
     i16* front;     // likewise, its priority, or null
 };
@@ -81,7 +81,7 @@ inline void withdraw_closed(const ComposeJob& job, i64 b, const Seen& seen, cons
     }
 }
 
-// Keep the offer where the source has something to show: neither padding nor ignored.
+// Keep the offer where the source is neither padding nor ignored.
 inline void withdraw_hidden(const ComposeJob& job, const Layer& layer, const Box& box, u8* offered) {
     Picture<const u8> padding = picture<const u8>(job.source.padding, layer.source);
     Picture<const i64> semantic = picture<const i64>(job.source.semantic, layer.source);
@@ -92,7 +92,7 @@ inline void withdraw_hidden(const ComposeJob& job, const Layer& layer, const Box
         const u8* pad = padding.data ? padding.at(row) : nullptr;
         const i64* label = semantic.data ? semantic.at(row) : nullptr;
         for (i64 i = 0; i < width; ++i) {
-            if (!offered[i]) continue;  // what is offered lies on a column of the source
+            if (!offered[i]) continue;  // an offered pixel has a column of the source
             if (pad && pad[columns[i]]) offered[i] = 0;
             if (label && label[columns[i]] == job.ignore_index) offered[i] = 0;
             if (layer.classes && !in_table(layer.classes, job.num_mixed, label[columns[i]])) offered[i] = 0;
@@ -206,7 +206,7 @@ inline i16 rank_of(const ComposeJob& job, i64 label) {
     return label >= 0 && label < job.num_ranks ? job.rank[label] : i16(0);
 }
 
-// Find what is seen of the pastes that are carried; ``pastes`` are ordered by layer, and by slot within a layer.
+// Resolve the visible pixels of the carried pastes; ``pastes`` are ordered by layer, and by slot within a layer.
 inline void resolve(const ComposeJob& job, i64 b, const Layer* layers, Paste* pastes, i64 num_pastes, const Guards& guards,
                     const Room& room, const Seen& seen) {
     i64 area = seen.reach.size();

@@ -39,7 +39,7 @@ struct Extent {
     i64 width, height;
 };
 
-// The picture of a row: what lies before the last column and row without padding.
+// The picture of a row: up to the last column and row that are not padding.
 inline Extent picture_extent(const Plane& padding, i64 row, i64 height, i64 width) {
     if (!padding.data) return {width, height};
     Extent extent = {0, 0};

@@ -1,4 +1,4 @@
-// ClassMix: what lies in some classes of a source and belongs to no instance that is pasted.
+// ClassMix: pixels of some classes of a source that belong to no pasted instance.
 
 #pragma once
 

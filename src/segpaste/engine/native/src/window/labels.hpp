@@ -1,4 +1,4 @@
-// Masks and label maps read through a window: the nearest source pixel of every output pixel, and no other one.
+// Masks and label maps read through a window: only the nearest source pixel of every output pixel.
 
 #pragma once
 
@@ -75,7 +75,7 @@ void read_plane(const Window& window, const T* in, const i32* columns, T fill, T
     }
 }
 
-// Returns 1 where there is no memory.
+// Returns 1 if there is no memory.
 inline i64 read_planes(const PlanesJob& job, Arena& arena) {
     const Window& window = job.window;
     Span span = columns_of(window);

@@ -67,7 +67,7 @@ inline Shorts8 pair_of(u64 bytes) {
                     : SEGPASTE_SHUFFLE(both, both, 0, 15, 4, 15, 1, 15, 5, 15, 2, 15, 6, 15, 3, 15, 7, 15));
 }
 
-// Each pixel beside its right neighbour; ``pairs`` are LINES apart. Nothing behind the pixels is read.
+// Each pixel next to its right neighbour; ``pairs`` are LINES apart. Nothing after the pixels is read.
 template <i64 STRIDE>
 inline void pair_pixels(const u8* pixels, i64 count, Shorts8* pairs) {
     i64 k = 0;
@@ -198,7 +198,7 @@ inline void pad_planes(const Window& window, i64 num_planes, i64 fill, u8* out) 
     }
 }
 
-// The lines that the columns read, filtered along the row when first asked for, LINES at once; a ring of them.
+// Ring buffer of the lines that the columns read, filtered along the row at first use, LINES at once.
 struct Lines {
     const ImageJob& job;
     const Filter& filter;
@@ -224,7 +224,7 @@ struct Lines {
     }
 };
 
-// Room for the lines of a job; ``pairs`` is null where there is none.
+// Memory for the lines of a job; ``pairs`` is null if there is none.
 inline Lines take_lines(Arena& arena, const ImageJob& job, const Filter& along, const Filter& down, i64 size) {
     i64 low = job.window.width, high = 0, count = down.count + LINES;
     for (i64 i = 0; i < job.window.inside_width; ++i) {
@@ -240,7 +240,7 @@ inline Lines take_lines(Arena& arena, const ImageJob& job, const Filter& along, 
     return lines;
 }
 
-// Returns 1 where there is no memory.
+// Returns 1 if there is no memory.
 inline i64 read_image(const ImageJob& job, Arena& arena) {
     const Window& window = job.window;
     i64 inside = window.inside_width, rounded_up = (inside + BLOCK - 1) / BLOCK * BLOCK;

@@ -1,8 +1,8 @@
-// Run lengths of COCO rasterised at their place in an output, without a mask of the picture's size between.
+// Run lengths of COCO rasterised directly into an output, without a mask of the size of the picture.
 //
-// Runs go down the columns of the source, background first. Of a column of the output only the runs of the one source
-// column that it shows count, and of these the edges: each edge turns the pixel where it falls, and a pass down the rows
-// carries the turns on.
+// Runs go down the columns of the source, background first. A column of the output reads only the runs of the source
+// column that it shows: each edge of a run toggles the pixel at its place, and a pass down the rows accumulates the
+// toggles.
 
 #pragma once
 
@@ -74,7 +74,7 @@ inline void visit_pieces(const i64* runs, i64 count, i64 height, const i32* colu
     }
 }
 
-// Returns 1 where there is no memory, 2 where the runs are none of this picture.
+// Returns 1 if there is no memory, 2 if the runs do not fit the picture.
 inline i64 read_runs(const RunsJob& job, Arena& arena) {
     const Window& window = job.window;
     auto runs = static_cast<const i64*>(job.counts);

@@ -1,4 +1,4 @@
-// Which source pixels an output window shows: a picture resized, perhaps flipped, cut and padded.
+// The source pixels of an output window: a picture resized, optionally flipped, cut and padded.
 
 #pragma once
 

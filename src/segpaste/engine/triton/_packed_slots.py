@@ -1,4 +1,4 @@
-"""Integers in the spare bits of masks, in Triton: see `segpaste.engine.triton.spare`.
+"""Integers in the spare bits of masks, in Triton: see `segpaste.engine.triton.packed_slots`.
 
 Common arguments of the functions:
     at: pointers to the pixels of a tile in the mask of the first slot; the mask of the next slot is ``size`` bytes on.
@@ -11,12 +11,12 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from segpaste.engine.triton import spare
+from segpaste.engine.triton import packed_slots
 
-_BITS = tl.constexpr(spare.SPARE_BITS)
-_DIGIT = tl.constexpr((1 << spare.SPARE_BITS) - 1)
-_OWN = tl.constexpr((1 << (8 - spare.SPARE_BITS)) - 1)
-_OWN_BITS = tl.constexpr(8 - spare.SPARE_BITS)
+_BITS = tl.constexpr(packed_slots.SPARE_BITS)
+_DIGIT = tl.constexpr((1 << packed_slots.SPARE_BITS) - 1)
+_OWN = tl.constexpr((1 << (8 - packed_slots.SPARE_BITS)) - 1)
+_OWN_BITS = tl.constexpr(8 - packed_slots.SPARE_BITS)
 _SIGN = tl.constexpr(-(1 << 31))
 
 

@@ -115,7 +115,7 @@ def held_arguments(target: PaddedBatchedDenseSample, num_slots: int) -> tuple[He
 
 
 def places_of(num_bits: Mapping[str, Sequence[int]], num_slots: int) -> dict[str, int]:
-    """Return the first slot of the values of each name, without names that do not fit; ``num_bits`` has their sizes."""
+    """Return the first slot of each name; a name whose values (``num_bits`` each) do not fit is left out."""
     places, first = {}, 0
     for name, bits in num_bits.items():
         if first + num_digits(*bits) <= num_slots:

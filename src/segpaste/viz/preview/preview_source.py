@@ -94,7 +94,7 @@ class Pasted:
     lost_advice: Mapping[str, str] = field(default_factory=dict)
 
 
-class Studio(Protocol):
+class PreviewSource(Protocol):
     """A dataset on the page.
 
     Attributes:
@@ -102,8 +102,8 @@ class Studio(Protocol):
         num_images: number of images to choose from.
         presets: summary of each preset, by name.
         start: first request of a new page.
-        has_bank: objects come from a bank.
-        is_panoptic: the dataset has things and stuff.
+        has_bank: True if objects come from a bank.
+        is_panoptic: True if the dataset has things and stuff.
     """
 
     name: str
