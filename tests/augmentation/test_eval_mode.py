@@ -102,6 +102,25 @@ class TestForward:
         assert bool((report.visible_layer == -1).all())
         assert not bool(report.drawn.any())
 
+    @pytest.mark.parametrize("name", ["plain", "padded", "classmix", "harmonized"])
+    @pytest.mark.filterwarnings("ignore:BatchCopyPaste")
+    def test_gradients_pass_through(self, name: str) -> None:
+        batch = batch_of(name)
+        images = (batch.images.float() / 255).requires_grad_()
+        module = module_of(name).eval()
+        out = module(replace(batch, images=images)).images
+        out.sum().backward()
+        assert images.grad is not None
+        assert bool((images.grad >= 1).all())  # padding repeats the pixels of the border
+        assert float(images.grad.sum()) == out.numel()
+        for refusing in (
+            module_of(name).train(),
+            module_of(name, always=True).eval(),
+            module_of(name, inplace=True).eval(),
+        ):
+            with pytest.raises(RuntimeError, match="expected no field that requires grad"):
+                refusing(replace(batch, images=images))
+
     def test_train_and_always_switch_it_on(self) -> None:
         module = make_module(INSTANCE)
         with torch.no_grad():

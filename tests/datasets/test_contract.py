@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 import torch
-from torch.utils.data import ConcatDataset, Subset
+from torch.utils.data import ConcatDataset, DataLoader, Subset
 
 from segpaste.bank import DatasetBank, Selection, build_bank, open_bank
 from segpaste.datasets import AnnotatedDataset, DatasetWrapper, JoinedPhotos, SceneConfig, SceneDataset, check_dataset
@@ -121,3 +124,15 @@ def test_a_list_goes_everywhere(tmp_path: Any) -> None:
     joined = JoinedPhotos([Own(), Subset(Own(), [1])])
     assert joined.path_of(3) == Own().path_of(1)
     assert (len(joined), joined.image_id(3), joined.file_name(3)) == (4, 1, "Subset/sample 1")
+
+
+def loader_of(samples: list[DenseSample]) -> DataLoader[Any]:
+    return DataLoader(samples, collate_fn=list)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("make", [iter, loader_of])
+def test_what_has_no_samples_by_index_is_refused(make: Callable[[list[DenseSample]], Any], tmp_path: Path) -> None:
+    build = partial(build_bank, out=tmp_path / "bank", class_names=["cup"])
+    for use in (annotated, DatasetBank, check_dataset, build):
+        with pytest.raises(TypeError, match=r"a length and samples by index, got .*loader\.dataset"):
+            use(make(SAMPLES))

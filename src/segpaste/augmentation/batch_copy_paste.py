@@ -164,7 +164,8 @@ class BatchCopyPaste(SwitchedModule):
     ) -> PaddedBatchedDenseSample | tuple[PaddedBatchedDenseSample, PasteReport]:
         """Paste into every image of the batch; the input is not changed, unless the module works in place.
 
-        In eval mode nothing is pasted, unless the module was made with ``always``.
+        In eval mode nothing is pasted, unless the module was made with ``always``; then gradients of the images pass
+        through, unless the module works in place.
 
         Args:
             target: B images with K instance slots.
@@ -184,11 +185,12 @@ class BatchCopyPaste(SwitchedModule):
             TypeError: an argument is of another class.
             ValueError: a modality that the config requires is missing, or a count or flag does not fit the config; in
                 place, the config asks for more instance slots than the batch has, or tensors share memory.
-            RuntimeError: a field requires grad while grad is enabled (a paste is not differentiable; detach the field);
-                in place, a tensor was made in inference mode. Nothing has been written then. With ``fullgraph=True``
-                the compiler's own RuntimeError quotes it.
+            RuntimeError: a field requires grad while grad is enabled and pastes are on (a paste is not differentiable;
+                detach the field); in place, a tensor was made in inference mode. Nothing has been written then. With
+                ``fullgraph=True`` the compiler's own RuntimeError quotes it.
         """
-        arguments.check_forward(target, generator, staged, return_report, takes_crops=self._takes_crops)
+        given, writes = (target, generator, staged, return_report), self.is_on or self.inplace
+        arguments.check_forward(*given, takes_crops=self._takes_crops, writes=writes)
         arguments.check_region(region, target, takes_region=not self.config.emit_classmix)
         batch = self._prepared(target, generator)
         if not self.is_on or not prepare.can_be_pasted(batch, self.config):

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from torch.utils.data import ConcatDataset, Dataset, Subset
 
@@ -22,6 +22,7 @@ from segpaste.datasets.contract import (
 from segpaste.types import DenseSample
 
 
+@runtime_checkable
 class Samples(Protocol):
     """Map-style dataset of samples of any class, such as a list; `annotated` gives it the other members."""
 
@@ -155,6 +156,9 @@ def annotated(dataset: Samples | Dataset[Any]) -> AnnotatedDataset:
     Args:
         dataset: such a dataset, which is returned as it is; a list of samples or another map-style dataset of samples,
             whose members of these names are used; or a `torch.utils.data.Subset` or `ConcatDataset` of any of these.
+
+    Raises:
+        TypeError: the dataset has no length, or no samples by index.
     """
     if isinstance(dataset, AnnotatedDataset):
         return dataset
@@ -162,4 +166,9 @@ def annotated(dataset: Samples | Dataset[Any]) -> AnnotatedDataset:
         return SelectedSamples(annotated(dataset.dataset), dataset.indices)
     if isinstance(dataset, ConcatDataset):
         return ConcatenatedSamples([annotated(part) for part in dataset.datasets])
+    if not isinstance(dataset, Samples):
+        raise TypeError(
+            f"expected a dataset with a length and samples by index, got {type(dataset).__name__}; give the dataset of a "
+            "loader (loader.dataset), or a list of samples"
+        )
     return _ForeignDataset(dataset)

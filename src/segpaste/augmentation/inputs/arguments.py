@@ -170,11 +170,11 @@ def check_flag(name: str, value: object) -> None:
 
 
 def check_forward(
-    target: object, generator: object, staged: object, return_report: object, *, takes_crops: bool
+    target: object, generator: object, staged: object, return_report: object, *, takes_crops: bool, writes: bool
 ) -> None:
-    """Check the classes of the arguments of a forward pass, and that no field requires grad.
+    """Check the classes of the arguments of a forward pass, and that no field requires grad that it writes.
 
-    ``takes_crops`` is True if the module's source may read staged crops.
+    ``takes_crops`` is True if the module's source may read staged crops, ``writes`` if it pastes or works in place.
     """
     if not isinstance(target, PaddedBatchedDenseSample):
         raise TypeError(
@@ -187,7 +187,8 @@ def check_forward(
             "torch.Generator().manual_seed(5), or your own seeds as the batch's sample_seeds"
         )
     check_flag("return_report", return_report)
-    check_no_grad("target", target)
+    if writes:
+        check_no_grad("target", target)
     if staged is None:
         return
     if not isinstance(staged, StagedCrops):
