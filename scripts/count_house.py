@@ -36,7 +36,7 @@ IMPORTED_BY = 3
 AROUND_DATASETS = ("datasets", "cli", "bank", "replay", "tuning", "augmenting", "viz", "integrations", "targets")
 
 CEILINGS: dict[str, int] = {
-    "files with one importer, in their own folder": 91,
+    "files with one importer, in their own folder": 89,
     "files over 400 lines": 0,
     "protocols of a dataset with annotations": 2,
     "getattr and hasattr of members of a dataset": 8,
@@ -45,9 +45,9 @@ CEILINGS: dict[str, int] = {
     "readers of boxes only": 1,
     "functions that round outwards": 2,
     "shared lines of augmentation": 5_200,
-    "shared lines of augmenting": 4_100,
+    "shared lines of augmenting": 4_400,
     "shared lines of bank": 5_600,
-    "shared lines of cli": 3_600,
+    "shared lines of cli": 3_400,
     "shared lines of datasets": 16_400,
     "shared lines of encoder": 2_900,
     "shared lines of engine": 10_200,

@@ -28,8 +28,8 @@ from PIL import Image
 
 from segpaste import BatchCopyPaste
 from segpaste.augmenting import settings
+from segpaste.augmenting.preview import DatasetStudio
 from segpaste.cli import main, parse, preview
-from segpaste.cli._studio import DatasetStudio
 from segpaste.replay.rows import row_sample
 from segpaste.seeding import key_tensors
 from segpaste.types import BatchedDenseSample, Modality

@@ -13,8 +13,8 @@ from urllib.parse import quote
 import pytest
 
 from headless_browser import Browser, find_browser
+from segpaste.augmenting.preview import DatasetStudio
 from segpaste.cli import parse, preview
-from segpaste.cli._studio import DatasetStudio
 from segpaste.viz.preview.rendering import render
 from segpaste.viz.preview.serving import make_server
 

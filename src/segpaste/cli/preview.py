@@ -22,7 +22,7 @@ from segpaste.cli._arguments import (
 from segpaste.cli._errors import CommandError
 
 if TYPE_CHECKING:
-    from segpaste.cli._studio import DatasetStudio
+    from segpaste.augmenting.preview import DatasetStudio
 
 _EXAMPLE = """\
 The page shows one image before and after the paste, and redraws it when an option changes. A report says what was
@@ -92,7 +92,7 @@ def open_studio(args: argparse.Namespace) -> DatasetStudio:
         ValueError: the dataset, an option or the configuration is invalid.
     """
     from segpaste.augmenting.inputs import open_dataset
-    from segpaste.cli._studio import DatasetStudio
+    from segpaste.augmenting.preview import DatasetStudio
 
     if args.dataset is None and args.backgrounds is None:
         args.dataset = "scenes"

@@ -6,7 +6,9 @@ image stands when the dataset is gone through for the first time.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from pydantic import ValidationError
+from torch import Tensor
 
 from segpaste.augmentation import BatchCopyPasteConfig
 from segpaste.augmentation.config.values import explained
@@ -28,8 +31,9 @@ from segpaste.augmenting.settings import jitter_of, load_config, resolved_lines
 from segpaste.augmenting.sources import photos_with_objects
 from segpaste.augmenting.summary import advice_of, lost_advice
 from segpaste.bank import DatasetBank
-from segpaste.cli._cached_samples import CachedSamples
+from segpaste.datasets.contract import AnnotatedDataset, DatasetWrapper
 from segpaste.presets import get_preset, list_presets
+from segpaste.types import DenseSample
 from segpaste.viz import PastedObject
 from segpaste.viz.preview.controls import controls_of, key_named
 from segpaste.viz.preview.copies import differences, flow
@@ -37,6 +41,8 @@ from segpaste.viz.preview.preview_source import Draw, Pasted, Problem, RefusedEr
 
 _NEEDING = ("emit_depth", "emit_panoptic", "emit_classmix")
 """Keys of the configuration that not every dataset can serve."""
+
+_MOST_BYTES = 512 << 20
 
 
 class DatasetStudio:
@@ -218,3 +224,26 @@ def _without_group(text: str, place: Sequence[str]) -> str:
     """Return an error of several fields of a group without the group's name before theirs."""
     is_group = ".".join(place) in BatchCopyPasteConfig.model_fields and text.count(": ") > 1
     return text.removeprefix(f"{place[0]}: ") if is_group else text
+
+
+class CachedSamples(DatasetWrapper):
+    """A dataset that keeps the samples that were read last, up to a number of bytes, and at least one."""
+
+    def __init__(self, dataset: AnnotatedDataset, most_bytes: int = _MOST_BYTES) -> None:
+        super().__init__(dataset)
+        self.most_bytes = most_bytes
+        self._samples: OrderedDict[int, tuple[DenseSample, int]] = OrderedDict()
+
+    def __getitem__(self, index: int) -> DenseSample:
+        if index not in self._samples:
+            sample = self.dataset[index]
+            self._samples[index] = sample, _num_bytes(sample)
+            while len(self._samples) > 1 and sum(size for _, size in self._samples.values()) > self.most_bytes:
+                self._samples.popitem(last=False)
+        self._samples.move_to_end(index)
+        return deepcopy(self._samples[index][0])  # pastes may work in place
+
+
+def _num_bytes(sample: DenseSample) -> int:
+    values = (getattr(sample, name) for name in DenseSample.__dataclass_fields__)
+    return sum(value.numel() * value.element_size() for value in values if isinstance(value, Tensor))
