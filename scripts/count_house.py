@@ -36,18 +36,18 @@ IMPORTED_BY = 3
 AROUND_DATASETS = ("datasets", "cli", "bank", "replay", "tuning", "augmenting", "viz", "integrations", "targets")
 
 CEILINGS: dict[str, int] = {
-    "files with one importer, in their own folder": 90,
+    "files with one importer, in their own folder": 91,
     "files over 400 lines": 0,
     "protocols of a dataset with annotations": 2,
-    "getattr and hasattr of members of a dataset": 9,
+    "getattr and hasattr of members of a dataset": 8,
     "isinstance of single datasets": 27,
     "walks through COCO's tables": 0,
     "readers of boxes only": 1,
     "functions that round outwards": 2,
     "shared lines of augmentation": 5_200,
-    "shared lines of augmenting": 3_400,
-    "shared lines of bank": 5_800,
-    "shared lines of cli": 3_800,
+    "shared lines of augmenting": 4_100,
+    "shared lines of bank": 5_600,
+    "shared lines of cli": 3_600,
     "shared lines of datasets": 16_400,
     "shared lines of encoder": 2_900,
     "shared lines of engine": 10_200,
@@ -63,13 +63,13 @@ CEILINGS: dict[str, int] = {
     "shared lines of tuning": 700,
     "shared lines of types": 3_000,
     "shared lines of viz": 2_900,
-    "shared lines of workspace": 800,
+    "shared lines of workspace": 1_000,
 }
 """Highest value of each count of the table, lines to the next hundred; what is not named is not limited."""
 WALKS: dict[str, int] = {
-    "files of segpaste augment": 173,
-    "records of segpaste augment": 86,
-    "calls from segpaste augment to the forward": 11,
+    "files of segpaste augment": 154,
+    "records of segpaste augment": 84,
+    "calls from segpaste augment to the forward": 8,
     "files of a forward": 34,
     "records of a forward": 11,
 }

@@ -37,7 +37,7 @@ from unittest import mock
 import numpy as np
 import torch
 
-from segpaste.augmenting import steps as _making
+from segpaste.augmenting import steps
 from segpaste.bank.building import parts
 from segpaste.cli import main as segpaste
 from segpaste.encoder.training.checkpoints import CheckpointError, read_checkpoint
@@ -53,7 +53,7 @@ Tree = dict[str, bytes]
 
 def augment(world: Path) -> list[str]:
     """Three steps of scenes, with a gallery of one."""
-    _making.IMAGES_PER_STEP = 2
+    steps.IMAGES_PER_STEP = 2
     return ["augment", "scenes", "--num", "5", "--size", "32", "--gallery", "1"]
 
 

@@ -48,6 +48,8 @@ PUBLIC = {
     "StagedCrops",
     "WebDatasetBank",
     "__version__",
+    "augment_dataset",
+    "convert_dataset",
     "create_bank_dataloader",
     "create_coco_dataloader",
     "derive_seed",
@@ -55,6 +57,7 @@ PUBLIC = {
     "list_presets",
     "open_bank",
     "register_preset",
+    "replay_dataset",
     "stage_bank_batch",
 }
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from segpaste.augmentation import BatchCopyPasteConfig as BatchCopyPasteConfig
     from segpaste.augmentation import IntraBatchSource as IntraBatchSource
     from segpaste.augmentation import SourceStrategy as SourceStrategy
+    from segpaste.augmenting import augment_dataset as augment_dataset
+    from segpaste.augmenting import replay_dataset as replay_dataset
     from segpaste.bank import BankSampler as BankSampler
     from segpaste.bank import InstanceBank as InstanceBank
     from segpaste.bank import LMDBBank as LMDBBank
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from segpaste.bank import open_bank as open_bank
     from segpaste.bank import stage_bank_batch as stage_bank_batch
     from segpaste.datasets import CocoDetectionV2 as CocoDetectionV2
+    from segpaste.datasets import convert_dataset as convert_dataset
     from segpaste.datasets import create_coco_dataloader as create_coco_dataloader
     from segpaste.presets import get_preset as get_preset
     from segpaste.presets import list_presets as list_presets
@@ -56,6 +59,7 @@ _HOMES = {
         "IntraBatchSource",
         "SourceStrategy",
     ),
+    "segpaste.augmenting": ("augment_dataset", "replay_dataset"),
     "segpaste.bank": (
         "BankSampler",
         "InstanceBank",
@@ -66,7 +70,7 @@ _HOMES = {
         "open_bank",
         "stage_bank_batch",
     ),
-    "segpaste.datasets": ("CocoDetectionV2", "create_coco_dataloader"),
+    "segpaste.datasets": ("CocoDetectionV2", "convert_dataset", "create_coco_dataloader"),
     "segpaste.presets": ("get_preset", "list_presets", "register_preset"),
     "segpaste.samplers": ("ExhaustiveNxMSampler", "NxMSampler", "RandomNxMSampler"),
     "segpaste.seeding": ("derive_seed",),

@@ -13,8 +13,8 @@ from segpaste.augmentation import (
     SourceConfig,
 )
 from segpaste.augmentation.report import _nothing_pasted
-from segpaste.augmenting.advice import advice_of, lost_advice, nothing_drawn
-from segpaste.augmenting.tally import Tally
+from segpaste.augmenting.options import command_line
+from segpaste.augmenting.summary import AugmentSummary, advice_of, lost_advice, nothing_drawn
 from segpaste.presets import get_preset
 
 
@@ -35,7 +35,9 @@ def test_why_nothing_was_drawn(preset: str, settings: str) -> None:
 def test_no_source() -> None:
     """A jitter is named only where there is one, and whole_only where it counts."""
     usual, all_of_them = BatchCopyPasteConfig(), BatchCopyPasteConfig(source=SourceConfig(whole_only=False))
-    assert "--size own" in advice_of(all_of_them, has_jitter=True)["no_source"]
+    assert "size='own'" in advice_of(all_of_them, has_jitter=True)["no_source"]
+    with command_line():
+        assert "--size own" in advice_of(all_of_them, has_jitter=True)["no_source"]
     assert "--size own" not in advice_of(usual)["no_source"]
     assert "source.whole_only=false" in advice_of(usual)["no_source"]
     assert "whole_only" not in advice_of(all_of_them, has_jitter=True)["no_source"]
@@ -76,7 +78,7 @@ def test_a_kept_place() -> None:
 
 def test_the_summary_takes_it() -> None:
     shown = {"num_instances": 1, "num_tried": 2, "before": {}, "after": {}, "pasted": [], "dropped": {}}
-    tally = Tally(get_preset("mmdet").config)
+    tally = AugmentSummary(config=get_preset("mmdet").config)
     tally.add(shown)
     tally.add({**shown, "dropped": {"does_not_fit": 2}})
     text = "\n".join(tally.lines())

@@ -14,8 +14,8 @@ import pytest
 from cli_world import SIZES, box_of, check_instances, decode, read_json, read_pixels, write_instances
 
 from on_disk import tree
-from segpaste.augmenting import reading as _reading
-from segpaste.augmenting import steps as _making
+from segpaste.augmenting import photos as _photos
+from segpaste.augmenting import steps
 from segpaste.cli import main
 from segpaste.replay import read_records, rows
 from segpaste.workspace import Workspace, adopting
@@ -36,7 +36,7 @@ def check(folder: Path, out: Path) -> int:
 
 @pytest.fixture(autouse=True)
 def short_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_making, "IMAGES_PER_STEP", 2)
+    monkeypatch.setattr(steps, "IMAGES_PER_STEP", 2)
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +156,7 @@ class TestLargePhotos:
 
     @pytest.fixture
     def windowed(self, world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-        monkeypatch.setattr(_reading, "_LARGE_BYTES", 0)
+        monkeypatch.setattr(_photos, "_LARGE_BYTES", 0)
         monkeypatch.setattr(rows, "_LARGE_BYTES", 0)
         assert augment(world, tmp_path / "out", "placement.scale_range=[1,1]", num=16) == 0
         return tmp_path / "out"
@@ -279,7 +279,7 @@ class TestWhoMakesThem:
 class TestResuming:
     def left(self, world: Path, out: Path, monkeypatch: pytest.MonkeyPatch, *words: str, num: int = NUM) -> None:
         """Leave a run that stopped before its end."""
-        make = _making.StepMaker.make
+        make = steps.StepMaker.make
 
         def stop(maker: Any, step: int) -> None:
             if step == 3:
@@ -287,7 +287,7 @@ class TestResuming:
             make(maker, step)
 
         with monkeypatch.context() as patch:
-            patch.setattr(_making.StepMaker, "make", stop)
+            patch.setattr(steps.StepMaker, "make", stop)
             assert augment(world, out, *words, num=num) == 130
 
     @pytest.mark.parametrize("num", [7, 11])

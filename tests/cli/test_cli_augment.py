@@ -14,7 +14,7 @@ import pytest
 from cli_world import CATEGORIES, CROWD_ID, SIZES, check_instances, decode, read_json, read_pixels, write_instances
 
 from on_disk import Mask, noise, tree
-from segpaste.augmenting import steps as _making
+from segpaste.augmenting import steps
 from segpaste.cli import main
 from segpaste.replay import read_records
 from segpaste.seeding import derive_seed
@@ -291,7 +291,7 @@ class TestOptions:
     ) -> None:
         """The images of an earlier run are not counted, and those of all workers are."""
         with monkeypatch.context() as patch:
-            patch.setattr(_making.StepMaker, "written", _failing_at(9, _making.StepMaker.written))
+            patch.setattr(steps.StepMaker, "written", _failing_at(9, steps.StepMaker.written))
             assert augment(world, tmp_path / "out", num=20) == 2
         capsys.readouterr()
         assert augment(world, tmp_path / "out", "--workers", "2", num=20) == 0
@@ -336,7 +336,7 @@ def test_a_photo_missing_midway_loses_nothing(
     out: Path, world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One whose head is whole, so that it is found when it is decoded."""
-    monkeypatch.setattr(_making, "IMAGES_PER_STEP", 1)
+    monkeypatch.setattr(steps, "IMAGES_PER_STEP", 1)
     first = read_records(out / "replay.jsonl")[0]
     index = min(set(range(len(SIZES))) - {photo.index for photo in first.photos or ()})
     write_instances(tmp_path / "world")

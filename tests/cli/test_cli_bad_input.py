@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -13,9 +12,8 @@ from cli_world import occupy, write_instances, write_panoptic
 from PIL import Image
 
 from on_disk import tree
-from segpaste.augmenting import inputs as _inputs
-from segpaste.augmenting import pasting as _pasting
-from segpaste.augmenting.errors import AugmentError
+from segpaste.augmenting import inputs, pasting
+from segpaste.augmenting.options import AugmentError, InputOptions
 from segpaste.cli import main
 
 
@@ -167,10 +165,8 @@ class TestBadInput:
     def test_empty_dataset(self, tmp_path: Path) -> None:
         labels, images_dir = write_instances(tmp_path)
         labels.write_text('{"images": [], "annotations": [], "categories": []}')
-        given: dict[str, Any] = dict.fromkeys(("panoptic_dir", "split", "task", "from_"))
-        given |= {"dataset": labels, "images": images_dir}
         with pytest.raises(AugmentError, match="expected at least one image"):
-            _inputs.open_dataset(argparse.Namespace(**given), 0, 64)
+            inputs.open_dataset(InputOptions(dataset=labels, images_dir=images_dir), 0, 64)
 
     def test_debug_shows_where(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         words = ["augment", str(tmp_path / "no.json"), "--images", str(tmp_path), "--out", str(tmp_path / "o"), "--num"]
@@ -180,7 +176,7 @@ class TestBadInput:
         assert "Traceback" not in capsys.readouterr().err
 
     def test_a_defect_is_not_dressed_up_as_bad_input(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-        monkeypatch.setattr(_pasting.Paster, "image", lambda self, position: 1 / 0)
+        monkeypatch.setattr(pasting.Paster, "image", lambda self, position: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             main(["demo", "--out", str(tmp_path / "out")])
 
@@ -193,6 +189,6 @@ class TestBadInput:
         def fail(*_: Any) -> None:
             raise error
 
-        monkeypatch.setattr(_pasting.Paster, "image", fail)
+        monkeypatch.setattr(pasting.Paster, "image", fail)
         assert main(["demo", "--out", str(tmp_path / "out")]) == 2
         assert "expected enough memory for a batch, got too little" in capsys.readouterr().err

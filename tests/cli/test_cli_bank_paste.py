@@ -12,8 +12,8 @@ import pytest
 from cli_world import check_instances, read_json, write_instances
 
 from on_disk import tree
-from segpaste.augmenting import crops as _crops
-from segpaste.augmenting.errors import AugmentError
+from segpaste.augmenting import draws
+from segpaste.augmenting.options import AugmentError
 from segpaste.bank import Crop, Layout, MemmapBank, MemmapWriter, open_bank
 from segpaste.bank.read.class_draws import class_probabilities
 from segpaste.cli import main
@@ -197,7 +197,7 @@ class TestClasses:
 
     def test_equal_lists_are_matched_by_place(self, tmp_path: Path) -> None:
         names = ("cup", "cup", "zebra", "unused")
-        assert _crops.match_classes(write_bank(tmp_path / "bank", names), names) == (0, 1, 2, 3)
+        assert draws.match_classes(write_bank(tmp_path / "bank", names), names) == (0, 1, 2, 3)
 
     @pytest.mark.parametrize(
         ("names", "classes", "words"),
@@ -212,12 +212,12 @@ class TestClasses:
     ) -> None:
         bank = write_bank(tmp_path / "bank", names)
         with pytest.raises(AugmentError, match=f"{words}.*got cup several times;"):
-            _crops.match_classes(bank, classes)
+            draws.match_classes(bank, classes)
 
     def test_names_that_nothing_has_do_not_matter(self, tmp_path: Path) -> None:
         """The fourth class of the bank has no crops, two of the dataset are none of the bank."""
         bank = write_bank(tmp_path / "bank", ("cup", "car", "zebra", "cup"))
-        assert _crops.match_classes(bank, ("zebra", "sky", "car", "cup", "sky")) == (3, 2, 0, 3)
+        assert draws.match_classes(bank, ("zebra", "sky", "car", "cup", "sky")) == (3, 2, 0, 3)
 
 
 def test_federated_lists_stay_true(world: Path, out: Path) -> None:

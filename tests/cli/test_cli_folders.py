@@ -14,9 +14,9 @@ from cli_world import check_instances, read_json, read_pixels, write_instances
 from folder_runs import NUM, augment, augmented_yolo, check
 
 from on_disk import tree
+from segpaste.augmenting.options import LAYOUTS
 from segpaste.bank import open_bank
 from segpaste.cli import main
-from segpaste.cli._arguments import LAYOUTS
 from segpaste.datasets import CocoDetectionV2, DatasetError, YoloDataset, find_dataset, open_dataset
 from segpaste.datasets.formats.records import expect_outside
 from segpaste.datasets.writers.layouts import LAYOUTS as WRITTEN

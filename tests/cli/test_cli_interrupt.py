@@ -17,7 +17,7 @@ from cli_world import check_instances, read_pixels, write_instances, write_panop
 
 import segpaste
 from on_disk import tree
-from segpaste.augmenting import steps as _making
+from segpaste.augmenting import steps
 from segpaste.cli import main
 from segpaste.workspace import Workspace
 
@@ -31,23 +31,23 @@ def words_for(folder: Path, out: Path, num: int = NUM) -> list[str]:
 
 SHORT = f"""
 import sys
-from segpaste.augmenting import steps as _making
+from segpaste.augmenting import steps
 from segpaste.cli import main
-_making.IMAGES_PER_STEP = {STEP}
+steps.IMAGES_PER_STEP = {STEP}
 sys.exit(main(sys.argv[1:]))
 """
 """The command with short steps, as in this process."""
 
 PAUSING = f"""
 import sys, time
-from segpaste.augmenting import steps as _making
+from segpaste.augmenting import steps
 from segpaste.cli import main
-_making.IMAGES_PER_STEP = {STEP}
-make = _making.StepMaker.make
+steps.IMAGES_PER_STEP = {STEP}
+make = steps.StepMaker.make
 def pausing(maker, step):
     time.sleep(120 if step == {NUM // STEP // 2} else 0)
     return make(maker, step)
-_making.StepMaker.make = pausing
+steps.StepMaker.make = pausing
 sys.exit(main(sys.argv[1:]))
 """
 """The command, which waits half-way, so that a busy machine has the time to send a signal."""
@@ -78,7 +78,7 @@ def check_whole(folder: Path) -> None:
 
 @pytest.fixture(autouse=True)
 def short_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_making, "IMAGES_PER_STEP", STEP)
+    monkeypatch.setattr(steps, "IMAGES_PER_STEP", STEP)
 
 
 @pytest.fixture(scope="module")
@@ -133,15 +133,15 @@ class TestSignals:
 
 def interrupt_at(monkeypatch: pytest.MonkeyPatch, step: int) -> list[int]:
     """Interrupt when this step is asked for; returns the list that the steps asked for go into."""
-    make, asked = _making.StepMaker.make, []
+    make, asked = steps.StepMaker.make, []
 
-    def interrupted(maker: _making.StepMaker, number: int) -> None:
+    def interrupted(maker: steps.StepMaker, number: int) -> None:
         asked.append(number)
         if number == step:
             raise KeyboardInterrupt
         make(maker, number)
 
-    monkeypatch.setattr(_making.StepMaker, "make", interrupted)
+    monkeypatch.setattr(steps.StepMaker, "make", interrupted)
     return asked
 
 
@@ -161,13 +161,12 @@ class TestGoingOn:
     def test_interrupted_near_the_end(
         self, world: Path, expected: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
     ) -> None:
-        from segpaste.augmenting import assembling as _assembling
-        from segpaste.augmenting import pages as _show
+        from segpaste.augmenting import runs
 
         def interrupt(*_: Any, **__: Any) -> None:
             raise KeyboardInterrupt
 
-        owner = {"finish": _assembling, "write_pages": _show, "publish": Workspace}[where]
+        owner = {"finish": runs, "write_pages": runs, "publish": Workspace}[where]
         with monkeypatch.context() as patch:
             patch.setattr(owner, where, interrupt)
             assert main(words_for(world, tmp_path / "out")) == 130

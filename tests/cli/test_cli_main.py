@@ -22,12 +22,11 @@ from PIL import Image
 import segpaste
 from on_disk import tree
 from segpaste.augmentation import BatchCopyPasteConfig, PlacementConfig
-from segpaste.augmentation.config import values as _values
+from segpaste.augmentation.config import values
 from segpaste.augmentation.config.base import known_fields
-from segpaste.augmenting import inputs as _inputs
-from segpaste.augmenting import settings as _settings
-from segpaste.augmenting.errors import AugmentError
-from segpaste.augmenting.objects import default_balance
+from segpaste.augmenting import inputs, settings
+from segpaste.augmenting.draws import default_balance
+from segpaste.augmenting.options import AugmentError
 from segpaste.cli import _arguments, _errors, main
 from segpaste.datasets import SceneDataset
 from segpaste.presets import Preset
@@ -118,11 +117,11 @@ class TestSettings:
     def test_every_known_key_can_be_set(self) -> None:
         keys = list(dict(known_fields(BatchCopyPasteConfig)))
         assert {"tile_size", "placement.scale_range", "source.mask_from", "panoptic.taxonomy.classes"} <= set(keys)
-        assert set(keys) == set(_values.flat(full_config().model_dump())) - FREE | TABLES
+        assert set(keys) == set(values.flat(full_config().model_dump())) - FREE | TABLES
 
     def test_values_are_yaml(self) -> None:
         words = {"placement.scale_range": "[0.5,1.5]", "source.mask_from": "boxes", "antialias": "false"}
-        config = _settings.load_config(None, words)
+        config = settings.load_config(None, words)
         assert config.placement.scale_range == (0.5, 1.5)
         assert config.source.mask_from == "boxes"
         assert config.antialias is False
@@ -132,12 +131,12 @@ class TestSettings:
         path.write_text("min_area_px: 7")
 
         def share(*given: Any) -> float:
-            return _settings.load_config(*given, every_image=True).placement.paste_prob
+            return settings.load_config(*given, every_image=True).placement.paste_prob
 
         assert share(None, {"placement.layers": "2"}) == 1
         assert share(None, {"placement.paste_prob": "0.25"}) == 0.25
         assert share(str(path), {}) == 1
-        assert _settings.load_config(str(path), {}).placement.paste_prob == PlacementConfig().paste_prob == 0.5
+        assert settings.load_config(str(path), {}).placement.paste_prob == PlacementConfig().paste_prob == 0.5
         assert share(None, {}, None, "ultralytics_mixup") == 0.5
         assert share(None, {}, None, "mmdet") == 1
         path.write_text("placement: {paste_prob: 0.75}")
@@ -147,8 +146,8 @@ class TestSettings:
         assert share(None, {}, None, str(tmp_path / "mine.yaml")) == 0.5
 
     def test_the_dataset_says_what_is_a_thing(self) -> None:
-        schema = _inputs.open_scenes(0, 32).schema
-        config = _settings.load_config(None, {"panoptic.stuff_policy": "ignore"}, schema)
+        schema = inputs.open_scenes(0, 32).schema
+        config = settings.load_config(None, {"panoptic.stuff_policy": "ignore"}, schema)
         assert config.panoptic is not None
         assert config.panoptic.stuff_policy == "ignore"
         assert schema is not None
@@ -165,7 +164,7 @@ FREE = {"panoptic.taxonomy.classes.0", "panoptic.taxonomy.classes.1"}
 def full_config() -> Any:
     words = {"panoptic.taxonomy": "{classes: {0: thing, 1: stuff}}", "placement.size_range": "{low: 1, high: 2}"}
     words |= {"placement.grouping": "instance"}
-    return _settings.load_config(None, words)
+    return settings.load_config(None, words)
 
 
 class TestSignals:
@@ -332,7 +331,7 @@ class TestTaxonomyOfTheConfig:
         path, schema = tmp_path / "config.yaml", SceneDataset(1).schema
         path.write_text("placement: {layers: 3, scale_range: [0.5, 1.0]}")
         words = {"placement.scale_range": "[0.5, 0.75]"}
-        config = _settings.load_config(str(path), words, schema, "panoptic_lsj")
+        config = settings.load_config(str(path), words, schema, "panoptic_lsj")
         expected = segpaste.get_preset("panoptic_lsj").config_for(
             schema, placement={"layers": 3, "scale_range": (0.5, 0.75)}
         )
@@ -343,36 +342,36 @@ class TestTaxonomyOfTheConfig:
         path = tmp_path / f"mine.{suffix}"
         mine = Preset(name="mine", summary="", config=BatchCopyPasteConfig(min_area_px=7))
         mine.save(path)
-        assert _settings.load_config(None, {}, None, str(path)) == mine.config
+        assert settings.load_config(None, {}, None, str(path)) == mine.config
         path.write_text("{}")
-        with pytest.raises(AugmentError, match=r"--preset: .* expected a preset, .* got none; .* --config$"):
-            _settings.load_config(None, {}, None, str(path))
+        with pytest.raises(AugmentError, match=r"preset: .* expected a preset, .* got none; .* config$"):
+            settings.load_config(None, {}, None, str(path))
         path.write_text('{"name": "With Space", "config": {}, "summary": ""}')
         with pytest.raises(
             AugmentError,
-            match=rf"^--preset: {re.escape(str(path))}: name: string should match",
+            match=rf"^preset: {re.escape(str(path))}: name: string should match",
         ):
-            _settings.load_config(None, {}, None, str(path))
+            settings.load_config(None, {}, None, str(path))
 
     def test_an_unknown_preset(self) -> None:
-        with pytest.raises(AugmentError, match=r"--preset: expected one of .*, got 'vit'; is it 'vit_patch'"):
-            _settings.load_config(None, {}, None, "vit")
+        with pytest.raises(AugmentError, match=r"^preset: expected one of .*, got 'vit'; is it 'vit_patch'"):
+            settings.load_config(None, {}, None, "vit")
 
     def test_goes_before_the_datasets(self, tmp_path: Path) -> None:
         path = tmp_path / "paste.yaml"
         path.write_text("panoptic: {taxonomy: {classes: {0: stuff, 1: thing, 2: thing}}}\n")
         schema = SceneDataset(1).schema
-        config = _settings.load_config(str(path), {}, schema)
+        config = settings.load_config(str(path), {}, schema)
         assert config.panoptic is not None
         assert dict(config.panoptic.taxonomy.classes) == {0: "stuff", 1: "thing", 2: "thing"}
-        config = _settings.load_config(None, {"panoptic.tau_stuff_px": "7"}, schema)
+        config = settings.load_config(None, {"panoptic.tau_stuff_px": "7"}, schema)
         assert config.panoptic is not None
         assert config.panoptic.tau_stuff_px == 7
         assert dict(config.panoptic.taxonomy.classes) == dict(schema.classes)
 
     def test_one_key_of_it_goes_over_the_datasets(self) -> None:
         schema = SceneDataset(1).schema
-        config = _settings.load_config(None, {"panoptic.taxonomy.max_instances_per_image": "300"}, schema)
+        config = settings.load_config(None, {"panoptic.taxonomy.max_instances_per_image": "300"}, schema)
         assert config.panoptic is not None
         assert config.panoptic.taxonomy.max_instances_per_image == 300
         assert dict(config.panoptic.taxonomy.classes) == dict(schema.classes)
@@ -380,7 +379,7 @@ class TestTaxonomyOfTheConfig:
     def test_an_empty_file_is_the_defaults(self, tmp_path: Path) -> None:
         path = tmp_path / "paste.yaml"
         path.write_text("# nothing yet\n")
-        assert _settings.load_config(str(path), {}) == BatchCopyPasteConfig()
+        assert settings.load_config(str(path), {}) == BatchCopyPasteConfig()
 
 
 class Terminal(io.StringIO):

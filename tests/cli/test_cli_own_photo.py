@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from cli_world import CATEGORIES, SIZES, read_json, write_instances, write_json
 
-from segpaste.augmenting.sequence import PhotoSequence
+from segpaste.augmenting.photos import PhotoSequence
 from segpaste.cli import main
 
 pytestmark = pytest.mark.usefixtures("reference_kernels")  # nothing to compile for small images

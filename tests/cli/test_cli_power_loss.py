@@ -10,7 +10,7 @@ import pytest
 from cli_world import write_instances, write_panoptic
 
 from power_loss import Disk, Files, below, every_state, read_tree, restore, watched
-from segpaste.augmenting import steps as _making
+from segpaste.augmenting import steps
 from segpaste.cli import main
 
 EAGER, LAZY = 0, 1
@@ -19,7 +19,7 @@ EAGER, LAZY = 0, 1
 @pytest.fixture(scope="module", autouse=True)
 def short_steps() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_making, "IMAGES_PER_STEP", 2)
+        patch.setattr(steps, "IMAGES_PER_STEP", 2)
         yield
 
 

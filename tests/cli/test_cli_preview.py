@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from segpaste import BatchCopyPaste
-from segpaste.augmenting import settings as _settings
+from segpaste.augmenting import settings
 from segpaste.cli import main, parse, preview
 from segpaste.cli._studio import DatasetStudio
 from segpaste.replay.rows import row_sample
@@ -105,7 +105,7 @@ class TestPicture:
         factor = shown.shape[0] // written.shape[0]
         np.testing.assert_array_equal(shown[::factor, ::factor], written)
         before = pixels_of(found["before"])[::factor, ::factor]
-        np.testing.assert_array_equal(before, read_pixels(Path(studio.args.images) / "p3.png"))
+        np.testing.assert_array_equal(before, read_pixels(Path(studio.options.images_dir) / "p3.png"))
         assert (before != written).any() == (found["report"]["placed"] > 0)
 
     def test_something_is_pasted(self, studio: DatasetStudio) -> None:
@@ -209,7 +209,7 @@ class TestCopies:
         config, schema = scenes.config(preset, changes), scenes.inputs.schema
         copies = answer(scenes, changes, preset=preset)["copies"]
         (tmp_path / "paste.yaml").write_text(copies["yaml"])
-        assert _settings.load_config(str(tmp_path / "paste.yaml"), {}, schema, every_image=True) == config
+        assert settings.load_config(str(tmp_path / "paste.yaml"), {}, schema, every_image=True) == config
         assert "paste_prob" not in copies["yaml"]
         assert copies["yaml"].startswith("# A preset also has a jitter") == bool(preset)
         assert copies["python"].startswith("# The paste alone: dataset, jitter, seed and balance are in the command")
@@ -217,7 +217,7 @@ class TestCopies:
         exec(copies["python"], program)
         assert program["config"] == config
         args = parse(words_of(copies["command"])[1:])
-        assert _settings.load_config(args.config, args.overrides, schema, args.preset, every_image=True) == config
+        assert settings.load_config(args.config, args.overrides, schema, args.preset, every_image=True) == config
         assert config.placement.paste_prob == 1
         assert (args.seed, args.preset or "") == (0, preset)
 

@@ -14,7 +14,7 @@ from cli_world import check_instances, read_json, write_instances, write_panopti
 from PIL import Image
 
 from on_disk import tree
-from segpaste.augmenting import remaking as _remaking
+from segpaste.augmenting import remaking
 from segpaste.cli import main
 from segpaste.replay import read_records
 
@@ -223,7 +223,7 @@ class TestOut:
         assert row["id"] == 7
 
     def test_interrupted_and_gone_on(self, world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        remade, asked = _remaking.Remaker.remade_with_shapes, []
+        remade, asked = remaking.Remaker.remade_with_shapes, []
 
         def interrupted(remaker: Any, record: Any) -> Any:
             asked.append(record.name)
@@ -231,7 +231,7 @@ class TestOut:
                 raise KeyboardInterrupt
             return remade(remaker, record)
 
-        monkeypatch.setattr(_remaking.Remaker, "remade_with_shapes", interrupted)
+        monkeypatch.setattr(remaking.Remaker, "remade_with_shapes", interrupted)
         assert replay(world, "--out", str(tmp_path / "again")) == 130
         assert not (tmp_path / "again").exists()
         assert replay(world, "--out", str(tmp_path / "again")) == 0

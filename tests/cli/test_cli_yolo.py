@@ -14,7 +14,7 @@ from cli_world import decode, read_json
 from folder_runs import NUM, augment, augmented_yolo, check
 
 from on_disk import tree
-from segpaste.augmenting import layouts as _layouts
+from segpaste.augmenting import layouts
 from segpaste.cli import main
 from segpaste.datasets import YoloDataset, open_dataset
 from segpaste.workspace import WholeFiles
@@ -105,7 +105,7 @@ class TestYolo:
             return original(files, path, content)
 
         original = WholeFiles.write
-        monkeypatch.setattr(_layouts, "_FILES_AT_ONCE", 1)
+        monkeypatch.setattr(layouts, "_FILES_AT_ONCE", 1)
         monkeypatch.setattr(WholeFiles, "write", write)
         assert augment(yolo / "in" / "data.yaml", tmp_path / "out") == 2
         assert not (tmp_path / "out").exists()

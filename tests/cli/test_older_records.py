@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import json
-from typing import Any
 
 import pytest
 import torch
 from cli_world import write_instances
 
 from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, PlacementConfig
-from segpaste.augmenting import inputs as _inputs
+from segpaste.augmenting.inputs import open_dataset
+from segpaste.augmenting.options import InputOptions
+from segpaste.augmenting.photos import PhotoSequence, cornered, cut_to
 from segpaste.augmenting.remaking import Remaker
-from segpaste.augmenting.sequence import PhotoSequence, cornered, cut_to
 from segpaste.replay import ReplayError, ReplayRecord, records
 from segpaste.seeding import key_tensors
 from segpaste.types import BatchedDenseSample, DenseSample
@@ -23,8 +22,7 @@ from segpaste.types import BatchedDenseSample, DenseSample
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Remaker, list[ReplayRecord], list[DenseSample]]:
     """Photos of one batch that paste into each other, on the canvas of the largest."""
     labels, images = write_instances(tmp_path_factory.mktemp("world"))
-    given: dict[str, Any] = dict.fromkeys(("panoptic_dir", "split", "task", "from_"))
-    inputs = _inputs.open_dataset(argparse.Namespace(dataset=labels, images=images, **given), 0, 64)
+    inputs = open_dataset(InputOptions(dataset=labels, images_dir=images), 0, 64)
     sequence = PhotoSequence(inputs.photos, 3)
     picks = [sequence.pick(position) for position in range(4, 8)]
     photos = [inputs.photos[pick.index] for pick in picks]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from segpaste.augmentation.config import values as _values
+from segpaste.augmentation.config import values
 from segpaste.augmentation.config.values import ConfigError
 from segpaste.cli import _arguments, main
 from segpaste.cli._errors import CommandError
@@ -53,7 +53,7 @@ class TestTwoSpellings:
 class TestOneKeyTwice:
     def test_in_a_value(self) -> None:
         with pytest.raises(ConfigError, match=r"data: expected the key N_classes_per_batch once, got it twice"):
-            _values.load_model(TrainConfig, None, {"data": "{N_classes_per_batch: 4, N_classes_per_batch: 5}"})
+            values.load_model(TrainConfig, None, {"data": "{N_classes_per_batch: 4, N_classes_per_batch: 5}"})
 
     @pytest.mark.parametrize(
         ("name", "text"),
@@ -65,17 +65,17 @@ class TestOneKeyTwice:
     def test_in_a_file(self, tmp_path: Path, name: str, text: str) -> None:
         (tmp_path / name).write_text(text)
         with pytest.raises(ConfigError, match=rf"{name}: expected the key data once, got it twice"):
-            _values.load_model(TrainConfig, str(tmp_path / name), {})
+            values.load_model(TrainConfig, str(tmp_path / name), {})
 
     def test_keys_of_yaml_that_are_no_text(self, tmp_path: Path) -> None:
         (tmp_path / "c.yaml").write_text("base: &base {a: 1, 2: x}\nother: {<<: *base, a: 2}\n[1, 2]: list\n")
         with pytest.raises(ConfigError, match=r"c\.yaml: expected YAML or JSON, got text that does not parse"):
-            _values.read_file(tmp_path / "c.yaml")
+            values.read_file(tmp_path / "c.yaml")
         (tmp_path / "c.yaml").write_text("base: &base {a: 1, 2: x}\nother: {<<: *base, a: 2}\n")
-        assert _values.read_file(tmp_path / "c.yaml")["other"] == {"a": 2, 2: "x"}
+        assert values.read_file(tmp_path / "c.yaml")["other"] == {"a": 2, 2: "x"}
 
 
 def test_a_table_goes_over_the_file_key_by_key(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text("data: {N_classes_per_batch: 4, drop_last: false}\n")
-    found = _values.load_model(TrainConfig, str(tmp_path / "c.yaml"), {"data": "{N_classes_per_batch: 5}"}).data
+    found = values.load_model(TrainConfig, str(tmp_path / "c.yaml"), {"data": "{N_classes_per_batch: 5}"}).data
     assert (found.N_classes_per_batch, found.drop_last) == (5, False)

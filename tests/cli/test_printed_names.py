@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from segpaste._printable import in_html, printable
-from segpaste.augmenting import tally as _tally
+from segpaste.augmenting.summary import AugmentSummary
 from segpaste.bank import BuildSummary, Crop, Layout, MemmapWriter
 from segpaste.bank.read.sampler import report_draws
 from segpaste.cli import _bank_build, _errors, main
@@ -61,9 +61,9 @@ class TestCommands:
         assert_safe(page)
         assert "<b>" not in page
 
-    def test_build_and_tally(self) -> None:
+    def test_build_andsummary(self) -> None:
         assert_safe("\n".join(_bank_build.lines(BuildSummary("bank", 1, (1,), {}), [HOSTILE], 64)))
-        tally = _tally.Tally()
+        tally = AugmentSummary()
         tally.pasted[HOSTILE] += 1
         assert_safe("\n".join(tally.lines()))
 

@@ -12,7 +12,7 @@ from segpaste.presets import list_presets
 CROPS = {"depth_aware": 6, "panoptic_lsj": 2, "vit_patch": 6, "random_place": 1, "documents": 1, "xpaste": 20}
 REFUSED = {
     "classmix": "emit_classmix=False, since crops are objects",
-    "ultralytics_flip": "since --bank is given, got same_image",
+    "ultralytics_flip": "since bank is given, got same_image",
     **dict.fromkeys(("simple_copy_paste", "mmdet", "ultralytics_mixup"), "placement.position='random', since a crop"),
 }
 

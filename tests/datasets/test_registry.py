@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from coco_files import write_many
 
-from segpaste.cli._arguments import LAYOUTS
+from segpaste.augmenting.options import LAYOUTS
 from segpaste.datasets import DatasetError, find_dataset, open_dataset
 from segpaste.datasets.formats.registry import FORMATS
 from segpaste.datasets.writers.registry import WRITTEN

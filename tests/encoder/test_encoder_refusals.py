@@ -10,7 +10,7 @@ import pytest
 import yaml
 from encoder_cases import SIZE, train_words
 
-from segpaste.augmentation.config import values as _values
+from segpaste.augmentation.config import values
 from segpaste.augmentation.config.base import known_fields
 from segpaste.cli import main
 from segpaste.encoder import TrainConfig
@@ -26,7 +26,7 @@ def test_help_lists_every_key_and_default(capsys: pytest.CaptureFixture[str]) ->
     out = capsys.readouterr().out
     shown = dict(re.findall(r"([a-z]+\.[A-Za-z_.]+)=(\S+)", out.partition("examples:")[0]))
     assert sorted(shown) == sorted(dict(known_fields(TrainConfig)))
-    defaults = _values.flat(TrainConfig().model_dump())
+    defaults = values.flat(TrainConfig().model_dump())
     others = {key: text for key, text in shown.items() if "|" not in text and key != "trainer.losses"}
     assert {key: yaml.safe_load(text) for key, text in others.items()} == {key: defaults[key] for key in others}
 

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from samples import CPU_BACKENDS, make_batch
-from segpaste.augmenting.box_masks import with_box_masks
-from segpaste.augmenting.reading import Photo, window_for
-from segpaste.augmenting.sequence import PhotoPick
+from segpaste.augmenting.inputs import with_box_masks
+from segpaste.augmenting.photos import Photo, PhotoPick, window_for
 from segpaste.datasets.conversion.masks import _in_box
 from segpaste.datasets.health.objects import _encloses
 from segpaste.engine import Classes, engine_for, use_backend
@@ -103,7 +102,7 @@ class TestBoxesThatBeginBeforeTheImage:
         assert not _encloses(self.BOX, (-5, -1, 3, 3))
 
     def test_windows_stay_in_the_image(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("segpaste.augmenting.reading._LARGE_BYTES", 1)
+        monkeypatch.setattr("segpaste.augmenting.photos._LARGE_BYTES", 1)
         for seed in range(20):
             pick = PhotoPick(SampleKey(0, 0, 0, 0, seed), 0)
             window = window_for(Photo(pick, self.sample(), [1]), (2, 3), 1.0)

@@ -136,9 +136,9 @@ def words_of(command: str) -> list[str]:
 
 
 def config_of(words: list[str]) -> BatchCopyPasteConfig:
-    from segpaste.augmenting import settings as _settings
+    from segpaste.augmenting import settings
 
-    return _settings.load_config(None, dict(word.split("=", 1) for word in words))
+    return settings.load_config(None, dict(word.split("=", 1) for word in words))
 
 
 CONFIGS = {
@@ -191,16 +191,16 @@ class TestCopies:
     )
     def test_words_over_a_preset(self, values: dict[str, Any], preset: str) -> None:
         from segpaste.augmentation.config.values import ConfigError
-        from segpaste.augmenting import settings as _settings
+        from segpaste.augmenting import settings
 
         given_words = {key: flow(value) for key, value in values.items()}
-        base = _settings.load_config(None, {}, None, preset or None)
+        base = settings.load_config(None, {}, None, preset or None)
         try:
-            config = _settings.load_config(None, given_words, None, preset or None)
+            config = settings.load_config(None, given_words, None, preset or None)
         except ConfigError:
             return  # ClassMix and patches take no place or scale
         words = dict(word.split("=", 1) for word in as_words(config, base))
-        assert _settings.load_config(None, words, None, preset or None) == config
+        assert settings.load_config(None, words, None, preset or None) == config
         assert (
             BatchCopyPasteConfig.model_validate(yaml.safe_load(as_yaml(config, BatchCopyPasteConfig())) or {}) == config
         )

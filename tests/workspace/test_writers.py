@@ -16,7 +16,7 @@ ALLOWED = {
     "bank/storage/files.py": "HashedFile flushes at its end; a bank is flushed once more before it gets its name",
     "bank/format/lmdb.py": "a scratch file of the folder that is flushed before it gets its name",
     "cli/_errors.py": "the null device, for a reader of stdout that has gone",
-    "augmenting/run_log.py": "a log that grows line by line, beside what is written whole",
+    "augmenting/runs.py": "a log that grows line by line, beside what is written whole",
     "augmenting/remaking.py": "files that are compared and removed",
     "encoder/training/checkpoints.py": "torch.save into memory",
     "tuning/runs.py": "a config, whose own method writes it whole",

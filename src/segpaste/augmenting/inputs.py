@@ -1,18 +1,20 @@
-"""The input of a command behind one interface: a dataset in any format that can be read, or synthetic scenes."""
+"""Inputs of an augmented dataset: a dataset in any format that can be read, one of Python, or synthetic scenes."""
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 from dataclasses import dataclass, replace
+from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
+import torch
+from torch import Tensor
 
-from segpaste.augmentation import PanopticTaxonomy
-from segpaste.augmenting.box_masks import WithBoxMasks
-from segpaste.augmenting.errors import AugmentError
+from segpaste.augmentation import BatchCopyPasteConfig, PanopticTaxonomy, SourceConfig
+from segpaste.augmentation.inputs import prepare
+from segpaste.augmenting.options import AnyPath, AugmentError, InputOptions, option
 from segpaste.bank import open_bank
 from segpaste.bank.building.listing import first_readable
 from segpaste.datasets import (
@@ -24,9 +26,11 @@ from segpaste.datasets import (
     find_dataset,
 )
 from segpaste.datasets._common_fields import MOST_TRIES
-from segpaste.datasets.contract import AnnotatedDataset
+from segpaste.datasets.contract import AnnotatedDataset, DatasetWrapper
 from segpaste.datasets.formats.format import ReadOptions
-from segpaste.types import PanopticSchema
+from segpaste.datasets.views import Samples, annotated
+from segpaste.types import BatchedDenseSample, DenseSample, InstanceMask, PanopticSchema
+from segpaste.types.sampling import outward_box
 
 NUM_SCENES = 100_000
 """Number of distinct scenes of one seed; more output images than this repeat scenes, with other pastes."""
@@ -70,6 +74,11 @@ class Inputs:
         return self.photos.depth_fill
 
     @property
+    def has_semantic_maps(self) -> bool:
+        """True if samples have semantic maps."""
+        return self.schema is not None or self.photos.has_semantic_maps
+
+    @property
     def by_label(self) -> list[dict[str, Any]]:
         """The category of each class: classes are numbered by ascending category id."""
         return sorted(self.categories, key=lambda row: int(row["id"]))
@@ -93,7 +102,9 @@ class Inputs:
         return [str(row["name"]) for row in self.by_label]
 
 
-def open_dataset(args: argparse.Namespace, seed: int, size_px: int, num: int = NUM_SCENES) -> Inputs:
+def open_dataset(
+    options: InputOptions, seed: int, size_px: int, num: int = NUM_SCENES, layout: str | None = None
+) -> Inputs:
     """Open the dataset that ``dataset`` and the options of its files name; the numbers are for scenes.
 
     The images of ``backgrounds``, if any, are joined to it, or are the only images without a dataset. Without a
@@ -104,18 +115,19 @@ def open_dataset(args: argparse.Namespace, seed: int, size_px: int, num: int = N
         DatasetError, AugmentError: as `open_annotated`; or there are no backgrounds, or they do not fit the dataset as
             targets, or neither a dataset nor a bank has objects.
     """
-    folder = getattr(args, "backgrounds", None)
-    if args.dataset is not None:
-        inputs = _for_bank(open_annotated(args, seed, size_px, num), getattr(args, "bank", None))
+    folder = None if options.backgrounds is None else Path(options.backgrounds)
+    if options.dataset is not None:
+        inputs = _for_bank(open_annotated(options, seed, size_px, num, layout), options.bank)
         return inputs if folder is None else _with_backgrounds(inputs, folder)
-    if folder is None or getattr(args, "bank", None) is None:
-        raise AugmentError("expected a dataset, or --backgrounds and --bank, from which objects are pasted; see --help")
-    photos, categories = BackgroundImages(folder), _categories_of(args.bank)
+    if folder is None or options.bank is None:
+        wanted = f"{option('backgrounds')} and {option('bank')}"
+        raise AugmentError(f"expected a dataset, or {wanted}, from which objects are pasted; give one of them")
+    photos, categories = BackgroundImages(folder), _categories_of(options.bank)
     digest = hashlib.sha256(f"{photos.digest} {categories}".encode()).hexdigest()
     return Inputs(photos, categories, None, folder.resolve().name, digest)
 
 
-def _for_bank(inputs: Inputs, bank: str | None) -> Inputs:
+def _for_bank(inputs: Inputs, bank: AnyPath | None) -> Inputs:
     """Return a dataset without objects as targets for the objects of a bank."""
     given = inputs.photos
     if bank is None or given.has_masks or given.has_semantic_maps or has_objects(given):
@@ -133,7 +145,7 @@ def has_objects(photos: AnnotatedDataset) -> bool:
     return not photos.lists_labels or any(photos.instance_labels(index) for index in range(len(photos)))
 
 
-def _categories_of(bank: str) -> list[dict[str, Any]]:
+def _categories_of(bank: AnyPath) -> list[dict[str, Any]]:
     """Return the classes of a bank as categories."""
     return [{"id": label, "name": name} for label, name in enumerate(open_bank(bank).class_names, start=1)]
 
@@ -142,43 +154,71 @@ def _with_backgrounds(inputs: Inputs, folder: Path) -> Inputs:
     backgrounds = BackgroundImages(folder)
     if inputs.schema is not None or inputs.photos.has_semantic_maps:
         raise AugmentError(
-            f"--backgrounds: expected a dataset without semantic maps, got {inputs.name} with them: all pixels of an "
-            "image without a map are ignored, and nothing is pasted over ignored pixels; leave it out"
+            f"{option('backgrounds')}: expected a dataset without semantic maps, got {inputs.name} with them: all "
+            "pixels of an image without a map are ignored, and nothing is pasted over ignored pixels; leave it out"
         )
     if first_readable(inputs.photos, np.arange(min(MOST_TRIES, len(inputs.photos))), {}).metric_depth:
         raise AugmentError(
-            f"--backgrounds: expected a dataset without cameras, got {inputs.name} with metric depth, which needs the "
-            "camera of every image; leave it out, or leave camera out of the declaration"
+            f"{option('backgrounds')}: expected a dataset without cameras, got {inputs.name} with metric "
+            "depth, which needs the camera of every image; leave it out, or leave camera out of the declaration"
         )
     photos = JoinedPhotos([inputs.photos, backgrounds], names=[inputs.name, folder.resolve().name])
     digest = hashlib.sha256(f"{inputs.digest} {backgrounds.digest}".encode()).hexdigest()
     return replace(inputs, photos=photos, digest=digest)
 
 
-def open_annotated(args: argparse.Namespace, seed: int, size_px: int, num: int = NUM_SCENES) -> Inputs:
+def open_annotated(
+    options: InputOptions, seed: int, size_px: int, num: int = NUM_SCENES, layout: str | None = None
+) -> Inputs:
     """Open the dataset without backgrounds; see `open_dataset`.
+
+    Args:
+        options: names the dataset.
+        seed: seed of scenes.
+        size_px: their side.
+        num: their number.
+        layout: the layout that is written, if one was asked for.
 
     Raises:
         DatasetError: it is unknown or broken, has no such split, or no split to train on if none is named, or an option
             does not apply to it.
         AugmentError: it has no image.
     """
-    given = {"--images": args.images, "--panoptic-dir": args.panoptic_dir, "--split": args.split, "--from": args.from_}
-    if args.dataset == "scenes":
-        if names := [name for name, value in given.items() if value is not None]:
-            raise AugmentError(f"scenes: expected no {' and no '.join(names)}; leave it out")
-        return open_scenes(seed, size_px, num)
-    found = find_dataset(args.dataset, args.from_)
-    is_of_output = "task" not in found.format.takes and getattr(args, "layout", None) == "yolo"
-    task = None if is_of_output or args.task == "obb" else args.task
-    depth_fill = bool(getattr(args, "depth_fill", False))
-    options = ReadOptions(images_dir=args.images, panoptic_dir=args.panoptic_dir, task=task, depth_fill=depth_fill)
-    split = found.chosen_split(args.split)
-    photos = found.open(args.split, options)
+    dataset, names = options.dataset, ("images_dir", "panoptic_dir", "split", "format")
+    if dataset == "scenes" or not isinstance(dataset, str | PathLike):
+        if given := [option(name) for name in names if getattr(options, name) is not None]:
+            name = dataset if isinstance(dataset, str) else type(dataset).__name__
+            raise AugmentError(f"{name}: expected no {' and no '.join(given)}; leave it out")
+        return open_scenes(seed, size_px, num) if isinstance(dataset, str) else of_samples(cast(Samples, dataset))
+    found = find_dataset(dataset, options.format)
+    is_of_output = "task" not in found.format.takes and layout == "yolo"
+    read = ReadOptions(
+        images_dir=None if options.images_dir is None else Path(options.images_dir),
+        panoptic_dir=None if options.panoptic_dir is None else Path(options.panoptic_dir),
+        task=None if is_of_output or options.task == "obb" else options.task,
+        depth_fill=options.depth_fill,
+    )
+    split = found.chosen_split(options.split)
+    photos = found.open(options.split, read)
     if not len(photos):
         raise AugmentError(f"{found.path}: expected at least one image, got none")
     called = f"{found.path.resolve().name}/{split}" if split else found.path.name
     return Inputs(photos, photos.categories, photos.schema, called, photos.digest, found, split or "train")
+
+
+def of_samples(samples: Samples) -> Inputs:
+    """Return the input of a dataset of Python. Without a digest of its own, its classes and its length stand for it.
+
+    Raises:
+        AugmentError: it has no image, or no class.
+    """
+    photos, name = annotated(samples), type(samples).__name__
+    if not len(photos) or not photos.class_names:
+        missing = "sample" if not len(photos) else "class name (class_names of a segpaste.datasets.AnnotatedDataset)"
+        raise AugmentError(f"{name}: expected at least one {missing}, got none")
+    facts = photos.digest or f"{len(photos)} {photos.class_names} {photos.facts()}"
+    digest = photos.digest or hashlib.sha256(facts.encode()).hexdigest()
+    return Inputs(photos, photos.categories, photos.schema, name, digest)
 
 
 def open_scenes(seed: int, size_px: int, num: int = NUM_SCENES) -> Inputs:
@@ -191,3 +231,39 @@ def open_scenes(seed: int, size_px: int, num: int = NUM_SCENES) -> Inputs:
     ]
     digest = hashlib.sha256(f"{config} {seed}".encode()).hexdigest()
     return Inputs(scenes, categories, scenes.schema, "scenes", digest)
+
+
+class WithBoxMasks(DatasetWrapper):
+    """A dataset of boxes whose samples have masks made from them; for a dataset without objects these are empty.
+
+    Args:
+        dataset: the dataset.
+        mask_from: the masks, see ``source.mask_from``.
+    """
+
+    def __init__(self, dataset: AnnotatedDataset, mask_from: str = "boxes") -> None:
+        super().__init__(dataset)
+        self.mask_from, self.has_masks = mask_from, True
+
+    def place_of(self, index: int) -> tuple[AnnotatedDataset, int]:
+        """Return this dataset, since the samples of the other have no masks."""
+        return self, index
+
+    def __getitem__(self, index: int) -> DenseSample:
+        return with_box_masks(self.dataset[index], self.mask_from)
+
+
+def with_box_masks(sample: DenseSample, mask_from: str) -> DenseSample:
+    """Return a sample with masks: its own, or those that ``source.mask_from`` makes of its boxes."""
+    if sample.instance_masks is not None:
+        return sample
+    if mask_from != "boxes":
+        batch = BatchedDenseSample.from_samples([sample]).to_padded(sample.num_instances)
+        config = BatchCopyPasteConfig(source=SourceConfig(mask_from=mask_from))
+        return prepare.with_masks(batch, config).to_batched().to_samples()[0]
+    masks = torch.zeros(sample.num_instances, *sample.canvas_size, dtype=torch.bool, device="cpu")
+    for mask, box in zip(masks, sample.boxes.as_subclass(Tensor).tolist(), strict=True):
+        x1, y1, x2, y2 = outward_box(box, sample.canvas_size)
+        mask[y1:y2, x1:x2] = True
+    ids = torch.arange(1, sample.num_instances + 1, dtype=torch.int32, device="cpu")
+    return replace(sample, instance_masks=InstanceMask(masks), instance_ids=ids)

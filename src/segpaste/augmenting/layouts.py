@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import warnings
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from segpaste.augmentation import BatchCopyPasteConfig
-from segpaste.augmenting.errors import AugmentError
-from segpaste.augmenting.inputs import Inputs, has_objects
-from segpaste.augmenting.progress_bar import progress
+from segpaste.augmenting.inputs import Inputs
+from segpaste.augmenting.options import AugmentError, AugmentOptions, Progress, command, option
 from segpaste.datasets import DatasetError, FoundDataset, YoloDataset
 from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.conversion.yaml_keys import YamlKeys
@@ -36,59 +33,19 @@ class OtherSplits:
     copies: dict[PurePosixPath, Path]
     names: tuple[str, ...]
 
-    def write(self, folder: Path) -> None:
+    def write(self, folder: Path, progress: Progress) -> None:
         """Copy the files that do not exist yet; existing files are complete."""
         missing = [
             (folder / target, source) for target, source in self.copies.items() if not (folder / target).exists()
         ]
-        with progress(len(missing), unit="file") as bar:
-            for start in range(0, len(missing), _FILES_AT_ONCE):
-                with WholeFiles() as files:
-                    for target, source in missing[start : start + _FILES_AT_ONCE]:
-                        files.write(target, source.read_bytes())
-                bar.update(min(_FILES_AT_ONCE, len(missing) - start))
+        for start in range(0, len(missing), _FILES_AT_ONCE):
+            with WholeFiles() as files:
+                for target, source in missing[start : start + _FILES_AT_ONCE]:
+                    files.write(target, source.read_bytes())
+            progress("file", min(start + _FILES_AT_ONCE, len(missing)), len(missing))
 
 
-def expect_region(inputs: Inputs, config: BatchCopyPasteConfig) -> None:
-    """Raise `AugmentError` if the configuration names regions of semantic maps and the dataset has no such maps."""
-    if config.placement.region and not has_semantic_maps(inputs):
-        raise AugmentError(
-            f"placement.region: expected semantic maps in {inputs.name}, whose classes it names, got none; leave it "
-            "out, or give a dataset with semantic maps"
-        )
-
-
-def expect_masks(inputs: Inputs, config: BatchCopyPasteConfig) -> None:
-    """Reject boxes or semantic maps without masks, unless the configuration says how they are pasted.
-
-    Raises:
-        AugmentError: nothing would be pasted.
-        SystemExit: there are no objects at all; the exit code is 1.
-    """
-    if not inputs.photos.has_masks and config.source.mask_from is None and not config.emit_classmix:
-        if has_semantic_maps(inputs):
-            if config.source.kind == "bank":
-                raise AugmentError(
-                    f"{inputs.name}: expected objects with masks in addition to the semantic maps, got maps only, into "
-                    "which a bank's objects cannot be pasted; leave --bank out and give emit_classmix=true to paste "
-                    "classes of other images"
-                )
-            raise AugmentError(
-                f"{inputs.name}: expected objects with masks, got semantic maps only; give emit_classmix=true to "
-                "paste classes of other images"
-            )
-        if not has_objects(inputs.photos):
-            raise SystemExit(
-                f"{inputs.name}: nothing to paste: expected objects, got a dataset without any (give --bank, or "
-                "another dataset)"
-            )
-        raise AugmentError(
-            f"{inputs.name}: expected masks, got boxes only, so nothing can be pasted; give source.mask_from=boxes or "
-            "source.mask_from=ellipse to make masks of boxes, or make masks with segpaste convert --masks-from"
-        )
-
-
-def layout_of(args: argparse.Namespace, inputs: Inputs) -> WrittenLayout:
+def layout_of(options: AugmentOptions, inputs: Inputs) -> WrittenLayout:
     """Return the layout that was asked for, or that of the input.
 
     Raises:
@@ -97,39 +54,41 @@ def layout_of(args: argparse.Namespace, inputs: Inputs) -> WrittenLayout:
     """
     own = "coco" if inputs.found is None else inputs.found.format.name
     photos = inputs.photos
-    has_maps = not photos.has_masks and has_semantic_maps(inputs)
-    name = args.layout or (own if own in LAYOUTS else "label-maps" if has_maps else "coco")
+    has_maps = not photos.has_masks and inputs.has_semantic_maps
+    name = options.layout or (own if own in LAYOUTS else "label-maps" if has_maps else "coco")
     of_boxes: WrittenTask = "detect" if photos.keypoint_schema is None else "pose"
     if isinstance(inputs.annotated, YoloDataset):
-        task: WrittenTask = args.task if args.task == "obb" else inputs.annotated.written_task
+        task: WrittenTask = options.task if options.task == "obb" else inputs.annotated.written_task
     else:
-        task = args.task or ("segment" if photos.has_masks else of_boxes)
+        task = options.task or ("segment" if photos.has_masks else of_boxes)
     if not photos.has_masks and task in ("segment", "obb"):
-        raise AugmentError(f"--task {task}: expected masks in {inputs.name}, got boxes only; leave it out")
+        raise AugmentError(f"{option('task', task)}: expected masks in {inputs.name}, got boxes only; leave it out")
     if name in ("label-maps", "coco-panoptic") and not photos.has_masks and not has_maps:
-        raise AugmentError(f"--layout {name}: expected masks in {inputs.name}, got boxes only; leave --layout out")
+        raise AugmentError(
+            f"{option('layout', name)}: expected masks in {inputs.name}, got boxes only; leave {option('layout')} out"
+        )
     if has_maps and not written_format(name).keeps_semantic_maps:
         raise AugmentError(
-            f"--layout {name}: expected objects in {inputs.name}, got semantic maps only, which it cannot hold; leave "
-            "--layout out"
+            f"{option('layout', name)}: expected objects in {inputs.name}, got semantic maps only, which it cannot "
+            f"hold; leave {option('layout')} out"
         )
     if name == "coco-panoptic" and inputs.schema is None:
         raise AugmentError(
-            f"--layout {name}: expected panoptic maps, got none in {inputs.name}; leave --layout out, or first write "
-            "them with segpaste convert --to coco-panoptic"
+            f"{option('layout', name)}: expected panoptic maps, got none in {inputs.name}; leave {option('layout')} "
+            f"out, or first write them with {command('convert', to='coco-panoptic')}"
         )
     expect_classes(inputs, name)
     if name != "yolo" and photos.has_masks:
         task = "segment"
     if name == "yolo" and task == "pose" and inputs.photos.keypoint_schema is None:
-        raise AugmentError(f"--task pose: expected keypoints in {inputs.name}, got none; leave it out")
+        raise AugmentError(f"{option('task', 'pose')}: expected keypoints in {inputs.name}, got none; leave it out")
     shape = inputs.annotated.data.keypoint_shape if isinstance(inputs.annotated, YoloDataset) else None
     return WrittenLayout(name, inputs.split, task, 3 if shape is None else shape[1], keeps_shapes=True)
 
 
 def expect_classes(inputs: Inputs, name: str) -> None:
     """Raise `DatasetError` if a layout cannot hold as many classes as the dataset has."""
-    has_maps = inputs.photos.has_masks or has_semantic_maps(inputs)
+    has_maps = inputs.photos.has_masks or inputs.has_semantic_maps
     written_format(name).expect_classes(inputs.name, len(inputs.categories), has_maps=has_maps)
 
 
@@ -146,14 +105,14 @@ def other_splits(inputs: Inputs, layout: WrittenLayout) -> OtherSplits:
     if others and found.format.name != layout.name:
         warnings.warn(
             f"{found.path}: expected the layout {found.format.name} to copy {', '.join(others)}, got {layout.name}; "
-            "they are left out; segpaste convert --split writes them",
+            f"they are left out; {command('convert', 'split')} writes them",
             stacklevel=2,
         )
         others = ()
     if others and type(found.format).copies is Format.copies:
         warnings.warn(
             f"{found.path}: {', '.join(others)}: expected a format whose splits are copied, got {found.format.title}; "
-            "they are left out; segpaste convert --split writes them",
+            f"they are left out; {command('convert', 'split')} writes them",
             stacklevel=2,
         )
         others = ()
@@ -186,7 +145,8 @@ def _difference(inputs: Inputs, found: FoundDataset, layout: WrittenLayout, name
         has_objects = any(photos.instance_labels(index) for index in range(len(photos)))
         if own != layout.task and has_objects:
             can = layout.task == "detect" or own == "segment"
-            advice = f" (segpaste convert --to yolo --task {layout.task} --split {name} writes it)" if can else ""
+            writes = command("convert", to="yolo", task=layout.task, split=name)
+            advice = f" ({writes} writes it)" if can else ""
             return f"expected labels of the task {layout.task} to copy {name}, got {own}{advice}"
         given: object = list(photos.class_names)
         wanted: object = inputs.class_names[: len(photos.class_names)]
@@ -198,14 +158,14 @@ def _difference(inputs: Inputs, found: FoundDataset, layout: WrittenLayout, name
     if given != wanted:
         return f"expected the classes of {inputs.split} to copy {name}, got others; give all splits the same classes"
     if photos.beside is not None:
-        advice = f"segpaste convert --to {layout.name} --split {name} writes it"
+        advice = f"{command('convert', to=layout.name, split=name)} writes it"
         return f"expected no depth or normals to copy {name}, got some ({advice})"
     return None
 
 
 def writer_of(folder: Path, inputs: Inputs, layout: WrittenLayout, source_yaml: JsonRow | None = None) -> DatasetWriter:
     """Return the writer of images of a dataset in a layout."""
-    facts = {"schema": inputs.photos.keypoint_schema, "has_semantic_maps": has_semantic_maps(inputs)}
+    facts = {"schema": inputs.photos.keypoint_schema, "has_semantic_maps": inputs.has_semantic_maps}
     return layout.writer(folder, inputs.by_label, **facts, source_yaml=source_yaml)
 
 
@@ -214,8 +174,3 @@ def yaml_keys(inputs: Inputs, layout: WrittenLayout) -> tuple[JsonRow | None, Co
     if (keys := YamlKeys.of(inputs.annotated)) is None:
         return None, Counter()
     return keys.kept(layout.task), keys.lost(layout.name, layout.task, has_points=True)  # of which tables are written
-
-
-def has_semantic_maps(inputs: Inputs) -> bool:
-    """Return whether samples have semantic maps."""
-    return inputs.schema is not None or inputs.photos.has_semantic_maps

@@ -16,12 +16,10 @@ import torch
 from numpy.typing import NDArray
 
 from segpaste.augmentation import DROP_REASONS, LOSS_REASONS, BatchCopyPaste, BatchCopyPasteConfig, PasteReport
-from segpaste.augmenting.crops import CropSequence
-from segpaste.augmenting.errors import AugmentError
+from segpaste.augmenting.draws import CropSequence, ObjectSequence, default_balance, draws_objects, open_objects
 from segpaste.augmenting.inputs import Inputs
-from segpaste.augmenting.objects import ObjectSequence, default_balance, draws_objects, open_objects
-from segpaste.augmenting.reading import Photo, PhotoReader, Window, class_pixels
-from segpaste.augmenting.sequence import PhotoPick, PhotoSequence, cut_to
+from segpaste.augmenting.options import AugmentError
+from segpaste.augmenting.photos import Photo, PhotoPick, PhotoReader, PhotoSequence, Window, class_pixels, cut_to
 from segpaste.augmenting.sources import SourceDraws, Staged, photos_with_objects
 from segpaste.replay import ReplayRecord, records
 from segpaste.replay.record import RecordedJitter, RecordedLayer

@@ -1,4 +1,4 @@
-"""Replay of an augmented dataset: images are remade from their records and compared with the written ones."""
+"""Images of an augmented dataset, remade from their records: written again, or compared with those on disk."""
 
 from __future__ import annotations
 
@@ -17,14 +17,13 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from segpaste._version import __version__
-from segpaste.augmenting.errors import AugmentError
 from segpaste.augmenting.inputs import Inputs
 from segpaste.augmenting.layouts import writer_of, yaml_keys
-from segpaste.augmenting.progress_bar import progress
-from segpaste.augmenting.reading import Photo, PhotoReader
-from segpaste.augmenting.sequence import RECORDS, PhotoPick, PhotoSequence, cornered, cut_to
+from segpaste.augmenting.options import AnyPath, AugmentError, Progress
+from segpaste.augmenting.photos import RECORDS, Photo, PhotoPick, PhotoReader, PhotoSequence, cornered, cut_to
 from segpaste.augmenting.steps import keys_of
 from segpaste.bank import DatasetBank, InstanceBank
+from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.formats.carried import (
     POINT_KEYS,
     REGION_KEYS,
@@ -48,8 +47,6 @@ from segpaste.replay.rerun import replayed
 from segpaste.seeding import SampleKey
 from segpaste.types import DenseSample
 from segpaste.workspace import Content, WholeFiles, Workspace, naming, write_whole
-
-JsonRow = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -169,17 +166,17 @@ class Remaker:
 
 
 def write_dataset(
-    space: Workspace, dataset: str, records: Sequence[ReplayRecord], remaker: Remaker, mode: Verify = "sample"
+    space: Workspace, name: AnyPath, records: Sequence[ReplayRecord], remaker: Remaker, mode: Verify, progress: Progress
 ) -> tuple[Verified, Counter[str]]:
-    """Write a dataset of the images, and compare it with its ledger in a mode of ``--verify``.
+    """Write a dataset of the images, and compare it with its ledger in a mode of `read_back`.
 
-    An interrupted run with the same records and ``dataset`` resumes.
+    An interrupted run with the same records and ``name``, the path of the dataset, resumes.
 
     Returns:
         What was read again, and the entries of the dataset's tables and keys of its objects that are left out.
     """
     text = "".join(f"{record.to_json()}\n" for record in records).encode()
-    fingerprint = {"replay": hashlib.sha256(text).hexdigest(), "dataset": os.path.abspath(dataset)}
+    fingerprint = {"replay": hashlib.sha256(text).hexdigest(), "dataset": os.path.abspath(name)}
     fingerprint |= {key: str(value) for key, value in remaker.layout.note().items()}
     inputs = remaker.inputs
     layout = remaker.layout
@@ -188,11 +185,10 @@ def write_dataset(
     writer = writer_of(space.files, inputs, layout)
     with space.claim(fingerprint), naming(space.folder):
         guard = Guard(space.notes, mode)
-        with progress(len(records)) as bar:
-            for number, record in enumerate(records):
-                if not space.notes.has(number):
-                    space.notes.write(number, _remade_note(record, remaker, writer))
-                bar.update()
+        for number, record in enumerate(records):
+            if not space.notes.has(number):
+                space.notes.write(number, _remade_note(record, remaker, writer))
+            progress("image", number + 1, len(records))
         numbers = range(len(records))
         others, left_out = carried_tables(inputs.annotated, remaker.copies(records))
         others.pop("info", None)
@@ -216,26 +212,6 @@ def _remade_note(record: ReplayRecord, remaker: Remaker, writer: DatasetWriter) 
         return remaker.write(writer, record, files.write)
 
 
-def differences(
-    folder: Path, records: Sequence[ReplayRecord], remaker: Remaker, *, is_all: bool
-) -> dict[str, list[str]]:
-    """Yield the differences between each image in a folder and the image that its record gives, in words.
-
-    Args:
-        folder: the augmented dataset.
-        records: records of some of its images.
-        remaker: remakes them.
-        is_all: True if the records are those of all images.
-    """
-    written = _OnDisk(folder, remaker.layout)
-    found: dict[str, list[str]] = {}
-    with progress(len(records)) as bar:
-        for record in records:
-            found[str(record.name)] = written.differences(record, remaker)
-            bar.update()
-    return found | {name: ["has no record"] for name in written.images if is_all and name not in found}
-
-
 def _write_for_now(path: Path, content: Content) -> Path:
     """Write a temporary file, without a flush to the disk."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -243,7 +219,7 @@ def _write_for_now(path: Path, content: Content) -> Path:
     return path
 
 
-class _OnDisk:
+class WrittenImages:
     """An augmented dataset on disk, whose images can be compared one by one."""
 
     def __init__(self, folder: Path, layout: WrittenLayout) -> None:

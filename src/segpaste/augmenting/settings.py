@@ -1,29 +1,42 @@
-"""Paste configuration of a command: a file, ``KEY=VALUE`` arguments that override it, and facts of the dataset."""
+"""Options that are resolved: presets, configurations, overrides, facts of the dataset, and what an older run recorded.
+
+An unfinished run of another version resumes with the options that it recorded. An option that the user names has the
+value that he gives; if it is another one, the run is not resumed. Any other option has its recorded value, whatever its
+default is now. Images have the same pixels in every version, files may differ in bytes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
+from segpaste._version import __version__
 from segpaste.augmentation import BatchCopyPasteConfig, PanopticTaxonomy
 from segpaste.augmentation.config.base import merged
-from segpaste.augmentation.config.values import explained, override, read_file, validated
-from segpaste.augmenting.errors import AugmentError
+from segpaste.augmentation.config.values import explained, flat, override, read_file, validated
+from segpaste.augmenting.options import AnyPath, AugmentError, AugmentOptions, PasteOptions, Size, option
 from segpaste.presets import Preset, get_preset
 from segpaste.presets.preset import LoaderOptions
 from segpaste.replay.record import RecordedJitter
 from segpaste.types import PanopticSchema
+from segpaste.workspace import VERSION, Workspace, read_fingerprint
+from segpaste.workspace.shards import shard_runs
 
 PRESET_FILES = (".yaml", ".yml", ".json")
 """Endings of the files of saved presets."""
 
+STEP_SIZE = "images per step"
+_BEFORE: Mapping[str, Any] = {"source.whole_only": False}
+"""Value of options in versions without them, where it is not their default."""
+
 
 def load_config(
-    path: str | None,
-    overrides: Mapping[str, str],
+    config: AnyPath | BatchCopyPasteConfig | None,
+    overrides: Mapping[str, Any],
     schema: PanopticSchema | None = None,
     preset: str | None = None,
     *,
@@ -36,15 +49,15 @@ def load_config(
     """Make the configuration.
 
     Args:
-        path: a YAML or JSON file, or None for the defaults.
-        overrides: dotted keys such as ``placement.scale_range`` to values in YAML, such as ``[0.5, 1.5]``.
-        preset: name of a preset, or a file of a saved one; the file and the arguments override it.
+        config: a YAML or JSON file, a configuration, of which the values that were set count, or None.
+        overrides: dotted keys such as ``placement.scale_range`` to values, or to texts in YAML, such as ``[0.5, 1.5]``.
+        preset: name of a preset, or a file of a saved one; the config and the overrides override it.
         schema: the dataset's things and stuff, used if the configuration has no taxonomy.
         of_bank: True if objects are taken from a bank.
         every_image: True for commands that show or write single images: ``placement.paste_prob`` is then 1 unless a
-            preset, the file or an argument sets it.
+            preset, the config or an override sets it.
         class_names: names of the dataset's classes, which ``placement.region`` may use.
-        cover_void: value of ``placement.cover_void`` unless a preset, the file or an argument sets it.
+        cover_void: value of ``placement.cover_void`` unless a preset, the config or an override sets it.
         fills_depth: True if holes in depth are filled: ``depth_order`` is then ``value``, likewise.
 
     Raises:
@@ -63,24 +76,40 @@ def load_config(
     if cover_void:
         values["placement"] = {**values.get("placement", {}), "cover_void": True}
     given = {} if preset is None else _of_preset(preset, of_bank=of_bank)
-    if path is not None:
-        given = merged(given, read_file(Path(path)))
+    given = merged(given, config_values(config))
     override(given, overrides)
     values = merged(values, given)
     if isinstance(place := values.get("placement"), dict) and isinstance(region := place.get("region"), dict):
         place["region"] = _by_label(region, class_names)
-    config = validated(BatchCopyPasteConfig, values)
-    if (config.source.kind == "bank") != of_bank:
-        of_preset = preset is not None and path is None and "source.kind" not in overrides
-        kind = config.source.kind
-        if not of_bank:
-            asked = f"--preset {preset}" if of_preset else f"source.kind={kind}"
-            raise AugmentError(f"{asked}: expected --bank, the bank to paste from, got none; give it")
-        asked = f"--preset {preset}: source.kind" if of_preset else "source.kind"
-        raise AugmentError(f"{asked}: expected bank, since --bank is given, got {kind}; leave one of them out")
-    if config.emit_instance is False:
-        raise AugmentError("emit_instance: expected masks in the output, got false; leave it out")
-    return config
+    made = validated(BatchCopyPasteConfig, values)
+    if ((kind := made.source.kind) == "bank") == of_bank:
+        if made.emit_instance is False:
+            raise AugmentError("emit_instance: expected masks in the output, got false; leave it out")
+        return made
+    of_preset = preset is not None and config is None and "source.kind" not in overrides
+    asked, bank = option("preset", preset), option("bank")
+    if not of_bank:
+        asked = asked if of_preset else f"source.kind={kind}"
+        raise AugmentError(f"{asked}: expected {bank}, the bank to paste from, got none; give it")
+    asked = f"{asked}: source.kind" if of_preset else "source.kind"
+    raise AugmentError(f"{asked}: expected bank, since {bank} is given, got {kind}; leave one of them out")
+
+
+def config_values(config: AnyPath | BatchCopyPasteConfig | None) -> dict[str, Any]:
+    """Return the values that a file of a configuration sets, or that were set in a configuration."""
+    if config is None:
+        return {}
+    if isinstance(config, BatchCopyPasteConfig):
+        return config.model_dump(exclude_unset=True)
+    return read_file(Path(config))
+
+
+def named_keys(options: PasteOptions) -> set[str]:
+    """Return the dotted keys of the configuration that the user sets, other than by the name of a preset."""
+    named = set(options.overrides) | flat(config_values(options.config)).keys()
+    if options.preset is not None and Path(options.preset).suffix in PRESET_FILES:
+        named |= flat(read_file(Path(options.preset)).get("config") or {}).keys()
+    return named
 
 
 def resolved_lines(config: BatchCopyPasteConfig, void_is_contour: bool, fills_depth: bool = False) -> list[str]:
@@ -121,7 +150,7 @@ def loader_of(name: str | None) -> LoaderOptions | None:
     return preset.loader if "loader" in preset.model_fields_set else None
 
 
-def jitter_of(dataset: str | None, size: tuple[int, int] | str | None, preset: str | None) -> RecordedJitter | None:
+def jitter_of(dataset: object, size: Size | None, preset: str | None) -> RecordedJitter | None:
     """Return the jitter of every image; None if images keep their size.
 
     Args:
@@ -129,7 +158,7 @@ def jitter_of(dataset: str | None, size: tuple[int, int] | str | None, preset: s
         size: (H, W), or ``own``.
         preset: whose jitter is used, with the size if there is one.
     """
-    if dataset == "scenes" or isinstance(size, str):
+    if (isinstance(dataset, str) and dataset == "scenes") or isinstance(size, str):
         return None
     options = loader_of(preset)
     if options is None and size is None:
@@ -159,7 +188,7 @@ def _preset(name: str) -> Preset:
     try:
         return get_preset(name)
     except ValueError as error:
-        raise AugmentError(f"--preset: {str(error).removeprefix('get_preset: ')}") from error
+        raise AugmentError(f"{option('preset')}: {str(error).removeprefix('get_preset: ')}") from error
 
 
 def _saved_preset(path: Path) -> Preset:
@@ -167,11 +196,110 @@ def _saved_preset(path: Path) -> Preset:
     values, names = read_file(path), Preset.model_fields
     if not {"name", "config"} <= values.keys() <= names.keys():
         raise AugmentError(
-            f"--preset: {path}: expected a preset, with the keys {', '.join(names)}, got "
-            f"{', '.join(values) or 'none'}; a paste configuration is given with --config"
+            f"{option('preset')}: {path}: expected a preset, with the keys {', '.join(names)}, got "
+            f"{', '.join(values) or 'none'}; a paste configuration is given with {option('config')}"
         )
     try:
         return Preset.model_validate(values)
     except ValidationError as error:
         reasons = "; ".join(explained(item, BatchCopyPasteConfig) for item in error.errors())
-        raise AugmentError(f"--preset: {path}: {reasons}") from error
+        raise AugmentError(f"{option('preset')}: {path}: {reasons}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class OlderRun:
+    """An unfinished run of another version, or nothing.
+
+    Attributes:
+        folder: folder of the run.
+        values: its fingerprint; None if there is no such run.
+    """
+
+    folder: Path
+    values: Mapping[str, Any] | None
+
+    @property
+    def version(self) -> str:
+        """The version that began the run."""
+        return str((self.values or {}).get(VERSION))
+
+    def config(self, config: BatchCopyPasteConfig, options: AugmentOptions) -> BatchCopyPasteConfig:
+        """Return the configuration of the run, with the values of ``config`` for the keys that the user names.
+
+        Raises:
+            AugmentError: the run has an option that this version does not have, or not with this value.
+        """
+        if self.values is None or (options.bank is None) != (self.values.get("bank") is None):
+            return config
+        named = named_keys(options)
+        now = flat(config.model_dump(mode="json"))
+        groups = {key.partition(".")[0] for key in now} | set(BatchCopyPasteConfig.model_fields)
+        then = {key: value for key, value in self.values.items() if key.partition(".")[0] in groups}
+        then = {**_BEFORE, **then}
+        merged = {key: value for key, value in then.items() if not _is_named(key, named)}
+        merged |= {key: value for key, value in now.items() if _is_named(key, named)}
+        try:
+            return BatchCopyPasteConfig.model_validate(_nested(merged))
+        except ValidationError as error:
+            reasons = "; ".join(explained(item, BatchCopyPasteConfig) for item in error.errors())
+            raise self._refusal(reasons) from error
+
+    def jitter(self, jitter: RecordedJitter | None, options: AugmentOptions) -> RecordedJitter | None:
+        """Return the jitter of the run if it has the same size and preset, else ``jitter``."""
+        there = None if self.values is None else self.values.get("jitter")
+        if there is None or jitter is None or options.preset != self.values.get("--preset"):  # type: ignore[union-attr]
+            return jitter
+        if Path(options.preset or "").suffix in PRESET_FILES:
+            return jitter
+        try:
+            recorded = RecordedJitter.model_validate(there)
+        except ValidationError as error:
+            raise self._refusal(f"jitter: {error.errors()[0]['msg']}") from error
+        return recorded if options.size is None or recorded.size == jitter.size else jitter
+
+    def balance(self, balance: dict[str, Any], options: AugmentOptions) -> dict[str, Any]:
+        """Return the balance of the run for the options that are not given."""
+        there = {} if self.values is None else self.values.get("balance") or {}
+        given = {"mode": options.balance, "threshold": options.threshold, "temperature": options.temperature}
+        return {**balance, **{key: value for key, value in there.items() if given.get(key) is None}}
+
+    def step_size(self, size: int) -> int:
+        """Return the number of images of a step of the run, else ``size``."""
+        return size if self.values is None else int(self.values.get(STEP_SIZE, size))
+
+    def _refusal(self, reason: str) -> AugmentError:
+        return AugmentError(
+            f"{self.folder} holds an unfinished run of segpaste {self.version} with options that segpaste "
+            f"{__version__} does not have: {reason}; finish it with that version, or delete {self.folder}, or choose "
+            f"another {option('out')}"
+        )
+
+
+def older_run(space: Workspace) -> OlderRun:
+    """Return the unfinished run of an output, or of one of its shards, if another version began it."""
+    for run in (space, *shard_runs(space.out, AugmentError)):
+        there = read_fingerprint(run.folder)
+        if there is not None and there.get(VERSION, __version__) != __version__ and run.has_results():
+            return OlderRun(run.folder, there)
+    return OlderRun(space.folder, None)
+
+
+def values_before() -> dict[str, Any]:
+    """Return the values of options of the configuration that an older fingerprint may lack."""
+    return flat(BatchCopyPasteConfig().model_dump(mode="json")) | dict(_BEFORE)
+
+
+def _is_named(key: str, named: Collection[str]) -> bool:
+    return any(key == name or key.startswith(f"{name}.") or name.startswith(f"{key}.") for name in named)
+
+
+def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values with dotted keys as nested tables."""
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        *groups, last = key.split(".")
+        place = found
+        for group in groups:
+            place = place.setdefault(group, {})
+        place[last] = value
+    return found

@@ -16,11 +16,19 @@ from numpy.typing import NDArray
 from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig
 from segpaste.augmentation.inputs.prepare import prepared_sources
 from segpaste.augmentation.sources.given_rows import GivenRows
-from segpaste.augmenting.crops import CropSequence
+from segpaste.augmenting.draws import CropSequence, ObjectSequence, crop_limit, object_config
 from segpaste.augmenting.inputs import Inputs
-from segpaste.augmenting.objects import ObjectSequence, crop_limit, object_config
-from segpaste.augmenting.reading import Photo, PhotoReader, has_whole_object, in_window, stacked, window_for
-from segpaste.augmenting.sequence import PhotoPick, PhotoSequence, cornered
+from segpaste.augmenting.photos import (
+    Photo,
+    PhotoPick,
+    PhotoReader,
+    PhotoSequence,
+    cornered,
+    has_whole_object,
+    in_window,
+    stacked,
+    window_for,
+)
 from segpaste.bank.read.own_size import StagedObject, stage_own_size
 from segpaste.replay.rows import one_row
 from segpaste.seeding import key_tensors

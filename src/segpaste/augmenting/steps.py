@@ -1,7 +1,4 @@
-"""Steps of `segpaste augment`: each makes some images, writes their files, then a note about them.
-
-A step is a pure function of the run's fingerprint, so it does not matter which process makes it, or when.
-"""
+"""Steps of an augmented dataset: each makes some images, writes their files, then a note about them."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from segpaste.augmenting import pages as _show
+from segpaste.augmenting import report
 from segpaste.augmenting.inputs import Inputs
 from segpaste.augmenting.layouts import writer_of
 from segpaste.augmenting.pasting import Augmented, Origin, Paster
@@ -86,9 +83,11 @@ class StepMaker:
             ValueError: an image cannot be read, or lacks a modality that the configuration needs.
             OSError: a file cannot be written.
         """
+        found = []
         with WholeFiles() as files:
             writer = self.writer()
-            found = [self.written(self.paster.image(number), files.write, writer) for number in self.positions(part)]
+            for position in self.positions(part):
+                found.append(self.written(self.paster.image(position), files.write, writer))
         self.notes.write(part, found)
 
     def items(self) -> Iterator[Item]:
@@ -136,7 +135,7 @@ class StepMaker:
         file_name = entry["file_name"]
         return {
             "rows": note["rows"],
-            "shown": _show.describe(augmented, paster.inputs, f"{file_name}: {name}"),
+            "shown": report.describe(augmented, paster.inputs, f"{file_name}: {name}"),
             "record": augmented.record.model_copy(update={"name": file_name}).to_json(),
             "files": note["files"],
             "ledger": note["ledger"],

@@ -10,28 +10,30 @@ Python call the library instead; the commands are thin.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
 from segpaste._version import __version__
-from segpaste.cli import (
-    _arguments,
-    _errors,
-    augment,
-    bank,
-    bench,
-    check,
-    convert,
-    demo,
-    doctor,
-    preview,
-    replay,
-    score,
-    stats,
-    train,
-    tune,
-)
+from segpaste.cli import _arguments, _errors
 
+_COMMANDS = {
+    "demo": "show what a paste does",
+    "augment": "write an augmented dataset",
+    "preview": "try the options on a web page",
+    "convert": "change the format",
+    "check": "check a dataset",
+    "bank": "banks of objects on disk",
+    "tune": "find out whether pasting helps",
+    "train": "train an attribute encoder",
+    "score": "likelihood ratios of pairs",
+    "stats": "count classes",
+    "replay": "recreate augmented images",
+    "bench": "measure on this machine",
+    "doctor": "check this installation",
+}
+"""Commands, and what they do in a few words; only the module of the command that runs is imported."""
 _DESCRIPTION = "Copy-paste augmentation for segmentation datasets, with labels that stay correct for every pixel."
 _EXAMPLE = """\
 example:
@@ -62,8 +64,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         SIGTERM).
     """
     words = list(sys.argv[1:] if argv is None else argv)
-    command = next((word for word in words if not word.startswith("-")), "")
-    with _errors.reported("--debug" in words, is_first=command != "train" or train.is_first()) as outcome:
+    is_first = _command(words) != "train" or os.environ.get("LOCAL_RANK", "0") == "0"  # of torchrun's processes here
+    with _errors.reported("--debug" in words, is_first) as outcome:
         args = parse(words)
         args.run(args)
     return outcome.exit_code
@@ -79,8 +81,12 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--version", action="version", version=f"segpaste {__version__}", help="print the version")
     parser.set_defaults(takes_overrides=False)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, dest="command")
-    for module in (demo, augment, preview, convert, check, bank, tune, train, score, stats, replay, bench, doctor):
-        module.add_to(commands)
+    named = _command(words)
+    for name, summary in _COMMANDS.items():
+        if name == named:
+            import_module(f"segpaste.cli.{name}").add_to(commands, summary)
+        else:
+            commands.add_parser(name, help=summary)
     args, others = parser.parse_known_args(words)
     if args.takes_overrides and _arguments.is_override(getattr(args, "dataset", None)):
         args.dataset, others = None, [args.dataset, *others]
@@ -91,3 +97,8 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
         raise _errors.CommandError(f"expected {wanted}, got {got}; see segpaste {args.command} --help")
     args.overrides = _arguments.overrides(others)
     return args
+
+
+def _command(words: Sequence[str]) -> str:
+    """Return the command of some arguments; empty without one."""
+    return next((word for word in words if not word.startswith("-")), "")

@@ -6,23 +6,28 @@ import argparse
 import contextlib
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, TypeVar
 
+from segpaste.augmenting.options import (
+    DEFAULT_MODE,
+    DEFAULT_TEMPERATURE,
+    MOST_SHARDS,
+    TASKS,
+    AugmentOptions,
+    InputOptions,
+    PasteOptions,
+    expected,
+    flag_of,
+)
 from segpaste.cli._errors import CommandError
 
-MAX_SEED = (1 << 64) - 1
-
-# The same as in `segpaste.bank`, whose import takes seconds.
-_TASKS = ("detect", "segment", "pose")  # the same as in `segpaste.datasets`
-WRITTEN_TASKS = (*_TASKS, "obb")
-LAYOUTS = ("coco", "coco-panoptic", "lvis", "roboflow", "yolo", "voc", "label-maps")
-VERIFY = ("full", "sample", "off")
-BANK_FORMATS = ("memmap", "lmdb", "webdataset")
+BANK_FORMATS = ("memmap", "lmdb", "webdataset")  # the same as in `segpaste.bank`, whose import takes seconds
 _OVERRIDE = re.compile(r"([A-Za-z_][\w.]*)=(.*)", re.DOTALL)
-_MODES = ("natural", "repeat_factor", "instance_aware", "tempered", "class_uniform")
-_BALANCE: dict[str, Any] = {"mode": _MODES[1], "threshold": None, "temperature": 0.5}
-_USED_BY = {"threshold": ("repeat_factor", "instance_aware"), "temperature": ("tempered",)}
+_DESTS = {"images_dir": "images", "format": "from_", "image_format": "format"}
+"""Names in parsed arguments of fields that are called otherwise."""
+_Options = TypeVar("_Options", bound=InputOptions)
 
 
 class Parser(argparse.ArgumentParser):
@@ -38,9 +43,29 @@ class Parser(argparse.ArgumentParser):
         raise CommandError(f"{message}; see {self.prog} --help")
 
 
+def options_of(kind: type[_Options], args: argparse.Namespace) -> _Options:
+    """Return the options of a command as a record; what the command does not have has its default."""
+    found = {entry.name: _DESTS.get(entry.name, entry.name) for entry in fields(kind)}
+    return kind(**{name: getattr(args, dest) for name, dest in found.items() if hasattr(args, dest)})
+
+
+def add_field(parser: Any, kind: type[InputOptions], name: str, text: str, **options: Any) -> None:
+    """Add the option of a field, with its default and its limits."""
+    entry = next(entry for entry in fields(kind) if entry.name == name)
+    limits = entry.metadata
+    if "choices" in limits:
+        options["choices"] = limits["choices"]
+    elif "most" in limits:
+        options["type"] = number(limits["most"], above_zero=limits.get("is_above_zero", False))
+    else:
+        options["type"] = integer(limits["low"], limits.get("high"))
+    dest = _DESTS.get(name, name)
+    parser.add_argument(flag_of(name), dest=dest, default=entry.default, help=text, **options)
+
+
 def integer(low: int, high: int | None = None) -> Callable[[str], int]:
     """Return the type of an option that is an integer from ``low`` to ``high``, both included."""
-    wanted = f"an integer of at least {low}" if high is None else f"an integer from {low} to {high}"
+    wanted = expected({"low": low, "high": high})
 
     def convert(text: str) -> int:
         if re.fullmatch(r"[+-]?\d+", text) is None or int(text) < low or (high is not None and int(text) > high):
@@ -52,7 +77,7 @@ def integer(low: int, high: int | None = None) -> Callable[[str], int]:
 
 def number(high: float, *, above_zero: bool = False) -> Callable[[str], float]:
     """Return the type of an option that is a number from 0, with ``above_zero`` above 0, up to ``high``."""
-    wanted = f"a number above 0, up to {high}" if above_zero else f"a number from 0 to {high}"
+    wanted = expected({"most": high, "is_above_zero": above_zero})
 
     def convert(text: str) -> float:
         with contextlib.suppress(ValueError):
@@ -68,7 +93,7 @@ def shard(text: str) -> tuple[int, int]:
     """Convert the option ``I/N``, shard I of N, counted from 1."""
     match = re.fullmatch(r"(\d+)/(\d+)", text)
     number, total = (int(match[1]), int(match[2])) if match else (0, 0)
-    if not 1 <= number <= total <= 999:
+    if not 1 <= number <= total <= MOST_SHARDS:
         raise argparse.ArgumentTypeError(f"expected I/N, shard I of N from 1/N to N/N, got {text!r}")
     return number, total
 
@@ -89,7 +114,7 @@ def sides(low: int, high: int) -> Callable[[str], tuple[int, int] | Literal["own
     return convert
 
 
-def add_photos(parser: argparse.ArgumentParser, tasks: Sequence[str] = _TASKS) -> None:
+def add_photos(parser: argparse.ArgumentParser, tasks: Sequence[str] = TASKS) -> None:
     """Add the options that name the files of a dataset other than its annotations."""
     add_files(parser)
     add_split(parser, tasks)
@@ -108,7 +133,7 @@ def add_verify(parser: argparse.ArgumentParser) -> None:
         "read the written files again and compare them before the folder gets its name: all labels and checksums of "
         "images, and the pixels of some images (sample) or of all (full); default: sample"
     )
-    parser.add_argument("--verify", choices=VERIFY, default="sample", help=text)
+    add_field(parser, AugmentOptions, "verify", text)
 
 
 def add_depth_fill(parser: argparse.ArgumentParser) -> None:
@@ -123,7 +148,7 @@ def add_backgrounds(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--backgrounds", metavar="FOLDER", type=Path, help=text)
 
 
-def add_split(parser: argparse.ArgumentParser, tasks: Sequence[str] = _TASKS) -> None:
+def add_split(parser: argparse.ArgumentParser, tasks: Sequence[str] = TASKS) -> None:
     """Add the options that select a part of a dataset in a folder."""
     text = "split of a folder or data YAML, such as valid; default: the training split"
     parser.add_argument("--split", metavar="NAME", help=text)
@@ -141,37 +166,19 @@ def add_balance(parser: argparse.ArgumentParser, what: str, *, pastes: bool = Fa
     """Add ``--balance``, ``--threshold`` and ``--temperature``, which are None by default.
 
     With ``pastes``, the help also has the default of a command without ``--bank``, see
-    `segpaste.augmenting.objects.default_balance`.
+    `segpaste.augmenting.draws.default_balance`.
     """
-    add = parser.add_argument
-    default = f"default: {_BALANCE['mode']}"
+    default = f"default: {DEFAULT_MODE}"
     if pastes:
         default += (
             " with --bank; without it natural (objects are equally likely), or tempered if placement.class_temperature "
             "is above 0"
         )
-    add("--balance", choices=_MODES, help=f"{what}, {default}")
+    add_field(parser, PasteOptions, "balance", f"{what}, {default}")
     text = "threshold of the repeat factors, default: the mean frequency of the classes"
-    add("--threshold", metavar="T", type=number(1, above_zero=True), help=text)
+    add_field(parser, PasteOptions, "threshold", text, metavar="T")
     text = "for tempered, from 0 (objects are equally likely) to 1 (classes are equally likely); default: "
-    add("--temperature", metavar="T", type=number(1), help=f"{text}{_BALANCE['temperature']:g}")
-
-
-def balance_of(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments ``mode``, ``threshold`` and ``temperature`` of `segpaste.bank.BankSampler`.
-
-    Raises:
-        CommandError: the mode does not have a given parameter.
-    """
-    given = {"mode": args.balance, "threshold": args.threshold, "temperature": args.temperature}
-    options = {name: _BALANCE[name] if value is None else value for name, value in given.items()}
-    mode = options["mode"]
-    for name, modes in _USED_BY.items():
-        if given[name] is not None and mode not in modes:
-            raise CommandError(
-                f"--{name}: expected --balance {' or '.join(modes)} with this option, got {mode}; change one of them"
-            )
-    return options
+    add_field(parser, PasteOptions, "temperature", f"{text}{DEFAULT_TEMPERATURE:g}", metavar="T")
 
 
 def is_override(word: str | None) -> bool:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from segpaste._printable import printable
-from segpaste.augmenting.progress_bar import progress
 from segpaste.cli._arguments import BANK_FORMATS, integer, number
 from segpaste.cli._errors import CommandError
+from segpaste.cli._printed import progress
 from segpaste.workspace import naming
 
 _EMBED_EXAMPLE = """\

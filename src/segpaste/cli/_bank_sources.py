@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from segpaste.augmenting.checks import unreadable_photos
 from segpaste.augmenting.inputs import Inputs, has_objects, open_dataset
-from segpaste.augmenting.layouts import has_semantic_maps
-from segpaste.augmenting.planning import unreadable_photos
+from segpaste.augmenting.options import InputOptions
+from segpaste.cli._arguments import options_of
 from segpaste.cli._errors import CommandError
 from segpaste.datasets import CutOuts, JoinedPhotos, learned_sizes, read_class_map, read_size_prior
 from segpaste.datasets.formats.registry import found_at
@@ -112,13 +113,13 @@ def _takes_images(args: argparse.Namespace, dataset: str) -> bool:
 
 
 def _open_one(args: argparse.Namespace, one: argparse.Namespace) -> Inputs:
-    inputs = open_dataset(one, args.seed or 0, args.size or 256, args.num or 100)
+    inputs = open_dataset(options_of(InputOptions, one), args.seed or 0, args.size or 256, args.num or 100)
     if not inputs.photos.has_masks:
-        found = "semantic maps" if has_semantic_maps(inputs) else "boxes"
+        found = "semantic maps" if inputs.has_semantic_maps else "boxes"
         if found == "boxes" and not has_objects(inputs.photos):
             raise CommandError(f"{inputs.name}: expected objects with masks, got a dataset without any object")
         raise CommandError(f"{inputs.name}: expected masks, got {found} only, from which no object can be cut out")
-    unreadable_photos(inputs, args.skip_unreadable)
+    unreadable_photos(inputs, args.skip_unreadable, print)
     return inputs
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from segpaste.augmenting.reading import class_pixels
+from segpaste.augmenting.photos import class_pixels
 from segpaste.bank import open_bank
 from segpaste.bank.read.class_draws import count_photos
 from segpaste.cli._errors import CommandError

@@ -16,6 +16,7 @@ from typing import Any
 
 from segpaste._printable import printable
 from segpaste._ranks import is_own, is_said
+from segpaste.augmenting.options import AugmentError, NothingToPasteError, command_line
 from segpaste.extras import MissingPackageError
 
 BAD_INPUT, INTERRUPTED = 2, 130
@@ -48,7 +49,7 @@ def reported(debug: bool, is_first: bool = True) -> Iterator[CommandEnd]:
     """
     outcome = CommandEnd()
     try:
-        with _plain_warnings(is_first), _sigterm_interrupts():
+        with _plain_warnings(is_first), _sigterm_interrupts(), command_line():
             yield outcome
     except SystemExit as stop:  # --help, --version, and failed checks
         outcome.exit_code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
@@ -67,7 +68,9 @@ def reported(debug: bool, is_first: bool = True) -> Iterator[CommandEnd]:
             raise
         if debug:
             traceback.print_exc()
-        outcome.exit_code = BAD_INPUT
+        if isinstance(error, AugmentError) and error.details and is_first:
+            print(*error.details, sep="\n", file=sys.stderr)
+        outcome.exit_code = 1 if isinstance(error, NothingToPasteError) else BAD_INPUT
         if is_own(error) or (is_first and not is_said(error)):
             _print_line("segpaste: error", reason)
 

@@ -6,7 +6,6 @@ image stands when the dataset is gone through for the first time.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,21 +17,18 @@ from pydantic import ValidationError
 
 from segpaste.augmentation import BatchCopyPasteConfig
 from segpaste.augmentation.config.values import explained
-from segpaste.augmenting import crops as _crops
-from segpaste.augmenting import layouts as _layouts
-from segpaste.augmenting import objects as _objects
-from segpaste.augmenting import pages as _show
-from segpaste.augmenting import pasting as _pasting
-from segpaste.augmenting import planning as _planning
-from segpaste.augmenting import settings as _settings
-from segpaste.augmenting.advice import advice_of, lost_advice
+from segpaste.augmenting.checks import expect_masks, expect_modalities, expect_region
+from segpaste.augmenting.draws import default_balance, draws_objects, objects_of, open_sequence, sequence_of
 from segpaste.augmenting.inputs import Inputs
-from segpaste.augmenting.sequence import cut_to
+from segpaste.augmenting.options import AnyPath, PasteOptions, flag_of
+from segpaste.augmenting.pasting import Paster
+from segpaste.augmenting.photos import cut_to
+from segpaste.augmenting.report import describe
+from segpaste.augmenting.settings import jitter_of, load_config, resolved_lines
 from segpaste.augmenting.sources import photos_with_objects
+from segpaste.augmenting.summary import advice_of, lost_advice
 from segpaste.bank import DatasetBank
-from segpaste.cli._arguments import balance_of
 from segpaste.cli._cached_samples import CachedSamples
-from segpaste.cli._errors import CommandError
 from segpaste.presets import get_preset, list_presets
 from segpaste.viz import PastedObject
 from segpaste.viz.preview.controls import controls_of, key_named
@@ -47,31 +43,31 @@ class DatasetStudio:
     """A dataset on the page; see `segpaste.viz.preview.preview_source.PreviewSource`.
 
     Args:
-        args: options of the command.
+        options: the dataset and the first options of the paste.
         inputs: the dataset.
 
     Raises:
-        CommandError: the configuration that is given is refused.
+        ValueError: the configuration that is given is refused.
     """
 
-    def __init__(self, args: argparse.Namespace, inputs: Inputs) -> None:
-        self.args = args
+    def __init__(self, options: PasteOptions, inputs: Inputs) -> None:
+        self.options = options
         self.inputs = replace(inputs, photos=CachedSamples(inputs.photos))
         self.name, self.num_images = inputs.name, len(inputs.photos)
-        self.has_bank, self.is_panoptic = args.bank is not None, inputs.schema is not None
+        self.has_bank, self.is_panoptic = options.bank is not None, inputs.schema is not None
         self.presets: Mapping[str, str] = {
             name: get_preset(name).summary for name in list_presets() if self._is_of_use(name)
         }
-        if args.preset is not None and args.preset not in self.presets:
-            self.presets = {args.preset: "as given to the command", **self.presets}
+        if options.preset is not None and options.preset not in self.presets:
+            self.presets = {options.preset: "as given to the command", **self.presets}
         self._controls = controls_of(has_bank=self.has_bank, is_panoptic=self.is_panoptic)
         self._eligible: dict[Any, NDArray[np.int64]] = {}
         self._objects: dict[Any, DatasetBank] = {}
-        preset = args.preset or ""
-        config = self._loaded(preset, args.overrides, args.config)
+        preset = options.preset or ""
+        config = self._loaded(preset, options.overrides, options.config)
         changes = differences(config, self._loaded(preset, {}))
-        self.resolved = _settings.resolved_lines(config, self.inputs.void_is_contour, self.inputs.fills_depth)
-        self.start = Draw(seed=args.seed, preset=preset, values=changes)
+        self.resolved = resolved_lines(config, self.inputs.void_is_contour, self.inputs.fills_depth)
+        self.start = Draw(seed=options.seed, preset=preset, values=changes)
 
     def config(self, preset: str, values: Mapping[str, Any]) -> BatchCopyPasteConfig:
         """Return the configuration of a preset with values over it."""
@@ -79,7 +75,7 @@ class DatasetStudio:
         words = {key: (value or "{}") if key in tables else flow(value) for key, value in values.items()}
         try:
             return self._loaded(preset, words)
-        except CommandError as error:
+        except ValueError as error:
             raise _refused(error) from error
 
     def paste(self, draw: Draw, config: BatchCopyPasteConfig) -> Pasted:
@@ -96,7 +92,7 @@ class DatasetStudio:
             raise _refused(error) from error
         except MemoryError as error:
             raise _out_of_memory(config) from error
-        shown = _show.describe(augmented, self.inputs, self.inputs.photos.file_name(draw.image))
+        shown = describe(augmented, self.inputs, self.inputs.photos.file_name(draw.image))
         is_classes = bool(shown["before"] or shown["after"])
         return Pasted(
             shown["name"],
@@ -118,14 +114,13 @@ class DatasetStudio:
 
     def command(self, draw: Draw) -> list[str]:
         """Return the words of the `segpaste augment` that does the same."""
-        args = self.args
-        words = ["segpaste", "augment", *([] if args.dataset is None else [args.dataset])]
-        named = ("images", "panoptic_dir", "backgrounds", "split", "task", "from_", "size", "bank")
-        given = {name: getattr(args, name) for name in (*named, "balance", "threshold", "temperature")}
-        for name, value in given.items():
-            if value is not None:
+        options = self.options
+        words = ["segpaste", "augment", *([] if options.dataset is None else [str(options.dataset)])]
+        named = ("images_dir", "panoptic_dir", "backgrounds", "split", "task", "format", "size", "bank")
+        for name in (*named, "balance", "threshold", "temperature"):
+            if (value := getattr(options, name)) is not None:
                 text = f"{value[1]}x{value[0]}" if isinstance(value, tuple) else str(value)
-                words += [f"--{name.strip('_').replace('_', '-')}", text]
+                words += [flag_of(name), text]
         words += ["--depth-fill"] if self.inputs.fills_depth else []
         words += ["--preset", draw.preset] if draw.preset else []
         return [*words, "--out", "augmented", "--num", str(self.num_images), "--seed", str(draw.seed)]
@@ -134,59 +129,57 @@ class DatasetStudio:
         """Refuse a configuration that the dataset has no labels for, as `segpaste augment` does before its first image.
 
         Raises:
-            CommandError, RefusedError: something is missing.
+            ValueError: something is missing.
         """
         if any(getattr(config, key) for key in _NEEDING):
-            _planning.expect_modalities(self.inputs, config, {key: key for key in _NEEDING}, (), False)
-        _layouts.expect_region(self.inputs, config)
+            expect_modalities(self.inputs, config, {key: key for key in _NEEDING}, (), False)
+        expect_region(self.inputs, config)
         try:
-            _layouts.expect_masks(self.inputs, config)
-        except (CommandError, SystemExit) as error:
+            expect_masks(self.inputs, config)
+        except ValueError as error:
             named = (key for key in ("source.mask_from", "emit_classmix") if f"{key}=" in str(error))
             raise RefusedError(Problem(next(named, ""), str(error))) from error
 
     @property
     def _is_scenes(self) -> bool:
-        return bool(self.args.dataset == "scenes")
+        return bool(self.options.dataset == "scenes")
 
     def _is_of_use(self, preset: str) -> bool:
         """Return whether the preset works with this dataset, with or without its bank."""
         try:
             self._loaded(preset, {})
-        except CommandError:
+        except ValueError:
             return False
         return True
 
-    def _loaded(self, preset: str, words: Mapping[str, str], path: str | None = None) -> BatchCopyPasteConfig:
-        args, names = self.args, self.inputs.class_names
-        balance = args.balance, args.threshold, args.temperature
-        single = self.has_bank or any(value is not None for value in balance)
-        schema = self.inputs.schema_of_objects(single=single)
-        return _settings.load_config(
+    def _loaded(
+        self, preset: str, words: Mapping[str, Any], path: AnyPath | BatchCopyPasteConfig | None = None
+    ) -> BatchCopyPasteConfig:
+        schema = self.inputs.schema_of_objects(single=self.has_bank or self.options.is_balanced)
+        return load_config(
             path,
             words,
             schema,
             preset or None,
             of_bank=self.has_bank,
             every_image=True,
-            class_names=names,
+            class_names=self.inputs.class_names,
             cover_void=self.inputs.void_is_contour,
             fills_depth=self.inputs.fills_depth,
         )
 
-    def _paster(self, draw: Draw, config: BatchCopyPasteConfig) -> _pasting.Paster:
+    def _paster(self, draw: Draw, config: BatchCopyPasteConfig) -> Paster:
         """Return the paster of a configuration. Lists that need a pass over the dataset are cached."""
-        args, inputs = self.args, self.inputs
-        is_balanced = any(value is not None for value in (args.balance, args.threshold, args.temperature))
-        options: dict[str, Any] = {"jitter": _settings.jitter_of(args.dataset, args.size, draw.preset or None)}
-        if args.bank is not None:
-            options["crops"] = _crops.open_sequence(args.bank, inputs.class_names, draw.seed, **balance_of(args))
-            return _pasting.Paster(inputs, config, draw.seed, **options)
-        options["eligible"] = self._photos_with_objects(config)
-        if _objects.draws_objects(inputs, config) and len(options["eligible"]):
-            balance = balance_of(args) if is_balanced else _objects.default_balance(config)
-            options["objects"] = _objects.sequence_of(self._objects_of(config), draw.seed, **balance)
-        return _pasting.Paster(inputs, config, draw.seed, **options)
+        options, inputs = self.options, self.inputs
+        further: dict[str, Any] = {"jitter": jitter_of(options.dataset, options.size, draw.preset or None)}
+        if options.bank is not None:
+            further["crops"] = open_sequence(options.bank, inputs.class_names, draw.seed, **options.balance_options())
+            return Paster(inputs, config, draw.seed, **further)
+        further["eligible"] = self._photos_with_objects(config)
+        if draws_objects(inputs, config) and len(further["eligible"]):
+            balance = options.balance_options() if options.is_balanced else default_balance(config)
+            further["objects"] = sequence_of(self._bank_of(config), draw.seed, **balance)
+        return Paster(inputs, config, draw.seed, **further)
 
     def _photos_with_objects(self, config: BatchCopyPasteConfig) -> NDArray[np.int64]:
         key = config.emit_classmix, config.panoptic and config.panoptic.taxonomy
@@ -194,10 +187,10 @@ class DatasetStudio:
             self._eligible[key] = photos_with_objects(self.inputs, config)
         return self._eligible[key]
 
-    def _objects_of(self, config: BatchCopyPasteConfig) -> DatasetBank:
+    def _bank_of(self, config: BatchCopyPasteConfig) -> DatasetBank:
         key = config.source.mask_from, config.source.whole_only
         if key not in self._objects:
-            self._objects[key] = _objects.objects_of(self.inputs, config)
+            self._objects[key] = objects_of(self.inputs, config)
         return self._objects[key]
 
 

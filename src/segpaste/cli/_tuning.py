@@ -13,10 +13,11 @@ from segpaste._printable import printable
 from segpaste._version import __version__
 from segpaste.augmentation import BatchCopyPasteConfig
 from segpaste.augmentation.config.values import flat, read_file
-from segpaste.augmenting import inputs as _inputs
-from segpaste.augmenting import layouts as _layouts
-from segpaste.augmenting import settings as _settings
-from segpaste.augmenting.inputs import Inputs
+from segpaste.augmenting.checks import expect_masks
+from segpaste.augmenting.inputs import Inputs, open_annotated
+from segpaste.augmenting.options import InputOptions
+from segpaste.augmenting.settings import load_config, resolved_lines
+from segpaste.cli._arguments import options_of
 from segpaste.cli._errors import CommandError
 from segpaste.datasets.contract import AnnotatedDataset
 from segpaste.tuning.plan import SEARCHED_KEYS, Plan, fit, listed
@@ -63,9 +64,9 @@ def open_setup(args: argparse.Namespace) -> Setup:
     """
     trainer = Trainer.parse(args.trainer, must_exist=not args.dry_run)
     _expect_not_searched(args)
-    inputs = _inputs.open_annotated(args, 0, 0)
+    inputs = open_annotated(options_of(InputOptions, args), 0, 0)
     names = inputs.class_names
-    base = _settings.load_config(
+    base = load_config(
         args.config,
         args.overrides,
         inputs.schema_of_objects(single=True),
@@ -73,7 +74,7 @@ def open_setup(args: argparse.Namespace) -> Setup:
         class_names=names,
         cover_void=inputs.void_is_contour,
     )
-    _layouts.expect_masks(inputs, base)
+    expect_masks(inputs, base)
     classes = image_classes(inputs.photos)
     plan, cuts = _plan(args, classes, trainer)
     return Setup(inputs, trainer, base, plan, cuts, classes, _facts(args, inputs, trainer, base))
@@ -84,7 +85,7 @@ def plan_lines(setup: Setup) -> Iterator[str]:
     plan = setup.plan
     split = split_images(setup.classes, "final", 1, seed=plan.seed, held_out=plan.held_out)
     name, num = printable(setup.inputs.name), len(setup.classes)
-    yield from _settings.resolved_lines(setup.base, setup.inputs.void_is_contour)
+    yield from resolved_lines(setup.base, setup.inputs.void_is_contour)
     yield f"{name}: {num:,} images; a run trains on {len(split.train):,} and is scored on {len(split.held_out):,}"
     if alone := [printable(setup.inputs.class_names[label]) for label in in_one_image(setup.classes)]:
         more = ", ..." if len(alone) > _MOST_NAMES else ""

@@ -5,38 +5,24 @@ from __future__ import annotations
 import argparse
 import os
 import time
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from segpaste._version import __version__
+from segpaste.augmenting.options import SIDES_PX, WRITTEN_TASKS, AugmentOptions
 from segpaste.cli._arguments import (
-    LAYOUTS,
-    MAX_SEED,
-    WRITTEN_TASKS,
     add_backgrounds,
     add_balance,
     add_depth_fill,
+    add_field,
     add_photos,
     add_verify,
-    balance_of,
-    integer,
+    options_of,
     shard,
     sides,
 )
 from segpaste.cli._errors import CommandError
-from segpaste.workspace import Fingerprint, Workspace
-
-if TYPE_CHECKING:
-    from segpaste.augmentation import BatchCopyPasteConfig
-    from segpaste.augmenting.inputs import Inputs
-    from segpaste.augmenting.layouts import OtherSplits
-    from segpaste.augmenting.older_runs import OlderRun
-    from segpaste.augmenting.pasting import Paster
-    from segpaste.augmenting.run_log import RunLog
-    from segpaste.augmenting.steps import StepMaker
-    from segpaste.augmenting.tally import Tally
-    from segpaste.datasets.formats.photo_scan import PhotoProblem
-    from segpaste.datasets.writers.layouts import WrittenLayout
+from segpaste.workspace import Workspace
 
 _EXAMPLE = """\
 KEY=VALUE overrides the configuration: placement.scale_range=[0.5,1.5], placement.k_range=[1,5].
@@ -70,19 +56,12 @@ examples:
   segpaste augment --backgrounds rooms --bank objects --out augmented --num 1000
 """
 _DEFAULT_SIZE_PX = 256
-_NAMED = (
-    *("seed", "size", "format", "preset", "balance", "threshold", "temperature"),
-    *("split", "task", "layout"),
-)
-"""Options other than paths that every image depends on."""
-_NEEDING = ("emit_depth", "emit_panoptic", "emit_classmix")
-"""Keys of the configuration that need modalities of the dataset."""
 
 
-def add_to(commands: Any) -> None:
-    """Add the command to the parser."""
+def add_to(commands: Any, summary: str) -> None:
+    """Add the command to the parser, with a summary of a few words."""
     text = "Write a new dataset of augmented images, in the format of the given one."
-    parser = commands.add_parser("augment", help="write an augmented dataset", description=text, example=_EXAMPLE)
+    parser = commands.add_parser("augment", help=summary, description=text, example=_EXAMPLE)
     parser.usage = (
         "segpaste augment ANNOTATIONS.json|FOLDER|DATA.yaml|scenes --out DIR --num N [options] [KEY=VALUE ...]"
     )
@@ -93,27 +72,23 @@ def add_to(commands: Any) -> None:
     add_backgrounds(parser)
     add_depth_fill(parser)
     add("--out", metavar="DIR", type=Path, required=True, help="the new dataset's folder")
-    add("--num", metavar="N", type=integer(1), required=True, help="images to make; image i does not depend on N")
-    add("--seed", metavar="S", type=integer(0, MAX_SEED), default=0, help="seed of the draws, default: 0")
+    field = partial(add_field, parser, AugmentOptions)
+    field("num", "images to make; image i does not depend on N", metavar="N", required=True)
+    field("seed", "seed of the draws, default: 0", metavar="S")
     text = (
         "jitter every image to this size, or own: keep its size; default: that of the preset, else own. Side of scenes"
     )
-    add("--size", metavar="WxH|PX|own", type=sides(32, 4096), help=f"{text}, default: {_DEFAULT_SIZE_PX}")
-    add("--format", choices=("png", "jpg"), default="png", help="format of the images, default: png")
-    add("--layout", choices=LAYOUTS, help="layout of the new dataset, default: that of the given one, else coco")
-    add("--gallery", metavar="G", type=integer(0), default=12, help="images to draw, default: 12")
+    add("--size", metavar="WxH|PX|own", type=sides(*SIDES_PX), help=f"{text}, default: {_DEFAULT_SIZE_PX}")
+    field("image_format", "format of the images, default: png")
+    field("layout", "layout of the new dataset, default: that of the given one, else coco")
+    field("gallery", "images to draw, default: 12", metavar="G")
     add("--preset", metavar="NAME|FILE", help="name of a preset, such as vit_patch, or a preset saved in YAML or JSON")
     add("--config", metavar="FILE", help="paste configuration in YAML or JSON")
     add("--bank", metavar="BANK", help="paste objects of this instance bank, instead of the dataset's own")
     add_balance(parser, "how the classes of pasted objects are drawn", pastes=True)
-    add(
-        "--workers",
-        metavar="W",
-        type=integer(0, 1024),
-        default=1,
-        help="number of processes, default: 1; the files have the same bytes with any number",
-    )
-    add("--engine", choices=("local", "ray"), default="local", help="engine of the workers, default: local")
+    text = "number of processes, default: 1; the files have the same bytes with any number"
+    field("workers", text, metavar="W")
+    field("engine", "engine of the workers, default: local")
     text = "make only shard I of N; the shard that finishes last, or the command without --shard, assembles all"
     add("--shard", metavar="I/N", type=shard, help=text)
     add_verify(parser)
@@ -125,207 +100,24 @@ def add_to(commands: Any) -> None:
 def run(args: argparse.Namespace) -> None:
     """Make the dataset; exit with 1 if nothing is pasted."""
     start = time.perf_counter()
-    space = Workspace(Path(os.path.abspath(args.out)), CommandError)
-    from segpaste.augmenting import finished as _finished
-    from segpaste.augmenting import layouts as _layouts
-    from segpaste.augmenting import older_runs as _older_runs
-    from segpaste.augmenting import planning as _planning
-    from segpaste.augmenting import run_log as _run_log
-    from segpaste.augmenting import running as _running
-    from segpaste.augmenting import settings as _settings
-    from segpaste.augmenting import shards as _shards
+    options = options_of(AugmentOptions, args)
+    Workspace(Path(os.path.abspath(args.out)), CommandError)  # refuses a name before the imports, which take seconds
+    from segpaste.augmenting.augment import augment
+    from segpaste.cli._printed import print_summary, progress_bars
 
-    older = _older_runs.older_run(space)
-    inputs, paster, problems = _opened(args, older)
-    layout = _layouts.layout_of(args, inputs)
-    fingerprint = _fingerprint(args, inputs, paster, older)
-    digest = _finished.run_digest(fingerprint["made"], args.num)
-    if not args.dry_run and _finished.is_finished(args, space.out, layout, fingerprint["made"]):
-        space.remove_remains()
-        _shards.remove(space.out)
+    with progress_bars() as progress:
+        summary = augment(options, partial(print, flush=True), progress)
+    if summary.state == "there":
         print(f"complete {args.out}/ has these {args.num:,} images already")
+    if summary.state == "waiting":
+        print(f"shard    {args.shard[0]}/{args.shard[1]} is complete; {summary.waiting_for}")
+    if summary.state != "made":
         return
-    _planning.expect_sources(paster)
-    maker = _maker(args, space, paster, layout, older)
-    resolved = _settings.resolved_lines(paster.config, inputs.void_is_contour, inputs.fills_depth)
-    if args.dry_run:
-        print("\n".join([*resolved, *_planning.estimate(maker)]))
-        return
-    space.expect_free()
-    others = _layouts.other_splits(inputs, layout)
-    if paster.crops is not None:
-        pastes = args.num * paster.config.source.crops_per_target * paster.config.placement.paste_prob
-        print(f"expected draws from {args.bank}:\n{paster.crops.expected(pastes)}", flush=True)
-    log = _run_log.RunLog(space.out.with_name(space.out.name + ".log"))
-    log.say(f"segpaste {__version__}: {_made(args, paster, digest)['command']} --out {space.out}")
-    for line in [*(f"skipped: {problem}" for problem in problems), *resolved]:
-        log.say(line)
-    if older.values is not None:
-        log.say(f"resuming the run of segpaste {older.version} with its options")
-    print(*resolved, sep="\n", end="\n" if resolved else "", flush=True)
-    options = _running.RunOptions(
-        max(1, args.workers), args.engine, args.gallery, args.shard and _shards.Shard(*args.shard), args.verify
-    )
-    values = {**fingerprint["made"], **fingerprint["paths"], _older_runs.STEP_SIZE: maker.size}
-    before = {**_older_runs.values_before(), "balance": values.get("balance", {})}
-    whole = Fingerprint(values, frozenset(fingerprint["paths"]), before)
-    job = _running.Job(space, maker, whole, others, log, options)
-    with log.ending():
-        tally = job.run(_made(args, paster, digest))
-    if tally is None:
-        return
-    tally.unreadable |= {str(problem.index): problem.reason for problem in problems}
-    _finish(args, space, tally, others, log, time.perf_counter() - start)
-
-
-def _finish(
-    args: argparse.Namespace,
-    space: Workspace,
-    tally: Tally,
-    others: OtherSplits,
-    log: RunLog,
-    seconds: float,
-) -> None:
-    """Print and log the summary; exit with 1 if nothing was pasted."""
-    from segpaste.augmenting import tally as _tally
-
-    log.say("\n".join(["complete", *tally.lines()]))
-    log.open()
-    _tally.print_summary(tally, seconds)
-    if others.names:
-        print(f"copied   {', '.join(others.names)}: {len(others.copies):,} files, unchanged")
-    print(f"files    {args.out}/: " + ", ".join(sorted(path.name for path in space.out.iterdir())))
-    if not tally.has_pastes:
+    if summary.verified.images:
+        print(f"verified {summary.verified}")
+    print_summary(summary, time.perf_counter() - start)
+    if summary.copied:
+        print(f"copied   {', '.join(summary.copied)}: {summary.num_copied:,} files, unchanged")
+    print(f"files    {args.out}/: " + ", ".join(sorted(path.name for path in summary.out.iterdir())))
+    if not summary.has_pastes:
         raise SystemExit("nothing was pasted into any image; the reasons and advice are above")
-
-
-def _opened(args: argparse.Namespace, older: OlderRun) -> tuple[Inputs, Paster, list[PhotoProblem]]:
-    """Open the dataset; return it, its paster, and the images that are skipped."""
-    from segpaste.augmenting import inputs as _inputs
-    from segpaste.augmenting import layouts as _layouts
-    from segpaste.augmenting import planning as _planning
-    from segpaste.augmenting import settings as _settings
-    from segpaste.datasets.formats.records import expect_outside
-
-    if args.dataset == "scenes" and isinstance(args.size, tuple) and args.size[0] != args.size[1]:
-        raise CommandError("--size: expected one side, because scenes are square, got two; write --size PX")
-    side = args.size[0] if isinstance(args.size, tuple) else _DEFAULT_SIZE_PX
-    inputs = _inputs.open_dataset(args, args.seed, side)
-    expect_outside(inputs.photos, args.out)
-    config = _settings.load_config(
-        args.config,
-        args.overrides,
-        inputs.schema_of_objects(single=args.bank is not None or _is_balanced(args)),
-        args.preset,
-        of_bank=args.bank is not None,
-        every_image=True,
-        class_names=inputs.class_names,
-        cover_void=inputs.void_is_contour,
-        fills_depth=inputs.fills_depth,
-    )
-    config = older.config(config, args)
-    _layouts.expect_masks(inputs, config)
-    _layouts.expect_region(inputs, config)
-    problems = _planning.unreadable_photos(inputs, args.skip_unreadable)
-    skipped = frozenset(problem.index for problem in problems)
-    asked = {
-        key: f"--preset {args.preset}" for key in _NEEDING if args.preset is not None and key not in args.overrides
-    }
-    asked |= {key: f"{key}={value}" for key, value in args.overrides.items()}
-    if any(getattr(config, key) for key in _NEEDING):
-        _planning.expect_modalities(inputs, config, asked, skipped, args.skip_unreadable)
-    return inputs, _paster(args, inputs, config, skipped, older), problems
-
-
-def _is_balanced(args: argparse.Namespace) -> bool:
-    return any(value is not None for value in (args.balance, args.threshold, args.temperature))
-
-
-def _paster(
-    args: argparse.Namespace, inputs: Inputs, config: BatchCopyPasteConfig, skipped: frozenset[int], older: OlderRun
-) -> Paster:
-    from segpaste.augmenting import crops as _crops
-    from segpaste.augmenting import objects as _objects
-    from segpaste.augmenting import pasting as _pasting
-    from segpaste.augmenting import settings as _settings
-
-    if args.bank is None and _is_balanced(args) and not _objects.draws_objects(inputs, config):
-        own = " and no source.kind=same_image" if config.source.kind == "same_image" else ""
-        raise CommandError(
-            f"--balance, --threshold, --temperature: expected --bank, or placement.grouping=instance{own}, which draw "
-            "objects by their classes; give one of them"
-        )
-    balance = _balance(args, config, older)
-    options: dict[str, Any] = {"skipped": skipped}
-    options["jitter"] = older.jitter(_settings.jitter_of(args.dataset, args.size, args.preset), args)
-    options["skips_unreadable"] = args.skip_unreadable
-    if args.bank is None:
-        return _pasting.open_paster(inputs, config, args.seed, balance=balance, **options)
-    crops = _crops.open_sequence(args.bank, inputs.class_names, args.seed, **balance)
-    return _pasting.Paster(inputs, config, args.seed, crops=crops, **options)
-
-
-def _balance(args: argparse.Namespace, config: BatchCopyPasteConfig, older: OlderRun) -> dict[str, Any]:
-    """Return the options of the sampler of single objects."""
-    from segpaste.augmenting import objects as _objects
-
-    is_default = args.bank is None and not _is_balanced(args)
-    return older.balance(_objects.default_balance(config) if is_default else balance_of(args), args)
-
-
-def _fingerprint(
-    args: argparse.Namespace, inputs: Inputs, paster: Paster, older: OlderRun
-) -> dict[str, dict[str, Any]]:
-    """Return everything that an image depends on but the bytes of the inputs; paths, which may change, are separate."""
-    from segpaste.augmentation.config.values import flat
-
-    folders = {"--images": args.images, "--panoptic-dir": args.panoptic_dir, "--backgrounds": args.backgrounds}
-    folders |= {} if inputs.found is None else {"folder": inputs.found.path}
-    jitter = paster.reader.jitter
-    draws_objects = paster.crops is not None or paster.objects is not None
-    made = {
-        "segpaste": __version__,
-        "dataset": inputs.name,
-        "annotations": inputs.digest,
-        "bank": paster.crops and paster.crops.bank.version,
-        "jitter": jitter and jitter.model_dump(mode="json"),
-        "skipped photos": sorted(paster.sequence.skipped),
-        **{f"--{name.replace('_', '-')}": getattr(args, name) for name in _NAMED},
-        **({"balance": _balance(args, paster.config, older)} if draws_objects else {}),
-        **({"--depth-fill": True} if inputs.fills_depth else {}),
-        **flat(paster.config.model_dump(mode="json")),
-    }
-    return {"made": made, "paths": {name: path and os.path.abspath(path) for name, path in folders.items()}}
-
-
-def _maker(
-    args: argparse.Namespace, space: Workspace, paster: Paster, layout: WrittenLayout, older: OlderRun
-) -> StepMaker:
-    from segpaste.augmenting import steps as _making
-
-    size = older.step_size(_making.IMAGES_PER_STEP)
-    return _making.StepMaker(paster, layout, args.format, args.num, space.files, space.notes, size)
-
-
-def _made(args: argparse.Namespace, paster: Paster, digest: str) -> dict[str, Any]:
-    """Return how this dataset was made, without times and paths, so that equal runs give equal bytes."""
-    words = ["segpaste augment", paster.inputs.name, f"--num {args.num}"]
-    named = ((name, getattr(args, name)) for name in _NAMED)
-    words += [f"--{name.replace('_', '-')} {_word(value)}" for name, value in named if value is not None]
-    words += ["--depth-fill"] if paster.inputs.fills_depth else []
-    words += [f"{key}={value}" for key, value in args.overrides.items()]
-    jitter = paster.reader.jitter
-    return {
-        "command": " ".join(words),
-        "run": digest,
-        "seed": args.seed,
-        "config": paster.config.model_dump(mode="json"),
-        **({} if jitter is None else {"jitter": jitter.model_dump(mode="json")}),
-        "source": {"name": paster.inputs.name, "sha256": paster.inputs.digest},
-        **({} if paster.crops is None else {"bank": paster.crops.bank.version}),
-    }
-
-
-def _word(value: Any) -> str:
-    """Return the value of an option as written on the command line."""
-    return f"{value[1]}x{value[0]}" if isinstance(value, tuple) else str(value)

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from segpaste.augmenting.options import MAX_SEED
 from segpaste.cli import _bank_embed
-from segpaste.cli._arguments import BANK_FORMATS, MAX_SEED, add_depth_fill, add_split, integer, number
+from segpaste.cli._arguments import BANK_FORMATS, add_depth_fill, add_split, integer, number
 
 _EXAMPLE = """\
 examples:
@@ -54,10 +55,10 @@ examples:
 """
 
 
-def add_to(commands: Any) -> None:
-    """Add the command and its subcommands to the parser."""
+def add_to(commands: Any, summary: str) -> None:
+    """Add the command and its subcommands to the parser, with a summary of a few words."""
     text = "Build, describe, check and draw a bank, a file format of objects to paste."
-    parser = commands.add_parser("bank", help="banks of objects on disk", description=text, example=_EXAMPLE)
+    parser = commands.add_parser("bank", help=summary, description=text, example=_EXAMPLE)
     own = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, dest="bank_command")
     _add_build(own)
     info = _add(own, "info", "describe a bank", "Print the contents of a bank by class.", _INFO_EXAMPLE)

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from segpaste.augmenting.progress_bar import progress
 from segpaste.cli._arguments import integer
 from segpaste.cli._errors import CommandError
+from segpaste.cli._printed import progress
 from segpaste.workspace import NewFolder, expect_free, naming
 
 _EXAMPLE = """\
@@ -27,12 +27,12 @@ examples:
 """
 
 
-def add_to(commands: Any) -> None:
-    """Add the command to the parser."""
+def add_to(commands: Any, summary: str) -> None:
+    """Add the command to the parser, with a summary of a few words."""
     text = (
         "Measure time and memory of a step, and the loader; print Markdown. Takes ten minutes, with --quick one minute."
     )
-    parser = commands.add_parser("bench", help="measure on this machine", description=text, example=_EXAMPLE)
+    parser = commands.add_parser("bench", help=summary, description=text, example=_EXAMPLE)
     parser.usage = "segpaste bench [options]"
     sizes = parser.add_mutually_exclusive_group()
     sizes.add_argument("--quick", dest="size", action="store_const", const="quick", help="fewer and smaller batches")

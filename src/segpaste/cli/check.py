@@ -6,7 +6,8 @@ import argparse
 import json
 from typing import TYPE_CHECKING, Any
 
-from segpaste.cli._arguments import add_photos, integer
+from segpaste.augmenting.options import InputOptions
+from segpaste.cli._arguments import add_photos, integer, options_of
 from segpaste.cli._errors import CommandError
 
 if TYPE_CHECKING:
@@ -24,10 +25,10 @@ examples:
 """
 
 
-def add_to(commands: Any) -> None:
-    """Add the command to the parser."""
+def add_to(commands: Any, summary: str) -> None:
+    """Add the command to the parser, with a summary of a few words."""
     text = "Check all images and annotations of a dataset, and list their problems."
-    parser = commands.add_parser("check", help="check a dataset", description=text, example=_EXAMPLE)
+    parser = commands.add_parser("check", help=summary, description=text, example=_EXAMPLE)
     parser.usage = "segpaste check ANNOTATIONS.json|FOLDER|DATA.yaml [options]"
     add = parser.add_argument
     add("dataset", metavar="DATASET", help="any dataset that segpaste augment reads")
@@ -63,8 +64,8 @@ def run(args: argparse.Namespace) -> None:
 def _check(args: argparse.Namespace) -> HealthReport:
     import warnings
 
-    from segpaste.augmenting import inputs as _inputs
-    from segpaste.augmenting.progress_bar import progress
+    from segpaste.augmenting.inputs import open_dataset
+    from segpaste.cli._printed import progress
     from segpaste.datasets import DatasetError, check_dataset
     from segpaste.datasets.formats.format import ReadOptions
     from segpaste.datasets.health.check import check_unopened
@@ -73,7 +74,7 @@ def _check(args: argparse.Namespace) -> HealthReport:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # findings contain them in detail
         try:
-            inputs = _inputs.open_dataset(args, 0, 0)
+            inputs = open_dataset(options_of(InputOptions, args), 0, 0)
         except DatasetError as error:
             given = ReadOptions(images_dir=args.images, panoptic_dir=args.panoptic_dir, task=args.task)
             return check_unopened(args.dataset, error, args.split, given, format=args.from_, **options)

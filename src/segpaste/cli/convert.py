@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from segpaste._printable import printable
-from segpaste.augmenting.progress_bar import progress
-from segpaste.cli._arguments import LAYOUTS, WRITTEN_TASKS, add_files, add_from, add_verify
+from segpaste.augmenting.options import LAYOUTS, WRITTEN_TASKS
+from segpaste.cli._arguments import add_files, add_from, add_verify
 from segpaste.cli._errors import CommandError
 
 if TYPE_CHECKING:
@@ -31,10 +31,10 @@ examples:
 _DEPTH = ("npy", "png")
 
 
-def add_to(commands: Any) -> None:
-    """Add the command to the parser."""
+def add_to(commands: Any, summary: str) -> None:
+    """Add the command to the parser, with a summary of a few words."""
     text = "Write a dataset in another format."
-    parser = commands.add_parser("convert", help="change the format", description=text, example=_EXAMPLE)
+    parser = commands.add_parser("convert", help=summary, description=text, example=_EXAMPLE)
     parser.usage = "segpaste convert DATASET --to FORMAT --out DIR [options]"
     add = parser.add_argument
     add("dataset", metavar="DATASET", help="a folder or file of any format that segpaste reads")
@@ -65,24 +65,27 @@ def run(args: argparse.Namespace) -> None:
     """Convert and print what became of the dataset."""
     if args.dataset == "scenes":
         raise CommandError("convert: expected a dataset, got scenes; segpaste augment writes them")
-    from segpaste.datasets.conversion.convert import Conversion
-    from segpaste.datasets.formats.format import ReadOptions
-    from segpaste.datasets.formats.registry import find_dataset
+    from segpaste.cli._printed import progress_bars
+    from segpaste.datasets.conversion.convert import convert_dataset
 
     if args.device is not None and args.masks_from is None:
         raise CommandError("--device: expected --masks-from, whose model runs on it; give it")
-    found = find_dataset(args.dataset, args.from_)
-    options = ReadOptions(images_dir=args.images, panoptic_dir=args.panoptic_dir)
-    adapt = None
-    if args.masks_from is not None:
-        from segpaste.datasets.conversion.masks import SamMasker, with_masks_from
-
-        adapt = with_masks_from(SamMasker(args.masks_from, args.device or "cpu"))
-    conversion = Conversion(
-        found, args.to, args.split, options, args.task, args.depth_format, adapt, args.masks_from, args.verify
-    )
-    with progress(conversion.num_photos) as bar:
-        summary = conversion.run(args.out, bar.update)
+    with progress_bars() as progress:
+        summary = convert_dataset(
+            args.dataset,
+            args.out,
+            args.to,
+            splits=args.split,
+            format=args.from_,
+            images_dir=args.images,
+            panoptic_dir=args.panoptic_dir,
+            task=args.task,
+            depth_format=args.depth_format,
+            masks_from=args.masks_from,
+            device=args.device or "cpu",
+            verify=args.verify,
+            progress=progress,
+        )
     print("\n".join(lines(summary)))
     if summary.losses and args.strict:
         raise SystemExit(1)

@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from segpaste.augmenting.progress_bar import progress
-from segpaste.cli._arguments import MAX_SEED, integer
+from segpaste.augmenting.options import MAX_SEED, InputOptions
+from segpaste.cli._arguments import integer
 from segpaste.cli._errors import CommandError
 from segpaste.workspace import naming
 
@@ -27,10 +27,10 @@ examples:
 _NUM_SCENES, _NUM_IMAGES = 24, 12
 
 
-def add_to(commands: Any) -> None:
-    """Add the command to the parser."""
+def add_to(commands: Any, summary: str) -> None:
+    """Add the command to the parser, with a summary of a few words."""
     text = "Paste objects between synthetic scenes, or between your images, and write a gallery and an HTML report."
-    parser = commands.add_parser("demo", help="show what a paste does", description=text, example=_EXAMPLE)
+    parser = commands.add_parser("demo", help=summary, description=text, example=_EXAMPLE)
     parser.usage = "segpaste demo [options] [KEY=VALUE ...] [--on IMAGES ANNOTATIONS | --on DATASET [--images DIR]]"
     add = parser.add_argument
     text = "your images: their folder and an annotation file, in any order, or a dataset; default: rendered scenes"
@@ -52,55 +52,52 @@ def add_to(commands: Any) -> None:
 def run(args: argparse.Namespace) -> None:
     """Paste, draw, print; exits with 1 where nothing is pasted."""
     start = time.perf_counter()
-    from segpaste.augmenting import layouts as _layouts
-    from segpaste.augmenting import pages as _show
-    from segpaste.augmenting import pasting as _pasting
-    from segpaste.augmenting import planning as _planning
-    from segpaste.augmenting import settings as _settings
-    from segpaste.augmenting import tally as _tally
+    from segpaste.augmenting.checks import expect_masks, expect_region, expect_sources
+    from segpaste.augmenting.pasting import open_paster
+    from segpaste.augmenting.report import describe, draw, report_item, write_pages
+    from segpaste.augmenting.settings import load_config
+    from segpaste.augmenting.summary import AugmentSummary
+    from segpaste.cli._printed import print_summary, progress
 
     inputs = _opened(args)
-    config = _settings.load_config(
-        args.config, args.overrides, inputs.schema, every_image=True, class_names=inputs.class_names
-    )
-    _layouts.expect_masks(inputs, config)
-    _layouts.expect_region(inputs, config)
-    paster = _pasting.open_paster(inputs, config, args.seed, skips_unreadable=True)
-    _planning.expect_sources(paster)
+    config = load_config(args.config, args.overrides, inputs.schema, every_image=True, class_names=inputs.class_names)
+    expect_masks(inputs, config)
+    expect_region(inputs, config)
+    paster = open_paster(inputs, config, args.seed, skips_unreadable=True)
+    expect_sources(paster)
     num = args.num or (_NUM_SCENES if args.on is None else min(_NUM_IMAGES, len(inputs.photos)))
-    tally, items = _tally.Tally(config), []
+    summary, items = AugmentSummary(config=config), []
     args.out.mkdir(parents=True, exist_ok=True)
     with progress(num) as bar:
         for position in range(num):
             augmented = paster.image(position)
-            described = _show.describe(augmented, inputs, inputs.photos.file_name(augmented.pick.index))
-            tally.add(described)
-            items.append(_show.report_item(described, _show.draw(augmented, paster)))
+            described = describe(augmented, inputs, inputs.photos.file_name(augmented.pick.index))
+            summary.add(described)
+            items.append(report_item(described, draw(augmented, paster)))
             bar.update()
     with naming(args.out):
-        paths = _show.write_pages(args.out, items, tally, "segpaste demo")
-    tally.unreadable |= {str(index): reason for index, reason in paster.unreadable.items()}
-    tally.num_made = num
-    _tally.print_summary(tally, time.perf_counter() - start)
+        paths = write_pages(args.out, items, summary, "segpaste demo")
+    summary.unreadable |= {str(index): reason for index, reason in paster.unreadable.items()}
+    summary.num_made = num
+    print_summary(summary, time.perf_counter() - start)
     print("files    " + "\n         ".join(str(path) for path in paths))
     print(f"next     {_next_command(args)}")
-    if not tally.has_pastes:
+    if not summary.has_pastes:
         raise SystemExit("nothing was pasted into any image: see the reasons and settings above")
 
 
 def _opened(args: argparse.Namespace) -> Inputs:
     """Open the images of ``--on``, or the scenes."""
-    from segpaste.augmenting import inputs as _inputs
+    from segpaste.augmenting.inputs import open_annotated, open_scenes
 
     if args.on is None:
         if args.images is not None:
             raise CommandError(f"--images: expected --on IMAGES ANNOTATIONS, got --images {args.images}; add --on")
-        return _inputs.open_scenes(args.seed, args.size or 256)
+        return open_scenes(args.seed, args.size or 256)
     if args.size is not None:
         raise CommandError("--size: expected no --on, because those images keep their size; leave one of them out")
     dataset, images = _dataset_and_images(args.on, args.images)
-    files: dict[str, Any] = {"dataset": dataset, "images": images, "panoptic_dir": None}
-    return _inputs.open_annotated(argparse.Namespace(**files, split=None, task=None, from_=None), args.seed, 256)
+    return open_annotated(InputOptions(dataset=dataset, images_dir=images), args.seed, 256)
 
 
 def _dataset_and_images(paths: list[str], images_dir: Path | None) -> tuple[str, Path | None]:

@@ -25,10 +25,10 @@ examples:
 """
 
 
-def add_to(commands: Any) -> None:
-    """Add the command to the parser."""
+def add_to(commands: Any, summary: str) -> None:
+    """Add the command to the parser, with a summary of a few words."""
     text = "Report installed packages and the backend that runs here and why, and compare backends on a small paste."
-    parser = commands.add_parser("doctor", help="check this installation", description=text, example=_EXAMPLE)
+    parser = commands.add_parser("doctor", help=summary, description=text, example=_EXAMPLE)
     parser.usage = "segpaste doctor [options]"
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=run)

@@ -9,7 +9,16 @@ from http.server import ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 from segpaste._printable import printable
-from segpaste.cli._arguments import add_backgrounds, add_balance, add_depth_fill, add_photos, integer, sides
+from segpaste.augmenting.options import SIDES_PX, PasteOptions
+from segpaste.cli._arguments import (
+    add_backgrounds,
+    add_balance,
+    add_depth_fill,
+    add_photos,
+    integer,
+    options_of,
+    sides,
+)
 from segpaste.cli._errors import CommandError
 
 if TYPE_CHECKING:
@@ -36,10 +45,10 @@ _LARGEST_SEED = (1 << 53) - 1
 _NUM_SCENES = 200
 
 
-def add_to(commands: Any) -> None:
-    """Add the command to the parser."""
+def add_to(commands: Any, summary: str) -> None:
+    """Add the command to the parser, with a summary of a few words."""
     text = "Serve a web page to this machine, to try the options of a paste on a dataset."
-    parser = commands.add_parser("preview", help="try the options on a web page", description=text, example=_EXAMPLE)
+    parser = commands.add_parser("preview", help=summary, description=text, example=_EXAMPLE)
     parser.usage = "segpaste preview [ANNOTATIONS.json|FOLDER|DATA.yaml|scenes] [options] [KEY=VALUE ...]"
     add = parser.add_argument
     add("dataset", metavar="DATASET", nargs="?", help="any dataset that segpaste augment reads, default: scenes")
@@ -48,7 +57,7 @@ def add_to(commands: Any) -> None:
     add_depth_fill(parser)
     add("--seed", metavar="S", type=integer(0, _LARGEST_SEED), default=0, help="seed of the first draw, default: 0")
     text = "jitter images to this size, or own: keep their size; default: that of the preset, else own. Side of scenes"
-    add("--size", metavar="WxH|PX|own", type=sides(32, 4096), help=f"{text}, default: {_DEFAULT_SIZE_PX}")
+    add("--size", metavar="WxH|PX|own", type=sides(*SIDES_PX), help=f"{text}, default: {_DEFAULT_SIZE_PX}")
     add("--preset", metavar="NAME|FILE", help="preset to start with")
     add("--config", metavar="FILE", help="paste configuration in YAML or JSON to start with")
     add("--bank", metavar="BANK", help="paste objects of this instance bank, instead of the dataset's own")
@@ -80,17 +89,16 @@ def open_studio(args: argparse.Namespace) -> DatasetStudio:
     """Open the dataset of the page.
 
     Raises:
-        CommandError, DatasetError: the dataset, an option or the configuration is invalid.
+        ValueError: the dataset, an option or the configuration is invalid.
     """
-    from segpaste.augmenting import inputs as _inputs
-    from segpaste.cli import _studio
+    from segpaste.augmenting.inputs import open_dataset
+    from segpaste.cli._studio import DatasetStudio
 
     if args.dataset is None and args.backgrounds is None:
         args.dataset = "scenes"
-    if args.dataset == "scenes" and isinstance(args.size, tuple) and args.size[0] != args.size[1]:
-        raise CommandError("--size: expected one side, because scenes are square, got two; write --size PX")
-    side = args.size[0] if isinstance(args.size, tuple) else _DEFAULT_SIZE_PX
-    return _studio.DatasetStudio(args, _inputs.open_dataset(args, args.seed, side, _NUM_SCENES))
+    options = options_of(PasteOptions, args)
+    side = options.size[0] if isinstance(options.size, tuple) else _DEFAULT_SIZE_PX
+    return DatasetStudio(options, open_dataset(options, options.seed, side, _NUM_SCENES))
 
 
 def _bound(port: int | None, studio: DatasetStudio) -> ThreadingHTTPServer:

@@ -32,10 +32,10 @@ examples:
 """
 
 
-def add_to(commands: Any) -> None:
-    """Add the command to the parser."""
+def add_to(commands: Any, summary: str) -> None:
+    """Add the command to the parser, with a summary of a few words."""
     text = "Write the likelihood ratio of each pair of samples: same class against different classes."
-    parser = commands.add_parser("score", help="likelihood ratios of pairs", description=text, example=_EXAMPLE)
+    parser = commands.add_parser("score", help=summary, description=text, example=_EXAMPLE)
     parser.usage = "segpaste score PAIRS.csv VECTORS.csv|BANK --out SCORES.csv [options]"
     add = parser.add_argument
     add("pairs", metavar="PAIRS.csv", type=Path, help="pairs of ids")

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from segpaste._printable import printable
-from segpaste.cli._arguments import add_balance, add_split, balance_of, integer
+from segpaste.augmenting.options import balance_options
+from segpaste.cli._arguments import add_balance, add_split, integer
 from segpaste.cli._errors import CommandError
 
 if TYPE_CHECKING:
@@ -29,10 +30,10 @@ examples:
 """
 
 
-def add_to(commands: Any) -> None:
-    """Add the command to the parser."""
+def add_to(commands: Any, summary: str) -> None:
+    """Add the command to the parser, with a summary of a few words."""
     text = "Count the objects of each class, and the expected draws of a sampler."
-    parser = commands.add_parser("stats", help="count classes", description=text, example=_EXAMPLE)
+    parser = commands.add_parser("stats", help=summary, description=text, example=_EXAMPLE)
     parser.usage = "segpaste stats ANNOTATIONS.json|FOLDER|DATA.yaml|scenes|BANK [options]"
     add = parser.add_argument
     add("target", metavar="TARGET", help="a dataset file or folder, or a bank's folder or URL")
@@ -54,7 +55,7 @@ def run(args: argparse.Namespace) -> None:
         )
     if args.target != "scenes" and (args.num is not None or args.seed is not None):
         raise CommandError("--num, --seed: expected these options only with scenes; leave them out")
-    options = balance_of(args)
+    options = balance_options(args.balance, args.threshold, args.temperature)
     mode = options["mode"]
     from segpaste.bank.read.class_draws import class_probabilities
     from segpaste.bank.read.sampler import report_draws

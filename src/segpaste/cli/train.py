@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from segpaste.augmenting.progress_bar import progress
 from segpaste.cli._errors import expect_no_sigterm
+from segpaste.cli._printed import progress
 from segpaste.workspace import naming
 
 if TYPE_CHECKING:
@@ -44,10 +44,10 @@ examples:
 """
 
 
-def add_to(commands: Any) -> None:
-    """Add the command to the parser."""
+def add_to(commands: Any, summary: str) -> None:
+    """Add the command to the parser, with a summary of a few words."""
     text = "Train a binary attribute encoder, which converts embeddings to bits."
-    parser = commands.add_parser("train", help="train an attribute encoder", description=text, example=_EXAMPLE)
+    parser = commands.add_parser("train", help=summary, description=text, example=_EXAMPLE)
     parser.usage = "segpaste train TRAIN.csv|BANK VALIDATION.csv|BANK [options] [KEY=VALUE ...]"
     add = parser.add_argument
     add("train", metavar="TRAIN.csv|BANK", help="training vectors")
@@ -58,19 +58,14 @@ def add_to(commands: Any) -> None:
     parser.set_defaults(run=run, takes_overrides=True)
 
 
-def is_first() -> bool:
-    """Return whether this is the first of the processes that torchrun started on this machine, or the only one."""
-    return os.environ.get("LOCAL_RANK", "0") == "0"
-
-
 def run(args: argparse.Namespace) -> None:
     """Train, or resume an interrupted run; print its start and its results."""
     if os.getcwd() not in sys.path:  # like python -m, for a sampler in a file of the user
         sys.path.append(os.getcwd())
-    from segpaste.augmentation.config import values as _values
+    from segpaste.augmentation.config import values
     from segpaste.encoder import TrainConfig, open_training, read_vectors
 
-    config = _values.load_model(TrainConfig, args.config, args.overrides)
+    config = values.load_model(TrainConfig, args.config, args.overrides)
     columns = config.data.model_dump(include={"label_column", "path_column", "embedding_prefix"})
     train_set = read_vectors(args.train, **columns)
     columns["label_names"] = train_set.label_names

@@ -49,12 +49,12 @@ examples:
 """
 
 
-def add_to(commands: Any) -> None:
-    """Add the command to the parser."""
+def add_to(commands: Any, summary: str) -> None:
+    """Add the command to the parser, with a summary of a few words."""
     text = (
         "Train with and without paste on parts of a dataset, and report whether pasting helps, and with which options."
     )
-    parser = commands.add_parser("tune", help="find out whether pasting helps", description=text, example=_EXAMPLE)
+    parser = commands.add_parser("tune", help=summary, description=text, example=_EXAMPLE)
     parser.usage = "segpaste tune ANNOTATIONS.json|FOLDER|DATA.yaml --trainer CMD [options] [KEY=VALUE ...]"
     plan = Plan()
     add = parser.add_argument

@@ -48,7 +48,8 @@ def collected() -> Iterator[list[DatasetError]]:
 def refuse(error: DatasetError, *, image: str | None = None, annotation: int | None = None) -> None:
     """Raise an error about an image or an annotation, or collect it inside `collected`."""
     errors = _collected.get()
-    error.image, error.annotation = image, annotation
+    error.image = error.image if image is None else image
+    error.annotation = error.annotation if annotation is None else annotation
     if errors is None:
         raise error
     errors.append(error)

@@ -199,15 +199,16 @@ class Workspace(Run):
     Args:
         out: final name.
         error: class of the errors that are raised.
+        other: option with which the user chooses another folder, for messages.
 
     Attributes:
         out: final name; for a link, the folder that it points to.
         files: folder that becomes ``out``.
     """
 
-    def __init__(self, out: Path, error: type[ValueError]) -> None:
+    def __init__(self, out: Path, error: type[ValueError], *, other: str = "--out") -> None:
         self.out, self._is_published = resolve_link(out), False
-        super().__init__(partial_of(self.out), error, owned=("files", PARTS))
+        super().__init__(partial_of(self.out), error, owned=("files", PARTS), other=other)
         self.files = self.folder / "files"
 
     def expect_free(self) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
-import yaml
 from pydantic import BaseModel, ValidationError
 
 from segpaste._utf8 import NotUtf8Error, decode_utf8
@@ -40,18 +40,22 @@ class _KeyTwice(ValueError):
         super().__init__(f"expected the key {key} once, got it twice; remove one")
 
 
-class _Loader(yaml.SafeLoader):
-    """A `yaml.SafeLoader` that rejects a table with a key twice."""
+@functools.cache
+def _loader() -> type[Any]:
+    """Return a `yaml.SafeLoader` that rejects a table with a key twice."""
+    import yaml
 
-    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-        """Return the dictionary of a table."""
-        seen = set()
-        for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
-            if isinstance(key, yaml.ScalarNode):
-                if (key.tag, key.value) in seen:
-                    raise _KeyTwice(key.value)
-                seen.add((key.tag, key.value))
-        return super().construct_mapping(node, deep)
+    class Loader(yaml.SafeLoader):
+        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+            seen = set()
+            for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
+                if isinstance(key, yaml.ScalarNode):
+                    if (key.tag, key.value) in seen:
+                        raise _KeyTwice(key.value)
+                    seen.add((key.tag, key.value))
+            return super().construct_mapping(node, deep)
+
+    return Loader
 
 
 def load_model(model: type[_Model], path: str | None, overrides: Mapping[str, str]) -> _Model:
@@ -89,9 +93,11 @@ def read_file(path: Path) -> dict[str, Any]:
         ConfigError: it does not parse, is not a table, or has a key twice.
         OSError: it cannot be read.
     """
+    import yaml
+
     try:
         text = decode_utf8(path.read_bytes())
-        values = json.loads(text, object_pairs_hook=_table) if path.suffix == ".json" else yaml.load(text, _Loader)
+        values = json.loads(text, object_pairs_hook=_table) if path.suffix == ".json" else yaml.load(text, _loader())
     except _KeyTwice as error:
         raise ConfigError(f"{path}: {error}") from error
     except (yaml.YAMLError, json.JSONDecodeError) as error:
@@ -103,8 +109,8 @@ def read_file(path: Path) -> dict[str, Any]:
     return values or {}
 
 
-def override(values: dict[str, Any], overrides: Mapping[str, str], texts: Collection[str] = ()) -> None:
-    """Override nested values by YAML values with dotted keys; a table overrides a table key by key.
+def override(values: dict[str, Any], overrides: Mapping[str, Any], texts: Collection[str] = ()) -> None:
+    """Override nested values by others with dotted keys, of which texts are YAML; a table overrides a table key by key.
 
     Args:
         values: the nested values, changed in place.
@@ -122,7 +128,7 @@ def override(values: dict[str, Any], overrides: Mapping[str, str], texts: Collec
             if not isinstance(found, dict | None):
                 raise ConfigError(f"{key}: expected keys and values in {group}, got {found!r:.80}")
             inner[group] = inner = {} if found is None else found
-        inner.update(merged(inner, {last: _parsed(key, text, key in texts)}))
+        inner.update(merged(inner, {last: _parsed(key, text, key in texts) if isinstance(text, str) else text}))
 
 
 def explained(item: Any, model: type[BaseModel]) -> str:
@@ -192,8 +198,10 @@ def _as_list(values: Sequence[Any]) -> str:
 def _parsed(key: str, text: str, is_text: bool) -> Any:
     if is_text and text[:1] not in ("'", '"'):
         return text
+    import yaml
+
     try:
-        return yaml.load(text, _Loader)
+        return yaml.load(text, _loader())
     except _KeyTwice as error:
         raise ConfigError(f"{key}: {error}") from error
     except (yaml.YAMLError, ValueError) as error:  # ValueError: an invalid date

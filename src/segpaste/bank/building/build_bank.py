@@ -28,7 +28,6 @@ from numpy.typing import NDArray
 from segpaste._version import __version__
 from segpaste.bank.building._work_folder import remove_finished, said_of_bank, work_folder
 from segpaste.bank.building.cropping import DEFAULT_MARGIN_FRAC, checked_fit
-from segpaste.bank.building.engines import PartEngine, make_parts
 from segpaste.bank.building.origins import groups_for
 from segpaste.bank.building.parts import PHOTOS_PER_PART, REASONS, PartMaker, Selection, stored_id
 from segpaste.bank.format import WRITERS
@@ -43,6 +42,7 @@ from segpaste.extras import require
 from segpaste.types import DenseSample
 from segpaste.types.fields import flags_of
 from segpaste.workspace import Run, naming
+from segpaste.workspace.engines import PartEngine, make_parts
 
 _NEEDS: dict[str, tuple[str, ...]] = {
     "lmdb": ("lmdb",),
@@ -257,7 +257,7 @@ def _make_missing(maker: PartMaker, workers: int, engine: PartEngine) -> None:
     num_left = sum(len(maker.photos_of(part)) for part in missing)
     num_photos = len(maker.order)
     with _bar("photo", num_photos, num_photos - num_left) as advance:
-        for part in make_parts(maker, missing, workers, engine):
+        for part in make_parts(maker, missing, workers, engine, BankError):
             advance(len(maker.photos_of(part)))
 
 

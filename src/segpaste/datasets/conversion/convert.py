@@ -17,6 +17,7 @@ from typing import Any
 from segpaste._version import __version__
 from segpaste.datasets.contract import AnnotatedDataset, DatasetWrapper
 from segpaste.datasets.conversion.entries import has_entries, has_further_fields, kept_tables
+from segpaste.datasets.conversion.masks import SamMasker, with_masks_from
 from segpaste.datasets.conversion.names import ClassList, TakenNames, photo_names
 from segpaste.datasets.conversion.photos import SplitConverter, written_categories
 from segpaste.datasets.conversion.yaml_keys import YamlKeys
@@ -41,7 +42,7 @@ from segpaste.datasets.writers.registry import written_format
 from segpaste.workspace import Fingerprint, Notes, WholeFiles, Workspace, naming
 
 _PHOTOS_AT_ONCE = 16
-Advance = Callable[[int], object]
+Progress = Callable[[str, int, int], object]
 Adapt = Callable[[AnnotatedDataset], AnnotatedDataset]
 
 
@@ -138,12 +139,12 @@ class Conversion:
         """Number of images of all splits."""
         return sum(len(converter.photos) for converter in self._converters)
 
-    def run(self, out: str | PathLike[str], advance: Advance = lambda num: None) -> ConversionSummary:
+    def run(self, out: str | PathLike[str], progress: Progress = lambda *_: None) -> ConversionSummary:
         """Write the dataset, completely or not at all. An interrupted run resumes.
 
         Args:
             out: the new folder.
-            advance: function that is called with the number of images converted since its last call.
+            progress: called with ``"image"``, the number of converted images, and the number of all.
 
         Raises:
             DatasetError: the name is taken, or an image or annotation cannot be read or written in the format.
@@ -156,7 +157,7 @@ class Conversion:
             expect_outside(converter.photos, out)
         space.expect_free()
         losses: Losses = Counter()
-        num_objects, num_crowds = Counter[str](), Counter[str]()
+        num_objects, num_crowds, num_done = Counter[str](), Counter[str](), 0
         writers = {converter.name: self._writer(space.files, converter) for converter in self._converters}
         with space.claim(self._fingerprint()), naming(space.folder):
             guard = Guard(space.notes, self.verify)
@@ -167,7 +168,8 @@ class Conversion:
                 losses.update(noted["losses"])
                 num_objects[converter.name] += noted["num_objects"]
                 num_crowds[converter.name] += noted["num_crowds"]
-                advance(len(indices))
+                num_done += len(indices)
+                progress("image", num_done, self.num_photos)
             tables = [self._tables(space, converter) for converter in self._converters]
             written = [
                 (kept, converter.categories, self._rows(space, converter))
@@ -337,7 +339,10 @@ def convert_dataset(
     panoptic_dir: str | PathLike[str] | None = None,
     task: WrittenTask | None = None,
     depth_format: DepthFormat = "npy",
+    masks_from: str | None = None,
+    device: str = "cpu",
     verify: Verify = "sample",
+    progress: Progress | None = None,
 ) -> ConversionSummary:
     """Recognise the dataset at a path and write it in another format.
 
@@ -351,8 +356,12 @@ def convert_dataset(
         panoptic_dir: for panoptic segments, the folder of their PNG files.
         task: task of written YOLO labels, by default that of the dataset; ``obb`` writes oriented boxes.
         depth_format: ``npy``, float32 metres, or ``png``, 16 bits of millimetres.
+        masks_from: for datasets of boxes: segment-anything model that predicts masks, a folder or a name on the Hugging
+            Face hub.
+        device: device of that model.
         verify: what is read again before ``out`` appears: all labels, and with ``sample`` the pixels of the first 16
             images and of one in 50, with ``full`` those of all; ``off`` reads nothing.
+        progress: called with ``"image"``, the number of converted images, and the number of all.
 
     Returns:
         The numbers of images, objects and crowds, and the losses.
@@ -366,5 +375,7 @@ def convert_dataset(
         images_dir=None if images_dir is None else Path(images_dir),
         panoptic_dir=None if panoptic_dir is None else Path(panoptic_dir),
     )
-    conversion = Conversion(find_dataset(path, format), to, splits, options, task, depth_format, verify=verify)
-    return conversion.run(out)
+    found = find_dataset(path, format)
+    adapt = None if masks_from is None else with_masks_from(SamMasker(masks_from, device))
+    conversion = Conversion(found, to, splits, options, task, depth_format, adapt, masks_from, verify)
+    return conversion.run(out, progress or (lambda *_: None))

@@ -16,7 +16,6 @@ from typing import Any, Literal, Protocol
 import torch
 from torch.utils.data import DataLoader
 
-from segpaste.bank.schema.record import BankError
 from segpaste.extras import require
 
 PartEngine = Literal["local", "ray"]
@@ -35,37 +34,47 @@ class PartMaker(Protocol):
         ...
 
 
-def make_parts(maker: PartMaker, parts: Sequence[int], workers: int, engine: PartEngine) -> Iterator[int]:
+def make_parts(
+    maker: PartMaker, parts: Sequence[int], workers: int, engine: PartEngine, error: type[ValueError]
+) -> Iterator[int]:
     """Make parts; yield the number of each part when it is finished, in no particular order.
 
+    Args:
+        maker: makes them.
+        parts: their numbers.
+        workers: number of processes.
+        engine: engine that runs the processes.
+        error: class of the errors that are raised.
+
     Raises:
-        BankError: a worker was killed, or the Ray cluster is too small.
+        ValueError: raised as ``error``; a worker was killed, or the Ray cluster is too small.
         ValueError, OSError: the first error of a part.
         ImportError: Ray is not installed.
     """
-    if engine == "ray":
-        outcomes = _by_ray(maker, parts, workers)
-    elif workers == 1:
-        outcomes = (_attempt(maker, part) for part in parts)
-    else:
-        outcomes = _by_workers(maker, parts, workers)
+    if engine == "local" and workers == 1:
+        for part in parts:
+            with _one_thread():
+                maker.make(part)
+            yield part
+        return
+    by = _by_ray if engine == "ray" else _by_workers
+    outcomes = by(maker, parts, workers, error)
     with contextlib.closing(outcomes):  # so that no worker outlives an error
-        for part, error in outcomes:
-            if error is not None:
-                raise error
+        for part, raised in outcomes:
+            if raised is not None:
+                raise raised
             yield part
 
 
-def _attempt(maker: PartMaker, part: int) -> PartResult:
+@contextlib.contextmanager
+def _one_thread() -> Iterator[None]:
+    """Let torch use one thread: crops are too small to be divided, and more threads take several times as long."""
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # crops are too small to be divided: more threads take several times as long
+    torch.set_num_threads(1)
     try:
-        maker.make(part)
-    except (ValueError, OSError) as error:
-        return part, error
+        yield
     finally:
         torch.set_num_threads(threads)
-    return part, None
 
 
 class _Worker:
@@ -75,7 +84,12 @@ class _Worker:
         self.maker = maker
 
     def __call__(self, row: Any) -> dict[str, Any]:
-        part, error = _attempt(self.maker, int(row["part"]))
+        part, error = int(row["part"]), None
+        try:
+            with _one_thread():
+                self.maker.make(part)
+        except (ValueError, OSError) as raised:
+            error = raised
         return {"part": part, "error": _packed(error)}
 
 
@@ -89,7 +103,9 @@ def _packed(error: Exception | None) -> bytes:
     return packed
 
 
-def _by_workers(maker: PartMaker, parts: Sequence[int], workers: int) -> Generator[PartResult, None, None]:
+def _by_workers(
+    maker: PartMaker, parts: Sequence[int], workers: int, error: type[ValueError]
+) -> Generator[PartResult, None, None]:
     loader: DataLoader[Any] = DataLoader(
         [{"part": part} for part in parts],  # type: ignore[arg-type]
         batch_size=None,
@@ -100,16 +116,18 @@ def _by_workers(maker: PartMaker, parts: Sequence[int], workers: int) -> Generat
     try:
         for row in loader:
             yield row["part"], pickle.loads(row["error"])
-    except RuntimeError as error:
-        if str(error).startswith("DataLoader worker (pid"):
-            raise BankError(
-                "a worker process was killed, probably because memory ran out; repeat the call to resume the build, "
+    except RuntimeError as raised:
+        if str(raised).startswith("DataLoader worker (pid"):
+            raise error(
+                "a worker process was killed, probably because memory ran out; repeat the call to resume the run, "
                 "with fewer workers to use less memory"
-            ) from error
+            ) from raised
         raise
 
 
-def _by_ray(maker: PartMaker, parts: Sequence[int], workers: int) -> Generator[PartResult, None, None]:
+def _by_ray(
+    maker: PartMaker, parts: Sequence[int], workers: int, error: type[ValueError]
+) -> Generator[PartResult, None, None]:
     ray, data = require("ray"), require("ray.data")
     is_ours = not ray.is_initialized()
     if is_ours:
@@ -118,7 +136,7 @@ def _by_ray(maker: PartMaker, parts: Sequence[int], workers: int) -> Generator[P
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     try:
         if (cpus := int(ray.cluster_resources().get("CPU", 0))) < workers:
-            raise BankError(f"expected a Ray cluster of at least {workers} CPUs, one for each worker, got {cpus}")
+            raise error(f"expected a Ray cluster of at least {workers} CPUs, one for each worker, got {cpus}")
         data.DataContext.get_current().enable_progress_bars = False
         numbers = data.from_items([{"part": part} for part in parts], override_num_blocks=min(len(parts), 1000))
         actors = data.ActorPoolStrategy(size=workers)

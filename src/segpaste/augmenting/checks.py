@@ -1,10 +1,9 @@
-"""Checks before `segpaste augment` makes images: that images can be read, and an estimate of the pastes."""
+"""Checks before images are made: that images can be read and have what a paste needs; and an estimate of the pastes."""
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,11 +12,11 @@ import numpy as np
 from segpaste._printable import class_lines
 from segpaste.augmentation import BatchCopyPasteConfig
 from segpaste.augmentation.inputs.prepare import GATES, modalities_of
-from segpaste.augmenting.errors import AugmentError
-from segpaste.augmenting.inputs import Inputs
+from segpaste.augmenting.inputs import Inputs, has_objects
+from segpaste.augmenting.options import AugmentError, NothingToPasteError, command, option
 from segpaste.augmenting.pasting import Paster
-from segpaste.augmenting.sequence import PhotoPick
-from segpaste.augmenting.tally import Tally
+from segpaste.augmenting.photos import PhotoPick
+from segpaste.augmenting.summary import AugmentSummary
 from segpaste.bank.building.listing import first_readable
 from segpaste.datasets.formats.photo_scan import PhotoProblem, problem_lines, scan_photos
 from segpaste.types import Modality
@@ -32,15 +31,15 @@ _NUM_TRIED = 16
 """Number of images that are made for an estimate."""
 
 
-def unreadable_photos(inputs: Inputs, skips: bool) -> list[PhotoProblem]:
-    """Read the headers of all images, return those that cannot be read, and print a line about rotated ones.
+def unreadable_photos(inputs: Inputs, skips: bool, say: Callable[[str], object]) -> list[PhotoProblem]:
+    """Read the headers of all images, return those that cannot be read, and say a line about rotated ones.
 
     Raises:
         AugmentError: some cannot be read and ``skips`` is False, or none can be read.
     """
     scan = scan_photos(inputs.photos)
     if (line := scan.orientation_line()) is not None:
-        print(line)
+        say(line)
     problems = scan.problems
     num, num_photos = len(problems), len(inputs.photos)
     if not problems:
@@ -48,11 +47,11 @@ def unreadable_photos(inputs: Inputs, skips: bool) -> list[PhotoProblem]:
     if num == num_photos:
         raise AugmentError(f"{problems[0]} (none of {num_photos:,} images can be read)")
     if not skips:
-        hint = f"({num:,} of {num_photos:,} images cannot be read; --skip-unreadable leaves them out)"
+        hint = f"({num:,} of {num_photos:,} images cannot be read; {option('skip_unreadable', True)} leaves them out)"
         if num == 1:
             raise AugmentError(f"{problems[0]} {hint}")
-        print(*problem_lines(problems, _NUM_SHOWN), sep="\n", file=sys.stderr)
-        raise AugmentError(f"{inputs.name}: expected images that can be read {hint}")
+        details = list(problem_lines(problems, _NUM_SHOWN))
+        raise AugmentError(f"{inputs.name}: expected images that can be read {hint}", details)
     return problems
 
 
@@ -64,7 +63,7 @@ def expect_modalities(
     Args:
         inputs: the dataset.
         config: config of the paste.
-        asked: origin of each key of the configuration, such as ``--preset``.
+        asked: origin of each key of the configuration, such as an option.
         skipped: indices of images that are not read.
         skips: also skip images that cannot be read.
 
@@ -85,12 +84,48 @@ def expect_modalities(
         )
 
 
-def expect_sources(paster: Paster) -> None:
-    """Exit with 1 if the dataset has nothing to paste.
+def expect_region(inputs: Inputs, config: BatchCopyPasteConfig) -> None:
+    """Raise `AugmentError` if the configuration names regions of semantic maps and the dataset has no such maps."""
+    if config.placement.region and not inputs.has_semantic_maps:
+        raise AugmentError(
+            f"placement.region: expected semantic maps in {inputs.name}, whose classes it names, got none; leave it "
+            "out, or give a dataset with semantic maps"
+        )
+
+
+def expect_masks(inputs: Inputs, config: BatchCopyPasteConfig) -> None:
+    """Reject boxes or semantic maps without masks, unless the configuration says how they are pasted.
 
     Raises:
-        SystemExit: there is nothing to paste; the exit code is 1.
+        AugmentError: nothing would be pasted.
+        NothingToPasteError: there are no objects at all.
     """
+    if not inputs.photos.has_masks and config.source.mask_from is None and not config.emit_classmix:
+        if inputs.has_semantic_maps:
+            if config.source.kind == "bank":
+                raise AugmentError(
+                    f"{inputs.name}: expected objects with masks in addition to the semantic maps, got maps only, into "
+                    f"which a bank's objects cannot be pasted; leave {option('bank')} out and give emit_classmix=true "
+                    "to paste classes of other images"
+                )
+            raise AugmentError(
+                f"{inputs.name}: expected objects with masks, got semantic maps only; give emit_classmix=true to "
+                "paste classes of other images"
+            )
+        if not has_objects(inputs.photos):
+            raise NothingToPasteError(
+                f"{inputs.name}: nothing to paste: expected objects, got a dataset without any (give "
+                f"{option('bank')}, or another dataset)"
+            )
+        raise AugmentError(
+            f"{inputs.name}: expected masks, got boxes only, so nothing can be pasted; give source.mask_from=boxes or "
+            "source.mask_from=ellipse to make masks of boxes, or make masks with "
+            f"{command('convert', 'masks_from')}"
+        )
+
+
+def expect_sources(paster: Paster) -> None:
+    """Raise `NothingToPasteError` if the dataset has nothing to paste."""
     name, why = paster.inputs.name, ""
     if paster.draws.has_any:
         if paster.crops is not None:
@@ -103,27 +138,29 @@ def expect_sources(paster: Paster) -> None:
         if paster.skips_unreadable or any(paster.reader.read(pick).sample.num_instances for pick in picks):
             return
         why = f"; the annotations of the first {len(looked_at)} images have no mask: are they boxes only?"
-    raise SystemExit(
+    raise NothingToPasteError(
         f"{name}: nothing to paste: expected objects with a mask, of thing classes, not crowds, got none{why} "
-        "(give --bank, or another dataset)"
+        f"(give {option('bank')}, or another dataset)"
     )
 
 
 def _expect_another_photo(paster: Paster) -> None:
-    """Exit with 1 if all objects are of one image, since an image is not pasted into itself."""
+    """Raise `NothingToPasteError` if all objects are of one image, since an image is not pasted into itself."""
     num_photos = len(paster.inputs.photos) - len(paster.sequence.skipped)
     if num_photos > 1 or paster.config.source.kind == "same_image":
         return
-    helps = "" if paster.config.emit_classmix else "source.kind=same_image, --bank, or "
-    raise SystemExit(
+    helps = "" if paster.config.emit_classmix else f"source.kind=same_image, {option('bank')}, or "
+    raise NothingToPasteError(
         f"{paster.inputs.name}: nothing to paste: expected more than one image, since an image is not pasted into "
         f"itself, got one (give {helps}a larger dataset)"
     )
 
 
-def estimate(maker: StepMaker) -> Iterator[str]:
-    """Make the first images in memory, and yield an estimate for all images, line by line."""
-    tally = Tally(maker.paster.config, maker.paster.reader.jitter is not None)
+def estimate(maker: StepMaker) -> tuple[AugmentSummary, list[str]]:
+    """Make the first images in memory; return their summary, and an estimate for all images as lines."""
+    tally = AugmentSummary(
+        state="estimated", config=maker.paster.config, has_jitter=maker.paster.reader.jitter is not None
+    )
     num, sizes, num_bytes = min(maker.num, _NUM_TRIED), Counter[str](), 0
 
     def weigh(path: Path, content: Content) -> Path:
@@ -137,7 +174,13 @@ def estimate(maker: StepMaker) -> Iterator[str]:
         tally.add(item["shown"])
         row = item["rows"]["image"]
         sizes[f"{row['width']} x {row['height']}"] += 1
-    inputs, times = maker.paster.inputs, maker.num / num
+    return tally, list(_estimated(maker, tally, sizes, num_bytes))
+
+
+def _estimated(maker: StepMaker, tally: AugmentSummary, sizes: Counter[str], num_bytes: int) -> Iterator[str]:
+    """Yield the estimate from the first images."""
+    inputs, num = maker.paster.inputs, tally.num_images
+    times = maker.num / num
     yield f"would make {maker.num:,} images of {inputs.name}; nothing is written. Estimate from the first {num}:"
     most = ", ".join(f"{size} ({count} of {num})" for size, count in sizes.most_common(3))
     yield f"sizes    {most}{', and others' if len(sizes) > 3 else ''}"

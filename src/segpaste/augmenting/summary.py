@@ -1,24 +1,34 @@
-"""Counts of pasted and dropped objects over all images, for the printed summary and the headline of the report."""
+"""Summary of an augmented dataset: counts over all images, and advice on settings for what was not pasted."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 from segpaste._printable import printable
 from segpaste.augmentation import BatchCopyPasteConfig
-from segpaste.augmenting.advice import advice_of, lost_advice, nothing_drawn
+from segpaste.augmenting.options import option
+from segpaste.datasets.writers.readback import Verified
 
 _MAX_CLASSES = 12
 
 
 @dataclass(slots=True)
-class Tally:
-    """Counts over all images.
+class AugmentSummary:
+    """What became of an augmented dataset: counts over all its images.
 
     Attributes:
+        out: folder of the dataset.
+        state: ``made``: it is there; ``there``: an earlier run had finished it, so nothing was done and counted;
+            ``waiting``: this shard is finished, others are not; ``estimated``: only the first images were made, in
+            memory.
+        waiting_for: what is missing if the state is ``waiting``.
+        verified: what was read again.
+        copied: names of the splits that were copied unchanged.
+        num_copied: number of their files.
         config: config of the pastes.
         has_jitter: True if images are jittered to one size.
         num_images: number of images.
@@ -41,6 +51,12 @@ class Tally:
         left_out: number of entries of the dataset's tables that are not written, by table and reason.
     """
 
+    out: Path = Path()
+    state: Literal["made", "there", "waiting", "estimated"] = "made"
+    waiting_for: str = ""
+    verified: Verified = field(default_factory=Verified)
+    copied: tuple[str, ...] = ()
+    num_copied: int = 0
     config: BatchCopyPasteConfig = field(default_factory=BatchCopyPasteConfig)
     has_jitter: bool = False
     num_images: int = 0
@@ -64,7 +80,7 @@ class Tally:
     left_out: Counter[str] = field(default_factory=Counter)
 
     def add(self, item: Mapping[str, Any]) -> None:
-        """Count one image, given as the result of `segpaste.augmenting.pages.describe`."""
+        """Count one image, given as the result of `segpaste.augmenting.report.describe`."""
         self.num_images += 1
         self.num_instances += item["num_instances"]
         self.num_tried += item["num_tried"]
@@ -184,15 +200,88 @@ def _ranked(counts: Counter[str]) -> list[tuple[str, int]]:
     return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
 
 
-def print_summary(tally: Tally, seconds: float) -> None:
-    """Print the summary, the speed and the run time.
+_WHOLE_ONLY = "objects cut by the border of their image are left out: source.whole_only=false"
 
-    The speed is that of the whole run: the images that it made, in all its processes, by its time from start to end.
+
+def advice_of(config: BatchCopyPasteConfig, *, has_jitter: bool = False, has_depth: bool = False) -> Mapping[str, str]:
+    """Return advice for each reason of `segpaste.augmentation.DROP_REASONS` that has any.
+
+    Args:
+        config: config of the run.
+        has_jitter: True if images are jittered to one size.
+        has_depth: True if images have depth.
     """
-    print("\n".join(tally.lines()))
-    if tally.num_made:
-        workers = f" with {tally.workers} workers" if tally.workers > 1 else ""
-        earlier = tally.num_images - tally.num_made
-        there = f"; {earlier:,} were there already" if earlier > 0 else ""
-        print(f"speed    {tally.num_made / seconds:,.1f} images/s, {tally.num_made:,} made in this run{workers}{there}")
-    print(f"time     {seconds:.1f} s in total")
+    panoptic = config.panoptic
+    keeps = config.placement.position == "keep"
+    scale = "" if keeps else ", or lower placement.scale_range"
+    return {
+        "no_source": _no_source(config, has_jitter),
+        "no_free_slot": "raise max_instances"
+        if panoptic is None
+        else "raise max_instances, or max_instances_per_image of the taxonomy",
+        "does_not_fit": _does_not_fit(config),
+        "hidden": _hidden(config, has_depth),
+        "reverted": "raise max_hidden_frac"
+        if panoptic is None
+        else "lower panoptic.tau_stuff_frac or panoptic.tau_stuff_px, or raise max_hidden_frac",
+        "outside_region": "lower placement.region_frac"
+        if keeps
+        else "raise placement.max_attempts or placement.layers, or lower placement.region_frac",
+        "too_small": "lower min_area_px" if keeps else "raise placement.scale_range, or lower min_area_px",
+        "covers_too_much": f"raise placement.max_cover_frac{'' if keeps else ' or placement.max_attempts'}{scale}",
+    }
+
+
+def lost_advice(config: BatchCopyPasteConfig) -> Mapping[str, str]:
+    """Return advice for each reason of `segpaste.augmentation.LOSS_REASONS`."""
+    cover = config.placement.max_cover_frac
+    settings = ["lower max_hidden_frac"] if config.max_hidden_frac else []
+    settings += [] if config.emit_classmix else [f"{'set' if cover is None else 'lower'} placement.max_cover_frac"]
+    limits = {"min_residual_area_frac": 0, "min_residual_area_px": 0, "min_area_px": 1}
+    raised = [name for name, least in limits.items() if getattr(config, name) > least]
+    lower = [f"lower {' or '.join(raised)}"] if raised else []
+    return {"hidden": ", or ".join(settings), "too_small": ", or ".join([*lower, *settings])}
+
+
+def nothing_drawn(config: BatchCopyPasteConfig) -> str:
+    """Return the reason why no paste was drawn for an image, with the settings that may cause it."""
+    place = config.placement
+    settings = ["placement.paste_prob"] if place.paste_prob < 1 else []
+    if not config.emit_classmix:
+        settings += ["placement.k_range"] if place.k_range[0] == 0 else []
+        settings += ["placement.candidate_frac"] if place.candidate_frac < 1 else []
+    named = ", ".join(settings)
+    return f"no paste was drawn ({named})" if named else "no paste was drawn"
+
+
+def _hidden(config: BatchCopyPasteConfig, has_depth: bool) -> str:
+    ranked = config.panoptic is not None and any(config.panoptic.contact_priority.values())
+    kinds = ["nearer objects"] if has_depth else []
+    kinds += ["objects of a higher panoptic.contact_priority"] if ranked else []
+    return f"{' or '.join([*kinds, 'later pastes'])} hide them"
+
+
+def _no_source(config: BatchCopyPasteConfig, has_jitter: bool) -> str:
+    kind = config.source.kind
+    if config.emit_classmix:
+        return "no other image has a class that can be pasted"
+    if kind == "bank":
+        without = config.source.without_depth == "skip"
+        return "give a bank with depth, or source.without_depth=invalid" if without else "crops without a pixel"
+    where = "the image itself shows" if kind == "same_image" else "the drawn source images show"
+    hints = [f"a smaller jitter keeps more: {option('size', 'own')}"] if has_jitter else []
+    hints += [_WHOLE_ONLY] if config.source.whole_only and config.placement.position == "random" else []
+    return "; ".join([f"{where} no object that may be pasted", *hints])
+
+
+def _does_not_fit(config: BatchCopyPasteConfig) -> str:
+    place, hints = config.placement, []
+    if place.position == "random":
+        hints += ["lower placement.scale_range", "raise placement.max_attempts"]
+    if place.partial != "clip":
+        hints += ["set placement.partial=clip"]
+    elif place.min_visible_frac > 0:
+        hints += ["lower placement.min_visible_frac"]
+    if place.position == "keep" and config.source.whole_only:
+        hints += [_WHOLE_ONLY]
+    return ", or ".join(hints) or "their place is outside of the image"

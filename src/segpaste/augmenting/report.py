@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from segpaste.augmenting.advice import lost_advice
 from segpaste.augmenting.inputs import Inputs
 from segpaste.augmenting.pasting import Augmented, Paster
-from segpaste.augmenting.sequence import cut_to
-from segpaste.augmenting.tally import Tally
+from segpaste.augmenting.photos import cut_to
+from segpaste.augmenting.summary import AugmentSummary, lost_advice
 from segpaste.replay.record import RecordedLayer
 from segpaste.viz import Comparison, PastedObject, ReportItem, Tile, gallery_png, write_html_report
 from segpaste.viz import compare as compare_samples
@@ -89,7 +88,7 @@ def report_item(item: Mapping[str, Any], pictures: Sequence[Comparison] = ()) ->
     return ReportItem(item["name"], pictures, things, item["dropped"], before, after, lost)
 
 
-def write_pages(folder: Path, items: Iterable[ReportItem], tally: Tally, title: str) -> list[Path]:
+def write_pages(folder: Path, items: Iterable[ReportItem], summary: AugmentSummary, title: str) -> list[Path]:
     """Write ``report.html``, and ``gallery.png`` and ``modalities.png`` of images with pictures; return the paths."""
     drawn: list[ReportItem] = []
 
@@ -99,9 +98,9 @@ def write_pages(folder: Path, items: Iterable[ReportItem], tally: Tally, title: 
                 drawn.append(item)
             yield item
 
-    counted = "pixels" if tally.pixels_after and not tally.after else "objects"
-    options: dict[str, Any] = {"advice": tally.advice, "lost_advice": lost_advice(tally.config), "counted": counted}
-    paths = [write_html_report(folder / "report.html", watched(), tally.headline(), title, **options)]
+    counted = "pixels" if summary.pixels_after and not summary.after else "objects"
+    options: dict[str, Any] = {"advice": summary.advice, "lost_advice": lost_advice(summary.config), "counted": counted}
+    paths = [write_html_report(folder / "report.html", watched(), summary.headline(), title, **options)]
     if drawn:
         paths.append(_write_gallery(folder / "gallery.png", drawn))
     if drawn and len(drawn[0].pictures) > 2:
