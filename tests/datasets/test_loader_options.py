@@ -14,7 +14,7 @@ from torch.utils.data import get_worker_info
 from segpaste.bank import DatasetBank, create_bank_dataloader
 from segpaste.datasets import create_coco_dataloader
 from segpaste.datasets.scenes import SceneConfig, SceneDataset
-from segpaste.epochs.loading import EpochLoader
+from segpaste.epochs.reader import EpochLoader
 from segpaste.samplers import RandomNxMSampler
 
 SCENES = SceneDataset(4, SceneConfig(height=16, width=16), modalities=["image", "instance"])

@@ -14,9 +14,17 @@ from hypothesis import strategies as st
 from segpaste.augmentation import BatchCopyPasteConfig
 from segpaste.augmentation.config.base import known_fields
 from segpaste.presets import get_preset, list_presets
-from segpaste.viz.preview.controls import FIRST, LEFT_OUT, NOT_SEEN, Control, controls_of, key_named
+from segpaste.viz.preview.controls import (
+    CHOSEN_EXTENTS,
+    FIRST,
+    LEFT_OUT,
+    NOT_SEEN,
+    Control,
+    Extent,
+    controls_of,
+    key_named,
+)
 from segpaste.viz.preview.copies import as_command, as_python, as_words, as_yaml, differences, flow
-from segpaste.viz.preview.extents import CHOSEN, Extent
 
 TAXONOMY = {"taxonomy": {"classes": {0: "thing", 1: "stuff", 5: "thing"}}}
 
@@ -34,7 +42,7 @@ class TestControls:
 
     def test_chosen_keys_exist(self) -> None:
         known = {**by_key(), **by_key(has_bank=True)}
-        assert {*FIRST, *NOT_SEEN, *CHOSEN} <= known.keys()
+        assert {*FIRST, *NOT_SEEN, *CHOSEN_EXTENTS} <= known.keys()
 
     @pytest.mark.parametrize(
         ("key", "kind", "expected"),

@@ -10,21 +10,25 @@ To draw classes by weight, with replacement, from a bank, use `segpaste.BankSamp
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from torch.utils.data import Sampler
+from torch.utils.data import BatchSampler, Sampler
 
 from segpaste._reprs import counted, described
 from segpaste.epochs import EpochPass, EpochProgress, EpochReader, EpochSampler, Replica
-from segpaste.samplers._readers import check_reader
 from segpaste.samplers.classes import Labels, SamplesOfClasses, read_labels
 from segpaste.samplers.epoch import Plan
 from segpaste.samplers.report import NxMReport, report_batches
 from segpaste.seeding import check_uint64, derive_seed
+
+_LOADER = "torch.utils.data.dataloader"
+_FEW = 8
+"""Number of callers that are looked at: torch reads a sampler directly."""
 
 
 class NxMSampler(EpochSampler[int]):
@@ -110,7 +114,7 @@ class NxMSampler(EpochSampler[int]):
         Raises:
             ValueError: a DataLoader takes its indices for batches, or makes batches of another size.
         """
-        check_reader(self)
+        _check_reader(self)
         return super().begin()
 
     def _facts_in_words(self) -> Iterator[Callable[[], str | None]]:
@@ -241,3 +245,33 @@ class NxMBatches(EpochReader, Sampler[list[int]]):
     def items_per_batch(self) -> int:
         """Number of indices in a batch, N M."""
         return self.batch_size
+
+
+def _check_reader(sampler: NxMSampler) -> None:
+    """Reject a DataLoader that reads the sampler by indices as batches, or in batches of another size.
+
+    torch does not tell a sampler who reads it, so the call stack is the only way to know.
+
+    Args:
+        sampler: sampler whose pass begins.
+
+    Raises:
+        ValueError: it is the ``batch_sampler`` of a DataLoader, or the ``sampler`` of one with another batch size.
+    """
+    name, size = type(sampler).__name__, sampler.batch_size
+    frame, num = sys._getframe(1), 0
+    while frame is not None and num < _FEW:
+        reader: Any = frame.f_locals.get("self")
+        is_batches = isinstance(reader, BatchSampler) and getattr(reader, "sampler", None) is sampler
+        if is_batches and reader.batch_size != size:  # Accelerate's shards are batch samplers without a sampler
+            raise ValueError(
+                f"{name}: expected batch_size={size}, which is N * M, in its DataLoader, got {reader.batch_size}; "
+                "write DataLoader(dataset, batch_sampler=sampler.batch_sampler())"
+            )
+        is_loader = frame.f_globals.get("__name__") == _LOADER and getattr(reader, "_index_sampler", None) is sampler
+        if is_loader and getattr(reader, "_auto_collation", False):
+            raise ValueError(
+                f"{name}: expected a sampler of batches as batch_sampler of a DataLoader, got this sampler of indices; "
+                "write DataLoader(dataset, batch_sampler=sampler.batch_sampler())"
+            )
+        frame, num = frame.f_back, num + 1  # type: ignore[assignment]

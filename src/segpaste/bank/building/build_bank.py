@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -26,22 +27,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segpaste._version import __version__
-from segpaste.bank.building._work_folder import remove_finished, said_of_bank, work_folder
 from segpaste.bank.building.cropping import DEFAULT_MARGIN_FRAC, checked_fit
 from segpaste.bank.building.origins import groups_for
 from segpaste.bank.building.parts import PHOTOS_PER_PART, REASONS, PartMaker, Selection, stored_id
 from segpaste.bank.format import WRITERS
+from segpaste.bank.format.data_files import read_meta
 from segpaste.bank.format.writer import FolderWriter
 from segpaste.bank.schema.meta import Format
 from segpaste.bank.schema.record import BankError, Layout
 from segpaste.bank.storage.destination import check_free
-from segpaste.bank.storage.folder import is_url, local_path
+from segpaste.bank.storage.folder import folder_at, is_url, local_path
 from segpaste.datasets.contract import AnnotatedDataset
 from segpaste.datasets.views import Samples, annotated
 from segpaste.extras import require
 from segpaste.types import DenseSample
 from segpaste.types.fields import flags_of
-from segpaste.workspace import Run, naming
+from segpaste.workspace import MARKER, Run, lock_folder, naming, partial_of, read_fingerprint
 from segpaste.workspace.engines import PartEngine, make_parts
 
 _NEEDS: dict[str, tuple[str, ...]] = {
@@ -153,8 +154,8 @@ def build_bank(
     depth_fill = depth_fill or dataset.depth_fill is True
     where = os.fspath(out) if is_url(out) else Path(local_path(out))
     _check(dataset, where, format, crop_size, margin_frac, workers, engine)
-    run = Run(work_folder(where, work_dir), BankError, other="work folder or output", again="call")
-    remove_finished(run, where, writer_options.get("storage_options"))
+    run = Run(_work_folder(where, work_dir), BankError, other="work folder or output", again="call")
+    _remove_finished(run, where, writer_options.get("storage_options"))
     check_free(where, writer_options.get("storage_options"))
     order, image_ids = _in_order(dataset)
     first = _first_of(dataset, order, skip_unreadable)
@@ -172,7 +173,7 @@ def build_bank(
         **{name: getattr(selection, name) for name in Selection.__slots__},
         **(built_from or {}),
     }
-    said = said_of_bank(__version__, class_names, crop_size, layout.groups, options)
+    said = _said_of_bank(__version__, class_names, crop_size, layout.groups, options)
     skips = {"skip_unreadable": True} if skip_unreadable else {}
     with run.claim({**_identity(image_ids, layout), **said, **skips, **(fingerprint or {})}):
         _make_missing(maker, workers, engine)
@@ -217,6 +218,67 @@ def _check(
         raise BankError("expected at least one image, got none")
     for module in (*_NEEDS.get(format, ()), *_NEEDS.get(engine, ())):
         require(module)
+
+
+def _work_folder(out: str | Path, given: str | os.PathLike[str] | None) -> Path:
+    """Return the folder of the parts: the same at each call, and not that of another build or of the bank."""
+    if given is not None and is_url(given):
+        raise BankError(f"{os.fspath(given)}: expected a work folder on a disk, got a URL; choose a path")
+    work = None if given is None else Path(local_path(given)).absolute()
+    if work is not None and work.exists() and not work.is_dir():
+        raise BankError(f"{work}: expected a work folder, got a file; choose another path")
+    if isinstance(out, str):
+        digest = hashlib.sha256(out.encode()).hexdigest()
+        return work or Path(tempfile.gettempdir()) / f"segpaste-{os.getuid()}-{digest[:16]}.parts"
+    if work is None:
+        return partial_of(out.absolute()).with_suffix(".parts")
+    inner, outer = work.resolve(), out.resolve()
+    if outer.is_relative_to(inner) or inner.is_relative_to(outer) or inner.is_relative_to(partial_of(outer)):
+        raise BankError(
+            f"{work}: expected a work folder that is neither inside nor a parent of {out}, the folder of the "
+            "bank; choose another one"
+        )
+    return work
+
+
+def _said_of_bank(
+    version: str,
+    class_names: Sequence[str],
+    crop_size: Sequence[int],
+    groups: Sequence[str],
+    built_from: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return the facts that are both in the fingerprint of a build and in the meta of its bank."""
+    return {
+        "segpaste": version,
+        "class_names": hashlib.sha256("\n".join(class_names).encode()).hexdigest(),
+        "crop_size": list(crop_size),
+        "groups": list(groups),
+        **built_from,
+    }
+
+
+def _remove_finished(run: Run, out: str | Path, storage_options: Mapping[str, Any] | None) -> None:
+    """Remove the parts of a build that was killed after its bank was complete, before it removed them."""
+    if not run.folder.is_dir() or (lock := lock_folder(run.folder)) is None:
+        return
+    try:
+        meta = read_meta(folder_at(out, storage_options))
+        there = read_fingerprint(run.folder)
+        said = _said_of_bank(
+            meta.segpaste_version, meta.class_names, (meta.crop_h, meta.crop_w), meta.groups, meta.built_from
+        )
+        if there is not None and all(there.get(key) == value for key, value in said.items()):
+            run.remove()
+            if not is_url(out):  # killed between its rename and its last step
+                (Path(out) / MARKER).unlink(missing_ok=True)
+        elif there is None:
+            with suppress(OSError):  # if the folder is not empty
+                run.folder.rmdir()
+    except ValueError:  # there is no bank
+        return
+    finally:
+        os.close(lock)
 
 
 def _in_order(photos: AnnotatedDataset) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

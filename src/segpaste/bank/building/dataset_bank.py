@@ -33,8 +33,7 @@ from segpaste.bank.building.listing import (
 )
 from segpaste.bank.building.origins import frame_of, groups_for
 from segpaste.bank.building.parts import Selection
-from segpaste.bank.format.protocol import Columns
-from segpaste.bank.format.reads import checked_read
+from segpaste.bank.format.protocol import Columns, checked_read
 from segpaste.bank.schema.record import Array, BankError, Crop, Layout
 from segpaste.datasets.views import Samples, annotated
 from segpaste.samplers.classes import SamplesOfClasses

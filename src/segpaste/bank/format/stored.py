@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segpaste.bank.format.data_files import DataFiles, read_meta
-from segpaste.bank.format.protocol import Columns
-from segpaste.bank.format.reads import checked_read
+from segpaste.bank.format.protocol import Columns, checked_read
 from segpaste.bank.schema.meta import META, Format
 from segpaste.bank.schema.record import BankError, Crop, first_fault
 from segpaste.bank.storage.folder import Folder, RemoteFolder, folder_at

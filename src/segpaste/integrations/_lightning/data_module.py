@@ -12,7 +12,7 @@ from segpaste.bank import BankSampler, DatasetBank, create_bank_dataloader, zip_
 from segpaste.bank.read.class_draws import DrawMode
 from segpaste.datasets import DatasetError, EpochDataLoader, create_coco_dataloader, find_dataset, open_dataset
 from segpaste.datasets.views import Samples
-from segpaste.epochs.loading import PASSED
+from segpaste.epochs.reader import PASSED
 from segpaste.integrations._lightning.hooks import framework
 from segpaste.integrations._pool import print_epoch
 from segpaste.types import DenseSample

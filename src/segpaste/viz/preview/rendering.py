@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import time
+from collections import Counter
 from collections.abc import Mapping
 from io import BytesIO
 from typing import Any
@@ -16,14 +17,16 @@ from segpaste.types import Modality
 from segpaste.viz.comparison import Comparison, compare_view, reduced
 from segpaste.viz.gallery import shrunk
 from segpaste.viz.overlay import VIEWS
-from segpaste.viz.palette import UInt8Image
+from segpaste.viz.palette import UInt8Image, instance_color
 from segpaste.viz.preview import copies
 from segpaste.viz.preview.controls import MAIN, Control, controls_of
 from segpaste.viz.preview.preview_source import LARGEST_SEED, Draw, Pasted, PreviewSource, Problem, RefusedError
-from segpaste.viz.preview.reporting import report_of
+from segpaste.viz.report_html import PastedObject
 
 LONGEST_PX = 1280
 """Largest side of a picture; smaller images are enlarged by whole factors, up to half of it."""
+_MOST_LISTED = 200
+"""Maximum number of classes and of pasted objects in a report."""
 
 
 def setup_of(source: PreviewSource) -> dict[str, Any]:
@@ -35,7 +38,7 @@ def setup_of(source: PreviewSource) -> dict[str, Any]:
         "largestSeed": LARGEST_SEED,
         "presets": [{"name": name, "summary": summary} for name, summary in source.presets.items()],
         "start": _as_json(source.start),
-        "controls": [_described(control) for control in controls],
+        "controls": [_control_described(control) for control in controls],
     }
 
 
@@ -58,7 +61,7 @@ def render(source: PreviewSource, asked: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **known,
         **_shown_of(pasted, asked),
-        "report": report_of(pasted),
+        "report": _report_of(pasted),
         "copies": {
             "yaml": copies.as_yaml(config, _plainest(config), of_preset=bool(draw.preset)),
             "python": copies.as_python(config),
@@ -81,6 +84,47 @@ def _shown_of(pasted: Pasted, asked: Mapping[str, Any]) -> dict[str, Any]:
         "after": _data_url(shown.after),
         "width": shown.after.shape[1],
         "height": shown.after.shape[0],
+    }
+
+
+def _report_of(pasted: Pasted) -> dict[str, Any]:
+    """Return the report as JSON: numbers, dropped pastes and lost objects by reason, pasted objects, and classes."""
+    num_dropped = sum(pasted.dropped.values())
+    lost = Counter(name for name, _ in pasted.lost)
+    names = {*pasted.counts_before, *pasted.counts_after}
+    rows = [(name, pasted.counts_before.get(name, 0), lost[name], pasted.counts_after.get(name, 0)) for name in names]
+    rows.sort(key=lambda row: (row[1] - row[3], row[0]))
+    return {
+        "tried": pasted.num_tried,
+        "placed": pasted.num_tried - num_dropped,
+        "pastedFrac": round(pasted.pasted_frac, 4),
+        "dropped": _by_reason(pasted.dropped, pasted.advice),
+        "lost": _by_reason(Counter(reason for _, reason in pasted.lost), pasted.lost_advice),
+        "classes": [
+            {"name": printable(name), "before": before, "lost": gone, "after": after}
+            for name, before, gone, after in rows[:_MOST_LISTED]
+        ],
+        "objects": [_object_described(thing) for thing in pasted.objects[:_MOST_LISTED]],
+    }
+
+
+def _by_reason(counts: Mapping[str, int], advice: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the counts, the largest first, each with the setting that helps."""
+    return [
+        {"reason": reason.replace("_", " "), "count": count, "advice": advice.get(reason, "")}
+        for reason, count in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    ]
+
+
+def _object_described(thing: PastedObject) -> dict[str, Any]:
+    color = None if thing.instance_id is None else "#" + bytes(instance_color(thing.instance_id)).hex()
+    return {
+        "class": printable(thing.class_name),
+        "source": printable(thing.source),
+        "scale": round(thing.scale, 3),
+        "flipped": thing.hflip,
+        "area": thing.area_px,
+        "color": color,
     }
 
 
@@ -155,7 +199,7 @@ def _shown(value: Any) -> Any:
     return copies.plain(value)
 
 
-def _described(control: Control) -> dict[str, Any]:
+def _control_described(control: Control) -> dict[str, Any]:
     extent = control.extent
     return {
         "key": control.key,
