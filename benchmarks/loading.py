@@ -21,8 +21,8 @@ from torch.utils.data import DataLoader
 from torchvision.datasets import CocoDetection, wrap_dataset_for_transforms_v2
 from torchvision.transforms import v2
 
+from segpaste import augment_dataset
 from segpaste.datasets import SceneConfig, SceneDataset, create_coco_dataloader
-from segpaste.datasets.formats.coco_writer import write_sample, write_tables
 from segpaste.types import Modality
 
 from . import timing
@@ -75,11 +75,9 @@ def write_scenes(folder: Path, loading: Loading) -> tuple[Path, Path]:
     """The photos' folder and the annotations, COCO instances."""
     height, width = loading.photo_size
     scenes = SceneDataset(loading.photos, SceneConfig(height=height, width=width), modalities=(Modality.INSTANCE,))
-    names = scenes.config.thing_names
-    categories = [{"id": i + 1, "name": name, "supercategory": "thing"} for i, name in enumerate(names)]
-    rows = [write_sample(folder, i + 1, scenes[i], categories, image_format="jpg") for i in range(loading.photos)]
-    write_tables(folder, {}, categories, lambda: iter(rows))
-    return folder / "images", folder / "annotations.json"
+    options: dict[str, Any] = {"overrides": {"placement.paste_prob": 0.0}, "image_format": "jpg", "gallery": 0}
+    augment_dataset(scenes, folder / "scenes", num=loading.photos, verify="off", **options)
+    return folder / "scenes" / "images", folder / "scenes" / "annotations.json"
 
 
 def ours(photos: Path, annotations: Path, loading: Loading, *, decode_reduced: bool = False) -> Epoch:

@@ -168,7 +168,7 @@ def annotated(dataset: Samples | Dataset[Any]) -> AnnotatedDataset:
         return ConcatenatedSamples([annotated(part) for part in dataset.datasets])
     if not isinstance(dataset, Samples):
         raise TypeError(
-            f"expected a dataset with a length and samples by index, got {type(dataset).__name__}; give the dataset of a "
-            "loader (loader.dataset), or a list of samples"
+            f"expected a dataset with a length and samples by index, got {type(dataset).__name__}; give the dataset of "
+            "a loader (loader.dataset), or a list of samples"
         )
     return _ForeignDataset(dataset)
