@@ -303,6 +303,17 @@ _OF_VOC: Mapping[str, tuple[str, ...]] = {
 }
 POINTS = "keypoints of objects"
 """Description of objects with labelled keypoints, in formats without keypoints."""
+OF_OBJECTS = frozenset(
+    {
+        UNMASKED,
+        POINTS,
+        "crowd regions",
+        "ignored regions",
+        "objects partly covered by another",
+        "objects wholly covered by others",
+    }
+)
+"""Descriptions of annotations that label files may lack, and the tables of COCO hold."""
 
 
 def count_keys(losses: Losses, what: str, rows: Iterable[Mapping[str, object]], held: Collection[str]) -> None:
