@@ -131,6 +131,7 @@ class StepMaker:
             ],
             crowds,
             paster.reader.kept_shapes(augmented.target, augmented.after, self.layout),
+            void=paster.reader.void(pick),
             is_compared=is_decoded(pick.position),
         )
         note = writer.add(image, write)
@@ -141,7 +142,7 @@ class StepMaker:
             "record": augmented.record.model_copy(update={"name": file_name}).to_json(),
             "files": note["files"],
             "ledger": note["ledger"],
-            "losses": note["losses"],
+            "losses": note["losses"] + paster.reader.lost(pick),
             "unreadable": {str(index): reason for index, reason in paster.unreadable.items()},
         }
 

@@ -186,7 +186,7 @@ class AugmentSummary:
 def left_out_lines(left_out: Counter[str]) -> Iterator[str]:
     """Yield the lines about entries, annotations, keys and maps that are not written."""
     if left_out:
-        yield f"left out {left_out.total():,} entries, annotations, keys or maps, which have no place or may mean others"
+        yield f"left out {left_out.total():,} entries, objects, keys or maps, which have no place or may mean others"
         for what, count in _ranked(left_out):
             yield f"  {printable(what):<72} {count:>8,}"
 
