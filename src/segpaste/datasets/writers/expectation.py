@@ -195,6 +195,8 @@ def label_maps(
     free, objects = owners == 0, owners.copy()
     if unclassed is not None and not is_voc:
         np.putmask(classes, unclassed & free, void)
+    if is_voc and sample.semantic_map is not None:
+        objects[free & (classes == void) & ~_boxes_around(crowds, objects.shape)] = void
     for crowd in crowds:
         classes[crowd.mask & free] = void
         if is_voc:
@@ -206,6 +208,16 @@ def label_maps(
     if sample.instance_masks is not None or (sample.semantic_map is None and not is_voc):
         files[f"{folders[1]}/{stem}.png"] = objects
     return Maps(seen, files)
+
+
+def _boxes_around(crowds: Sequence[Crowd], size: tuple[int, ...]) -> NDArray[np.bool_]:
+    """Return the pixels in the boxes of regions, whose void in VOC's map of objects is the region alone."""
+    inside = np.zeros(size, bool)
+    for crowd in crowds:
+        if crowd.box is None:
+            x, y, width, height = (int(edge) for edge in extent_of(crowd.mask))
+            inside[y : y + height, x : x + width] = True
+    return inside
 
 
 def _classes(view: View, sample: DenseSample, owners: NDArray[Any]) -> NDArray[Any]:
