@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -17,6 +18,7 @@ from segpaste.datasets.contract import AnnotatedDataset, Crowd
 from segpaste.datasets.formats.kept_shapes import KeptShape, kept_shapes
 from segpaste.datasets.jitter import FixedSizeCrop, LargeScaleJitter, make_large_scale_jittering
 from segpaste.datasets.writers.coco import tight_xywh
+from segpaste.datasets.writers.format import VOID
 from segpaste.datasets.writers.layouts import WrittenLayout
 from segpaste.replay.record import RecordedJitter, RecordedPhoto
 from segpaste.seeding import SampleKey, random_bits_numpy
@@ -212,6 +214,17 @@ class PhotoReader:
         if self._jitter is not None or photo is None or not layout.keeps_shapes:
             return ()
         return kept_shapes(self.photos, photo.pick.index, photo.annotation_ids, photo.sample, after, layout.task)
+
+    def void(self, pick: PhotoPick) -> NDArray[np.bool_] | None:
+        """Return the pixels without a class that the sample of an image does not hold; None with jitter."""
+        return None if self._jitter is not None else self.photos.void(pick.index)
+
+    def lost(self, pick: PhotoPick) -> Counter[str]:
+        """Count what the files say of an image, but neither its sample nor the annotations beside it."""
+        lost = Counter(self.photos.unread(pick.index))
+        if self._jitter is not None and self.photos.void(pick.index) is not None:
+            lost[VOID] += 1
+        return +lost
 
     def crowds(self, pick: PhotoPick) -> Sequence[Crowd]:
         """Return the crowd and ignored regions of an image, and its objects without a mask, as `read` shows them.

@@ -79,10 +79,12 @@ class Remaker:
         entry = made_entry(
             number, sample, Path(record.name or "").suffix[1:], carried_image(self.inputs.photos, pick.index)
         )
-        crowds = [(crowd, keys_of({}, own.get(crowd.annotation_id))) for crowd in self._reader(record).crowds(pick)]
+        reader = self._reader(record)
+        crowds = [(crowd, keys_of({}, own.get(crowd.annotation_id))) for crowd in reader.crowds(pick)]
         is_compared = is_decoded(number - 1)
-        image = LabelledImage(entry["file_name"], entry, sample, rows, crowds, kept, is_compared=is_compared)
-        return writer.add(image, write)
+        further: dict[str, Any] = {"void": reader.void(pick), "is_compared": is_compared}
+        note = writer.add(LabelledImage(entry["file_name"], entry, sample, rows, crowds, kept, **further), write)
+        return {**note, "losses": note["losses"] + reader.lost(pick)}
 
     def remade(self, record: ReplayRecord) -> DenseSample:
         """Return the augmented image of a record; see `write`."""

@@ -27,9 +27,20 @@ _DRAWN_PX = 1280
 """Smallest longer side of a drawn image, unless the image itself is smaller; pages show it at half size."""
 
 
-def describe(augmented: Augmented, inputs: Inputs, name: str) -> dict[str, Any]:
-    """Describe one image, called ``name``, for report and summary, as JSON."""
+def describe(
+    augmented: Augmented, inputs: Inputs, name: str, boxed: Sequence[Sequence[int]] = ((), ())
+) -> dict[str, Any]:
+    """Describe one image for report and summary, as JSON.
+
+    Args:
+        augmented: the image.
+        inputs: the dataset.
+        name: its name.
+        boxed: class of each object without a mask, before the pastes and after them.
+    """
     sample, names = augmented.after, inputs.class_names
+    before, after = [*augmented.labels_before, *boxed[0]], [*sample.labels.tolist(), *boxed[1]]
+    hidden = (Counter(boxed[0]) - Counter(boxed[1])).elements()
     if sample.instance_masks is None or sample.instance_ids is None:
         sides = sample.boxes[:, 2:] - sample.boxes[:, :2]
         areas, ids = sides.prod(1).int().tolist(), list(range(1, sample.num_instances + 1))
@@ -44,16 +55,18 @@ def describe(augmented: Augmented, inputs: Inputs, name: str) -> dict[str, Any]:
     ]
     return {
         "name": name,
-        "before": Counter(names[label] for label in augmented.labels_before),
-        "after": Counter(names[label] for label in sample.labels.tolist()),
+        "before": Counter(names[label] for label in before),
+        "after": Counter(names[label] for label in after),
         "pixels_before": _by_name(augmented.pixels_before, names),
         "pixels_after": _by_name(augmented.pixels_after, names),
-        "num_instances": sample.num_instances,
+        "num_instances": len(after),
         "num_tried": augmented.num_tried,
         "pasted": [asdict(thing) for thing in pasted],
         "dropped": augmented.dropped,
         "pasted_frac": augmented.pasted_frac,
-        "lost": [(names[label], reason) for label, reason in augmented.lost],
+        "lost": [
+            (names[label], reason) for label, reason in [*augmented.lost, *((label, "hidden") for label in hidden)]
+        ],
         "has_depth": sample.depth is not None,
     }
 
@@ -100,6 +113,7 @@ def write_pages(folder: Path, items: Iterable[ReportItem], summary: AugmentSumma
 
     counted = "pixels" if summary.pixels_after and not summary.after else "objects"
     options: dict[str, Any] = {"advice": summary.advice, "lost_advice": lost_advice(summary.config), "counted": counted}
+    options["left_out"] = summary.left_out
     paths = [write_html_report(folder / "report.html", watched(), summary.headline(), title, **options)]
     if drawn:
         paths.append(_write_gallery(folder / "gallery.png", drawn))

@@ -14,7 +14,7 @@ from segpaste.augmenting.pasting import Augmented, Origin, Paster
 from segpaste.datasets.contract import AnnotatedDataset, JsonRow
 from segpaste.datasets.formats.carried import carried_annotations, carried_image
 from segpaste.datasets.formats.pixel_bytes import ImageFormat
-from segpaste.datasets.writers.dataset_writer import DatasetWriter, Write
+from segpaste.datasets.writers.dataset_writer import DatasetWriter, Write, crowds_left
 from segpaste.datasets.writers.format import LabelledImage
 from segpaste.datasets.writers.layouts import WrittenLayout, made_entry
 from segpaste.datasets.writers.ledger import ExpectedImage
@@ -117,6 +117,8 @@ class StepMaker:
             for crowd in paster.reader.crowds(pick)
             for number in (crowd.annotation_id,)
         ]
+        left = crowds_left(augmented.after, crowds)
+        boxed = [[crowd.label for crowd, _ in its if crowd.box is not None] for its in (crowds, left)]
         more = {**carried_image(photos, pick.index), **_federated(paster.inputs, augmented), "segpaste": made_of}
         entry = made_entry(pick.position + 1, augmented.after, self.image_format, more)
         image = LabelledImage(
@@ -129,17 +131,18 @@ class StepMaker:
             ],
             crowds,
             paster.reader.kept_shapes(augmented.target, augmented.after, self.layout),
+            void=paster.reader.void(pick),
             is_compared=is_decoded(pick.position),
         )
         note = writer.add(image, write)
         file_name = entry["file_name"]
         return {
             "rows": note["rows"],
-            "shown": report.describe(augmented, paster.inputs, f"{file_name}: {name}"),
+            "shown": report.describe(augmented, paster.inputs, f"{file_name}: {name}", boxed),
             "record": augmented.record.model_copy(update={"name": file_name}).to_json(),
             "files": note["files"],
             "ledger": note["ledger"],
-            "losses": note["losses"],
+            "losses": note["losses"] + paster.reader.lost(pick),
             "unreadable": {str(index): reason for index, reason in paster.unreadable.items()},
         }
 

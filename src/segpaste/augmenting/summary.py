@@ -33,13 +33,13 @@ class AugmentSummary:
         has_jitter: True if images are jittered to one size.
         num_images: number of images.
         num_pasted_into: number of images with a paste.
-        num_instances: number of instances in the outputs.
+        num_instances: number of objects in the outputs, with those that have a box only.
         num_tried: number of pastes that were drawn.
-        before: class name to number of instances before the pastes.
+        before: class name to number of objects before the pastes, with those that have a box only.
         pasted: class name to number of pastes in the outputs.
-        after: class name to number of instances in the outputs.
+        after: class name to number of objects in the outputs.
         dropped: reason to number of dropped pastes.
-        lost: class name to number of instances of the images that are not in the outputs.
+        lost: class name to number of objects of the images that are not in the outputs.
         lost_reasons: reason to number of these instances.
         has_depth: True if an image has depth.
         num_made: number of images that this run made; others were there before.
@@ -48,7 +48,8 @@ class AugmentSummary:
         pixels_before, pixels_after: class name to pixels of semantic maps, if classes are mixed.
         without: main reason to number of images without a paste.
         unreadable: reasons why images could not be read, by index.
-        left_out: number of entries of the dataset's tables that are not written, by table and reason.
+        left_out: number of entries of the dataset's tables, keys, maps and annotations that are not written, or not by
+            the files of the layout, by description.
     """
 
     out: Path = Path()
@@ -183,9 +184,9 @@ class AugmentSummary:
 
 
 def left_out_lines(left_out: Counter[str]) -> Iterator[str]:
-    """Yield the lines about the entries of tables that are not written."""
+    """Yield the lines about entries, annotations, keys and maps that are not written."""
     if left_out:
-        yield f"left out {left_out.total():,} entries, keys or maps, which have no place or may mean others"
+        yield f"left out {left_out.total():,} entries, objects, keys or maps, which have no place or may mean others"
         for what, count in _ranked(left_out):
             yield f"  {printable(what):<72} {count:>8,}"
 

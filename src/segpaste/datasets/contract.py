@@ -127,6 +127,13 @@ class AnnotatedDataset(Dataset[DenseSample], ABC):
         """Count, by description, what the files say of a read image and neither its sample nor its entries do."""
         return {}
 
+    def void(self, index: int) -> NDArray[np.bool_] | None:
+        """Return the pixels of an image without a class, [H, W], if its sample cannot say so; None without any.
+
+        They are in the frame of the image before ``transforms``.
+        """
+        return None
+
     def image_id(self, index: int) -> int:
         """Return the id of the image in the annotations."""
         return index
@@ -235,8 +242,8 @@ class AnnotatedDataset(Dataset[DenseSample], ABC):
 
 ATTRIBUTES = tuple(AnnotatedDataset.__annotations__)
 OF_IMAGE = (
-    "instance_labels", "annotation_ids", "left_out", "unread", "image_id", "dataset_idx", "place_of", "file_name",
-    "photo_file", "label_file", "is_drawn_upright", "photo_frame", "federated", "crowds", "image_row",
+    "instance_labels", "annotation_ids", "left_out", "unread", "void", "image_id", "dataset_idx", "place_of",
+    "file_name", "photo_file", "label_file", "is_drawn_upright", "photo_frame", "federated", "crowds", "image_row",
     "annotation_rows", "path_of", "map_files",
 )  # fmt: skip
 """Methods whose first argument is the index of a sample."""

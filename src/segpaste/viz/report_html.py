@@ -35,6 +35,7 @@ class _Totals:
     dropped: Counter[str] = field(default_factory=Counter)
     lost: Counter[str] = field(default_factory=Counter)
     lost_reasons: Counter[str] = field(default_factory=Counter)
+    left_out: Counter[str] = field(default_factory=Counter)
     views: dict[str, None] = field(default_factory=dict)
 
     def add(self, item: ReportItem) -> None:
@@ -65,6 +66,7 @@ def write_html_report(
     advice: Mapping[str, str] | None = None,
     lost_advice: Mapping[str, str] | None = None,
     counted: str = "objects",
+    left_out: Mapping[str, int] | None = None,
     max_bytes: int = MAX_BYTES,
 ) -> Path:
     """Write the report; the file appears only when it is complete.
@@ -79,6 +81,7 @@ def write_html_report(
         advice: what helps against each reason of dropped pastes.
         lost_advice: what helps against each reason of lost objects.
         counted: what ``counts_before`` and ``counts_after`` of the items count.
+        left_out: number of each kind of what the images have and the dataset does not, by description.
         max_bytes: size that the file stays below, unless its tables alone are larger.
 
     Returns:
@@ -92,6 +95,7 @@ def write_html_report(
         totals.add(item)
         if item.pictures:
             cards.add(item)
+    totals.left_out.update(left_out or {})
     parts = _page(title, summary, totals, cards, (advice or {}, lost_advice or {}), counted)
     while sum(map(len, parts)) >= max_bytes and len(cards):
         cards.drop_last()
@@ -138,7 +142,7 @@ def _header(
     return (
         f'<header>\n<h1>{in_html(title)}</h1>\n<dl class="numbers">\n{facts}</dl>\n'
         f'<div class="panels">\n{_classes_panel(totals, counted)}<div>\n{_dropped_panel(totals, advice[0])}'
-        f"{_lost_panel(totals, advice[1])}</div>\n</div>\n</header>\n"
+        f"{_lost_panel(totals, advice[1])}{_left_out_panel(totals.left_out)}</div>\n</div>\n</header>\n"
     )
 
 
@@ -182,6 +186,14 @@ def _lost_panel(totals: _Totals, advice: Mapping[str, str]) -> str:
     share = f" ({totals.lost.total() / num:.1%})" if (num := totals.before.total()) else ""
     heading = f"Objects of the images that were lost: {totals.lost.total():,}{share}"
     return _reasons_panel(heading, "objects", totals.lost_reasons, advice, "")
+
+
+def _left_out_panel(left_out: Counter[str]) -> str:
+    """Return the table of what has no place in the dataset; empty if everything has."""
+    if not left_out:
+        return ""
+    rows = [f"<tr><td>{in_html(what)}</td>{numbers(f'{num:,}')}</tr>\n" for what, num in left_out.most_common()]
+    return _panel(f"Left out: {left_out.total():,}", ("what", "number"), rows, "")
 
 
 def _reasons_panel(heading: str, counted: str, counts: Counter[str], advice: Mapping[str, str], nothing: str) -> str:

@@ -113,7 +113,8 @@ def labelled_image(
     elif unchanged is None and isinstance(photos, YoloDataset) and to in OF_ENTRIES:
         polygons = photos.polygons(index, sample.canvas_size)
         shapes = [KeptShape({"segmentation": [polygons[line]]}) for line in photos.annotation_ids(index)]
-    return LabelledImage(str(entry["file_name"]), entry, sample, rows, crowds, shapes, unchanged)
+    void = photos.void(index)
+    return LabelledImage(str(entry["file_name"]), entry, sample, rows, crowds, shapes, unchanged, void=void)
 
 
 def entries_of_instances(photos: AnnotatedDataset, index: int, sample: DenseSample) -> list[JsonRow]:

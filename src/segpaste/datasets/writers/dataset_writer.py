@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from segpaste.datasets.contract import AnnotatedDataset, Crowd, JsonRow
+from segpaste.datasets.formats.coco.folders import COCO_FILE
 from segpaste.datasets.formats.pixel_bytes import (
     DepthFormat,
     geometry_files,
@@ -33,6 +34,7 @@ from segpaste.datasets.formats.pixel_bytes import (
 from segpaste.datasets.writers.coco import Crowds, tight_xywh
 from segpaste.datasets.writers.expectation import as_labelled, expect_labels, geometry_values
 from segpaste.datasets.writers.format import (
+    OF_OBJECTS,
     LabelledImage,
     Losses,
     SampleRows,
@@ -93,7 +95,7 @@ class DatasetWriter:
         """Write the files of an image; return what a note of the step keeps of it.
 
         These are ``rows``, its `SampleRows`; ``ledger``, the `ExpectedImage`; ``losses``, what none of the formats
-        holds; and ``files``, relative to the dataset's folder.
+        holds, or only the tables of COCO; and ``files``, relative to the dataset's folder.
 
         Raises:
             ValueError: a format cannot hold the image.
@@ -118,7 +120,7 @@ class DatasetWriter:
         for path, content in files.items():
             write(self.folder / path, content)
         expected = self._expected(image, files, [part.view for part in parts], lost)
-        losses += reduce(and_, lost)
+        losses += reduce(and_, lost) + _in_tables_only([part.view for part in parts], lost)
         return {"rows": rows.as_note(), "ledger": expected.as_note(), "losses": losses, "files": [*files]}
 
     def stem(self, image: LabelledImage) -> str:
@@ -178,6 +180,18 @@ class DatasetWriter:
             sample = replace(sample, labels=table[sample.labels], semantic_map=semantic)
             crowds = [(crowd._replace(label=self.labels[crowd.label]), row) for crowd, row in crowds]
         return replace(image, sample=sample, crowds=crowds)
+
+
+def _in_tables_only(views: Sequence[View], lost: Sequence[Losses]) -> Losses:
+    """Return the annotations that the files of a layout do not hold, but COCO's tables beside them do."""
+    tables = next((told for view, told in zip(views, lost, strict=True) if view.format == "coco"), None)
+    if tables is None or len(views) < 2:
+        return Losses()
+    missing = Losses()
+    for view, told in zip(views, lost, strict=True):
+        if view.format != "coco":
+            missing |= Losses({what: told[what] for what in OF_OBJECTS}) - tables
+    return Losses({f"{what} (only in {COCO_FILE})": num for what, num in missing.items()})
 
 
 def finish(

@@ -21,7 +21,7 @@ from torch import Tensor
 from segpaste.datasets.contract import Crowd
 from segpaste.datasets.formats.pixel_bytes import DepthFormat
 from segpaste.datasets.writers.coco import Crowds
-from segpaste.datasets.writers.format import LabelledImage, Losses, Unchanged, View
+from segpaste.datasets.writers.format import VOID, LabelledImage, Losses, Unchanged, View
 from segpaste.datasets.writers.ledger import (
     ExpectedImage,
     Kind,
@@ -55,7 +55,7 @@ def expect_labels(view: View, image: LabelledImage, expected: ExpectedImage, tol
         return
     sample, regions, rows = image.labelled, [crowd for crowd, _ in image.crowds], [row for _, row in image.crowds]
     if not is_unchanged:
-        maps = label_maps(view, image.stem, sample, regions)
+        maps = label_maps(view, image.stem, sample, regions, image.void)
         found = list(maps.regions) or sample_regions(view, sample, regions, image.rows, rows, image.shapes)
         expected.views[view.format] = found
         expected.values |= {path: checksum(values) for path, values in maps.files.items()}
@@ -64,6 +64,8 @@ def expect_labels(view: View, image: LabelledImage, expected: ExpectedImage, tol
             expected.segments = checksum(maps.segments)
         told.update(covered_regions(maps, regions))
         told.update(unnamed_losses(view, sample, regions, maps.seen, told))
+    if image.void is not None and view.format != "label-maps":
+        told[VOID] += int(image.void.any())
     told.update(semantic_losses(view, sample, regions, maps))
 
 
@@ -168,7 +170,9 @@ class Maps(NamedTuple):
     regions: Sequence[Region] = ()
 
 
-def label_maps(view: View, stem: str, sample: DenseSample, crowds: Sequence[Crowd]) -> Maps:
+def label_maps(
+    view: View, stem: str, sample: DenseSample, crowds: Sequence[Crowd], unclassed: NDArray[np.bool_] | None = None
+) -> Maps:
     """Return the label maps of a sample in a format; none if it has no maps.
 
     Args:
@@ -176,6 +180,7 @@ def label_maps(view: View, stem: str, sample: DenseSample, crowds: Sequence[Crow
         stem: name of the maps, without suffix.
         sample: sample whose labels index the names of the view.
         crowds: crowd and ignored regions.
+        unclassed: pixels without a class that the semantic map of the sample does not hold.
     """
     has_maps = sample.instance_masks is not None or sample.semantic_map is not None
     if view.format == "coco-panoptic":
@@ -188,6 +193,10 @@ def label_maps(view: View, stem: str, sample: DenseSample, crowds: Sequence[Crow
     classes = _classes(view, sample, owners)
     is_voc, void = view.format == "voc", np.iinfo(classes.dtype).max
     free, objects = owners == 0, owners.copy()
+    if unclassed is not None and not is_voc:
+        np.putmask(classes, unclassed & free, void)
+    if is_voc and sample.semantic_map is not None:
+        objects[free & (classes == void) & ~_boxes_around(crowds, objects.shape)] = void
     for crowd in crowds:
         classes[crowd.mask & free] = void
         if is_voc:
@@ -199,6 +208,16 @@ def label_maps(view: View, stem: str, sample: DenseSample, crowds: Sequence[Crow
     if sample.instance_masks is not None or (sample.semantic_map is None and not is_voc):
         files[f"{folders[1]}/{stem}.png"] = objects
     return Maps(seen, files)
+
+
+def _boxes_around(crowds: Sequence[Crowd], size: tuple[int, ...]) -> NDArray[np.bool_]:
+    """Return the pixels in the boxes of regions, whose void in VOC's map of objects is the region alone."""
+    inside = np.zeros(size, bool)
+    for crowd in crowds:
+        if crowd.box is None:
+            x, y, width, height = (int(edge) for edge in extent_of(crowd.mask))
+            inside[y : y + height, x : x + width] = True
+    return inside
 
 
 def _classes(view: View, sample: DenseSample, owners: NDArray[Any]) -> NDArray[Any]:

@@ -14,6 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from segpaste.datasets.contract import Crowd, JsonRow
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.carried import IMAGE_KEYS, POINT_KEYS, REGION_KEYS
@@ -114,6 +117,7 @@ class LabelledImage:
         shapes: the given numbers of each instance; empty without any.
         unchanged: annotations that are written as they were read; None if all come from the sample.
         source: file that is copied as the image; None if the image of the sample is encoded.
+        void: pixels without a class [H, W] that the semantic map of the sample does not hold; None without any.
         is_compared: True if the pixels of an encoded image are compared with those of the sample.
     """
 
@@ -125,6 +129,7 @@ class LabelledImage:
     shapes: Sequence[KeptShape] = ()
     unchanged: Unchanged | None = None
     source: Path | None = None
+    void: NDArray[np.bool_] | None = None
     is_compared: bool = True
 
     @property
@@ -291,6 +296,7 @@ def copied_bytes(path: Path) -> bytes:
         raise DatasetError(f"{path}: expected an image, found no such file; check the folder and the name") from None
 
 
+VOID = "void pixels of maps with more classes than samples hold, in images"
 UNMASKED = "objects without a mask"
 """Description of objects with a box only, in formats of masks."""
 _OF_VOC: Mapping[str, tuple[str, ...]] = {
@@ -303,6 +309,17 @@ _OF_VOC: Mapping[str, tuple[str, ...]] = {
 }
 POINTS = "keypoints of objects"
 """Description of objects with labelled keypoints, in formats without keypoints."""
+OF_OBJECTS = frozenset(
+    {
+        UNMASKED,
+        POINTS,
+        "crowd regions",
+        "ignored regions",
+        "objects partly covered by another",
+        "objects wholly covered by others",
+    }
+)
+"""Descriptions of annotations that label files may lack, and the tables of COCO hold."""
 
 
 def count_keys(losses: Losses, what: str, rows: Iterable[Mapping[str, object]], held: Collection[str]) -> None:

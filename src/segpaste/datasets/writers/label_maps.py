@@ -91,6 +91,8 @@ def _semantic(image: LabelledImage, owners: NDArray[Any], view: View) -> NDArray
     if sample.semantic_map is not None:
         semantic = sample.semantic_map.as_subclass(Tensor).numpy()
         values = np.where(owners >= 0, values, np.where(semantic == IGNORE_INDEX, void, semantic + first))
+    if image.void is not None:
+        values[image.void & (owners < 0)] = void
     for crowd, _ in image.crowds:
         values[crowd.mask & (owners < 0)] = void
     found: NDArray[Any] = values.astype(dtype)

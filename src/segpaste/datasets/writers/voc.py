@@ -6,6 +6,7 @@
 Source: M. Everingham et al., "The PASCAL Visual Object Classes (VOC) Challenge", and its development kit. Boxes count
 pixels from 1 and include both ends; fractions are kept. In the maps 0 is background, 255 void, and class i is i + 1;
 but if class 0 of semantic maps is named background, as in our reader, class i is i. The colours are those of the kit.
+Void of semantic maps is void in the map of objects, too, as in those of the challenge.
 Crowd and ignored regions are ``difficult`` objects with the attribute ``iscrowd`` or ``ignore``, and void in the maps.
 An object without a mask has a box only, which is void in the maps. Attributes of objects are written as in CVAT,
 further keys of images as elements.
@@ -138,10 +139,21 @@ def _maps(image: LabelledImage, view: View, losses: Losses) -> tuple[NDArray[np.
         stuff = np.where(semantic == IGNORE_INDEX, IGNORE_INDEX, semantic + first)
         classes = np.where(owners >= 0, classes, stuff)
     objects = owners + 1
+    if sample.semantic_map is not None:
+        objects[(owners < 0) & (classes == IGNORE_INDEX) & ~_in_boxes(image)] = IGNORE_INDEX
     for crowd, _ in image.crowds:
         free = crowd.mask & (owners < 0)
         classes[free] = objects[free] = IGNORE_INDEX
     return classes.astype(np.uint8), objects.astype(np.uint8)
+
+
+def _in_boxes(image: LabelledImage) -> NDArray[np.bool_]:
+    """Return the pixels in the boxes of crowd and ignored regions, [H, W]; readers take void there for the region."""
+    found = np.zeros(image.labelled.canvas_size, bool)
+    for crowd, _ in image.regions:
+        left, top, width, height = tight_xywh(crowd.mask)
+        found[top : top + height, left : left + width] = True
+    return found
 
 
 def _count_regions(image: LabelledImage, objects: NDArray[np.uint8] | None, losses: Losses) -> None:

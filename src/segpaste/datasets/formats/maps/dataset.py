@@ -150,6 +150,13 @@ class MapPhotos(AnnotatedPhotos):
         """Count the objects of an image's map that are no objects, or others, because of its semantic map."""
         return dict(self._told(index)[3])
 
+    def void(self, index: int) -> NDArray[np.bool_] | None:
+        """Return the pixels without a class and an object, if there are too many classes for a semantic map."""
+        if self.has_semantic_maps or self.declared.semantic is None or not self.has_masks:
+            return None
+        objects = self._labels(self._records[index])[1]
+        return None if objects is None or objects.void is None or not objects.void.any() else objects.void
+
     def crowds(self, index: int) -> list[Crowd]:
         """Return, for each thing class, the pixels without an object, before ``transforms``."""
         if self.schema is None:

@@ -25,6 +25,7 @@ ON_VOID = "objects of maps wholly on void or background, which are left out"
 PARTLY_ON_VOID = "objects of maps partly on void or background, whose masks end there"
 OF_CLASSES = "objects of maps with pixels of several classes, which become an object of each"
 
+WITHOUT_OBJECT = "pixels of classes without an object, of maps with more classes than samples hold, in images"
 OF_STUFF = "objects of maps whose class is stuff, which become pixels of it"
 
 
@@ -42,6 +43,7 @@ class Objects:
             classes.
         num_empty: number of files without a pixel, which are not objects.
         unread: number of objects that the map has otherwise, by description.
+        void: pixels without a class that no object has, if samples cannot hold the classes of pixels, [H, W] bool.
     """
 
     ids: tuple[int, ...]
@@ -51,6 +53,21 @@ class Objects:
     classes: Ids | None = None
     num_empty: int = 0
     unread: Mapping[str, int] = field(default_factory=dict)
+    void: NDArray[np.bool_] | None = None
+
+    def without_classes(self, semantic: Ids, background: int | None) -> Objects:
+        """Return the objects with what is lost of the classes of pixels, which samples cannot hold.
+
+        Args:
+            semantic: the class of each pixel.
+            background: class of the background; None without one.
+        """
+        free = (self.owner == 0) if self.owner is not None else ~self.masks.any(0)
+        if free.shape != semantic.shape:
+            return self
+        void = free & (semantic == NO_CLASS)
+        lost = {WITHOUT_OBJECT: int((free & ~void & (semantic != background)).any())}
+        return replace(self, unread={**self.unread, **lost}, void=void)
 
     def only(self, kept: Sequence[bool]) -> Objects:
         """Return some of the objects; all pixels keep their class."""

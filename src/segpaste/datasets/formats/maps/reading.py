@@ -19,6 +19,7 @@ from segpaste.datasets.formats.maps.files import MapFiles
 from segpaste.datasets.formats.maps.geometry import depth_of, depth_of_disparity, normals_of
 from segpaste.datasets.formats.maps.known.cityscapes import ALL_IDS, WITH_INSTANCES
 from segpaste.datasets.formats.maps.known.polygons import read_polygons
+from segpaste.datasets.formats.name_lists import is_background
 from segpaste.datasets.formats.stored_pixels import one_channel
 from segpaste.types import IGNORE_INDEX, CameraIntrinsics
 
@@ -41,11 +42,21 @@ class MapReader:
     def labels(self, record: JsonRow) -> tuple[Ids | None, Objects | None]:
         """Return the class of each pixel, [H, W] int64, 255 for void, and the objects of an image.
 
-        Either is None if it is not declared. The classes of pixels are also None if a map cannot hold all classes.
+        Either is None if it is not declared. The classes of pixels are also None if a sample cannot hold all classes;
+        then the objects tell what is lost.
 
         Raises:
             DatasetError: a file is broken, or its values are not what was declared.
         """
+        semantic, objects = self._decoded(record)
+        names = self.classes.names
+        if semantic is None or len(names) <= IGNORE_INDEX:
+            return None if semantic is None else np.where(semantic == NO_CLASS, IGNORE_INDEX, semantic), objects
+        background = 0 if is_background(names[0]) else None
+        return None, None if objects is None else objects.without_classes(semantic, background)
+
+    def _decoded(self, record: JsonRow) -> tuple[Ids | None, Objects | None]:
+        """Return the class of each pixel, `NO_CLASS` for void, and the objects of an image."""
         declared = self.files.declared
         semantic: Ids | None = None
         if declared.semantic is not None:
@@ -54,9 +65,9 @@ class MapReader:
             semantic = semantic_labels(values, declared.semantic, self.classes, str(path))
         found = declared.instances
         if found is None:
-            return self._stored(semantic), None
+            return semantic, None
         if found.encoding == "mask":
-            return self._stored(semantic), self._masks(record)
+            return semantic, self._masks(record)
         path = self.files.path(record, "instances")
         if path.suffix.lower() == ".json":
             values = read_polygons(path, ALL_IDS, WITH_INSTANCES, found.divisor)
@@ -64,13 +75,7 @@ class MapReader:
             in_channels = found.encoding in ("class_and_number", "ade20k")
             values = read_array(path, found.key, as_colors=in_channels)
         objects = read_objects(values, found, self.classes, semantic, str(path))
-        return self._stored(objects.classes if semantic is None and declared.things else semantic), objects
-
-    def _stored(self, labels: Ids | None) -> Ids | None:
-        """Return a map of classes in the form of samples."""
-        if labels is None or len(self.classes.names) > IGNORE_INDEX:
-            return None
-        return np.where(labels == NO_CLASS, IGNORE_INDEX, labels)
+        return objects.classes if semantic is None and declared.things else semantic, objects
 
     def geometry(self, record: JsonRow) -> tuple[dict[str, Any], set[Size]]:
         """Return depth, normals and intrinsics as fields of a sample, and the (H, W) of their files.

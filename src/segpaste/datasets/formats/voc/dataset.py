@@ -39,6 +39,7 @@ from segpaste.types import DenseSample, SemanticMap
 _IDS_PER_PHOTO = 10_000
 _FIRST_OF_XML = 1_000  # above the numbers of objects in a map
 _MIN_IOU = 0.5
+OTHER_VOID = "void of maps of objects that is not that of maps of classes, in images"
 
 
 class VocFormat(Format):
@@ -145,7 +146,7 @@ class VocMasks(OutlinedPhotos):
     maps of classes only, samples have no instances. ``read`` and ``drawn`` are those of `read_voc`.
     """
 
-    _last_boxes: tuple[int | None, int] = None, 0  # an image, and the number of its boxes that are not those of masks
+    _last_told: tuple[int | None, dict[str, int]] = None, {}  # an image, and what its maps have otherwise
 
     @property
     def _folder(self) -> VocFolder:
@@ -169,7 +170,7 @@ class VocMasks(OutlinedPhotos):
         image = entry["image"]
         size, stem = (image["height"], image["width"]), Path(image["file_name"]).stem
         rows: list[JsonRow] = []
-        boxes, num_other = list(entry["boxes"]), 0
+        boxes, num_other, has_other_void = list(entry["boxes"]), 0, False
         if self._folder.has_objects:
             objects = self._map(OBJECTS, stem, size)
             classes = self._map(CLASSES, stem, size) if self._folder.has_classes else None
@@ -186,12 +187,23 @@ class VocMasks(OutlinedPhotos):
                         num_other += is_other_box(_edges(box["bbox"]), _edges(row["bbox"]))
                         row |= {key: 1 for key in ("ignore", "iscrowd") if box.get(key)}
                     rows.append(self._row(image, image["id"] * _IDS_PER_PHOTO + number, label, row))
+            has_other_void = self._has_other_void(objects, classes, entry["boxes"])
             unmatched = [*self._without_objects(boxes, entry["boxes"], objects, classes, there)]
         else:
             unmatched = [{**box, "ignore": 1} for box in boxes]
         rows += [self._row(image, box["id"], box["label"], box) for box in unmatched]
-        self._last_boxes = image["id"], num_other
+        self._last_told = image["id"], {OTHER_BOXES: num_other, OTHER_VOID: int(has_other_void)}
         return super()._record({"image": image, "rows": rows})
+
+    @staticmethod
+    def _has_other_void(objects: NDArray[np.int64], classes: NDArray[np.int64] | None, boxes: list[JsonRow]) -> bool:
+        """Return whether the void of a map of objects is neither that of the map of classes nor that of a region."""
+        free = np.isin(objects, (BACKGROUND, VOID))
+        for box in boxes:
+            if "ignore" in box or region_flag(box.get("attributes", {})) is not None:
+                x, y, width, height = (round(edge) for edge in box["bbox"])
+                free[max(0, y) : y + height, max(0, x) : x + width] = False
+        return bool((((objects == VOID) != (False if classes is None else classes == VOID)) & free).any())
 
     @staticmethod
     def _without_objects(
@@ -223,10 +235,10 @@ class VocMasks(OutlinedPhotos):
         return {**ids, **{key: value for key, value in row.items() if key not in ("id", "label")}}
 
     def unread(self, index: int) -> dict[str, int]:
-        """Count boxes of XML files that are not those of the masks of their objects, or that are cut."""
-        if self._last_boxes[0] != self.image_id(index):
+        """Count boxes of XML files that are cut or not those of the masks of their objects, and void of objects."""
+        if self._last_told[0] != self.image_id(index):
             self._record(self._entry(index))
-        return {**super().unread(index), OTHER_BOXES: self._last_boxes[1]}
+        return {**super().unread(index), **self._last_told[1]}
 
     def label_file(self, index: int) -> Path | None:
         """Return the map of the objects of an image, or without objects that of its classes."""

@@ -1,0 +1,70 @@
+"""Objects that have a box only, beside masks: what `augment_dataset` does with them is counted and named."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from coco_files import annotation_row, image_row, runs, write_coco
+
+from on_disk import rectangle
+from segpaste import augment_dataset, convert_dataset, replay_dataset
+from segpaste.augmenting import AugmentSummary
+
+SIZE = (32, 40)
+NUM = 6
+BOXES = [[2.3 + 9 * i, 24.7, 4.2, 4.6] for i in range(4)]
+CATEGORIES = [{"id": 1, "name": "cup"}, {"id": 2, "name": "plate"}]
+UNMASKED = "objects without a mask"
+
+
+def dataset(folder: Path, *, boxes: list[list[float]] = BOXES, **more: Any) -> dict[str, Any]:
+    """Write images with a mask of a cup, and boxes of plates; return the arguments for it."""
+    rows = []
+    for image in range(1, NUM + 1):
+        cup = runs(rectangle(SIZE, 2, 2, 20, 30))
+        rows.append(annotation_row(100 * image, image, cup, 1))
+        for i, box in enumerate(boxes):
+            rows.append(annotation_row(100 * image + 1 + i, image, [], 2, bbox=box, **more))
+    images_dir, path = write_coco(folder, [image_row(i, SIZE) for i in range(1, NUM + 1)], rows, CATEGORIES)
+    return {"dataset": path, "images_dir": images_dir}
+
+
+def augmented(given: dict[str, Any], out: Path, prob: float, layout: str = "coco") -> AugmentSummary:
+    overrides = {"placement.paste_prob": prob, "min_area_px": 1}
+    return augment_dataset(**given, out=out, num=NUM, seed=1, layout=layout, gallery=0, overrides=overrides)
+
+
+def rows_of(out: Path) -> list[Any]:
+    rows: list[Any] = json.loads((out / "annotations.json").read_text())["annotations"]
+    return rows
+
+
+@pytest.mark.parametrize("layout", ["coco", "lvis", "voc", "yolo", "label-maps"])
+def test_files_without_boxes_are_named(layout: str, tmp_path: Path) -> None:
+    given, out = dataset(tmp_path), tmp_path / "out"
+    summary = augmented(given, out, 0, layout)
+    is_held = layout in ("coco", "lvis", "voc")
+    told = f"{UNMASKED} (only in annotations.json)"
+    assert summary.left_out == ({} if is_held else {told: NUM * len(BOXES)})
+    texts = "\n".join(summary.lines()), (out / "report.html").read_text(), Path(f"{out}.log").read_text()
+    assert [told in text for text in texts] == [not is_held] * 3
+    again = replay_dataset(out, given["dataset"], tmp_path / "again", images_dir=given["images_dir"])
+    assert again.left_out == summary.left_out
+    converted = convert_dataset(given["dataset"], tmp_path / "c", layout, images_dir=given["images_dir"])
+    assert converted.losses.get(UNMASKED, 0) == (0 if is_held else NUM * len(BOXES))
+
+
+def test_boxes_that_pastes_hide_are_counted(tmp_path: Path) -> None:
+    summary = augmented(dataset(tmp_path), tmp_path / "out", 1)
+    kept = Counter(row["category_id"] for row in rows_of(tmp_path / "out") if not row["segpaste"]["pasted"])
+    assert 0 < kept[2] < NUM * len(BOXES)
+    assert summary.before == {"cup": NUM, "plate": NUM * len(BOXES)}
+    assert summary.after["plate"] == kept[2]
+    assert summary.lost["plate"] == NUM * len(BOXES) - kept[2]
+    assert summary.lost_reasons["hidden"] >= summary.lost["plate"]
+    assert summary.after.total() == summary.num_instances == len(rows_of(tmp_path / "out"))
+    assert any(line.split()[:2] == ["plate", str(NUM * len(BOXES))] for line in summary.lines())
