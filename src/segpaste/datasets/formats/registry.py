@@ -129,8 +129,9 @@ def find_dataset(path: str | PathLike[str], format: str | None = None) -> FoundD
 def _other_files(folder: Path) -> str:
     """Return in words what is in a folder of labels; empty without one."""
     for name in LABELS:
-        if found := other_labels([folder / name]):
-            return f", but {found} in {name}/"
+        for labels in (folder / name, *sorted(folder.glob(f"*/{name}"))):
+            if found := other_labels([labels]):
+                return f", but {found} in {labels.relative_to(folder).as_posix()}/"
         if files_with(folder / name, ".txt"):
             return f", but text files in {name}/ (those of YOLO are in labels/ beside images/)"
     return ""
