@@ -20,7 +20,15 @@ from cli_world import (
 from on_disk import noise, tree
 from segpaste.augmenting.inputs import NUM_SCENES as NUM_DISTINCT_SCENES
 from segpaste.cli import main
-from segpaste.datasets import CocoDetectionV2, CocoPanoptic, SceneConfig, SceneDataset
+from segpaste.datasets import (
+    CocoDetectionV2,
+    CocoPanoptic,
+    SceneConfig,
+    SceneDataset,
+    convert_dataset,
+    find_dataset,
+    open_dataset,
+)
 
 NUM_SCENES = 5
 
@@ -97,6 +105,21 @@ class TestPanoptic:
         finally:
             (world / "labels").rename(world / "maps")
 
+    def test_the_result_is_recognised_with_its_stuff(self, world: Path, tmp_path: Path) -> None:
+        """Beside `annotations.json`, which has the things only; that form is opened by its name."""
+        found = find_dataset(world / "out")
+        assert (found.format.name, found.splits) == ("coco-panoptic", ("train",))
+        dataset = open_dataset(world / "out")
+        assert dataset.has_semantic_maps
+        summary = convert_dataset(world / "out", tmp_path / "converted", "coco-panoptic")
+        assert not summary.losses
+        before, after = (
+            {a["file_name"]: a["segments_info"] for a in read_json(path)["annotations"]}
+            for path in (world / "out/panoptic.json", tmp_path / "converted/annotations/panoptic_train.json")
+        )
+        assert before == after
+        assert open_dataset(world / "out", format="coco")[0].semantic_map is None
+
     @pytest.mark.slow
     def test_real_photo(self, test_data: Path, tmp_path: Path) -> None:
         folder, out = test_data / "coco_panoptic_samples", tmp_path / "out"
@@ -110,6 +133,11 @@ class TestPanoptic:
 
 
 class TestScenes:
+    def test_the_result_is_recognised_with_all_maps(self, out: Path) -> None:
+        sample = open_dataset(out)[0]
+        maps = sample.semantic_map, sample.panoptic_map, sample.depth, sample.normals
+        assert all(given is not None for given in maps)
+
     def test_both_forms(self, out: Path) -> None:
         assert len(check_panoptic(out)) == NUM_SCENES
         assert any(row["segpaste"]["pasted"] for row in check_instances(out))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -84,9 +85,75 @@ def test_maps_show_the_declaration_to_write(tmp_path: Path, place: str, capsys: 
 @pytest.mark.parametrize("place", [*PLACES, "annotations"])
 def test_files_of_no_reader_are_named(tmp_path: Path, place: str) -> None:
     write(tmp_path, place, ".json", '{"some": "thing"}')
-    where = r"in labels/" if place in ("plain", "split") else ""
-    with pytest.raises(DatasetError, match=rf"expected a dataset of one of the formats .*{where}"):
+    where = {"inside": "train/labels", "annotations": "annotations"}.get(place, "labels")
+    with pytest.raises(DatasetError, match=rf"expected a dataset of one of the formats .*2 \.json .*in {where}/"):
         open_dataset(tmp_path)
+
+
+OTHERS = ("csv", "webp", "pgm", "pfm", "mat", "pkl", "geojson", "ndjson", "jsonl", "tsv", "rle", "ann", "yaml", "gz")
+
+
+@pytest.mark.parametrize("suffix", [*(f".{end}" for end in OTHERS), ".xlsx", ".svg", ".html", ".txt~", ".any", ""])
+def test_files_that_are_no_text_are_no_empty_labels(tmp_path: Path, suffix: str) -> None:
+    for place in PLACES:
+        root = write(tmp_path / place, place, suffix, "x,1,2,3\n")
+        there = rf"2 {re.escape(suffix)} files" if suffix else "2 files without a suffix"
+        with pytest.raises(DatasetError, match=rf"expected a dataset .*, but {there}.* in "):
+            open_dataset(root)
+        (root / "data.yaml").write_text(f"train: {PLACES[place][0]}\nnames: [cup]\n")
+        with pytest.raises(DatasetError, match=rf"expected label files of YOLO such as 0\.txt, got {there}"):
+            open_dataset(root)
+
+
+@pytest.mark.parametrize("place", ["plain", "split"])
+def test_one_table_of_all_labels(tmp_path: Path, place: str) -> None:
+    """In the folder `labels`, also if images and labels have folders for their splits."""
+    root = write(tmp_path, place, ".txt", "")
+    for file in (root / PLACES[place][1]).iterdir():
+        file.unlink()
+    assert len(open_dataset(root)) == 2
+    (root / "labels/labels.csv").write_text("image,x,y,w,h,c\n0.png,1,2,3,4,cup\n")
+    with pytest.raises(DatasetError, match=r"but 1 \.csv files in labels/"):
+        open_dataset(root)
+    (root / "data.yaml").write_text(f"train: {PLACES[place][0]}\nnames: [cup]\n")
+    with pytest.raises(DatasetError, match=r"got 1 \.csv files"):
+        open_dataset(root)
+
+
+def test_other_labels_in_the_folder_of_the_images(tmp_path: Path) -> None:
+    for i in range(2):
+        Image.new("RGB", (32, 24)).save(tmp_path / f"{i}.png")
+    (tmp_path / "data.yaml").write_text("train: .\nnames: [cup]\n")
+    (tmp_path / "0.npy").touch()  # an image that a trainer has decoded
+    assert len(open_dataset(tmp_path)) == 2
+    (tmp_path / "1.csv").touch()
+    with pytest.raises(DatasetError, match=r"expected label files of YOLO such as 0\.txt, got 1 \.csv files"):
+        open_dataset(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "train.cache",
+        "labels.cache.npy",
+        ".DS_Store",
+        "Thumbs.db",
+        "desktop.ini",
+        "README.md",
+        "readme.txt",
+        "LICENSE",
+        "classes.txt",
+        ".ipynb_checkpoints/0-checkpoint.json",
+        "__MACOSX/0.xml",
+    ],
+)
+def test_files_that_are_no_labels(tmp_path: Path, name: str) -> None:
+    file = write(tmp_path, "plain", ".txt", "") / "labels" / name
+    for labels in (tmp_path / "labels").iterdir():
+        labels.unlink()
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("cup\n")
+    assert [open_dataset(tmp_path)[i].num_instances for i in range(2)] == [0, 0]
 
 
 def test_label_files_in_a_folder_of_another_name(tmp_path: Path) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import health_files
 import pytest
 from coco_files import write_many
 
@@ -98,3 +100,20 @@ def test_annotations_in_the_folders_of_coco(tmp_path: Path) -> None:
     found = find_dataset(tmp_path)
     assert (found.format.name, found.splits) == ("coco", ("train2017", "val2017"))
     assert len(open_dataset(tmp_path)) == len(open_dataset(tmp_path, "val2017")) == 7
+
+
+@pytest.mark.parametrize("kind", ["instances", "lvis"])
+def test_panoptic_segments_beside_instances_of_a_split_are_named(tmp_path: Path, kind: str) -> None:
+    """COCO's own folder: instances stay the choice, as their objects may overlap."""
+    health_files.write(tmp_path, "panoptic")
+    file = next((tmp_path / "annotations").glob("panoptic_*.json"))
+    split = file.stem.removeprefix("panoptic_")
+    tables = json.loads(file.read_text())
+    text = json.dumps({**tables, "annotations": []})
+    (tmp_path / f"annotations/{kind}_{split}.json").write_text(text)
+    with pytest.warns(
+        UserWarning, match=rf"panoptic_{split}\.json: the panoptic segments .*'coco-panoptic' as format="
+    ) as caught:
+        assert open_dataset(tmp_path, split)[0].semantic_map is None
+    assert len(caught) == 1
+    assert open_dataset(tmp_path, split, format="coco-panoptic")[0].semantic_map is not None

@@ -85,6 +85,13 @@ class Format(ABC):
             DatasetError: the dataset is of this format, but its files are ambiguous.
         """
 
+    def is_preferred(self, path: Path) -> bool:
+        """Return whether a dataset that `splits` recognises is opened in this format if none is named.
+
+        False leaves it to a later format that reads more of the same dataset.
+        """
+        return True
+
     @abstractmethod
     def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedPhotos:
         """Open one of the splits.

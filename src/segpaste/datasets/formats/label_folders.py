@@ -20,8 +20,10 @@ from segpaste.datasets.formats.format import NO_SPLIT
 IMAGES = ("images", "image", "imgs", "img", "photos")
 LABELS = ("labels", "label", "annotations", "Annotations", "annotation", "ann", "annots", "json", "xml")
 _MANY_FOLDERS = 10_000
-_NOT_LABELS = ("classes.txt", "obj.names", "notes.json", "predefined_classes.txt")
-_MAPS = (".png", ".tif", ".tiff", ".bmp", ".npy", ".npz", ".exr", ".jpg", ".jpeg", ".gif")
+_NOT_LABELS = ("classes.txt", "obj.names", "notes.json", "predefined_classes.txt", "Thumbs.db", "desktop.ini")
+_TEXTS = ("readme", "license", "licence")
+_NOT_FOLDERS = "__MACOSX"
+_MAPS = (".png", ".tif", ".tiff", ".bmp", ".npy", ".npz", ".exr", ".jpg", ".jpeg", ".gif", ".webp", ".pgm", ".pfm")
 _KINDS = {".json": "JSON", ".xml": "XML", **dict.fromkeys(_MAPS, "maps of pixels")}
 
 
@@ -59,14 +61,32 @@ def files_with(folder: Path, suffix: str) -> list[Path]:
 
 
 def other_labels(folders: Iterable[Path]) -> str | None:
-    """Return in words the annotation files below folders, if they have no text file; else None."""
+    """Return in words the files below folders of labels, if none is a text file; None also for empty folders.
+
+    Caches of trainers, hidden files, those of operating systems, lists of classes and descriptions are no labels.
+    """
     found: Counter[str] = Counter()
     for folder in folders:
-        for _, _, names in islice(os.walk(folder, followlinks=True), _MANY_FOLDERS):
-            found.update(Path(name).suffix.lower() for name in names if name not in _NOT_LABELS and name[0] != ".")
+        for _, inside, names in islice(os.walk(folder, followlinks=True), _MANY_FOLDERS):
+            inside[:] = (name for name in inside if name[0] != "." and name != _NOT_FOLDERS)
+            found.update(Path(name).suffix.lower() for name in names if may_be_labels(name))
             if found[".txt"]:
                 return None
-    if not (known := {suffix: num for suffix, num in found.items() if suffix in _KINDS}):
+    return named_files(found)
+
+
+def named_files(suffixes: Counter[str]) -> str | None:
+    """Return in words the most frequent of the suffixes of files; None without a file."""
+    found = Counter({suffix: num for suffix, num in suffixes.items() if num})
+    if not found:
         return None
-    suffix, num = max(known.items(), key=lambda item: item[1])
-    return f"{num} {suffix} files ({_KINDS[suffix]})"
+    suffix, num = found.most_common(1)[0]
+    named = f"{num} {suffix} files" if suffix else f"{num} files without a suffix"
+    return f"{named} ({_KINDS[suffix]})" if suffix in _KINDS else named
+
+
+def may_be_labels(name: str) -> bool:
+    """Return whether a file may have labels, by its name: no cache, list of classes or description is one."""
+    path = Path(name.lower())
+    is_cache = path.suffix == ".cache" or name.endswith(".cache.npy")
+    return not (name[0] == "." or name in _NOT_LABELS or is_cache or path.suffix == ".md" or path.stem in _TEXTS)

@@ -1,8 +1,8 @@
 """Registry of the dataset formats: `find_dataset` recognises a dataset at a path, `open_dataset` opens it.
 
-Formats are recognised by the names and the first bytes of files. The first match in `FORMATS` is used; the order
-matters, because a YOLO dataset of `segpaste augment` also has COCO's tables. Splits named ``val...`` or ``test...`` are
-held out: they are opened only by name.
+Formats are recognised by the names and the first bytes of files. The first match in `FORMATS` is used, unless it leaves
+the dataset to a richer format; the order matters, because a YOLO dataset of `segpaste augment` also has COCO's tables.
+Splits named ``val...`` or ``test...`` are held out: they are opened only by name.
 """
 
 from __future__ import annotations
@@ -129,8 +129,9 @@ def find_dataset(path: str | PathLike[str], format: str | None = None) -> FoundD
 def _other_files(folder: Path) -> str:
     """Return in words what is in a folder of labels; empty without one."""
     for name in LABELS:
-        if found := other_labels([folder / name]):
-            return f", but {found} in {name}/"
+        for labels in (folder / name, *sorted(folder.glob(f"*/{name}"))):
+            if found := other_labels([labels]):
+                return f", but {found} in {labels.relative_to(folder).as_posix()}/"
         if files_with(folder / name, ".txt"):
             return f", but text files in {name}/ (those of YOLO are in labels/ beside images/)"
     return ""
@@ -151,8 +152,10 @@ def found_at(path: Path, format: str | None = None) -> FoundDataset | None:
     Raises:
         DatasetError: it is of a known format, but its files are ambiguous; or there is no such format.
     """
+    if not path.exists():
+        return None
     for known in FORMATS if format is None else [format_named(format)]:
-        if path.exists() and (splits := known.splits(path)) is not None:
+        if (splits := known.splits(path)) is not None and (format is not None or known.is_preferred(path)):
             return FoundDataset(path, known, splits)
     return None
 

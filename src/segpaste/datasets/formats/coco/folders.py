@@ -5,12 +5,13 @@ images/ and annotations.json           as `segpaste augment` writes them
 annotations/instances_train2017.json   with the images in train2017/
 annotations/lvis_train.json            with the images in train/
 annotations/panoptic_train2017.json    with its PNG files in annotations/panoptic_train2017/, the images in train2017/
-images/, panoptic/ and panoptic.json   as `segpaste augment` writes them
+images/, panoptic/ and panoptic.json   as `segpaste augment` writes them, preferred to an annotations.json beside them
 train/_annotations.coco.json           Roboflow: the images of a split beside its annotations
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import ClassVar
@@ -84,9 +85,21 @@ class CocoFolder(Format):
         names = (file.name.removeprefix(start).removesuffix(".json") for file in path.glob(f"{self.prefix}*.json"))
         return tuple(sorted(name for name in names if _photos_of(path, name) is not None)) or None
 
+    def is_preferred(self, path: Path) -> bool:
+        """Return False for instances beside the panoptic segments of the same images, which hold the stuff too."""
+        return self._whole(path) is None or not _has_segments(path / PANOPTIC_FILE)
+
     def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedPhotos:
-        """Open a split."""
-        return self._opened(*self.locate(path, split), options)
+        """Open a split; warn of panoptic segments of the same images, which are not read."""
+        photos, file = self.locate(path, split)
+        segments = path / f"{PanopticFolder.prefix}{split}.json"
+        if file != segments and self._whole(path) is None and _has_segments(segments):
+            warnings.warn(
+                f"{segments}: the panoptic segments of the images are not read, but only {file.name}; name the other "
+                f"format to read them ({PanopticFolder.name!r} as format=, --from)",
+                stacklevel=2,
+            )
+        return self._opened(photos, file, options)
 
     def locate(self, path: Path, split: str) -> tuple[Path, Path]:
         """Return the folder of the images of a split, and its annotation file."""
@@ -125,6 +138,10 @@ class PanopticFolder(CocoFolder):
     prefix = "annotations/panoptic_"
     file = PANOPTIC_FILE
 
+    def is_preferred(self, path: Path) -> bool:
+        """Return True."""
+        return True
+
     def _opened(self, images: Path, file: Path, options: ReadOptions) -> AnnotatedPhotos:
         return CocoPanoptic(images, file, file.with_suffix(""), transforms=options.transforms)
 
@@ -159,6 +176,11 @@ class RoboflowFolder(Format):
         """Return the folder of the images of a split, and its annotation file."""
         folder = path if (path / ROBOFLOW_FILE).is_file() else path / split
         return folder, folder / ROBOFLOW_FILE
+
+
+def _has_segments(file: Path) -> bool:
+    """Return whether a file of panoptic segments exists beside the folder of its PNG files."""
+    return file.is_file() and file.with_suffix("").is_dir()
 
 
 def _photos_of(path: Path, split: str) -> Path | None:

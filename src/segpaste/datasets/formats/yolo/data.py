@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.label_folders import other_labels
+from segpaste.datasets.formats.label_folders import may_be_labels, named_files, other_labels
 from segpaste.datasets.formats.name_lists import class_names_of, image_name_of
 from segpaste.datasets.formats.text_files import read_lines, read_text
 from segpaste.datasets.formats.yolo.data_yaml import class_names, flip_idx, keypoint_names, keypoint_shape, read_yaml
@@ -28,7 +29,7 @@ IMAGE_SUFFIXES = frozenset(
     {".avif", ".bmp", ".dng", ".heic", ".heif", ".jp2", ".jpeg", ".jpg", ".mpo", ".png", ".tif", ".tiff", ".webp"}
 )
 YAML_SUFFIXES = (".yaml", ".yml")
-_NO_LABELS = ("classes.txt", "obj.names", "notes.json")
+_CACHES = (".npy", ".cache")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +121,11 @@ def expect_labels(sources: Iterable[Path], photos: Sequence[Path], num_labelled:
     """
     if num_labelled or not photos:
         return
-    folders = {label_path(photo).parent for photo in photos} - {photo.parent for photo in photos}
-    wanted = label_path(photos[0])
-    if (found := other_labels(folders)) is not None:
+    wanted, beside = label_path(photos[0]), {photo.parent for photo in photos}
+    folders = {label_path(photo).parent for photo in photos} - beside
+    roots = {parent for folder in folders for parent in folder.parents if parent.name == "labels"} - beside
+    found = other_labels(folders) or other_labels(roots) or _beside(photos)
+    if found is not None:
         raise DatasetError(
             f"{wanted.parent}: expected label files of YOLO such as {wanted.name}, got {found}; convert them, or "
             "name their format (format=, --from; docs/guide/formats.md)"
@@ -133,6 +136,14 @@ def expect_labels(sources: Iterable[Path], photos: Sequence[Path], num_labelled:
             f"{wanted.parent}: expected label files of the images' names, such as {wanted.name}, found none of them, "
             f"but {len(stray)} others, such as {stray[0].name}; give them the names of their images"
         )
+
+
+def _beside(photos: Sequence[Path]) -> str | None:
+    """Return in words the files of the names of images, in the folders where these have their labels beside them."""
+    stems = {photo.with_suffix("") for photo in photos if label_path(photo).parent == photo.parent}
+    files = (path for folder in {stem.parent for stem in stems} for path in folder.iterdir())
+    others = (path.suffix.lower() for path in files if path.with_suffix("") in stems and path.is_file())
+    return named_files(Counter(suffix for suffix in others if suffix not in (*IMAGE_SUFFIXES, *_CACHES, ".txt")))
 
 
 def photos_of(source: Path) -> list[Path]:
@@ -165,7 +176,7 @@ def stray_labels(source: Path, photos: list[Path]) -> list[Path]:
         return []
     folder = label_path(source / "photo.jpg").parent
     wanted = {found_labels(photo) for photo in photos}
-    found = (path for path in _files(folder) if path.suffix.lower() == ".txt" and path.name not in _NO_LABELS)
+    found = (path for path in _files(folder) if path.suffix.lower() == ".txt" and may_be_labels(path.name))
     return sorted(path for path in found if path not in wanted)
 
 

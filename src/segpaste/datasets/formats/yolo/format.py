@@ -36,7 +36,7 @@ class YoloFormat(Format):
             return tuple(read_data(path).splits) if path.suffix.lower() in YAML_SUFFIXES else None
         if find_yaml(path) is None:
             folders = split_folders(path).values()
-            if not folders or other_labels(label_path(folder / "photo.jpg").parent for folder in folders):
+            if not folders or other_labels({path / "labels", *(label_path(f / "photo.jpg").parent for f in folders)}):
                 return None
         return tuple(read_data(path).splits)
 
