@@ -36,7 +36,7 @@ IMPORTED_BY = 3
 AROUND_DATASETS = ("datasets", "cli", "bank", "replay", "tuning", "augmenting", "viz", "integrations", "targets")
 
 CEILINGS: dict[str, int] = {
-    "files with one importer, in their own folder": 91,
+    "files with one importer, in their own folder": 85,
     "files over 400 lines": 0,
     "protocols of a dataset with annotations": 2,
     "getattr and hasattr of members of a dataset": 8,
@@ -49,9 +49,9 @@ CEILINGS: dict[str, int] = {
     "shared lines of bank": 5_600,
     "shared lines of cli": 3_600,
     "shared lines of datasets": 16_400,
-    "shared lines of encoder": 2_900,
+    "shared lines of encoder": 2_800,
     "shared lines of engine": 10_200,
-    "shared lines of epochs": 1_300,
+    "shared lines of epochs": 1_200,
     "shared lines of experimental": 400,
     "shared lines of integrations": 300,
     "shared lines of invariants": 1_700,
