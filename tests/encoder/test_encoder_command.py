@@ -34,8 +34,8 @@ from segpaste.encoder import (
     validate,
 )
 from segpaste.encoder.training import loop
-from segpaste.encoder.training._objective import make_objective
 from segpaste.encoder.training.checkpoints import read_checkpoint
+from segpaste.encoder.training.loop import make_objective
 
 
 @pytest.fixture

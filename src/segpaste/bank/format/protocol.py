@@ -1,7 +1,4 @@
-"""Protocol of a bank for samplers, loaders and sources, and checks that every bank shares.
-
-The base of our formats is `segpaste.bank.format.stored`.
-"""
+"""Protocol of a bank for samplers, loaders and sources, with checks for every bank; `stored` is the base of ours."""
 
 from __future__ import annotations
 

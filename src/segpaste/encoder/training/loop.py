@@ -16,12 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 
 from segpaste.encoder.data.vectors import LabelledVectors
 from segpaste.encoder.evaluation.assessment import Assessment, Part, assess, find_evidence
 from segpaste.encoder.evaluation.evaluate import is_better, validate
+from segpaste.encoder.model.encoder import BinaryAttributeEncoder
+from segpaste.encoder.model.losses import EncoderLosses
 from segpaste.encoder.training._logs import RunLog
-from segpaste.encoder.training._objective import make_objective
 from segpaste.encoder.training._processes import Processes
 from segpaste.encoder.training.checkpoints import (
     BEST,
@@ -234,3 +236,50 @@ class Training:
 
 def _tensors(data: LabelledVectors, device: torch.device) -> Part:
     return Part(torch.from_numpy(data.vectors).to(device), torch.from_numpy(data.labels).to(device))
+
+
+class Objective(nn.Module):
+    """Module of the encoder and the losses, whose parameters are trained together.
+
+    Args:
+        encoder: encoder of the vectors.
+        losses: losses of its output.
+    """
+
+    def __init__(self, encoder: BinaryAttributeEncoder, losses: EncoderLosses) -> None:
+        super().__init__()
+        self.encoder, self.losses = encoder, losses
+
+    def forward(self, vectors: Tensor, labels: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """Return the total loss of a batch, and each loss in the order of the names.
+
+        Args:
+            vectors: float [B, D].
+            labels: int64 [B].
+        """
+        values = self.losses(self.encoder(vectors), self.encoder.standardise(vectors), labels)
+        return self.losses.total(values), list(values.values())
+
+
+def make_objective(vectors: Tensor, num_classes: int, config: TrainConfig) -> Objective:
+    """Create an objective on the device of the vectors; its parameters are a pure function of the arguments.
+
+    Args:
+        vectors: vectors of the training set, float [N, D].
+        num_classes: number of classes of the training set.
+        config: configuration with the sizes, losses and seed.
+    """
+    trainer = config.trainer
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(trainer.seed)
+        encoder = BinaryAttributeEncoder(vectors.shape[1], **config.model.model_dump())
+        losses = EncoderLosses(
+            trainer.losses,
+            trainer.loss_weights.model_dump(),
+            num_attributes=config.model.num_attributes,
+            num_classes=num_classes,
+            triplet_margin=trainer.triplet_margin,
+            sparsity_target=trainer.sparsity_target,
+        )
+    encoder.fit_standardisation(vectors.cpu())
+    return Objective(encoder, losses).to(vectors.device)
