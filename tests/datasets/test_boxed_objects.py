@@ -26,7 +26,7 @@ def dataset(folder: Path, *, boxes: list[list[float]] = BOXES, **more: Any) -> d
     rows = []
     for image in range(1, NUM + 1):
         cup = runs(rectangle(SIZE, 2, 2, 20, 30))
-        rows.append(annotation_row(100 * image, image, cup, 1))
+        rows.append(annotation_row(100 * image, image, cup, 1, bbox=[2, 2, 28, 18]))
         for i, box in enumerate(boxes):
             rows.append(annotation_row(100 * image + 1 + i, image, [], 2, bbox=box, **more))
     images_dir, path = write_coco(folder, [image_row(i, SIZE) for i in range(1, NUM + 1)], rows, CATEGORIES)
@@ -68,3 +68,23 @@ def test_boxes_that_pastes_hide_are_counted(tmp_path: Path) -> None:
     assert summary.lost_reasons["hidden"] >= summary.lost["plate"]
     assert summary.after.total() == summary.num_instances == len(rows_of(tmp_path / "out"))
     assert any(line.split()[:2] == ["plate", str(NUM * len(BOXES))] for line in summary.lines())
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_objects_without_a_pixel_are_named(beside: bool, tmp_path: Path) -> None:
+    """Polygons too thin for a pixel: a conversion keeps their boxes; an augmented dataset leaves them out by name."""
+    given = dataset(tmp_path, boxes=BOXES[:1] if beside else [])
+    tables = json.loads(given["dataset"].read_text())
+    for image in range(1, NUM + 1):
+        for i, box in enumerate(([20.6, 26.6, 4.6, 0.3], [2, 2, 0, 0])):
+            x, y, width, height = box
+            outline = [[x, y, x + width, y, x + width, y + height, x, y + height]]
+            tables["annotations"].append(annotation_row(1000 * image + i, image, outline, 2, bbox=box))
+    given["dataset"].write_text(json.dumps(tables))
+    converted = convert_dataset(given["dataset"], tmp_path / "c", "voc", images_dir=given["images_dir"])
+    assert converted.losses == {"annotations without a pixel": NUM}
+    summary = augmented(given, tmp_path / "out", 0)
+    assert summary.left_out == {"objects with a box whose mask has no pixel": NUM, "annotations without a pixel": NUM}
+    assert len(rows_of(tmp_path / "out")) == NUM * (2 if beside else 1)
+    again = replay_dataset(tmp_path / "out", given["dataset"], tmp_path / "again", images_dir=given["images_dir"])
+    assert again.left_out == summary.left_out

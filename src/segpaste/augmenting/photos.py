@@ -15,6 +15,7 @@ from torch import Tensor
 from segpaste.bank.read.own_size import over_classes
 from segpaste.datasets._orders import shuffled_order
 from segpaste.datasets.contract import AnnotatedDataset, Crowd
+from segpaste.datasets.formats.instances import InstancePhotos
 from segpaste.datasets.formats.kept_shapes import KeptShape, kept_shapes
 from segpaste.datasets.jitter import FixedSizeCrop, LargeScaleJitter, make_large_scale_jittering
 from segpaste.datasets.writers.coco import tight_xywh
@@ -31,6 +32,9 @@ RECORDS = "replay.jsonl"
 
 MOST_TRIES = 16
 """Largest number of images that are tried at one position."""
+
+WITHOUT_PIXEL = "objects with a box whose mask has no pixel"
+"""Description of objects that are left out of augmented images."""
 
 _order_of = lru_cache(maxsize=2)(shuffled_order)
 
@@ -222,6 +226,12 @@ class PhotoReader:
     def lost(self, pick: PhotoPick) -> Counter[str]:
         """Count what the files say of an image, but neither its sample nor the annotations beside it."""
         lost = Counter(self.photos.unread(pick.index))
+        crowds, (photos, index) = self.photos.crowds(pick.index), self.photos.place_of(pick.index)
+        lost[WITHOUT_PIXEL] = sum(not crowd.is_in_sample for crowd in crowds)
+        if isinstance(photos, InstancePhotos):
+            ids = {row["id"] for row in photos.annotation_rows(index) if "id" in row}
+            others = {*photos.annotation_ids(index), *(crowd.annotation_id for crowd in crowds)}
+            lost["annotations without a pixel"] = len(ids - others)
         if self._jitter is not None and self.photos.void(pick.index) is not None:
             lost[VOID] += 1
         return +lost
@@ -229,9 +239,10 @@ class PhotoReader:
     def crowds(self, pick: PhotoPick) -> Sequence[Crowd]:
         """Return the crowd and ignored regions of an image, and its objects without a mask, as `read` shows them.
 
+        Objects whose mask has no pixel are not among them: no pixel of the sample tells whether a paste hides them.
         With jitter the box of an object is that of its visible pixels.
         """
-        crowds = self.photos.crowds(pick.index)
+        crowds = [crowd for crowd in self.photos.crowds(pick.index) if crowd.is_in_sample]
         if self._jitter is None or not crowds:
             return crowds
         masks = torch.from_numpy(np.stack([crowd.mask for crowd in crowds]))

@@ -44,6 +44,7 @@ class Crowd(NamedTuple):
         mask: [H, W] bool.
         box: box (x1, y1, x2, y2) of an object without a mask in a dataset of masks; None for a region. Such an object
             is no instance. It is written as an object with a box.
+        is_in_sample: False for an object whose mask has no pixel: the crowd mask of the sample does not have its box.
     """
 
     annotation_id: int
@@ -51,6 +52,7 @@ class Crowd(NamedTuple):
     is_ignored: bool
     mask: NDArray[np.bool_]
     box: tuple[float, float, float, float] | None = None
+    is_in_sample: bool = True
 
 
 def numbers_of(sample: DenseSample) -> range:

@@ -88,14 +88,16 @@ class InstancePhotos(AnnotatedPhotos):
         """
         record, found = self._records[index], []
         instances = {*self.annotation_ids(index)}
-        empty = ({**row, "unmasked": True} for row in record["annotations"] if row["id"] not in instances)
+        empty = [{**row, "unmasked": True} for row in record["annotations"] if row["id"] not in instances]
         for row in (*record["crowds"], *empty):
             is_unmasked = bool(row.get("unmasked"))
             box = clipped_box(row["box"], (record["height"], record["width"])) if is_unmasked else None
             if is_unmasked and box is None:
                 self._leave_out(row["id"])
                 continue
-            found.append(Crowd(row["id"], row["label"], bool(row.get("ignored")), self._region(record, row), box))
+            is_in_sample = not any(row is other for other in empty)
+            region = self._region(record, row)
+            found.append(Crowd(row["id"], row["label"], bool(row.get("ignored")), region, box, is_in_sample))
         return found
 
     def left_out(self, index: int) -> dict[str, int]:
