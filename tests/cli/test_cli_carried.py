@@ -8,6 +8,7 @@ from pathlib import Path
 from cli_world import check_instances, read_json, write_instances
 
 from segpaste.cli import main
+from segpaste.datasets import convert_dataset
 
 
 def test_licences_fields_and_attributes_come_along(tmp_path: Path) -> None:
@@ -30,3 +31,37 @@ def test_licences_fields_and_attributes_come_along(tmp_path: Path) -> None:
         assert row["attributes"] == {"of": row["segpaste"]["source_annotation_id"]}
     words = ["--dataset", str(path), "--images", str(images), "--check", str(out)]
     assert main(["replay", str(out), *words]) == 0
+
+
+REFERENCES = {"parent": 2, "parent_id": "3", "children": [1, 2], "annotation_id": 1, "duplicate_of": 1}
+OTHERS = {"track_id": 5, "parent_name": "car", "parents": None, "annotator": 3, "children_seen": 4, "part": "left"}
+
+
+def test_keys_with_ids_of_annotations_are_left_out_by_name_where_ids_are_new(tmp_path: Path) -> None:
+    path, images = write_instances(tmp_path)
+    tables = read_json(path)
+    for row in tables["annotations"]:
+        row |= {**REFERENCES, **OTHERS, "attributes": {"parentId": 2, "of": 4}}
+    path.write_text(json.dumps(tables))
+    out = tmp_path / "out"
+    assert main(["augment", str(path), "--images", str(images), "--out", str(out), "--num", "4", "--gallery", "0"]) == 0
+    found = read_json(out / "annotations.json")
+    for row in found["annotations"]:
+        assert not REFERENCES.keys() & row.keys()
+        assert row.items() >= {**OTHERS, "attributes": {"of": 4}}.items()
+    named = {f"key '{key}' of objects: ids of annotations" for key in (*REFERENCES, "parentId")}
+    assert found["info"]["segpaste"]["left_out"] == dict.fromkeys(named, len(found["annotations"]))
+    words = ["--dataset", str(path), "--images", str(images), "--check", str(out)]
+    assert main(["replay", str(out), *words]) == 0
+
+    summary = convert_dataset(path, tmp_path / "panoptic", "coco-panoptic", images_dir=images)
+    assert {key: num for key, num in summary.losses.items() if "ids of annotations" in key} == dict.fromkeys(
+        named, len(tables["annotations"])
+    )
+    segments = read_json(tmp_path / "panoptic/panoptic.json")["annotations"]
+    assert not any(REFERENCES.keys() & row.keys() for segment in segments for row in segment["segments_info"])
+    summary = convert_dataset(path, tmp_path / "coco", "coco", images_dir=images)  # with the ids that they had
+    assert not any("annotations" in key for key in summary.losses)
+    assert all(
+        row.items() >= REFERENCES.items() for row in read_json(tmp_path / "coco/annotations.json")["annotations"]
+    )

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from segpaste.datasets.contract import AnnotatedDataset, JsonRow
-from segpaste.datasets.formats.references import CopiedTables, Copy
+from segpaste.datasets.formats.references import OWN_KEY, CopiedTables, Copy
 
 IMAGE_KEYS = frozenset({"id", "file_name", "width", "height"})
 """Image keys that exist in every format in some form."""
@@ -19,7 +19,6 @@ LIST_KEYS = frozenset({"neg_category_ids", "not_exhaustive_category_ids"})
 REGION_KEYS = frozenset({"id", "image_id", "category_id", "segmentation", "bbox", "area", "iscrowd", "ignore"})
 """Annotation keys that exist in every format in some form."""
 POINT_KEYS = frozenset({"keypoints", "num_keypoints"})
-_OWN = "segpaste"
 
 
 def carried_image(photos: AnnotatedDataset, index: int) -> JsonRow:
@@ -27,7 +26,7 @@ def carried_image(photos: AnnotatedDataset, index: int) -> JsonRow:
 
     Written and original image differ in name and size, and the lists of LVIS depend on the pasted objects.
     """
-    return _without(photos.image_row(index), IMAGE_KEYS | LIST_KEYS | {_OWN})
+    return _without(photos.image_row(index), IMAGE_KEYS | LIST_KEYS | {OWN_KEY})
 
 
 def carried_annotations(photos: AnnotatedDataset, index: int) -> dict[int, JsonRow]:
@@ -36,7 +35,7 @@ def carried_annotations(photos: AnnotatedDataset, index: int) -> dict[int, JsonR
     They are the same for an object that stays in its image and for a pasted one.
     """
     rows = photos.annotation_rows(index)
-    return {row["id"]: _without(row, REGION_KEYS | POINT_KEYS | {_OWN}) for row in rows if "id" in row}
+    return {row["id"]: _without(row, REGION_KEYS | POINT_KEYS | {OWN_KEY}) for row in rows if "id" in row}
 
 
 def carried_tables(photos: AnnotatedDataset, copies: Sequence[Copy]) -> tuple[JsonRow, Counter[str]]:

@@ -22,6 +22,10 @@ _IMAGE_KEY = re.compile("(image|img|photo|picture)(ids?)?")
 _IMAGE_ID = re.compile("(image|img|photo|picture)ids?")
 _LIKE_IMAGE = re.compile(".*(image|img|photo|picture)s?(ids?|idx|index|indices|indexes|keys?|refs?|nos?)")
 _ANNOTATION = re.compile(".*(annotation|anno|ann|annot|instance|object|obj|bbox|box|segment)s?(ids?|idx|index|refs?)")
+_RELATIVE = re.compile(
+    "(.*parent|child(ren)?|.*sibling|previous|prev|next|occluder|duplicate)s?(of)?(annotation|anno|ann)?(ids?|idx|index|refs?)?"
+    "|(part|member|copy|duplicate|occluded|covered|linked|related|belongs)(of|by|to)(ids?)?"
+)
 _LISTS = re.compile("ids?|.*(image|img|photo|picture|annotation|train|val|test|split|fold|subset|sample).*")
 _BY_IMAGE = re.compile("(.*(by|per)(image|img)(id)?)|((image|img)ids?(to|2).*)")
 _NO_IDS = re.compile(
@@ -30,6 +34,8 @@ _NO_IDS = re.compile(
 _OF_OBJECTS = re.compile(".*(annotation|anno|instance|object|segment|(by|per)ann).*")
 _CODES = re.compile("categor(y|ies)|class(es)?(names?)?|licen[sc]es?|supercategor(y|ies)|colou?rs?|palette")
 
+OWN_KEY = "segpaste"
+"""Key with what this package says of an entry."""
 OF_ANNOTATIONS = "ids of annotations"
 OF_SEVERAL = "several images in one entry"
 UNCLEAR = "numbers that may be ids of images or annotations"
@@ -284,6 +290,38 @@ def refers_to_annotations(value: Any, key: str = "") -> bool:
     if isinstance(value, list):
         return any(refers_to_annotations(item, key) for item in value)
     return value is not None and _ANNOTATION.fullmatch(_letters(key)) is not None
+
+
+def without_references(row: JsonRow, lost: Counter[str]) -> JsonRow:
+    """Return the further keys of an annotation without those whose numbers are ids of annotations, which are counted.
+
+    They are for annotations that get new ids: with the old ones, a key such as ``parent`` would name another object.
+    """
+    kept: JsonRow = {}
+    for key, value in row.items():
+        word = _letters(key)
+        if key != OWN_KEY and (_ANNOTATION.fullmatch(word) or _RELATIVE.fullmatch(word)) and _are_numbers(value):
+            lost[f"key '{key}' of objects: {OF_ANNOTATIONS}"] += 1
+        elif key != OWN_KEY:
+            kept[key] = _inside(value, lost)
+        else:
+            kept[key] = value
+    return kept
+
+
+def _inside(value: Any, lost: Counter[str]) -> Any:
+    if isinstance(value, dict):
+        return without_references(value, lost)
+    if isinstance(value, list) and any(isinstance(item, dict) for item in value):
+        return [_inside(item, lost) for item in value]
+    return value
+
+
+def _are_numbers(value: Any) -> bool:
+    """Return whether a value is a whole number, in digits too, or a list of these."""
+    if isinstance(value, list):
+        return bool(value) and all(map(_are_numbers, value))
+    return isinstance(value, int | float | str) and _number(value) is not None
 
 
 def _unique(pairs: Iterable[tuple[int, str]]) -> dict[str, int]:

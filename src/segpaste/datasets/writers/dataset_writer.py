@@ -31,6 +31,7 @@ from segpaste.datasets.formats.pixel_bytes import (
     num_too_far,
     picture_bytes,
 )
+from segpaste.datasets.formats.references import without_references
 from segpaste.datasets.writers.coco import Crowds, tight_xywh
 from segpaste.datasets.writers.expectation import as_labelled, expect_labels, geometry_values
 from segpaste.datasets.writers.format import (
@@ -102,6 +103,7 @@ class DatasetWriter:
             OSError: a file cannot be written.
         """
         losses = self._lost_depth(image.sample)
+        image = _without_references(image, losses)
         files: dict[str, Content] = {f"{self.images}/{image.file_name}": _content(image)}
         if image.sample is not None:
             files |= geometry_files(self.stem(image), image.sample, self.depth_format)
@@ -253,6 +255,15 @@ def _visible(crowd: Crowd, pixels: NDArray[np.bool_]) -> Crowd:
         return crowd._replace(mask=mask)
     (x1, y1, x2, y2), (x, y, width, height) = crowd.box, tight_xywh(mask)
     return crowd._replace(mask=mask, box=(max(x1, x), max(y1, y), min(x2, x + width), min(y2, y + height)))
+
+
+def _without_references(image: LabelledImage, losses: Losses) -> LabelledImage:
+    """Return an image whose annotations name no others by their ids, which are new unless entries are unchanged."""
+    if image.unchanged is not None or image.sample is None:
+        return image
+    rows = [without_references(row, losses) for row in image.rows]
+    crowds = [(crowd, without_references(row, losses)) for crowd, row in image.crowds]
+    return replace(image, rows=rows, crowds=crowds)
 
 
 def _content(image: LabelledImage) -> bytes:
