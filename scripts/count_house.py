@@ -36,17 +36,17 @@ IMPORTED_BY = 3
 AROUND_DATASETS = ("datasets", "cli", "bank", "replay", "tuning", "augmenting", "viz", "integrations", "targets")
 
 CEILINGS: dict[str, int] = {
-    "files with one importer, in their own folder": 84,
+    "files with one importer, in their own folder": 83,
     "files over 400 lines": 0,
     "protocols of a dataset with annotations": 2,
     "getattr and hasattr of members of a dataset": 8,
-    "isinstance of single datasets": 27,
+    "isinstance of single datasets": 28,
     "walks through COCO's tables": 0,
     "readers of boxes only": 1,
     "functions that round outwards": 2,
     "shared lines of augmentation": 5_200,
     "shared lines of augmenting": 4_400,
-    "shared lines of bank": 5_700,
+    "shared lines of bank": 5_600,
     "shared lines of cli": 3_400,
     "shared lines of datasets": 16_700,
     "shared lines of encoder": 2_800,
@@ -139,7 +139,7 @@ class House:
         """Files or places of each count that is a number of them."""
         num_lines = {path: text.count("\n") for path, text in self.texts.items()}
         return {
-            "files with one importer, in their own folder": 84sorted(map(str, self._alone())),
+            "files with one importer, in their own folder": sorted(map(str, self._alone())),
             f"files over {LONG_FILE} lines": [f"{path} {num}" for path, num in num_lines.items() if num > LONG_FILE],
             "protocols of a dataset with annotations": sorted(self._protocols()),
             "getattr and hasattr of members of a dataset": sorted(self._asked()),
