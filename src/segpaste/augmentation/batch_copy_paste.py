@@ -189,9 +189,7 @@ class BatchCopyPaste(SwitchedModule):
                 detach the field); in place, a tensor was made in inference mode. Nothing has been written then. With
                 ``fullgraph=True`` the compiler's own RuntimeError quotes it.
         """
-        given, writes = (target, generator, staged, return_report), self.is_on or self.inplace
-        arguments.check_forward(*given, takes_crops=self._takes_crops, writes=writes)
-        arguments.check_region(region, target, takes_region=not self.config.emit_classmix)
+        self._check(target, generator, staged, region, return_report)
         batch = self._prepared(target, generator)
         if not self.is_on or not prepare.can_be_pasted(batch, self.config):
             return self._unchanged(batch, target, return_report)
@@ -273,6 +271,14 @@ class BatchCopyPaste(SwitchedModule):
 
     def _tables_on(self, device: torch.device) -> Classes:
         return Classes() if self.classes is None else self.classes.tables_on(device)
+
+    def _check(self, target: object, generator: object, staged: object, region: object, return_report: object) -> None:
+        """Check the arguments of a forward pass."""
+        takes_crops, writes = self._takes_crops, self.is_on or self.inplace
+        batch = arguments.check_forward(
+            target, generator, staged, return_report, takes_crops=takes_crops, writes=writes
+        )
+        arguments.check_region(region, batch, takes_region=not self.config.emit_classmix)
 
     def _prepared(
         self, target: PaddedBatchedDenseSample, generator: torch.Generator | None

@@ -171,10 +171,11 @@ def check_flag(name: str, value: object) -> None:
 
 def check_forward(
     target: object, generator: object, staged: object, return_report: object, *, takes_crops: bool, writes: bool
-) -> None:
-    """Check the classes of the arguments of a forward pass, and that no field requires grad that it writes.
+) -> PaddedBatchedDenseSample:
+    """Check the classes of the arguments of a forward pass, and that no field requires grad; return ``target``.
 
-    ``takes_crops`` is True if the module's source may read staged crops, ``writes`` if it pastes or works in place.
+    ``takes_crops`` is True if the module's source may read staged crops, ``writes`` if it pastes or works in place;
+    otherwise fields of the target may require grad.
     """
     if not isinstance(target, PaddedBatchedDenseSample):
         raise TypeError(
@@ -190,7 +191,7 @@ def check_forward(
     if writes:
         check_no_grad("target", target)
     if staged is None:
-        return
+        return target
     if not isinstance(staged, StagedCrops):
         raise TypeError(
             f"BatchCopyPaste: expected staged to be StagedCrops or None, got {_shown(staged)}; make them with "
@@ -202,6 +203,7 @@ def check_forward(
             "the batch's own rows; set BatchCopyPasteConfig(source=SourceConfig(kind='bank')), or leave staged out"
         )
     check_no_grad("staged", staged)
+    return target
 
 
 def check_bytes(target: PaddedBatchedDenseSample) -> None:
