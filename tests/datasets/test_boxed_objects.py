@@ -88,3 +88,27 @@ def test_objects_without_a_pixel_are_named(beside: bool, tmp_path: Path) -> None
     assert len(rows_of(tmp_path / "out")) == NUM * (2 if beside else 1)
     again = replay_dataset(tmp_path / "out", given["dataset"], tmp_path / "again", images_dir=given["images_dir"])
     assert again.left_out == summary.left_out
+
+
+@pytest.mark.parametrize("masks", [True, False])
+@pytest.mark.parametrize("layout", ["coco", "lvis", "voc"])
+def test_boxes_keep_their_digits(layout: str, masks: bool, tmp_path: Path) -> None:
+    """Boxes beside masks and boxes alone have the numbers of the file, in JSON and in XML."""
+    boxes = [[10.3, 20.7, 12.2, 8.6], [0.1, 0.2, 5.7, 9.9]]
+    given = dataset(tmp_path, boxes=boxes)
+    if not masks:
+        tables = json.loads(given["dataset"].read_text())
+        tables["annotations"] = [row | {"segmentation": []} for row in tables["annotations"] if row["category_id"] == 2]
+        given["dataset"].write_text(json.dumps(tables))
+    overrides = {"placement.paste_prob": 0, **({} if masks else {"source.mask_from": "boxes"})}
+    augment_dataset(**given, out=tmp_path / "out", num=NUM, layout=layout, gallery=0, overrides=overrides)
+    rows = [row for row in rows_of(tmp_path / "out") if row["category_id"] == 2]
+    assert [row["bbox"] for row in rows] == boxes * NUM
+    assert {row["area"] for row in rows} == {width * height for *_, width, height in boxes}
+    if layout == "voc":
+        texts = [path.read_text() for path in (tmp_path / "out/Annotations").glob("*.xml")]
+        assert all(text.count(f"<xmax>{edge}<") == 1 for text in texts for edge in (22.5, 5.8))
+        assert all(text.count(f"<ymax>{edge}<") == 1 for text in texts for edge in (29.3, 10.1))
+        found = convert_dataset(tmp_path / "out", tmp_path / "again", "voc")
+        again = [path.read_text() for path in (found.out / "Annotations").glob("*.xml")]
+        assert [text.count("<ymax>29.3<") + text.count("<xmax>5.8<") for text in again] == [2] * NUM

@@ -13,7 +13,7 @@ from PIL import Image
 from on_disk import noise
 from segpaste import augment_dataset, convert_dataset, replay_dataset
 from segpaste.datasets import DatasetError
-from segpaste.datasets.formats.voc.dataset import OTHER_VOID
+from segpaste.datasets.formats.voc.maps import OTHER_VOID, VOID_OF_CLASSES
 from segpaste.datasets.writers import voc
 
 SIZE, NUM, VOID = (24, 32), 3, 255
@@ -64,8 +64,13 @@ def test_augmented(prob: float, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("void_of", [("Class",), ("Object",)])
 def test_other_void_is_named(void_of: tuple[str, ...], tmp_path: Path) -> None:
-    given = dataset(tmp_path / "in", void_of=void_of)
-    assert convert_dataset(given, tmp_path / "out", "voc").losses == {OTHER_VOID: NUM}
+    given, told = dataset(tmp_path / "in", void_of=void_of), OTHER_VOID if void_of == ("Object",) else VOID_OF_CLASSES
+    assert convert_dataset(given, tmp_path / "out", "voc").losses == {told: NUM}
+    other = convert_dataset(given, tmp_path / "other", "label-maps").losses
+    assert other == ({told: NUM} if void_of == ("Object",) else {})
+    assert augment_dataset(given, tmp_path / "made", num=NUM, gallery=0, overrides={"min_area_px": 1}).left_out == {
+        told: NUM
+    }
 
 
 def test_lost_void_is_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

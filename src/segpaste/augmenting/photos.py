@@ -15,11 +15,10 @@ from torch import Tensor
 from segpaste.bank.read.own_size import over_classes
 from segpaste.datasets._orders import shuffled_order
 from segpaste.datasets.contract import AnnotatedDataset, Crowd
-from segpaste.datasets.formats.instances import InstancePhotos
 from segpaste.datasets.formats.kept_shapes import KeptShape, kept_shapes
 from segpaste.datasets.jitter import FixedSizeCrop, LargeScaleJitter, make_large_scale_jittering
 from segpaste.datasets.writers.coco import tight_xywh
-from segpaste.datasets.writers.format import VOID
+from segpaste.datasets.writers.format import VOID, unread_losses
 from segpaste.datasets.writers.layouts import WrittenLayout
 from segpaste.replay.record import RecordedJitter, RecordedPhoto
 from segpaste.seeding import SampleKey, random_bits_numpy
@@ -223,12 +222,12 @@ class PhotoReader:
         """Return the pixels without a class that the sample of an image does not hold; None with jitter."""
         return None if self._jitter is not None else self.photos.void(pick.index)
 
-    def lost(self, pick: PhotoPick) -> Counter[str]:
+    def lost(self, pick: PhotoPick, layout: WrittenLayout) -> Counter[str]:
         """Count what the files say of an image, but neither its sample nor the annotations beside it."""
-        lost = Counter(self.photos.unread(pick.index))
+        lost = unread_losses(self.photos.unread(pick.index), layout.name)
         crowds, (photos, index) = self.photos.crowds(pick.index), self.photos.place_of(pick.index)
         lost[WITHOUT_PIXEL] = sum(not crowd.is_in_sample for crowd in crowds)
-        if isinstance(photos, InstancePhotos):
+        if photos.schema is None:
             ids = {row["id"] for row in photos.annotation_rows(index) if "id" in row}
             others = {*photos.annotation_ids(index), *(crowd.annotation_id for crowd in crowds)}
             lost["annotations without a pixel"] = len(ids - others)
@@ -259,7 +258,7 @@ def _moved(crowd: Crowd, mask: NDArray[np.bool_]) -> Crowd:
     if crowd.box is None:
         return crowd._replace(mask=mask)
     x, y, width, height = map(float, tight_xywh(mask))
-    return crowd._replace(mask=mask, box=(x, y, x + width, y + height))
+    return crowd._replace(mask=mask, box=(x, y, x + width, y + height), given=None)
 
 
 def window_for(photo: Photo, target_size: tuple[int, int], lowest_scale: float) -> Window | None:

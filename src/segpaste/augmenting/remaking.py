@@ -84,7 +84,7 @@ class Remaker:
         is_compared = is_decoded(number - 1)
         further: dict[str, Any] = {"void": reader.void(pick), "is_compared": is_compared}
         note = writer.add(LabelledImage(entry["file_name"], entry, sample, rows, crowds, kept, **further), write)
-        return {**note, "losses": note["losses"] + reader.lost(pick)}
+        return {**note, "losses": note["losses"] + reader.lost(pick, self.layout)}
 
     def remade(self, record: ReplayRecord) -> DenseSample:
         """Return the augmented image of a record; see `write`."""

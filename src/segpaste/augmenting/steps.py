@@ -142,7 +142,7 @@ class StepMaker:
             "record": augmented.record.model_copy(update={"name": file_name}).to_json(),
             "files": note["files"],
             "ledger": note["ledger"],
-            "losses": note["losses"] + paster.reader.lost(pick),
+            "losses": note["losses"] + paster.reader.lost(pick, self.layout),
             "unreadable": {str(index): reason for index, reason in paster.unreadable.items()},
         }
 

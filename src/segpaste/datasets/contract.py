@@ -44,6 +44,7 @@ class Crowd(NamedTuple):
         mask: [H, W] bool.
         box: box (x1, y1, x2, y2) of an object without a mask in a dataset of masks; None for a region. Such an object
             is no instance. It is written as an object with a box.
+        given: the same box as [x, y, width, height] in the digits of the file; None if it was cut or moved.
         is_in_sample: False for an object whose mask has no pixel: the crowd mask of the sample does not have its box.
     """
 
@@ -52,7 +53,16 @@ class Crowd(NamedTuple):
     is_ignored: bool
     mask: NDArray[np.bool_]
     box: tuple[float, float, float, float] | None = None
+    given: tuple[float, ...] | None = None
     is_in_sample: bool = True
+
+    @property
+    def xywh(self) -> tuple[float, ...] | None:
+        """Box [x, y, width, height] of an object without a mask, in the digits of the file if they are known."""
+        if self.given is not None or self.box is None:
+            return self.given
+        x1, y1, x2, y2 = self.box
+        return x1, y1, x2 - x1, y2 - y1
 
 
 def numbers_of(sample: DenseSample) -> range:

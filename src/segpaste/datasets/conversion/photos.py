@@ -22,7 +22,7 @@ from segpaste.datasets.formats.yolo.labels import BOX_NUMBERS
 from segpaste.datasets.writers.coco import camera_keys
 from segpaste.datasets.writers.coco_panoptic import CocoSegments
 from segpaste.datasets.writers.dataset_writer import DatasetWriter, Write
-from segpaste.datasets.writers.format import LabelledImage, Losses, Unchanged, View, WrittenFormat
+from segpaste.datasets.writers.format import LabelledImage, Losses, Unchanged, View, WrittenFormat, unread_losses
 
 
 def written_categories(photos: AnnotatedDataset, to: WrittenFormat) -> list[JsonRow]:
@@ -109,7 +109,7 @@ class SplitConverter:
             raise
         except ValueError as error:
             raise DatasetError(f"{photos.file_name(index)}: {error}") from error
-        losses += note["losses"] + Losses(photos.unread(index))
+        losses += note["losses"] + unread_losses(photos.unread(index), self.view.format)
         if image.unchanged is not None:
             losses["segmentation null of objects, written as an empty list"] += sum(map(is_null, image.unchanged.given))
         elif image.sample is not None:

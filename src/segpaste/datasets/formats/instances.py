@@ -96,8 +96,11 @@ class InstancePhotos(AnnotatedPhotos):
                 self._leave_out(row["id"])
                 continue
             is_in_sample = not any(row is other for other in empty)
-            region = self._region(record, row)
-            found.append(Crowd(row["id"], row["label"], bool(row.get("ignored")), region, box, is_in_sample))
+            given = row["box"] if box is not None else None
+            if given is not None and (*given[:2], given[0] + given[2], given[1] + given[3]) != box:
+                given = None  # it was cut
+            facts = row["id"], row["label"], bool(row.get("ignored")), self._region(record, row), box
+            found.append(Crowd(*facts, None if given is None else tuple(given), is_in_sample))
         return found
 
     def left_out(self, index: int) -> dict[str, int]:

@@ -114,10 +114,11 @@ def crowd_rows(image_id: int, categories: Sequence[JsonRow], crowds: Crowds) -> 
     rows = []
     for crowd, origin in crowds:
         row: JsonRow = {"image_id": image_id, "category_id": categories[crowd.label]["id"]}
-        if crowd.box is None:
+        if crowd.xywh is None:
             row |= {**_region(crowd.mask), "iscrowd": 1, **({"ignore": 1} if crowd.is_ignored else {})}
         else:
-            row |= {"segmentation": [], **_boxed(crowd.box), "iscrowd": 0}
+            area = crowd.xywh[2] * crowd.xywh[3]
+            row |= {"segmentation": [], "area": area, "bbox": [*crowd.xywh], "iscrowd": 0}
         if names := categories[crowd.label].get("keypoints"):
             row |= {"keypoints": [0] * (3 * len(names)), "num_keypoints": 0}
         rows.append({**row, **without_region(origin)})

@@ -254,7 +254,8 @@ def _visible(crowd: Crowd, pixels: NDArray[np.bool_]) -> Crowd:
     if crowd.box is None or (mask == crowd.mask).all():
         return crowd._replace(mask=mask)
     (x1, y1, x2, y2), (x, y, width, height) = crowd.box, tight_xywh(mask)
-    return crowd._replace(mask=mask, box=(max(x1, x), max(y1, y), min(x2, x + width), min(y2, y + height)))
+    box = max(x1, x), max(y1, y), min(x2, x + width), min(y2, y + height)
+    return crowd._replace(mask=mask, box=box, given=None)
 
 
 def _without_references(image: LabelledImage, losses: Losses) -> LabelledImage:

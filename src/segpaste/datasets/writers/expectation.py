@@ -128,7 +128,8 @@ def _cut(crowd: Crowd, seen: NDArray[np.bool_]) -> Crowd:
         return crowd._replace(mask=mask)
     x, y, width, height = extent_of(mask)
     x1, y1, x2, y2 = crowd.box
-    return crowd._replace(mask=mask, box=(max(x1, x), max(y1, y), min(x2, x + width), min(y2, y + height)))
+    box = max(x1, x), max(y1, y), min(x2, x + width), min(y2, y + height)
+    return crowd._replace(mask=mask, box=box, given=None)
 
 
 def owner_map(sample: DenseSample) -> NDArray[Any]:

@@ -23,6 +23,7 @@ from segpaste.datasets.formats.carried import IMAGE_KEYS, POINT_KEYS, REGION_KEY
 from segpaste.datasets.formats.format import WrittenTask
 from segpaste.datasets.formats.kept_shapes import KeptShape
 from segpaste.datasets.formats.name_lists import is_background
+from segpaste.datasets.formats.voc.maps import VOID_OF_CLASSES
 from segpaste.types import DenseSample, KeypointSchema
 from segpaste.workspace import Content
 
@@ -320,6 +321,11 @@ OF_OBJECTS = frozenset(
     }
 )
 """Descriptions of annotations that label files may lack, and the tables of COCO hold."""
+
+
+def unread_losses(unread: Mapping[str, int], to: str) -> Losses:
+    """Return what a reader says of an image that neither sample nor entries do, without what a format holds."""
+    return Losses({what: num for what, num in unread.items() if what != VOID_OF_CLASSES or to == "voc"})
 
 
 def count_keys(losses: Losses, what: str, rows: Iterable[Mapping[str, object]], held: Collection[str]) -> None:

@@ -257,10 +257,9 @@ def _crowd_regions(view: View, crowds: Sequence[Crowd], rows: Sequence[JsonRow])
     is_coco, has_boxes = view.format in OF_ENTRIES, view.task in ("detect", "pose") and view.format == "yolo"
     for crowd, row in pairs:
         keys = digest(further_keys(row)) if is_coco else 0
-        if crowd.box is not None and (is_coco or view.format == "voc" or has_boxes):
-            x1, y1, x2, y2 = crowd.box
-            area = (x2 - x1) * (y2 - y1) if is_coco else None
-            yield Region(crowd.label, "boxed", [x1, y1, x2 - x1, y2 - y1], area, None, keys)
+        if crowd.xywh is not None and (is_coco or view.format == "voc" or has_boxes):
+            area = crowd.xywh[2] * crowd.xywh[3] if is_coco else None
+            yield Region(crowd.label, "boxed", [*crowd.xywh], area, None, keys)
         elif crowd.box is None and view.format in ("coco", "roboflow"):
             yield Region(crowd.label, "region", extent_of(crowd.mask), int(crowd.mask.sum()), None, keys)
         elif crowd.box is None and view.format == "voc" and crowd.mask.any():

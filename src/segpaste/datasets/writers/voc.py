@@ -188,6 +188,9 @@ def _xml(image: LabelledImage, view: View, losses: Losses) -> bytes:
     for label, box, row in zip(sample.labels.tolist(), boxes, image.rows, strict=True):
         _add_object(root, names[label], box, row, losses)
     for crowd, box, row in image.boxed:
+        if crowd.given is not None:
+            x, y, across, down = crowd.given
+            box = x, y, _sum(x, across), _sum(y, down)
         _add_object(root, names[crowd.label], box, row, losses)
     for crowd, row in image.regions:
         if crowd.mask.any():
@@ -232,8 +235,8 @@ def _every(row: JsonRow, *others: Iterable[tuple[str, object]]) -> list[tuple[st
 
 
 def _sum(one: float, other: float) -> float:
-    """Return the sum of two numbers as decimals: 1.1 + 5.7 is 6.8."""
-    return float(Decimal(repr(one)) + Decimal(repr(other)))
+    """Return the sum of two numbers, rounded as binary or as decimal, whichever is shorter: 1.1 + 5.7 is 6.8."""
+    return min((one + other, float(Decimal(repr(one)) + Decimal(repr(other)))), key=lambda found: len(repr(found)))
 
 
 def _xml_name(name: str) -> str:

@@ -32,14 +32,21 @@ from segpaste.datasets.formats.voc.folder import (
     find_splits,
     listed_classes,
 )
-from segpaste.datasets.formats.voc.maps import BACKGROUND, VOID, map_size, palette, read_map
+from segpaste.datasets.formats.voc.maps import (
+    BACKGROUND,
+    OTHER_VOID,
+    VOID,
+    VOID_OF_CLASSES,
+    map_size,
+    palette,
+    read_map,
+)
 from segpaste.datasets.formats.voc.xml_files import read_xml, region_flag
 from segpaste.types import DenseSample, SemanticMap
 
 _IDS_PER_PHOTO = 10_000
 _FIRST_OF_XML = 1_000  # above the numbers of objects in a map
 _MIN_IOU = 0.5
-OTHER_VOID = "void of maps of objects that is not that of maps of classes, in images"
 
 
 class VocFormat(Format):
@@ -170,7 +177,7 @@ class VocMasks(OutlinedPhotos):
         image = entry["image"]
         size, stem = (image["height"], image["width"]), Path(image["file_name"]).stem
         rows: list[JsonRow] = []
-        boxes, num_other, has_other_void = list(entry["boxes"]), 0, False
+        boxes, num_other, voids = list(entry["boxes"]), 0, dict[str, int]()
         if self._folder.has_objects:
             objects = self._map(OBJECTS, stem, size)
             classes = self._map(CLASSES, stem, size) if self._folder.has_classes else None
@@ -187,23 +194,24 @@ class VocMasks(OutlinedPhotos):
                         num_other += is_other_box(_edges(box["bbox"]), _edges(row["bbox"]))
                         row |= {key: 1 for key in ("ignore", "iscrowd") if box.get(key)}
                     rows.append(self._row(image, image["id"] * _IDS_PER_PHOTO + number, label, row))
-            has_other_void = self._has_other_void(objects, classes, entry["boxes"])
+            voids = self._voids(objects, classes, entry["boxes"])
             unmatched = [*self._without_objects(boxes, entry["boxes"], objects, classes, there)]
         else:
             unmatched = [{**box, "ignore": 1} for box in boxes]
         rows += [self._row(image, box["id"], box["label"], box) for box in unmatched]
-        self._last_told = image["id"], {OTHER_BOXES: num_other, OTHER_VOID: int(has_other_void)}
+        self._last_told = image["id"], {OTHER_BOXES: num_other, **voids}
         return super()._record({"image": image, "rows": rows})
 
     @staticmethod
-    def _has_other_void(objects: NDArray[np.int64], classes: NDArray[np.int64] | None, boxes: list[JsonRow]) -> bool:
-        """Return whether the void of a map of objects is neither that of the map of classes nor that of a region."""
+    def _voids(objects: NDArray[np.int64], classes: NDArray[np.int64] | None, boxes: list[JsonRow]) -> dict[str, int]:
+        """Count the map of objects if its void is not that of the map of classes; void in regions is not compared."""
         free = np.isin(objects, (BACKGROUND, VOID))
         for box in boxes:
             if "ignore" in box or region_flag(box.get("attributes", {})) is not None:
                 x, y, width, height = (round(edge) for edge in box["bbox"])
                 free[max(0, y) : y + height, max(0, x) : x + width] = False
-        return bool((((objects == VOID) != (False if classes is None else classes == VOID)) & free).any())
+        own, other = (objects == VOID) & free, free & (np.zeros_like(free) if classes is None else classes == VOID)
+        return {OTHER_VOID: int((own & ~other).any()), VOID_OF_CLASSES: int((other & ~own).any())}
 
     @staticmethod
     def _without_objects(

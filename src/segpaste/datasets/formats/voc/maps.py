@@ -18,6 +18,9 @@ from segpaste.datasets.formats.stored_pixels import one_channel, read_stored
 from segpaste.types.sampling import Size
 
 BACKGROUND, VOID = 0, 255
+OTHER_VOID = "void of maps of objects that is not void in maps of classes, in images"
+VOID_OF_CLASSES = "void of maps of classes that is not void in maps of objects, in images"
+"""Description of what only a written VOC changes, whose maps of objects have that void, too."""
 Color = tuple[int, int, int]
 
 

@@ -8,6 +8,7 @@ count from 0; the files do not show the difference.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from decimal import Decimal
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -54,6 +55,11 @@ def read_xml(path: Path, name: str, size_of: Callable[[], Size], class_names: Co
     return DrawnPhoto(row, shapes, path, {_BEFORE_FIRST: sum(map(_begins_before, root.findall("object")))})
 
 
+def _from_zero(edge: float) -> float:
+    """Return an edge that counts pixels from 1 as one that counts from 0, in its own decimals: 1.1 is 0.1."""
+    return float(Decimal(repr(edge)) - 1)
+
+
 def _begins_before(element: ElementTree.Element) -> bool:
     return any(float(element.findtext(f"bndbox/{key}") or 1) < 1 for key in ("xmin", "ymin"))
 
@@ -78,7 +84,7 @@ def _shape(where: str, element: ElementTree.Element, class_names: Collection[str
     for key in _FLAGS:
         if isinstance(flag := attributes.get(key), str) and flag.strip() in ("0", "1"):
             attributes[key] = int(flag)
-    box = max(x1 - 1, 0.0), max(y1 - 1, 0.0), x2, y2
+    box = max(_from_zero(x1), 0.0), max(_from_zero(y1), 0.0), x2, y2
     is_region = attributes.get("difficult") == 1
     is_crowd = is_region and region_flag(attributes) == "iscrowd"
     return Shape(label, [], box, None, attributes, is_region and not is_crowd, None, where, is_crowd)
