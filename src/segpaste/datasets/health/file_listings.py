@@ -21,6 +21,7 @@ from segpaste.datasets.formats.name_lists import image_name_of
 from segpaste.datasets.formats.outlined import OutlinedPhotos
 from segpaste.datasets.formats.text_files import read_lines
 from segpaste.datasets.formats.yolo.data import YoloData, expect_labels, found_labels, photos_of, stray_labels
+from segpaste.datasets.formats.yolo.dataset import ONE_KIND
 from segpaste.datasets.formats.yolo.labels import RowForm, box_px, parse_labels, points_px, polygon_px
 from segpaste.datasets.health.listing import Box, ListedObject, ListedPhoto, Listing
 from segpaste.datasets.health.report import Finding
@@ -171,8 +172,8 @@ def list_yolo(data: YoloData, split: str, task: Task | None = None) -> Listing:
         listing.photos.append(ListedPhoto(name, photo, None, label_file=labels, entry="line"))
     if len(first_lines) > 1:
         (file, box), (_, polygon) = first_lines["detect"], first_lines["segment"]
-        listing.find("missing_mask", f"{box} has a box, {polygon} a polygon", file=file)
-    listing.has_masks = "segment" in first_lines or not first_lines
+        listing.find("missing_mask", f"{box} has a box, {polygon} a polygon; {ONE_KIND}", file=file)
+    listing.has_masks = first_lines.keys() <= {"segment"}
     for path in (path for source in data.splits[split] for path in stray_labels(source, photos)):
         listing.find("stray_labels", str(path), file=path)
     if data.class_names is None:
