@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 from cli_world import check_instances, read_json, write_instances
@@ -64,4 +65,19 @@ def test_keys_with_ids_of_annotations_are_left_out_by_name_where_ids_are_new(tmp
     assert not any("annotations" in key for key in summary.losses)
     assert all(
         row.items() >= REFERENCES.items() for row in read_json(tmp_path / "coco/annotations.json")["annotations"]
+    )
+
+
+def test_numbers_that_are_not_json_become_null_by_name(tmp_path: Path) -> None:
+    path, images = write_instances(tmp_path)
+    tables = read_json(path)
+    for row in tables["annotations"]:
+        row |= {"score": math.nan, "attributes": {"range": [1.5, -math.inf]}}
+    path.write_text(json.dumps(tables))
+    summary = convert_dataset(path, tmp_path / "out", "coco-panoptic", images_dir=images)
+    text = (tmp_path / "out/panoptic.json").read_text()
+    assert "NaN" not in text
+    assert '"attributes":{"range":[1.5,null]}' in text
+    assert summary.losses["NaN and infinite numbers in keys of objects, written as null"] == 2 * len(
+        tables["annotations"]
     )

@@ -19,7 +19,8 @@ from samples import make_sample
 from segpaste.cli import main
 from segpaste.datasets import CutOuts, DatasetError, JoinedPhotos, check_dataset, open_dataset
 from segpaste.datasets.health.check import check_unopened
-from segpaste.datasets.health.report import HealthReport, report_lines
+from segpaste.datasets.health.report import KINDS, HealthReport, report_lines
+from yolo_files import BOX, SQUARE, write_yolo
 
 SHAPES = ("labelme", "cvat", "label-studio", "voc", "yolo", "coco")
 
@@ -215,7 +216,7 @@ class TestMaps:
         assert (report.depth.unit, report.depth.num_images, spread.min, spread.median, spread.max) == ("m", 4, 2, 3, 4)
         assert report.depth.invalid_frac == pytest.approx((0.25 + 1) / 4)
         assert (report.depth.num_without, report.normals.invalid_frac) == (1, 0)
-        assert report.counts() == {"invalid_surface": 1, "unused_category": 1}
+        assert report.counts() == {"invalid_surface": 1}
         text = "\n".join(report_lines(report))
         assert "\ndepth      2 to 4 (median 3) m, 4 images, 31.25% of the pixels invalid, 1 without a valid" in text
         assert "\nnormals    4 images, 0.00% of the pixels invalid\n" in text
@@ -266,3 +267,50 @@ def test_samples_of_depth() -> None:
     assert report.depth.values.max == float(sample.depth[sample.depth_valid].max())
     assert report.depth.invalid_frac == pytest.approx(1 - float(sample.depth_valid.to(torch.float64).mean()))
     assert all(found.file is None for found in report.findings)
+
+
+def test_boxes_among_polygons_of_yolo_are_not_said_to_be_written(tmp_path: Path) -> None:
+    """Readers refuse the dataset, and the advice is theirs."""
+    write_yolo(tmp_path, {"a": SQUARE, "b": f"{SQUARE}\n{BOX}"})
+    report = check(tmp_path)
+    assert {kind for kind in report.counts() if KINDS[kind][0] == "error" or kind == "boxed_object"} == {"missing_mask"}
+    assert "read all as boxes with the task detect" in next(iter(report.of_kind("missing_mask"))).message
+
+
+def write_semantic(folder: Path, suffix: str, classes: str = "background\ncup\nsky\nunused\n") -> Path:
+    """Write two images with maps of the first three classes."""
+    values = np.zeros((24, 32), np.uint8)
+    values[2:9, 3:9], values[12:20] = 1, 2
+    for part in ("images", "semantic"):
+        (folder / part / "train").mkdir(parents=True)
+    for i in range(2):
+        Image.fromarray(np.dstack([values + i] * 3)).save(folder / f"images/train/{i}.png")
+        Image.fromarray(values).save(folder / f"semantic/train/{i}{suffix}")
+    (folder / "classes.txt").write_text(classes)
+    return folder
+
+
+def test_semantic_maps_are_annotations(tmp_path: Path) -> None:
+    report = check_dataset(open_dataset(write_semantic(tmp_path, ".png")), decode=True)
+    assert [(found.kind, found.message) for found in report.findings] == [
+        ("unused_category", f"{tmp_path}: 'unused' has no annotation")
+    ]
+
+
+def test_maps_of_another_suffix_show_the_declaration_to_write(tmp_path: Path) -> None:
+    write_semantic(tmp_path, ".tif")
+    with pytest.raises(
+        DatasetError, match=r"but semantic/train/0\.tif; convert them, or write segpaste\.yaml: "
+    ) as told:
+        open_dataset(tmp_path)
+    (tmp_path / "segpaste.yaml").write_text(str(told.value).partition("segpaste.yaml: ")[2])
+    semantic = open_dataset(tmp_path)[0].semantic_map
+    assert semantic is not None
+    assert set(semantic.unique().tolist()) == {0, 1, 2}
+    for file in (tmp_path / "semantic/train").iterdir():
+        file.unlink()
+    with pytest.raises(DatasetError, match=r"correct 'files' of 'semantic' in segpaste\.yaml"):
+        open_dataset(tmp_path)
+    (tmp_path / "segpaste.yaml").unlink()
+    with pytest.raises(DatasetError, match=r"for 2 images; add them, or declare the files .* in segpaste\.yaml"):
+        open_dataset(tmp_path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any, ClassVar
 from xml.etree import ElementTree
@@ -18,7 +19,7 @@ from pycocotools import mask as coco_mask
 
 from on_disk import Mask, rectangle
 from segpaste.cli import main
-from segpaste.datasets import DatasetError, convert_dataset, find_dataset, open_dataset
+from segpaste.datasets import DatasetError, check_dataset, convert_dataset, find_dataset, open_dataset
 from segpaste.datasets.conversion.convert import Conversion
 from segpaste.datasets.conversion.masks import WithPredictedMasks
 from yolo_files import write_yolo
@@ -802,3 +803,31 @@ class TestMapsOfAugmentedDatasets:
         assert main([*words, "--layout", layout]) == 2
         assert f"--layout {layout}: expected objects in in" in capsys.readouterr().err
         assert not (tmp_path / "out").exists()
+
+
+BROKEN: dict[str, dict[str, Any]] = {
+    "no run lengths": {"segmentation": {}},
+    "another size": {"segmentation": {"size": [3, 4], "counts": [12]}},
+    "too few pixels": {"segmentation": {"size": list(SIZE), "counts": [3, 4]}},
+    "truncated text": {"segmentation": {"size": list(SIZE), "counts": "~~~"}},
+    "odd numbers": {"segmentation": [[1, 1, 5, 1, 5, 5, 1]]},
+    "text": {"segmentation": [["1", 1, 5, 1, 5, 5]]},
+    "no number as coordinate": {"segmentation": [[math.nan, 1, 5, 1, 5, 5]]},
+    "no number as area": {"area": math.nan},
+    "no number in a box": {"bbox": [1, 1, math.inf, 5]},
+    "no number in an attribute": {"attributes": {"score": -math.inf}},
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_entries_that_no_reader_can_open_are_not_copied(name: str, tmp_path: Path) -> None:
+    good = annotation_row(7, 8, runs(rectangle(SIZE, 8, 8, 12, 12)), 3, bbox=[8, 8, 4, 4])
+    row = annotation_row(8, 8, runs(rectangle(SIZE, 1, 1, 5, 5)), 3, bbox=[1, 1, 4, 4])
+    path = document(tmp_path, [good, {**row, **BROKEN[name]}])
+    for to in ("coco", "lvis", "roboflow"):
+        with pytest.raises(DatasetError, match=r"annotation 8 of image 8 \(.*\): expected .*; correct or remove it"):
+            losses(path, to)
+    report = check_dataset(open_dataset(path))
+    kinds = {"broken_entry"} if name.startswith("no number as a") or " in a" in name else {"broken_mask"}
+    assert {finding.kind for finding in report.findings if finding.annotation == 8} >= kinds
+    assert not report.is_healthy

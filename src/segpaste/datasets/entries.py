@@ -5,6 +5,7 @@ Errors go to `segpaste.datasets.errors.refuse`. This module does not import torc
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -25,6 +26,7 @@ MAX_SEGMENT_ID = 256**3 - 1
 _FEW = (0, 2, 4)
 """Numbers of an entry that is no polygon of three points or more. Four numbers are a box."""
 _FARTHEST = 1e6  # pixels
+_JSON = json.JSONEncoder(allow_nan=False)
 
 
 class Segment(NamedTuple):
@@ -168,6 +170,20 @@ def has_segmentation(row: JsonRow) -> bool:
         isinstance(polygon, list) and len(polygon) in _FEW and all(isinstance(n, int | float) for n in polygon)
         for polygon in value
     )
+
+
+def not_json(row: Mapping[str, Any]) -> str | None:
+    """Return in words the first key of an entry with NaN or an infinite number; None if all are JSON."""
+    try:
+        _JSON.encode(row)
+    except ValueError:
+        for key, value in row.items():
+            try:
+                _JSON.encode(value)
+            except ValueError:
+                shown = "NaN" if isinstance(value, float) and value != value else repr(value)[:60]
+                return f"expected finite numbers as '{key}', since others are not JSON, got {shown}"
+    return None
 
 
 def repeated(path: Path, name: str, row_id: int) -> DatasetError:

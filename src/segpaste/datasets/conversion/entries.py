@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from segpaste.datasets.contract import AnnotatedDataset, JsonRow
-from segpaste.datasets.entries import box_of, has_segmentation
+from segpaste.datasets.entries import box_of, has_segmentation, not_json
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.coco.dataset import CocoDetectionV2
 from segpaste.datasets.formats.coco.panoptic import CocoPanoptic
@@ -20,7 +20,7 @@ from segpaste.datasets.formats.instances import clipped_box
 from segpaste.datasets.formats.kept_shapes import KeptShape
 from segpaste.datasets.formats.photo import upright_size
 from segpaste.datasets.formats.references import OF_ANNOTATIONS, refers_to_annotations, renamed
-from segpaste.datasets.formats.rle import decode_segmentation
+from segpaste.datasets.formats.rle import decode_segmentation, expect_segmentation
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
 from segpaste.datasets.formats.yolo.labels import exact_box
 from segpaste.datasets.writers.coco import encode_mask, tight_xywh
@@ -58,6 +58,7 @@ def kept_entries(photos: AnnotatedDataset, index: int, size: tuple[int, int], *,
     masks = {crowd.annotation_id: crowd.mask for crowd in photos.crowds(index)} if bare else {}
     kept = []
     for row in rows:
+        expect_readable_row(photos, index, row, size)
         more: JsonRow = {}
         if with_iscrowd and _is_region(row):
             more = {"iscrowd": 1}
@@ -67,6 +68,33 @@ def kept_entries(photos: AnnotatedDataset, index: int, size: tuple[int, int], *,
             more = {"segmentation": []}
         kept.append({**_filled(missing, _completed(photos, row, size)), **more})
     return kept
+
+
+def expect_readable_row(
+    photos: AnnotatedDataset, index: int, row: JsonRow, size: tuple[int, int] | None = None
+) -> None:
+    """Check an entry that is written as it was read: what no reader can open, is not copied.
+
+    Args:
+        photos: the dataset.
+        index: index of the image.
+        row: the entry.
+        size: (H, W) of the image, with which its mask is checked; None for entries without one.
+
+    Raises:
+        DatasetError: it has numbers that are not JSON, or its mask cannot be decoded.
+    """
+    problem = not_json(row)
+    if problem is None and size is not None and has_segmentation(row):
+        try:
+            expect_segmentation(row["segmentation"], size)
+        except ValueError as error:
+            problem = str(error)
+    if problem is not None:
+        raise DatasetError(
+            f"{photos.annotations_file}: annotation {row.get('id')} of image {photos.image_id(index)} "
+            f"({photos.file_name(index)}): {problem}; correct or remove it"
+        )
 
 
 def is_null(row: JsonRow) -> bool:

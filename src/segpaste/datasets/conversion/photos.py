@@ -9,7 +9,14 @@ from pathlib import PurePosixPath
 from torch import Tensor
 
 from segpaste.datasets.contract import AnnotatedDataset, JsonRow
-from segpaste.datasets.conversion.entries import image_entry, is_null, kept_entries, labelled_image, size_of
+from segpaste.datasets.conversion.entries import (
+    expect_readable_row,
+    image_entry,
+    is_null,
+    kept_entries,
+    labelled_image,
+    size_of,
+)
 from segpaste.datasets.conversion.given import given_losses, of_entries, of_rows, panoptic_keys
 from segpaste.datasets.conversion.names import PhotoNames
 from segpaste.datasets.errors import DatasetError
@@ -136,6 +143,8 @@ class SplitConverter:
             return Unchanged(rows, photos.annotation_rows(index)), self.has_further_fields
         if isinstance(self.to, CocoSegments) and isinstance(photos, CocoPanoptic):
             row, segments = photos.map_row(index), photos.annotation_rows(index)
+            for segment in segments:
+                expect_readable_row(photos, index, segment)
             file = photos.panoptic_dir / row["file_name"]
             return Unchanged(segments, segments, (row, file)), photos.beside is not None
         if isinstance(photos, YoloDataset) and self.to.name == "yolo" and self._keeps_labels(photos, index):

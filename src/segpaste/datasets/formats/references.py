@@ -10,6 +10,7 @@ Not for the tables ``images``, ``annotations`` and ``categories``, which the wri
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -38,6 +39,7 @@ OWN_KEY = "segpaste"
 """Key with what this package says of an entry."""
 OF_ANNOTATIONS = "ids of annotations"
 OF_SEVERAL = "several images in one entry"
+NOT_FINITE = "NaN and infinite numbers in keys of objects, written as null"
 UNCLEAR = "numbers that may be ids of images or annotations"
 PATHS = "paths that end in the name of an image"
 UNKNOWN = "ids of images that the dataset does not have"
@@ -295,6 +297,7 @@ def refers_to_annotations(value: Any, key: str = "") -> bool:
 def without_references(row: JsonRow, lost: Counter[str]) -> JsonRow:
     """Return the further keys of an annotation without those whose numbers are ids of annotations, which are counted.
 
+    NaN and infinite numbers, which are not JSON, become null, and are counted too.
     They are for annotations that get new ids: with the old ones, a key such as ``parent`` would name another object.
     """
     kept: JsonRow = {}
@@ -312,8 +315,11 @@ def without_references(row: JsonRow, lost: Counter[str]) -> JsonRow:
 def _inside(value: Any, lost: Counter[str]) -> Any:
     if isinstance(value, dict):
         return without_references(value, lost)
-    if isinstance(value, list) and any(isinstance(item, dict) for item in value):
+    if isinstance(value, list):
         return [_inside(item, lost) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        lost[NOT_FINITE] += 1
+        return None
     return value
 
 

@@ -48,6 +48,16 @@ def expect_filled(runs: NDArray[np.int64], size: tuple[int, int]) -> None:
         raise ValueError(f"expected run lengths that fill {height} x {width} pixels, got a sum of {total}")
 
 
+def expect_segmentation(segmentation: object, size: tuple[int, int]) -> None:
+    """Raise `ValueError` for what `decode_segmentation` refuses; polygons are not filled."""
+    if isinstance(segmentation, list):
+        for polygon in segmentation:
+            _checked_polygon(polygon)
+        return
+    counts = coded_runs(segmentation, size)
+    expect_filled(run_lengths(counts.decode()) if isinstance(counts, bytes) else counts, size)
+
+
 def write_mask(mask: NDArray[np.bool_], zeros: NDArray[np.bool_]) -> bool:
     """Write a mask [H, W] into zeros of that shape, and return whether it has a pixel.
 

@@ -241,8 +241,8 @@ def _measure(listing: Listing, heads: Sequence[PhotoHead | None], decode: bool) 
 
 def _of_photos_and_classes(listing: Listing, num_threads: int) -> list[Finding]:
     """Return the findings about images and classes, which belong to no single annotation."""
-    shown = {found.photo for found in listing.objects}
-    used = {found.label for found in listing.objects}
+    shown = {found.photo for found in listing.objects}.union(*listing.mapped.values())
+    used = {found.label for found in listing.objects} | listing.mapped.keys()
     findings = copies_among(listing.photos, num_threads) + unlisted(listing.photos) + _equal_names(listing)
     if not listing.has_annotations:
         return findings

@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from segpaste.datasets.contract import JsonRow
-from segpaste.datasets.entries import CROWD, IGNORED, box_of
-from segpaste.datasets.errors import DatasetError, collected
+from segpaste.datasets.entries import CROWD, IGNORED, box_of, not_json
+from segpaste.datasets.errors import DatasetError, collected, refuse
 from segpaste.datasets.formats.format import Task
 from segpaste.datasets.formats.name_lists import image_name_of
 from segpaste.datasets.formats.outlined import OutlinedPhotos
 from segpaste.datasets.formats.text_files import read_lines
 from segpaste.datasets.formats.yolo.data import YoloData, expect_labels, found_labels, photos_of, stray_labels
+from segpaste.datasets.formats.yolo.dataset import ONE_KIND
 from segpaste.datasets.formats.yolo.labels import RowForm, box_px, parse_labels, points_px, polygon_px
 from segpaste.datasets.health.listing import Box, ListedObject, ListedPhoto, Listing
 from segpaste.datasets.health.report import Finding
@@ -73,6 +74,7 @@ def _list_instances(listing: Listing, file: AnnotationFile, tables: AnnotationTa
     photo_of = {int(image_id): photo for photo, image_id in enumerate(images.ids.tolist())}
     ids, image_ids, objects = list[Column](), list[Column](), list[ListedObject]()
     marks = tables.json.marks("annotations")
+    is_strict = _is_strict(file)
     has_masks, without = False, list[int]()
 
     def segmentation(place: int, row_id: int, size: Size) -> object:
@@ -84,6 +86,8 @@ def _list_instances(listing: Listing, file: AnnotationFile, tables: AnnotationTa
         photos = (photo_of.get(int(image_id), -1) for image_id in block.image_ids.tolist())
         columns = zip(block.places, block.rows, photos, block.labels, block.kinds, block.points, strict=True)
         for place, row, photo, label, kind, points in columns:
+            if not is_strict:
+                _expect_json(file, row)
             outline, is_region = row.get("segmentation"), kind in (CROWD, IGNORED)
             has_masks = has_masks or bool(outline and not row.get("iscrowd"))
             if outline == []:
@@ -97,16 +101,31 @@ def _list_instances(listing: Listing, file: AnnotationFile, tables: AnnotationTa
     listing.objects = objects if is_placed.all() else [*compress(objects, is_placed.tolist())]
 
 
+def _is_strict(file: AnnotationFile) -> bool:
+    """Return whether a file certainly has no NaN and no infinite number, which Python reads, but which are not JSON."""
+    return not any(map(file.source.is_mentioned, (b"NaN", b"Infinity")))
+
+
+def _expect_json(file: AnnotationFile | AnnotationTables, row: JsonRow) -> None:
+    """Refuse an entry with numbers that are not JSON; those of its mask are found when it is decoded."""
+    if (problem := not_json({key: value for key, value in row.items() if key != "segmentation"})) is not None:
+        text = f"{file.path}: annotation {row['id']}: {problem}; correct or remove it"
+        refuse(DatasetError(text, kind="broken_entry"), annotation=row["id"])
+
+
 def _list_segments(
     listing: Listing, tables: AnnotationTables, images: Images, panoptic_dir: Path, problems: list[DatasetError]
 ) -> None:
     image_ids, names, objects = list[int](), list[str](), list[ListedObject]()
+    is_strict = _is_strict(AnnotationFile(tables.path))
     with_problems: list[tuple[int, DatasetError]] = []
     for number, (image_id, name, segments) in enumerate(tables.maps()):
         image_ids.append(image_id)
         names.append(name)
         num_before = len(problems)
         for entry, label, is_crowd in segments:
+            if not is_strict:
+                _expect_json(tables, entry)
             is_stuff = label >= 0 and not is_crowd and not tables.categories.rows[label]["isthing"]
             known, box = label if label >= 0 else None, edges_of(entry)
             objects.append(ListedObject(entry["id"], number, known, None, box, is_crowd, is_stuff=is_stuff))
@@ -153,8 +172,8 @@ def list_yolo(data: YoloData, split: str, task: Task | None = None) -> Listing:
         listing.photos.append(ListedPhoto(name, photo, None, label_file=labels, entry="line"))
     if len(first_lines) > 1:
         (file, box), (_, polygon) = first_lines["detect"], first_lines["segment"]
-        listing.find("missing_mask", f"{box} has a box, {polygon} a polygon", file=file)
-    listing.has_masks = "segment" in first_lines or not first_lines
+        listing.find("missing_mask", f"{box} has a box, {polygon} a polygon; {ONE_KIND}", file=file)
+    listing.has_masks = first_lines.keys() <= {"segment"}
     for path in (path for source in data.splits[split] for path in stray_labels(source, photos)):
         listing.find("stray_labels", str(path), file=path)
     if data.class_names is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -100,6 +101,7 @@ class Listing:
         category_ids: id of each class in the file; by default classes are numbered from 0.
         depth: depth of the images; None without depth.
         normals: normals of the images; None without normals.
+        mapped: for each class the images whose semantic maps show it, by index.
     """
 
     photos: list[ListedPhoto] = field(default_factory=list)
@@ -112,6 +114,7 @@ class Listing:
     category_ids: list[int] | None = None
     depth: SurfaceHealth | None = None
     normals: SurfaceHealth | None = None
+    mapped: defaultdict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
 
     def find(
         self, kind: str, text: str, photo: str | None = None, annotation: int | None = None, *, file: Path | None = None

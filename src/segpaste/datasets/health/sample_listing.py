@@ -20,7 +20,7 @@ from segpaste.datasets.health.listing import ListedObject, ListedPhoto, Listing
 from segpaste.datasets.health.photos import kind_of, named_file, pixel_problem
 from segpaste.datasets.health.report import Finding
 from segpaste.datasets.health.surfaces import Surfaces
-from segpaste.types import DenseSample
+from segpaste.types import IGNORE_INDEX, DenseSample
 from segpaste.types.fields import SAMPLE_FIELDS, flags_of
 from segpaste.types.sampling import Size
 
@@ -60,6 +60,8 @@ class _SampleListing:
                 self._find("left_out", f"{name} has no file of '{role}'", name, part.images_dir / name)
         for index in range(len(self.photos)):
             self._add(index)
+        if self.declared and not self.declared & {"semantic", "instances"} and not self.listing.objects:
+            self.listing.has_annotations = False  # depth or normals alone
         self.listing.depth = self.surfaces.depth(self.has_depth)
         self.listing.normals = self.surfaces.normals("normals" in self.declared)
         return self.listing
@@ -111,6 +113,10 @@ class _SampleListing:
             self._find("unreadable", text, photo.name, photo.path)
             return None
         listing.photos[index] = photo._replace(sample_size=sample.canvas_size, sample_form=_form(sample))
+        if sample.semantic_map is not None:
+            for label in sample.semantic_map.as_subclass(Tensor).unique().tolist():
+                if label != IGNORE_INDEX:
+                    listing.mapped[label].add(index)
         has_points = _has_points(sample)
         for i, annotation_id in enumerate(ids):
             segmentation = None

@@ -7,17 +7,18 @@ files are listed once and grouped by image.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.maps.declaration import MapDeclaration
+from segpaste.datasets.formats.maps.declaration import DECLARATION_FILE, MapDeclaration
 from segpaste.datasets.formats.maps.patterns import PathPattern
 from segpaste.datasets.formats.name_lists import image_name_of
 from segpaste.datasets.formats.photo_head import read_head
@@ -94,12 +95,27 @@ class MapFiles:
                 lacking[path] = missing
         if not records:
             role = next(iter(lacking.values()))
+            wanted = self.roles[role].fill(photos[0][1])
             raise DatasetError(
-                f"{self.root}: expected files of '{role}', such as {self.roles[role].fill(photos[0][1])}, found "
-                f"none for {len(photos)} images; correct 'files' of '{role}'"
+                f"{self.root}: expected files of '{role}', such as {wanted}, found none for {len(photos)} images"
+                f"{self._advice(role, wanted)}"
             )
         maps = {file for record in records for _, file, _ in self.paths(record)}
         return records, {path: role for path, role in lacking.items() if path not in maps}
+
+    def _advice(self, role: str, wanted: str) -> str:
+        """Return what is there instead of the files of a role, and what to write; ``wanted`` is the first of them."""
+        path = self.root / wanted
+        names = path.parent.iterdir() if path.parent.is_dir() else ()
+        other = next((found.suffix for found in sorted(names) if found.stem == path.stem and found != path), None)
+        there = "" if other is None else f", but {path.with_suffix(other).relative_to(self.root).as_posix()}"
+        if (self.root / DECLARATION_FILE).is_file():
+            return f"{there}; correct 'files' of '{role}' in {DECLARATION_FILE}"
+        if other is None or role == "valid":
+            return f"{there}; add them, or declare the files that are there in {DECLARATION_FILE} (docs/guide/maps.md)"
+        values = self.declared.model_dump(mode="json", exclude_unset=True, by_alias=True)
+        values[role]["files"] = f"{PurePosixPath(values[role]['files']).with_suffix(other)}"
+        return f"{there}; convert them, or write {DECLARATION_FILE}: {json.dumps(values)}"
 
     def _other_cases(self, photos: Sequence[tuple[str, Words]]) -> dict[str, dict[str, str]]:
         """Return by image the file of each role whose path differs in case from that of the pattern.

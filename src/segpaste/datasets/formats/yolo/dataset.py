@@ -82,6 +82,10 @@ class _PackedRows(Sequence[JsonRow]):
         return record
 
 
+ONE_KIND = "complete the polygons, or read all as boxes with the task detect"
+"""Advice for a dataset with both boxes and polygons."""
+
+
 class YoloDataset(AnnotatedPhotos):
     """One split of a YOLO dataset, one `DenseSample` for each image, sorted by path.
 
@@ -265,8 +269,7 @@ class YoloDataset(AnnotatedPhotos):
         if len(first_lines) > 1:
             raise DatasetError(
                 f"{first_lines['detect']} has a box, {first_lines['segment']} a polygon: expected one of "
-                "them in all rows, since boxes give no masks; complete the polygons, or read all as boxes with the "
-                "task detect"
+                f"them in all rows, since boxes give no masks; {ONE_KIND}"
             )
         default: Task = "detect" if self.data.keypoint_shape is None else "pose"
         return next(iter(first_lines), self._asked or default)
