@@ -27,20 +27,9 @@ _DRAWN_PX = 1280
 """Smallest longer side of a drawn image, unless the image itself is smaller; pages show it at half size."""
 
 
-def describe(
-    augmented: Augmented, inputs: Inputs, name: str, boxed: Sequence[Sequence[int]] = ((), ())
-) -> dict[str, Any]:
-    """Describe one image for report and summary, as JSON.
-
-    Args:
-        augmented: the image.
-        inputs: the dataset.
-        name: its name.
-        boxed: class of each object without a mask, before the pastes and after them.
-    """
+def describe(augmented: Augmented, inputs: Inputs, name: str) -> dict[str, Any]:
+    """Describe one image, called ``name``, for report and summary, as JSON."""
     sample, names = augmented.after, inputs.class_names
-    before, after = [*augmented.labels_before, *boxed[0]], [*sample.labels.tolist(), *boxed[1]]
-    hidden = (Counter(boxed[0]) - Counter(boxed[1])).elements()
     if sample.instance_masks is None or sample.instance_ids is None:
         sides = sample.boxes[:, 2:] - sample.boxes[:, :2]
         areas, ids = sides.prod(1).int().tolist(), list(range(1, sample.num_instances + 1))
@@ -55,19 +44,28 @@ def describe(
     ]
     return {
         "name": name,
-        "before": Counter(names[label] for label in before),
-        "after": Counter(names[label] for label in after),
+        "before": Counter(names[label] for label in augmented.labels_before),
+        "after": Counter(names[label] for label in sample.labels.tolist()),
         "pixels_before": _by_name(augmented.pixels_before, names),
         "pixels_after": _by_name(augmented.pixels_after, names),
-        "num_instances": len(after),
+        "num_instances": sample.num_instances,
         "num_tried": augmented.num_tried,
         "pasted": [asdict(thing) for thing in pasted],
         "dropped": augmented.dropped,
         "pasted_frac": augmented.pasted_frac,
-        "lost": [
-            (names[label], reason) for label, reason in [*augmented.lost, *((label, "hidden") for label in hidden)]
-        ],
+        "lost": [(names[label], reason) for label, reason in augmented.lost],
         "has_depth": sample.depth is not None,
+    }
+
+
+def with_boxed(shown: dict[str, Any], before: Counter[str], after: Counter[str]) -> dict[str, Any]:
+    """Return the description of an image with its objects without a mask, by class name before and after the pastes."""
+    return {
+        **shown,
+        "before": shown["before"] + before,
+        "after": shown["after"] + after,
+        "num_instances": shown["num_instances"] + after.total(),
+        "lost": [*shown["lost"], *((name, "hidden") for name in (before - after).elements())],
     }
 
 

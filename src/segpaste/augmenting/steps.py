@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -118,7 +119,8 @@ class StepMaker:
             for number in (crowd.annotation_id,)
         ]
         left = crowds_left(augmented.after, crowds)
-        boxed = [[crowd.label for crowd, _ in its if crowd.box is not None] for its in (crowds, left)]
+        names = paster.inputs.class_names
+        boxed = [Counter(names[crowd.label] for crowd, _ in its if crowd.box is not None) for its in (crowds, left)]
         more = {**carried_image(photos, pick.index), **_federated(paster.inputs, augmented), "segpaste": made_of}
         entry = made_entry(pick.position + 1, augmented.after, self.image_format, more)
         image = LabelledImage(
@@ -136,9 +138,10 @@ class StepMaker:
         )
         note = writer.add(image, write)
         file_name = entry["file_name"]
+        shown = report.describe(augmented, paster.inputs, f"{file_name}: {name}")
         return {
             "rows": note["rows"],
-            "shown": report.describe(augmented, paster.inputs, f"{file_name}: {name}", boxed),
+            "shown": report.with_boxed(shown, *boxed),
             "record": augmented.record.model_copy(update={"name": file_name}).to_json(),
             "files": note["files"],
             "ledger": note["ledger"],
