@@ -47,15 +47,9 @@ CEILINGS: dict[str, int] = {
     "shared lines of augmentation": 5_200,
     "shared lines of augmenting": 4_400,
     "shared lines of bank": 5_600,
-<<<<<<< HEAD
     "shared lines of cli": 3_400,
     "shared lines of datasets": 16_800,
     "shared lines of encoder": 2_800,
-=======
-    "shared lines of cli": 3_600,
-    "shared lines of datasets": 16_600,
-    "shared lines of encoder": 2_900,
->>>>>>> mend1
     "shared lines of engine": 10_200,
     "shared lines of epochs": 1_200,
     "shared lines of experimental": 400,

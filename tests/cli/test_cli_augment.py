@@ -55,17 +55,10 @@ def sources(world: Path) -> dict[int, Mask]:
 def _failing_at(number: int, written: Any) -> Any:
     """A maker of images that fails at its image of this number, from 0."""
 
-<<<<<<< HEAD
     def fails(self: Any, augmented: Any, *how: Any) -> Any:
         if augmented.pick.position == number:
             raise ValueError("disk pulled")
         return written(self, augmented, *how)
-=======
-    def fails(self: Any, augmented: Any, *given: Any) -> Any:
-        if augmented.pick.position == number:
-            raise ValueError("disk pulled")
-        return written(self, augmented, *given)
->>>>>>> mend1
 
     return fails
 
