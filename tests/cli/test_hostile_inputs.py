@@ -34,6 +34,7 @@ Tables = dict[str, Any]
 Prepare = Callable[[Path, Tables], Any]
 BUILT_TOO = {"nothing wrong", "BOM", "1 x 1", "CMYK", "two points", "spaces and unicode", "YOLO"}
 """Cases that work and that are built into a bank as well; the others would take as long again."""
+NOT_JSON = ("a box of NaN",)  # other readers refuse the file, and the check says so
 BOXES = {"boxes alone", "YOLO: boxes"}
 """Healthy datasets into which nothing can be pasted without more words."""
 
@@ -567,7 +568,7 @@ def test_a_hostile_dataset(
         if command == "stats":  # which looks at neither photos nor masks
             assert code in (0, 2)
         elif command == "check":
-            assert (code == 0) == (says is None or name in BOXES)
+            assert (code == 0) == ((says is None or name in BOXES) and name not in NOT_JSON)
             assert said == "" or (says is not None and says in said)
         else:
             assert code == (0 if says is None else 2) or (code == 1 and "nothing" in said and name in NOTHING), said

@@ -314,3 +314,14 @@ def test_maps_of_another_suffix_show_the_declaration_to_write(tmp_path: Path) ->
     (tmp_path / "segpaste.yaml").unlink()
     with pytest.raises(DatasetError, match=r"for 2 images; add them, or declare the files .* in segpaste\.yaml"):
         open_dataset(tmp_path)
+
+
+def test_depth_alone_has_no_annotations_to_miss(tmp_path: Path) -> None:
+    write_semantic(tmp_path, ".png")
+    (tmp_path / "depth").mkdir()
+    for i in range(2):
+        np.save(tmp_path / f"depth/{i}.npy", np.ones((24, 32), np.float32))
+    text = "photos: 'images/train/{name}.png'\ndepth: {files: 'depth/{name}.npy', unit: m}\n"
+    (tmp_path / "segpaste.yaml").write_text(text)
+    report = check_dataset(open_dataset(tmp_path), decode=True)
+    assert (report.counts(), report.has_annotations) == ({}, False)

@@ -344,9 +344,11 @@ def test_an_object_without_a_mask_and_area(tmp_path: Path, segmentation: Any, to
     assert not converted(path, tmp_path / "out", to)
 
 
-def test_a_number_that_is_nan_is_as_it_was(tmp_path: Path) -> None:
-    path = edited(tmp_path, [{"area": np.nan, "score": np.nan}], licenses=[{"id": np.nan}])
-    assert not converted(path, tmp_path / "out", "coco")
+@pytest.mark.parametrize("key", ["area", "score"])
+def test_a_number_that_is_nan_is_refused(key: str, tmp_path: Path) -> None:
+    path = edited(tmp_path, [{key: np.nan}])
+    with pytest.raises(DatasetError, match=rf"expected finite numbers as '{key}', since others are not JSON, got NaN"):
+        converted(path, tmp_path / "out", "coco")
 
 
 @pytest.mark.parametrize(("to", "num"), [("coco-panoptic", 256), ("yolo", 0)])
