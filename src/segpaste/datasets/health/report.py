@@ -42,7 +42,7 @@ _ERRORS = {
 _REMARKS = {
     "boxes_alone": "no annotation has a mask: objects are pasted with source.mask_from only",
     "boxed_object": "object with a box only, among objects with masks; it is not pasted, and written as a box",
-    "empty_mask": "mask without a pixel; not pasted, written as a box if it has one (by augment only if it has no outline)",
+    "empty_mask": "mask without a pixel; not pasted, written as a box if it has one (augment: and no outline)",
     "empty_polygon": "polygon without points, [[]], at which other readers stop",
     "zero_id": "annotation with id 0, which COCO's evaluation never counts as found",
     "broken_crowd": "crowd or ignored region that cannot be decoded; its box is used instead",
