@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from PIL import Image
 
-from segpaste.datasets.formats.yolo.writer import data_yaml, sample_labels
 from segpaste.datasets.scenes import SceneDataset
+from segpaste.datasets.writers.yolo import data_yaml, sample_labels
 from segpaste.types import DenseSample
 
 from . import trainer_turns
