@@ -190,7 +190,8 @@ class PasteOptions(InputOptions):
         super().__post_init__()
         if self.size is not None and self.size != "own":
             _expect_size(self.size)
-        self.balance_options()
+        if self.bank is not None or self.balance is not None:
+            self.balance_options()
         is_square = not isinstance(self.size, tuple) or self.size[0] == self.size[1]
         if self.dataset == "scenes" and not is_square:
             advice = option("size", "PX") if option("size").startswith("-") else "give (side, side)"
