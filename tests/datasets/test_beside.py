@@ -60,7 +60,7 @@ def test_a_camera_of_the_entry(rgbd: Path, tmp_path: Path) -> None:
 
 def test_jittered_samples_have_them(rgbd: Path) -> None:
     jitter = make_large_scale_jittering(24)
-    photos = open_dataset(rgbd)
+    photos = open_dataset(rgbd, format="coco")
     sample = photos.read_jittered(0, jitter, 5)
     assert_same_geometry(jitter(photos[0], 5), sample)
 
