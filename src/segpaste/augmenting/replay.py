@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class ReplaySummary:
-    """What became of a replay.
+    """Result of a replay: counts, and the differences of a comparison.
 
     Attributes:
         num_images: number of images that were remade.

@@ -18,7 +18,7 @@ _MAX_CLASSES = 12
 
 @dataclass(slots=True)
 class AugmentSummary:
-    """What became of an augmented dataset: counts over all its images.
+    """Result of an augmentation: state of the new dataset, and counts over all its images.
 
     Attributes:
         out: folder of the dataset.

@@ -1,4 +1,4 @@
-"""What several commands print: progress bars, and the summary of pastes."""
+"""Progress bars and the summary of pastes, which several commands print."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What frameworks train on: one table of their targets, how each is recognised, read and written.
+"""Targets of frameworks, that is, what they train on: one table of how each is recognised, read and written.
 
 A target is a file of this room, named after its framework, and a row of `TARGETS`. Adapters, the transform of one
 sample and `segpaste.viz.show` share it. No framework is imported: targets are recognised by their keys and types.
@@ -16,7 +16,7 @@ __all__ = ["TARGETS", "Images", "Reading", "Target"]
 
 
 class Target(NamedTuple):
-    """What a framework trains on.
+    """Target of a framework: how its batches are recognised, read and written.
 
     Attributes:
         name: name for messages, with the structure of its batches.

@@ -50,7 +50,7 @@ class Annotated(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a batch does not say of itself.
+    """Facts about a batch that its reader needs and that are not in it.
 
     Attributes:
         mean: mean of each channel of images in 0..1, of a normalisation to undo; None where images are not normalised.
