@@ -56,6 +56,16 @@ class TestEqualToTheCommands:
         assert seen[0] == ("image", 0, NUM)
         assert seen[-1] == ("image", NUM, NUM)
 
+    def test_a_panoptic_dataset_of_python(self, tmp_path: Path) -> None:
+        scenes = SceneDataset(4, SceneConfig(height=SIDE, width=SIDE))
+        augment_dataset(scenes, tmp_path / "out", num=NUM, gallery=0)
+        written = open_dataset(tmp_path / "out")
+        assert written.schema is not None
+        assert dict(written.schema.classes) == dict(scenes.schema.classes)
+        assert written.class_names == scenes.class_names
+        remade = replay_dataset(tmp_path / "out", scenes, check=tmp_path / "out")
+        assert list(remade.differences.values()) == [[]] * NUM
+
     def test_replay(self, made: Path, tmp_path: Path) -> None:
         assert main(["replay", str(made), "--dataset", "scenes", "--out", str(tmp_path / "a")]) == 0
         seen: list[tuple[str, int, int]] = []

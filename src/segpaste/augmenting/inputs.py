@@ -27,8 +27,10 @@ from segpaste.datasets import (
 )
 from segpaste.datasets._common_fields import MOST_TRIES
 from segpaste.datasets.contract import AnnotatedDataset, DatasetWrapper
+from segpaste.datasets.conversion.photos import written_categories
 from segpaste.datasets.formats.format import ReadOptions
 from segpaste.datasets.views import Samples, annotated
+from segpaste.datasets.writers.coco_panoptic import CocoSegments
 from segpaste.types import BatchedDenseSample, DenseSample, InstanceMask, PanopticSchema
 from segpaste.types.sampling import outward_box
 
@@ -218,7 +220,8 @@ def of_samples(samples: Samples) -> Inputs:
         raise AugmentError(f"{name}: expected at least one {missing}, got none")
     facts = photos.digest or f"{len(photos)} {photos.class_names} {photos.facts()}"
     digest = photos.digest or hashlib.sha256(facts.encode()).hexdigest()
-    return Inputs(photos, photos.categories, photos.schema, name, digest)
+    categories = photos.categories if photos.schema is None else written_categories(photos, CocoSegments())
+    return Inputs(photos, categories, photos.schema, name, digest)
 
 
 def open_scenes(seed: int, size_px: int, num: int = NUM_SCENES) -> Inputs:
