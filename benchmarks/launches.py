@@ -192,7 +192,7 @@ def without_a_card() -> Iterator[None]:
     with (
         mock.patch.object(torch.cuda, "is_current_stream_capturing", return_value=False),
         mock.patch.object(in_place, "_check_apart"),
-        mock.patch("segpaste.engine.triton.pixels.rendering.share_memory", return_value=False),
+        mock.patch("segpaste.engine.triton.composing.share_memory", return_value=False),
     ):
         yield
 

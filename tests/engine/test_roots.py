@@ -25,8 +25,8 @@ PACKAGE = Path(segpaste.__file__).parent
 ROOTS = {"sqrt", "rsqrt", "hypot", "norm", "vector_norm", "matrix_norm", "normalize", "std", "std_mean", "cdist"}
 ALLOWED = {
     "types/sampling.py": {".sqrt"},  # `root` itself
-    "engine/triton/_surfaces.py": {"tl.sqrt_rn"},
-    "engine/triton/looks/_tables.py": {"tl.sqrt"},  # of float64, rounded to float32
+    "engine/triton/_interpolation.py": {"tl.sqrt_rn"},
+    "engine/triton/visibility/_tables.py": {"tl.sqrt"},  # of float64, rounded to float32
     "invariants/_layers.py": {".sqrt"},  # float64, compared with a tolerance
     "bank/embed/similarity.py": {"np.linalg.norm"},  # takes its root by `np.sqrt`
     "encoder/evaluation/assessment.py": {"np.linalg.norm"},

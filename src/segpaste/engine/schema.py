@@ -314,7 +314,7 @@ class Scene:
     mixture: Mixture | None = None
     """Classes that ClassMix pastes; None without ClassMix."""
     given_boxes: GivenBoxes | None = None
-    """Boxes of the target, if its masks were made from them; see `segpaste.engine.given_boxes`."""
+    """Boxes of the target, if its masks were made from them; see `segpaste.engine.derived`."""
 
     @property
     def is_panoptic(self) -> bool:

@@ -9,7 +9,7 @@ from segpaste.types import PaddedBatchedDenseSample
 def padded_to_multiple(batch: PaddedBatchedDenseSample, multiple: int) -> PaddedBatchedDenseSample:
     """Pad the batch to a canvas whose sides are multiples of ``multiple`` pixels; return it as is if they are already.
 
-    See `segpaste.engine.reference.extend.extend`.
+    See `segpaste.engine.reference.inputs.extend`.
     """
     return engine_for(batch.device).extend(batch, padded_size(batch, multiple), batch.max_instances)
 

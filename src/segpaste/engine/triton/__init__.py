@@ -5,8 +5,7 @@ triton is imported.
 """
 
 from segpaste.engine.triton.composing import compose
-from segpaste.engine.triton.draws.classes import draw_classes
-from segpaste.engine.triton.draws.draw import choose_rows, draw
+from segpaste.engine.triton.draws.draw import choose_rows, draw, draw_classes
 from segpaste.engine.triton.draws.survey import survey
 from segpaste.engine.triton.inputs import extend, stage_crops
 

@@ -1,4 +1,4 @@
-"""Extension of a batch, its canvas and its slots, in one launch."""
+"""Steps before a paste, each in one launch: extending a batch, and staging the crops of a bank."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from segpaste.engine.reference.extend import has_slots
-from segpaste.engine.triton.inputs import _extend
-from segpaste.engine.triton.launching import launch, plain
+from segpaste.engine.planes import SHORT_NAMES
+from segpaste.engine.record_fields import empty, names_of
+from segpaste.engine.reference.inputs import has_slots
+from segpaste.engine.schema import Classes, CropRows, Crops
+from segpaste.engine.triton import _inputs
+from segpaste.engine.triton.launching import argument_tuple, launch, plain
 from segpaste.types import FIELDS, IGNORE_INDEX, PaddedBatchedDenseSample
 
-BLOCK = 1024
+PIXEL_BLOCK = 1024
 """Pixels of an image that one program writes in all planes but the masks."""
 
 MASK_CHUNK = 4096
@@ -50,7 +53,7 @@ _NAMES = (
 
 
 def extend(batch: PaddedBatchedDenseSample, canvas_size: tuple[int, int], num_slots: int) -> PaddedBatchedDenseSample:
-    """See `segpaste.engine.reference.extend.extend`."""
+    """See `segpaste.engine.reference.inputs.extend`."""
     (b, num_channels, height, width), grows = batch.images.shape, canvas_size != batch.canvas_size
     adds, fields = num_slots > batch.max_instances, {f.batched_name: f for f in FIELDS}
     if not (grows or adds):
@@ -69,14 +72,14 @@ def extend(batch: PaddedBatchedDenseSample, canvas_size: tuple[int, int], num_sl
     given = [None if (value := getattr(batch, name)) is None else _lined(name, value) for name in _NAMES]
     points = 0 if batch.keypoints is None else batch.keypoints.shape[2] * 3
     launch(
-        _extend.extend,
-        b * -(-canvas_size[0] * canvas_size[1] // BLOCK),
+        _inputs.extend,
+        b * -(-canvas_size[0] * canvas_size[1] // PIXEL_BLOCK),
         ExtendArguments(*given),
         ExtendArguments(*lined),
         *batch.images.stride(),
         *out.get("images", batch.images).stride(),
         *(num_channels, height, width, *canvas_size, batch.max_instances, num_slots, points, IGNORE_INDEX),
-        BLOCK=BLOCK,
+        PIXEL_BLOCK=PIXEL_BLOCK,
         MASK_CHUNK=MASK_CHUNK,
         num_warps=8,
         maxnreg=MAX_REGISTERS,
@@ -94,3 +97,35 @@ def _empty(name: str, like: Tensor, shape: list[int]) -> Tensor:
 def _lined(name: str, value: Tensor) -> Tensor:
     """Return a field as a kernel argument: images in their own layout, all others in row-major order."""
     return value if name == "images" else plain(value)
+
+
+COLOUR_BLOCK = 4096
+"""Colours that one program converts."""
+
+RowArguments = argument_tuple("RowArguments", *(SHORT_NAMES.get(name, name) for name in names_of(CropRows, "triton")))
+"""Rows that the kernel writes, bools as bytes; no images if they stay as they are."""
+
+
+def stage_crops(crops: Crops, classes: Classes, dtype: torch.dtype, scale: float) -> CropRows:
+    """See `segpaste.engine.reference.inputs.stage_crops`."""
+    num, device, (height, width) = len(crops.labels), crops.labels.device, crops.images.shape[-2:]
+    converts = dtype != torch.uint8
+    images = torch.empty(crops.images.shape, dtype=dtype, device=device) if converts else crops.images
+    rows = empty(CropRows, device, {"S": num}, images=images)
+    num_values = images.numel() if converts else 0
+    is_thing = classes.is_thing
+    launch(
+        _inputs.stage,
+        num + -(-num_values // COLOUR_BLOCK),
+        RowArguments(images if converts else None, *map(plain, rows[1:])),
+        Crops._make([None if t is None else plain(t) for t in crops]),
+        None if is_thing is None else plain(is_thing.to(device)),
+        0 if is_thing is None else len(is_thing),
+        num,
+        num_values,
+        height,
+        width,
+        scale,
+        COLOUR_BLOCK=COLOUR_BLOCK,
+    )
+    return rows

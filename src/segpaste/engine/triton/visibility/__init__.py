@@ -5,6 +5,8 @@ finish takes the decisions that follow from a look, so decisions need no launch 
 need returns at once.
 """
 
-from segpaste.engine.triton.looks.settling import Settled, settle
+from __future__ import annotations
+
+from segpaste.engine.triton.visibility.settling import Settled, settle
 
 __all__ = ["Settled", "settle"]

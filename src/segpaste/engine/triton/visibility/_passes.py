@@ -19,9 +19,8 @@ import triton.language as tl
 
 from segpaste.engine.triton import _packed_slots
 from segpaste.engine.triton._tiles import on_canvas, pixel_offsets, tile_at
-from segpaste.engine.triton.looks._counting import count_tile
-from segpaste.engine.triton.looks._deciding import decide, finish, remove
-from segpaste.engine.triton.looks._seeing import see_tile
+from segpaste.engine.triton.visibility._decide import decide, finish, remove
+from segpaste.engine.triton.visibility._resolve import count_tile, see_tile
 
 
 @triton.jit(do_not_specialize=["stage"])

@@ -1,7 +1,7 @@
 """Decisions of one row after a look, in Triton: what is guarded, what is removed, and what each slot holds.
 
-They are taken by the program of the row that arrives last, see `segpaste.engine.triton.looks._look`. Counts are read
-past the first cache, where they are added up.
+They are taken by the program of the row that arrives last, see `segpaste.engine.triton.visibility._passes`. Counts are
+read past the first cache, where they are added up.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ def _place(
 
 @triton.jit
 def _edges(found, step, there, target):
-    """Return the box of which `segpaste.engine.triton.looks._counting` has found the farthest edges; zero if empty."""
+    """Return the box of which `count_tile` of ``_resolve`` has found the farthest edges; zero if empty."""
     right, lower = fresh(found + 3 * step, there), fresh(found + 4 * step, there)
     left = tl.where(right > 0, target.width - fresh(found + step, there), 0)
     top = tl.where(right > 0, target.height - fresh(found + 2 * step, there), 0)
