@@ -79,7 +79,7 @@ def extend(batch: PaddedBatchedDenseSample, canvas_size: tuple[int, int], num_sl
         *batch.images.stride(),
         *out.get("images", batch.images).stride(),
         *(num_channels, height, width, *canvas_size, batch.max_instances, num_slots, points, IGNORE_INDEX),
-        PIXEL_BLOCK=PIXEL_BLOCK,
+        BLOCK=PIXEL_BLOCK,
         MASK_CHUNK=MASK_CHUNK,
         num_warps=8,
         maxnreg=MAX_REGISTERS,
@@ -126,6 +126,6 @@ def stage_crops(crops: Crops, classes: Classes, dtype: torch.dtype, scale: float
         height,
         width,
         scale,
-        COLOUR_BLOCK=COLOUR_BLOCK,
+        BLOCK=COLOUR_BLOCK,
     )
     return rows

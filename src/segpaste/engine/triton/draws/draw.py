@@ -55,6 +55,9 @@ ROW_BLOCK = 32
 BLOCK = 1024
 """Largest number of priorities that are compared with a number at once."""
 
+MIX_BLOCK = 512
+"""Largest number of classes or slots that a program of ClassMix handles at once."""
+
 TARGET_BLOCK = 128
 """Largest number of slots of a target that are looked at at once."""
 
@@ -190,9 +193,6 @@ def _integers(*shape: int, device: torch.device) -> Tensor:
     return torch.empty(shape, dtype=torch.int64, device=device)
 
 
-CLASS_BLOCK = 512
-"""Largest number of classes or slots that a program handles at once."""
-
 MixedArguments = argument_tuple("MixedArguments", *MAPS, "classes", "class_order", "slot_order", "is_done")
 """Tensors that the kernels write: `MAPS`, where ``carried`` has the fragment last, the chosen classes, and scratch.
 
@@ -238,7 +238,7 @@ def draw_classes(
         limits,
         *(num_layers, k, num_classes),
         LAYERS=power_of_two(num_layers),
-        CLASS_BLOCK=min(power_of_two(max(num_classes, k)), CLASS_BLOCK),
+        BLOCK=min(power_of_two(max(num_classes, k)), MIX_BLOCK),
         maxnreg=REGISTERS,
     )
     height, width = batch.canvas_size
@@ -253,7 +253,7 @@ def draw_classes(
         _planes(batch),
         *(height, width, num_strips, strip_size, num_layers, k, num_classes),
         PIXELS=PIXELS,
-        CLASS_BLOCK=min(power_of_two(num_layers * k), CLASS_BLOCK),
+        BLOCK=min(power_of_two(num_layers * k), MIX_BLOCK),
         maxnreg=REGISTERS,
     )
     return placement, counts, mixture
