@@ -13,7 +13,7 @@ from torch import Tensor
 
 from samples import OPTIONAL, all_modality_subsets, assert_backends_agree, make_batch
 from segpaste.augmentation import BatchCopyPaste
-from segpaste.augmentation.sources.placement import (
+from segpaste.augmentation.sources.strategies import (
     LayerSources,
     Placement,
     PlacementCounts,
@@ -24,7 +24,7 @@ from segpaste.engine import Scene
 from segpaste.engine.planes import ROWS
 from segpaste.engine.reference import geometry, stages
 from segpaste.engine.reference.plan import LayerPlan, Visible
-from segpaste.engine.triton import composing, packed_slots, visibility
+from segpaste.engine.triton import composing, packed_slots
 from segpaste.engine.triton.visibility import settling
 from segpaste.types import Modality, PaddedBatchedDenseSample
 from segpaste.types.sampling import outward_boxes
@@ -100,7 +100,7 @@ def settled_by_kernels(scene: Scene, placement: Placement, *, hides: bool = Fals
     If it ``hides``, the buffer comes out of the target's masks, which are as before then.
     """
     rows = {name: torch.empty_like(getattr(scene.target, name)) for name in ROWS}
-    settled = visibility.settle(scene, placement, rows, hides)
+    settled = settling.settle(scene, placement, rows, hides)
     visible = hidden_visible(scene, settled.plan, settled.visible) if hides else settled.visible
     merged = [rows[name] for name in ROWS]
     return flattened(settled.plan, visible, settled.slots, merged, settled.lost, settled.num_gone)

@@ -121,7 +121,7 @@ class TestKernelArguments:
         pytest.importorskip("triton", reason="torch brings Triton along where it has it")
         from segpaste.engine.reference.plan import AxisTable, LayerPlan
         from segpaste.engine.triton import launching
-        from segpaste.engine.triton.draws import arguments as draws
+        from segpaste.engine.triton.draws import draw as draws
         from segpaste.engine.triton.visibility import settling as looks
 
         placed, rules = {*names_of(schema.Placement)}, names_of(schema.PasteRules)

@@ -1,7 +1,7 @@
 """Backend for CUDA devices, in Triton kernels.
 
 Without a CUDA device the kernels run on the CPU, slowly, in Triton's interpreter: set ``TRITON_INTERPRET=1`` before
-triton is imported.
+triton is imported. Modules with an underscore are kernels, whose types Triton infers, so mypy does not check them.
 """
 
 from segpaste.engine.triton.composing import compose

@@ -31,7 +31,7 @@ from segpaste.engine.triton.packed_slots import (
     held_arguments,
     visible_arguments,
 )
-from segpaste.engine.triton.visibility import settle
+from segpaste.engine.triton.visibility.settling import settle
 from segpaste.types import PaddedBatchedDenseSample
 from segpaste.types.check import not_none
 

@@ -48,7 +48,7 @@ def draw_scale(rules, targets, tables, sizes, shrunk, seed, b, layer, around, is
     """Return the numerators of x and y, and their denominators, int64.
 
     Own arguments:
-        sizes: `segpaste.engine.triton.draws.arguments.SizeArguments`.
+        sizes: `segpaste.engine.triton.draws.draw.SizeArguments`.
         shrunk: divisor of the drawn scale over the denominator of scales, or None.
         box, label: of the first chosen slot, of slot 0 where nothing is chosen; only where each layer has one object.
     """
@@ -181,7 +181,7 @@ def judge(rules, targets, sizes, b, objects, places, num_others, WITH_OVERLAP: t
     """Judge a block of slots [N, 1] at places [1, A].
 
     Own arguments:
-        sizes: `segpaste.engine.triton.draws.arguments.SizeArguments`.
+        sizes: `segpaste.engine.triton.draws.draw.SizeArguments`.
         num_others: one past the last slot of the target that has a box.
 
     Returns:

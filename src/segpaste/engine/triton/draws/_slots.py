@@ -177,7 +177,7 @@ def draw_slots(
     """Choose the source row of one layer, and draw the priorities of its slots.
 
     Own arguments:
-        priorities: `segpaste.engine.triton.draws.arguments.PriorityArguments`, written.
+        priorities: `segpaste.engine.triton.draws.draw.PriorityArguments`, written.
         counts: `segpaste.engine.schema.PlacementCounts`; those to which later programs add are set to 0.
         source_idx, layer_valid: [B, L], written unless they are given.
         eligible, labels: of the sources.

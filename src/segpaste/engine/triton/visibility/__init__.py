@@ -4,9 +4,3 @@ One launch writes the tables. Two or three launches are looks: they resolve and 
 finish takes the decisions that follow from a look, so decisions need no launch of their own. A look that a row does not
 need returns at once.
 """
-
-from __future__ import annotations
-
-from segpaste.engine.triton.visibility.settling import Settled, settle
-
-__all__ = ["Settled", "settle"]
