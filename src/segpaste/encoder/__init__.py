@@ -56,33 +56,10 @@ if TYPE_CHECKING:
     from segpaste.encoder.vectors import read_vectors as read_vectors
 
 _HOMES = {
-    "segpaste.encoder.calibration": (
-        "Calibration",
-        "cllr",
-        "equal_error_rate",
-        "min_cllr",
-        "min_dcf",
-    ),
-    "segpaste.encoder.checkpoints": (
-        "CheckpointError",
-        "TrainedEncoder",
-        "load_encoder",
-    ),
-    "segpaste.encoder.codes": (
-        "attribute_shares",
-        "hamming",
-        "near_duplicate_codes",
-        "nearest",
-        "pack",
-        "unpack",
-    ),
-    "segpaste.encoder.config": (
-        "DataConfig",
-        "LossWeights",
-        "ModelConfig",
-        "TrainConfig",
-        "TrainerConfig",
-    ),
+    "segpaste.encoder.calibration": ("Calibration", "cllr", "equal_error_rate", "min_cllr", "min_dcf"),
+    "segpaste.encoder.checkpoints": ("CheckpointError", "TrainedEncoder", "load_encoder"),
+    "segpaste.encoder.codes": ("attribute_shares", "hamming", "near_duplicate_codes", "nearest", "pack", "unpack"),
+    "segpaste.encoder.config": ("DataConfig", "LossWeights", "ModelConfig", "TrainConfig", "TrainerConfig"),
     "segpaste.encoder.evaluation": (
         "Assessment",
         "RatioFigures",
@@ -93,24 +70,9 @@ _HOMES = {
         "validate",
     ),
     "segpaste.encoder.evidence": ("AttributeEvidence",),
-    "segpaste.encoder.model": (
-        "BinaryAttributeEncoder",
-        "Encoded",
-        "EncoderLosses",
-        "binarise",
-    ),
-    "segpaste.encoder.training": (
-        "TrainResult",
-        "Training",
-        "open_training",
-        "train",
-    ),
+    "segpaste.encoder.model": ("BinaryAttributeEncoder", "Encoded", "EncoderLosses", "binarise"),
+    "segpaste.encoder.training": ("TrainResult", "Training", "open_training", "train"),
     "segpaste.encoder.vector_csv": ("VectorsError",),
-    "segpaste.encoder.vectors": (
-        "LabelledVectors",
-        "encode_bank",
-        "read_codes",
-        "read_vectors",
-    ),
+    "segpaste.encoder.vectors": ("LabelledVectors", "encode_bank", "read_codes", "read_vectors"),
 }
 __getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)
