@@ -29,7 +29,6 @@ from functools import cache
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from torch.nn.functional import pad
 
 from segpaste import seeding
 from segpaste.augmentation.config.paste import HarmonizeConfig
@@ -50,6 +49,22 @@ Args:
 Returns:
     [B, C, H, W] float32, meaningful inside only.
 """
+
+_OPTIONS = tuple(HarmonizeConfig.model_fields)
+_SCHEMA = (
+    "(Tensor composed, Tensor target, Tensor visible, Tensor seeds, Tensor? padding_mask, str mode, float prob, "
+    "SymInt pyramid_levels, SymInt surround_px, float max_gain, SymInt poisson_cycles, SymInt feather_px, "
+    "float blur_px) -> Tensor"
+)
+
+_ONE = 1 << 15
+"""Sum of the taps of one axis; the products of two axes sum to 2**30, which int32 holds."""
+
+_NUM_SIGMAS = 3
+"""Reach of the filter in standard deviations."""
+
+_FAR = 1 << 20
+"""Greater than the distance between any two pixels of a canvas."""
 
 
 def harmonized(
@@ -78,14 +93,6 @@ def harmonized(
     options = [getattr(config, name) for name in _OPTIONS]
     out: Tensor = _harmonize(composed, target, visible, seeds, padding_mask, *options)
     return out
-
-
-_OPTIONS = tuple(HarmonizeConfig.model_fields)
-_SCHEMA = (
-    "(Tensor composed, Tensor target, Tensor visible, Tensor seeds, Tensor? padding_mask, str mode, float prob, "
-    "SymInt pyramid_levels, SymInt surround_px, float max_gain, SymInt poisson_cycles, SymInt feather_px, "
-    "float blur_px) -> Tensor"
-)
 
 
 @torch.library.custom_op("segpaste::harmonize", mutates_args=(), schema=_SCHEMA)
@@ -215,7 +222,7 @@ def _reduced(image: Tensor) -> Tensor:
 
 def _halved(image: Tensor) -> Tensor:
     length = 2 * ((image.shape[-1] + 1) // 2) - 1
-    padded = pad(image, (2, 2))
+    padded = F.pad(image, (2, 2))
     a, b, c, d, e = (padded[..., tap : tap + length : 2] for tap in range(5))
     return ((a + e) + (b + d) * 4 + c * 6) * 0.0625
 
@@ -232,13 +239,6 @@ def _doubled(image: Tensor, length: int) -> Tensor:
     even = (before + after + image * 6) * 0.125
     odd = (image + after) * 0.5
     return torch.stack([even, odd], -1).flatten(-2)[..., :length]
-
-
-_ONE = 1 << 15
-"""Sum of the taps of one axis; the products of two axes sum to 2**30, which int32 holds."""
-
-_NUM_SIGMAS = 3
-"""Reach of the filter in standard deviations."""
 
 
 def blurred_weight(inside: Tensor, outside: Tensor, sigma_px: float) -> Tensor:
@@ -285,10 +285,6 @@ def gaussian_taps(sigma_px: float) -> tuple[int, ...]:
     return tuple(taps)
 
 
-_FAR = 1 << 20
-"""Greater than the distance between any two pixels of a canvas."""
-
-
 def is_near(pixels: Tensor, radius: int) -> Tensor:
     """Return whether one of ``pixels`` lies at most ``radius`` rows and columns away, bool of the same shape."""
     rows = _steps(pixels, -2) <= radius
@@ -308,7 +304,7 @@ def squared_distance(pixels: Tensor, limit: int) -> Tensor:
     width = pixels.shape[-1]
     beyond = limit + 1
     along_column = _steps(pixels, -2).clamp(max=beyond).square()
-    padded = torch.nn.functional.pad(along_column, (limit, limit), value=beyond * beyond)
+    padded = F.pad(along_column, (limit, limit), value=beyond * beyond)
     nearest = along_column
     for step in range(1, limit + 1):
         for start in (limit - step, limit + step):

@@ -21,6 +21,9 @@ from segpaste.types import PaddedBatchedDenseSample
 from segpaste.types.sampling import box_masks, outward_boxes
 from segpaste.types.tracing import is_traced
 
+_FARTHEST_PX = 1 << 14
+"""Largest coordinate of an edge of an ellipse's box; beyond it products of four sides would exceed 64 bits."""
+
 
 class Spared(NamedTuple):
     """Images of boxes without masks.
@@ -71,10 +74,6 @@ def with_masks_for_crops(batch: PaddedBatchedDenseSample, config: BatchCopyPaste
     is_ready = batch.instance_masks is not None or batch.panoptic_maps is not None
     takes = config.source.kind == "bank" and config.source.mask_from is None and not config.emit_classmix
     return with_masks_of_no_pixel(batch) if takes and not is_ready else batch
-
-
-_FARTHEST_PX = 1 << 14
-"""Largest coordinate of an edge of an ellipse's box; beyond it products of four sides would exceed 64 bits."""
 
 
 def checked_slots(batch: PaddedBatchedDenseSample, num_slots: int | None) -> int:

@@ -16,6 +16,12 @@ from segpaste.augmentation.tables import table
 from segpaste.engine import DrawRules, PasteRules
 from segpaste.engine.schema import SCALE_DEN, SIZE_DEN, HeldRules
 
+ANY_COVER = Fraction(2)
+"""Limit that no covered fraction of a box reaches."""
+
+FEW_SCALES = 4
+"""Smallest number of scales of the canvas grid within the range that gives no warning."""
+
 
 class ModuleRules:
     """Rules of the draws and of the composition.
@@ -74,13 +80,6 @@ def paste_rules(config: BatchCopyPasteConfig) -> PasteRules:
         orders_by_value=config.depth_order == "value",
         tile_size=config.tile_size,
     )
-
-
-ANY_COVER = Fraction(2)
-"""Limit that no covered fraction of a box reaches."""
-
-FEW_SCALES = 4
-"""Smallest number of scales of the canvas grid within the range that gives no warning."""
 
 
 def fixed_rules(config: PlacementConfig, *, whole_only: bool = False) -> DrawRules:

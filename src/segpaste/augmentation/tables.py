@@ -30,6 +30,17 @@ from segpaste.types.tracing import fake_mode, real_tensors
 
 Tables = Sequence[Tensor]
 
+TEMPERATURE_ONE = 1 << 32
+"""Temperature 1 in units of 2**-32."""
+
+MOST_ALIKE = 256
+"""Largest number of objects of a class that is distinguished; larger numbers count as this."""
+
+_WEIGHT_ONE = 1 << 16
+_LOG_ONE = 1 << 32
+_LOG_STEPS = 256
+_DIGITS = Context(prec=20, rounding=ROUND_HALF_EVEN)  # its logarithms and powers of e are rounded correctly everywhere
+
 
 def table(values: ArrayLike, dtype: DTypeLike = np.int64) -> Tensor:
     """Return a tensor of these values in memory of its own, on the CPU.
@@ -201,18 +212,6 @@ class ClassTables(TableModule):
         """Return `tables` on a device; of a module that is elsewhere, copies that are kept."""
         tables = [table for table in self.tables if table is not None]
         return Classes(*self._copies.of(tables, device))
-
-
-TEMPERATURE_ONE = 1 << 32
-"""Temperature 1 in units of 2**-32."""
-
-MOST_ALIKE = 256
-"""Largest number of objects of a class that is distinguished; larger numbers count as this."""
-
-_WEIGHT_ONE = 1 << 16
-_LOG_ONE = 1 << 32
-_LOG_STEPS = 256
-_DIGITS = Context(prec=20, rounding=ROUND_HALF_EVEN)  # its logarithms and powers of e are rounded correctly everywhere
 
 
 def inverse_weights(temperature: int) -> Tensor:

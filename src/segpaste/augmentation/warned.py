@@ -33,6 +33,15 @@ FADES_NEVER = (
 _FROM_FORWARD = 5
 """Stack level of the caller of the module's ``__call__``, seen from a function that ``forward`` calls."""
 
+MOST_TIMES = 2.0
+"""Largest ratio of sizes without a warning; the smallest is its inverse."""
+
+ENOUGH = 32
+"""Number of pairs, an object of a batch and a paste of its class, that suffice for an answer."""
+
+MOST_BATCHES = 32
+"""Number of batches after which the comparison ends without an answer."""
+
 
 class ModuleWarnings:
     """Warnings of one module, each given once; compiled code never warns, and does not read this object.
@@ -106,16 +115,6 @@ class ModuleWarnings:
         if device.type != "cpu":
             self._may_tell_of_nothing = False
         return True
-
-
-MOST_TIMES = 2.0
-"""Largest ratio of sizes without a warning; the smallest is its inverse."""
-
-ENOUGH = 32
-"""Number of pairs, an object of a batch and a paste of its class, that suffice for an answer."""
-
-MOST_BATCHES = 32
-"""Number of batches after which the comparison ends without an answer."""
 
 
 class PasteSizes:

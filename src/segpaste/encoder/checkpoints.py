@@ -32,6 +32,9 @@ from segpaste.workspace import Run, write_whole
 LAST, BEST = "last.pt", "best.pt"
 _FORMAT = "segpaste encoder 1"
 
+CSV_NAME, TENSORBOARD_NAME = "log.csv", "tensorboard"
+Row = Mapping[str, float]
+
 
 class CheckpointError(ValueError):
     """Error raised if a file is not a checkpoint of an encoder, or belongs to another run."""
@@ -142,11 +145,6 @@ def claimed_run(folder: Path, fingerprint: Mapping[str, Any]) -> Iterator[dict[s
         finally:
             if not is_kept and not (folder / LAST).exists():  # interrupted before the first last.pt
                 (folder / BEST).unlink(missing_ok=True)
-
-
-CSV_NAME, TENSORBOARD_NAME = "log.csv", "tensorboard"
-
-Row = Mapping[str, float]
 
 
 class RunLog:

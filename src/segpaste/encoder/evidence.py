@@ -18,6 +18,12 @@ from segpaste.encoder.codes import Bits, attribute_shares
 
 _NUM_PAIRS = 1 << 16
 
+MAX_PAIRS = 1 << 17
+"""Maximum number of pairs of each kind for figures and calibrations."""
+
+_MAX_ALL = 1 << 22
+Rows = NDArray[np.int64]
+
 
 @dataclass(frozen=True, eq=False)
 class AttributeEvidence:
@@ -147,13 +153,6 @@ def _table(both: NDArray[np.float64], neither: NDArray[np.float64]) -> NDArray[n
     """Return the probabilities ((neither, second), (first, both)), [K, 2, 2]."""
     single = (1 - both - neither) / 2
     return np.stack([np.stack([neither, single], -1), np.stack([single, both], -1)], -2)
-
-
-MAX_PAIRS = 1 << 17
-"""Maximum number of pairs of each kind for figures and calibrations."""
-_MAX_ALL = 1 << 22
-
-Rows = NDArray[np.int64]
 
 
 class PairsOfClasses(NamedTuple):

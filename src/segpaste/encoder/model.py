@@ -30,6 +30,8 @@ from torch import Tensor, nn
 
 from segpaste.extras import require
 
+LossName = Literal["mse", "triplet", "sparsity", "angular_margin"]
+
 
 class Encoded(NamedTuple):
     """Output of `BinaryAttributeEncoder`.
@@ -103,9 +105,6 @@ class BinaryAttributeEncoder(nn.Module):
         """Return the vectors of codes, bool or float [B, K], as float [B, D] in the scale of the training set."""
         vectors: Tensor = self.decoder(codes.to(self.mean.dtype)) * self.std + self.mean
         return vectors
-
-
-LossName = Literal["mse", "triplet", "sparsity", "angular_margin"]
 
 
 class EncoderLosses(nn.Module):

@@ -27,6 +27,8 @@ from segpaste.encoder.codes import Bits, are_signs
 from segpaste.encoder.model import BinaryAttributeEncoder
 from segpaste.encoder.vector_csv import CsvColumns, VectorsError, read_csv
 
+_BLOCK = 4096
+
 
 @dataclass(frozen=True, eq=False)
 class LabelledVectors:
@@ -214,9 +216,6 @@ def _read_bank(path: str | os.PathLike[str]) -> tuple[list[str], NDArray[np.floa
     if are_signs(vectors):
         raise VectorsError(f"{os.fspath(path)}: expected embeddings, got codes; take the bank that they were made of")
     return names, vectors, embedder
-
-
-_BLOCK = 4096
 
 
 def encode_bank(

@@ -17,6 +17,9 @@ from torch import nn
 
 from segpaste.seeding import check_uint64
 
+PLAIN = (bool, int, float, complex, str, bytes, type(None))
+"""Types of values that are compared by their ``repr``."""
+
 
 class Stateful:
     """Object with ``state_dict`` and ``load_state_dict``, which checks everything before it changes anything."""
@@ -129,10 +132,6 @@ def _state_of(part: Any) -> Any:
     if part is None:
         return None
     return dict(part.state_dict()) if isinstance(part, nn.Module) else part.state_dict()
-
-
-PLAIN = (bool, int, float, complex, str, bytes, type(None))
-"""Types of values that are compared by their ``repr``."""
 
 
 def sampler_facts(sampler: Any) -> dict[str, Any]:

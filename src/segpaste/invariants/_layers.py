@@ -23,6 +23,14 @@ from segpaste.types.sampling import DEPTH_EDGE_FRAC, root
 WEIGHT_STEP = 2.0**-11
 """Step of the weights of taps in every kernel: a tap with a smaller weight may count as absent."""
 
+RELATIVE_TOLERANCE = 1e-5
+"""Relative tolerance of depths, for float32 sums and factors compared with float64."""
+
+_GREATEST = torch.finfo(torch.float32).max
+
+_LEAST = torch.finfo(torch.float32).smallest_normal * torch.finfo(torch.float32).eps
+"""Smallest float32 above 0."""
+
 
 class MappedAxis(NamedTuple):
     """One axis of the map; shapes broadcast to [B, H, W].
@@ -150,14 +158,6 @@ def _axis(size: int, shift: Tensor, num: Tensor, den: Tensor, extent: Tensor, fl
     clamped = (torch.minimum(index.clamp(min=0), last) for index in (nearest, first, first + 1))
     nearest, low, high = (torch.where(flip[:, None], last - index, index) for index in clamped)
     return MappedAxis(nearest, inside, low, high, beyond)
-
-
-RELATIVE_TOLERANCE = 1e-5
-"""Relative tolerance of depths, for float32 sums and factors compared with float64."""
-
-_GREATEST = torch.finfo(torch.float32).max
-_LEAST = torch.finfo(torch.float32).smallest_normal * torch.finfo(torch.float32).eps
-"""Smallest float32 above 0."""
 
 
 class Surface(NamedTuple):

@@ -18,6 +18,9 @@ from segpaste.types.check import not_none
 from segpaste.types.keypoints import HIDDEN, UNLABELLED, VISIBLE
 from segpaste.types.sampling import box_masks, common_boxes
 
+_ROUNDING = 1e-3
+"""Maximum rounding error of a float32 coordinate, pixels."""
+
 
 @invariant(Modality.INSTANCE)
 def instance_identity_preserved(case: Case) -> list[Violation]:
@@ -232,10 +235,6 @@ def _overlaps(batch: PaddedBatchedDenseSample) -> Tensor:
         pixels = rows.float()
         shared[image_idx] = pixels @ pixels.T > 0
     return same & same.mT & shared
-
-
-_ROUNDING = 1e-3
-"""Maximum rounding error of a float32 coordinate, pixels."""
 
 
 @invariant(fields=("keypoints", "instance_masks"))

@@ -15,6 +15,12 @@ from segpaste.types import Modality, PaddedBatchedDenseSample
 from segpaste.types.check import not_none
 from segpaste.types.sampling import norm3
 
+TOLERANCE = 1e-4
+"""Tolerance of the length of a normal, and of its components without interpolation."""
+
+_MIN_NORM = 0.05
+"""Minimum length of mixed normals; shorter ones nearly cancel, so that rounded weights decide their direction."""
+
 
 @invariant(Modality.DEPTH)
 def depth_monotonicity(case: Case) -> list[Violation]:
@@ -184,13 +190,6 @@ def _closed(case: Case) -> Tensor:
 
 def _depth(batch: PaddedBatchedDenseSample) -> Tensor:
     return not_none(batch.depth)[:, 0]
-
-
-TOLERANCE = 1e-4
-"""Tolerance of the length of a normal, and of its components without interpolation."""
-
-_MIN_NORM = 0.05
-"""Minimum length of mixed normals; shorter ones nearly cancel, so that rounded weights decide their direction."""
 
 
 @invariant(Modality.NORMALS)

@@ -31,6 +31,8 @@ from numpy.typing import NDArray
 from segpaste.samplers.classes import Labels, SamplesOfClasses, read_labels
 from segpaste.seeding import check_uint64, random_bits_numpy
 
+Ints = NDArray[np.int64]
+
 
 def epoch_batches(
     labels: Labels,
@@ -137,9 +139,6 @@ def _nth_of_each(values: NDArray[np.int64]) -> NDArray[np.int64]:
 def _random(seed: int, name: str, num: int) -> NDArray[np.int64]:
     """Draw random integers in [0, 2**32), [num]."""
     return np.asarray(random_bits_numpy(seed, name, np.arange(num)) >> np.uint64(32), np.int64)
-
-
-Ints = NDArray[np.int64]
 
 
 def num_full_batches(num_groups: Ints, num_distinct: int) -> int:

@@ -30,6 +30,8 @@ _LOADER = "torch.utils.data.dataloader"
 _FEW = 8
 """Number of callers that are looked at: torch reads a sampler directly."""
 
+_MAX_LINES = 10
+
 
 class NxMSampler(EpochSampler[int]):
     """Base class of samplers of N x M batches; use `RandomNxMSampler` or `ExhaustiveNxMSampler`.
@@ -275,9 +277,6 @@ def _check_reader(sampler: NxMSampler) -> None:
                 "write DataLoader(dataset, batch_sampler=sampler.batch_sampler())"
             )
         frame, num = frame.f_back, num + 1  # type: ignore[assignment]
-
-
-_MAX_LINES = 10
 
 
 class LeftOut(NamedTuple):

@@ -33,6 +33,31 @@ from segpaste.types.tensors import (
 ROWS: Mapping[str, Field] = {name: field for field in FIELDS for name in (field.name, field.batched_name)}
 """Rows of the field table by the names of the fields in a sample and in a batch."""
 
+_GEOMETRY = (
+    "it moves pixels of images only; use v2.ColorJitter or v2.RandomPhotometricDistort, and geometry that moves labels"
+)
+
+_MIXES = "paste with segpaste.BatchCopyPaste, or give it images and one-hot labels"
+_SEVERAL = "it returns several images; use v2.RandomCrop or v2.CenterCrop"
+_CLASSES = "a container keeps the classes of its tensors; give it the tensors themselves, such as sample.to_dict()"
+_SANITIZE = "it does not know instance ids and maps; use segpaste.datasets.SanitizeInstances on samples"
+
+REFUSED: Mapping[str, str] = {
+    **dict.fromkeys(("AutoAugment", "RandAugment", "TrivialAugmentWide", "AugMix"), _GEOMETRY),
+    "ConvertImageDtype": "it converts masks too; use v2.ToDtype(dtype, scale=True)",
+    **dict.fromkeys(("CutMix", "MixUp"), _MIXES),
+    **dict.fromkeys(("FiveCrop", "TenCrop"), _SEVERAL),
+    **dict.fromkeys(("ToPILImage", "ToPureTensor"), _CLASSES),
+    **dict.fromkeys(("SanitizeBoundingBoxes", "SanitizeKeyPoints"), _SANITIZE),
+}
+"""Transforms that all containers reject, with advice."""
+
+REFUSED_BY_BATCHES: Mapping[str, str] = {
+    "RandomIoUCrop": "it chooses a crop by the boxes of one image; use batch.map_samples(transform) on a "
+    "BatchedDenseSample (PaddedBatchedDenseSample.to_batched returns one)",
+}
+"""Transforms that batches reject, but not samples, with advice."""
+
 
 def tagged(values: Mapping[str, Any], canvas_size: tuple[int, int], schema: KeypointSchema | None) -> dict[str, Any]:
     """Tag fields so that transforms move them; invalid depth becomes NaN.
@@ -176,31 +201,6 @@ def _untag(field: Field, value: Any, canvas_size: tuple[int, int]) -> Any:
         form, canvas = getattr(value, "format", "XYXY"), value.canvas_size if is_known else canvas_size
         return tv_tensors.BoundingBoxes(plain, format=form, canvas_size=canvas, device=plain.device)
     return plain.as_subclass(tag)
-
-
-_GEOMETRY = (
-    "it moves pixels of images only; use v2.ColorJitter or v2.RandomPhotometricDistort, and geometry that moves labels"
-)
-_MIXES = "paste with segpaste.BatchCopyPaste, or give it images and one-hot labels"
-_SEVERAL = "it returns several images; use v2.RandomCrop or v2.CenterCrop"
-_CLASSES = "a container keeps the classes of its tensors; give it the tensors themselves, such as sample.to_dict()"
-_SANITIZE = "it does not know instance ids and maps; use segpaste.datasets.SanitizeInstances on samples"
-
-REFUSED: Mapping[str, str] = {
-    **dict.fromkeys(("AutoAugment", "RandAugment", "TrivialAugmentWide", "AugMix"), _GEOMETRY),
-    "ConvertImageDtype": "it converts masks too; use v2.ToDtype(dtype, scale=True)",
-    **dict.fromkeys(("CutMix", "MixUp"), _MIXES),
-    **dict.fromkeys(("FiveCrop", "TenCrop"), _SEVERAL),
-    **dict.fromkeys(("ToPILImage", "ToPureTensor"), _CLASSES),
-    **dict.fromkeys(("SanitizeBoundingBoxes", "SanitizeKeyPoints"), _SANITIZE),
-}
-"""Transforms that all containers reject, with advice."""
-
-REFUSED_BY_BATCHES: Mapping[str, str] = {
-    "RandomIoUCrop": "it chooses a crop by the boxes of one image; use batch.map_samples(transform) on a "
-    "BatchedDenseSample (PaddedBatchedDenseSample.to_batched returns one)",
-}
-"""Transforms that batches reject, but not samples, with advice."""
 
 
 def check_transform(transform: v2.Transform, container: str, *, batched: bool) -> None:

@@ -27,6 +27,13 @@ Mask = NDArray[np.bool_]
 
 _HATCH_LIGHT, _HATCH_DARK = 168, 146
 
+NO_CLASS = -1
+"""Value in a class map for pixels that are not painted."""
+
+FILL_OPACITY, MAP_OPACITY = 0.42, 0.62
+_BOX_OPACITY = 0.8
+_MIN_NAMED_FRAC = 0.01
+
 
 def eroded(mask: Mask, px: int = 1) -> Mask:
     """Return the pixels of ``mask`` [H, W] that are more than ``px`` steps inside it."""
@@ -93,14 +100,6 @@ def hatch(height: int, width: int) -> UInt8Image:
     diagonal = np.add.outer(np.arange(height), np.arange(width)) % (2 * period)
     grey = np.where(diagonal < period, _HATCH_LIGHT, _HATCH_DARK).astype(np.uint8)
     return np.repeat(grey[:, :, None], 3, axis=2)
-
-
-NO_CLASS = -1
-"""Value in a class map for pixels that are not painted."""
-
-FILL_OPACITY, MAP_OPACITY = 0.42, 0.62
-_BOX_OPACITY = 0.8
-_MIN_NAMED_FRAC = 0.01
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,8 @@ Probability = Annotated[float, Field(ge=0.0, le=1.0)]
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
+MASKS_OF_BOXES = ("boxes", "ellipse")
+
 
 class StrictConfig(BaseModel):
     """Frozen model that rejects unknown keys, numbers that are not finite, and booleans in place of numbers."""
@@ -189,9 +191,6 @@ class FrozenMapping(Mapping[_Key, _Value]):
 
     def __repr__(self) -> str:
         return f"FrozenMapping({self._values})"
-
-
-MASKS_OF_BOXES = ("boxes", "ellipse")
 
 
 class MaskFunction(Protocol):

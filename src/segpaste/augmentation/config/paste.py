@@ -17,6 +17,9 @@ from segpaste.types import IGNORE_INDEX, PanopticSchema
 SMALLEST_BLUR = 0.1
 """Smallest standard deviation of a blur in pixels; a smaller one changes nothing."""
 
+Kind = Literal["thing", "stuff"]
+Priority = Annotated[int, Field(ge=-1000, le=1000)]
+
 
 class HarmonizeConfig(StrictConfig):
     """Config of harmonisation, which fits pasted colours to their surroundings; no label, depth or normal changes.
@@ -73,10 +76,6 @@ class HarmonizeConfig(StrictConfig):
     def is_active(self) -> bool:
         """True if any image may change."""
         return self.prob > 0 or self.softens_edges
-
-
-Kind = Literal["thing", "stuff"]
-Priority = Annotated[int, Field(ge=-1000, le=1000)]
 
 
 class SourceConfig(StrictConfig):

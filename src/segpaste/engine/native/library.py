@@ -33,6 +33,11 @@ _JOBS = {
 
 _LEVELS = {"baseline": 2, "v2": 2, "v3": 3, "v4": 4}
 
+_LIBRARY = "libtorch_cpu.dylib" if sys.platform == "darwin" else "libtorch_cpu.so"
+
+_BYTES_PER_THREAD = 1 << 20
+"""Minimum bytes of a batch for each thread; with fewer, waking a thread takes longer than its work."""
+
 
 class NativeError(ImportError):
     """Raised if the native library cannot be used; the message says why and what to do."""
@@ -147,12 +152,6 @@ def address(tensor: Tensor) -> int:
             "backend paste them: segpaste.engine.use_backend('reference')"
         )
     return found
-
-
-_LIBRARY = "libtorch_cpu.dylib" if sys.platform == "darwin" else "libtorch_cpu.so"
-
-_BYTES_PER_THREAD = 1 << 20
-"""Minimum bytes of a batch for each thread; with fewer, waking a thread takes longer than its work."""
 
 
 def _was_forked() -> bool:

@@ -19,6 +19,10 @@ _VANISHING = tl.constexpr(sampling.VANISHING_NORM)
 _WEIGHT_STEP = tl.constexpr(1 / sampling.WEIGHT_ONE**2)
 _INF = tl.constexpr(float("inf"))
 
+_BITS = tl.constexpr(2 * sampling.WEIGHT_BITS)
+_HALF = tl.constexpr(1 << (2 * sampling.WEIGHT_BITS - 1))
+_STEP = tl.constexpr(2.0 ** (-2 * sampling.WEIGHT_BITS))
+
 
 @triton.jit
 def is_number(value):
@@ -107,11 +111,6 @@ def read_normals(plan, at, row, source, rows, cols, height, width, nearest, want
     y = tl.where(as_is, y, tl.div_rn(sum_y, norm))
     z = tl.where(as_is, z, tl.div_rn(sum_z, norm))
     return tl.where(tl.load(plan.hflip + at) != 0, -x, x), y, z
-
-
-_BITS = tl.constexpr(2 * sampling.WEIGHT_BITS)
-_HALF = tl.constexpr(1 << (2 * sampling.WEIGHT_BITS - 1))
-_STEP = tl.constexpr(2.0 ** (-2 * sampling.WEIGHT_BITS))
 
 
 @triton.jit

@@ -25,6 +25,18 @@ MASK_CHUNK = 4096
 MAX_REGISTERS = 128
 """Registers of a thread. Without a limit the assembler aims at fewer, and spills some."""
 
+_NAMES = (
+    *("images", "instance_masks", "semantic_maps", "panoptic_maps", "depth", "depth_valid", "normals"),
+    *("padding_mask", "crowd_mask", "boxes", "labels", "instance_ids", "instance_valid", "keypoints"),
+)
+"""Names of the fields in `ExtendArguments`."""
+
+COLOUR_BLOCK = 4096
+"""Colours that one program converts."""
+
+RowArguments = argument_tuple("RowArguments", *(SHORT_NAMES.get(name, name) for name in names_of(CropRows, "triton")))
+"""Rows that the kernel writes, bools as bytes; no images if they stay as they are."""
+
 
 class ExtendArguments(NamedTuple):
     """Fields of a batch, bools as bytes, all but the images in row-major order; None where absent, or not written."""
@@ -43,13 +55,6 @@ class ExtendArguments(NamedTuple):
     ids: Tensor | None
     valid: Tensor | None
     keypoints: Tensor | None
-
-
-_NAMES = (
-    *("images", "instance_masks", "semantic_maps", "panoptic_maps", "depth", "depth_valid", "normals"),
-    *("padding_mask", "crowd_mask", "boxes", "labels", "instance_ids", "instance_valid", "keypoints"),
-)
-"""Names of the fields in `ExtendArguments`."""
 
 
 def extend(batch: PaddedBatchedDenseSample, canvas_size: tuple[int, int], num_slots: int) -> PaddedBatchedDenseSample:
@@ -97,13 +102,6 @@ def _empty(name: str, like: Tensor, shape: list[int]) -> Tensor:
 def _lined(name: str, value: Tensor) -> Tensor:
     """Return a field as a kernel argument: images in their own layout, all others in row-major order."""
     return value if name == "images" else plain(value)
-
-
-COLOUR_BLOCK = 4096
-"""Colours that one program converts."""
-
-RowArguments = argument_tuple("RowArguments", *(SHORT_NAMES.get(name, name) for name in names_of(CropRows, "triton")))
-"""Rows that the kernel writes, bools as bytes; no images if they stay as they are."""
 
 
 def stage_crops(crops: Crops, classes: Classes, dtype: torch.dtype, scale: float) -> CropRows:

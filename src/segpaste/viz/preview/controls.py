@@ -71,6 +71,11 @@ _FAR = 100
 """Largest end of a slider as a multiple of the default."""
 _LONGEST = 64
 
+_OF_PRESET = "# A preset also has a jitter, which is not a key of a config: see the command line.\n"
+_PASTE_ALONE = "# The paste alone: dataset, jitter, seed and balance are in the command line."
+_EVERY_IMAGE = "# Pastes into every image, as on the page; without paste_prob, into half of them."
+_LINE = 88
+
 
 @dataclass(frozen=True, slots=True)
 class Extent:
@@ -241,12 +246,6 @@ def _extent_of(key: str, limits: Iterable[Any], default: Any) -> Extent:
 def _kinds(annotation: Any) -> tuple[Any, ...]:
     """Return the members of a union, or the one type itself."""
     return get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
-
-
-_OF_PRESET = "# A preset also has a jitter, which is not a key of a config: see the command line.\n"
-_PASTE_ALONE = "# The paste alone: dataset, jitter, seed and balance are in the command line."
-_EVERY_IMAGE = "# Pastes into every image, as on the page; without paste_prob, into half of them."
-_LINE = 88
 
 
 def plain(value: Any) -> Any:

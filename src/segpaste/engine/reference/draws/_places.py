@@ -17,6 +17,15 @@ from segpaste.engine.reference import geometry
 from segpaste.engine.reference.draws.slots import Draw, largest, random_bits_62
 from segpaste.engine.schema import GRID_TRIES, LARGEST_NUM, SCALE_DEN, SIZE_DEN, DrawRules, Targets
 
+_FAR = 1 << 44
+"""Greater than any coordinate or overlap."""
+
+_LONGEST_SIDE = 1 << 20
+"""Longest side of a box in pixels for comparisons of areas; longer sides count as this."""
+
+_COVER_ONE = 1 << 22
+"""Denominator of the fractions of boxes by which candidates are ranked."""
+
 
 def draw_scales(draw: Draw, chosen: Tensor, boxes: Tensor) -> tuple[Tensor, Tensor]:
     """Draw the scales of all layers.
@@ -118,17 +127,6 @@ def _both(num: Tensor, den: int) -> tuple[Tensor, Tensor]:
     """Return numerators and denominators of scales that are the same for both axes, [B, L, 2] each."""
     pairs = num.unsqueeze(-1).repeat(1, 1, 2)
     return pairs, torch.full_like(pairs, den)
-
-
-_FAR = 1 << 44
-"""Greater than any coordinate or overlap."""
-
-_LONGEST_SIDE = 1 << 20
-"""Longest side of a box in pixels for comparisons of areas; longer sides count as this."""
-
-
-_COVER_ONE = 1 << 22
-"""Denominator of the fractions of boxes by which candidates are ranked."""
 
 
 class Places(NamedTuple):

@@ -36,6 +36,10 @@ _LARGEST_NUM = tl.constexpr(schema.LARGEST_NUM)
 _SIZE_DEN = tl.constexpr(schema.SIZE_DEN)
 _GRID_TRIES = tl.constexpr(schema.GRID_TRIES)
 
+_LONGEST_SIDE = tl.constexpr(1 << 20)
+COVER_ONE = tl.constexpr(1 << 22)
+FAR = tl.constexpr(1 << 44)
+
 
 @triton.jit
 def scaled_edge(edge, num, den):
@@ -118,11 +122,6 @@ def _whole_patches(rules, num, side, size):
     count = tl.maximum(floor_div(2 * side * num + half, 2 * half), 1)
     count = tl.minimum(count, tl.maximum(floor_div(size, patch), count - 1))
     return tl.maximum(count, 1) * patch
-
-
-_LONGEST_SIDE = tl.constexpr(1 << 20)
-COVER_ONE = tl.constexpr(1 << 22)
-FAR = tl.constexpr(1 << 44)
 
 
 @triton.jit

@@ -19,6 +19,9 @@ from segpaste.engine.triton._numbers import CROP, LAYER, SLOT, SOURCE, bits_62, 
 
 GIVEN, OTHERS, SAME, OWN = (tl.constexpr(pick) for pick in range(4))
 
+_HIGHEST = tl.constexpr((1 << 62) - 1)
+TOP_BIT = tl.constexpr(1 << 61)
+
 
 @triton.jit
 def choose_rows(
@@ -145,10 +148,6 @@ def _own_priority(eligible, state, b, first, num_own, num_slots, ROWS: tl.conste
     rows = (first + tl.arange(0, ROWS)).to(tl.int64)
     flags = tl.load(eligible + (b * num_own + rows) * num_slots, mask=rows < num_own, other=0)
     return rows, tl.where(flags != 0, bits_62(indexed(state, rows)), -1)
-
-
-_HIGHEST = tl.constexpr((1 << 62) - 1)
-TOP_BIT = tl.constexpr(1 << 61)
 
 
 @triton.jit

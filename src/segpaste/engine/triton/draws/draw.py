@@ -50,6 +50,54 @@ FLAGS: Final = (
 )
 """Rules that are known when a kernel is compiled."""
 
+RuleArguments = argument_tuple("RuleArguments", *names_of(DrawRules, "triton"), "limits_cover", "takes_part")
+"""Rules as kernel arguments: numbers are integers, and flags are constants."""
+
+MAPS = tuple(name for name in names_of(Placement, "triton") if name not in LayerRows._fields)
+"""Tensors of a `segpaste.engine.schema.Placement` that kernels write."""
+
+DrawnArguments = argument_tuple("DrawnArguments", *MAPS, "places", "cover")
+"""`MAPS`, bools as bytes, and tensors to work with.
+
+- ``places``: [B, L, A, 2] int64, the translations that are tried; ``translate`` itself if only one is.
+- ``cover``: [B, L, K_s] int64, larger for objects that cover less, -1 if not carried; None if all objects
+  that may be pasted are.
+"""
+
+CountArguments = argument_tuple("CountArguments", *names_of(PlacementCounts, "triton"))
+
+PICKS: Final = {"others": _slots.OTHERS.value, "same": _slots.SAME.value, "own": _slots.OWN.value}
+"""Rules by which rows are chosen, as the kernels name them."""
+
+SLOT_BLOCK = 32
+"""Largest number of slots that are compared with as many others at once."""
+
+LAYER_BLOCK = 16
+"""Largest number of layers whose source rows are chosen at once."""
+
+ROW_BLOCK = 32
+"""Largest number of source rows that are compared at once."""
+
+BLOCK = 1024
+"""Largest number of priorities that are compared with a number at once."""
+
+MIX_BLOCK = 512
+"""Largest number of classes or slots that a program of ClassMix handles at once."""
+
+TARGET_BLOCK = 128
+"""Largest number of slots of a target that are looked at at once."""
+
+TILE = 128
+"""Largest number of objects times places that are judged at once."""
+
+MixedArguments = argument_tuple("MixedArguments", *MAPS, "classes", "class_order", "slot_order", "is_done")
+"""Tensors that the kernels write: `MAPS`, where ``carried`` has the fragment last, the chosen classes, and scratch.
+
+- ``class_order``: [B, L, num_classes] int64, priorities, -1 for classes that may not be chosen.
+- ``slot_order``: [B, L, K] int64, priorities, -1 for instances that are not wanted.
+- ``is_done``: [B, L] int32, 1 if nothing has to be looked for in the pixels.
+"""
+
 
 class PriorityArguments(NamedTuple):
     """Priorities by which slots are chosen.
@@ -63,10 +111,6 @@ class PriorityArguments(NamedTuple):
     order: Tensor
     lead: Tensor | None
     kept_slot: Tensor | None
-
-
-RuleArguments = argument_tuple("RuleArguments", *names_of(DrawRules, "triton"), "limits_cover", "takes_part")
-"""Rules as kernel arguments: numbers are integers, and flags are constants."""
 
 
 class SizeArguments(NamedTuple):
@@ -91,20 +135,6 @@ class SizeArguments(NamedTuple):
     region_height: int
     region_width: int
     has_slots: tl.constexpr
-
-
-MAPS = tuple(name for name in names_of(Placement, "triton") if name not in LayerRows._fields)
-"""Tensors of a `segpaste.engine.schema.Placement` that kernels write."""
-
-DrawnArguments = argument_tuple("DrawnArguments", *MAPS, "places", "cover")
-"""`MAPS`, bools as bytes, and tensors to work with.
-
-- ``places``: [B, L, A, 2] int64, the translations that are tried; ``translate`` itself if only one is.
-- ``cover``: [B, L, K_s] int64, larger for objects that cover less, -1 if not carried; None if all objects
-  that may be pasted are.
-"""
-
-CountArguments = argument_tuple("CountArguments", *names_of(PlacementCounts, "triton"))
 
 
 def plain_arguments(record: Any) -> Any:
@@ -143,31 +173,6 @@ def map_arguments(placement: Placement) -> dict[str, Tensor]:
 def count_arguments(counts: PlacementCounts) -> Any:
     """Return counts as kernel arguments."""
     return CountArguments(*(getattr(counts, name) for name in CountArguments._fields))
-
-
-PICKS: Final = {"others": _slots.OTHERS.value, "same": _slots.SAME.value, "own": _slots.OWN.value}
-"""Rules by which rows are chosen, as the kernels name them."""
-
-SLOT_BLOCK = 32
-"""Largest number of slots that are compared with as many others at once."""
-
-LAYER_BLOCK = 16
-"""Largest number of layers whose source rows are chosen at once."""
-
-ROW_BLOCK = 32
-"""Largest number of source rows that are compared at once."""
-
-BLOCK = 1024
-"""Largest number of priorities that are compared with a number at once."""
-
-MIX_BLOCK = 512
-"""Largest number of classes or slots that a program of ClassMix handles at once."""
-
-TARGET_BLOCK = 128
-"""Largest number of slots of a target that are looked at at once."""
-
-TILE = 128
-"""Largest number of objects times places that are judged at once."""
 
 
 def choose_rows(candidates: Tensor, seeds: Tensor, num_layers: int) -> LayerRows:
@@ -296,15 +301,6 @@ def _place_layers(
 
 def _integers(*shape: int, device: torch.device) -> Tensor:
     return torch.empty(shape, dtype=torch.int64, device=device)
-
-
-MixedArguments = argument_tuple("MixedArguments", *MAPS, "classes", "class_order", "slot_order", "is_done")
-"""Tensors that the kernels write: `MAPS`, where ``carried`` has the fragment last, the chosen classes, and scratch.
-
-- ``class_order``: [B, L, num_classes] int64, priorities, -1 for classes that may not be chosen.
-- ``slot_order``: [B, L, K] int64, priorities, -1 for instances that are not wanted.
-- ``is_done``: [B, L] int32, 1 if nothing has to be looked for in the pixels.
-"""
 
 
 class PixelArguments(NamedTuple):

@@ -16,6 +16,8 @@ from segpaste.engine.triton._packed_slots import holds
 from segpaste.engine.triton._tiles import in_box, nearest_source, next_of, on_canvas, pixel_offsets, touches, touching
 from segpaste.types.check import MAX_FED_BACK_ID
 
+_MOST = tl.constexpr(MAX_FED_BACK_ID)
+
 
 @triton.jit
 def see_tile(
@@ -226,9 +228,6 @@ def _target_depth(target, here, asked, by_value):
     if by_value != 0:
         valid = asked
     return depth, valid & is_number(depth) & (depth > 0)
-
-
-_MOST = tl.constexpr(MAX_FED_BACK_ID)
 
 
 @triton.jit

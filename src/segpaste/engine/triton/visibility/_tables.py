@@ -11,10 +11,10 @@ import triton
 import triton.language as tl
 
 from segpaste.types import sampling
-from segpaste.types.sampling import FARTHEST_EDGE
 
 _WEIGHT_ONE = tl.constexpr(sampling.WEIGHT_ONE)
 _COLUMNS = tl.constexpr(32)
+_FARTHEST = tl.constexpr(sampling.FARTHEST_EDGE)
 
 
 @triton.jit
@@ -129,9 +129,6 @@ def _fill_taps(indices, weights, to, there, size, position, num, radius, extent,
 def _raw_weight(start, reach, num, t):
     distance = start + 2 * num * t
     return tl.maximum(reach - tl.maximum(distance, -distance), 0)
-
-
-_FARTHEST = tl.constexpr(FARTHEST_EDGE)
 
 
 @triton.jit

@@ -49,6 +49,49 @@ MAX_REGISTERS = 128
 Without a limit the assembler uses more for a look, and the kernel of the tables spills some.
 """
 
+NUM_LOOKS = 3
+"""Looks that have counters of their own: without guards, with guards, after a removal."""
+
+_PLANES = [name for name in (*PLANES, "padding_mask") if name not in ("images", "normals")]
+
+BatchArguments = argument_tuple(
+    "BatchArguments",
+    *(SHORT_NAMES.get(name, name) for name in (*_PLANES, *ROWS)),
+    *("num_slots", "height", "width", "size"),
+)
+"""Planes and instances of the target or of the source; of the source only what is read of it."""
+
+_MAPS = [name for name in names_of(Placement, "triton") if name not in (*LayerPlan._fields, "layer_valid")]
+
+MapArguments = argument_tuple("MapArguments", *_MAPS, "drawn")
+"""What a placement has beyond its plan: the maps of the layers, and the pastes that were drawn."""
+
+MixArguments = argument_tuple("MixArguments", *names_of(Mixture, "triton"), "num_classes")
+"""`segpaste.engine.schema.Mixture`; None without ClassMix."""
+
+RuleArguments = argument_tuple("RuleArguments", *names_of(PasteRules, "triton"))
+
+LabelArguments = argument_tuple(
+    "LabelArguments", "of_slot", "paste_class", *names_of(Classes), *(str(f.shape[0]) for f in fields_of(Classes))
+)
+"""Labels of the layers' slots, tables of classes as bytes or int16, or None, and their lengths.
+
+``of_slot``, [B, L, K] int64, is written by the tables. In place a row's own labels may be gone when another is read.
+``is_stuff`` are the classes that are watched.
+"""
+
+_SLOTS = [name for name in names_of(SlotPlan) if name != "paste_class"]
+
+OutArguments = argument_tuple(
+    "OutArguments",
+    *(*_SLOTS, *(SHORT_NAMES.get(name, name) for name in ROWS)),
+    *("num_gone", "lost", "semantic", "panoptic"),
+)
+"""Results of the last decision of a row: of `SlotPlan`, the merged instances, and the counts of the report.
+
+``semantic`` and ``panoptic`` are maps of the output, which the first look copies while it counts; None in place.
+"""
+
 
 class Settled(NamedTuple):
     """Plan whose pastes are all visible, and the instance of each slot.
@@ -181,57 +224,12 @@ def _empty(scene: Scene, placement: Placement, rows: dict[str, Tensor], hides: b
     return Settled(plan, visible, slots, rows, num_gone, torch.empty_like(slots.paste_layer))
 
 
-NUM_LOOKS = 3
-"""Looks that have counters of their own: without guards, with guards, after a removal."""
-
-_PLANES = [name for name in (*PLANES, "padding_mask") if name not in ("images", "normals")]
-
-BatchArguments = argument_tuple(
-    "BatchArguments",
-    *(SHORT_NAMES.get(name, name) for name in (*_PLANES, *ROWS)),
-    *("num_slots", "height", "width", "size"),
-)
-"""Planes and instances of the target or of the source; of the source only what is read of it."""
-
-_MAPS = [name for name in names_of(Placement, "triton") if name not in (*LayerPlan._fields, "layer_valid")]
-
-MapArguments = argument_tuple("MapArguments", *_MAPS, "drawn")
-"""What a placement has beyond its plan: the maps of the layers, and the pastes that were drawn."""
-
-MixArguments = argument_tuple("MixArguments", *names_of(Mixture, "triton"), "num_classes")
-"""`segpaste.engine.schema.Mixture`; None without ClassMix."""
-
-RuleArguments = argument_tuple("RuleArguments", *names_of(PasteRules, "triton"))
-
-LabelArguments = argument_tuple(
-    "LabelArguments", "of_slot", "paste_class", *names_of(Classes), *(str(f.shape[0]) for f in fields_of(Classes))
-)
-"""Labels of the layers' slots, tables of classes as bytes or int16, or None, and their lengths.
-
-``of_slot``, [B, L, K] int64, is written by the tables. In place a row's own labels may be gone when another is read.
-``is_stuff`` are the classes that are watched.
-"""
-
-
 class CameraArguments(NamedTuple):
     """Intrinsics of both sides, [B, 4] float32, or None where depth is not metric; 1 if depth is scaled, else 0."""
 
     target: Tensor | None
     source: Tensor | None
     perspective: int
-
-
-_SLOTS = [name for name in names_of(SlotPlan) if name != "paste_class"]
-
-OutArguments = argument_tuple(
-    "OutArguments",
-    *(*_SLOTS, *(SHORT_NAMES.get(name, name) for name in ROWS)),
-    *("num_gone", "lost", "semantic", "panoptic"),
-)
-"""Results of the last decision of a row: of `SlotPlan`, the merged instances, and the counts of the report.
-
-``semantic`` and ``panoptic`` are maps of the output, which the first look copies while it counts; None in place.
-"""
 
 
 class WorkArguments(NamedTuple):
