@@ -31,8 +31,8 @@ import torch
 from segpaste.bank import embed_bank, open_bank
 from segpaste.cli import main as segpaste
 from segpaste.encoder import Assessment, LabelledVectors, TrainConfig, read_vectors, train
-from segpaste.encoder.evaluation.assessment import Part, assess, find_evidence
-from segpaste.encoder.training.loop import make_objective
+from segpaste.encoder.evaluation import Part, assess, find_evidence
+from segpaste.encoder.training import make_objective
 
 
 def crops_of(folder: Path, num_scenes: int, seed: int) -> Path:

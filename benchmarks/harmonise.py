@@ -14,7 +14,7 @@ import time
 import torch
 
 from segpaste.augmentation import HarmonizeConfig
-from segpaste.augmentation.harmonize.harmonized import MODES, harmonized
+from segpaste.augmentation.harmonize import MODES, harmonized
 
 SIZE, FIRST, END = 512, 100, 300
 

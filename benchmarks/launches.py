@@ -24,8 +24,7 @@ from unittest import mock
 
 import torch
 
-from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, HarmonizeConfig, PanopticConfig
-from segpaste.augmentation.inputs import in_place
+from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, HarmonizeConfig, PanopticConfig, arguments
 from segpaste.presets import get_preset, list_presets
 from segpaste.types import Modality, PaddedBatchedDenseSample, StagedCrops
 
@@ -191,8 +190,8 @@ def without_a_card() -> Iterator[None]:
     """Answer what only a card can, and leave out the checks of addresses, which fake tensors do not have."""
     with (
         mock.patch.object(torch.cuda, "is_current_stream_capturing", return_value=False),
-        mock.patch.object(in_place, "_check_apart"),
-        mock.patch("segpaste.engine.triton.pixels.rendering.share_memory", return_value=False),
+        mock.patch.object(arguments, "_check_apart"),
+        mock.patch("segpaste.engine.triton.composing.share_memory", return_value=False),
     ):
         yield
 

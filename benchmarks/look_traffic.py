@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from segpaste.engine.triton.looks import settling
+from segpaste.engine.triton.visibility import settling
 
 from .traffic import Change, Moved, Shape, clone, in_place, out_of_place, total
 

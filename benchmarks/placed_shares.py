@@ -24,7 +24,7 @@ from torch import Tensor
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig, get_preset
 from segpaste.augmentation import IntraBatchSource, PasteReport, PasteSummary, PlacementRequest
 from segpaste.augmentation.config.base import merged
-from segpaste.augmentation.sources.placement import Sampled
+from segpaste.augmentation.sources.strategies import Sampled
 from segpaste.datasets import CocoDetectionV2, FixedSizeCrop, SceneConfig, SceneDataset, open_dataset
 from segpaste.engine import Sources
 from segpaste.engine.reference.draws import slots

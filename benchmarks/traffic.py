@@ -19,8 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from segpaste.engine.triton import packed_slots
-from segpaste.engine.triton.pixels import rendering
+from segpaste.engine.triton import composing, packed_slots
 
 _LABEL, _DEPTH, _NORMAL, _VALID, _LAYER, _BOX = 8, 4, 12, 1, 2, 32
 
@@ -180,7 +179,7 @@ def total(kernels: Mapping[str, Moved]) -> int:
 
 def _fill_masks(shape: Shape, change: Change) -> Moved:
     size = shape.num_pixels * shape.num_slots
-    programs = -(-size // rendering.MASK_CHUNK)
+    programs = -(-size // composing.MASK_CHUNK)
     of_slots = (programs + shape.batch_size * shape.num_slots) * (1 + 16 + _BOX)  # a slot may begin within a stretch
     kept = change.kept_boxes * (_LAYER + 1)
     pasted = change.paste_boxes * (_LAYER + (_LAYER if shape.panoptic else 1))
@@ -192,7 +191,7 @@ def _keep(shape: Shape, change: Change) -> Moved:
     pixels, num_labels = shape.num_pixels, shape.semantic + shape.panoptic
     copied = pixels * (shape.plane_bytes - _LABEL * num_labels)
     flags = shape.num_classes + (shape.num_slots if shape.panoptic else 0)
-    programs = -(-pixels // rendering.LABEL_CHUNK) if shape.semantic and flags else 0
+    programs = -(-pixels // composing.LABEL_CHUNK) if shape.semantic and flags else 0
     masks = change.dropped * shape.height * shape.width if shape.panoptic else 0  # at most: only within their boxes
     lost = _LABEL * (change.lost * num_labels * shape.panoptic + change.ignored)
     return Moved(copied + programs * flags + masks + _LABEL * change.marked, copied + lost)
@@ -227,7 +226,7 @@ def _paste_in_place(shape: Shape, change: Change, waiting: Waiting, own_source: 
 
 
 def _write(shape: Shape, change: Change, waiting: Waiting, own_source: bool) -> Moved:
-    tiles, plane = _num_tiles(shape, rendering.TILE), shape.height * shape.width
+    tiles, plane = _num_tiles(shape, composing.TILE), shape.height * shape.width
     flags = tiles * (2 * shape.num_slots + shape.num_classes)
     looked_at = change.dropped * plane + shape.num_pixels * _DEPTH * shape.depth + change.marked * _LABEL
     cleared = change.pasted * (waiting.seen + waiting.digits * own_source)
@@ -241,7 +240,7 @@ def _write(shape: Shape, change: Change, waiting: Waiting, own_source: bool) -> 
 
 
 def _paste_tile(shape: Shape) -> tuple[int, int]:
-    return rendering.SURFACE_TILE if shape.depth or shape.normals else rendering.TILE
+    return composing.SURFACE_TILE if shape.depth or shape.normals else composing.TILE
 
 
 def _num_tiles(shape: Shape, tile: tuple[int, int]) -> int:

@@ -40,7 +40,7 @@ import torch
 from segpaste.augmenting import steps
 from segpaste.bank.building import parts
 from segpaste.cli import main as segpaste
-from segpaste.encoder.training.checkpoints import CheckpointError, read_checkpoint
+from segpaste.encoder.checkpoints import CheckpointError, read_checkpoint
 from segpaste.workspace import MARKER
 
 CHANGES = ("replace", "rename", "unlink", "remove", "mkdir", "rmdir", "fsync")

@@ -70,10 +70,10 @@ def test_the_reference_names_what_is_promised() -> None:
 
 def test_a_private_name_is_seen() -> None:
     pairs = imported(
-        "from segpaste.augmentation.sources.placement import draw_placement\nimport segpaste.engine.triton._tiles"
+        "from segpaste.augmentation.sources.strategies import draw_placement\nimport segpaste.engine.triton._tiles"
     )
     assert pairs == {
-        ("segpaste.augmentation.sources.placement", "draw_placement"),
+        ("segpaste.augmentation.sources.strategies", "draw_placement"),
         ("segpaste.engine.triton._tiles", "*"),
     }
     assert not any(is_promised(*pair) for pair in pairs)

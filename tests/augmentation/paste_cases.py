@@ -14,9 +14,15 @@ import torch
 from hypothesis import strategies as st
 
 from samples import SCHEMA, STUFF, make_batch, placement_of, tight_boxes
-from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, PanopticConfig, PlacementConfig, SourceConfig
+from segpaste.augmentation import (
+    BatchCopyPaste,
+    BatchCopyPasteConfig,
+    PanopticConfig,
+    PlacementConfig,
+    SourceConfig,
+    prepare,
+)
 from segpaste.augmentation.config.placement import SizeRange
-from segpaste.augmentation.inputs import prepare
 from segpaste.engine import Placement, use_backend
 from segpaste.types import Modality, PaddedBatchedDenseSample
 

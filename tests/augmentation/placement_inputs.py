@@ -9,7 +9,7 @@ from torch import Tensor
 
 from segpaste.augmentation import PlacementConfig, PlacementRequest
 from segpaste.augmentation.schedule import Schedule
-from segpaste.augmentation.sources.placement import LayerSources
+from segpaste.augmentation.sources.strategies import LayerSources
 
 
 def request(

@@ -34,7 +34,7 @@ from segpaste.augmentation import (
     PanopticConfig,
     PlacementConfig,
 )
-from segpaste.augmentation.inputs.pad import padded_to_multiple
+from segpaste.augmentation.prepare import padded_to_multiple
 from segpaste.types import FIELDS, Modality, PaddedBatchedDenseSample
 
 pytestmark = [

@@ -19,7 +19,7 @@ import brute_force_draws
 from samples import CPU_BACKENDS, EVERY_OBJECT, make_batch, put_box
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
 from segpaste.augmentation import IntraBatchSource, PlacementConfig, Schedule
-from segpaste.augmentation.rules.class_weights import MOST_ALIKE, TEMPERATURE_ONE, inverse_weights, log_table
+from segpaste.augmentation.tables import MOST_ALIKE, TEMPERATURE_ONE, inverse_weights, log_table
 from segpaste.engine import use_backend
 from segpaste.engine.reference.draws.slots import negative_log2, weighted
 from segpaste.types import PaddedBatchedDenseSample

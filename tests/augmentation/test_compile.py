@@ -18,8 +18,7 @@ from torch import Tensor, nn
 
 from samples import OPTIONAL, FromBatch, all_modality_subsets, make_batch, placement_of, subset_id
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
-from segpaste.augmentation import Placement
-from segpaste.augmentation.inputs import prepare
+from segpaste.augmentation import Placement, prepare
 from segpaste.engine import use_backend
 from segpaste.types import Modality, PaddedBatchedDenseSample
 

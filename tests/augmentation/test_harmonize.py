@@ -11,7 +11,7 @@ import torch
 
 from samples import CPU_BACKENDS, SCHEMA, assert_backends_agree, assert_same, make_batch, paste
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
-from segpaste.augmentation.harmonize.harmonized import MODES, harmonized
+from segpaste.augmentation.harmonize import MODES, harmonized
 from segpaste.engine import use_backend
 from segpaste.types import Modality
 

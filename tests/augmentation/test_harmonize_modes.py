@@ -23,10 +23,8 @@ from harmonize_cases import (
 from hypothesis import given, settings
 
 from segpaste import seeding
-from segpaste.augmentation import HarmonizeConfig
-from segpaste.augmentation.harmonize import _poisson
-from segpaste.augmentation.harmonize._distance import is_near
-from segpaste.augmentation.harmonize.harmonized import MODES, edge_weight, fitted, harmonized
+from segpaste.augmentation import HarmonizeConfig, poisson
+from segpaste.augmentation.harmonize import MODES, edge_weight, fitted, harmonized, is_near
 
 ALL_MODES = pytest.mark.parametrize("mode", sorted(MODES))
 DTYPES = (torch.float32, torch.uint8, torch.float16, torch.bfloat16)
@@ -150,11 +148,11 @@ class TestPoisson:
         inside = torch.from_numpy(SHAPES[name])[None, None]
         change = torch.where(inside, torch.from_numpy(exact / np.abs(exact).max()).float(), 0.0)
         target = torch.zeros_like(change)
-        grid, _ = _poisson._equations(target, target, inside, ~inside)
+        grid, _ = poisson._equations(target, target, inside, ~inside)
         grids = [grid]
         while max(grids[-1].total.shape[-2:]) > 1:
-            grids.append(_poisson._coarser(grids[-1]))
-        found = _poisson._solved(grids, _poisson._applied(grid, change), HarmonizeConfig().poisson_cycles)
+            grids.append(poisson._coarser(grids[-1]))
+        found = poisson._solved(grids, poisson._applied(grid, change), HarmonizeConfig().poisson_cycles)
         assert (found - change).abs().max() < 1e-3
 
     def test_padding_and_the_end_of_the_canvas_are_alike(self) -> None:

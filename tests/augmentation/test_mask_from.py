@@ -14,7 +14,7 @@ from torch import Tensor
 
 from samples import CPU_BACKENDS, make_batch
 from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, SourceConfig
-from segpaste.augmentation.inputs._slots import with_box_masks
+from segpaste.augmentation.masks import with_box_masks
 from segpaste.engine import use_backend
 from segpaste.types import PaddedBatchedDenseSample
 

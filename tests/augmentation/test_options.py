@@ -21,7 +21,7 @@ from segpaste.augmentation import (
     SizeRange,
     num_mixed_tokens,
 )
-from segpaste.augmentation.rules.draw_rules import smallest_scale
+from segpaste.augmentation.rules import smallest_scale
 from segpaste.engine.reference import geometry
 from segpaste.types import PaddedBatchedDenseSample
 from segpaste.types.sampling import outward_boxes

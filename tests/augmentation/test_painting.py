@@ -15,7 +15,7 @@ from torch import Tensor
 from samples import EVERY_OBJECT, OPTIONAL, Pasted, all_modality_subsets, make_batch, paste, subset_id
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig, SourceStrategy
 from segpaste.augmentation import PasteReport, Placement, PlacementConfig, PlacementCounts, PlacementRequest
-from segpaste.augmentation.inputs.pad import padded_to_multiple
+from segpaste.augmentation.prepare import padded_to_multiple
 from segpaste.engine.schema import SCALE_DEN
 from segpaste.types import Modality, PaddedBatchedDenseSample
 

@@ -13,7 +13,7 @@ import torch
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig, create_bank_dataloader, open_bank
 from segpaste.augmentation import SourceConfig
 from segpaste.augmentation.loading import AugmentedLoader
-from segpaste.augmentation.sources.paste_sizes import ENOUGH, MOST_BATCHES, PasteSizes
+from segpaste.augmentation.warned import ENOUGH, MOST_BATCHES, PasteSizes
 from segpaste.bank import DatasetBank, build_bank, stage_bank_batch
 from segpaste.datasets import EpochDataLoader
 from segpaste.datasets.jitter import make_large_scale_jittering

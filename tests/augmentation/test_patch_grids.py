@@ -13,7 +13,7 @@ from staged_cases import make_staged
 
 from samples import CPU_BACKENDS, make_batch
 from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, PlacementConfig, SourceConfig
-from segpaste.augmentation.sources.placement import LayerSources, Placement, PlacementRequest, draw_placement
+from segpaste.augmentation.sources.strategies import LayerSources, Placement, PlacementRequest, draw_placement
 from segpaste.engine import Sources, engine_for, use_backend
 
 Size = tuple[int, int]

@@ -15,7 +15,7 @@ from segpaste.augmentation import (
     Placement,
     PlacementCounts,
 )
-from segpaste.augmentation.sources.placement import draw_placement
+from segpaste.augmentation.sources.strategies import draw_placement
 from segpaste.engine.schema import SCALE_DEN
 
 NUM = 20_000

@@ -12,7 +12,7 @@ from placement_inputs import request, sources
 
 from samples import CPU_BACKENDS, make_batch, paste, put_box
 from segpaste.augmentation import BatchCopyPasteConfig, PlacementConfig
-from segpaste.augmentation.sources.placement import draw_placement
+from segpaste.augmentation.sources.strategies import draw_placement
 from segpaste.engine import use_backend
 from segpaste.engine.schema import SCALE_DEN
 

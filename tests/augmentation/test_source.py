@@ -14,7 +14,7 @@ from torch import Tensor
 
 from samples import make_batch
 from segpaste.augmentation import IntraBatchSource, Placement, PlacementCounts
-from segpaste.augmentation.sources.placement import draw_placement
+from segpaste.augmentation.sources.strategies import draw_placement
 from segpaste.types import PaddedBatchedDenseSample
 from segpaste.types.sampling import outward_boxes
 

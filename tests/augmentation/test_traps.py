@@ -22,7 +22,7 @@ from segpaste.augmentation import (
     PanopticTaxonomy,
     PlacementConfig,
 )
-from segpaste.augmentation.rules.class_tables import ClassTables
+from segpaste.augmentation.tables import ClassTables
 from segpaste.engine.reference import geometry
 from segpaste.engine.schema import SCALE_DEN
 from segpaste.invariants import check_batch

@@ -15,9 +15,9 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_curve
 
-from segpaste.encoder.data import pairs
-from segpaste.encoder.data.pairs import pairs_of
-from segpaste.encoder.evaluation.calibration import Calibration, cllr, equal_error_rate, min_cllr, min_dcf
+from segpaste.encoder import evidence
+from segpaste.encoder.calibration import Calibration, cllr, equal_error_rate, min_cllr, min_dcf
+from segpaste.encoder.evidence import pairs_of
 
 SCORES = st.lists(st.integers(-6, 6).map(lambda number: number / 2), min_size=1, max_size=25)
 """With ties."""
@@ -168,7 +168,7 @@ class TestPairs:
 
     @pytest.mark.parametrize("is_large", [False, True])
     def test_every_one_once(self, is_large: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(pairs, "_MAX_ALL", -1 if is_large else 1 << 22)
+        monkeypatch.setattr(evidence, "_MAX_ALL", -1 if is_large else 1 << 22)
         for of_one, found in zip((True, False), pairs_of(self.LABELS, 1000), strict=True):
             wanted = {(i, j) for i, j in combinations(range(7), 2) if (self.LABELS[i] == self.LABELS[j]) == of_one}
             assert sorted(tuple(sorted(pair)) for pair in found.T.tolist()) == sorted(wanted)
@@ -176,7 +176,7 @@ class TestPairs:
     @pytest.mark.parametrize("is_large", [False, True])
     def test_a_part(self, is_large: bool, monkeypatch: pytest.MonkeyPatch) -> None:
         """All pairs are drawn as often, but for chance; a seed draws the same ones."""
-        monkeypatch.setattr(pairs, "_MAX_ALL", -1 if is_large else 1 << 22)
+        monkeypatch.setattr(evidence, "_MAX_ALL", -1 if is_large else 1 << 22)
         counts = np.zeros((7, 7))
         for seed in range(1500):
             target, nontarget = pairs_of(self.LABELS, 2, seed)
@@ -190,6 +190,6 @@ class TestPairs:
 
     @pytest.mark.parametrize("is_large", [False, True])
     def test_a_kind_that_there_is_not(self, is_large: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(pairs, "_MAX_ALL", -1 if is_large else 1 << 22)
+        monkeypatch.setattr(evidence, "_MAX_ALL", -1 if is_large else 1 << 22)
         assert [found.shape for found in pairs_of(np.zeros(4, np.int64), 99)] == [(2, 6), (2, 0)]
         assert [found.shape for found in pairs_of(np.arange(4), 99)] == [(2, 0), (2, 6)]

@@ -8,7 +8,7 @@ from encoder_cases import labelled_codes
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segpaste.encoder.model.codes import (
+from segpaste.encoder.codes import (
     attribute_shares,
     hamming,
     near_duplicate_codes,

@@ -31,11 +31,11 @@ from segpaste.encoder import (
     equal_error_rate,
     load_encoder,
     min_dcf,
+    training,
     validate,
 )
-from segpaste.encoder.training import loop
-from segpaste.encoder.training.checkpoints import read_checkpoint
-from segpaste.encoder.training.loop import make_objective
+from segpaste.encoder.checkpoints import read_checkpoint
+from segpaste.encoder.training import make_objective
 
 
 @pytest.fixture
@@ -188,7 +188,7 @@ class TestFirstEpoch:
         self, words: list[str], tmp_path: Path, at: str, error: Any, capsys: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         given = [*words, "trainer.losses=[mse]", "trainer.epochs=1"]
-        write = loop.write_checkpoint
+        write = training.write_checkpoint
 
         def stop(path: Path, state: Any) -> None:
             if path.name == at:
@@ -197,7 +197,7 @@ class TestFirstEpoch:
             write(path, state)
 
         with monkeypatch.context() as patch:
-            patch.setattr(loop, "write_checkpoint", stop)
+            patch.setattr(training, "write_checkpoint", stop)
             assert main(given) == (130 if error is KeyboardInterrupt else 2)
         assert not (tmp_path / "run").exists()
         assert "keeps what is finished" not in capsys.readouterr().err

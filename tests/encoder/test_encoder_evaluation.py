@@ -16,7 +16,7 @@ from segpaste.encoder import (
     mean_average_precision,
     validate,
 )
-from segpaste.encoder.evaluation.evaluate import is_better
+from segpaste.encoder.evaluation import is_better
 
 
 def slow_map(distances: list[list[float]], labels: list[int]) -> float:

@@ -20,8 +20,8 @@ from torch import Tensor
 import segpaste
 from segpaste.cli import main
 from segpaste.encoder import LabelledVectors, TrainConfig, read_vectors
-from segpaste.encoder.training.checkpoints import read_checkpoint
-from segpaste.encoder.training.loop import make_objective
+from segpaste.encoder.checkpoints import read_checkpoint
+from segpaste.encoder.training import make_objective
 from segpaste.samplers import ExhaustiveNxMSampler
 
 NUM_EPOCHS, WAIT_AT = 5, 3

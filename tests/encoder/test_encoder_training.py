@@ -18,9 +18,17 @@ import torch
 from encoder_cases import bits, clusters, config
 
 import segpaste
-from segpaste.encoder import CheckpointError, TrainConfig, VectorsError, load_encoder, open_training, train, validate
-from segpaste.encoder.training import loop
-from segpaste.encoder.training.checkpoints import read_checkpoint, write_checkpoint
+from segpaste.encoder import (
+    CheckpointError,
+    TrainConfig,
+    VectorsError,
+    load_encoder,
+    open_training,
+    train,
+    training,
+    validate,
+)
+from segpaste.encoder.checkpoints import read_checkpoint, write_checkpoint
 
 TRAIN, VALIDATION = clusters(7, seed=1), clusters(5, seed=2)
 ALL_LOSSES = ["mse", "triplet", "sparsity", "angular_margin"]
@@ -251,7 +259,7 @@ class TestGoingOn:
         def interrupted(*_: Any) -> None:
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(loop, "validate", interrupted)
+        monkeypatch.setattr(training, "validate", interrupted)
         with pytest.raises(KeyboardInterrupt):
             train(TRAIN, VALIDATION, config(losses=["mse"]), tmp_path / "run")
         assert not (tmp_path / "run").exists()

@@ -10,9 +10,8 @@ import pytest
 from encoder_cases import labelled_codes
 from hypothesis import given
 
-from segpaste.encoder.data.pairs import pairs_of
-from segpaste.encoder.evaluation.calibration import cllr
-from segpaste.encoder.evaluation.evidence import AttributeEvidence
+from segpaste.encoder.calibration import cllr
+from segpaste.encoder.evidence import AttributeEvidence, pairs_of
 
 
 class TestEvidence:
@@ -59,7 +58,7 @@ class TestEvidence:
         codes = rng.random((30, 12)) < 0.4
         evidence = AttributeEvidence.of(codes, np.repeat(np.arange(6), 5))
         one, other = rng.integers(0, 30, (2, 50))
-        monkeypatch.setattr("segpaste.encoder.evaluation.evidence._NUM_PAIRS", 7)
+        monkeypatch.setattr("segpaste.encoder.evidence._NUM_PAIRS", 7)
         assert np.allclose(evidence.pair_scores(codes[one], codes[other]), evidence.scores(codes, codes)[one, other])
 
     def test_sums_that_mislead_are_calibrated(self) -> None:

@@ -10,7 +10,7 @@ import torch
 from torch import distributed, multiprocessing
 
 from segpaste._ranks import is_said
-from segpaste.encoder.training._processes import Processes
+from segpaste.encoder._processes import Processes
 
 
 class Unpicklable(Exception):

@@ -119,7 +119,7 @@ class TestScores:
     def test_more_pairs_than_are_scored_at_once(self, folder: Path, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert score(folder, run) == 0
         first = (folder / "scores.csv").read_bytes()
-        monkeypatch.setattr("segpaste.encoder.evaluation.trials._NUM_PAIRS", 2)
+        monkeypatch.setattr("segpaste.encoder.trials._NUM_PAIRS", 2)
         assert score(folder, run) == 0
         assert (folder / "scores.csv").read_bytes() == first
 
@@ -213,7 +213,7 @@ class TestRefusing:
         self.check(folder, folder / "none", capsys, "none: No such file or directory")
 
     def test_a_run_without_evidence(self, folder: Path, run: Path, capsys: Any) -> None:
-        from segpaste.encoder.training.checkpoints import read_checkpoint, write_checkpoint
+        from segpaste.encoder.checkpoints import read_checkpoint, write_checkpoint
 
         state = read_checkpoint(run / "best.pt")
         del state["evidence"]

@@ -7,8 +7,7 @@ import torch
 from cuda_cases import DEVICE, DTYPES
 
 from segpaste.engine import Classes, Crops, reference
-from segpaste.engine.triton import stage_crops
-from segpaste.engine.triton.inputs import crops as crops_of_triton
+from segpaste.engine.triton import inputs, stage_crops
 
 
 def make_crops(num: int, size: tuple[int, int], *, with_depth: bool) -> Crops:
@@ -37,7 +36,7 @@ def make_crops(num: int, size: tuple[int, int], *, with_depth: bool) -> Crops:
 @pytest.mark.parametrize("with_depth", [False, True], ids=["", "depth"])
 @pytest.mark.parametrize("has_taxonomy", [False, True], ids=["", "taxonomy"])
 def test_crops_agree(has_taxonomy: bool, with_depth: bool, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crops_of_triton, "BLOCK", 64)
+    monkeypatch.setattr(inputs, "COLOUR_BLOCK", 64)
     classes = Classes(torch.tensor([False, True, True, False, True]).to(DEVICE)) if has_taxonomy else Classes()
     crops = make_crops(30, (5, 7), with_depth=with_depth)
     for scale in (1 / 255, 1.0, 0.3):

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from samples import OPTIONAL, all_modality_subsets, assert_backends_agree, make_batch
 from segpaste.augmentation import BatchCopyPaste
-from segpaste.augmentation.sources.placement import (
+from segpaste.augmentation.sources.strategies import (
     LayerSources,
     Placement,
     PlacementCounts,
@@ -22,11 +22,10 @@ from segpaste.augmentation.sources.placement import (
 )
 from segpaste.engine import Scene
 from segpaste.engine.planes import ROWS
-from segpaste.engine.reference import _slots, geometry, stages
+from segpaste.engine.reference import geometry, stages
 from segpaste.engine.reference.plan import LayerPlan, Visible
-from segpaste.engine.triton import looks, packed_slots
-from segpaste.engine.triton.looks import settling
-from segpaste.engine.triton.pixels import rendering
+from segpaste.engine.triton import composing, packed_slots
+from segpaste.engine.triton.visibility import settling
 from segpaste.types import Modality, PaddedBatchedDenseSample
 from segpaste.types.sampling import outward_boxes
 
@@ -51,7 +50,7 @@ def set_tiles(monkeypatch: pytest.MonkeyPatch, tile: tuple[int, int], parts: int
     sizes = {"TILE": tile, "SURFACE_TILE": tile, "BOX_TILE": tile, "MASK_CHUNK": chunk, "COPY_CHUNK": chunk}
     sizes |= {"LABEL_CHUNK": chunk // 8, "DEPTH_CHUNK": chunk // 4}
     for name, value in sizes.items():
-        monkeypatch.setattr(rendering, name, value)
+        monkeypatch.setattr(composing, name, value)
 
 
 def small_batch(**options: Any) -> PaddedBatchedDenseSample:
@@ -90,8 +89,8 @@ def settled_by_reference(scene: Scene, placement: Placement) -> tuple[Tensor, ..
     settled = stages.settle(scene, stages.layer_plan(scene, placement))
     labels = scene.source.labels[placement.source_idx]
     slots = stages.assign(scene, settled, labels)
-    rows = _slots.merge_rows(scene.target, labels, slots, settled.measures)
-    lost = _slots.lost(slots.dropped, settled.measures)
+    rows = stages.merge_rows(scene.target, labels, slots, settled.measures)
+    lost = stages.lost(slots.dropped, settled.measures)
     return flattened(settled.plan, settled.visible, slots, [rows[name] for name in ROWS], lost, settled.num_gone)
 
 
@@ -101,7 +100,7 @@ def settled_by_kernels(scene: Scene, placement: Placement, *, hides: bool = Fals
     If it ``hides``, the buffer comes out of the target's masks, which are as before then.
     """
     rows = {name: torch.empty_like(getattr(scene.target, name)) for name in ROWS}
-    settled = looks.settle(scene, placement, rows, hides)
+    settled = settling.settle(scene, placement, rows, hides)
     visible = hidden_visible(scene, settled.plan, settled.visible) if hides else settled.visible
     merged = [rows[name] for name in ROWS]
     return flattened(settled.plan, visible, settled.slots, merged, settled.lost, settled.num_gone)

@@ -29,11 +29,9 @@ from segpaste.augmentation import BatchCopyPaste
 from segpaste.engine import Scene, planes, use_backend
 from segpaste.engine.planes import PLANES
 from segpaste.engine.reference import plan as plan_records
-from segpaste.engine.reference._layer_view import Region, in_boxes
-from segpaste.engine.reference.plan import LayerPlan, SlotPlan, Visible
-from segpaste.engine.triton import pixels
-from segpaste.engine.triton.looks import settling
-from segpaste.engine.triton.pixels import rendering
+from segpaste.engine.reference.plan import LayerPlan, Region, SlotPlan, Visible, in_boxes
+from segpaste.engine.triton import composing
+from segpaste.engine.triton.visibility import settling
 from segpaste.types import FIELDS, Modality, PaddedBatchedDenseSample
 
 
@@ -133,7 +131,7 @@ class TestSpareBits:
             names.append("visible")
             return plan_records.empty_visible(scene)
 
-        monkeypatch.setattr(rendering, "empty_plane", empty_plane)
+        monkeypatch.setattr(composing, "empty_plane", empty_plane)
         monkeypatch.setattr(settling, "empty_visible", empty_visible)
         return names
 
@@ -191,7 +189,7 @@ def test_without_memory_the_batch_stays_as_it_is(monkeypatch: pytest.MonkeyPatch
     def no_memory(name: str, plane: Tensor) -> Tensor:
         raise MemoryError(name)
 
-    monkeypatch.setattr(rendering, "empty_plane", no_memory)
+    monkeypatch.setattr(composing, "empty_plane", no_memory)
     batch = bare_batch(max_instances=8, seed=3, image_dtype=torch.float32)
     before = batch.clone()
     with use_backend("triton"), pytest.raises(MemoryError, match="images"):
@@ -214,15 +212,15 @@ class TestBytes:
         self, modalities: set[Modality], slots: int, in_place: bool, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         batch = bare_batch(modalities=modalities, max_instances=slots, seed=3, image_dtype=torch.float32)
-        counted, given = counted_stores(monkeypatch), []
+        counted, given, real_render = counted_stores(monkeypatch), [], composing.render
 
         def render(*arguments: Any) -> dict[str, Tensor]:
             counted.clear()
-            planes = rendering.render(*arguments)
+            planes = real_render(*arguments)
             given.append([*arguments[1:4], batch.instance_masks, planes["instance_masks"]])
             return planes
 
-        monkeypatch.setattr(pixels, "render", render)
+        monkeypatch.setattr(composing, "render", render)
         paste = (losing_rows if Modality.PANOPTIC in modalities else module)(scale_range=(0.8, 1.3))
         with use_backend("triton"):
             paste(batch)
@@ -243,7 +241,7 @@ _FIELDS = {"semantic": "semantic_maps", "panoptic": "panoptic_maps", "depth": "d
 def counted_stores(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     """Bytes that each kernel stores from now on."""
     counted: dict[str, int] = {}
-    real_launch, builder, running = rendering.launch, interpreter.InterpreterBuilder, [""]
+    real_launch, builder, running = composing.launch, interpreter.InterpreterBuilder, [""]
     real_store = builder.create_masked_store
 
     def launch(kernel: Any, *arguments: Any, **options: Any) -> None:
@@ -255,7 +253,7 @@ def counted_stores(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
         counted[running[0]] = counted.get(running[0], 0) + size * int(mask.data.sum())
         return real_store(self, pointers, value, mask, *rest)
 
-    monkeypatch.setattr(rendering, "launch", launch)
+    monkeypatch.setattr(composing, "launch", launch)
     monkeypatch.setattr(builder, "create_masked_store", store)
     return counted
 

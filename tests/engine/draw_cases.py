@@ -8,7 +8,7 @@ import torch
 from cuda_cases import DEVICE
 from torch import Generator, Tensor
 
-from segpaste.augmentation.rules.class_weights import TEMPERATURE_ONE, inverse_weights, log_table
+from segpaste.augmentation.tables import TEMPERATURE_ONE, inverse_weights, log_table
 from segpaste.engine.regions import region_sums
 from segpaste.engine.schema import SCALE_DEN, DrawRules, DrawTables, LayerRows, Pick, Sources, Targets
 

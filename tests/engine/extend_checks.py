@@ -10,16 +10,15 @@ from cuda_cases import DEVICE, DTYPES, SUBSETS, patched_interpreter  # noqa: F40
 
 from samples import OPTIONAL, assert_same, make_batch, subset_id
 from segpaste.engine import reference
-from segpaste.engine.triton import extend
-from segpaste.engine.triton.inputs import extending
+from segpaste.engine.triton import extend, inputs
 from segpaste.types import Modality, PaddedBatchedDenseSample
 
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several blocks for each image."""
-    monkeypatch.setattr(extending, "BLOCK", 128)
-    monkeypatch.setattr(extending, "MASK_CHUNK", 256)
+    monkeypatch.setattr(inputs, "PIXEL_BLOCK", 128)
+    monkeypatch.setattr(inputs, "MASK_CHUNK", 256)
 
 
 def assert_extended_alike(batch: PaddedBatchedDenseSample, canvas_size: tuple[int, int], num_slots: int) -> None:

@@ -22,7 +22,7 @@ from cuda_cases import (  # noqa: F401
 )
 
 from samples import with_overlaps
-from segpaste.augmentation.sources.placement import Placement
+from segpaste.augmentation.sources.strategies import Placement
 from segpaste.engine import Scene
 from segpaste.engine.reference import stages
 from segpaste.engine.reference.plan import LayerPlan

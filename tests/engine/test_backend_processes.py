@@ -19,14 +19,14 @@ from torch.utils.data import DataLoader, Dataset
 
 from samples import assert_same, make_batch
 from segpaste.engine import use_backend
-from segpaste.engine.native import _threads
+from segpaste.engine.native import library
 from segpaste.types import PaddedBatchedDenseSample
 
 
 @pytest.fixture
 def three_threads(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Use three threads for batches of any size."""
-    monkeypatch.setattr(_threads, "_BYTES_PER_THREAD", 1)
+    monkeypatch.setattr(library, "_BYTES_PER_THREAD", 1)
     before = torch.get_num_threads()
     torch.set_num_threads(3)
     yield
@@ -54,24 +54,24 @@ class TestThreads:
             found.append(threading.get_ident())
 
         kinds = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint)
-        assert _threads.parallel()
-        ctypes.CFUNCTYPE(None, *kinds)(_threads.parallel())(ctypes.cast(work, ctypes.c_void_p), None, num_threads, 0)
+        assert library.parallel()
+        ctypes.CFUNCTYPE(None, *kinds)(library.parallel())(ctypes.cast(work, ctypes.c_void_p), None, num_threads, 0)
         assert len(set(found)) == num_threads
 
     def test_at_most_one_for_each_row(self, three_threads: None) -> None:
-        assert [_threads.num_threads(rows, 1 << 30) for rows in (0, 1, 2, 3, 9)] == [1, 1, 2, 3, 3]
+        assert [library.num_threads(rows, 1 << 30) for rows in (0, 1, 2, 3, 9)] == [1, 1, 2, 3, 3]
 
     def test_at_most_one_for_each_mebibyte(self, three_threads: None, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(_threads, "_BYTES_PER_THREAD", 1 << 20)
+        monkeypatch.setattr(library, "_BYTES_PER_THREAD", 1 << 20)
         sizes = 0, (1 << 21) - 1, 1 << 21, 3 << 20, 9 << 20
-        assert [_threads.num_threads(8, size) for size in sizes] == [1, 1, 2, 3, 3]
+        assert [library.num_threads(8, size) for size in sizes] == [1, 1, 2, 3, 3]
 
     def test_without_a_runtime_one_thread_does_all(self, monkeypatch: pytest.MonkeyPatch, three_threads: None) -> None:
         batch = roomy_batch(image_dtype=torch.float32)
         with use_backend("native"):
             many = module()(batch)
-            monkeypatch.setattr(_threads, "parallel", lambda: 0)
-            assert _threads.num_threads(5, 1 << 30) == 1
+            monkeypatch.setattr(library, "parallel", lambda: 0)
+            assert library.num_threads(5, 1 << 30) == 1
             assert_same(module()(batch), many)
 
     def test_callers_at_once_have_teams_of_their_own(self, three_threads: None) -> None:
@@ -124,12 +124,12 @@ from segpaste import BatchCopyPaste
 torch.set_num_threads(2)
 batch, paste = make_batch(4, size=(40, 40)), BatchCopyPaste()
 (torch.randn(1 << 22) + 1).sum()
-assert "segpaste.engine.native._threads" not in sys.modules
+assert "segpaste.engine.native.library" not in sys.modules
 child = os.fork()
 if child == 0:
     paste(batch)
-    from segpaste.engine.native import _threads
-    os._exit(_threads.num_threads(4, 1 << 30))
+    from segpaste.engine.native import library
+    os._exit(library.num_threads(4, 1 << 30))
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
     paths = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
@@ -147,4 +147,4 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 def _paste_with_threads(batch: PaddedBatchedDenseSample) -> tuple[int, int]:
     """Return the number of threads of a paste, and the sum of its output; tensors are too small for torch's threads."""
     out = module()(batch)
-    return _threads.num_threads(4, 1 << 30), int(out.images.sum(dtype=torch.int64))
+    return library.num_threads(4, 1 << 30), int(out.images.sum(dtype=torch.int64))

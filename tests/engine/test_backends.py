@@ -23,7 +23,7 @@ from samples import (
     subset_id,
 )
 from segpaste.augmentation import BatchCopyPaste, IntraBatchSource
-from segpaste.augmentation.sources.placement import PlacementRequest
+from segpaste.augmentation.sources.strategies import PlacementRequest
 from segpaste.engine import engine_for, native, reference, use_backend
 from segpaste.types import Modality
 

@@ -14,7 +14,7 @@ from torch import Tensor, fx
 
 from samples import EVERY_OBJECT, OPTIONAL, SCHEMA, make_batch
 from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, PanopticConfig, PlacementConfig, Schedule
-from segpaste.augmentation.rules.tables import DeviceCopies
+from segpaste.augmentation.tables import DeviceCopies
 from segpaste.cli import bench
 from segpaste.engine import operators
 from segpaste.presets import list_presets

@@ -34,7 +34,7 @@ from segpaste.augmentation import (
 )
 from segpaste.augmentation.config.paste import SourceConfig
 from segpaste.engine import use_backend
-from segpaste.engine.native import _threads
+from segpaste.engine.native import library
 from segpaste.types import Modality, PaddedBatchedDenseSample
 
 SUBSETS = [pytest.param(s, id=subset_id(s)) for s in all_modality_subsets()]
@@ -44,7 +44,7 @@ BACKENDS = CPU_BACKENDS
 @pytest.fixture(params=BACKENDS, autouse=True)
 def kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The native one on as many threads as torch has, also for small batches."""
-    monkeypatch.setattr(_threads, "_BYTES_PER_THREAD", 1)
+    monkeypatch.setattr(library, "_BYTES_PER_THREAD", 1)
     with use_backend(request.param):
         yield
 

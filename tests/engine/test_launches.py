@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, PlacementConfig, Schedule
-from segpaste.augmentation.rules.tables import _Copy
+from segpaste.augmentation.tables import _Copy
 from segpaste.cli import bench
 from segpaste.engine import use_backend
 from segpaste.presets import list_presets

@@ -28,7 +28,7 @@ from samples import EVERY_IMAGE, assert_same, make_batch
 from segpaste import BatchCopyPaste, seeding
 from segpaste.augmentation import BatchCopyPasteConfig, PlacementConfig
 from segpaste.engine import use_backend
-from segpaste.engine.native import _threads, build, jobs, library
+from segpaste.engine.native import build, jobs, library
 
 LEVELS = {name: level for name, level in library._LEVELS.items() if name != "baseline"}
 
@@ -260,7 +260,7 @@ def test_names_of_draws_are_those_of_seeding() -> None:
 
 @pytest.mark.parametrize("inplace", [False, True])
 def test_more_threads_than_rows(inplace: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_threads, "_BYTES_PER_THREAD", 1)
+    monkeypatch.setattr(library, "_BYTES_PER_THREAD", 1)
     before = torch.get_num_threads()
     batch = make_batch(3, size=(33, 47), max_instances=8)
     paste = BatchCopyPaste(EVERY_IMAGE, inplace=inplace)

@@ -120,9 +120,9 @@ class TestKernelArguments:
     def test_they_have_the_fields_of_their_records(self) -> None:
         pytest.importorskip("triton", reason="torch brings Triton along where it has it")
         from segpaste.engine.reference.plan import AxisTable, LayerPlan
-        from segpaste.engine.triton import arguments
-        from segpaste.engine.triton.draws import arguments as draws
-        from segpaste.engine.triton.looks import arguments as looks
+        from segpaste.engine.triton import launching
+        from segpaste.engine.triton.draws import draw as draws
+        from segpaste.engine.triton.visibility import settling as looks
 
         placed, rules = {*names_of(schema.Placement)}, names_of(schema.PasteRules)
         assert draws.RuleArguments._fields == (*schema.DrawRules._fields, "limits_cover", "takes_part")
@@ -131,7 +131,7 @@ class TestKernelArguments:
         assert placed - {*looks.MapArguments._fields, *names_of(LayerPlan)} == {"layer_valid"}
         assert looks.RuleArguments._fields == tuple(name for name in rules if name != "tile_size")
         axes = {f"{axis}_{name}" for axis in "xy" for name in names_of(AxisTable)}
-        assert {*names_of(LayerPlan), *axes} <= {*arguments.PlanArguments._fields}
+        assert {*names_of(LayerPlan), *axes} <= {*launching.PlanArguments._fields}
 
 
 def test_operators_have_the_fields_of_their_records() -> None:

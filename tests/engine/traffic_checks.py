@@ -28,8 +28,8 @@ from segpaste.engine import Placement, Scene
 from segpaste.engine.planes import ROWS
 from segpaste.engine.reference.plan import LayerPlan
 from segpaste.engine.triton import extend
-from segpaste.engine.triton.looks import settling
-from segpaste.engine.triton.pixels import room_out_of_place
+from segpaste.engine.triton.composing import room_out_of_place
+from segpaste.engine.triton.visibility import settling
 from segpaste.types import Modality
 
 NAMES = {"semantic": "semantic_maps", "panoptic": "panoptic_maps", "depth": "depth", "normals": "normals"}

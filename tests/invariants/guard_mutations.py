@@ -10,8 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from segpaste.engine import Placement, Scene, derived, given_boxes, reference
-from segpaste.engine.reference import _layer_view, _slots, pixels, stages
+from segpaste.engine import Placement, Scene, derived, reference
+from segpaste.engine.reference import pixels, stages
+from segpaste.engine.reference.plan import LayerView
 from segpaste.types import KeypointSchema, sampling
 from segpaste.types import check as types_check
 
@@ -41,23 +42,23 @@ def pastes_fill_slots_from_the_first(patch: pytest.MonkeyPatch) -> None:
         plan = original(target, torch.zeros_like(survives), *args)
         return plan._replace(survives=survives & (plan.paste_layer < 0))
 
-    wrap(patch, _slots, "assign_slots", change)
+    wrap(patch, stages, "assign_slots", change)
 
 
 @guards("instance_identity_preserved")
 def survivors_lose_their_rows(patch: pytest.MonkeyPatch) -> None:
-    wrap(patch, _slots, "survivors", lambda original, *args: torch.zeros_like(original(*args)))
+    wrap(patch, stages, "survivors", lambda original, *args: torch.zeros_like(original(*args)))
 
 
 @guards("instance_identity_preserved")
 def survivors_take_new_labels(patch: pytest.MonkeyPatch) -> None:
-    wrap(patch, _slots, "merge_rows", lambda original, *args: _changed(original(*args), "labels", lambda t: t % 3 + 1))
+    wrap(patch, stages, "merge_rows", lambda original, *args: _changed(original(*args), "labels", lambda t: t % 3 + 1))
 
 
 @guards("instance_identity_preserved")
 def survivors_are_renumbered(patch: pytest.MonkeyPatch) -> None:
     wrap(
-        patch, _slots, "merge_rows", lambda original, *args: _changed(original(*args), "instance_ids", lambda t: t + 1)
+        patch, stages, "merge_rows", lambda original, *args: _changed(original(*args), "instance_ids", lambda t: t + 1)
     )
 
 
@@ -68,7 +69,7 @@ def _changed(rows: dict[str, Tensor], name: str, change: Callable[[Tensor], Tens
 
 @guards("instance_hidden_area_limited")
 def nothing_is_guarded(patch: pytest.MonkeyPatch) -> None:
-    wrap(patch, _slots, "over_hidden", lambda original, *args: torch.zeros_like(original(*args)))
+    wrap(patch, stages, "over_hidden", lambda original, *args: torch.zeros_like(original(*args)))
 
 
 @guards("instance_given_bbox_kept")
@@ -78,7 +79,7 @@ def boxes_are_those_of_masks(patch: pytest.MonkeyPatch) -> None:
 
 @guards("instance_given_bbox_kept")
 def cut_boxes_stay(patch: pytest.MonkeyPatch) -> None:
-    wrap(patch, given_boxes, "common_boxes", lambda original, boxes, visible: boxes)
+    wrap(patch, derived, "common_boxes", lambda original, boxes, visible: boxes)
 
 
 @guards("instance_given_bbox_kept")
@@ -87,7 +88,7 @@ def boxes_are_not_flipped(patch: pytest.MonkeyPatch) -> None:
         maps = original(*args)
         return None if maps is None else maps._replace(hflip=torch.zeros_like(maps.hflip))
 
-    wrap(patch, given_boxes, "slot_maps", change)
+    wrap(patch, derived, "slot_maps", change)
 
 
 @guards("panoptic_contact_priority")
@@ -129,7 +130,7 @@ def pastes_take_the_labels_of_their_slots(patch: pytest.MonkeyPatch) -> None:
     def change(original: Any, target: Any, source_labels: Tensor, *args: Any) -> Any:
         return original(target, source_labels.flip(-1), *args)
 
-    wrap(patch, _slots, "merge_rows", change)
+    wrap(patch, stages, "merge_rows", change)
 
 
 @guards("instance_target_masks_subtract_paste_union")
@@ -172,7 +173,7 @@ def boxes_are_copied(patch: pytest.MonkeyPatch) -> None:
     def change(original: Any, target: Any, source_labels: Tensor, plan: Any, measures: Any) -> Any:
         return original(target, source_labels, plan, measures._replace(box=target.boxes.ceil().long()))
 
-    wrap(patch, _slots, "merge_rows", change)
+    wrap(patch, stages, "merge_rows", change)
 
 
 @guards("instance_small_area_dropped")
@@ -180,7 +181,7 @@ def small_rests_survive(patch: pytest.MonkeyPatch) -> None:
     def change(original: Any, valid: Tensor, measures: Any, rules: Any, *others: Any) -> Tensor:
         return original(valid, measures, rules._replace(min_area_px=1, residual_num=0), *others)
 
-    wrap(patch, _slots, "survivors", change)
+    wrap(patch, stages, "survivors", change)
 
 
 @guards("instance_small_area_dropped")
@@ -236,24 +237,24 @@ def ids_continue_from_the_number_of_instances(patch: pytest.MonkeyPatch) -> None
         counted = target.instance_valid.cumsum(1).int() * target.instance_valid
         return original(replace(target, instance_ids=counted, panoptic_maps=None), *args)
 
-    wrap(patch, _slots, "assign_slots", change)
+    wrap(patch, stages, "assign_slots", change)
 
 
 @guards("panoptic_stuff_area_threshold")
 def stuff_is_not_watched(patch: pytest.MonkeyPatch) -> None:
-    wrap(patch, _slots, "wiped_out", lambda original, *args: torch.zeros_like(original(*args)))
+    wrap(patch, stages, "wiped_out", lambda original, *args: torch.zeros_like(original(*args)))
 
 
 @guards("semantic_single_class_per_pixel")
 def classes_are_averaged(patch: pytest.MonkeyPatch) -> None:
-    def change(original: Any, view: _layer_view.LayerView, plane: Tensor) -> Tensor:
+    def change(original: Any, view: LayerView, plane: Tensor) -> Tensor:
         value = original(view, plane)
         if plane.dtype != torch.int64:
             return value
         neighbours = view.at(plane, view.y.linear_idx[:, 1], view.x.linear_idx[:, 1])
         return torch.div(value + neighbours, 2, rounding_mode="floor")
 
-    wrap(patch, _layer_view.LayerView, "nearest", change)
+    wrap(patch, LayerView, "nearest", change)
 
 
 @guards("semantic_ignore_preserved")
@@ -316,20 +317,20 @@ def target_validity_is_not_joined(patch: pytest.MonkeyPatch) -> None:
 
 @guards("depth_validity_join")
 def source_validity_is_not_joined(patch: pytest.MonkeyPatch) -> None:
-    def change(original: Any, view: _layer_view.LayerView, **order: Any) -> tuple[Tensor, Tensor]:
+    def change(original: Any, view: LayerView, **order: Any) -> tuple[Tensor, Tensor]:
         depth, valid = original(view, **order)
         return depth, torch.ones_like(valid)
 
-    wrap(patch, _layer_view.LayerView, "depth", change)
+    wrap(patch, LayerView, "depth", change)
 
 
 @guards("depth_validity_join")
 def source_validity_is_the_nearest_pixels(patch: pytest.MonkeyPatch) -> None:
-    def change(original: Any, view: _layer_view.LayerView, **order: Any) -> tuple[Tensor, Tensor]:
+    def change(original: Any, view: LayerView, **order: Any) -> tuple[Tensor, Tensor]:
         assert view.source.depth_valid is not None
         return original(view, **order)[0], view.nearest(view.source.depth_valid)[:, 0]
 
-    wrap(patch, _layer_view.LayerView, "depth", change)
+    wrap(patch, LayerView, "depth", change)
 
 
 @guards("depth_metric_intrinsics_rescale")
@@ -352,22 +353,22 @@ def normals_are_not_renormalised(patch: pytest.MonkeyPatch) -> None:
 
 @guards("normals_unit_norm_on_valid")
 def normals_are_lost(patch: pytest.MonkeyPatch) -> None:
-    wrap(patch, _layer_view.LayerView, "normals", lambda original, view: torch.zeros_like(original(view)))
+    wrap(patch, LayerView, "normals", lambda original, view: torch.zeros_like(original(view)))
 
 
 @guards("normals_camera_frame_convention")
 def n_x_is_not_negated(patch: pytest.MonkeyPatch) -> None:
-    def change(original: Any, view: _layer_view.LayerView) -> Tensor:
+    def change(original: Any, view: LayerView) -> Tensor:
         view.hflip = torch.zeros_like(view.hflip)
         return original(view)
 
-    wrap(patch, _layer_view.LayerView, "normals", change)
+    wrap(patch, LayerView, "normals", change)
 
 
 @guards("normals_camera_frame_convention")
 def normals_point_up(patch: pytest.MonkeyPatch) -> None:
     flip = torch.tensor([1.0, -1.0, 1.0])[:, None, None]
-    wrap(patch, _layer_view.LayerView, "normals", lambda original, view: original(view) * flip)
+    wrap(patch, LayerView, "normals", lambda original, view: original(view) * flip)
 
 
 @guards("keypoints_visible_only_on_own_pixels")

@@ -11,8 +11,8 @@ from invariant_cases import EVERYTHING, Subset, cases, num_cases, subsets_with
 from samples import SCHEMA, subset_id
 from segpaste.augmentation import DROP_REASONS
 from segpaste.invariants import Case, batch_violations
-from segpaste.invariants.depth import _outranked
-from segpaste.invariants.panoptic import stuff_made_ignore
+from segpaste.invariants.maps import stuff_made_ignore
+from segpaste.invariants.surfaces import _outranked
 from segpaste.types import Modality, PaddedBatchedDenseSample
 
 EVERYTHING_GROUP = pytest.mark.xdist_group(f"invariants-{subset_id(EVERYTHING)}")

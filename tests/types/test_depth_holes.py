@@ -9,7 +9,7 @@ import torch
 from samples import make_sample
 from segpaste.types import Modality
 from segpaste.types.dense import fill_holes
-from segpaste.types.transforms.depth_holes import filled_depth
+from segpaste.types.depth_holes import filled_depth
 
 
 def nearest_depths(depth: torch.Tensor, known: torch.Tensor, y: int, x: int) -> set[float]:

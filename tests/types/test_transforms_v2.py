@@ -23,7 +23,7 @@ from transform_cases import moved
 
 from samples import IGNORE_INDEX, Array, assert_same, make_sample, tight_boxes
 from segpaste.types import DenseSample, InstanceMask, PanopticMap, SemanticMap
-from segpaste.types.transforms.transforms_v2 import cut
+from segpaste.types.transforms_v2 import cut
 
 H, W = 17, 11
 SIDES = st.integers(1, 30)

@@ -21,10 +21,15 @@ from segpaste.viz.preview.controls import (
     NOT_SEEN,
     Control,
     Extent,
+    as_command,
+    as_python,
+    as_words,
+    as_yaml,
     controls_of,
+    differences,
+    flow,
     key_named,
 )
-from segpaste.viz.preview.copies import as_command, as_python, as_words, as_yaml, differences, flow
 
 TAXONOMY = {"taxonomy": {"classes": {0: "thing", 1: "stuff", 5: "thing"}}}
 

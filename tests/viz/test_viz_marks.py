@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from viz_cases import NAMES, border_layer, masks_of, neighbours
 
 from samples import Array
-from segpaste.viz import _shapes, _text, palette
-from segpaste.viz._shapes import blend, segment_borders
+from segpaste.viz import _marks, _text, palette
+from segpaste.viz._marks import blend, segment_borders
 from segpaste.viz._text import plain
 from segpaste.viz.palette import class_color, instance_color
 
@@ -57,15 +57,15 @@ class TestShapes:
     @settings(max_examples=60, deadline=None)
     @given(mask=masks_of((6, 5)))
     def test_outline_and_rim_against_the_slow_writing(self, mask: Array) -> None:
-        assert np.array_equal(_shapes.outline(mask), border_layer(mask))
-        assert np.array_equal(_shapes.rim(mask), neighbours(mask))
+        assert np.array_equal(_marks.outline(mask), border_layer(mask))
+        assert np.array_equal(_marks.rim(mask), neighbours(mask))
         two = neighbours(mask)
-        assert np.array_equal(_shapes.rim(mask, 2), two | neighbours(mask | two))
+        assert np.array_equal(_marks.rim(mask, 2), two | neighbours(mask | two))
 
     @settings(max_examples=60, deadline=None)
     @given(mask=masks_of((7, 5)))
     def test_window_holds_the_mask(self, mask: Array) -> None:
-        where = _shapes.window(mask, 0)
+        where = _marks.window(mask, 0)
         if where is None:
             assert not mask.any()
         else:
@@ -77,10 +77,10 @@ class TestShapes:
         mask = np.zeros((200, 300), bool)
         mask[90:110, :] = True
         mask[50:150, 200:300] = True
-        x, y = _shapes.centre_of(mask)
+        x, y = _marks.centre_of(mask)
         assert 230 < x < 270
         assert 80 < y < 120
-        assert _shapes.centre_of(np.zeros((3, 3), bool)) is None
+        assert _marks.centre_of(np.zeros((3, 3), bool)) is None
 
 
 class TestText:

@@ -17,7 +17,7 @@ from samples import make_sample, plain
 from segpaste import viz
 from segpaste.types import DenseSample
 from segpaste.types.fields import SAMPLE_FIELDS
-from segpaste.viz import _shapes, compare, draw_depth, gallery
+from segpaste.viz import _marks, compare, draw_depth, gallery
 from segpaste.viz.comparison import reduced
 
 
@@ -72,12 +72,12 @@ class TestSheet:
         picture = viz.compare(small, large, tile_px=20)[0]
         assert picture.before.shape == picture.after.shape == (20, 16, 3)
         assert np.array_equal(picture.before[:17, :11], pixels_of(small))
-        assert np.array_equal(picture.before[17:], _shapes.hatch(20, 16)[17:])
+        assert np.array_equal(picture.before[17:], _marks.hatch(20, 16)[17:])
 
     def test_a_modality_of_one_side_only(self) -> None:
         pictures = viz.compare(sample_with(), full_sample(), tile_px=17)
-        assert np.array_equal(pictures[4].before, _shapes.hatch(17, 11))
-        assert not np.array_equal(pictures[4].after, _shapes.hatch(17, 11))
+        assert np.array_equal(pictures[4].before, _marks.hatch(17, 11))
+        assert not np.array_equal(pictures[4].after, _marks.hatch(17, 11))
 
     def test_depths_share_one_scale(self) -> None:
         def constant(value: float) -> DenseSample:

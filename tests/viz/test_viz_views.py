@@ -14,7 +14,7 @@ from samples import make_sample
 from segpaste import viz
 from segpaste.types import IGNORE_INDEX, CameraIntrinsics, DenseSample, Modality, PanopticMap, SemanticMap
 from segpaste.types.check import MAX_FED_BACK_ID
-from segpaste.viz import _marks, _shapes, draw_depth, palette
+from segpaste.viz import _marks, draw_depth, palette
 
 SIZES = [(17, 11), (8, 8), (1, 1), (64, 131)]
 
@@ -167,7 +167,7 @@ class TestDepth:
     def test_nothing_valid(self) -> None:
         depth = torch.ones(1, 17, 11)
         picture = viz.draw_depth(self.depth_sample(depth, torch.zeros(1, 17, 11, dtype=torch.bool)))
-        assert np.array_equal(picture, _shapes.hatch(17, 11))
+        assert np.array_equal(picture, _marks.hatch(17, 11))
 
     def test_constant_depth(self) -> None:
         assert len(np.unique(viz.draw_depth(self.depth_sample(torch.ones(1, 17, 11))).reshape(-1, 3), axis=0)) == 1
@@ -199,7 +199,7 @@ class TestNormals:
         assert picture[0, 0].tolist() == [128, 128, 0]
         assert picture[1, 0].tolist() == [255, 128, 128]
         assert picture[2, 0].tolist() == [128, 0, 128]
-        assert np.array_equal(picture[3:5], _shapes.hatch(17, 11)[3:5])
+        assert np.array_equal(picture[3:5], _marks.hatch(17, 11)[3:5])
 
 
 def test_depth_beyond_its_range_has_the_colour_of_the_end() -> None:

@@ -11,8 +11,7 @@ import pytest
 from power_loss import below, every_state, watched
 from segpaste import viz
 from segpaste.augmentation import BatchCopyPasteConfig
-from segpaste.encoder.training._logs import RunLog
-from segpaste.encoder.training.checkpoints import write_checkpoint
+from segpaste.encoder.checkpoints import RunLog, write_checkpoint
 from segpaste.workspace import Workspace, write_whole
 
 

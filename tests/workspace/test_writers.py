@@ -18,7 +18,7 @@ ALLOWED = {
     "cli/_errors.py": "the null device, for a reader of stdout that has gone",
     "augmenting/runs.py": "a log that grows line by line, beside what is written whole",
     "augmenting/remaking.py": "files that are compared and removed",
-    "encoder/training/checkpoints.py": "torch.save into memory",
+    "encoder/checkpoints.py": "torch.save into memory",
     "tuning/runs.py": "a config, whose own method writes it whole",
     "tuning/trainer.py": "a log of what a trainer prints, which grows",
     "engine/native/build.py": "a library that is built again where its digest is wrong",

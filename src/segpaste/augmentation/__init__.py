@@ -1,9 +1,9 @@
 """Copy-paste augmentation: the module, its config, sources of objects, and placements."""
 
 from segpaste.augmentation.batch_copy_paste import BatchCopyPaste
-from segpaste.augmentation.config.harmonize import HarmonizeConfig
 from segpaste.augmentation.config.paste import (
     BatchCopyPasteConfig,
+    HarmonizeConfig,
     PanopticConfig,
     PanopticTaxonomy,
     SourceConfig,
@@ -12,8 +12,7 @@ from segpaste.augmentation.config.placement import PlacementConfig, SizeRange
 from segpaste.augmentation.report import DROP_REASONS, LOSS_REASONS, PasteReport, PasteSummary, num_mixed_tokens
 from segpaste.augmentation.schedule import Schedule
 from segpaste.augmentation.sources.bank_source import BankSource
-from segpaste.augmentation.sources.placement import PlacementRequest
-from segpaste.augmentation.sources.strategies import IntraBatchSource, RowStrategy, SourceStrategy
+from segpaste.augmentation.sources.strategies import IntraBatchSource, PlacementRequest, RowStrategy, SourceStrategy
 from segpaste.engine import LayerRows, Placement, PlacementCounts
 
 __all__ = [

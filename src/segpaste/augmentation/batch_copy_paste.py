@@ -9,24 +9,20 @@ import torch
 from torch import Tensor
 
 from segpaste._reprs import changed_keys
-from segpaste.augmentation import chosen_images
+from segpaste.augmentation import arguments, prepare
 from segpaste.augmentation.config.paste import BatchCopyPasteConfig
-from segpaste.augmentation.harmonize.harmonized import harmonized
-from segpaste.augmentation.inputs import arguments, in_place, prepare
-from segpaste.augmentation.inputs.without_masks import Spared, spared
+from segpaste.augmentation.harmonize import harmonized
 from segpaste.augmentation.loading import AugmentedLoader
+from segpaste.augmentation.masks import Spared, spared
 from segpaste.augmentation.modes import SwitchedModule
 from segpaste.augmentation.report import PasteReport, report_of, unchanged_report
-from segpaste.augmentation.rules import draw_rules
-from segpaste.augmentation.rules.class_tables import ClassTables
-from segpaste.augmentation.rules.module_rules import ModuleRules
-from segpaste.augmentation.rules.paste_rules import paste_rules
-from segpaste.augmentation.schedule import Schedule
+from segpaste.augmentation.rules import ModuleRules, fixed_rules, paste_rules, pastes_per_image, region_classes
+from segpaste.augmentation.schedule import Schedule, without_images
 from segpaste.augmentation.sources import source_check
 from segpaste.augmentation.sources.bank_source import BankSource
 from segpaste.augmentation.sources.crop_pool import Balance, BankPool, CropPool, Report, SeededCrops, SourcePool
-from segpaste.augmentation.sources.placement import PlacementRequest
-from segpaste.augmentation.sources.strategies import IntraBatchSource, RowStrategy, SourceStrategy
+from segpaste.augmentation.sources.strategies import IntraBatchSource, PlacementRequest, RowStrategy, SourceStrategy
+from segpaste.augmentation.tables import ClassTables
 from segpaste.augmentation.warned import ModuleWarnings
 from segpaste.engine import (
     Classes,
@@ -118,9 +114,9 @@ class BatchCopyPaste(SwitchedModule):
         if is_bank:  # each crop is a layer of its own
             drawn = {"layers": self.config.num_layers, "grouping": "instance"}
             self._placement = self._placement.model_copy(update=drawn)
-        fixed = draw_rules.fixed_rules(self._placement, whole_only=self.config.source.whole_only)
+        fixed = fixed_rules(self._placement, whole_only=self.config.source.whole_only)
         self._rules = ModuleRules(fixed, paste_rules(self.config))
-        self._region_classes = draw_rules.region_classes(self._placement)
+        self._region_classes = region_classes(self._placement)
         self._needs_whole = self.config.source.whole_only and self._placement.position == "random"
         self.classes = None if self.config.panoptic is None else ClassTables(self.config.panoptic)
         self._is_new = True
@@ -255,7 +251,7 @@ class BatchCopyPaste(SwitchedModule):
     def pastes_per_image(self) -> float:
         """Expected number of objects drawn for an image under the current schedule; some may not fit."""
         schedule, num_layers = self.schedule, self.config.num_layers
-        return draw_rules.pastes_per_image(self.config.placement, num_layers, schedule.paste_prob, schedule.k_range)
+        return pastes_per_image(self.config.placement, num_layers, schedule.paste_prob, schedule.k_range)
 
     def expected_pastes(self, num_images: int) -> Report | None:
         """Return the pastes of each class of ``source_pool`` to expect in ``num_images`` images, also unfit ones."""
@@ -289,7 +285,7 @@ class BatchCopyPaste(SwitchedModule):
             self._is_new = False
         batch = prepare.prepared(target, self.config, generator)
         if self.inplace:
-            in_place.check_writable(target, self.config)
+            arguments.check_writable(target, self.config)
         return batch
 
     def _crops_for(self, batch: PaddedBatchedDenseSample) -> StagedCrops | None:
@@ -364,7 +360,7 @@ class BatchCopyPaste(SwitchedModule):
 
     def _chosen(self, drawn: Drawn, batch: PaddedBatchedDenseSample) -> Drawn:
         """Return the draws without those of images beyond ``fixed_share``."""
-        return chosen_images.without(drawn, self.schedule.beyond_share(not_none(batch.sample_seeds)))
+        return without_images(drawn, self.schedule.beyond_share(not_none(batch.sample_seeds)))
 
     def _composed(
         self, engine: Engine, scene: Scene, placement: Placement, kept: Spared | None, *, with_layer: bool

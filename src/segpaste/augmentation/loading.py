@@ -14,7 +14,7 @@ from torch import nn
 from segpaste.augmentation.config.paste import BatchCopyPasteConfig
 from segpaste.augmentation.modes import pasting
 from segpaste.augmentation.sources.crop_pool import CropPool
-from segpaste.augmentation.sources.paste_sizes import PasteSizes
+from segpaste.augmentation.warned import PasteSizes
 from segpaste.epochs import EpochPass, LoaderWrapper
 from segpaste.seeding import derive_seed, to_int64
 from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSample

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
 from fractions import Fraction
 from numbers import Integral
 from typing import Any, NamedTuple
@@ -11,11 +12,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from segpaste.augmentation import rules
 from segpaste.augmentation.config.base import as_fraction
 from segpaste.augmentation.config.placement import PlacementConfig
-from segpaste.augmentation.rules import class_weights, draw_rules
-from segpaste.augmentation.rules.tables import TableModule, Tables, is_lost, table
-from segpaste.engine import DrawTables
+from segpaste.augmentation.tables import TableModule, Tables, inverse_weights, is_lost, log_table, table
+from segpaste.engine import Drawn, DrawTables
 from segpaste.seeding import random_u32_together
 from segpaste.types.tracing import real_tensors
 
@@ -51,10 +52,10 @@ class Schedule(TableModule):
         """Make all tables from the config and the current values."""
         return DrawTables(
             table(self._values.limits),
-            draw_rules.size_table(self._config),
-            class_weights.inverse_weights(self._values.temperature),
-            class_weights.log_table(),
-            draw_rules.region_table(self._config),
+            rules.size_table(self._config),
+            inverse_weights(self._values.temperature),
+            log_table(),
+            rules.region_table(self._config),
         )
 
     @property
@@ -143,7 +144,7 @@ class Schedule(TableModule):
             if values.limits != before.limits:
                 self.limits.copy_(table(values.limits), non_blocking=True)
             if values.temperature != before.temperature:
-                self.inverse_weights.copy_(class_weights.inverse_weights(values.temperature), non_blocking=True)
+                self.inverse_weights.copy_(inverse_weights(values.temperature), non_blocking=True)
             self._copies.refresh(self.tables)
 
     def at(self, progress: float) -> None:
@@ -255,3 +256,18 @@ def _is_range(value: object) -> bool:
         return False
     low, high = (operator.index(n) for n in value)
     return 0 <= low <= high < 1 << 31 and high > 0
+
+
+def without_images(drawn: Drawn, images: Tensor | None) -> Drawn:
+    """Return draws without_images those of some images, [B] bool."""
+    if images is None:
+        return drawn
+    placement, counts = drawn
+    placement = replace(
+        placement,
+        translate=placement.translate.masked_fill(images[:, None, None], 0),
+        carried=placement.carried & ~images[:, None, None],
+    )
+    given = {field.name: getattr(counts, field.name) for field in fields(counts)}
+    kept = {name: value.masked_fill(images, 0) for name, value in given.items() if value is not None}
+    return placement, replace(counts, **kept)

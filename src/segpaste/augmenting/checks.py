@@ -11,7 +11,7 @@ import numpy as np
 
 from segpaste._printable import class_lines
 from segpaste.augmentation import BatchCopyPasteConfig
-from segpaste.augmentation.inputs.prepare import GATES, modalities_of
+from segpaste.augmentation.prepare import GATES, modalities_of
 from segpaste.augmenting.inputs import Inputs, has_objects
 from segpaste.augmenting.options import AugmentError, NothingToPasteError, command, option
 from segpaste.augmenting.pasting import Paster

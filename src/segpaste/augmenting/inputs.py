@@ -12,8 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from segpaste.augmentation import BatchCopyPasteConfig, PanopticTaxonomy, SourceConfig
-from segpaste.augmentation.inputs import prepare
+from segpaste.augmentation import BatchCopyPasteConfig, PanopticTaxonomy, SourceConfig, prepare
 from segpaste.augmenting.options import AnyPath, AugmentError, InputOptions, option
 from segpaste.bank import open_bank
 from segpaste.bank.building.listing import first_readable

@@ -35,8 +35,7 @@ from segpaste.datasets.contract import AnnotatedDataset, DatasetWrapper
 from segpaste.presets import get_preset, list_presets
 from segpaste.types import DenseSample
 from segpaste.viz import PastedObject
-from segpaste.viz.preview.controls import controls_of, key_named
-from segpaste.viz.preview.copies import differences, flow
+from segpaste.viz.preview.controls import controls_of, differences, flow, key_named
 from segpaste.viz.preview.preview_source import Draw, Pasted, Problem, RefusedError
 
 _NEEDING = ("emit_depth", "emit_panoptic", "emit_classmix")

@@ -14,8 +14,8 @@ import torch
 from numpy.typing import NDArray
 
 from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig
-from segpaste.augmentation.inputs.prepare import prepared_sources
-from segpaste.augmentation.sources.given_rows import GivenRows
+from segpaste.augmentation.prepare import prepared_sources
+from segpaste.augmentation.sources.strategies import GivenRows
 from segpaste.augmenting.draws import CropSequence, ObjectSequence, crop_limit, object_config
 from segpaste.augmenting.inputs import Inputs
 from segpaste.augmenting.photos import (

@@ -17,7 +17,7 @@ from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig
 from segpaste.datasets.scenes import SceneConfig, scene_batch
 from segpaste.engine import use_backend
 from segpaste.engine.native import build, library
-from segpaste.engine.native._threads import parallel
+from segpaste.engine.native.library import parallel
 from segpaste.engine.select import NAMES, eager_engine
 from segpaste.types import PaddedBatchedDenseSample
 

@@ -12,7 +12,7 @@ from segpaste.workspace import naming, write_whole
 
 if TYPE_CHECKING:
     from segpaste.encoder import TrainedEncoder
-    from segpaste.encoder.data.vectors import NamedVectors
+    from segpaste.encoder.vectors import NamedVectors
 
 _EXAMPLE = """\
 PAIRS.csv has the columns enrollment and test with ids of vectors, separated by commas or tabs. With a column key,
@@ -57,9 +57,9 @@ def run(args: argparse.Namespace) -> None:
 
     from segpaste.cli.train import ratio_lines
     from segpaste.encoder import load_encoder
-    from segpaste.encoder.data.vectors import read_named
-    from segpaste.encoder.evaluation.assessment import encode
-    from segpaste.encoder.evaluation.trials import read_trials, score_trials, scores_csv
+    from segpaste.encoder.evaluation import encode
+    from segpaste.encoder.trials import read_trials, score_trials, scores_csv
+    from segpaste.encoder.vectors import read_named
 
     trained = load_encoder(args.model)
     if trained.evidence is None:

@@ -86,7 +86,7 @@ class AnnotatedDataset(Dataset[DenseSample], ABC):
         has_semantic_maps: True if samples have semantic maps.
         beside: function that adds fields of files beside the annotations to a sample, see
             `segpaste.datasets.formats.sidecar_maps`; called with the sample, and the name and the entry of the image.
-        depth_fill: True if holes in the depth of objects have values, see `segpaste.types.transforms.depth_holes`.
+        depth_fill: True if holes in the depth of objects have values, see `segpaste.types.depth_holes`.
         transforms: function that changes each sample; None without one.
         lists_labels: True if `instance_labels` reads no image; so it is in a class that overrides the method.
         num_datasets: number of datasets that `dataset_idx` tells apart.

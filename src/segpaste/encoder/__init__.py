@@ -14,74 +14,65 @@ from typing import TYPE_CHECKING
 from segpaste._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from segpaste.encoder.data.banks import encode_bank as encode_bank
-    from segpaste.encoder.data.banks import read_codes as read_codes
-    from segpaste.encoder.data.vector_csv import VectorsError as VectorsError
-    from segpaste.encoder.data.vectors import LabelledVectors as LabelledVectors
-    from segpaste.encoder.data.vectors import read_vectors as read_vectors
-    from segpaste.encoder.evaluation.assessment import Assessment as Assessment
-    from segpaste.encoder.evaluation.assessment import RatioFigures as RatioFigures
-    from segpaste.encoder.evaluation.calibration import Calibration as Calibration
-    from segpaste.encoder.evaluation.calibration import cllr as cllr
-    from segpaste.encoder.evaluation.calibration import equal_error_rate as equal_error_rate
-    from segpaste.encoder.evaluation.calibration import min_cllr as min_cllr
-    from segpaste.encoder.evaluation.calibration import min_dcf as min_dcf
-    from segpaste.encoder.evaluation.evaluate import Validation as Validation
-    from segpaste.encoder.evaluation.evaluate import cosine_rows as cosine_rows
-    from segpaste.encoder.evaluation.evaluate import hamming_rows as hamming_rows
-    from segpaste.encoder.evaluation.evaluate import mean_average_precision as mean_average_precision
-    from segpaste.encoder.evaluation.evaluate import validate as validate
-    from segpaste.encoder.evaluation.evidence import AttributeEvidence as AttributeEvidence
-    from segpaste.encoder.model.codes import attribute_shares as attribute_shares
-    from segpaste.encoder.model.codes import hamming as hamming
-    from segpaste.encoder.model.codes import near_duplicate_codes as near_duplicate_codes
-    from segpaste.encoder.model.codes import nearest as nearest
-    from segpaste.encoder.model.codes import pack as pack
-    from segpaste.encoder.model.codes import unpack as unpack
-    from segpaste.encoder.model.encoder import BinaryAttributeEncoder as BinaryAttributeEncoder
-    from segpaste.encoder.model.encoder import Encoded as Encoded
-    from segpaste.encoder.model.encoder import binarise as binarise
-    from segpaste.encoder.model.losses import EncoderLosses as EncoderLosses
-    from segpaste.encoder.training.checkpoints import CheckpointError as CheckpointError
-    from segpaste.encoder.training.checkpoints import TrainedEncoder as TrainedEncoder
-    from segpaste.encoder.training.checkpoints import load_encoder as load_encoder
-    from segpaste.encoder.training.config import DataConfig as DataConfig
-    from segpaste.encoder.training.config import LossWeights as LossWeights
-    from segpaste.encoder.training.config import ModelConfig as ModelConfig
-    from segpaste.encoder.training.config import TrainConfig as TrainConfig
-    from segpaste.encoder.training.config import TrainerConfig as TrainerConfig
-    from segpaste.encoder.training.loop import Training as Training
-    from segpaste.encoder.training.loop import TrainResult as TrainResult
-    from segpaste.encoder.training.run import open_training as open_training
-    from segpaste.encoder.training.run import train as train
+    from segpaste.encoder.calibration import Calibration as Calibration
+    from segpaste.encoder.calibration import cllr as cllr
+    from segpaste.encoder.calibration import equal_error_rate as equal_error_rate
+    from segpaste.encoder.calibration import min_cllr as min_cllr
+    from segpaste.encoder.calibration import min_dcf as min_dcf
+    from segpaste.encoder.checkpoints import CheckpointError as CheckpointError
+    from segpaste.encoder.checkpoints import TrainedEncoder as TrainedEncoder
+    from segpaste.encoder.checkpoints import load_encoder as load_encoder
+    from segpaste.encoder.codes import attribute_shares as attribute_shares
+    from segpaste.encoder.codes import hamming as hamming
+    from segpaste.encoder.codes import near_duplicate_codes as near_duplicate_codes
+    from segpaste.encoder.codes import nearest as nearest
+    from segpaste.encoder.codes import pack as pack
+    from segpaste.encoder.codes import unpack as unpack
+    from segpaste.encoder.config import DataConfig as DataConfig
+    from segpaste.encoder.config import LossWeights as LossWeights
+    from segpaste.encoder.config import ModelConfig as ModelConfig
+    from segpaste.encoder.config import TrainConfig as TrainConfig
+    from segpaste.encoder.config import TrainerConfig as TrainerConfig
+    from segpaste.encoder.evaluation import Assessment as Assessment
+    from segpaste.encoder.evaluation import RatioFigures as RatioFigures
+    from segpaste.encoder.evaluation import Validation as Validation
+    from segpaste.encoder.evaluation import cosine_rows as cosine_rows
+    from segpaste.encoder.evaluation import hamming_rows as hamming_rows
+    from segpaste.encoder.evaluation import mean_average_precision as mean_average_precision
+    from segpaste.encoder.evaluation import validate as validate
+    from segpaste.encoder.evidence import AttributeEvidence as AttributeEvidence
+    from segpaste.encoder.model import BinaryAttributeEncoder as BinaryAttributeEncoder
+    from segpaste.encoder.model import Encoded as Encoded
+    from segpaste.encoder.model import EncoderLosses as EncoderLosses
+    from segpaste.encoder.model import binarise as binarise
+    from segpaste.encoder.training import Training as Training
+    from segpaste.encoder.training import TrainResult as TrainResult
+    from segpaste.encoder.training import open_training as open_training
+    from segpaste.encoder.training import train as train
+    from segpaste.encoder.vector_csv import VectorsError as VectorsError
+    from segpaste.encoder.vectors import LabelledVectors as LabelledVectors
+    from segpaste.encoder.vectors import encode_bank as encode_bank
+    from segpaste.encoder.vectors import read_codes as read_codes
+    from segpaste.encoder.vectors import read_vectors as read_vectors
 
 _HOMES = {
-    "segpaste.encoder.data.banks": ("encode_bank", "read_codes"),
-    "segpaste.encoder.data.vector_csv": ("VectorsError",),
-    "segpaste.encoder.data.vectors": ("LabelledVectors", "read_vectors"),
-    "segpaste.encoder.evaluation.assessment": ("Assessment", "RatioFigures"),
-    "segpaste.encoder.evaluation.calibration": ("Calibration", "cllr", "equal_error_rate", "min_cllr", "min_dcf"),
-    "segpaste.encoder.evaluation.evaluate": (
+    "segpaste.encoder.calibration": ("Calibration", "cllr", "equal_error_rate", "min_cllr", "min_dcf"),
+    "segpaste.encoder.checkpoints": ("CheckpointError", "TrainedEncoder", "load_encoder"),
+    "segpaste.encoder.codes": ("attribute_shares", "hamming", "near_duplicate_codes", "nearest", "pack", "unpack"),
+    "segpaste.encoder.config": ("DataConfig", "LossWeights", "ModelConfig", "TrainConfig", "TrainerConfig"),
+    "segpaste.encoder.evaluation": (
+        "Assessment",
+        "RatioFigures",
         "Validation",
         "cosine_rows",
         "hamming_rows",
         "mean_average_precision",
         "validate",
     ),
-    "segpaste.encoder.evaluation.evidence": ("AttributeEvidence",),
-    "segpaste.encoder.model.codes": (
-        "attribute_shares",
-        "hamming",
-        "near_duplicate_codes",
-        "nearest",
-        "pack",
-        "unpack",
-    ),
-    "segpaste.encoder.model.encoder": ("BinaryAttributeEncoder", "Encoded", "binarise"),
-    "segpaste.encoder.model.losses": ("EncoderLosses",),
-    "segpaste.encoder.training.checkpoints": ("CheckpointError", "TrainedEncoder", "load_encoder"),
-    "segpaste.encoder.training.config": ("DataConfig", "LossWeights", "ModelConfig", "TrainConfig", "TrainerConfig"),
-    "segpaste.encoder.training.loop": ("TrainResult", "Training"),
-    "segpaste.encoder.training.run": ("open_training", "train"),
+    "segpaste.encoder.evidence": ("AttributeEvidence",),
+    "segpaste.encoder.model": ("BinaryAttributeEncoder", "Encoded", "EncoderLosses", "binarise"),
+    "segpaste.encoder.training": ("TrainResult", "Training", "open_training", "train"),
+    "segpaste.encoder.vector_csv": ("VectorsError",),
+    "segpaste.encoder.vectors": ("LabelledVectors", "encode_bank", "read_codes", "read_vectors"),
 }
 __getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

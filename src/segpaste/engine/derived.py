@@ -2,23 +2,36 @@
 
 `RULES` has one function for each field that the field table calls ``derived``. They run after `Engine.compose`, on any
 device, in eager and in compiled code, and give the same bits everywhere.
+
+Boxes are derived, too, if the masks of a batch were made from boxes. Such an instance has no outline: its box is the
+annotation, and its mask says only which pixels are cut out. So boxes are not those of the masks:
+
+1. A box of which no pixel, rounded outwards, was pasted over keeps every bit.
+2. A box that was cut becomes its part within the box of the pixels that remain visible.
+3. The box of a paste is the one of its source, moved by the map of its layer, within the box of its visible pixels; or
+   the latter alone, if that part is empty. Masks cover whole source pixels, so an enlarged object may show pixels only
+   beyond its box.
+
+`SlotMaps` moves coordinates in pixel edges: an edge X of the source is at ``X * num / den + translate``, in float64. A
+division stands between product and sum, so no compiler fuses them, and every device gives the same bits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from segpaste.engine.given_boxes import output_boxes
 from segpaste.engine.planes import write_back
 from segpaste.engine.reference import geometry
-from segpaste.engine.schema import Outcome, Placement, Scene
-from segpaste.engine.slot_maps import slot_maps
+from segpaste.engine.regions import region_sums
+from segpaste.engine.schema import GivenBoxes, Outcome, Placement, Scene
 from segpaste.types import FIELDS
 from segpaste.types.check import not_none
 from segpaste.types.keypoints import HIDDEN, UNLABELLED, VISIBLE
+from segpaste.types.sampling import common_boxes, outward_boxes
 
 DERIVED = tuple(field.batched_name for field in FIELDS if field.paste == "derived")
 """Fields that a paste changes and no backend writes."""
@@ -110,3 +123,84 @@ RULES: Mapping[str, Callable[[Scene, Placement, Outcome], Tensor]] = {
     "keypoints": keypoints,
     "crowd_mask": crowd_mask,
 }
+
+
+def output_boxes(given: GivenBoxes, scene: Scene, placement: Placement, outcome: Outcome) -> Tensor:
+    """Return the boxes of survivors and pastes, [B, K, 4] float32, zero in empty slots.
+
+    Args:
+        given: the boxes before the paste.
+        scene: the composed scene.
+        placement: the maps of its layers.
+        outcome: outcome with ``visible_layer``, whose boxes are those of the visible pixels.
+    """
+    visible, is_paste = outcome.batch.boxes, (outcome.slot_layer >= 0)[..., None]
+    placed = None if given.source is None else _placed(given.source, scene, placement, outcome)
+    boxes = torch.where(is_paste, visible if placed is None else placed, given.target)
+    common = common_boxes(boxes, visible)
+    if placed is not None:
+        is_empty = (common[..., 2:] <= common[..., :2]).any(-1, keepdim=True)
+        common = torch.where(is_paste & is_empty, visible, common)
+    boxes = torch.where(is_paste | _is_cut(given.target, outcome)[..., None], common, boxes)
+    return torch.where(outcome.batch.instance_valid[..., None], boxes, 0.0)
+
+
+def _is_cut(boxes: Tensor, outcome: Outcome) -> Tensor:
+    """Return the boxes of which a pixel was pasted over, [B, K] bool."""
+    height, width = outcome.visible_layer.shape[1:]
+    sums = region_sums(outcome.visible_layer >= 0, None, ())
+    assert sums is not None
+    whole = outward_boxes(boxes)
+    x, y = whole[..., 0::2].clamp(0, width), whole[..., 1::2].clamp(0, height)
+    corners = (y * (width + 1))[..., None] + x[..., None, :]  # [B, K, 2, 2]
+    above_left, above, left, inside = sums.flatten(1).gather(1, corners.flatten(1)).view(*boxes.shape).unbind(-1)
+    return inside - left - above + above_left > 0
+
+
+def _placed(boxes: Tensor, scene: Scene, placement: Placement, outcome: Outcome) -> Tensor | None:
+    """Return the box of the paste in each output slot before it is cut, [B, K, 4]; None without layers or slots."""
+    maps = slot_maps(scene, placement, outcome)
+    if maps is None:
+        return None
+    corners = maps.placed(boxes[maps.rows, maps.slots].double().view(*maps.rows.shape, 2, 2))
+    return torch.cat([corners.amin(2), corners.amax(2)], -1).float()
+
+
+class SlotMaps(NamedTuple):
+    """Source and map of the paste in each output slot; meaningless in slots without a paste.
+
+    Attributes:
+        rows: [B, K] int64, row of the source.
+        slots: [B, K] int64, slot of the source.
+        hflip: [B, K] bool.
+        width: [B, K] float64, width of the source without padding.
+        scale_num, scale_den, translate: [B, K, 2] float64, for x and y.
+    """
+
+    rows: Tensor
+    slots: Tensor
+    hflip: Tensor
+    width: Tensor
+    scale_num: Tensor
+    scale_den: Tensor
+    translate: Tensor
+
+    def placed(self, points: Tensor) -> Tensor:
+        """Return where points (x, y) of the source, [B, K, N, 2] float64, are in the target."""
+        x, y = points.unbind(-1)
+        points = torch.stack([torch.where(self.hflip[..., None], self.width[..., None] - x, x), y], -1)
+        return points * self.scale_num[:, :, None] / self.scale_den[:, :, None] + self.translate[:, :, None]
+
+
+def slot_maps(scene: Scene, placement: Placement, outcome: Outcome) -> SlotMaps | None:
+    """Return the maps of the pastes in the output slots; None if the source has no slot, or there is no layer."""
+    source = scene.source
+    if not source.labels.numel() or not placement.source_idx.numel():
+        return None
+    rows, hflip = placement.source_idx[..., None], placement.hflip[..., None]
+    width = geometry.valid_extent(source)[placement.source_idx, :1]
+    of_layers = torch.cat([placement.scale_num, placement.scale_den, placement.translate, width, rows, hflip], -1)
+    found = of_layers.gather(1, outcome.slot_layer.clamp(min=0)[..., None].expand(-1, -1, of_layers.shape[-1]))
+    values, slots = found.double(), outcome.slot_source.clamp(0, source.max_instances - 1)
+    num, den, translate = values[..., :2], values[..., 2:4], values[..., 4:6]
+    return SlotMaps(found[..., 7], slots, found[..., 8] > 0, values[..., 6], num, den, translate)

@@ -15,7 +15,7 @@ from torch import Tensor
 from segpaste.engine.planes import ROWS, empty_plane, present_planes, written_fields
 from segpaste.engine.record_fields import empty, names_of
 from segpaste.engine.reference.classmix import NUM_CLASSES
-from segpaste.engine.reference.extend import extend
+from segpaste.engine.reference.inputs import extend
 from segpaste.engine.schema import (
     Classes,
     CropRows,
@@ -57,7 +57,7 @@ else:  # an operator returns a fixed number of tensors
 def survey(
     batch: PaddedBatchedDenseSample, classes: Classes, ignore_index: int | None = None, *, whole_only: bool = False
 ) -> Survey:
-    """See `segpaste.engine.reference.survey.survey`."""
+    """See `segpaste.engine.reference.inputs.survey`."""
     return Survey(*_survey(_fields(batch), list(classes), ignore_index, whole_only))
 
 
@@ -103,7 +103,7 @@ def compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: b
 
 
 def stage_crops(crops: Crops, classes: Classes, dtype: torch.dtype, scale: float) -> CropRows:
-    """See `segpaste.engine.reference.crops.stage_crops`."""
+    """See `segpaste.engine.reference.inputs.stage_crops`."""
     found = _stage_crops(list(crops), list(classes), dtype, scale)
     return CropRows(*(found if dtype != torch.uint8 else [crops.images, *found]))
 

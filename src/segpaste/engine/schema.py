@@ -70,13 +70,13 @@ class DrawTables(NamedTuple):
     temperature in units of 2**-32.
     """
     size_table: Annotated[Tensor, "[num_sizes, 2] int64"]
-    """See `segpaste.augmentation.rules.draw_rules.size_table`."""
+    """See `segpaste.augmentation.rules.size_table`."""
     inverse_weights: Annotated[Tensor, "[num_weights] int64"]
-    """See `segpaste.augmentation.rules.class_weights.inverse_weights`."""
+    """See `segpaste.augmentation.tables.inverse_weights`."""
     log_table: Annotated[Tensor, "[257] int64"]
-    """See `segpaste.augmentation.rules.class_weights.log_table`."""
+    """See `segpaste.augmentation.tables.log_table`."""
     region_table: Annotated[Tensor, "[num_region_classes] int64"]
-    """See `segpaste.augmentation.rules.draw_rules.region_table`."""
+    """See `segpaste.augmentation.rules.region_table`."""
 
 
 class DrawRules(NamedTuple):
@@ -314,7 +314,7 @@ class Scene:
     mixture: Mixture | None = None
     """Classes that ClassMix pastes; None without ClassMix."""
     given_boxes: GivenBoxes | None = None
-    """Boxes of the target, if its masks were made from them; see `segpaste.engine.given_boxes`."""
+    """Boxes of the target, if its masks were made from them; see `segpaste.engine.derived`."""
 
     @property
     def is_panoptic(self) -> bool:

@@ -48,7 +48,7 @@ class Engine(Protocol):
     def extend(
         self, batch: PaddedBatchedDenseSample, canvas_size: tuple[int, int], num_slots: int
     ) -> PaddedBatchedDenseSample:
-        """See `segpaste.engine.reference.extend.extend`."""
+        """See `segpaste.engine.reference.inputs.extend`."""
 
     def survey(
         self,
@@ -58,7 +58,7 @@ class Engine(Protocol):
         *,
         whole_only: bool = False,
     ) -> Survey:
-        """See `segpaste.engine.reference.survey.survey`."""
+        """See `segpaste.engine.reference.inputs.survey`."""
 
     def choose_rows(self, candidates: Tensor, seeds: Tensor, num_layers: int) -> LayerRows:
         """See `segpaste.engine.reference.draws.draw.choose_rows`."""
@@ -74,7 +74,7 @@ class Engine(Protocol):
         """See `segpaste.engine.reference.classmix.draw_classes`."""
 
     def stage_crops(self, crops: Crops, classes: Classes, dtype: torch.dtype, scale: float) -> CropRows:
-        """See `segpaste.engine.reference.crops.stage_crops`."""
+        """See `segpaste.engine.reference.inputs.stage_crops`."""
 
     def compose(self, scene: Scene, placement: Placement, *, with_layer: bool, in_place: bool) -> Outcome:
         """See `segpaste.engine.reference.stages.compose`."""

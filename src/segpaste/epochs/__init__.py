@@ -8,8 +8,15 @@ from segpaste.epochs._other_loaders import epoch_of, set_epoch_of
 from segpaste.epochs.progress import EpochPass, EpochProgress
 from segpaste.epochs.reader import EpochLoader, EpochReader, EpochSampler
 from segpaste.epochs.replicas import Replica, ReplicaFinder, find_replica
-from segpaste.epochs.stateful import Stateful, expect_parts, has_state
-from segpaste.epochs.states import callable_facts, expect_facts, expect_own_state, sampler_facts
+from segpaste.epochs.stateful import (
+    Stateful,
+    callable_facts,
+    expect_facts,
+    expect_own_state,
+    expect_parts,
+    has_state,
+    sampler_facts,
+)
 from segpaste.epochs.wrapping import LoaderWrapper, follow_pass
 
 __all__ = [

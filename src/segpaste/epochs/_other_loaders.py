@@ -10,7 +10,7 @@ from torch.utils.data import DataLoader, IterableDataset
 from torch.utils.data.distributed import DistributedSampler
 
 from segpaste.epochs.replicas import Replica, ReplicaFinder
-from segpaste.epochs.states import sampler_facts
+from segpaste.epochs.stateful import sampler_facts
 
 
 def epoch_of(loader: Any) -> int | None:

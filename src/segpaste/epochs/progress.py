@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from segpaste.epochs._other_loaders import epoch_of, set_epoch_of
 from segpaste.epochs.replicas import Replica, ReplicaFinder
-from segpaste.epochs.states import expect_own_state
+from segpaste.epochs.stateful import expect_own_state
 from segpaste.seeding import check_uint64
 
 T = TypeVar("T")

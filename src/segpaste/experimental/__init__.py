@@ -4,7 +4,7 @@ All names in `__all__` are for users, documented and tested; only their stabilit
 stable move to a stable module, and remain here as the same objects for one release line.
 """
 
-from segpaste.augmentation.sources.placement import LayerSources, draw_placement
+from segpaste.augmentation.sources.strategies import LayerSources, draw_placement
 from segpaste.experimental.copy_paste import CopyPaste
 
 __all__ = ["CopyPaste", "LayerSources", "draw_placement"]

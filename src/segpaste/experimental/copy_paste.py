@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 from torchvision.transforms import v2
 
-from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig
-from segpaste.augmentation.inputs import arguments, prepare
+from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, arguments, prepare
 from segpaste.augmentation.report import PasteReport, nothing_pasted_warning
 from segpaste.augmentation.sources.crop_pool import Balance, BankPool, is_bank, is_dataset
 from segpaste.augmentation.warned import ModuleWarnings

@@ -17,10 +17,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from segpaste.invariants.batch import batch_violations, check_batch
-from segpaste.invariants.case import Case, Check, what_is_missing
-from segpaste.invariants.depth import depth_metric_intrinsics_rescale, depth_monotonicity, depth_validity_join
-from segpaste.invariants.image import image_kept_outside_pastes
+from segpaste.invariants.case import Case, Check, InvariantError, Violation, what_is_missing
 from segpaste.invariants.instance import (
+    crowd_never_under_paste,
     instance_bbox_recomputed_from_mask,
     instance_given_bbox_kept,
     instance_hidden_area_limited,
@@ -28,18 +27,25 @@ from segpaste.invariants.instance import (
     instance_no_same_class_overlap,
     instance_small_area_dropped,
     instance_target_masks_subtract_paste_union,
+    keypoints_visible_only_on_own_pixels,
 )
-from segpaste.invariants.keypoints import crowd_never_under_paste, keypoints_visible_only_on_own_pixels
-from segpaste.invariants.normals import normals_camera_frame_convention, normals_unit_norm_on_valid
-from segpaste.invariants.panoptic import (
+from segpaste.invariants.maps import (
+    image_kept_outside_pastes,
     panoptic_contact_priority,
     panoptic_fresh_instance_ids,
     panoptic_pixel_bijection,
     panoptic_stuff_area_threshold,
     panoptic_thing_stuff_consistent,
+    semantic_ignore_preserved,
+    semantic_single_class_per_pixel,
 )
-from segpaste.invariants.semantic import semantic_ignore_preserved, semantic_single_class_per_pixel
-from segpaste.invariants.violation import InvariantError, Violation
+from segpaste.invariants.surfaces import (
+    depth_metric_intrinsics_rescale,
+    depth_monotonicity,
+    depth_validity_join,
+    normals_camera_frame_convention,
+    normals_unit_norm_on_valid,
+)
 
 INVARIANTS: tuple[Check, ...] = (
     image_kept_outside_pastes,

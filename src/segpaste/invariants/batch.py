@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import torch
 
-from segpaste.invariants._surfaces import finite_depth
+from segpaste.invariants._layers import finite_depth
+from segpaste.invariants.case import InvariantError, Violation, found
 from segpaste.invariants.instance import mask_boxes
-from segpaste.invariants.normals import not_unit
-from segpaste.invariants.panoptic import not_bijective, thing_stuff_inconsistent
-from segpaste.invariants.violation import InvariantError, Violation, found
+from segpaste.invariants.maps import not_bijective, thing_stuff_inconsistent
+from segpaste.invariants.surfaces import not_unit
 from segpaste.types import FIELDS, PaddedBatchedDenseSample, PanopticSchema
 from segpaste.types.check import not_none
 
@@ -39,9 +39,9 @@ def batch_violations(
     if batch.instance_ids is not None:
         violations += _bad_ids(batch)
     if batch.panoptic_maps is not None and batch.instance_masks is not None:
-        violations += not_bijective("panoptic_pixel_bijection", batch)
+        violations += not_bijective(batch)
     if batch.panoptic_maps is not None and schema is not None:
-        violations += thing_stuff_inconsistent("panoptic_thing_stuff_consistent", batch, schema)
+        violations += thing_stuff_inconsistent(batch, schema)
     if batch.normals is not None:
         violations += not_unit("normals_unit_norm", batch)
     if batch.depth is not None and batch.depth_valid is not None:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from segpaste._utf8 import NotUtf8Error, decode_utf8
 from segpaste.augmentation import BatchCopyPasteConfig
-from segpaste.augmentation.rules.draw_rules import scale_limits, smallest_scale
+from segpaste.augmentation.rules import scale_limits, smallest_scale
 from segpaste.engine.schema import LARGEST_NUM, SCALE_DEN
 from segpaste.seeding import SampleKey
 

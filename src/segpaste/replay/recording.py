@@ -13,7 +13,7 @@ from torch import Tensor
 
 from segpaste._version import __version__
 from segpaste.augmentation import BankSource, BatchCopyPaste, IntraBatchSource, PasteReport
-from segpaste.augmentation.sources.given_rows import GivenRows
+from segpaste.augmentation.sources.strategies import GivenRows
 from segpaste.replay._float_means import float_means
 from segpaste.replay.record import RecordedLayer, ReplayRecord
 from segpaste.seeding import SampleKey, key_tensors, keys_of

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from segpaste._version import __version__
 from segpaste.augmentation import BatchCopyPaste, Placement, PlacementCounts, PlacementRequest
-from segpaste.augmentation.inputs.prepare import prepared_sources
+from segpaste.augmentation.prepare import prepared_sources
 from segpaste.augmentation.sources.bank_source import source_batch
 from segpaste.bank import DatasetBank, InstanceBank, stage_bank_batch
 from segpaste.datasets.jitter import FixedSizeCrop

@@ -2,8 +2,7 @@
 
 from segpaste.samplers.classes import Labels, rarest_labels
 from segpaste.samplers.epoch import epoch_batches
-from segpaste.samplers.nxm import ExhaustiveNxMSampler, NxMBatches, NxMSampler, RandomNxMSampler
-from segpaste.samplers.report import LeftOut, NxMReport
+from segpaste.samplers.nxm import ExhaustiveNxMSampler, LeftOut, NxMBatches, NxMReport, NxMSampler, RandomNxMSampler
 
 __all__ = [
     "ExhaustiveNxMSampler",

@@ -1,6 +1,7 @@
 """Containers of samples and batches, their field table, and their support for torchvision's transforms."""
 
 from segpaste.types import collation as _register_collation  # noqa: F401
+from segpaste.types import transforms_v2 as _register_transforms_v2  # noqa: F401
 from segpaste.types.batches import BatchedDenseSample, PaddedBatchedDenseSample
 from segpaste.types.dense import DenseSample
 from segpaste.types.fields import FIELDS, Field
@@ -20,7 +21,6 @@ from segpaste.types.tensors import (
     SemanticMap,
     tight_boxes,
 )
-from segpaste.types.transforms import transforms_v2 as _register_transforms_v2  # noqa: F401
 
 __all__ = [
     "FIELDS",

@@ -16,12 +16,13 @@ from torch import Tensor
 from torchvision import tv_tensors
 from torchvision.transforms import v2
 
-from segpaste.types import check
+from segpaste.types import check, tagging
 from segpaste.types.dense import DenseSample, check_uniform
 from segpaste.types.fields import DENSE_FIELDS, FIELDS, FLAGS, INSTANCE_FIELDS, SAMPLE_FIELDS, flags_of
 from segpaste.types.instances import Overflow, padded_columns
 from segpaste.types.keypoints import KeypointSchema, check_keypoints
 from segpaste.types.movable import Movable, register_pytree
+from segpaste.types.tagging import check_transform
 from segpaste.types.tensors import (
     CameraIntrinsics,
     CrowdMask,
@@ -32,8 +33,6 @@ from segpaste.types.tensors import (
     SemanticMap,
 )
 from segpaste.types.tracing import is_traced
-from segpaste.types.transforms import tagging
-from segpaste.types.transforms.transform_calls import check_transform
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

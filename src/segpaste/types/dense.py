@@ -11,10 +11,12 @@ from torch import Tensor
 from torchvision import tv_tensors
 from torchvision.transforms import v2
 
-from segpaste.types import check
+from segpaste.types import check, tagging
+from segpaste.types.depth_holes import filled_depth
 from segpaste.types.fields import FLAGS, SAMPLE_FIELDS, flags_of
 from segpaste.types.keypoints import KeypointSchema, check_keypoints
 from segpaste.types.movable import Movable, register_pytree
+from segpaste.types.tagging import check_transform
 from segpaste.types.tensors import (
     CameraIntrinsics,
     CrowdMask,
@@ -26,9 +28,6 @@ from segpaste.types.tensors import (
     tight_boxes,
 )
 from segpaste.types.tracing import is_traced
-from segpaste.types.transforms import tagging
-from segpaste.types.transforms.depth_holes import filled_depth
-from segpaste.types.transforms.transform_calls import check_transform
 
 _NAMES = (*(field.name for field in SAMPLE_FIELDS), *FLAGS)
 

@@ -5,7 +5,7 @@ Pixel i has its centre at i + 0.5. An axis scaled by ``num / den`` and moved by 
     x_src = (x + 0.5 - offset) * den / num - 0.5,
 
 which is ``position / (2 num)`` with an integer ``position``. Positions and weights are computed in exact integer
-arithmetic, so all devices and compilers agree. `segpaste.types.transforms.transforms_v2` resizes with these functions,
+arithmetic, so all devices and compilers agree. `segpaste.types.transforms_v2` resizes with these functions,
 and `segpaste.engine.reference.geometry` builds its look-up tables from them.
 
 A box touches a pixel if it covers any part of it, so it is rounded outwards: x1 and y1 down, x2 and y2 up. The native

@@ -1,7 +1,7 @@
 """Value types of a sample: tagged tensors, camera intrinsics, modalities, the panoptic schema.
 
 The tagged tensors are ``torchvision.tv_tensors``, so that ``torchvision.transforms.v2`` can transform them
-(`segpaste.types.transforms.transforms_v2` registers the kernels). Inside a compiled region use plain tensors:
+(`segpaste.types.transforms_v2` registers the kernels). Inside a compiled region use plain tensors:
 `PaddedBatchedDenseSample` removes the tags.
 """
 

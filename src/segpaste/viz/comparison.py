@@ -17,8 +17,7 @@ from torchvision.transforms import v2
 
 from segpaste.types import DenseSample, Modality
 from segpaste.types.fields import SAMPLE_FIELDS
-from segpaste.viz._marks import as_numpy
-from segpaste.viz._shapes import hatch
+from segpaste.viz._marks import as_numpy, hatch
 from segpaste.viz._text import ClassNames
 from segpaste.viz.overlay import VIEWS, Range, draw, valid_depth
 from segpaste.viz.palette import UInt8Image

@@ -17,8 +17,7 @@ from torch import Tensor
 
 from segpaste.types import IGNORE_INDEX, DenseSample, Modality
 from segpaste.viz import _marks
-from segpaste.viz._marks import NO_CLASS, as_numpy, letter_px, line_px
-from segpaste.viz._shapes import Mask, blend, hatch, segment_borders
+from segpaste.viz._marks import NO_CLASS, Mask, as_numpy, blend, hatch, letter_px, line_px, segment_borders
 from segpaste.viz._text import ClassNames, draw_plates, draw_scale
 from segpaste.viz.palette import PAPER, UInt8Image, depth_colors, instance_color
 

@@ -26,8 +26,7 @@ from segpaste.targets.annotated import is_list
 from segpaste.types import FIELDS, BatchedDenseSample, DenseSample, Modality, PaddedBatchedDenseSample
 from segpaste.types.check import check_count
 from segpaste.types.tensors import tensor_of
-from segpaste.viz._marks import as_numpy
-from segpaste.viz._shapes import blend, hatch
+from segpaste.viz._marks import as_numpy, blend, hatch
 from segpaste.viz._text import ClassNames
 from segpaste.viz.comparison import enlarged
 from segpaste.viz.gallery import PASTED_NOTE, Tile, grid, png_bytes, shrunk

@@ -8,7 +8,7 @@ from torch import Tensor
 from segpaste._reprs import changed_keys, described
 from segpaste.augmentation.config.paste import SourceConfig
 from segpaste.augmentation.sources.crop_pool import is_bank
-from segpaste.augmentation.sources.placement import PlacementRequest, Sampled
+from segpaste.augmentation.sources.strategies import PlacementRequest, Sampled
 from segpaste.engine import Classes, CropRows, Crops, Sources, engine_for
 from segpaste.engine.schema import SCALE_DEN
 from segpaste.types import FIELDS, Field, PaddedBatchedDenseSample, StagedCrops

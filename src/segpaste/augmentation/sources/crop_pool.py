@@ -19,6 +19,7 @@ from segpaste.datasets.views import Samples
 from segpaste.epochs import EpochPass, Stateful, expect_facts, has_state
 from segpaste.seeding import from_int64
 from segpaste.types import DenseSample, StagedCrops
+from segpaste.types.check import not_none
 
 Balance = DrawMode
 """Balance of classes in the draws, see `segpaste.bank.read.class_draws`."""
@@ -79,6 +80,7 @@ class CropPool(Stateful):
         whole_only: leave out objects of a dataset that touch the border of their image.
 
     Attributes:
+        loader: the loader of crops; None if they are drawn from a bank.
         num_steps: steps of the loader that were taken in this epoch.
 
     Raises:
@@ -99,8 +101,13 @@ class CropPool(Stateful):
             )
         self.pool = as_pool(pool, whole_only)
         self.crops_per_target, self.balance = crops_per_target, balance
-        self._sampler = BankSampler(self.pool, mode=balance or DEFAULT) if isinstance(self.pool, InstanceBank) else None
-        if balance is not None and self._sampler is None:
+        self.loader: Iterable[StagedCrops] | None = None
+        self._drawn_from: tuple[InstanceBank, BankSampler] | None = None
+        if isinstance(self.pool, InstanceBank):
+            self._drawn_from = self.pool, BankSampler(self.pool, mode=balance or DEFAULT)
+        else:
+            self.loader = self.pool
+        if balance is not None and self._drawn_from is None:
             raise ValueError(
                 f"source_pool: expected balance=None with a loader of staged crops, got {balance!r}; give it to the "
                 "loader: create_bank_dataloader(bank, mode=...)"
@@ -108,16 +115,9 @@ class CropPool(Stateful):
         self.num_steps = 0
         self._paired: PairedCrops | None = None
 
-    @property
-    def loader(self) -> Iterable[StagedCrops] | None:
-        """The loader of crops; None if they are drawn from a bank."""
-        return None if isinstance(self.pool, InstanceBank) else self.pool
-
     def report(self, num_draws: int) -> DrawReport | None:
         """Return the expected classes of ``num_draws`` draws of a bank; None for a loader, which decides them."""
-        if self._sampler is None or not isinstance(self.pool, InstanceBank):
-            return None
-        return expected_draws(self.pool, self._sampler, num_draws)
+        return None if self._drawn_from is None else expected_draws(*self._drawn_from, num_draws)
 
     def begin(self, this: EpochPass) -> None:
         """Begin a pass: align the crops with the pass over the targets."""
@@ -127,11 +127,11 @@ class CropPool(Stateful):
 
     def state_parts(self) -> dict[str, Any]:
         """See `segpaste.epochs.Stateful.state_parts`."""
-        return {} if self._sampler is not None else {"state": self.pool if has_state(self.pool) else None}
+        return {} if self.loader is None else {"state": self.loader if has_state(self.loader) else None}
 
     def state_values(self, num_drawn: int | None) -> dict[str, Any]:
         """Return the facts of the bank that crops are drawn from."""
-        return {} if self._sampler is None else {"state": self._sampler.identity()}
+        return {} if self._drawn_from is None else {"state": self._drawn_from[1].identity()}
 
     def expect_values(self, state: Any) -> None:
         """Reject a state of other crops."""
@@ -139,8 +139,8 @@ class CropPool(Stateful):
             raise ValueError(
                 f"{self.owner}: expected a state that its own state_dict returned, got {type(state).__name__}"
             )
-        if self._sampler is not None:
-            expect_facts(self.owner, self._sampler.identity(), state["state"])
+        if self._drawn_from is not None:
+            expect_facts(self.owner, self._drawn_from[1].identity(), state["state"])
 
     def staged(self, num_targets: int, first: int, this: EpochPass) -> StagedCrops:
         """Return the crops of the next targets of a pass; ``first`` is the position of the first one in the epoch.
@@ -149,17 +149,17 @@ class CropPool(Stateful):
             BankError: a crop cannot be read.
             ValueError: the loader has ended, or yields crops for fewer targets.
         """
-        if self._sampler is not None and isinstance(self.pool, InstanceBank):
-            drawn = self._sampler.draws(
+        if self._drawn_from is not None:
+            bank, sampler = self._drawn_from
+            drawn = sampler.draws(
                 first * self.crops_per_target,
                 num_targets * self.crops_per_target,
                 epoch=this.epoch,
                 replica=this.replica,
             ).crops
-            return stage_bank_batch(self.pool, drawn.reshape(num_targets, self.crops_per_target))
+            return stage_bank_batch(bank, drawn.reshape(num_targets, self.crops_per_target))
         if self._paired is None:
-            assert self.loader is not None
-            self._paired = PairedCrops(self.owner, self.loader, self.num_steps)
+            self._paired = PairedCrops(self.owner, not_none(self.loader), self.num_steps)
         staged = self._paired.take(num_targets)
         self.num_steps = self._paired.num_steps
         return staged

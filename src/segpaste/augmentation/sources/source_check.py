@@ -11,10 +11,16 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from segpaste.augmentation.rules.draw_rules import smallest_scale
+from segpaste.augmentation.rules import smallest_scale
 from segpaste.augmentation.sources.bank_source import BankSource
-from segpaste.augmentation.sources.placement import PlacementRequest, Sampled, check_declared
-from segpaste.augmentation.sources.strategies import IntraBatchSource, RowStrategy, SourceStrategy
+from segpaste.augmentation.sources.strategies import (
+    IntraBatchSource,
+    PlacementRequest,
+    RowStrategy,
+    Sampled,
+    SourceStrategy,
+    check_declared,
+)
 from segpaste.engine import LayerRows, Placement, PlacementCounts
 from segpaste.engine.planes import changed_fields, memory_span
 from segpaste.engine.record_fields import fields_of

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from segpaste.bank.schema.record import COLUMNS, GROUPS, BankError, Crop
 from segpaste.types import CameraIntrinsics, DenseSample, sampling, tight_boxes
-from segpaste.types.transforms.depth_holes import filled_depth
+from segpaste.types.depth_holes import filled_depth
 
 DEFAULT_MARGIN_FRAC = 1 / 16
 """Default margin, as a fraction of the longer side of the box. Some background is needed: the filters that paint a

@@ -12,7 +12,7 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from segpaste.engine.native import _threads, jobs
+from segpaste.engine.native import jobs, library
 from segpaste.engine.native.library import workspace, workspaces
 from segpaste.engine.planes import (
     PLANES,
@@ -69,7 +69,7 @@ _ERRORS: Final = {
 def survey(
     batch: PaddedBatchedDenseSample, classes: Classes, ignore_index: int | None = None, *, whole_only: bool = False
 ) -> Survey:
-    """See `segpaste.engine.reference.survey.survey`."""
+    """See `segpaste.engine.reference.inputs.survey`."""
     (b, k), is_thing, asks = batch.labels.shape, classes.is_thing, ignore_index is not None
     sizes = {"B": b, "K": k, "num_classes": classmix.NUM_CLASSES if is_thing is None else len(is_thing)}
     sizes["H"], sizes["W"] = batch.canvas_size
@@ -177,11 +177,11 @@ def _compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: 
     outcome = empty(Outcome, CPU, sizes, batch=batch)
     is_metric = target.metric_depth and target.depth is not None and source.depth is not None
     cameras = jobs.Cameras(target.camera_intrinsics, source.camera_intrinsics) if is_metric else None
-    num_threads, shared = _threads.num_threads(b, _num_bytes(target)), array("q", bytes(16 * b))
+    num_threads, shared = library.num_threads(b, _num_bytes(target)), array("q", bytes(16 * b))
     own = jobs.plane_words(given)
     error = jobs.COMPOSE.run(
         workspaces(num_threads).buffer_info()[0],
-        _threads.parallel(),
+        library.parallel(),
         sizes=sizes,
         pixel_kind=_KINDS[target.images.dtype],
         largest_id=MAX_FED_BACK_ID,

@@ -1,7 +1,11 @@
-"""Loading of the native library, once per process, the workspace memory of each thread, and addresses of tensors.
+"""Loading of the native library, once per process, its workspace memory and threads, and addresses of tensors.
 
 ``SEGPASTE_ISA`` forces an instruction set: ``v2``, ``v3`` or ``v4`` of x86-64, ``baseline`` elsewhere.
 ``SEGPASTE_NATIVE_LIBRARY`` names another file of the library, such as one with a sanitizer.
+
+The threads of a step are those of the OpenMP runtime that torch uses for its own operations. They spin for a while
+after torch's last parallel operation, so a step that begins within that time can use them at once. Threads of our own
+would first have to take a core from them, which takes milliseconds.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
+import torch
 from torch import Tensor
 
 from segpaste.engine.native import build
@@ -27,6 +32,11 @@ _JOBS = {
 """Functions on records, and the number of addresses that each takes."""
 
 _LEVELS = {"baseline": 2, "v2": 2, "v3": 3, "v4": 4}
+
+_LIBRARY = "libtorch_cpu.dylib" if sys.platform == "darwin" else "libtorch_cpu.so"
+
+_BYTES_PER_THREAD = 1 << 20
+"""Minimum bytes of a batch for each thread; with fewer, waking a thread takes longer than its work."""
 
 
 class NativeError(ImportError):
@@ -142,3 +152,53 @@ def address(tensor: Tensor) -> int:
             "backend paste them: segpaste.engine.use_backend('reference')"
         )
     return found
+
+
+def _was_forked() -> bool:
+    """Return whether this process was forked and has not executed another program since."""
+    try:
+        flags = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[6]
+    except (OSError, IndexError):
+        return False
+    return bool(int(flags) & 0x40)  # PF_FORKNOEXEC of Linux
+
+
+# The runtime's threads do not survive a fork, and the runtime starts no others. Checked at import, since the parent may
+# have started them before this module was imported.
+_is_forked = _was_forked()
+
+
+def _forget_threads() -> None:
+    global _is_forked
+    _is_forked = True
+
+
+os.register_at_fork(after_in_child=_forget_threads)
+
+
+def num_threads(num_rows: int, num_bytes: int) -> int:
+    """Return the number of threads for a step: at most torch's number, one for each row, and one for each MiB.
+
+    Args:
+        num_rows: rows of the batch.
+        num_bytes: bytes of its images and masks.
+    """
+    most = min(num_rows, num_bytes // _BYTES_PER_THREAD)
+    if most <= 1 or _is_forked or not parallel():
+        return 1
+    return min(most, torch.get_num_threads())
+
+
+@cache
+def parallel() -> int:
+    """Return the address of the runtime's ``GOMP_parallel``, 0 if torch has no such runtime.
+
+    GNU's and LLVM's OpenMP both have this function:
+    ``void GOMP_parallel(void (*function)(void *), void *data, unsigned num_threads, unsigned flags)``.
+    """
+    try:
+        library = ctypes.CDLL(os.fspath(Path(torch.__file__).parent / "lib" / _LIBRARY))
+        function = library.GOMP_parallel  # found in a dependency of torch's library
+    except (OSError, AttributeError):
+        return 0
+    return ctypes.cast(function, ctypes.c_void_p).value or 0

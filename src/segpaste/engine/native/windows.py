@@ -1,7 +1,7 @@
 """Native reads of images, masks and run lengths through a `Window`, straight into the output.
 
 The results are equal to the last bit to those of torchvision's antialiased resize of uint8 on x86 (images), and of
-`segpaste.types.transforms.transforms_v2` (masks and maps). Floats, depth and normals are not supported; torch reads
+`segpaste.types.transforms_v2` (masks and maps). Floats, depth and normals are not supported; torch reads
 them.
 """
 

@@ -11,8 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from segpaste.engine.reference._layer_view import Region, in_boxes
-from segpaste.engine.reference.plan import AxisTable
+from segpaste.engine.reference.plan import AxisTable, Region, in_boxes
 from segpaste.engine.schema import Placement
 from segpaste.types import PaddedBatchedDenseSample, sampling
 from segpaste.types.check import not_none

@@ -3,9 +3,9 @@
 Absent planes are None, a constant for the compiler. Offsets of images and slots are 64 bits wide.
 
 Common arguments of the kernels:
-    target, source, out: `segpaste.engine.triton.arguments.PlaneArguments` of the batch that is pasted into, of the
+    target, source, out: `segpaste.engine.triton.launching.PlaneArguments` of the batch that is pasted into, of the
         source, and of the planes that are written.
-    plan: `segpaste.engine.triton.arguments.PlanArguments`.
+    plan: `segpaste.engine.triton.launching.PlanArguments`.
     slots: `segpaste.engine.reference.plan.SlotPlan`.
     layer, owner: [B, H, W] int16, as in `segpaste.engine.reference.plan.Visible`; ``owner`` is None where masks may
         overlap, or no plane needs it.

@@ -3,7 +3,7 @@
 A mask needs one bit of each byte. While a paste in place runs, a byte has three parts:
 
 - bit 0 is the old mask of the instance; other pixels may read it;
-- bit 1 is the new mask of a paste, see `segpaste.engine.triton.pixels._paste`;
+- bit 1 is the new mask of a paste, see `segpaste.engine.triton._paste`;
 - the other `SPARE_BITS` store a digit of an integer of the pixel: its visible layer, or pasted values.
 
 The digits of an integer are stored in the bytes of consecutive slots, the lowest first. Values for which there are not
@@ -96,7 +96,7 @@ def first_visible_slot(scene: Scene, num_layers: int, num_slots: int) -> int:
 def held_arguments(target: PaddedBatchedDenseSample, num_slots: int) -> tuple[HeldArguments, list[str]]:
     """Return the first slots of the values that fit into ``num_slots``, and the names of the planes of the others.
 
-    With a panoptic map classes need no slots: they wait in the map, see `segpaste.engine.triton.pixels._paste`.
+    With a panoptic map classes need no slots: they wait in the map, see `segpaste.engine.triton._paste`.
     """
     num_bits = {"images": [8 * target.images.element_size()] * target.images.shape[1]}
     if target.normals is not None:

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from segpaste.augmentation import BatchCopyPasteConfig
-from segpaste.augmentation.inputs.prepare import unpasted
 from segpaste.augmentation.modes import pasting
+from segpaste.augmentation.prepare import unpasted
 from segpaste.epochs.replicas import this_process
 from segpaste.integrations._first_batch import PICTURE, FirstBatch
 from segpaste.integrations._pool import print_expected

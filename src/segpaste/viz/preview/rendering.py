@@ -18,8 +18,18 @@ from segpaste.viz.comparison import Comparison, compare_view, reduced
 from segpaste.viz.gallery import shrunk
 from segpaste.viz.overlay import VIEWS
 from segpaste.viz.palette import UInt8Image, instance_color
-from segpaste.viz.preview import copies
-from segpaste.viz.preview.controls import MAIN, Control, controls_of
+from segpaste.viz.preview.controls import (
+    MAIN,
+    Control,
+    as_command,
+    as_python,
+    as_words,
+    as_yaml,
+    controls_of,
+    flow,
+    leaves_of,
+    plain,
+)
 from segpaste.viz.preview.preview_source import LARGEST_SEED, Draw, Pasted, PreviewSource, Problem, RefusedError
 from segpaste.viz.report_html import PastedObject
 
@@ -63,9 +73,9 @@ def render(source: PreviewSource, asked: Mapping[str, Any]) -> dict[str, Any]:
         **_shown_of(pasted, asked),
         "report": _report_of(pasted),
         "copies": {
-            "yaml": copies.as_yaml(config, _plainest(config), of_preset=bool(draw.preset)),
-            "python": copies.as_python(config),
-            "command": copies.as_command(source.command(draw), copies.as_words(config, base)),
+            "yaml": as_yaml(config, _plainest(config), of_preset=bool(draw.preset)),
+            "python": as_python(config),
+            "command": as_command(source.command(draw), as_words(config, base)),
         },
         "name": printable(pasted.name),
         "note": pasted.note,
@@ -189,14 +199,14 @@ def _plainest(config: BatchCopyPasteConfig) -> BatchCopyPasteConfig:
 
 def _values(config: BatchCopyPasteConfig) -> dict[str, Any]:
     """Return all values by key."""
-    return {key: _shown(value) for key, value in copies.leaves_of(config)}
+    return {key: _shown(value) for key, value in leaves_of(config)}
 
 
 def _shown(value: Any) -> Any:
     """Return a value in the form of its control; a table is YAML."""
     if isinstance(value, Mapping):
-        return copies.flow(value) if value else ""
-    return copies.plain(value)
+        return flow(value) if value else ""
+    return plain(value)
 
 
 def _control_described(control: Control) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from segpaste import seeding
 from segpaste.engine.reference import geometry
-from segpaste.engine.reference.draws import _places, _scales, slots
+from segpaste.engine.reference.draws import _places, slots
 from segpaste.engine.reference.draws.slots import Draw
 from segpaste.engine.schema import (
     Drawn,
@@ -64,7 +64,7 @@ def _draw(draw: Draw) -> Drawn:
     hflip = seeding.random_u32(seeds, "hflip", layers) < rules.flip_threshold
     choice = slots.choose(draw)
     boxes = geometry.mirrored(draw.sources.boxes, draw.sources.extent[:, :, None, 0], hflip[:, :, None])
-    scale_num, scale_den = _scales.draw_scales(draw, choice.chosen, boxes)
+    scale_num, scale_den = _places.draw_scales(draw, choice.chosen, boxes)
     scaled = geometry.scaled_boxes(boxes, scale_num[:, :, None], scale_den[:, :, None])
     cut = _places.mirrored_sides(geometry.cut_sides(draw.sources.boxes, draw.sources.extent[:, :, None]), hflip)
     region = _places.region_of(draw.tables.region_table, draw.sources.labels)

@@ -167,7 +167,7 @@ def negative_log2(bits: Tensor, table: Tensor) -> Tensor:
 
     Args:
         bits: int64 in [0, 2**62), any shape.
-        table: `segpaste.augmentation.rules.class_weights.log_table`.
+        table: `segpaste.augmentation.tables.log_table`.
 
     Returns:
         int64 in units of 2**-32, from 0 to 62.

@@ -1,7 +1,7 @@
 """Draws of ClassMix in Triton: `segpaste.engine.reference.classmix.draw_classes`.
 
 Common arguments of the kernels:
-    mixed: `segpaste.engine.triton.draws.classes.MixedArguments`.
+    mixed: `segpaste.engine.triton.draws.draw.MixedArguments`.
     counts: fields of `segpaste.engine.schema.PlacementCounts`.
     source_idx: [B, L] int64.
     num_layers, num_slots, num_classes: L, K and number of classes.
@@ -143,7 +143,7 @@ def find_fragments(
     Own arguments:
         num_free: [B] int64.
         boxes: [B, K, 4] int64, boxes of the instances, rounded outwards.
-        planes: `segpaste.engine.triton.draws.classes.PixelArguments`.
+        planes: `segpaste.engine.triton.draws.draw.PixelArguments`.
         strip_size: pixels of a strip, in row-major order.
         PIXELS, BLOCK: sizes of blocks of pixels, and of slots.
     """

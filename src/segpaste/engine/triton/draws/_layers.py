@@ -1,11 +1,11 @@
 """Draws of the layers in Triton: the chosen slots, flip, scale and place of each, and the counts of the tries.
 
-Common arguments of these functions, in addition to those of `segpaste.engine.triton.draws._scales`:
-    drawn: `segpaste.engine.triton.draws.arguments.DrawnArguments`, tensors to write.
+Common arguments of these functions, in addition to those of `segpaste.engine.triton.draws._places`:
+    drawn: `segpaste.engine.triton.draws.draw.DrawnArguments`, tensors to write.
     counts: fields of `segpaste.engine.schema.PlacementCounts`; the last three are added to.
     priorities: what `segpaste.engine.triton.draws._slots.draw_slots` wrote.
     targets, sources, tables, rules: `segpaste.engine.schema.Targets` and so on.
-    sizes: `segpaste.engine.triton.draws.arguments.SizeArguments`.
+    sizes: `segpaste.engine.triton.draws.draw.SizeArguments`.
     layer: what the functions know of a layer: its index in the whole batch, its row in the tables of the sources, the
         target, its index in the target, the target's seed, and the flip.
     span: first and one past the last slot that may be chosen.
@@ -23,14 +23,15 @@ from segpaste.engine.triton.draws._places import (
     FAR,
     chosen_slots,
     draw_places,
+    draw_scale,
     judge,
     kept_place,
     num_boxes,
     objects_of,
+    scaled_edge,
     sized_object,
     surround,
 )
-from segpaste.engine.triton.draws._scales import draw_scale, scaled_edge
 from segpaste.engine.triton.draws._slots import TOP_BIT, highest, is_highest, num_at_least
 
 _LOWEST = tl.constexpr(-(1 << 63))

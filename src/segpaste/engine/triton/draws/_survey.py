@@ -1,4 +1,4 @@
-"""Kernels of the survey: `segpaste.engine.reference.survey.survey`."""
+"""Kernels of the survey: `segpaste.engine.reference.inputs.survey`."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ CLASS_BLOCK = 128
 def survey(
     batch: PaddedBatchedDenseSample, classes: Classes, ignore_index: int | None = None, *, whole_only: bool = False
 ) -> Survey:
-    """See `segpaste.engine.reference.survey.survey`."""
+    """See `segpaste.engine.reference.inputs.survey`."""
     (b, k), (height, width), device = batch.labels.shape, batch.canvas_size, batch.device
     is_thing, is_stuff = (None if t is None else plain(t.to(device)) for t in (classes.is_thing, classes.is_stuff))
     asks = ignore_index is not None

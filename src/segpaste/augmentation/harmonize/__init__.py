@@ -1,1 +1,0 @@
-"""Harmonisation: fit pasted colours to the image around them."""

@@ -1,1 +1,0 @@
-"""Checks and preparation of what a caller gives to `BatchCopyPaste`."""

@@ -1,1 +1,0 @@
-"""Conversion of configs to the integers and tables that an engine takes."""

@@ -1,1 +1,0 @@
-"""Labelled vectors from CSV files and banks, pairs of them, and codes in banks."""

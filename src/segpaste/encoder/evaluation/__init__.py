@@ -1,1 +1,0 @@
-"""Evaluation of an encoder, and evidence from its codes."""

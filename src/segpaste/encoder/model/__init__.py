@@ -1,1 +1,0 @@
-"""Encoder, codes and losses."""

@@ -1,1 +1,0 @@
-"""Training runs: configuration, epochs, processes, checkpoints and logs."""

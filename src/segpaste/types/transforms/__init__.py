@@ -1,1 +1,0 @@
-"""Support for torchvision's transforms: tags of the fields, kernels, and rejected transforms."""
