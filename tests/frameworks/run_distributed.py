@@ -1,4 +1,4 @@
-"""Trainings with DistributedDataParallel, then under Accelerate: one of two processes.
+"""Trainings with DistributedDataParallel and FSDP, then under Accelerate: one of two processes.
 
 It finds its place in the variables of torchrun. To start two processes more for Accelerate would cost twice as much.
 
@@ -15,6 +15,7 @@ from typing import Any
 
 import run_accelerate
 import run_apart
+import run_sharded
 import torch
 from runs_world import MID_STEPS, NUM_EPOCHS, STEPS, TORCH_RUNS, Model, Step, Written, make_early, make_loader, record
 from torch import distributed
@@ -93,6 +94,7 @@ def main(folder: Path) -> None:
         with Written(folder, f"ddp-repeated-{name}", rank) as written:
             train_without_epochs(make_loader(variant, folder, num_workers), Training(variant, written))
     run_apart.main(folder, rank)
+    run_sharded.main(folder, rank)
     distributed.destroy_process_group()
     os.environ["MASTER_PORT"] = os.environ["SECOND_PORT"]
     run_accelerate.main(folder)  # makes a process group of its own

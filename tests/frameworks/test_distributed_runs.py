@@ -1,4 +1,4 @@
-"""DistributedDataParallel and Accelerate on two ranks: what training steps see, whole runs and resumed ones."""
+"""DistributedDataParallel, FSDP and Accelerate on two ranks: what training steps see, whole runs and resumed ones."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from owned_model import SAVED
 from run_apart import PROBABILITIES
 from runs_checks import Processes, check_shares, expected, of_launcher, read
 from runs_world import MID_STEPS, NUM_EPOCHS, NUM_RANKS, NUM_SAMPLES, STEPS, TORCH_RUNS, Record, write_world
@@ -85,6 +86,16 @@ def test_nothing_of_the_augmentation_is_broadcast(folder: Path) -> None:
     for rank, (found, probability) in enumerate(zip(told.facts, PROBABILITIES, strict=True)):
         expected = {"paste_prob": probability, "k_range": [1, 1 + rank], "on_device": True}
         assert found == {"broadcast": norms, **expected}
+    assert told.warnings == [[], []]
+
+
+def test_a_sharded_model_pastes_and_is_saved_as_a_whole_one(folder: Path) -> None:
+    """Built on meta and sharded over both ranks: only weights are split, and rank 0 hands its schedule to all."""
+    told = read(folder, "fsdp")
+    weights = ["head.0.bias", "head.0.weight", "head.1.bias", "head.1.weight"]
+    schedule = SAVED | {"k_range": list(SAVED["k_range"])}
+    every = {"sharded": weights, "before_weights": True, "loaded": schedule, "pastes": True}
+    assert told.facts == [every | {"gathered": schedule}, every | {"gathered": None}]
     assert told.warnings == [[], []]
 
 

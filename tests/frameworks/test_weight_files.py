@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from accelerate import Accelerator
+from owned_model import SAVED, Model, held
 from safetensors.torch import load_file, load_model, save_file, save_model
 from timm.utils import ModelEma, ModelEmaV2, ModelEmaV3
 from torch import Tensor, distributed, nn
@@ -16,34 +17,7 @@ from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_
 from torch.distributed.fsdp import fully_shard
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
-from samples import EVERY_OBJECT, SCHEMA, make_batch
-from segpaste import BatchCopyPaste, BatchCopyPasteConfig, PaddedBatchedDenseSample
-from segpaste.augmentation import PanopticConfig
-
-SAVED = {"paste_prob": 0.25, "k_range": (1, 2), "class_temperature": 0.5}
-
-
-class Model(nn.Module):
-    def __init__(self, *, is_changed: bool = False) -> None:
-        super().__init__()
-        panoptic = PanopticConfig.model_validate({"taxonomy": SCHEMA, "contact_priority": {1: 1}})
-        placement = {"paste_prob": 1.0, "layers": 3, "grouping": "instance", "class_sizes": {1: {"low": 3, "high": 5}}}
-        self.augment = BatchCopyPaste(
-            BatchCopyPasteConfig(placement=placement, panoptic=panoptic, source=EVERY_OBJECT)  # type: ignore[arg-type]
-        )
-        self.head = nn.Sequential(nn.Conv2d(3, 2, 3), nn.BatchNorm2d(2))
-        if is_changed:
-            self.augment.schedule.set(paste_prob=0.25, k_range=(1, 2), class_temperature=0.5)
-
-    def forward(self, batch: PaddedBatchedDenseSample) -> Tensor:
-        found: Tensor = self.head(self.augment(batch).images.float())
-        return found
-
-
-def held(model: nn.Module) -> dict[str, object]:
-    schedule = model.augment.schedule
-    assert isinstance(schedule, nn.Module)
-    return {name: getattr(schedule, name) for name in SAVED}
+from samples import make_batch
 
 
 class TestAverages:
