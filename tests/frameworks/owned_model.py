@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from samples import EVERY_OBJECT, SCHEMA
@@ -34,3 +35,9 @@ def held(model: nn.Module) -> dict[str, object]:
     schedule = model.augment.schedule
     assert isinstance(schedule, nn.Module)
     return {name: getattr(schedule, name) for name in SAVED}
+
+
+def fill_freed_memory() -> None:
+    """Free tensors of large numbers, of the sizes of the module's tables, so that new memory is not zero by chance."""
+    junk = [torch.full((n,), 1 << 40, dtype=torch.int64) for n in (4, 257, 257, 6) for _ in range(50)]
+    del junk

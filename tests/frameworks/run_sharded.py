@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
-from owned_model import Model, held
+from owned_model import Model, fill_freed_memory, held
 from runs_world import Written, digest
 from torch import distributed
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict, set_model_state_dict
@@ -23,6 +23,7 @@ def main(folder: Path, rank: int) -> None:
         model = Model()
     fully_shard(model.head[0], mesh=mesh)
     fully_shard(model, mesh=mesh)
+    fill_freed_memory()
     model.to_empty(device="cpu")
     batch = make_batch(3, num_instances=3, max_instances=7, image_dtype=torch.float32, seed=10 * rank)
     with Written(folder, "fsdp", rank) as written:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from accelerate import Accelerator
-from owned_model import SAVED, Model, held
+from owned_model import SAVED, Model, fill_freed_memory, held
 from safetensors.torch import load_file, load_model, save_file, save_model
 from timm.utils import ModelEma, ModelEmaV2, ModelEmaV3
 from torch import Tensor, distributed, nn
@@ -102,8 +102,7 @@ class TestSharded:
         mesh = distributed.init_device_mesh("cpu", (1,))
         fully_shard(model.head[0], mesh=mesh)
         fully_shard(model, mesh=mesh)
-        junk = [torch.full((n,), 1 << 40, dtype=torch.int64) for n in (4, 257, 257, 6) for _ in range(50)]
-        del junk
+        fill_freed_memory()
         model.to_empty(device="cpu")
         untouched = model.augment(batch, return_report=True)[1]
         assert torch.equal(untouched.visible_layer, Model().augment(batch, return_report=True)[1].visible_layer)
