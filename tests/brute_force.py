@@ -270,8 +270,8 @@ def survives(scene: Scene, slot: int, seen: Array) -> bool:
     mask = scene.target["instance_masks"][slot]
     before, after = int(mask.sum()), int((mask & (seen < 0)).sum())
     least = Fraction(str(scene.config.min_residual_area_frac)) * before
-    is_large = after >= least and (after >= scene.config.min_residual_area_px or after == before)
-    shift = scene.config.max_box_shift_px
+    is_large = after >= least and (after >= scene.config.placement.originals.min_residual_area_px or after == before)
+    shift = scene.config.placement.originals.max_box_shift_px
     if shift is not None and after > 0:
         rows, cols = np.nonzero(mask & (seen < 0))
         box = cols.min(), rows.min(), cols.max() + 1, rows.max() + 1

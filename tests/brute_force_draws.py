@@ -104,7 +104,7 @@ def place(
         drawn.does_not_fit += len(slots) - len(fitting)
         drawn.outside_region += len(fitting) - len(inside)
         drawn.covers_too_much += len(inside) - len(carried)
-    if config.placement.candidate_frac < 1:
+    if config.placement.originals.candidate_frac < 1:
         _take_part(images, config, b, drawn)
 
 
@@ -117,7 +117,7 @@ def _take_part(images: list[Fields], config: BatchCopyPasteConfig, b: int, drawn
             x1, y1, x2, y2 = mapped_box(source["boxes"][k], extent(source)[0], drawn.scale[j], drawn.hflip[j])
             part = cover(images[b], (x1 + tx, y1 + ty, x2 + tx, y2 + ty))
             covers.append((floor(part * 2**22), j, k))
-    wanted = round(Fraction(str(config.placement.candidate_frac)) * len(covers))
+    wanted = round(Fraction(str(config.placement.originals.candidate_frac)) * len(covers))
     kept = sorted(covers)[: min(wanted, int((~images[b]["instance_valid"]).sum()))]
     drawn.carried = [[k for _, i, k in sorted(kept) if i == j] for j in range(len(drawn.carried))]
     drawn.carried = [sorted(slots) for slots in drawn.carried]
@@ -244,10 +244,10 @@ def _choose(
     keys = {(j, k): key for j, s in layers for k, key in _slot_keys(images[s], config, seed, j).items()}
     if rules.grouping == "instance":
         keys = _one_for_each_layer(images, config, seed, drawn)
-    limit = len(keys) if rules.k_to_available else rules.k_range[1]
+    limit = len(keys) if rules.originals.k_to_available else rules.k_range[1]
     wanted = integer(seed, "count", *(min(number, limit) for number in rules.k_range)) if tries else 0
     num_free = int((~images[b]["instance_valid"]).sum())
-    num_free = num_free if rules.candidate_frac == 1 else len(keys)
+    num_free = num_free if rules.originals.candidate_frac == 1 else len(keys)
     taken = sorted(keys, key=keys.__getitem__, reverse=True)[: min(wanted, num_free)]
     drawn.tried = min(wanted, len(keys))
     drawn.no_free_slot = drawn.tried - len(taken)

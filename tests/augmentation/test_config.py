@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -21,6 +21,7 @@ from segpaste.augmentation import (
     BatchCopyPaste,
     BatchCopyPasteConfig,
     HarmonizeConfig,
+    OriginalsConfig,
     PanopticConfig,
     PanopticTaxonomy,
     PlacementConfig,
@@ -28,6 +29,7 @@ from segpaste.augmentation import (
     SourceConfig,
 )
 from segpaste.augmentation.config.base import known_fields
+from segpaste.presets import get_preset
 
 Made = Callable[..., BaseModel]
 
@@ -228,6 +230,64 @@ class TestRefusals:
         assert PlacementConfig(scale_range=(1, 1), k_range=(1, 1)).scale_range == (1.0, 1.0)
 
 
+class TestOriginals:
+    """Options of presets stand in a group of their own, and are accepted where they stood before it."""
+
+    GROUPED = BatchCopyPasteConfig(
+        placement=PlacementConfig(
+            layers=3,
+            originals=OriginalsConfig(
+                k_to_available=True, candidate_frac=0.5, min_residual_area_px=7, max_box_shift_px=2
+            ),
+        )
+    )
+    CHOICE: ClassVar[dict[str, Any]] = {"k_to_available": True, "candidate_frac": 0.5}
+    LIMITS: ClassVar[dict[str, Any]] = {"min_residual_area_px": 7, "max_box_shift_px": 2}
+
+    @pytest.mark.parametrize("made", [dict, lambda **given: PlacementConfig(**given)], ids=["mapping", "config"])
+    def test_keys_without_their_group(self, made: Callable[..., Any]) -> None:
+        found = BatchCopyPasteConfig(placement=made(layers=3, **self.CHOICE), **self.LIMITS)
+        assert found == self.GROUPED
+        assert found.model_dump(exclude_unset=True) == self.GROUPED.model_dump(exclude_unset=True)
+        assert found.placement.originals.model_dump() == self.CHOICE | self.LIMITS
+
+    def test_all_keys_of_a_placement(self) -> None:
+        assert PlacementConfig(layers=3, **self.CHOICE, **self.LIMITS) == self.GROUPED.placement
+
+    def test_without_a_placement(self) -> None:
+        found = BatchCopyPasteConfig(**self.LIMITS)
+        assert found.placement == PlacementConfig(originals=OriginalsConfig(**self.LIMITS))
+
+    @pytest.mark.parametrize("suffix", [".json", ".yaml"])
+    def test_a_file(self, tmp_path: Path, suffix: str) -> None:
+        values = {"placement": {"layers": 3, **self.CHOICE}, **self.LIMITS}
+        (tmp_path / f"config{suffix}").write_text(json.dumps(values))
+        assert BatchCopyPasteConfig.load(tmp_path / f"config{suffix}") == self.GROUPED
+
+    @pytest.mark.parametrize("key", ["candidate_frac", "originals.candidate_frac"])
+    def test_a_key_changes_a_preset(self, key: str) -> None:
+        preset = get_preset("ultralytics_flip")
+        group, _, name = key.rpartition(".")
+        changed = preset.config_for(placement={group: {name: 0.25}} if group else {name: 0.25})
+        assert changed.placement.originals == OriginalsConfig(candidate_frac=0.25)
+        assert changed.placement.max_cover_frac == preset.config.placement.max_cover_frac
+
+    def test_the_group_is_kept_beside_a_key(self) -> None:
+        group = {"candidate_frac": 0.5, "k_to_available": True}
+        found = PlacementConfig(originals=group, candidate_frac=0.25).originals
+        assert found == OriginalsConfig(candidate_frac=0.25, k_to_available=True)
+
+    @pytest.mark.parametrize("values", [{"originals": 5, "candidate_frac": 0.5}, {"originals": {"colour": 1}}])
+    def test_a_group_that_is_none(self, values: dict[str, Any]) -> None:
+        with pytest.raises(ValidationError, match="originals"):
+            PlacementConfig(**values)
+
+    def test_classes_are_mixed_with_the_limits_alone(self) -> None:
+        assert BatchCopyPasteConfig(emit_classmix=True, **self.LIMITS).placement.originals.max_box_shift_px == 2
+        with pytest.raises(ValidationError, match="got k_to_available, candidate_frac"):
+            BatchCopyPasteConfig(emit_classmix=True, placement=self.CHOICE)
+
+
 class TestImmutable:
     @pytest.mark.parametrize(
         "config", [OTHER_THAN_DEFAULT, PlacementConfig(), SourceConfig(), HarmonizeConfig(), TAXONOMY]
@@ -312,6 +372,7 @@ class TestFiles:
             (OTHER_THAN_DEFAULT.source, ("kind", *OF_BANKS)),
             (BANK.source, ("whole_only",)),  # which has no effect there
             (OTHER_THAN_DEFAULT.placement, (*ALIGNED, "position")),  # which excludes max_attempts
+            (OTHER_THAN_DEFAULT.placement.originals, ()),
             (OTHER_THAN_DEFAULT.harmonize, ("blur_px",)),  # which excludes feather_px
             (OTHER_THAN_DEFAULT.panoptic, {}),
         )

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from samples import CPU_BACKENDS, Pasted, make_batch, paste, put_box
-from segpaste.augmentation import DROP_REASONS, BatchCopyPasteConfig, PlacementConfig
+from segpaste.augmentation import DROP_REASONS, BatchCopyPasteConfig, OriginalsConfig, PlacementConfig
 from segpaste.types import PaddedBatchedDenseSample
 
 KERNELS = pytest.mark.parametrize("kernels", CPU_BACKENDS)
@@ -76,7 +76,8 @@ class TestCounts:
         )
         for to_available, most in ((True, 24), (False, 60)):
             config = BatchCopyPasteConfig(placement=PlacementConfig(**(STILL | {"k_range": (0, 99)})))
-            placement = config.placement.model_copy(update={"k_to_available": to_available})
+            rules = OriginalsConfig(k_to_available=to_available)
+            placement = config.placement.model_copy(update={"originals": rules})
             config = config.model_copy(update={"placement": placement})
             numbers = paste(many, config, backend=kernels)[1].num_tried[::2].bincount(minlength=5)
             assert int(numbers.sum()) == 60

@@ -323,6 +323,12 @@ class Documented:
     def rows(self, target: Any, *, candidates: Any, request: Any) -> Any: ...
 
 
+class Defaulting:
+    """Likewise, with a default, so that three arguments can be given: each would be taken for another one."""
+
+    def sample(self, target: Any, valid_extent: Any, source_eligible: Any, generator: Any = None) -> Any: ...
+
+
 class Variadic:
     def __init__(self) -> None:
         self.inner = Clumsy()
@@ -344,6 +350,11 @@ class TestSignatures:
     def test_other_parameters_are_refused(self, config: BatchCopyPasteConfig, called: str) -> None:
         with pytest.raises(TypeError, match=called + r".*attributes of the request"):
             BatchCopyPaste(config, source=Documented())
+
+    def test_arguments_that_would_be_taken_for_others_are_refused(self) -> None:
+        called = r"Defaulting\.sample\(target, eligible, request\), got sample\(target"
+        with pytest.raises(TypeError, match=called + r".*generator, source_eligible, valid_extent would be another"):
+            BatchCopyPaste(CONFIG, source=Defaulting())
 
     def test_what_can_be_called_is_taken(self) -> None:
         assert_same(BatchCopyPaste(CONFIG, source=Variadic())(BATCH), BatchCopyPaste(CONFIG, source=Clumsy())(BATCH))

@@ -23,8 +23,8 @@ from segpaste.presets import get_preset
     [
         ("mmdet", " (placement.k_range)"),
         ("simple_copy_paste", " (placement.k_range)"),
-        ("ultralytics_flip", " (placement.candidate_frac)"),
-        ("ultralytics_mixup", " (placement.paste_prob, placement.candidate_frac)"),
+        ("ultralytics_flip", " (placement.originals.candidate_frac)"),
+        ("ultralytics_mixup", " (placement.paste_prob, placement.originals.candidate_frac)"),
         ("documents", ""),
     ],
 )

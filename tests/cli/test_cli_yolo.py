@@ -225,6 +225,25 @@ class TestBoxes:
         assert {len(row.split()) for row in rows} == {9}
         assert YoloDataset(tmp_path / "out").is_oriented
 
+    def test_a_replay_takes_the_task_that_was_augmented(self, tmp_path: Path) -> None:
+        data = write_yolo(tmp_path / "in", {"a": SQUARE, "b": SQUARE})
+        assert augment(data, tmp_path / "out", "--task", "obb") == 0
+        assert (
+            main(
+                [
+                    "replay",
+                    str(tmp_path / "out"),
+                    "--dataset",
+                    str(data),
+                    "--check",
+                    str(tmp_path / "out"),
+                    "--task",
+                    "obb",
+                ]
+            )
+            == 0
+        )
+
     def test_boxes_stay_boxes_in_other_layouts(self, tmp_path: Path) -> None:
         data = write_yolo(tmp_path / "in", {"a": BOX, "b": BOX})
         assert augment(data, tmp_path / "out", OF_BOXES, "--layout", "coco") == 0

@@ -155,9 +155,22 @@ class TestWrongCSV:
             read_vectors(csv(tmp_path, *lines))
         assert "\n" not in str(caught.value)
 
-    def test_other_bytes(self, tmp_path: Path) -> None:
-        (tmp_path / "set.csv").write_bytes(b"label,embedding_0\n\xff\xfe,1\n")
-        with pytest.raises(VectorsError, match="expected a CSV in UTF-8, got something else"):
+    @pytest.mark.parametrize(
+        ("encoding", "found"),
+        [
+            ("utf-16", "UTF-16"),
+            ("utf-16-le", "UTF-16"),
+            ("utf-16-be", "UTF-16"),
+            ("latin-1", "bytes of another encoding.* in line 900"),
+            ("gbk", "bytes of another encoding.* in line 900"),
+        ],
+    )
+    def test_another_encoding(self, tmp_path: Path, encoding: str, found: str) -> None:
+        lines = ["label,embedding_0", *["a,1"] * 898, "\u5b57,1" if encoding == "gbk" else "\xe9,1"]
+        (tmp_path / "set.csv").write_bytes("\n".join(lines).encode(encoding))
+        with pytest.raises(
+            VectorsError, match=rf"set\.csv: expected text in UTF-8, got {found}.*save the file as UTF-8"
+        ):
             read_vectors(tmp_path / "set.csv")
 
     def test_no_file(self, tmp_path: Path) -> None:

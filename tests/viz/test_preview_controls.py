@@ -117,7 +117,6 @@ class TestErrors:
             ({"emit_classmix": True, "perspective_depth": True}, "emit_classmix"),
             ({"source": {"kind": "bank"}, "placement": {"layers": 2}}, "source.kind"),
             ({"harmonize": {"feather_px": 1, "blur_px": 1.0}}, "harmonize.feather_px"),
-            ({"min_residual_area_frac": 0.0, "max_box_shift_px": 3}, "max_box_shift_px"),
             ({"panoptic": {**TAXONOMY, "contact_priority": {9: 1}}}, "panoptic.contact_priority"),
         ],
     )

@@ -8,7 +8,7 @@ from segpaste.augmentation.config.paste import (
     PanopticTaxonomy,
     SourceConfig,
 )
-from segpaste.augmentation.config.placement import PlacementConfig, SizeRange
+from segpaste.augmentation.config.placement import OriginalsConfig, PlacementConfig, SizeRange
 from segpaste.augmentation.report import DROP_REASONS, LOSS_REASONS, PasteReport, PasteSummary, num_mixed_tokens
 from segpaste.augmentation.schedule import Schedule
 from segpaste.augmentation.sources.bank_source import BankSource
@@ -24,6 +24,7 @@ __all__ = [
     "HarmonizeConfig",
     "IntraBatchSource",
     "LayerRows",
+    "OriginalsConfig",
     "PanopticConfig",
     "PanopticTaxonomy",
     "PasteReport",

@@ -70,6 +70,9 @@ def _instead_of_config(given: object) -> str:
 _PARAMETERS = {"sample": ("target", "eligible", "request"), "rows": ("target", "candidates", "request")}
 """Parameters with which the module calls each method of a source."""
 
+_IN_REQUEST = {"valid_extent", "source_eligible", "generator"}
+"""Parameters of the source documents' signature, whose values are in the request or are ``eligible``."""
+
 
 def _check_signature(source: object, name: str) -> None:
     """Check that the module can call a method of a source; a protocol compares names of methods only."""
@@ -78,12 +81,17 @@ def _check_signature(source: object, name: str) -> None:
         signature = inspect.signature(method)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         return  # no such method, which has an error of its own, or one that tells nothing
+    error: TypeError | None = None
     try:
         signature.bind(*parameters)
-    except TypeError as error:
+        other = sorted(_IN_REQUEST & signature.parameters.keys())
+        reason = f"{', '.join(other)} would be another argument" if other else ""
+    except TypeError as caught:
+        error, reason = caught, str(caught)
+    if reason:
         raise TypeError(
             f"BatchCopyPaste: expected {type(source).__name__}.{name}({', '.join(parameters)}), got {name}{signature} "
-            f"({error}); seeds, extents and free slots are attributes of the request, a "
+            f"({reason}); seeds, extents and free slots are attributes of the request, a "
             "segpaste.augmentation.PlacementRequest"
         ) from error
 

@@ -59,15 +59,15 @@ class ModuleRules:
 def paste_rules(config: BatchCopyPasteConfig) -> PasteRules:
     """Return the rules of a config as integers."""
     residual, hidden = as_fraction(config.min_residual_area_frac), as_fraction(config.max_hidden_frac)
-    panoptic = config.panoptic
+    panoptic, shift = config.panoptic, config.placement.originals.max_box_shift_px
     stuff = as_fraction(0.0 if panoptic is None else panoptic.tau_stuff_frac)
     return PasteRules(
         num_taps=num_filter_taps(config.placement, antialias=config.antialias),
         min_area_px=config.min_area_px,
         residual_num=residual.numerator,
         residual_den=residual.denominator,
-        residual_px=config.min_residual_area_px,
-        box_shift_px=-1 if config.max_box_shift_px is None else config.max_box_shift_px,
+        residual_px=config.placement.originals.min_residual_area_px,
+        box_shift_px=-1 if shift is None else shift,
         stuff_num=stuff.numerator,
         stuff_den=stuff.denominator,
         stuff_px=0 if panoptic is None else panoptic.tau_stuff_px,
@@ -92,7 +92,7 @@ def fixed_rules(config: PlacementConfig, *, whole_only: bool = False) -> DrawRul
     low, high = scale_limits(config)
     seen, region = as_fraction(config.min_visible_frac), as_fraction(config.region_frac)
     cover = ANY_COVER if config.max_cover_frac is None else as_fraction(config.max_cover_frac)
-    candidates = as_fraction(config.candidate_frac)
+    candidates = as_fraction(config.originals.candidate_frac)
     return DrawRules(
         num_layers=config.layers,
         low_scale=low,
@@ -112,7 +112,7 @@ def fixed_rules(config: PlacementConfig, *, whole_only: bool = False) -> DrawRul
         fits_scale=config.scale_to_fit,
         region_num=region.numerator,
         region_den=region.denominator,
-        counts_available=config.k_to_available,
+        counts_available=config.originals.k_to_available,
         cover_num=cover.numerator,
         cover_den=cover.denominator,
         candidate_num=candidates.numerator,
@@ -195,11 +195,11 @@ def pastes_per_image(config: PlacementConfig, num_layers: int, paste_prob: float
         k_range: current range of the number of objects.
     """
     low, high = k_range
-    if config.k_to_available:
+    if config.originals.k_to_available:
         low, high = min(low, num_layers), min(high, num_layers)
     num = high - low + 1
     counted = range(low, min(high, num_layers) + 1)  # larger ones are limited to ``num_layers``
-    return paste_prob * (sum(counted) + num_layers * (num - len(counted))) / num * config.candidate_frac
+    return paste_prob * (sum(counted) + num_layers * (num - len(counted))) / num * config.originals.candidate_frac
 
 
 def size_table(config: PlacementConfig) -> Tensor:

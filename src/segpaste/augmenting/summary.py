@@ -238,8 +238,13 @@ def lost_advice(config: BatchCopyPasteConfig) -> Mapping[str, str]:
     cover = config.placement.max_cover_frac
     settings = ["lower max_hidden_frac"] if config.max_hidden_frac else []
     settings += [] if config.emit_classmix else [f"{'set' if cover is None else 'lower'} placement.max_cover_frac"]
-    limits = {"min_residual_area_frac": 0, "min_residual_area_px": 0, "min_area_px": 1}
-    raised = [name for name, least in limits.items() if getattr(config, name) > least]
+    of_originals = config.placement.originals.min_residual_area_px
+    limits = {
+        "min_residual_area_frac": config.min_residual_area_frac > 0,
+        "placement.originals.min_residual_area_px": of_originals > 0,
+        "min_area_px": config.min_area_px > 1,
+    }
+    raised = [name for name, is_raised in limits.items() if is_raised]
     lower = [f"lower {' or '.join(raised)}"] if raised else []
     return {"hidden": ", or ".join(settings), "too_small": ", or ".join([*lower, *settings])}
 
@@ -250,7 +255,7 @@ def nothing_drawn(config: BatchCopyPasteConfig) -> str:
     settings = ["placement.paste_prob"] if place.paste_prob < 1 else []
     if not config.emit_classmix:
         settings += ["placement.k_range"] if place.k_range[0] == 0 else []
-        settings += ["placement.candidate_frac"] if place.candidate_frac < 1 else []
+        settings += ["placement.originals.candidate_frac"] if place.originals.candidate_frac < 1 else []
     named = ", ".join(settings)
     return f"no paste was drawn ({named})" if named else "no paste was drawn"
 

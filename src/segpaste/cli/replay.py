@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from segpaste.augmenting.options import ReplayOptions
+from segpaste.augmenting.options import WRITTEN_TASKS, ReplayOptions
 from segpaste.cli._arguments import add_backgrounds, add_photos, add_verify, integer, options_of
 from segpaste.cli._errors import CommandError
 from segpaste.workspace import Workspace
@@ -34,7 +34,7 @@ def add_to(commands: Any, summary: str) -> None:
     add = parser.add_argument
     add("records", metavar="RECORDS", type=Path, help="replay.jsonl, or the folder of the augmented dataset")
     add("--dataset", metavar="DATASET", help="the dataset that was augmented")
-    add_photos(parser)
+    add_photos(parser, WRITTEN_TASKS)
     add_backgrounds(parser)
     add("--bank", metavar="BANK", help="the instance bank of the pasted crops, if any")
     which = parser.add_mutually_exclusive_group()

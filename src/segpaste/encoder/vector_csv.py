@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from segpaste._utf8 import NotUtf8Error, decode_utf8
+
 
 class VectorsError(ValueError):
     """Error raised for an invalid file of vectors; its message says where the error is and what to do."""
@@ -107,6 +109,9 @@ def csv_rows(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]
         OSError: the file cannot be read.
     """
     header: list[str] = []
+    with path.open("rb") as file:
+        if b"\0" in file.read(1000):  # UTF-16 of Latin letters is valid UTF-8
+            raise _other_encoding(path)
     with path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.reader(file, delimiter=delimiter)
         try:
@@ -119,10 +124,21 @@ def csv_rows(path: Path, delimiter: str = ",") -> Iterator[tuple[int, list[str]]
                         f"{path}: line {reader.line_num}: expected {len(header)} columns, got {len(row)}"
                     )
                 yield reader.line_num, row
-        except (csv.Error, UnicodeDecodeError) as error:
+        except UnicodeDecodeError as error:
+            raise _other_encoding(path) from error
+        except csv.Error as error:
             raise VectorsError(
                 f"{path}: line {reader.line_num + 1}: expected a CSV in UTF-8, got something else: {error}"
             ) from error
+
+
+def _other_encoding(path: Path) -> VectorsError:
+    """Return the error of a file that is not UTF-8."""
+    try:
+        decode_utf8(path.read_bytes())
+    except NotUtf8Error as error:
+        return VectorsError(f"{path}: {error}")
+    raise AssertionError("expected a file that is not UTF-8")
 
 
 def shown_columns(header: list[str]) -> str:

@@ -241,11 +241,11 @@ class Case:
     @cached_property
     def survives(self) -> Tensor:
         """True for instances of the target with enough pixels left to keep their row, [B, K_t] bool."""
-        frac = as_fraction(self.config.min_residual_area_frac)
+        frac, rules = as_fraction(self.config.min_residual_area_frac), self.config.placement.originals
         enough = self.area_left * frac.denominator >= self.area_before * frac.numerator
-        enough &= (self.area_left >= self.config.min_residual_area_px) | (self.area_left == self.area_before)
-        if self.config.max_box_shift_px is not None:
-            enough |= self.box_shift <= self.config.max_box_shift_px
+        enough &= (self.area_left >= rules.min_residual_area_px) | (self.area_left == self.area_before)
+        if rules.max_box_shift_px is not None:
+            enough |= self.box_shift <= rules.max_box_shift_px
         return self.before.instance_valid & enough & (self.area_left >= self.config.min_area_px)
 
     @cached_property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from segpaste.augmentation import BatchCopyPasteConfig, HarmonizeConfig, PlacementConfig, SourceConfig
+from segpaste.augmentation import BatchCopyPasteConfig, HarmonizeConfig, OriginalsConfig, PlacementConfig, SourceConfig
 from segpaste.presets.preset import LoaderOptions, Preset
 
 ALL = 10_000
@@ -21,7 +21,11 @@ IN_PLACE: dict[str, Any] = {
 EVERY_OBJECT = SourceConfig(whole_only=False)
 """Source with the objects at the border of their image, too: the originals do not look at borders."""
 
-LEAST_COVERING: dict[str, Any] = {"k_range": (ALL, ALL), "max_cover_frac": 0.3, "candidate_frac": 0.5}
+LEAST_COVERING: dict[str, Any] = {
+    "k_range": (ALL, ALL),
+    "max_cover_frac": 0.3,
+    "originals": OriginalsConfig(candidate_frac=0.5),
+}
 """Choice of half of the objects that cover less than 0.3 of every box: those that cover the least."""
 
 SIMPLE_COPY_PASTE = Preset(
@@ -38,7 +42,9 @@ SIMPLE_COPY_PASTE = Preset(
     loader=LoaderOptions(size=1024, scale_range=(0.1, 2.0), hflip_prob=0.5),
     config=BatchCopyPasteConfig(
         min_residual_area_frac=0.0,
-        placement=PlacementConfig(**IN_PLACE, paste_prob=1.0, k_range=(0, ALL), k_to_available=True),
+        placement=PlacementConfig(
+            **IN_PLACE, paste_prob=1.0, k_range=(0, ALL), originals=OriginalsConfig(k_to_available=True)
+        ),
         source=EVERY_OBJECT,
         harmonize=HarmonizeConfig(blur_px=1.0),
     ),
@@ -56,9 +62,12 @@ MMDET = Preset(
     loader=LoaderOptions(size=1024, scale_range=(0.1, 2.0), hflip_prob=0.5),
     config=BatchCopyPasteConfig(
         min_residual_area_frac=0.0,
-        min_residual_area_px=301,
-        max_box_shift_px=10,
-        placement=PlacementConfig(**IN_PLACE, paste_prob=1.0, k_range=(0, 99), k_to_available=True),
+        placement=PlacementConfig(
+            **IN_PLACE,
+            paste_prob=1.0,
+            k_range=(0, 99),
+            originals=OriginalsConfig(k_to_available=True, min_residual_area_px=301, max_box_shift_px=10),
+        ),
         source=EVERY_OBJECT,
     ),
 )

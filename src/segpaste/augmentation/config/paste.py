@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, ValidationInfo, field_serializer, field_validator, model_validator
 
 from segpaste.augmentation.config.base import FrozenMapping, Probability, SavedConfig, StrictConfig, checked_mask_from
-from segpaste.augmentation.config.placement import PlacementConfig
+from segpaste.augmentation.config.placement import PlacementConfig, with_originals
 from segpaste.types import IGNORE_INDEX, PanopticSchema
 
 SMALLEST_BLUR = 0.1
@@ -19,6 +19,9 @@ SMALLEST_BLUR = 0.1
 
 Kind = Literal["thing", "stuff"]
 Priority = Annotated[int, Field(ge=-1000, le=1000)]
+
+_OF_OBJECTS = ("k_to_available", "candidate_frac")
+"""Keys of `OriginalsConfig` that choose objects, not limits of what they hide."""
 
 
 class HarmonizeConfig(StrictConfig):
@@ -241,9 +244,6 @@ class BatchCopyPasteConfig(SavedConfig):
             the readers. It changes neither the depth that is written nor its validity.
         min_area_px: an instance with fewer visible pixels is dropped.
         min_residual_area_frac: an instance of the target with less than this fraction of its area left is dropped.
-        min_residual_area_px: a partly hidden instance of the target with fewer pixels left is dropped.
-        max_box_shift_px: an instance that the last two would drop is kept if no edge of its box moved by more than
-            this, in pixels; None keeps none.
         max_hidden_frac: an instance of the target that would lose more than this fraction of its pixels to pastes
             stays in front of them and loses none.
         placement, source, harmonize, panoptic: see the classes of these configs.
@@ -267,20 +267,34 @@ class BatchCopyPasteConfig(SavedConfig):
     depth_order: Literal["valid", "value"] = "valid"
     min_area_px: int = Field(default=1, ge=1, lt=1 << 40)
     min_residual_area_frac: Probability = 0.1
-    min_residual_area_px: int = Field(default=0, ge=0, lt=1 << 40)
-    max_box_shift_px: int | None = Field(default=None, ge=0, lt=1 << 31)
     max_hidden_frac: Probability = 1.0
     placement: PlacementConfig = PlacementConfig()
     source: SourceConfig = SourceConfig()
     harmonize: HarmonizeConfig = HarmonizeConfig()
     panoptic: PanopticConfig | None = None
 
+    @model_validator(mode="before")
+    @classmethod
+    def _group_originals(cls, values: Any) -> Any:
+        """Accept the limits of `OriginalsConfig` at the top, too."""
+        limits = ("min_residual_area_px", "max_box_shift_px")
+        given = {k: values[k] for k in limits if k in values} if isinstance(values, Mapping) else {}
+        placement = values.get("placement", {}) if given else None
+        if isinstance(placement, PlacementConfig):
+            placement = {name: getattr(placement, name) for name in placement.model_fields_set}
+        if not isinstance(placement, Mapping):
+            return values
+        rest = {k: values[k] for k in values if k not in given}
+        return {**rest, "placement": with_originals(placement, given)}
+
     @model_validator(mode="after")
     def _check_classmix(self) -> Self:
         usual = PlacementConfig()
         heeded = "paste_prob", "fixed_share", "layers", "fade_last", "fade_curve", "cover_void", "pad_to_multiple"
-        names = [n for n in PlacementConfig.model_fields if n not in heeded]
+        names = [n for n in PlacementConfig.model_fields if n not in (*heeded, "originals")]
         others = [n for n in names if getattr(self.placement, n) != getattr(usual, n)]
+        rules, usual_rules = self.placement.originals, usual.originals
+        others += [n for n in _OF_OBJECTS if getattr(rules, n) != getattr(usual_rules, n)]
         if self.emit_classmix and others:
             raise ValueError(
                 f"emit_classmix: expected no options of placement but {', '.join(heeded)}, since classes keep their "
@@ -306,10 +320,11 @@ class BatchCopyPasteConfig(SavedConfig):
 
     @model_validator(mode="after")
     def _check_residual(self) -> Self:
-        if self.max_box_shift_px is not None and not (self.min_residual_area_frac or self.min_residual_area_px):
+        rules = self.placement.originals
+        if rules.max_box_shift_px is not None and not (self.min_residual_area_frac or rules.min_residual_area_px):
             raise ValueError(
                 "max_box_shift_px: expected min_residual_area_frac or min_residual_area_px above 0, to which it is an "
-                f"exception, got 0 for both and {self.max_box_shift_px}"
+                f"exception, got 0 for both and {rules.max_box_shift_px}"
             )
         return self
 

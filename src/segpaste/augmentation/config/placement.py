@@ -33,6 +33,35 @@ class SizeRange(StrictConfig):
         return self
 
 
+class OriginalsConfig(StrictConfig):
+    """Rules of other libraries' copy-pastes, for the presets that reproduce these.
+
+    A config takes each key also without the group, as ``placement.candidate_frac`` or ``min_residual_area_px``.
+
+    Attributes:
+        k_to_available: limit ``placement.k_range`` to the number of eligible slots that the sources of an image have
+            before the number is drawn. If False, a number above it means all of them.
+        candidate_frac: fraction of the placed objects that are pasted; their number is rounded half to even. Objects
+            whose boxes cover the least of any instance's box come first; ties are resolved in the order of layers and
+            slots.
+        min_residual_area_px: a partly hidden instance of the target with fewer pixels left is dropped.
+        max_box_shift_px: an instance that is dropped for its small rest, here or by ``min_residual_area_frac``, is kept
+            if no edge of its box moved by more than this, in pixels; None keeps none.
+    """
+
+    k_to_available: bool = False
+    candidate_frac: float = Field(default=1.0, gt=0, le=1)
+    min_residual_area_px: int = Field(default=0, ge=0, lt=1 << 40)
+    max_box_shift_px: int | None = Field(default=None, ge=0, lt=1 << 31)
+
+
+def with_originals(values: Mapping[str, Any], keys: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a placement in which ``keys`` are in the group ``originals``, over those that it has."""
+    group = values.get("originals", {})
+    held = group.model_dump(exclude_unset=True) if isinstance(group, OriginalsConfig) else group
+    return {**values, "originals": {**held, **keys} if isinstance(held, Mapping) else held}
+
+
 class PlacementConfig(StrictConfig):
     """Number, size and place of pasted objects.
 
@@ -57,8 +86,6 @@ class PlacementConfig(StrictConfig):
         fade_curve: with ``step``, nothing is pasted in that part; with ``linear``, the probability falls from
             ``paste_prob`` at its start to 0 at the end of training.
         k_range: range of the number of slots pasted into an image, a random subset of the eligible ones.
-        k_to_available: limit ``k_range`` to the number of eligible slots that the sources of an image have before the
-            number is drawn. If False, a number above it means all of them.
         class_temperature: balance of that subset over classes. At 0 all objects of a source are equally likely, so that
             common classes are pasted most; at 1 all its classes are, regardless of their number of objects. Slots are
             drawn one after another without replacement, in proportion to n ** -class_temperature, where n is the number
@@ -80,9 +107,6 @@ class PlacementConfig(StrictConfig):
         cover_void: let pastes cover void of the target: pixels whose semantic class is 255. Use it where void is only a
             contour around objects, as in PASCAL VOC; otherwise pastes show gaps along contours. Void of a source is
             never pasted.
-        candidate_frac: fraction of the placed objects that are pasted; their number is rounded half to even. Objects
-            whose boxes cover the least of any instance's box come first; ties are resolved in the order of layers and
-            slots.
         max_attempts: number of places tried per layer; the one that keeps the most slots inside the image is used,
             among equal ones the one that overlaps existing boxes least. With 1 an object is uniform over the places
             where it fits.
@@ -93,6 +117,7 @@ class PlacementConfig(StrictConfig):
         patch_aligned_paste: put edges on multiples of ``pad_to_multiple``, see ``align``.
         align: edges to align. ``canvas``: those of the source's canvas; ``instance``, which needs ``grouping``
             instance: those of the pasted object's box, each axis scaled to whole patches.
+        originals: rules that only presets of other libraries' copy-pastes need.
     """
 
     scale_range: tuple[float, float] = (0.5, 2.0)
@@ -106,7 +131,6 @@ class PlacementConfig(StrictConfig):
     fade_last: Probability = 0.0
     fade_curve: Literal["step", "linear"] = "step"
     k_range: tuple[int, int] = (1, 256)
-    k_to_available: bool = False
     class_temperature: Probability = 0.0
     layers: int = Field(default=1, ge=1, le=64)
     grouping: Literal["image", "instance"] = "image"
@@ -115,13 +139,13 @@ class PlacementConfig(StrictConfig):
     region_frac: float = Field(default=1.0, gt=0, le=1)
     max_cover_frac: float | None = Field(default=None, gt=0, le=1)
     cover_void: bool = False
-    candidate_frac: float = Field(default=1.0, gt=0, le=1)
     max_attempts: int = Field(default=1, ge=1, le=64)
     partial: Literal["drop", "clip"] = "drop"
     min_visible_frac: Probability = 0.5
     pad_to_multiple: int | None = Field(default=None, ge=1, le=1024)
     patch_aligned_paste: bool = False
     align: Literal["canvas", "instance"] = "canvas"
+    originals: OriginalsConfig = OriginalsConfig()
 
     @model_validator(mode="before")
     @classmethod
@@ -130,6 +154,15 @@ class PlacementConfig(StrictConfig):
         if isinstance(values, Mapping) and values.get("position") == "keep":
             return {"scale_range": (1.0, 1.0), **values}
         return values
+
+    @model_validator(mode="before")
+    @classmethod
+    def _group_originals(cls, values: Any) -> Any:
+        """Accept the keys of `OriginalsConfig` without their group."""
+        given = (
+            {k: values[k] for k in OriginalsConfig.model_fields if k in values} if isinstance(values, Mapping) else {}
+        )
+        return with_originals({k: values[k] for k in values if k not in given}, given) if given else values
 
     @field_validator("scale_range")
     @classmethod

@@ -22,7 +22,7 @@ import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from segpaste.augmentation import BatchCopyPasteConfig, PanopticTaxonomy, PlacementConfig, SizeRange
+from segpaste.augmentation import BatchCopyPasteConfig, OriginalsConfig, PanopticTaxonomy, PlacementConfig, SizeRange
 from segpaste.augmentation.config.base import MASKS_OF_BOXES
 
 Kind = Literal["switch", "choice", "number", "range", "text"]
@@ -47,6 +47,7 @@ LEFT_OUT = {
     "blend_mode": "it has one value",
     "tile_size": "it changes no pixel",
     "panoptic.taxonomy": "the dataset defines it",
+    **dict.fromkeys((f"placement.originals.{name}" for name in OriginalsConfig.model_fields), "presets set it"),
 }
 """Keys without a control, and why."""
 
@@ -103,8 +104,6 @@ CHOSEN_EXTENTS: Mapping[str, Extent] = {
     "placement.pad_to_multiple": Extent(1, 64, 1),
     "max_instances": Extent(1, 128, 1),
     "min_area_px": Extent(1, 4096, 1, is_log=True),
-    "min_residual_area_px": Extent(0, 4096, 1),
-    "max_box_shift_px": Extent(0, 64, 1),
     "source.value_range": Extent(1, 255, 1),
     "harmonize.surround_px": Extent(1, 256, 1, is_log=True),
     "harmonize.max_gain": Extent(1, 16, 0.1),
