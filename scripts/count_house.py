@@ -46,9 +46,9 @@ CEILINGS: dict[str, int] = {
     "functions that round outwards": 2,
     "shared lines of augmentation": 5_200,
     "shared lines of augmenting": 4_400,
-    "shared lines of bank": 5_600,
+    "shared lines of bank": 5_700,
     "shared lines of cli": 3_400,
-    "shared lines of datasets": 16_800,
+    "shared lines of datasets": 17_000,
     "shared lines of encoder": 2_800,
     "shared lines of engine": 10_200,
     "shared lines of epochs": 1_200,
@@ -62,7 +62,7 @@ CEILINGS: dict[str, int] = {
     "shared lines of the top": 800,
     "shared lines of tuning": 700,
     "shared lines of types": 3_000,
-    "shared lines of viz": 2_900,
+    "shared lines of viz": 3_000,
     "shared lines of workspace": 1_000,
 }
 """Highest value of each count of the table, lines to the next hundred; what is not named is not limited."""

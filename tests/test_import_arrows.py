@@ -33,6 +33,7 @@ ARROWS: dict[str, set[str]] = {
     "invariants": {"types", "augmentation"},
     "targets": {"types"},
     "viz": {"types", "targets", "augmentation", "workspace"},
+    "viz.bank_gallery": {"workspace", "bank"},
     "samplers": {"seeding", "epochs"},
     "bank": {"types", "seeding", "epochs", "samplers", "workspace", "datasets"},
     "encoder": {"seeding", "samplers", "bank", "workspace"},  # a bank's embeddings may stand for a CSV

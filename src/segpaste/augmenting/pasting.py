@@ -19,8 +19,9 @@ from segpaste.augmentation import DROP_REASONS, LOSS_REASONS, BatchCopyPaste, Ba
 from segpaste.augmenting.draws import CropSequence, ObjectSequence, default_balance, draws_objects, open_objects
 from segpaste.augmenting.inputs import Inputs
 from segpaste.augmenting.options import AugmentError
-from segpaste.augmenting.photos import Photo, PhotoPick, PhotoReader, PhotoSequence, Window, class_pixels, cut_to
+from segpaste.augmenting.photos import Photo, PhotoPick, PhotoReader, PhotoSequence, Window, cut_to
 from segpaste.augmenting.sources import SourceDraws, Staged, photos_with_objects
+from segpaste.datasets.class_counts import class_pixels
 from segpaste.replay import ReplayRecord, records
 from segpaste.replay.record import RecordedJitter, RecordedLayer
 from segpaste.replay.rows import row_sample

@@ -22,7 +22,7 @@ from segpaste.datasets.writers.format import VOID, unread_losses
 from segpaste.datasets.writers.layouts import WrittenLayout
 from segpaste.replay.record import RecordedJitter, RecordedPhoto
 from segpaste.seeding import SampleKey, random_bits_numpy
-from segpaste.types import IGNORE_INDEX, DenseSample, select_instances
+from segpaste.types import DenseSample, select_instances
 from segpaste.types.dense import fill_holes
 from segpaste.types.sampling import outward_box, outward_boxes
 
@@ -326,11 +326,3 @@ def stacked(samples: Sequence[DenseSample]) -> list[DenseSample]:
     if all(sample.canvas_size == size for sample in samples):
         return list(samples)
     return [cornered(sample, size) for sample in samples]
-
-
-def class_pixels(sample: DenseSample) -> dict[int, int]:
-    """Count the pixels of each class of a semantic map; empty without a map."""
-    if sample.semantic_map is None:
-        return {}
-    counts = torch.bincount(sample.semantic_map.as_subclass(Tensor).flatten()).tolist()
-    return {label: num for label, num in enumerate(counts) if num and label != IGNORE_INDEX}
