@@ -40,6 +40,7 @@ ARROWS: dict[str, set[str]] = {
     "presets": {"augmentation", "types"},
     "replay": {"types", "augmentation", "engine", "datasets", "bank", "seeding"},
     "tuning": {"augmentation", "datasets", "seeding", "workspace"},
+    "tuning.setup": {"augmentation", "datasets", "workspace", "augmenting"},
     "augmenting": {"types", "seeding", "workspace", "augmentation", "datasets", "bank", "replay", "presets", "viz"},
     "experimental": {"types", "targets", "engine", "augmentation", "seeding", "integrations"},
     "integrations": {"types", "targets", "viz", "bank", "datasets"},  # and the framework of each module
