@@ -1,7 +1,6 @@
 """A tuning of a dataset, ready to run: the dataset, the trainer, the paste config that all arms share, and the plan.
 
 tuning = open_tuning(TuneOptions(dataset="data.yaml", trainer="./train.sh {config} {train_list} {val_list} ..."))
-print(*tuning.lines(), sep="\\n")
 found = tuning.run(print)
 """
 
