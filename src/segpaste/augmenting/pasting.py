@@ -62,7 +62,7 @@ class Augmented:
     """An augmented image.
 
     Attributes:
-        pick: the image at its position of the sequence.
+        target: the image before the paste.
         labels_before: class of each instance before the paste.
         after: the augmented image, of the same size.
         origins: origin of each instance of ``after``.
@@ -73,10 +73,9 @@ class Augmented:
         pixels_before: pixels of each semantic class before the paste, if classes are mixed.
         pixels_after: the same for ``after``.
         lost: class of each instance of the target that is not in ``after``, with the reason.
-        target: the image before the paste; None if it is not needed.
     """
 
-    pick: PhotoPick
+    target: Photo
     labels_before: tuple[int, ...]
     after: DenseSample
     origins: tuple[Origin, ...]
@@ -87,7 +86,11 @@ class Augmented:
     pixels_before: dict[int, int] = field(default_factory=dict)
     pixels_after: dict[int, int] = field(default_factory=dict)
     lost: tuple[tuple[int, str], ...] = ()
-    target: Photo | None = None
+
+    @property
+    def pick(self) -> PhotoPick:
+        """The image at its position of the sequence."""
+        return self.target.pick
 
 
 class Paster:
@@ -171,7 +174,7 @@ class Paster:
         tried, dropped = int(report.num_tried[0]), report.num_dropped[0].tolist()
         after = cut_to(row_sample(out), size)
         return Augmented(
-            target.pick,
+            target,
             labels_before,
             after,
             origins,
@@ -186,7 +189,6 @@ class Paster:
                 for slot, reason in enumerate(report.slot_lost[0].tolist())
                 if reason
             ),
-            target,
         )
 
     def _recorded(

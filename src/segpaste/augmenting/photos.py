@@ -212,9 +212,9 @@ class PhotoReader:
                 self.unreadable[pick.index], last = str(error), error
         raise last or ValueError("expected an image that can be read, got none; repair the dataset")
 
-    def kept_shapes(self, photo: Photo | None, after: DenseSample, layout: WrittenLayout) -> Sequence[KeptShape]:
+    def kept_shapes(self, photo: Photo, after: DenseSample, layout: WrittenLayout) -> Sequence[KeptShape]:
         """Return the given numbers of each object of an augmented image; empty with jitter, which moves all."""
-        if self._jitter is not None or photo is None or not layout.keeps_shapes:
+        if self._jitter is not None or not layout.keeps_shapes:
             return ()
         return kept_shapes(self.photos, photo.pick.index, photo.annotation_ids, photo.sample, after, layout.task)
 
