@@ -36,11 +36,11 @@ IMPORTED_BY = 3
 AROUND_DATASETS = ("datasets", "cli", "bank", "replay", "tuning", "augmenting", "viz", "integrations", "targets")
 
 CEILINGS: dict[str, int] = {
-    "files with one importer, in their own folder": 83,
+    "files with one importer, in their own folder": 76,
     "files over 400 lines": 0,
     "protocols of a dataset with annotations": 2,
     "getattr and hasattr of members of a dataset": 8,
-    "isinstance of single datasets": 28,
+    "isinstance of single datasets": 26,
     "walks through COCO's tables": 0,
     "readers of boxes only": 1,
     "functions that round outwards": 2,
@@ -63,12 +63,12 @@ CEILINGS: dict[str, int] = {
     "shared lines of tuning": 700,
     "shared lines of types": 3_000,
     "shared lines of viz": 3_000,
-    "shared lines of workspace": 1_200,
+    "shared lines of workspace": 1_100,
 }
 """Highest value of each count of the table, lines to the next hundred; what is not named is not limited."""
 WALKS: dict[str, int] = {
-    "files of segpaste augment": 154,
-    "records of segpaste augment": 84,
+    "files of segpaste augment": 151,
+    "records of segpaste augment": 81,
     "calls from segpaste augment to the forward": 8,
     "files of a forward": 34,
     "records of a forward": 11,
