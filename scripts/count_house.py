@@ -36,7 +36,7 @@ IMPORTED_BY = 3
 AROUND_DATASETS = ("datasets", "cli", "bank", "replay", "tuning", "augmenting", "viz", "integrations", "targets")
 
 CEILINGS: dict[str, int] = {
-    "files with one importer, in their own folder": 76,
+    "files with one importer, in their own folder": 75,
     "files over 400 lines": 0,
     "protocols of a dataset with annotations": 2,
     "getattr and hasattr of members of a dataset": 8,
@@ -45,7 +45,7 @@ CEILINGS: dict[str, int] = {
     "readers of boxes only": 1,
     "functions that round outwards": 2,
     "shared lines of augmentation": 5_300,
-    "shared lines of augmenting": 4_400,
+    "shared lines of augmenting": 4_500,
     "shared lines of bank": 5_700,
     "shared lines of cli": 2_500,
     "shared lines of datasets": 17_000,
@@ -67,11 +67,11 @@ CEILINGS: dict[str, int] = {
 }
 """Highest value of each count of the table, lines to the next hundred; what is not named is not limited."""
 WALKS: dict[str, int] = {
-    "files of segpaste augment": 151,
+    "files of segpaste augment": 149,
     "records of segpaste augment": 81,
     "calls from segpaste augment to the forward": 8,
     "files of a forward": 34,
-    "records of a forward": 11,
+    "records of a forward": 10,
 }
 """Highest value of each count of `walks`."""
 

@@ -124,6 +124,16 @@ def expect_masks(inputs: Inputs, config: BatchCopyPasteConfig) -> None:
         )
 
 
+def expect_objects(inputs: Inputs) -> None:
+    """Raise `AugmentError` if no object with a mask can be cut out of a dataset."""
+    if inputs.photos.has_masks:
+        return
+    found = "semantic maps" if inputs.has_semantic_maps else "boxes"
+    if found == "boxes" and not has_objects(inputs.photos):
+        raise AugmentError(f"{inputs.name}: expected objects with masks, got a dataset without any object")
+    raise AugmentError(f"{inputs.name}: expected masks, got {found} only, from which no object can be cut out")
+
+
 def expect_sources(paster: Paster) -> None:
     """Raise `NothingToPasteError` if the dataset has nothing to paste."""
     name, why = paster.inputs.name, ""
