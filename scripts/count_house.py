@@ -40,7 +40,7 @@ CEILINGS: dict[str, int] = {
     "files over 400 lines": 0,
     "protocols of a dataset with annotations": 2,
     "getattr and hasattr of members of a dataset": 8,
-    "isinstance of single datasets": 28,
+    "isinstance of single datasets": 26,
     "walks through COCO's tables": 0,
     "readers of boxes only": 1,
     "functions that round outwards": 2,
@@ -59,11 +59,11 @@ CEILINGS: dict[str, int] = {
     "shared lines of replay": 900,
     "shared lines of samplers": 900,
     "shared lines of targets": 1_500,
-    "shared lines of the top": 800,
+    "shared lines of the top": 900,
     "shared lines of tuning": 700,
     "shared lines of types": 3_000,
-    "shared lines of viz": 2_900,
-    "shared lines of workspace": 1_000,
+    "shared lines of viz": 3_000,
+    "shared lines of workspace": 1_100,
 }
 """Highest value of each count of the table, lines to the next hundred; what is not named is not limited."""
 WALKS: dict[str, int] = {

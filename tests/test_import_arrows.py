@@ -33,12 +33,14 @@ ARROWS: dict[str, set[str]] = {
     "invariants": {"types", "augmentation"},
     "targets": {"types"},
     "viz": {"types", "targets", "augmentation", "workspace"},
+    "viz.bank_gallery": {"workspace", "bank"},
     "samplers": {"seeding", "epochs"},
     "bank": {"types", "seeding", "epochs", "samplers", "workspace", "datasets"},
     "encoder": {"seeding", "samplers", "bank", "workspace"},  # a bank's embeddings may stand for a CSV
     "presets": {"augmentation", "types"},
     "replay": {"types", "augmentation", "engine", "datasets", "bank", "seeding"},
     "tuning": {"augmentation", "datasets", "seeding", "workspace"},
+    "tuning.setup": {"augmentation", "datasets", "workspace", "augmenting"},
     "augmenting": {"types", "seeding", "workspace", "augmentation", "datasets", "bank", "replay", "presets", "viz"},
     "experimental": {"types", "targets", "engine", "augmentation", "seeding", "integrations"},
     "integrations": {"types", "targets", "viz", "bank", "datasets"},  # and the framework of each module

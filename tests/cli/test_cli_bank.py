@@ -16,11 +16,12 @@ import pytest
 from cli_world import CROWD_ID, occupy, read_pixels, write_instances, write_panoptic
 
 from on_disk import tree
-from segpaste.bank import open_bank
+from segpaste.bank import BankError, open_bank
 from segpaste.bank.building import build_bank
 from segpaste.bank.format import BANKS, WRITERS, Format
 from segpaste.cli import main, parse
 from segpaste.cli._arguments import BANK_FORMATS
+from segpaste.viz import write_bank_gallery
 
 ROOT = Path(__file__).parents[2]
 
@@ -187,6 +188,16 @@ class TestGallery:
         assert fits.sum() == 1
         shown = views[fits][0]
         assert set(np.unique(shown[~alpha])) <= {250, 215}
+
+    def test_from_python(self, world: Path, tmp_path: Path) -> None:
+        """The file is the command's, and a file of another ending is kept."""
+        assert main(["bank", "gallery", str(world / "bank"), "--out", str(tmp_path / "g.html")]) == 0
+        with open_bank(world / "bank") as bank:
+            assert write_bank_gallery(bank, tmp_path / "again") == tmp_path / "again" / "gallery.html"
+            (tmp_path / "notes.txt").write_text("keep")
+            with pytest.raises(BankError, match=r"notes\.txt: expected a folder, or a name"):
+                write_bank_gallery(bank, tmp_path / "notes.txt")
+        assert (tmp_path / "again" / "gallery.html").read_bytes() == (tmp_path / "g.html").read_bytes()
 
     @pytest.mark.parametrize("name", ["g.html", "folder"])
     def test_html(self, world: Path, tmp_path: Path, name: str) -> None:

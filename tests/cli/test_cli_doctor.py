@@ -12,11 +12,17 @@ from typing import Any
 import pytest
 import torch
 
+from segpaste import extras
 from segpaste._version import __version__
-from segpaste.cli import _backends, _installed, _machine, doctor, main
-from segpaste.engine import native, select
+from segpaste.augmentation.self_test import self_test
+from segpaste.bank.storage.block_cache import cache_state
+from segpaste.cli import doctor, main
+from segpaste.datasets.scenes import SceneConfig, scene_batch
+from segpaste.engine import backend_state, native, select
+from segpaste.workspace import machine
 
 ROOT = Path(__file__).parents[2]
+SMALL = SceneConfig(height=64, width=80)
 
 
 @pytest.fixture
@@ -115,30 +121,30 @@ class TestBroken:
 
     def test_a_library_that_is_named_and_missing(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("SEGPASTE_NATIVE_LIBRARY", str(tmp_path / "none.so"))
-        (problem,) = self.problems(_backends.backends)
+        (problem,) = self.problems(backend_state.backends)
         assert problem["severity"] == "error"
         assert "none.so is missing: build it" in problem["message"]
 
     def test_a_library_of_other_sources(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (tmp_path / "lib.so").write_bytes(b"segpaste-native:0123456789abcdef")
-        monkeypatch.setattr(_backends.build, "LIBRARY", tmp_path / "lib.so")
-        (problem,) = self.problems(_backends.backends)
+        monkeypatch.setattr(backend_state.build, "LIBRARY", tmp_path / "lib.so")
+        (problem,) = self.problems(backend_state.backends)
         assert problem["severity"] == "error"
         assert "was built from other sources" in problem["message"]
 
     def test_no_library(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(_backends.build, "LIBRARY", tmp_path / "lib.so")
-        (problem,) = self.problems(_backends.backends)
+        monkeypatch.setattr(backend_state.build, "LIBRARY", tmp_path / "lib.so")
+        (problem,) = self.problems(backend_state.backends)
         assert problem["severity"] == "remark"
 
     def test_a_backend_that_does_not_exist(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(select, "_asked_for", "fast")
-        (problem,) = self.problems(_backends.backends)
+        (problem,) = self.problems(backend_state.backends)
         assert problem["message"] == "SEGPASTE_BACKEND: expected one of reference, native, triton, got 'fast'"
 
     def test_an_unknown_variable(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("SEGPASTE_BACKND", "native")
-        (problem,) = self.problems(_backends.variables)
+        (problem,) = self.problems(machine.variables)
         assert problem == {
             "severity": "remark",
             "message": "SEGPASTE_BACKND: segpaste reads no such variable; the nearest is SEGPASTE_BACKEND",
@@ -146,22 +152,22 @@ class TestBroken:
 
     def test_a_bound_of_the_cache_that_is_none(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("SEGPASTE_CACHE_BYTES", "1GB")
-        (problem,) = self.problems(_machine.cache)
+        (problem,) = self.problems(cache_state)
         assert problem["severity"] == "error"
 
     def test_a_cache_in_a_file(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (tmp_path / "file").write_text("")
         monkeypatch.setenv("SEGPASTE_CACHE", str(tmp_path / "file" / "blocks"))
-        (problem,) = self.problems(_machine.cache)
+        (problem,) = self.problems(cache_state)
         assert problem["severity"] == "remark"
 
     @pytest.mark.parametrize(
         ("requirement", "state"), [("torch>=999", "too old"), ("torch>=2.11", "ok"), ("torch", "ok")]
     )
     def test_a_version(self, monkeypatch: pytest.MonkeyPatch, requirement: str, state: str) -> None:
-        monkeypatch.setattr(_installed, "REQUIRED", {"torch": requirement})
+        monkeypatch.setattr(extras, "REQUIRED", {"torch": requirement})
         problems: list[dict[str, str]] = []
-        (row, *_) = _installed.packages(problems)
+        (row, *_) = extras.packages(problems)
         assert row["state"] == state
         assert [problem["severity"] for problem in problems] == ["error"] * (state != "ok")
 
@@ -169,10 +175,10 @@ class TestBroken:
         (tmp_path / "segpaste_test_broken.py").write_text("import no_such_module_anywhere")
         monkeypatch.syspath_prepend(tmp_path)
         names = ("no_such_module_anywhere", "segpaste_test_broken")
-        monkeypatch.setattr(_installed, "REQUIRED", {name: f"{name}>=1" for name in names})
-        monkeypatch.setattr(_installed, "_version", lambda module, name: None)
+        monkeypatch.setattr(extras, "REQUIRED", {name: f"{name}>=1" for name in names})
+        monkeypatch.setattr(extras, "_version", lambda module, name: None)
         problems: list[dict[str, str]] = []
-        first, second, *_ = _installed.packages(problems)
+        first, second, *_ = extras.packages(problems)
         assert (first["state"], first["hint"]) == ("missing", "pip install 'no_such_module_anywhere>=1'")
         assert second["state"] == "broken"
         assert [problem["severity"] for problem in problems[:2]] == ["error", "error"]
@@ -190,14 +196,14 @@ class TestBroken:
 
         monkeypatch.setattr(native, "compose", wrong)
         problems: list[dict[str, str]] = []
-        rows = {row["backend"]: row["state"] for row in _backends.self_test(problems)}
+        rows = {row["backend"]: row["state"] for row in self_test(scene_batch(3, 12, SMALL), problems)}
         assert rows["native"] == "differs"
         assert "self-test: native differs: from the reference in image.images" in problems[0]["message"]
 
     def test_a_backend_that_fails(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(native, "compose", lambda *args, **options: 1 / 0)
         problems: list[dict[str, str]] = []
-        rows = {row["backend"]: row["state"] for row in _backends.self_test(problems)}
+        rows = {row["backend"]: row["state"] for row in self_test(scene_batch(3, 12, SMALL), problems)}
         assert rows["native"] == "failed"
         assert "ZeroDivisionError" in problems[0]["message"]
 
@@ -215,7 +221,7 @@ class TestLimits:
             "sys/fs/cgroup/a/b/cpu.max": "max 100000\n",
         }
         root = plant(tmp_path, files)
-        assert (_machine.cgroup_memory(root), _machine.cgroup_cores(root)) == (2_000_000, 1.5)
+        assert (machine.cgroup_memory(root), machine.cgroup_cores(root)) == (2_000_000, 1.5)
 
     def test_version_1(self, tmp_path: Path) -> None:
         files = {
@@ -227,26 +233,26 @@ class TestLimits:
             "sys/fs/cgroup/cpuset/z/cpu.cfs_quota_us": "1\n",
         }
         root = plant(tmp_path, files)
-        assert (_machine.cgroup_memory(root), _machine.cgroup_cores(root)) == (4_000_000, 0.5)
+        assert (machine.cgroup_memory(root), machine.cgroup_cores(root)) == (4_000_000, 0.5)
 
     def test_no_limit(self, tmp_path: Path) -> None:
         root = plant(tmp_path, {"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": "max 100000\n"})
-        assert (_machine.cgroup_memory(root), _machine.cgroup_cores(root)) == (None, None)
-        assert _machine.machine([], tmp_path / "nowhere")["memory_bytes"] is None
+        assert (machine.cgroup_memory(root), machine.cgroup_cores(root)) == (None, None)
+        assert machine.machine([], tmp_path / "nowhere")["memory_bytes"] is None
 
     def test_memory(self, tmp_path: Path) -> None:
         root = plant(tmp_path, {"proc/meminfo": "MemTotal:  2048 kB\nMemAvailable: 1 kB\n"})
-        facts = _machine.machine([], root)
+        facts = machine.machine([], root)
         assert (facts["memory_bytes"], facts["available_bytes"]) == (2048 << 10, 1 << 10)
 
 
 def test_required_packages_are_those_of_the_project() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert sorted(_installed.REQUIRED.values()) == sorted(project["dependencies"])
+    assert sorted(extras.REQUIRED.values()) == sorted(project["dependencies"])
 
 
 def test_every_variable_is_known() -> None:
     """Those that the sources read from the environment."""
     texts = [path.read_text() for path in (ROOT / "src").rglob("*.py")] + [(ROOT / "hatch_build.py").read_text()]
     read = {name for text in texts for name in re.findall(r"environ\S*?\W(SEGPASTE_[A-Z_]+)", text)}
-    assert {"SEGPASTE_BACKEND", "SEGPASTE_CACHE"} <= read <= _backends.VARIABLES
+    assert {"SEGPASTE_BACKEND", "SEGPASTE_CACHE"} <= read <= machine.VARIABLES

@@ -223,7 +223,7 @@ class TestOut:
         assert row["id"] == 7
 
     def test_interrupted_and_gone_on(self, world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        remade, asked = remaking.Remaker.remade_with_shapes, []
+        remade, asked = remaking.Remaker._remade, []
 
         def interrupted(remaker: Any, record: Any) -> Any:
             asked.append(record.name)
@@ -231,7 +231,7 @@ class TestOut:
                 raise KeyboardInterrupt
             return remade(remaker, record)
 
-        monkeypatch.setattr(remaking.Remaker, "remade_with_shapes", interrupted)
+        monkeypatch.setattr(remaking.Remaker, "_remade", interrupted)
         assert replay(world, "--out", str(tmp_path / "again")) == 130
         assert not (tmp_path / "again").exists()
         assert replay(world, "--out", str(tmp_path / "again")) == 0

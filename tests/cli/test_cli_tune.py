@@ -23,6 +23,8 @@ from on_disk import noise, rectangle, runs, tree
 from segpaste.augmentation import BatchCopyPasteConfig
 from segpaste.cli import main
 from segpaste.datasets import open_dataset
+from segpaste.tuning.setup import TuneOptions, open_tuning
+from segpaste.tuning.trainer import TuningError
 from yolo_files import write_yolo
 
 NUM_IMAGES = 16
@@ -431,3 +433,23 @@ def test_panoptic_datasets_have_their_taxonomy_in_the_config(
     config = BatchCopyPasteConfig.load("tuning/tuned.yaml")
     assert config.panoptic is not None
     assert "undecided" in capsys.readouterr().out
+
+
+class TestPython:
+    """The same tuning, set up without the command."""
+
+    def options(self, **more: Any) -> TuneOptions:
+        given = {"images_dir": "photos", "balances": ("natural",), "shares": (0.5,), "counts": (2,), "dry_run": True}
+        trainer = "train.py {config} {train} {val} {seed} {out}"
+        return TuneOptions(**{"dataset": "labels.json", "trainer": trainer, **given, **more})
+
+    def test_the_plan_is_that_of_the_command(self, world: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        given = ("--balances", "natural", "--shares", "0.5", "--counts", "2", "--dry-run")
+        assert main(words(*given, command="{config} {train} {val} {seed} {out}")) == 0
+        assert list(open_tuning(self.options()).lines()) == capsys.readouterr().out.splitlines()
+
+    def test_errors_name_options_of_python(self, world: Path) -> None:
+        with pytest.raises(TuningError, match=r"^placement.paste_prob: .* because shares sets it .*; use shares$"):
+            open_tuning(self.options(overrides={"placement.paste_prob": 0.5}))
+        with pytest.raises(TuningError, match=r"^trainer: expected \{balance\} in the command, .* or give balances"):
+            open_tuning(self.options(balances=("natural", "tempered")))

@@ -12,7 +12,8 @@ from segpaste._printable import in_html, printable
 from segpaste.augmenting.summary import AugmentSummary
 from segpaste.bank import BuildSummary, Crop, Layout, MemmapWriter
 from segpaste.bank.read.sampler import report_draws
-from segpaste.cli import _bank_build, _errors, main
+from segpaste.cli import _errors, main
+from segpaste.cli.bank import build_lines
 from segpaste.viz import PastedObject, ReportItem, write_html_report
 
 HOSTILE = "\x1b[31mcup\x9b2J\r\n\u202epuc<b>\u2028"
@@ -62,7 +63,7 @@ class TestCommands:
         assert "<b>" not in page
 
     def test_build_andsummary(self) -> None:
-        assert_safe("\n".join(_bank_build.lines(BuildSummary("bank", 1, (1,), {}), [HOSTILE], 64)))
+        assert_safe("\n".join(build_lines(BuildSummary("bank", 1, (1,), {}), [HOSTILE], 64)))
         tally = AugmentSummary()
         tally.pasted[HOSTILE] += 1
         assert_safe("\n".join(tally.lines()))

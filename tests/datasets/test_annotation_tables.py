@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from coco_files import annotation_row, image_row
 
-from segpaste.cli._counts import of_annotations
 from segpaste.datasets import CocoDetectionV2, CocoPanoptic, DatasetError, learned_sizes
+from segpaste.datasets.class_counts import count_annotations
 from segpaste.datasets.errors import collected, each, refuse
 from segpaste.datasets.health.file_listings import list_coco
 
@@ -181,11 +181,11 @@ def test_errors_are_raised_again_after_a_collection() -> None:
 def test_counts_leave_regions_and_stuff_out(tmp_path: Path) -> None:
     document = instances()
     document["annotations"] += [annotation_row(20, 5, SQUARE, 8, iscrowd=1), annotation_row(21, 9, SQUARE, 8)]
-    counts = of_annotations(written(tmp_path, document))
+    counts = count_annotations(written(tmp_path, document))
     assert (counts.names, counts.num_objects, counts.num_showing) == (("cup", "car"), (4, 1), (2, 1))
     document = segments()
     document["annotations"][0]["segments_info"].append({"id": 5, "category_id": 3, "iscrowd": 1})
-    counts = of_annotations(written(tmp_path, document))
+    counts = count_annotations(written(tmp_path, document))
     assert (counts.names, counts.num_objects) == (("cup",), (2,))
 
 

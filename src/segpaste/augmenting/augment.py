@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -27,7 +27,7 @@ from segpaste.augmenting.inputs import Inputs, open_dataset
 from segpaste.augmenting.layouts import layout_of, other_splits
 from segpaste.augmenting.options import AnyPath, AugmentError, AugmentOptions, Progress, Size, Task, option
 from segpaste.augmenting.pasting import Paster, open_paster
-from segpaste.augmenting.runs import AugmentRun, RunLog, assemble, is_finished, run_digest
+from segpaste.augmenting.runs import AugmentRun, is_finished, run_digest
 from segpaste.augmenting.settings import (
     STEP_SIZE,
     OlderRun,
@@ -43,7 +43,7 @@ from segpaste.datasets.formats.photo_scan import PhotoProblem
 from segpaste.datasets.formats.records import expect_outside
 from segpaste.datasets.writers.guard import Guard
 from segpaste.workspace import Fingerprint, Workspace, naming
-from segpaste.workspace.shards import Shard, remove_shards
+from segpaste.workspace.shards import remove_shards
 
 if TYPE_CHECKING:
     from segpaste.datasets.views import Samples
@@ -182,49 +182,47 @@ def augment(options: AugmentOptions, say: Callable[[str], object], progress: Pro
     resolved = resolved_lines(paster.config, inputs.void_is_contour, inputs.fills_depth)
     if options.dry_run:
         summary, lines = estimate(maker)
-        for line in [*resolved, *lines]:
-            say(line)
+        _say(say, [*resolved, *lines])
         return summary
     space.expect_free()
     others = other_splits(inputs, layout)
-    if paster.crops is not None:
-        pastes = options.num * paster.config.source.crops_per_target * paster.config.placement.paste_prob
-        say(f"expected draws from {options.bank}:\n{paster.crops.expected(pastes)}")
+    run = AugmentRun(options, space, maker, _fingerprint(made, paths, maker), progress or (lambda *_: None))
     how = _made(options, paster, run_digest(made, options.num))
-    log = RunLog(space.out.with_name(space.out.name + ".log"))
-    log.say(f"segpaste {__version__}: {how['command']} --out {space.out}")
-    for line in [*(f"skipped: {problem}" for problem in problems), *resolved]:
-        log.say(line)
-    if older.values is not None:
-        log.say(f"resuming the run of segpaste {older.version} with its options")
-    for line in resolved:
-        say(line)
-    values = {**made, **paths, STEP_SIZE: maker.size}
-    before = {**values_before(), "balance": values.get("balance", {})}
-    progress = progress or (lambda *_: None)
-    run = AugmentRun(options, space, maker, Fingerprint(values, frozenset(paths), before), log, progress)
-    num_made = 0
-    with log.ending(), ExitStack() as stack:
-        if options.shard is not None:
-            num_made, left = run.make_shard(Shard(*options.shard), stack)
-            if left is not None:
-                return AugmentSummary(space.out, "waiting", left, num_made=num_made, config=paster.config)
+    skipped = [f"skipped: {problem}" for problem in problems]
+    _say(run.log.say, [f"segpaste {__version__}: {how['command']} --out {space.out}", *skipped, *resolved])
+    _say(run.log.say, older.lines())
+    _say(say, [*_expected_draws(options, paster), *resolved])
+    with run.log.ending(), ExitStack() as stack:
+        if (waiting := run.make_shard(stack)) is not None:
+            return waiting
         stack.enter_context(space.claim(run.fingerprint))
         stack.enter_context(naming(space.folder))
         run.adopt_shards()
         guard = Guard(space.notes, options.verify)
-        num_made += run.make(maker, maker.missing(), maker.num)
-        summary = assemble(maker, how, options.gallery, others.names)
-        others.write(space.files, progress)
-        summary.verified = run.verify(guard, others)
-        space.publish()
-    remove_shards(space.out)
-    summary.out, summary.num_made, summary.workers = space.out, num_made, run.workers
-    summary.copied, summary.num_copied = others.names, len(others.copies)
+        run.make(maker, maker.missing(), maker.num)
+        summary = run.finish(how, others, guard)
     summary.unreadable |= {str(problem.index): problem.reason for problem in problems}
-    log.say("\n".join(["complete", *summary.lines()]))
-    log.open()
+    run.log.say("\n".join(["complete", *summary.lines()]))
+    run.log.open()
     return summary
+
+
+def _say(say: Callable[[str], object], lines: Iterable[str]) -> None:
+    for line in lines:
+        say(line)
+
+
+def _expected_draws(options: AugmentOptions, paster: Paster) -> Iterator[str]:
+    """Yield the expected draws from a bank."""
+    if paster.crops is not None:
+        pastes = options.num * paster.config.source.crops_per_target * paster.config.placement.paste_prob
+        yield f"expected draws from {options.bank}:\n{paster.crops.expected(pastes)}"
+
+
+def _fingerprint(made: Mapping[str, Any], paths: Mapping[str, Any], maker: StepMaker) -> Fingerprint:
+    """Return everything that a resumed run compares."""
+    values = {**made, **paths, STEP_SIZE: maker.size}
+    return Fingerprint(values, frozenset(paths), {**values_before(), "balance": values.get("balance", {})})
 
 
 def _opened(

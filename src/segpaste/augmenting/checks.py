@@ -124,16 +124,26 @@ def expect_masks(inputs: Inputs, config: BatchCopyPasteConfig) -> None:
         )
 
 
+def expect_objects(inputs: Inputs) -> None:
+    """Raise `AugmentError` if no object with a mask can be cut out of a dataset."""
+    if inputs.photos.has_masks:
+        return
+    found = "semantic maps" if inputs.has_semantic_maps else "boxes"
+    if found == "boxes" and not has_objects(inputs.photos):
+        raise AugmentError(f"{inputs.name}: expected objects with masks, got a dataset without any object")
+    raise AugmentError(f"{inputs.name}: expected masks, got {found} only, from which no object can be cut out")
+
+
 def expect_sources(paster: Paster) -> None:
     """Raise `NothingToPasteError` if the dataset has nothing to paste."""
     name, why = paster.inputs.name, ""
-    if paster.draws.has_any:
+    if paster.has_any:
         if paster.crops is not None:
             return
         _expect_another_photo(paster)
         if paster.config.emit_classmix:
             return
-        looked_at = paster.draws.eligible[:_NUM_LOOKED_AT].tolist()
+        looked_at = paster.eligible[:_NUM_LOOKED_AT].tolist()
         picks = (PhotoPick(paster.sequence.pick(0).key, index) for index in looked_at)
         if paster.skips_unreadable or any(paster.reader.read(pick).sample.num_instances for pick in picks):
             return
@@ -205,5 +215,5 @@ def _sources(maker: StepMaker) -> str:
     if paster.objects is not None:
         return f"{len(paster.objects.bank):,} objects of the dataset, drawn one by one"
     if paster.config.source.kind == "same_image":
-        return f"each image itself, {len(paster.draws.eligible):,} images with objects"
-    return f"{len(paster.draws.eligible):,} images with objects, one drawn for each target and layer"
+        return f"each image itself, {len(paster.eligible):,} images with objects"
+    return f"{len(paster.eligible):,} images with objects, one drawn for each target and layer"

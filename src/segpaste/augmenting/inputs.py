@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -18,14 +19,16 @@ from segpaste.bank import open_bank
 from segpaste.bank.building.listing import first_readable
 from segpaste.datasets import (
     BackgroundImages,
+    CutOuts,
     FoundDataset,
     JoinedPhotos,
     SceneConfig,
     SceneDataset,
     find_dataset,
 )
+from segpaste.datasets._class_maps import ClassMap
 from segpaste.datasets._common_fields import MOST_TRIES
-from segpaste.datasets.contract import AnnotatedDataset, DatasetWrapper
+from segpaste.datasets.contract import AnnotatedDataset, DatasetWrapper, JsonRow
 from segpaste.datasets.conversion.photos import written_categories
 from segpaste.datasets.formats.format import ReadOptions
 from segpaste.datasets.views import Samples, annotated
@@ -123,7 +126,7 @@ def open_dataset(
     if folder is None or options.bank is None:
         wanted = f"{option('backgrounds')} and {option('bank')}"
         raise AugmentError(f"expected a dataset, or {wanted}, from which objects are pasted; give one of them")
-    photos, categories = BackgroundImages(folder), _categories_of(options.bank)
+    photos, categories = BackgroundImages(folder), _categories(open_bank(options.bank).class_names)
     digest = hashlib.sha256(f"{photos.digest} {categories}".encode()).hexdigest()
     return Inputs(photos, categories, None, folder.resolve().name, digest)
 
@@ -136,7 +139,7 @@ def _for_bank(inputs: Inputs, bank: AnyPath | None) -> Inputs:
     photos = WithBoxMasks(given)
     if inputs.categories:
         return replace(inputs, photos=photos)
-    categories = _categories_of(bank)
+    categories = _categories(open_bank(bank).class_names)
     digest = hashlib.sha256(f"{inputs.digest} {categories}".encode()).hexdigest()
     return replace(inputs, photos=photos, categories=categories, digest=digest)
 
@@ -144,11 +147,6 @@ def _for_bank(inputs: Inputs, bank: AnyPath | None) -> Inputs:
 def has_objects(photos: AnnotatedDataset) -> bool:
     """Return whether a dataset has annotated objects; True if it does not list its labels."""
     return not photos.lists_labels or any(photos.instance_labels(index) for index in range(len(photos)))
-
-
-def _categories_of(bank: AnyPath) -> list[dict[str, Any]]:
-    """Return the classes of a bank as categories."""
-    return [{"id": label, "name": name} for label, name in enumerate(open_bank(bank).class_names, start=1)]
 
 
 def _with_backgrounds(inputs: Inputs, folder: Path) -> Inputs:
@@ -233,6 +231,33 @@ def open_scenes(seed: int, size_px: int, num: int = NUM_SCENES) -> Inputs:
     ]
     digest = hashlib.sha256(f"{config} {seed}".encode()).hexdigest()
     return Inputs(scenes, categories, scenes.schema, "scenes", digest)
+
+
+def join_inputs(
+    parts: Sequence[Inputs], class_map: ClassMap | Sequence[ClassMap | None] | None = None
+) -> tuple[Inputs, JsonRow]:
+    """Join several datasets, with the fields that all of them have; see `segpaste.datasets.JoinedPhotos`.
+
+    Returns:
+        The joined dataset, and facts that identify its parts, such as for the meta of a bank.
+    """
+    names = [part.name for part in parts]
+    photos = JoinedPhotos([part.photos for part in parts], class_map=class_map, names=names, fields="common")
+    named = zip(photos.names, parts, strict=True)
+    facts = {
+        "datasets": [{"name": name, "annotations_sha256": part.digest} for name, part in named],
+        "class_map": dict(class_map) if isinstance(class_map, Mapping) else class_map,
+    }
+    return Inputs(photos, _categories(photos.class_names), None, " + ".join(photos.names), photos.digest), facts
+
+
+def of_cutouts(photos: CutOuts) -> Inputs:
+    """Return the input of a folder of cut-outs."""
+    return Inputs(photos, _categories(photos.class_names), None, photos.images_dir.resolve().name, photos.digest)
+
+
+def _categories(class_names: Sequence[str]) -> list[dict[str, Any]]:
+    return [{"id": label, "name": name} for label, name in enumerate(class_names, start=1)]
 
 
 class WithBoxMasks(DatasetWrapper):

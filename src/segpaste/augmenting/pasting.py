@@ -15,12 +15,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from segpaste.augmentation import DROP_REASONS, LOSS_REASONS, BatchCopyPaste, BatchCopyPasteConfig, PasteReport
+from segpaste.augmentation import DROP_REASONS, LOSS_REASONS, BatchCopyPasteConfig, PasteReport
 from segpaste.augmenting.draws import CropSequence, ObjectSequence, default_balance, draws_objects, open_objects
 from segpaste.augmenting.inputs import Inputs
 from segpaste.augmenting.options import AugmentError
-from segpaste.augmenting.photos import Photo, PhotoPick, PhotoReader, PhotoSequence, Window, class_pixels, cut_to
-from segpaste.augmenting.sources import SourceDraws, Staged, photos_with_objects
+from segpaste.augmenting.photos import Photo, PhotoPick, PhotoReader, PhotoSequence, Window, cut_to
+from segpaste.augmenting.sources import PasteSources, Staged, photos_with_objects
+from segpaste.datasets.class_counts import class_pixels
 from segpaste.replay import ReplayRecord, records
 from segpaste.replay.record import RecordedJitter, RecordedLayer
 from segpaste.replay.rows import row_sample
@@ -61,7 +62,7 @@ class Augmented:
     """An augmented image.
 
     Attributes:
-        pick: the image at its position of the sequence.
+        target: the image before the paste.
         labels_before: class of each instance before the paste.
         after: the augmented image, of the same size.
         origins: origin of each instance of ``after``.
@@ -72,10 +73,9 @@ class Augmented:
         pixels_before: pixels of each semantic class before the paste, if classes are mixed.
         pixels_after: the same for ``after``.
         lost: class of each instance of the target that is not in ``after``, with the reason.
-        target: the image before the paste; None if it is not needed.
     """
 
-    pick: PhotoPick
+    target: Photo
     labels_before: tuple[int, ...]
     after: DenseSample
     origins: tuple[Origin, ...]
@@ -86,10 +86,14 @@ class Augmented:
     pixels_before: dict[int, int] = field(default_factory=dict)
     pixels_after: dict[int, int] = field(default_factory=dict)
     lost: tuple[tuple[int, str], ...] = ()
-    target: Photo | None = None
+
+    @property
+    def pick(self) -> PhotoPick:
+        """The image at its position of the sequence."""
+        return self.target.pick
 
 
-class Paster:
+class Paster(PasteSources):
     """Maker of the images of a sequence, in any order.
 
     Args:
@@ -102,10 +106,6 @@ class Paster:
         skipped: indices of images that are never read.
         skips_unreadable: also skip images that cannot be read.
         eligible: indices of the images that have something to paste, ascending; found by default.
-
-    Attributes:
-        inputs, config, crops, objects: as given.
-        reader: reads images, and records those that could not be read.
     """
 
     def __init__(
@@ -121,16 +121,8 @@ class Paster:
         skips_unreadable: bool = False,
         eligible: NDArray[np.int64] | None = None,
     ) -> None:
-        self.inputs, self.config, self.crops, self.objects = inputs, config, crops, objects
-        self.reader = PhotoReader(inputs.photos, jitter)
-        self.skips_unreadable = skips_unreadable
-        self.sequence = PhotoSequence(inputs.photos, seed, skipped)
-        self.draws = SourceDraws(inputs, config, self.sequence, self.reader, crops, objects, skips_unreadable, eligible)
-
-    @property
-    def module(self) -> BatchCopyPaste:
-        """The module that pastes."""
-        return self.draws.module
+        sequence, reader = PhotoSequence(inputs.photos, seed, skipped), PhotoReader(inputs.photos, jitter)
+        super().__init__(inputs, config, sequence, reader, crops, objects, skips_unreadable, eligible)
 
     @property
     def unreadable(self) -> dict[int, str]:
@@ -157,7 +149,7 @@ class Paster:
         size = target.sample.canvas_size
         is_mixed = self.config.emit_classmix
         before = class_pixels(target.sample) if is_mixed else {}
-        staged = self.draws.staged(target)
+        staged = self.staged(target)
         with warnings.catch_warnings():  # the summary reports images without a paste
             warnings.filterwarnings("ignore", "BatchCopyPaste could paste nothing", UserWarning)
             try:
@@ -170,7 +162,7 @@ class Paster:
         tried, dropped = int(report.num_tried[0]), report.num_dropped[0].tolist()
         after = cut_to(row_sample(out), size)
         return Augmented(
-            target.pick,
+            target,
             labels_before,
             after,
             origins,
@@ -185,7 +177,6 @@ class Paster:
                 for slot, reason in enumerate(report.slot_lost[0].tolist())
                 if reason
             ),
-            target,
         )
 
     def _recorded(

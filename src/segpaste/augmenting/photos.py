@@ -22,7 +22,7 @@ from segpaste.datasets.writers.format import VOID, unread_losses
 from segpaste.datasets.writers.layouts import WrittenLayout
 from segpaste.replay.record import RecordedJitter, RecordedPhoto
 from segpaste.seeding import SampleKey, random_bits_numpy
-from segpaste.types import IGNORE_INDEX, DenseSample, select_instances
+from segpaste.types import DenseSample, select_instances
 from segpaste.types.dense import fill_holes
 from segpaste.types.sampling import outward_box, outward_boxes
 
@@ -212,9 +212,9 @@ class PhotoReader:
                 self.unreadable[pick.index], last = str(error), error
         raise last or ValueError("expected an image that can be read, got none; repair the dataset")
 
-    def kept_shapes(self, photo: Photo | None, after: DenseSample, layout: WrittenLayout) -> Sequence[KeptShape]:
+    def kept_shapes(self, photo: Photo, after: DenseSample, layout: WrittenLayout) -> Sequence[KeptShape]:
         """Return the given numbers of each object of an augmented image; empty with jitter, which moves all."""
-        if self._jitter is not None or photo is None or not layout.keeps_shapes:
+        if self._jitter is not None or not layout.keeps_shapes:
             return ()
         return kept_shapes(self.photos, photo.pick.index, photo.annotation_ids, photo.sample, after, layout.task)
 
@@ -326,11 +326,3 @@ def stacked(samples: Sequence[DenseSample]) -> list[DenseSample]:
     if all(sample.canvas_size == size for sample in samples):
         return list(samples)
     return [cornered(sample, size) for sample in samples]
-
-
-def class_pixels(sample: DenseSample) -> dict[int, int]:
-    """Count the pixels of each class of a semantic map; empty without a map."""
-    if sample.semantic_map is None:
-        return {}
-    counts = torch.bincount(sample.semantic_map.as_subclass(Tensor).flatten()).tolist()
-    return {label: num for label, num in enumerate(counts) if num and label != IGNORE_INDEX}

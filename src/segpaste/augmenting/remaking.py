@@ -21,27 +21,25 @@ from segpaste.augmenting.inputs import Inputs
 from segpaste.augmenting.layouts import writer_of, yaml_keys
 from segpaste.augmenting.options import AnyPath, AugmentError, Progress
 from segpaste.augmenting.photos import RECORDS, Photo, PhotoPick, PhotoReader, PhotoSequence, cornered, cut_to
-from segpaste.augmenting.steps import keys_of
+from segpaste.augmenting.steps import keys_of, made_image
 from segpaste.bank import DatasetBank, InstanceBank
 from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.formats.carried import (
     POINT_KEYS,
     REGION_KEYS,
     carried_annotations,
-    carried_image,
     carried_tables,
     without_counts,
 )
-from segpaste.datasets.formats.kept_shapes import KeptShape
 from segpaste.datasets.formats.references import Copy
 from segpaste.datasets.formats.xml_text import parse_xml
 from segpaste.datasets.tables import IMAGE_COLUMNS, read_tables
 from segpaste.datasets.writers.dataset_writer import DatasetWriter, Write, finish
-from segpaste.datasets.writers.format import LabelledImage, Losses, SampleRows
+from segpaste.datasets.writers.format import Losses, SampleRows
 from segpaste.datasets.writers.guard import Guard
-from segpaste.datasets.writers.layouts import FOLDERS, WrittenLayout, made_entry
+from segpaste.datasets.writers.layouts import FOLDERS, WrittenLayout
 from segpaste.datasets.writers.ledger import ExpectedImage
-from segpaste.datasets.writers.readback import Verified, Verify, is_decoded
+from segpaste.datasets.writers.readback import Verified, Verify
 from segpaste.replay import RecordedLayer, ReplayError, ReplayRecord
 from segpaste.replay.rerun import replayed
 from segpaste.seeding import SampleKey
@@ -73,25 +71,17 @@ class Remaker:
         Raises:
             ReplayError: the dataset does not give the recorded sample, or has fewer classes.
         """
-        sample, kept, rows = self.remade_with_shapes(record)
-        number, pick = record.target[4] + 1, self._picks(record)[0]
-        own = carried_annotations(self.inputs.photos, pick.index)
-        entry = made_entry(
-            number, sample, Path(record.name or "").suffix[1:], carried_image(self.inputs.photos, pick.index)
-        )
-        reader = self._reader(record)
-        crowds = [(crowd, keys_of({}, own.get(crowd.annotation_id))) for crowd in reader.crowds(pick)]
-        is_compared = is_decoded(number - 1)
-        further: dict[str, Any] = {"void": reader.void(pick), "is_compared": is_compared}
-        note = writer.add(LabelledImage(entry["file_name"], entry, sample, rows, crowds, kept, **further), write)
-        return {**note, "losses": note["losses"] + reader.lost(pick, self.layout)}
+        reader, target, after, rows = self._remade(record)
+        image = made_image(reader, target, after, rows, self.layout, Path(record.name or "").suffix[1:])
+        note = writer.add(image, write)
+        return {**note, "losses": note["losses"] + reader.lost(target.pick, self.layout)}
 
     def remade(self, record: ReplayRecord) -> DenseSample:
         """Return the augmented image of a record; see `write`."""
-        return self.remade_with_shapes(record)[0]
+        return self._remade(record)[2]
 
-    def remade_with_shapes(self, record: ReplayRecord) -> tuple[DenseSample, Sequence[KeptShape], list[JsonRow]]:
-        """Return the augmented image of a record, and the given numbers and further keys of each object."""
+    def _remade(self, record: ReplayRecord) -> tuple[PhotoReader, Photo, DenseSample, list[JsonRow]]:
+        """Return the reader and the target of a record, its augmented image, and further keys of each object."""
         num_classes = len(self.inputs.by_label)
         labels = [layer.label for layer in record.layers if layer.label is not None]
         if labels and max(labels) >= num_classes:
@@ -100,7 +90,7 @@ class Remaker:
                 f"{max(labels)}; was the record changed?"
             )
         photos, ids = list[Photo](), dict[SampleKey, list[int]]()
-        reader, picks = self._reader(record), {pick.key: pick for pick in self._picks(record)}
+        reader, picks = PhotoReader(self.inputs.photos, record.jitter), {pick.key: pick for pick in self._picks(record)}
         windows = dict(zip(picks, (photo.window for photo in record.photos or ()), strict=False))
         is_one_batch = record.photos is None or record.config.emit_classmix
 
@@ -117,12 +107,12 @@ class Remaker:
         for number, slot in origins:
             layer = source_of.get(number)
             if layer is not None and layer.crop is not None:
-                rows.append(keys_of({}, self._keys_of_crop(layer.crop)))
+                rows.append(keys_of(None, self._keys_of_crop(layer.crop)))
                 continue
             key = record.sample_keys[0] if layer is None or layer.source is None else SampleKey(*layer.source)
             own = carried_annotations(self.inputs.photos, picks[key].index)
-            rows.append(keys_of({}, own.get(ids[key][slot])))
-        return after, reader.kept_shapes(photos[0], after, self.layout), rows
+            rows.append(keys_of(None, own.get(ids[key][slot])))
+        return reader, photos[0], after, rows
 
     def _keys_of_crop(self, crop: int) -> JsonRow:
         """Return the further keys of the object of a crop; none of another dataset."""
@@ -143,9 +133,6 @@ class Remaker:
             for index, record in zip(indices, records, strict=True)
             if index < num
         ]
-
-    def _reader(self, record: ReplayRecord) -> PhotoReader:
-        return PhotoReader(self.inputs.photos, record.jitter)
 
     def _picks(self, record: ReplayRecord) -> list[PhotoPick]:
         """Return the images of a record's samples; if the record does not name them, those of the sequence."""

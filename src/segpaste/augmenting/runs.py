@@ -40,7 +40,7 @@ from segpaste.workspace import (
     write_whole,
 )
 from segpaste.workspace.engines import make_parts
-from segpaste.workspace.shards import Shard, assembling, shard_run, shard_runs
+from segpaste.workspace.shards import Shard, assembling, remove_shards, shard_run, shard_runs
 
 
 class RunLog:
@@ -88,8 +88,11 @@ class AugmentRun:
         space: workspace of the dataset.
         maker: makes its images.
         fingerprint: everything that the images depend on.
-        log: log of the run.
         progress: called when images are finished.
+
+    Attributes:
+        log: log of the run.
+        num_made: number of images that were made so far.
     """
 
     def __init__(
@@ -98,29 +101,35 @@ class AugmentRun:
         space: Workspace,
         maker: StepMaker,
         fingerprint: Fingerprint,
-        log: RunLog,
         progress: Progress,
     ) -> None:
         self.options, self.space, self.maker = options, space, maker
-        self.fingerprint, self.log, self.progress = fingerprint, log, progress
+        self.fingerprint, self.progress = fingerprint, progress
         self.workers = max(1, options.workers)
+        self.num_made = 0
+        self.log = RunLog(space.out.with_name(space.out.name + ".log"))
 
-    def make_shard(self, shard: Shard, stack: ExitStack) -> tuple[int, str | None]:
-        """Make the missing steps of a shard.
+    def make_shard(self, stack: ExitStack) -> AugmentSummary | None:
+        """Make the missing steps of the shard that was asked for, if any.
 
         Returns:
-            The number of images made, and a message about who assembles the shards, or None if this process does.
+            None if this process then assembles the dataset, for which it gets a lock of the stack; else a summary that
+            says who does.
         """
-        out, maker = self.space.out, self.maker
+        if self.options.shard is None:
+            return None
+        out, maker, shard = self.space.out, self.maker, Shard(*self.options.shard)
         run = shard_run(out, shard, AugmentError)
         with run.claim(self.fingerprint), naming(run.folder):
             num = sum(len(maker.positions(step)) for step in shard.steps(maker.num_steps))
-            num_made = self.make(_in_folder(maker, run), _missing_steps(maker, run, shard), num)
+            self.make(_in_folder(maker, run), _missing_steps(maker, run, shard), num)
         if left := self._missing_shards(shard.total):
-            return num_made, f"missing: {', '.join(map(str, left))}"
-        if not stack.enter_context(assembling(out)):
-            return num_made, "another process assembles them"
-        return num_made, None
+            why = f"missing: {', '.join(map(str, left))}"
+        elif not stack.enter_context(assembling(out)):
+            why = "another process assembles them"
+        else:
+            return None
+        return AugmentSummary(out, "waiting", why, num_made=self.num_made, config=maker.paster.config)
 
     def adopt_shards(self) -> None:
         """Take over the finished steps of all shards.
@@ -147,10 +156,10 @@ class AugmentRun:
         if num:
             self.log.say(f"took over {num:,} steps of shards")
 
-    def make(self, maker: StepMaker, missing: Sequence[int], num: int) -> int:
-        """Make the missing steps of ``num`` images; return the number of images made."""
+    def make(self, maker: StepMaker, missing: Sequence[int], num: int) -> None:
+        """Make the missing steps of ``num`` images."""
         if not missing:
-            return 0
+            return
         num_left = sum(len(maker.positions(step)) for step in missing)
         self.log.say(f"making {num_left:,} of {num:,} images with {self.workers} workers")
         num_done = num - num_left
@@ -161,7 +170,25 @@ class AugmentRun:
             num_done += len(positions)
             self.progress("image", num_done, num)
             self.log.say(f"made images {positions[0] + 1} to {positions[-1] + 1}")
-        return num_left
+        self.num_made += num_left
+
+    def finish(self, made: Mapping[str, Any], others: OtherSplits, guard: Guard) -> AugmentSummary:
+        """Write the files over all images, read everything again, and publish the dataset.
+
+        Args:
+            made: entry ``segpaste`` of the tables' info: how this dataset was made.
+            others: the splits that are copied.
+            guard: compares the written files with the ledger.
+        """
+        space = self.space
+        summary = assemble(self.maker, made, self.options.gallery, others.names)
+        others.write(space.files, self.progress)
+        summary.verified = self.verify(guard, others)
+        space.publish()
+        remove_shards(space.out)
+        summary.out, summary.num_made, summary.workers = space.out, self.num_made, self.workers
+        summary.copied, summary.num_copied = others.names, len(others.copies)
+        return summary
 
     def verify(self, guard: Guard, others: OtherSplits) -> Verified:
         """Read the written files again and compare them with the ledger."""

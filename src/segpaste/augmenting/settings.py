@@ -223,6 +223,10 @@ class OlderRun:
         """The version that began the run."""
         return str((self.values or {}).get(VERSION))
 
+    def lines(self) -> list[str]:
+        """Return the line of the log about the run, if there is one."""
+        return [] if self.values is None else [f"resuming the run of segpaste {self.version} with its options"]
+
     def config(self, config: BatchCopyPasteConfig, options: AugmentOptions) -> BatchCopyPasteConfig:
         """Return the configuration of the run, with the values of ``config`` for the keys that the user names.
 

@@ -64,33 +64,39 @@ class Staged:
     photos: list[Photo] = field(default_factory=list)
 
 
-@dataclass(slots=True, eq=False)
-class SourceDraws:
+class PasteSources:
     """Draws and staging of the objects that are pasted into each target.
 
-    Attributes:
+    Args:
         inputs: the dataset.
         config: config of the paste.
         sequence: the targets.
         reader: reads images.
         crops: crops of a bank, if objects are taken from a bank.
-        objects: objects of the dataset, if each layer is one object.
+        objects: objects of the dataset, if each layer is one object; else whole images are drawn.
         skips_unreadable: skip images that cannot be read.
-        known_eligible: `eligible`, if it is known already.
+        eligible: indices of the images with something to paste, ascending; found by default.
+
+    Attributes:
+        inputs, config, sequence, reader, crops, objects, skips_unreadable: as given.
+        module: the module that pastes.
     """
 
-    inputs: Inputs
-    config: BatchCopyPasteConfig
-    sequence: PhotoSequence
-    reader: PhotoReader
-    crops: CropSequence | None = None
-    objects: ObjectSequence | None = None
-    skips_unreadable: bool = False
-    known_eligible: NDArray[np.int64] | None = None
-    module: BatchCopyPaste = field(init=False)
-
-    def __post_init__(self) -> None:
-        config = self.config if self.objects is None else object_config(self.config)
+    def __init__(
+        self,
+        inputs: Inputs,
+        config: BatchCopyPasteConfig,
+        sequence: PhotoSequence,
+        reader: PhotoReader,
+        crops: CropSequence | None,
+        objects: ObjectSequence | None,
+        skips_unreadable: bool,
+        eligible: NDArray[np.int64] | None,
+    ) -> None:
+        self.inputs, self.config, self.sequence, self.reader = inputs, config, sequence, reader
+        self.crops, self.objects, self.skips_unreadable = crops, objects, skips_unreadable
+        self._eligible = eligible
+        config = config if objects is None else object_config(config)
         config = config.model_copy(update={"max_instances": None})  # an image with more instances gets no paste
         is_mixed, in_place = config.emit_classmix, config.placement.pad_to_multiple is None
         is_bank = config.source.kind == "bank"
@@ -186,10 +192,10 @@ class SourceDraws:
     @property
     def eligible(self) -> NDArray[np.int64]:
         """Indices of the images with something to paste, ascending."""
-        if self.known_eligible is None:
+        if self._eligible is None:
             found = photos_with_objects(self.inputs, self.config)
-            self.known_eligible = np.setdiff1d(found, list(self.sequence.skipped)) if self.sequence.skipped else found
-        return self.known_eligible
+            self._eligible = np.setdiff1d(found, list(self.sequence.skipped)) if self.sequence.skipped else found
+        return self._eligible
 
     def _row(self, sample: DenseSample, room: int, pick: PhotoPick) -> PaddedBatchedDenseSample:
         """Return the target as a batch of one, with slots for all instances that the layers can add."""

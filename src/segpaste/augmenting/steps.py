@@ -12,6 +12,7 @@ from segpaste.augmenting import report
 from segpaste.augmenting.inputs import Inputs
 from segpaste.augmenting.layouts import writer_of
 from segpaste.augmenting.pasting import Augmented, Origin, Paster
+from segpaste.augmenting.photos import Photo, PhotoReader
 from segpaste.datasets.contract import AnnotatedDataset, JsonRow
 from segpaste.datasets.formats.carried import carried_annotations, carried_image
 from segpaste.datasets.formats.pixel_bytes import ImageFormat
@@ -20,6 +21,7 @@ from segpaste.datasets.writers.format import LabelledImage
 from segpaste.datasets.writers.layouts import WrittenLayout, made_entry
 from segpaste.datasets.writers.ledger import ExpectedImage
 from segpaste.datasets.writers.readback import is_decoded
+from segpaste.types import DenseSample
 from segpaste.workspace import Notes, WholeFiles
 
 IMAGES_PER_STEP = 8
@@ -107,42 +109,34 @@ class StepMaker:
     def written(self, augmented: Augmented, write: Write, writer: DatasetWriter) -> Item:
         """Write the files of one image; return its entry for the tables and the report."""
         paster, pick = self.paster, augmented.pick
-        photos = paster.inputs.photos
+        photos, names = paster.inputs.photos, paster.inputs.class_names
         name, image_id = photos.file_name(pick.index), photos.image_id(pick.index)
         made_of = {"source_image_id": image_id, "source_file_name": name}
         made_of |= {"epoch": pick.key.epoch, "position": pick.position, "seed": pick.key.seed}
         carried = _carried(photos, {pick.index, *(o.index for o in augmented.origins if o.index is not None)})
-        of_crowd = {"pasted": False, "source_image_id": image_id}
-        crowds = [
-            (crowd, keys_of({**of_crowd, "source_annotation_id": number}, carried.get((pick.index, number))))
-            for crowd in paster.reader.crowds(pick)
-            for number in (crowd.annotation_id,)
+        rows = [
+            keys_of(_provenance(o, pick.key.seed), carried.get((o.index, o.annotation_id))) for o in augmented.origins
         ]
-        left = crowds_left(augmented.after, crowds)
-        names = paster.inputs.class_names
-        boxed = [Counter(names[crowd.label] for crowd, _ in its if crowd.box is not None) for its in (crowds, left)]
-        more = {**carried_image(photos, pick.index), **_federated(paster.inputs, augmented), "segpaste": made_of}
-        entry = made_entry(pick.position + 1, augmented.after, self.image_format, more)
-        image = LabelledImage(
-            entry["file_name"],
-            entry,
+        image = made_image(
+            paster.reader,
+            augmented.target,
             augmented.after,
-            [
-                keys_of(_provenance(o, pick.key.seed), carried.get((o.index, o.annotation_id)))
-                for o in augmented.origins
-            ],
-            crowds,
-            paster.reader.kept_shapes(augmented.target, augmented.after, self.layout),
-            void=paster.reader.void(pick),
-            is_compared=is_decoded(pick.position),
+            rows,
+            self.layout,
+            self.image_format,
+            {**_federated(paster.inputs, augmented), "segpaste": made_of},
+            {"pasted": False, "source_image_id": image_id},
         )
         note = writer.add(image, write)
-        file_name = entry["file_name"]
-        shown = report.describe(augmented, paster.inputs, f"{file_name}: {name}")
+        left = crowds_left(augmented.after, image.crowds)
+        boxed = [
+            Counter(names[crowd.label] for crowd, _ in its if crowd.box is not None) for its in (image.crowds, left)
+        ]
+        shown = report.describe(augmented, paster.inputs, f"{image.file_name}: {name}")
         return {
             "rows": note["rows"],
             "shown": report.with_boxed(shown, *boxed),
-            "record": augmented.record.model_copy(update={"name": file_name}).to_json(),
+            "record": augmented.record.model_copy(update={"name": image.file_name}).to_json(),
             "files": note["files"],
             "ledger": note["ledger"],
             "losses": note["losses"] + paster.reader.lost(pick, self.layout),
@@ -150,14 +144,49 @@ class StepMaker:
         }
 
 
+def made_image(
+    reader: PhotoReader,
+    target: Photo,
+    after: DenseSample,
+    rows: list[JsonRow],
+    layout: WrittenLayout,
+    suffix: str,
+    further: JsonRow | None = None,
+    of_crowd: JsonRow | None = None,
+) -> LabelledImage:
+    """Return an augmented image with its annotations, named after its position.
+
+    Args:
+        reader: reader of the dataset.
+        target: the image before the paste.
+        after: the augmented image.
+        rows: further keys of the row of each object.
+        layout: layout of the written dataset.
+        suffix: ``png`` or ``jpg``.
+        further: further keys of its entry, beside those of the dataset.
+        of_crowd: provenance of its crowd regions without their ids; None for rows without provenance.
+    """
+    pick, photos = target.pick, reader.photos
+    own = carried_annotations(photos, pick.index)
+    crowds = [
+        (crowd, keys_of(of_crowd and {**of_crowd, "source_annotation_id": number}, own.get(number)))
+        for crowd in reader.crowds(pick)
+        for number in (crowd.annotation_id,)
+    ]
+    entry = made_entry(pick.position + 1, after, suffix, {**carried_image(photos, pick.index), **(further or {})})
+    shapes, void = reader.kept_shapes(target, after, layout), reader.void(pick)
+    is_compared = is_decoded(pick.position)
+    return LabelledImage(entry["file_name"], entry, after, rows, crowds, shapes, void=void, is_compared=is_compared)
+
+
 def _carried(photos: AnnotatedDataset, indices: Iterable[int]) -> dict[tuple[int | None, int | None], JsonRow]:
     """Return the keys that objects keep from the entries of their images, by image and annotation."""
     return {(i, row_id): keys for i in indices for row_id, keys in carried_annotations(photos, i).items() if keys}
 
 
-def keys_of(provenance: Mapping[str, object], carried: Mapping[str, object] | None) -> JsonRow:
+def keys_of(provenance: Mapping[str, object] | None, carried: Mapping[str, object] | None) -> JsonRow:
     """Return the further keys of a row of an augmented dataset."""
-    return {**(carried or {}), "segpaste": provenance}
+    return {**(carried or {}), "segpaste": provenance or {}}
 
 
 def _federated(inputs: Inputs, augmented: Augmented) -> dict[str, Any]:

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from segpaste.augmenting.checks import unreadable_photos
-from segpaste.augmenting.inputs import Inputs, has_objects, open_dataset
+from segpaste.augmenting.checks import expect_objects, unreadable_photos
+from segpaste.augmenting.inputs import Inputs, join_inputs, of_cutouts, open_dataset
 from segpaste.augmenting.options import InputOptions
 from segpaste.cli._arguments import options_of
 from segpaste.cli._errors import CommandError
-from segpaste.datasets import CutOuts, JoinedPhotos, learned_sizes, read_class_map, read_size_prior
+from segpaste.datasets import CutOuts, learned_sizes, read_class_map, read_size_prior
 from segpaste.datasets.formats.registry import found_at
 
 _FOLDERS = ("images", "panoptic_dir")
@@ -65,17 +65,7 @@ def open_sources(args: argparse.Namespace) -> BankSources:
         raise CommandError(
             f"{args.class_map}: expected {len(parts)} class maps, one for each dataset, got {len(class_map)}"
         )
-    photos = JoinedPhotos(
-        [part.photos for part in parts], class_map=class_map, names=[part.name for part in parts], fields="common"
-    )
-    said = {
-        "datasets": [
-            {"name": name, "annotations_sha256": part.digest} for name, part in zip(photos.names, parts, strict=True)
-        ],
-        "class_map": class_map if class_map is None or isinstance(class_map, list) else dict(class_map),
-    }
-    categories = [{"id": label + 1, "name": name} for label, name in enumerate(photos.class_names)]
-    return BankSources(Inputs(photos, categories, None, " + ".join(photos.names), photos.digest), said, folders)
+    return BankSources(*join_inputs(parts, class_map), folders)
 
 
 def _absolute(paths: Sequence[str | Path] | None) -> Any:
@@ -114,11 +104,7 @@ def _takes_images(args: argparse.Namespace, dataset: str) -> bool:
 
 def _open_one(args: argparse.Namespace, one: argparse.Namespace) -> Inputs:
     inputs = open_dataset(options_of(InputOptions, one), args.seed or 0, args.size or 256, args.num or 100)
-    if not inputs.photos.has_masks:
-        found = "semantic maps" if inputs.has_semantic_maps else "boxes"
-        if found == "boxes" and not has_objects(inputs.photos):
-            raise CommandError(f"{inputs.name}: expected objects with masks, got a dataset without any object")
-        raise CommandError(f"{inputs.name}: expected masks, got {found} only, from which no object can be cut out")
+    expect_objects(inputs)
     unreadable_photos(inputs, args.skip_unreadable, print)
     return inputs
 
@@ -137,6 +123,4 @@ def _open_cutouts(args: argparse.Namespace) -> Inputs:
         options["image_size"] = args.image_size
     if args.alpha_threshold is not None:
         options["alpha_threshold"] = args.alpha_threshold
-    photos = CutOuts(args.cutouts, **options, skip_unreadable=args.skip_unreadable)
-    categories = [{"id": label + 1, "name": name} for label, name in enumerate(photos.class_names)]
-    return Inputs(photos, categories, None, args.cutouts.resolve().name, photos.digest)
+    return of_cutouts(CutOuts(args.cutouts, **options, skip_unreadable=args.skip_unreadable))

@@ -45,7 +45,8 @@ def run(args: argparse.Namespace) -> None:
 
 def examine() -> dict[str, Any]:
     """Return all facts; ``problems`` lists defects (``error``) and advice (``remark``)."""
-    from segpaste.cli import _installed, _machine
+    from segpaste.extras import packages
+    from segpaste.workspace.machine import machine, variables
 
     problems: list[dict[str, str]] = []
     found: dict[str, Any] = {
@@ -54,16 +55,19 @@ def examine() -> dict[str, Any]:
         "problems": problems,
         "segpaste": {"version": __version__, "folder": str(Path(__file__).parents[1])},
         "python": {"version": platform.python_version(), "executable": sys.executable},
-        "machine": _machine.machine(problems),
-        "packages": _installed.packages(problems),
+        "machine": machine(problems),
+        "packages": packages(problems),
     }
     if not any(problem["severity"] == "error" for problem in problems):  # the next checks import them
-        from segpaste.cli import _backends
+        from segpaste.augmentation.self_test import self_test
+        from segpaste.bank.storage.block_cache import cache_state
+        from segpaste.datasets.scenes import SceneConfig, scene_batch
+        from segpaste.engine.backend_state import backends
 
-        found["variables"] = _backends.variables(problems)
-        found["backends"] = _backends.backends(problems)
-        found["cache"] = _machine.cache(problems)
-        found["self_test"] = _backends.self_test(problems)
+        found["variables"] = variables(problems)
+        found["backends"] = backends(problems)
+        found["cache"] = cache_state(problems)
+        found["self_test"] = self_test(scene_batch(3, 12, SceneConfig(height=64, width=80)), problems)
     return found | {"healthy": not any(problem["severity"] == "error" for problem in problems)}
 
 

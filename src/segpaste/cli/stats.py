@@ -14,8 +14,10 @@ from segpaste.cli._errors import CommandError
 
 if TYPE_CHECKING:
     from segpaste.bank.read.sampler import DrawReport
-    from segpaste.cli._counts import ClassCounts, MapCounts
+    from segpaste.datasets.class_counts import ClassCounts, MapCounts
 
+_SCENE_SIZE_PX = 256
+"""Side of the scenes, the same as in `segpaste augment`."""
 _EXAMPLE = """\
 The same objects are counted that can be pasted: no crowds or ignored objects, and only things of panoptic datasets.
 The draws are those of a sampler of a bank with these objects. For a dataset of segpaste augment, original and pasted
@@ -59,7 +61,7 @@ def run(args: argparse.Namespace) -> None:
     mode = options["mode"]
     from segpaste.bank.read.class_draws import class_probabilities
     from segpaste.bank.read.sampler import report_draws
-    from segpaste.cli._counts import MapCounts
+    from segpaste.datasets.class_counts import MapCounts
 
     counts = _count(args, has_photos=mode == "instance_aware")
     if isinstance(counts, MapCounts):
@@ -109,17 +111,21 @@ def _map_document(counts: MapCounts) -> dict[str, Any]:
 
 def _count(args: argparse.Namespace, has_photos: bool) -> ClassCounts | MapCounts:
     from segpaste.bank.storage.folder import is_url, local_path
-    from segpaste.cli import _counts
+    from segpaste.datasets import SceneConfig, SceneDataset, find_dataset
+    from segpaste.datasets.class_counts import count_annotations, count_classes
+    from segpaste.datasets.formats.format import ReadOptions
     from segpaste.datasets.formats.registry import found_at
+    from segpaste.types import Modality
 
     if is_url(args.target):
-        return _counts.of_bank(args.target, has_photos)
+        return _count_crops(args.target, has_photos)
     path = Path(local_path(args.target))
     if args.target == "scenes":
-        return _counts.of_scenes(args.num or 50, args.seed or 0)
+        config = SceneConfig(height=_SCENE_SIZE_PX, width=_SCENE_SIZE_PX)
+        return count_classes(SceneDataset(args.num or 50, config, args.seed or 0, modalities=(Modality.INSTANCE,)))
     tables = [path / name for name in ("annotations.json", "panoptic.json") if (path / name).is_file()]
     if tables and args.split is None:
-        return _counts.of_annotations(tables[0])
+        return count_annotations(tables[0])
     given = [
         name for name, value in (("split", args.split), ("task", args.task), ("from", args.from_)) if value is not None
     ]
@@ -127,10 +133,24 @@ def _count(args: argparse.Namespace, has_photos: bool) -> ClassCounts | MapCount
         raise CommandError(f"{path}: expected a dataset or a bank, found neither file nor folder; check the path")
     is_table = path.is_file() and path.suffix == ".json" and args.from_ is None
     if not (path / "meta.json").is_file() and not is_table and found_at(path, args.from_) is not None:
-        return _counts.of_folder(path, args.split, args.task, args.from_)
+        return count_classes(find_dataset(path, args.from_).open(args.split, ReadOptions(task=args.task)))
     if given:
         raise CommandError(f"--{given[0]}: expected this option with a dataset, got {path}; leave it out")
-    return _counts.of_bank(path, has_photos) if path.is_dir() else _counts.of_annotations(path)
+    if path.is_file():
+        return count_annotations(path)
+    if not (path / "meta.json").is_file():
+        raise CommandError(
+            f"{path}: expected a dataset with annotations.json or a bank with meta.json, found neither; check the path"
+        )
+    return _count_crops(path, has_photos)
+
+
+def _count_crops(where: str | Path, has_photos: bool) -> ClassCounts:
+    from segpaste.bank import open_bank
+    from segpaste.bank.read.class_draws import count_crops
+
+    with open_bank(where) as bank:
+        return count_crops(bank, images=has_photos)
 
 
 def _before_and_after(counts: ClassCounts) -> str:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from segpaste._printable import printable
-from segpaste.cli._arguments import add_photos, integer, number
+from segpaste.cli._arguments import add_photos, integer, number, options_of
 from segpaste.cli._errors import CommandError
 from segpaste.tuning.plan import BALANCES, FEWEST_PAIRS, MOST_HELD_OUT, PLACEMENTS, Plan, listed
 
 if TYPE_CHECKING:
-    from segpaste.cli._tuning import Setup
     from segpaste.tuning.search import Found
 
 _EXAMPLE = """\
@@ -94,43 +94,20 @@ def run(args: argparse.Namespace) -> None:
         raise CommandError("expected DATASET before KEY=VALUE, got none; see segpaste tune --help")
     if args.dataset == "scenes":
         raise CommandError("scenes: expected a dataset of files, got synthetic scenes; name a dataset")
-    from segpaste.cli import _tuning
+    from segpaste.tuning.setup import TuneOptions, open_tuning
     from segpaste.tuning.trainer import TrainerError
 
-    setup = _tuning.open_setup(args)
-    print("\n".join(_tuning.plan_lines(setup)), flush=True)
+    tuning = open_tuning(options_of(TuneOptions, args))
+    print("\n".join(tuning.lines()), flush=True)
     if args.dry_run:
         return
     try:
-        found = _tune(args.out, setup)
+        found = tuning.run(partial(print, flush=True))
     except TrainerError as error:
         for line in error.last_lines.splitlines():
             print(f"  | {printable(line)}", file=sys.stderr)
         raise
     print("\n".join(_final_lines(found, args.out)))
-
-
-def _tune(out: Path, setup: Setup) -> Found:
-    """Do the runs, and write their result."""
-    import json
-
-    from segpaste.datasets.formats.records import expect_outside
-    from segpaste.tuning import report, runs, search
-    from segpaste.tuning.trainer import TuningError
-    from segpaste.workspace import Run, WholeFiles
-
-    expect_outside(setup.photos, out)
-    space = Run(out.absolute(), TuningError, results=runs.RESULTS, owned=runs.OWNED, what="a tuning")
-    with space.claim({**setup.facts, **setup.plan.facts()}):
-        say = lambda line: print(line, flush=True)  # noqa: E731
-        doing = runs.Runs(space.folder, setup.photos, setup.plan, setup.trainer, setup.base, say)
-        found = search.tune(setup.plan, doing.train, doing.scored)
-        document = report.document(found, setup.plan, doing.done, setup.facts)
-        config = runs.arm_config(setup.base, found.arm)
-        with WholeFiles() as files:
-            files.write(space.folder / "tune.json", json.dumps(document, indent=1).encode())
-            files.write(space.folder / "tuned.yaml", report.config_text(found, config).encode())
-    return found
 
 
 def _final_lines(found: Found, out: Path) -> Iterator[str]:

@@ -105,7 +105,7 @@ class ReplayRecord(_Record):
         max_instances: number of instance slots of the input batch, K.
         layers: placement.
         digest: `row_digest` of the result, or None if it was not taken.
-        float_means: `segpaste.replay._float_means.float_means` of the result, which the digest does not cover, or None
+        float_means: `segpaste.replay.recording.float_means` of the result, which the digest does not cover, or None
             if they were not taken.
         dataset: name of the content of the dataset, if given.
         bank: version of the bank of the crops.

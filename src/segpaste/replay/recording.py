@@ -1,23 +1,36 @@
-"""Recording: the records of a call of the module."""
+"""Recording: the records of a call of the module, and what they hold of its result.
+
+Backends differ in the last bits of floats, so a digest cannot cover depth, normals and float images. Of these a record
+has the means over the cells of a grid, which are compared with a tolerance: the means of two backends differ by far
+less, and those of two depth maps by more.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.functional import adaptive_avg_pool2d
 
 from segpaste._version import __version__
 from segpaste.augmentation import BankSource, BatchCopyPaste, IntraBatchSource, PasteReport
 from segpaste.augmentation.sources.strategies import GivenRows
-from segpaste.replay._float_means import float_means
 from segpaste.replay.record import RecordedLayer, ReplayRecord
 from segpaste.seeding import SampleKey, key_tensors, keys_of
 from segpaste.types import FIELDS, PaddedBatchedDenseSample, StagedCrops
+
+Means = Mapping[str, tuple[float, ...]]
+
+GRID = 4
+"""Number of cells along each side of the canvas."""
+
+TOLERANCE = 1e-4
+"""Tolerance relative to the largest mean of a field: ten times the maximum difference of backends."""
 
 
 def records(
@@ -75,7 +88,7 @@ def records(
 def row_digest(batch: PaddedBatchedDenseSample, b: int) -> str:
     """Return the SHA-256 of the values of row ``b`` that are equal on every backend: integers, masks, instance fields.
 
-    For other floats it covers the shape; `segpaste.replay._float_means.float_means` has their means.
+    For other floats it covers the shape; `float_means` has their means.
     """
     digest = hashlib.sha256()
     valid = batch.instance_valid[b].cpu()
@@ -184,3 +197,38 @@ def _layers(report: PasteReport, names_of: list[dict[str, Any]], has_rest: bool)
         )
         found[b].append(layer)
     return [tuple(layers) for layers in found]
+
+
+def float_means(batch: PaddedBatchedDenseSample, b: int) -> dict[str, tuple[float, ...]]:
+    """Return the float fields of row ``b``, except those of instances, by name.
+
+    Returns:
+        For a dense field the mean of each cell, [channels * GRID * GRID], with invalid pixels counted as 0; for
+        others, such as camera intrinsics, the values. Six significant digits.
+    """
+    found = {}
+    for field in FIELDS:
+        value: Tensor | None = getattr(batch, field.batched_name)
+        if value is None or not value.is_floating_point() or field.layout == "instance":
+            continue
+        row = value[b].detach().cpu().double().nan_to_num(0.0, 0.0, 0.0)
+        if field.name == "depth" and batch.depth_valid is not None:
+            row = torch.where(batch.depth_valid[b].cpu(), row, 0.0)
+        if field.layout == "dense":
+            row = adaptive_avg_pool2d(row, GRID)
+        found[field.name] = tuple(float(f"{number:.6g}") for number in row.flatten().tolist())
+    return found
+
+
+def differing(recorded: Means, found: Means) -> list[str]:
+    """Return the names of the fields whose means differ, or that exist on one side only."""
+    if recorded.keys() != found.keys():
+        return sorted(recorded.keys() ^ found.keys())
+    return [name for name, values in recorded.items() if not _close(values, found[name])]
+
+
+def _close(recorded: tuple[float, ...], found: tuple[float, ...]) -> bool:
+    if len(recorded) != len(found):
+        return False
+    bound = TOLERANCE * max(map(abs, recorded), default=0.0)
+    return all(abs(one - other) <= bound for one, other in zip(recorded, found, strict=True))

@@ -17,9 +17,8 @@ from segpaste.bank import DatasetBank, InstanceBank, stage_bank_batch
 from segpaste.datasets.jitter import FixedSizeCrop
 from segpaste.engine import LayerRows
 from segpaste.engine.reference.classmix import where_they_stand
-from segpaste.replay._float_means import differing, float_means
 from segpaste.replay.record import ReplayError, ReplayRecord
-from segpaste.replay.recording import row_digest
+from segpaste.replay.recording import differing, float_means, row_digest
 from segpaste.replay.rows import one_row, row_sample
 from segpaste.seeding import SampleKey, key_tensors
 from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSample, StagedCrops

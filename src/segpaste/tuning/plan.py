@@ -52,9 +52,9 @@ class Arm:
 
 
 SEARCHED_KEYS = {
-    "placement.paste_prob": "--shares",
-    "source.crops_per_target": "--counts",
-    "placement.max_attempts": "--placements",
+    "placement.paste_prob": "shares",
+    "source.crops_per_target": "counts",
+    "placement.max_attempts": "placements",
 }
 """Keys of a paste config that an arm sets, and the options that name their values."""
 

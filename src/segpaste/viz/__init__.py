@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from segpaste._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from segpaste.viz.bank_gallery import write_bank_gallery as write_bank_gallery
     from segpaste.viz.comparison import Comparison as Comparison
     from segpaste.viz.comparison import compare as compare
     from segpaste.viz.gallery import Tile as Tile
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from segpaste.viz.showing import show as show
 
 _HOMES = {
+    "segpaste.viz.bank_gallery": ("write_bank_gallery",),
     "segpaste.viz.comparison": ("Comparison", "compare"),
     "segpaste.viz.gallery": ("Tile", "before_after_sheet", "gallery_png", "grid", "png_bytes"),
     "segpaste.viz.overlay": (

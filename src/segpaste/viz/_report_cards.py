@@ -94,22 +94,21 @@ class ReportItem:
         return list(dict.fromkeys(thing.class_name for thing in self.pasted)) or list(self.counts_after)
 
 
-@dataclass(frozen=True, slots=True)
-class _Pair:
-    title: str
-    before: bytes
-    after: bytes
+Pairs = Sequence[tuple[str, bytes, bytes]]
+"""Title and encoded pictures before and after."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
     item: ReportItem
-    pairs: Sequence[_Pair]
+    pairs: Pairs
     text_bytes: int
 
     @property
     def num_bytes(self) -> int:
-        return self.text_bytes + sum(_PAIR_BYTES + 4 * (len(p.before) + len(p.after)) // 3 for p in self.pairs)
+        return self.text_bytes + sum(
+            _PAIR_BYTES + 4 * (len(before) + len(after)) // 3 for _, before, after in self.pairs
+        )
 
 
 class Cards:
@@ -137,12 +136,12 @@ class Cards:
         if self.num_left_out:
             self.num_left_out += 1
             return
-        pairs = [_Pair(p.title, *(self._encoded(side) for side in (p.before, p.after))) for p in item.pictures]
+        pairs = [(p.title, self._encoded(p.before), self._encoded(p.after)) for p in item.pictures]
         self._kept.append(_Kept(replace(item, pictures=()), pairs, len(_card(item, [], []).encode())))
         while sum(kept.num_bytes for kept in self._kept) > self.max_bytes:
             if self._level + 1 < len(_LEVELS):
                 self._level += 1
-                self._kept = [replace(kept, pairs=list(map(self._smaller, kept.pairs))) for kept in self._kept]
+                self._kept = [replace(kept, pairs=self._smaller(kept.pairs)) for kept in self._kept]
             else:
                 self.drop_last()
 
@@ -165,9 +164,11 @@ class Cards:
         Image.fromarray(small).save(buffer, format=level.format, quality=level.quality, **options)
         return buffer.getvalue()
 
-    def _smaller(self, pair: _Pair) -> _Pair:
-        sides = (self._encoded(np.array(Image.open(BytesIO(side)))) for side in (pair.before, pair.after))
-        return _Pair(pair.title, *sides)
+    def _smaller(self, pairs: Pairs) -> Pairs:
+        def again(side: bytes) -> bytes:
+            return self._encoded(np.array(Image.open(BytesIO(side))))
+
+        return [(title, again(before), again(after)) for title, before, after in pairs]
 
 
 def table(columns: Sequence[str], rows: Sequence[str], nothing: str) -> str:
@@ -191,8 +192,8 @@ def in_words(reason: str) -> str:
     return reason.replace("_", " ")
 
 
-def _card(item: ReportItem, pairs: Sequence[_Pair], classes: Sequence[int]) -> str:
-    figures = "".join(_figure(item.name, pair) for pair in pairs)
+def _card(item: ReportItem, pairs: Pairs, classes: Sequence[int]) -> str:
+    figures = "".join(_figure(item.name, *pair) for pair in pairs)
     rows = [_object_row(thing) for thing in item.pasted[:_MOST_ROWS]]
     listed = table(("class", "source", "scale", "flipped", "pixels"), rows, "Nothing was pasted.")
     more = f"<p>and {len(item.pasted) - _MOST_ROWS:,} more</p>\n" if len(item.pasted) > _MOST_ROWS else ""
@@ -205,14 +206,14 @@ def _card(item: ReportItem, pairs: Sequence[_Pair], classes: Sequence[int]) -> s
     return f'<article class="card"{own}>\n{figures}{text}\n</article>\n'
 
 
-def _figure(name: str, pair: _Pair) -> str:
-    with Image.open(BytesIO(pair.before)) as image:
+def _figure(name: str, title: str, before: bytes, after: bytes) -> str:
+    with Image.open(BytesIO(before)) as image:
         size = f'width="{image.width}" height="{image.height}"'
-    what = in_html(f"{name}, {pair.title}")
+    what = in_html(f"{name}, {title}")
     return (
-        f'<figure class="compare" data-view="{in_html(pair.title)}">\n'
-        f'<img {size} alt="{what}, before" src="{_data_url(pair.before)}">\n'
-        f'<img {size} alt="{what}, after" class="after" src="{_data_url(pair.after)}">\n'
+        f'<figure class="compare" data-view="{in_html(title)}">\n'
+        f'<img {size} alt="{what}, before" src="{_data_url(before)}">\n'
+        f'<img {size} alt="{what}, after" class="after" src="{_data_url(after)}">\n'
         f'<input type="range" min="0" max="100" value="50" aria-label="{what}: before left, after right">\n'
         "<span>before</span><span>after</span>\n</figure>\n"
     )

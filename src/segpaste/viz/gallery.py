@@ -86,18 +86,16 @@ def grid(
     left, top = _GAP_PX + _line_h(*names), _GAP_PX + _line_h(*columns)
     xs = list(accumulate((w + _GAP_PX for w in widths), initial=left))
     ys = list(accumulate((h + _GAP_PX for h in heights), initial=top))
-    page = np.full((ys[-1] + _line_h(note), max(xs[-1], 2 * _GAP_PX), 3), PAPER, dtype=np.uint8)
-    texts = [_Text(columns[j], xs[j], _GAP_PX, widths[j]) for j in range(min(len(columns), len(widths)))]
-    texts += [_Text(names[i], _GAP_PX, ys[i], heights[i], upright=True) for i in range(min(len(names), len(heights)))]
+    canvas = Image.new("RGB", (max(xs[-1], 2 * _GAP_PX), ys[-1] + _line_h(note)), PAPER)
+    for text, x, width in zip(columns, xs, widths, strict=False):
+        _draw_text(canvas, text, (x, _GAP_PX), width)
+    for text, y, height in zip(names, ys, heights, strict=False):
+        _draw_text(canvas, text, (_GAP_PX, y), height, upright=True)
     for y, row in zip(ys, tiles, strict=False):
         for x, width, tile in zip(xs, widths, row, strict=False):
             h, w = tile.picture.shape[:2]
-            x_tile = x + (width - w) // 2
-            page[y : y + h, x_tile : x_tile + w] = tile.picture
-            texts.append(_Text(tile.caption, x, y + h, width))
-    canvas = Image.fromarray(page)
-    for text in texts:
-        _draw_text(canvas, text)
+            canvas.paste(Image.fromarray(tile.picture), (x + (width - w) // 2, y))
+            _draw_text(canvas, tile.caption, (x, y + h), width)
     if note:
         _draw_note(canvas, note)
     return np.array(canvas)
@@ -138,29 +136,19 @@ def shrunk(picture: UInt8Image, longest_px: int) -> UInt8Image:
     return np.array(Image.fromarray(picture).resize(size, Image.Resampling.LANCZOS))
 
 
-@dataclass(frozen=True, slots=True)
-class _Text:
-    """Line of text, centred in a strip from (x, y) of the given length, horizontal or upright."""
-
-    text: str
-    x: int
-    y: int
-    length: int
-    upright: bool = False
-
-
 def _line_h(*texts: str) -> int:
     return _LETTER_PX + 7 if any(texts) else 0
 
 
-def _draw_text(canvas: Image.Image, t: _Text) -> None:
-    if not t.text or not t.length:
+def _draw_text(canvas: Image.Image, text: str, corner: tuple[int, int], length: int, *, upright: bool = False) -> None:
+    """Draw a line of text, centred in a strip of a length from a corner (x, y) on, horizontal or upright."""
+    if not text or not length:
         return
-    strip = Image.new("RGB", (t.length, _line_h(t.text)), PAPER)
-    line = fitted(t.text, t.length, _LETTER_PX)
-    middle = (t.length / 2, strip.height / 2)
+    strip = Image.new("RGB", (length, _line_h(text)), PAPER)
+    line = fitted(text, length, _LETTER_PX)
+    middle = (length / 2, strip.height / 2)
     ImageDraw.Draw(strip).text(middle, line, font=font(_LETTER_PX), fill=MUTED, anchor="mm")
-    canvas.paste(strip.transpose(Image.Transpose.ROTATE_90) if t.upright else strip, (t.x, t.y))
+    canvas.paste(strip.transpose(Image.Transpose.ROTATE_90) if upright else strip, corner)
 
 
 def _draw_note(canvas: Image.Image, note: str) -> None:

@@ -10,11 +10,9 @@ All of it survives a crash of the machine. Every file that the package writes fo
 Caches that verify what they read need none of this.
 """
 
-from segpaste.workspace._locks import lock_folder
-from segpaste.workspace.adopting import adopt_step
-from segpaste.workspace.fingerprints import VERSION, Fingerprint, read_fingerprint
-from segpaste.workspace.new_folder import MARKER, NewFolder, expect_free, marker_text, partial_of
-from segpaste.workspace.runs import Notes, Run, Workspace
+from segpaste.workspace.new_folder import MARKER, NewFolder, expect_free, lock_folder, marker_text, partial_of
+from segpaste.workspace.runs import VERSION, Fingerprint, Notes, Run, Workspace, read_fingerprint
+from segpaste.workspace.shards import adopt_step
 from segpaste.workspace.whole import Content, WholeFiles, naming, write_whole
 
 __all__ = [

@@ -1,14 +1,17 @@
-"""New folder that is written under another name, and gets its final name by one rename when it is complete."""
+"""New folder that is written under another name, and gets its final name by one rename when it is complete.
+
+A lock of a folder lets one process at a time write there.
+"""
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import weakref
 from contextlib import suppress
 from pathlib import Path
 
-from segpaste.workspace._locks import lock_folder
 from segpaste.workspace.whole import flush, is_partial, make_folder, remove, rename_flushed, write_whole
 
 MARKER = "unfinished"
@@ -135,3 +138,26 @@ def _expect_unfinished(partial: Path, error: type[ValueError], kind: str) -> Non
             f"{partial}: expected no folder, or one of an unfinished {kind}, found {min(names)}; move it away, or "
             "choose another path"
         )
+
+
+def lock_folder(folder: Path) -> int | None:
+    """Lock an existing folder until the descriptor is closed or the process ends.
+
+    Returns:
+        The descriptor, or None if another process holds the lock or has just moved the folder away.
+
+    Raises:
+        OSError: the path is not a folder, or cannot be opened.
+    """
+    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(lock), os.stat(folder)):
+            return lock
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    except BaseException:
+        os.close(lock)
+        raise
+    os.close(lock)
+    return None

@@ -8,13 +8,14 @@ Folders made elsewhere may be copied there.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from segpaste.workspace._locks import lock_folder
-from segpaste.workspace.runs import Run
+from segpaste.workspace.new_folder import lock_folder
+from segpaste.workspace.runs import Notes, Run
+from segpaste.workspace.whole import make_folder, rename_flushed
 
 
 class Shard(NamedTuple):
@@ -42,6 +43,25 @@ def shard_runs(out: Path, error: type[ValueError]) -> Iterator[Run]:
     """Yield the runs of all shards of an output that exist."""
     for folder in sorted(path for path in _folder(out).glob("*-of-*") if path.is_dir()):
         yield _run(folder, error)
+
+
+def adopt_step(step: int, source: Notes, target: Notes, files: Iterable[tuple[Path, Path]]) -> None:
+    """Move a finished step to another run: its files first, then its note. After a kill, call it again.
+
+    Args:
+        step: number of a step that is finished in ``source``.
+        source: notes of the run that finished the step.
+        target: notes of the other run, on the same file system.
+        files: old and new path of each file of the step.
+
+    Raises:
+        OSError: a file is at neither path, or cannot be moved.
+    """
+    for old, new in files:
+        make_folder(new.parent)
+        if old.exists() or not new.exists():
+            os.replace(old, new)
+    rename_flushed(source.path(step), target.path(step))
 
 
 @contextmanager

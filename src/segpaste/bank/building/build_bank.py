@@ -28,8 +28,7 @@ from numpy.typing import NDArray
 
 from segpaste._version import __version__
 from segpaste.bank.building.cropping import DEFAULT_MARGIN_FRAC, checked_fit
-from segpaste.bank.building.origins import groups_for
-from segpaste.bank.building.parts import PHOTOS_PER_PART, REASONS, PartMaker, Selection, stored_id
+from segpaste.bank.building.parts import PHOTOS_PER_PART, REASONS, PartMaker, Selection, groups_for, stored_id
 from segpaste.bank.format import WRITERS
 from segpaste.bank.format.data_files import read_meta
 from segpaste.bank.format.writer import FolderWriter

@@ -31,8 +31,7 @@ from segpaste.bank.building.listing import (
     image_ids,
     objects_of,
 )
-from segpaste.bank.building.origins import frame_of, groups_for
-from segpaste.bank.building.parts import Selection
+from segpaste.bank.building.parts import Selection, frame_of, groups_for
 from segpaste.bank.format.protocol import Columns, checked_read
 from segpaste.bank.schema.record import Array, BankError, Crop, Layout
 from segpaste.datasets.views import Samples, annotated

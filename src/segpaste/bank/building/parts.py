@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from segpaste.bank.building._strays import without_strays
-from segpaste.bank.building.cropping import box_of, crop_object
-from segpaste.bank.building.origins import frame_of
+from segpaste.bank.building.cropping import PhotoFrame, PixelBox, box_of, crop_object, groups_of
 from segpaste.bank.schema.record import Array, BankError, Layout
 from segpaste.datasets.contract import AnnotatedDataset
 from segpaste.types import DenseSample
@@ -272,3 +271,14 @@ def stored_id(value: int, kind: str) -> int:
     if not -(2**63) <= value < 2**63:
         raise BankError(f"expected ids from -2**63 to 2**63 - 1, got the {kind} id {value}; give it another one")
     return int(value)
+
+
+def groups_for(dataset: AnnotatedDataset, first: DenseSample) -> list[str]:
+    """Return the optional columns that the first sample, or the dataset, can fill."""
+    return groups_of(first) + ([] if dataset.dataset_idx(0) is None else ["dataset"])
+
+
+def frame_of(dataset: AnnotatedDataset, index: int, box: PixelBox) -> PhotoFrame | None:
+    """Return the assumed image around sample ``index`` with an object of this box; None for the sample itself."""
+    frame = dataset.photo_frame(index, box)
+    return None if frame is None else PhotoFrame(*frame)

@@ -132,6 +132,31 @@ class StoredBank(ABC):
         """
         self._files.verify()
 
+    def facts(self) -> dict[str, Any]:
+        """Return what ``segpaste bank info`` prints: size, version, columns, files and classes, as JSON."""
+        meta = self.meta
+        files = {name: entry.size for name, entry in meta.files.items()}
+        files[META] = self.folder.size(META) or 0
+        return {
+            "where": self.where,
+            "format": meta.format,
+            "format_version": meta.format_version,
+            "segpaste_version": meta.segpaste_version,
+            "version": self.version,
+            "num_crops": len(self),
+            "crop_size": list(self.crop_size),
+            "num_bytes": sum(files.values()),
+            "columns": [column.name for column in self.layout.columns],
+            "metric_depth": self.metric_depth,
+            "build_seed": meta.build_seed,
+            "built_from": dict(meta.built_from),
+            "files": files,
+            "classes": [
+                {"class_id": i, "name": name, "crops": num}
+                for i, (name, num) in enumerate(zip(self.class_names, self.class_frequencies, strict=True))
+            ],
+        }
+
     def close(self) -> None:
         """Close the files, once no other thread reads them; reading opens them again."""
         self._opened_by = None

@@ -13,6 +13,7 @@ With n_c crops of class c and its frequency f_c = n_c / N, over all classes that
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -20,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from segpaste.bank.format.protocol import InstanceBank
 from segpaste.bank.schema.record import BankError
+from segpaste.datasets.class_counts import ClassCounts
 from segpaste.samplers.classes import SamplesOfClasses
 from segpaste.seeding import random_bits_numpy
 
@@ -128,6 +130,15 @@ def count_photos(bank: InstanceBank, crops: SamplesOfClasses) -> tuple[NDArray[n
         bank.read(np.arange(first, first + len(chunk)), out={"image_id": chunk})
     num_showing = [len(np.unique(photos[crops.of_class(c)])) for c in range(len(crops.counts))]
     return np.array(num_showing, np.int64), len(np.unique(photos))
+
+
+def count_crops(bank: InstanceBank, *, images: bool = False) -> ClassCounts:
+    """Count the crops of each class; with ``images`` also the images that show it, which reads a column of the bank."""
+    counts = ClassCounts("bank", tuple(bank.class_names), tuple(bank.class_frequencies))
+    if not images:
+        return counts
+    showing, num_photos = count_photos(bank, SamplesOfClasses(bank.crop_class_ids(), len(bank.class_names)))
+    return replace(counts, num_showing=tuple(showing.tolist()), num_photos=num_photos)
 
 
 def photo_fracs(bank: InstanceBank, crops: SamplesOfClasses) -> NDArray[np.float64]:

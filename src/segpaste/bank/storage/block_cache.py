@@ -13,6 +13,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import shutil
 import tempfile
 import time
 import warnings
@@ -179,3 +180,28 @@ def _sums(data: bytes, key: str, block: int, first: int) -> bytes:
     pages = range(0, len(data), _PAGE)
     sums = [zlib.crc32(view[at : at + _PAGE], seed ^ (first + at // _PAGE)) for at in pages]
     return np.array(sums, "<u4").tobytes()
+
+
+def cache_state(problems: list[dict[str, str]]) -> dict[str, Any]:
+    """Return folder, limit, size and free space of the cache of remote banks.
+
+    Args:
+        problems: gets an error for an invalid limit, and a remark for a folder that cannot be written to.
+    """
+    try:
+        found = BlockCache()
+    except BankError as error:
+        problems.append({"severity": "error", "message": str(error)})
+        return {}
+    place = next(path for path in (found.folder, *found.folder.parents) if path.exists())
+    is_writable = os.access(place, os.W_OK | os.X_OK) and place.is_dir()
+    if not is_writable:
+        text = f"{found.folder}: blocks of remote banks cannot be kept there; set SEGPASTE_CACHE to another folder"
+        problems.append({"severity": "remark", "message": text})
+    return {
+        "folder": str(found.folder),
+        "exists": found.folder.is_dir(),
+        "is_writable": is_writable,
+        "max_bytes": found.max_bytes,
+        "free_bytes": shutil.disk_usage(place).free,
+    }

@@ -7,22 +7,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-from torch import Tensor
-
 from segpaste.datasets.contract import AnnotatedDataset, JsonRow
-from segpaste.datasets.entries import box_of, has_segmentation, not_json
+from segpaste.datasets.entries import has_segmentation, not_json
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.coco.dataset import CocoDetectionV2
 from segpaste.datasets.formats.coco.panoptic import CocoPanoptic
-from segpaste.datasets.formats.instances import clipped_box
-from segpaste.datasets.formats.kept_shapes import KeptShape
+from segpaste.datasets.formats.kept_shapes import KeptShape, given_shapes
 from segpaste.datasets.formats.photo import upright_size
 from segpaste.datasets.formats.references import OF_ANNOTATIONS, refers_to_annotations, renamed
 from segpaste.datasets.formats.rle import decode_segmentation, expect_segmentation
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
-from segpaste.datasets.formats.yolo.labels import exact_box
 from segpaste.datasets.writers.coco import encode_mask, tight_xywh
 from segpaste.datasets.writers.format import LabelledImage, Unchanged
 from segpaste.datasets.writers.ledger import OF_ENTRIES
@@ -137,7 +131,7 @@ def labelled_image(
     rows = entries_of_instances(photos, index, sample)
     shapes: Sequence[KeptShape] = ()
     if unchanged is None and (sample.instance_masks is None or to == "voc"):
-        shapes = given_shapes(photos, index, sample, rows)
+        shapes = given_shapes(photos, index, sample)
     elif unchanged is None and isinstance(photos, YoloDataset) and to in OF_ENTRIES:
         polygons = photos.polygons(index, sample.canvas_size)
         shapes = [KeptShape({"segmentation": [polygons[line]]}) for line in photos.annotation_ids(index)]
@@ -151,40 +145,6 @@ def entries_of_instances(photos: AnnotatedDataset, index: int, sample: DenseSamp
     if not by_id:
         return [{} for _ in range(sample.num_instances)]
     return [by_id.get(annotation_id, {}) for annotation_id in photos.annotation_ids(index)]
-
-
-def given_shapes(photos: AnnotatedDataset, index: int, sample: DenseSample, rows: Sequence[JsonRow]) -> list[KeptShape]:
-    """Return the box of each instance in all its digits, cut to the image; none for an instance with another box.
-
-    Args:
-        photos: one split.
-        index: index of the image.
-        sample: sample of the image; its boxes are float32.
-        rows: the entry of each instance; not used for YOLO, whose label files have the numbers.
-    """
-    size = sample.canvas_size
-    if isinstance(photos, YoloDataset):
-        if sample.instance_masks is not None:
-            return [KeptShape()] * sample.num_instances
-        lines = {row["line"]: row["values"] for row in photos.rows(index)}
-        given: list[list[float] | None] = [exact_box(lines[n], size) for n in photos.annotation_ids(index)]
-    else:
-        given = [box_of(row) for row in rows]
-    return [
-        KeptShape() if box is None else _given_shape(box, size, own)
-        for box, own in zip(given, sample.boxes.as_subclass(Tensor).numpy(), strict=True)
-    ]
-
-
-def _given_shape(box: list[float], size: tuple[int, int], own: NDArray[np.float32]) -> KeptShape:
-    """Return a box [x, y, width, height] cut to the image of (H, W) if it is that of the sample, else none."""
-    x, y, width, height = box
-    inside = clipped_box(box, size)
-    if inside is None or not np.allclose(np.array(inside), own, rtol=1e-6, atol=0):
-        return KeptShape()
-    if inside != (x, y, x + width, y + height):
-        box = [*inside[:2], inside[2] - inside[0], inside[3] - inside[1]]
-    return KeptShape({"bbox": box, "area": box[2] * box[3]})
 
 
 def size_of(photos: AnnotatedDataset, index: int) -> tuple[int, int]:

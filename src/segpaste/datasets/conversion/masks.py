@@ -21,8 +21,8 @@ from torch import Tensor
 from torchvision import tv_tensors
 
 from segpaste.datasets.contract import AnnotatedDataset, DatasetWrapper, JsonRow
-from segpaste.datasets.conversion.entries import given_shapes
 from segpaste.datasets.errors import DatasetError
+from segpaste.datasets.formats.kept_shapes import given_shapes
 from segpaste.datasets.writers.coco import encode_mask
 from segpaste.extras import require
 from segpaste.types import DenseSample, InstanceMask, tight_boxes
@@ -163,7 +163,7 @@ class WithPredictedMasks(DatasetWrapper):
         made: list[JsonRow] = []
         kept = np.zeros((len(boxes), *sample.canvas_size), bool)
         ids, labels = self.dataset.annotation_ids(index), sample.labels.tolist()
-        shapes = given_shapes(self.dataset, index, sample, [by_id.get(annotation_id, {}) for annotation_id in ids])
+        shapes = given_shapes(self.dataset, index, sample)
         for number, (annotation_id, label) in enumerate(zip(ids, labels, strict=True)):
             x1, y1, x2, y2 = boxes[number].tolist()
             kept[number], covered, is_box = _in_box(masks[number].numpy(), (x1, y1, x2, y2))

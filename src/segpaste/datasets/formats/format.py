@@ -7,7 +7,7 @@ A format is one class in one file, listed in `segpaste.datasets.formats.registry
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path, PurePosixPath
 from typing import ClassVar, Literal
@@ -25,6 +25,8 @@ WrittenTask = Literal["detect", "segment", "pose", "obb"]
 
 NO_SPLIT = ""
 """Name of the only split of a dataset without splits."""
+_HELD_OUT = ("val", "test")
+"""Beginnings of the names of splits that are opened only by name."""
 
 
 _ON_COMMAND_LINE = {"images_dir": "--images", "panoptic_dir": "--panoptic-dir", "task": "--task"}
@@ -118,3 +120,26 @@ class Format(ABC):
                 raise DatasetError(
                     f"{path}: expected no {name} ({_ON_COMMAND_LINE[name]}) with {self.title}, got it; leave it out"
                 )
+
+
+def chosen_split(path: Path, splits: Collection[str], split: str | None) -> str:
+    """Return the named split, or without a name the training split.
+
+    Args:
+        path: path of the dataset, for errors.
+        splits: the names of its splits.
+        split: the name; by default ``train``, or the only one that is named neither ``val...`` nor ``test...``.
+
+    Raises:
+        DatasetError: there is no such split; or no name is given, and there is not exactly one training split.
+    """
+    if split is not None:
+        if split in splits:
+            return split
+        raise DatasetError(f"{path}: expected one of the splits {', '.join(splits)}, got {split!r}")
+    free = [name for name in splits if not name.startswith(_HELD_OUT)]
+    if "train" in free or len(free) == 1:
+        return "train" if "train" in free else free[0]
+    raise DatasetError(
+        f"{path}: expected a split to train on, got {', '.join(splits)}; name the split (split=..., --split)"
+    )

@@ -1,7 +1,7 @@
-"""Numbers of objects that no paste touches, as the dataset has them: polygons, oriented boxes, boxes, keypoints.
+"""Numbers of objects as the dataset has them: polygons, oriented boxes, boxes, keypoints.
 
-A sample holds masks and float32 boxes. Written from these, an untouched object would have another outline of the same
-mask, corners of another rectangle, or other last bits. So its numbers are written again as they were read.
+A sample holds masks and float32 boxes. Written from these, an object that no paste touches would have another outline
+of the same mask, corners of another rectangle, or other last bits. So its numbers are written again as they were read.
 """
 
 from __future__ import annotations
@@ -105,13 +105,33 @@ def _shape_keys(row: JsonRow, sample: DenseSample, slot: int) -> JsonRow:
             isinstance(part, list) and len(part) >= _LEAST_NUMBERS for part in polygons
         )
         return {"segmentation": polygons} if polygons and is_whole else {}
-    box = box_of(row)
-    inside = clipped_box(box, sample.canvas_size)
-    if inside is None or box is None or (*box[:2], box[0] + box[2], box[1] + box[3]) != inside:
+    return _box_keys(row, sample, slot)
+
+
+def given_shapes(photos: AnnotatedDataset, index: int, sample: DenseSample) -> list[KeptShape]:
+    """Return the box of each instance in all its digits, cut to the image; none for an instance with another box.
+
+    Args:
+        photos: the dataset.
+        index: index of the image.
+        sample: its sample; its boxes are float32.
+    """
+    rows = photos.shape_rows(index, sample.canvas_size)
+    return [
+        KeptShape(_box_keys({"bbox": rows.get(number, {}).get("bbox")}, sample, slot))
+        for slot, number in enumerate(photos.annotation_ids(index))
+    ]
+
+
+def _box_keys(row: JsonRow, sample: DenseSample, slot: int) -> JsonRow:
+    """Return the box of an entry, cut to the image, and its area; none if the object has another box."""
+    box, area = box_of(row), row.get("area")
+    if box is None or (inside := clipped_box(box, sample.canvas_size)) is None:
         return {}
-    if not np.array_equal(np.array(inside, np.float32), sample.boxes.as_subclass(Tensor)[slot].numpy()):
+    if not np.allclose(np.array(inside), sample.boxes.as_subclass(Tensor)[slot].numpy(), rtol=1e-6, atol=0):
         return {}
-    area = row.get("area")
+    if inside != (box[0], box[1], box[0] + box[2], box[1] + box[3]):
+        box, area = [*inside[:2], inside[2] - inside[0], inside[3] - inside[1]], None
     return {"area": area if isinstance(area, int | float) else box[2] * box[3], "bbox": box}
 
 

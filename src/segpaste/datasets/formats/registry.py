@@ -16,7 +16,7 @@ from pathlib import Path
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.coco.folders import CocoFile, CocoFolder, LvisFolder, PanopticFolder, RoboflowFolder
 from segpaste.datasets.formats.cvat import CvatFile
-from segpaste.datasets.formats.format import NO_SPLIT, Format, ReadOptions, Task, Transforms
+from segpaste.datasets.formats.format import NO_SPLIT, Format, ReadOptions, Task, Transforms, chosen_split
 from segpaste.datasets.formats.label_folders import LABELS, files_with, other_labels
 from segpaste.datasets.formats.label_studio import LabelStudioFile
 from segpaste.datasets.formats.labelme import LabelmeFolder
@@ -32,7 +32,6 @@ from segpaste.datasets.formats.maps.formats import (
 )
 from segpaste.datasets.formats.records import AnnotatedPhotos
 from segpaste.datasets.formats.sidecar_maps import find_beside
-from segpaste.datasets.formats.splits import chosen_split
 from segpaste.datasets.formats.voc.dataset import VocFormat
 from segpaste.datasets.formats.xml_text import head_of
 from segpaste.datasets.formats.yolo.format import YoloFormat

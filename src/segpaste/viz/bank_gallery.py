@@ -1,9 +1,9 @@
-"""`segpaste bank gallery`: draw some crops of every class of a bank on one page."""
+"""Pictures of a bank: some crops of every class on one page."""
 
 from __future__ import annotations
 
-import argparse
 import base64
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segpaste._printable import in_html
-from segpaste.bank import StoredBank, open_bank
-from segpaste.cli._errors import CommandError
-from segpaste.viz import Tile, gallery_png, grid, png_bytes
+from segpaste.bank.format.stored import StoredBank
+from segpaste.bank.schema.record import BankError
+from segpaste.viz.gallery import Tile, gallery_png, grid, png_bytes
 from segpaste.workspace import naming, write_whole
 
 _TILE_PX, _PER_ROW, _SQUARE_PX = 160, 8, 8
@@ -25,19 +25,33 @@ _STYLE = (
 )
 
 
-def gallery(args: argparse.Namespace) -> None:
-    """Draw crops of every class."""
-    is_page = args.out.suffix.lower() in (".html", ".png")
-    if args.out.is_file() and not is_page:
-        raise CommandError(f"--out: expected a folder, or a name that ends in .html or .png, got the file {args.out}")
-    out = args.out if is_page else args.out / "gallery.html"
-    with open_bank(args.bank) as bank, naming(out):
-        if out.suffix.lower() == ".png":
-            rows = (row for _, _, tiles in _classes(bank, args.per_class) for row in _wrapped(tiles))
-            gallery_png(out, rows, tile_px=_TILE_PX)
-        else:
-            write_whole(out, (text.encode() for text in _page(bank, args.per_class)))
-    print(f"file     {out}")
+def write_bank_gallery(bank: StoredBank, out: str | os.PathLike[str], per_class: int = 8) -> Path:
+    """Draw evenly spread crops of every class, as an HTML page that loads no other file, or as a PNG.
+
+    Args:
+        bank: the bank.
+        out: a name that ends in ``.html`` or ``.png``, or a folder for ``gallery.html``.
+        per_class: largest number of crops of a class.
+
+    Returns:
+        The written file.
+
+    Raises:
+        BankError: ``out`` is a file with another ending.
+        OSError: the file cannot be written.
+    """
+    path = Path(out)
+    is_page = path.suffix.lower() in (".html", ".png")
+    if path.is_file() and not is_page:
+        raise BankError(
+            f"{path}: expected a folder, or a name that ends in .html or .png, got a file of another ending"
+        )
+    path = path if is_page else path / "gallery.html"
+    with naming(path):
+        if path.suffix.lower() == ".png":
+            rows = (row for _, _, tiles in _classes(bank, per_class) for row in _wrapped(tiles))
+            return gallery_png(path, rows, tile_px=_TILE_PX)
+        return write_whole(path, (text.encode() for text in _page(bank, per_class)))
 
 
 def _classes(bank: StoredBank, per_class: int) -> Iterator[tuple[str, int, list[Tile]]]:

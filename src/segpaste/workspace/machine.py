@@ -1,7 +1,8 @@
-"""Cores, memory, limits of control groups and threads of this machine, and the cache folder of banks."""
+"""This machine: cores, memory, limits of control groups, and the environment variables that change what runs."""
 
 from __future__ import annotations
 
+import difflib
 import os
 import platform
 import shutil
@@ -9,6 +10,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+VARIABLES = {
+    "SEGPASTE_BACKEND",
+    "SEGPASTE_CACHE",
+    "SEGPASTE_CACHE_BYTES",
+    "SEGPASTE_HYPOTHESIS",
+    "SEGPASTE_ISA",
+    "SEGPASTE_NATIVE",
+    "SEGPASTE_NATIVE_LIBRARY",
+    "SEGPASTE_TEST_DATA",
+    "SEGPASTE_WHEEL_TARGET",
+}
+"""Environment variables that segpaste, its build and its tests read."""
+
+_OTHER_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "TRITON_INTERPRET")
 _SMALL_SHM = 1 << 30
 _NO_LIMIT = 1 << 60  # control groups of version 1 use a huge number for no limit
 
@@ -84,6 +99,16 @@ def _text(path: Path) -> str:
         return ""
 
 
+def variables(problems: list[dict[str, str]]) -> dict[str, str]:
+    """Return the environment variables that change what runs; an unknown SEGPASTE name is a remark."""
+    found = {name: value for name, value in sorted(os.environ.items()) if name.startswith("SEGPASTE_")}
+    for name in sorted(found.keys() - VARIABLES):
+        near = difflib.get_close_matches(name, VARIABLES, 1)
+        text = f"{name}: segpaste reads no such variable" + (f"; the nearest is {near[0]}" if near else "; unset it")
+        problems.append({"severity": "remark", "message": text})
+    return found | {name: os.environ[name] for name in _OTHER_VARIABLES if name in os.environ}
+
+
 def _meminfo(root: Path, key: str) -> int | None:
     for line in _text(root / "proc" / "meminfo").splitlines():
         name, _, rest = line.partition(":")
@@ -98,31 +123,3 @@ def _open_files() -> int | None:
     except ImportError:
         return None
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-
-
-def cache(problems: list[dict[str, str]]) -> dict[str, Any]:
-    """Return folder, limit, size and free space of the cache of remote banks.
-
-    Args:
-        problems: gets an error for an invalid limit, and a remark for a folder that cannot be written to.
-    """
-    from segpaste.bank import BankError
-    from segpaste.bank.storage.block_cache import BlockCache
-
-    try:
-        found = BlockCache()
-    except BankError as error:
-        problems.append({"severity": "error", "message": str(error)})
-        return {}
-    place = next(path for path in (found.folder, *found.folder.parents) if path.exists())
-    is_writable = os.access(place, os.W_OK | os.X_OK) and place.is_dir()
-    if not is_writable:
-        text = f"{found.folder}: blocks of remote banks cannot be kept there; set SEGPASTE_CACHE to another folder"
-        problems.append({"severity": "remark", "message": text})
-    return {
-        "folder": str(found.folder),
-        "exists": found.folder.is_dir(),
-        "is_writable": is_writable,
-        "max_bytes": found.max_bytes,
-        "free_bytes": shutil.disk_usage(place).free,
-    }
