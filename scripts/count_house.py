@@ -45,10 +45,10 @@ CEILINGS: dict[str, int] = {
     "readers of boxes only": 1,
     "functions that round outwards": 2,
     "shared lines of augmentation": 5_200,
-    "shared lines of augmenting": 4_400,
+    "shared lines of augmenting": 4_500,
     "shared lines of bank": 5_600,
     "shared lines of cli": 3_400,
-    "shared lines of datasets": 16_800,
+    "shared lines of datasets": 17_200,
     "shared lines of encoder": 2_800,
     "shared lines of engine": 10_200,
     "shared lines of epochs": 1_200,
@@ -67,8 +67,8 @@ CEILINGS: dict[str, int] = {
 }
 """Highest value of each count of the table, lines to the next hundred; what is not named is not limited."""
 WALKS: dict[str, int] = {
-    "files of segpaste augment": 154,
-    "records of segpaste augment": 84,
+    "files of segpaste augment": 155,
+    "records of segpaste augment": 85,
     "calls from segpaste augment to the forward": 8,
     "files of a forward": 34,
     "records of a forward": 11,

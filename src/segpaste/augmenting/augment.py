@@ -27,7 +27,7 @@ from segpaste.augmenting.inputs import Inputs, open_dataset
 from segpaste.augmenting.layouts import layout_of, other_splits
 from segpaste.augmenting.options import AnyPath, AugmentError, AugmentOptions, Progress, Size, Task, option
 from segpaste.augmenting.pasting import Paster, open_paster
-from segpaste.augmenting.runs import AugmentRun, RunLog, assemble, is_finished, run_digest
+from segpaste.augmenting.runs import AugmentRun, RunLog, assemble, counterparts, is_finished, run_digest
 from segpaste.augmenting.settings import (
     STEP_SIZE,
     OlderRun,
@@ -214,9 +214,10 @@ def augment(options: AugmentOptions, say: Callable[[str], object], progress: Pro
         run.adopt_shards()
         guard = Guard(space.notes, options.verify)
         num_made += run.make(maker, maker.missing(), maker.num)
-        summary = assemble(maker, how, options.gallery, others.names)
+        made_of = counterparts(maker)
+        summary = assemble(maker, how, options.gallery, others.names, made_of)
         others.write(space.files, progress)
-        summary.verified = run.verify(guard, others)
+        summary.verified = run.verify(guard, others, made_of)
         space.publish()
     remove_shards(space.out)
     summary.out, summary.num_made, summary.workers = space.out, num_made, run.workers

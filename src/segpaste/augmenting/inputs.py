@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -29,6 +30,7 @@ from segpaste.datasets._common_fields import MOST_TRIES
 from segpaste.datasets.contract import AnnotatedDataset, DatasetWrapper
 from segpaste.datasets.conversion.photos import written_categories
 from segpaste.datasets.formats.format import ReadOptions
+from segpaste.datasets.formats.sidecar_maps import unread_beside
 from segpaste.datasets.views import Samples, annotated
 from segpaste.datasets.writers.coco_panoptic import CocoSegments
 from segpaste.types import BatchedDenseSample, DenseSample, InstanceMask, PanopticSchema
@@ -64,6 +66,11 @@ class Inputs:
     def annotated(self) -> AnnotatedDataset:
         """The samples of the dataset, without backgrounds."""
         return self.photos.datasets[0] if isinstance(self.photos, JoinedPhotos) else self.photos
+
+    @property
+    def unread(self) -> Counter[str]:
+        """Number of files and folders beside the annotations that are not read, by description."""
+        return Counter() if self.found is None else unread_beside(self.found.path, self.annotated)
 
     @property
     def void_is_contour(self) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +32,10 @@ reasons why images could not be read, by index, ``ledger``: what the image must 
 """
 
 _ENTRIES = frozenset({"rows", "shown", "record", "files", "ledger", "unreadable"})
+
+
+Carried = Mapping[tuple[int | None, int | None], JsonRow]
+"""Keys that objects keep from the entries of their images, by index of the image and id of the annotation."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,16 +114,14 @@ class StepMaker:
         name, image_id = photos.file_name(pick.index), photos.image_id(pick.index)
         made_of = {"source_image_id": image_id, "source_file_name": name}
         made_of |= {"epoch": pick.key.epoch, "position": pick.position, "seed": pick.key.seed}
-        carried = _carried(photos, {pick.index, *(o.index for o in augmented.origins if o.index is not None)})
+        carried = carried_of(photos, {pick.index, *(o.index for o in augmented.origins if o.index is not None)})
         of_crowd = {"pasted": False, "source_image_id": image_id}
         crowds = [
-            (crowd, keys_of({**of_crowd, "source_annotation_id": number}, carried.get((pick.index, number))))
+            (crowd, keys_of({**of_crowd, "source_annotation_id": number}, carried, (pick.index, image_id, number)))
             for crowd in paster.reader.crowds(pick)
             for number in (crowd.annotation_id,)
         ]
-        left = crowds_left(augmented.after, crowds)
-        names = paster.inputs.class_names
-        boxed = [Counter(names[crowd.label] for crowd, _ in its if crowd.box is not None) for its in (crowds, left)]
+        regions = [crowd for crowd, _ in crowds], [crowd for crowd, _ in crowds_left(augmented.after, crowds)]
         more = {**carried_image(photos, pick.index), **_federated(paster.inputs, augmented), "segpaste": made_of}
         entry = made_entry(pick.position + 1, augmented.after, self.image_format, more)
         image = LabelledImage(
@@ -128,7 +129,7 @@ class StepMaker:
             entry,
             augmented.after,
             [
-                keys_of(_provenance(o, pick.key.seed), carried.get((o.index, o.annotation_id)))
+                keys_of(_provenance(o, pick.key.seed), carried, (o.index, o.image_id, o.annotation_id))
                 for o in augmented.origins
             ],
             crowds,
@@ -141,7 +142,7 @@ class StepMaker:
         shown = report.describe(augmented, paster.inputs, f"{file_name}: {name}")
         return {
             "rows": note["rows"],
-            "shown": report.with_boxed(shown, *boxed),
+            "shown": report.with_crowds(shown, paster.inputs.class_names, *regions),
             "record": augmented.record.model_copy(update={"name": file_name}).to_json(),
             "files": note["files"],
             "ledger": note["ledger"],
@@ -150,14 +151,25 @@ class StepMaker:
         }
 
 
-def _carried(photos: AnnotatedDataset, indices: Iterable[int]) -> dict[tuple[int | None, int | None], JsonRow]:
+def carried_of(photos: AnnotatedDataset, indices: Iterable[int]) -> Carried:
     """Return the keys that objects keep from the entries of their images, by image and annotation."""
-    return {(i, row_id): keys for i in indices for row_id, keys in carried_annotations(photos, i).items() if keys}
+    return {(i, row_id): keys for i in indices for row_id, keys in carried_annotations(photos, i).items()}
 
 
-def keys_of(provenance: Mapping[str, object], carried: Mapping[str, object] | None) -> JsonRow:
-    """Return the further keys of a row of an augmented dataset."""
-    return {**(carried or {}), "segpaste": provenance}
+def keys_of(
+    provenance: Mapping[str, object], carried: Carried, origin: tuple[int | None, int | None, int | None]
+) -> JsonRow:
+    """Return the further keys of a row of an augmented dataset, with the ids of its original if this has an entry.
+
+    Args:
+        provenance: what this package says of it.
+        carried: the keys that objects keep, by image and annotation.
+        origin: index of its image in the dataset, id of that image, and id of the annotation.
+    """
+    index, image_id, annotation_id = origin
+    if (keys := carried.get((index, annotation_id))) is None:
+        return {"segpaste": provenance}
+    return {**keys, "segpaste": provenance, "id": annotation_id, "image_id": image_id}
 
 
 def _federated(inputs: Inputs, augmented: Augmented) -> dict[str, Any]:
