@@ -12,8 +12,11 @@ from typing import Any
 import pytest
 from cli_world import check_instances, read_json, write_instances
 
+from segpaste import augment_dataset, convert_dataset
 from segpaste.cli import main
-from segpaste.datasets import convert_dataset
+from segpaste.datasets import DatasetError
+from segpaste.datasets.writers import coco
+from segpaste.datasets.writers.coco import json_lines
 
 
 def test_licences_fields_and_attributes_come_along(tmp_path: Path) -> None:
@@ -159,6 +162,23 @@ def test_keys_with_ids_of_others_have_the_new_ids(tmp_path: Path, num: int) -> N
     one, other = (read_json(folder / "annotations.json") for folder in (out, again))
     for table in ("images", "annotations", "categories"):
         assert without(one[table]) == without(other[table])
+
+
+@pytest.mark.parametrize("key", ["parent", "children"])
+def test_a_wrong_id_in_a_key_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+    """Keys with ids of others are part of the ledger, with their new ids."""
+    path, images = _with_references(tmp_path)
+
+    def wrong(tables: Mapping[str, Any]) -> Any:
+        rows = (
+            {**row, key: [*row[key], 1] if key == "children" else 1} if key in row else row
+            for row in tables["annotations"]
+        )
+        return json_lines({**tables, "annotations": rows})
+
+    monkeypatch.setattr(coco, "json_lines", wrong)
+    with pytest.raises(DatasetError, match=r"expected the further keys of .* as they were read, got others"):
+        augment_dataset(path, tmp_path / "out", num=3, gallery=0, images_dir=images)
 
 
 def test_keys_with_ids_of_others_are_those_of_segments(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ from segpaste.datasets.contract import AnnotatedDataset, DatasetWrapper
 from segpaste.datasets.conversion.photos import written_categories
 from segpaste.datasets.formats.format import ReadOptions
 from segpaste.datasets.formats.sidecar_maps import unread_beside
+from segpaste.datasets.identity import digests_of
 from segpaste.datasets.views import Samples, annotated
 from segpaste.datasets.writers.coco_panoptic import CocoSegments
 from segpaste.types import BatchedDenseSample, DenseSample, InstanceMask, PanopticSchema
@@ -49,7 +50,9 @@ class Inputs:
         categories: the table of categories, in file order.
         schema: things and stuff, if the dataset is panoptic.
         name: name of the dataset, without folders.
-        digest: digest of the annotations; two datasets with the same digest have the same labels.
+        digest: digest of the annotations; two datasets with the same digest have the same labels. Of a dataset of
+            Python without its own, it is a digest of facts and of some samples.
+        known_as: digest of the facts alone, by which records may know it, too; empty if there is no other.
         found: the recognised format and files; None for scenes.
         split: split of the folder.
     """
@@ -59,6 +62,7 @@ class Inputs:
     schema: PanopticSchema | None
     name: str
     digest: str
+    known_as: str = ""
     found: FoundDataset | None = None
     split: str = "train"
 
@@ -212,11 +216,11 @@ def open_annotated(
     if not len(photos):
         raise AugmentError(f"{found.path}: expected at least one image, got none")
     called = f"{found.path.resolve().name}/{split}" if split else found.path.name
-    return Inputs(photos, photos.categories, photos.schema, called, photos.digest, found, split or "train")
+    return Inputs(photos, photos.categories, photos.schema, called, photos.digest, found=found, split=split or "train")
 
 
 def of_samples(samples: Samples) -> Inputs:
-    """Return the input of a dataset of Python. Without a digest of its own, its classes and its length stand for it.
+    """Return the input of a dataset of Python, see `segpaste.datasets.identity` for its digest.
 
     Raises:
         AugmentError: it has no image, or no class.
@@ -225,10 +229,9 @@ def of_samples(samples: Samples) -> Inputs:
     if not len(photos) or not photos.class_names:
         missing = "sample" if not len(photos) else "class name (class_names of a segpaste.datasets.AnnotatedDataset)"
         raise AugmentError(f"{name}: expected at least one {missing}, got none")
-    facts = photos.digest or f"{len(photos)} {photos.class_names} {photos.facts()}"
-    digest = photos.digest or hashlib.sha256(facts.encode()).hexdigest()
+    digest, known_as = digests_of(photos)
     categories = photos.categories if photos.schema is None else written_categories(photos, CocoSegments())
-    return Inputs(photos, categories, photos.schema, name, digest)
+    return Inputs(photos, categories, photos.schema, name, digest, known_as)
 
 
 def open_scenes(seed: int, size_px: int, num: int = NUM_SCENES) -> Inputs:
