@@ -52,17 +52,20 @@ class WrittenCounterparts:
     def copies_of(self) -> Mapping[int, Sequence[Copy]]:
         """The written images of each image of the dataset, by its id."""
         found: dict[int, list[Copy]] = {image_id: [] for image_id in self.names.values()}
-        is_unique = len(found) == len(self.photos)
-        for copy in self.copies if is_unique else ():
+        for copy in self.copies if self.is_unique else ():
             found[copy.source].append(copy)
         return found
+
+    @cached_property
+    def is_unique(self) -> bool:
+        """True if ids and file names of the images of the dataset are unique."""
+        return len(set(self.names.values())) == len(self.photos)
 
     @cached_property
     def written(self) -> Mapping[int, Sequence[WrittenAnnotation]]:
         """The written annotations that are made of each one of the dataset, pasted ones too, by its id."""
         found: dict[int, list[WrittenAnnotation]] = {}
-        is_unique = any(self.copies_of.values())
-        for row in with_ids(self._rows()) if is_unique else ():
+        for row in with_ids(self._rows()) if self.is_unique else ():
             copy = self.copy_of(row)
             for annotation in row.annotations:
                 if (made := annotation.get(MADE_OF)) is not None:
@@ -79,14 +82,19 @@ class WrittenCounterparts:
         if not (tables := self.photos.tables()):
             return {}, Losses()
         names = {image_id: name for name, image_id in self.names.items()}
-        made = CopiedTables(names, self.copies, self._annotations, lambda: self.written)
+        made = CopiedTables(names, self.copies, lambda: self.image_of, lambda: self.written)
         return finite_tables(made.copied(tables), made.left_out), made.left_out
 
-    def _annotations(self) -> dict[int, int]:
-        """Return the image of each annotation of the dataset, by their ids."""
-        numbered = ((self.photos.image_id(index), index) for index in range(len(self.photos)))
-        rows = ((image_id, row) for image_id, index in numbered for row in self.photos.annotation_rows(index))
-        return {row["id"]: image_id for image_id, row in rows if "id" in row}
+    @cached_property
+    def image_of(self) -> Mapping[int, int]:
+        """Image of each annotation of the dataset, by their ids; without ids that several images use."""
+        found, repeated = dict[int, int](), set[int]()
+        for index in range(len(self.photos)):
+            image_id = self.photos.image_id(index)
+            for number in (row["id"] for row in self.photos.annotation_rows(index) if "id" in row):
+                if found.setdefault(number, image_id) != image_id:
+                    repeated.add(number)
+        return {number: image_id for number, image_id in found.items() if number not in repeated}
 
     @cached_property
     def has_references(self) -> bool:
@@ -172,7 +180,7 @@ class _Place(NamedTuple):
         """Return the place of the entry of a written image."""
         own = counterparts.copy_of(row)
         local: dict[tuple[int, int], list[int]] = {}
-        for annotation in row.annotations:
+        for annotation in row.annotations if counterparts.is_unique else ():
             if (made := annotation.get(MADE_OF)) is not None:
                 local.setdefault((made[0], made[1]), []).append(annotation["id"])
         return cls(counterparts, own, own.source, local)
@@ -198,8 +206,10 @@ class _Place(NamedTuple):
             return found[0] if len(found) == 1 else None
         if self.own is not None and self.source != self.own.source:
             return None  # what is pasted leaves the others behind
+        if (image_id := self.all.image_of.get(number)) is None or image_id == self.source:
+            return None
         kept = [one for one in self.all.written.get(number, ()) if not one.is_pasted]
-        return kept[0].annotation_id if len(kept) == 1 and kept[0].copy.source != self.source else None
+        return kept[0].annotation_id if len(kept) == 1 else None
 
     def name(self, text: str) -> str | None:
         """Return the file name of the only counterpart of an image; the text if it is no name of one."""
@@ -209,7 +219,7 @@ class _Place(NamedTuple):
         return None if copy is None else copy.file_name
 
     def _copy(self, number: int) -> Copy | None:
-        if self.own is not None and number == self.source:
+        if self.own is not None and number == self.source and self.all.is_unique:
             return self.own
         copies = self.all.copies_of.get(number, ())
         return copies[0] if len(copies) == 1 else None
