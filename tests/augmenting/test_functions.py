@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from torch.utils.data import ConcatDataset, Subset
 
 from on_disk import tree
 from segpaste import BatchCopyPasteConfig, DenseSample, augment_dataset, convert_dataset, replay_dataset
 from segpaste.augmenting import AugmentError, AugmentSummary, NothingToPasteError, ReplaySummary
+from segpaste.augmenting.inputs import of_samples
 from segpaste.augmenting.options import option
+from segpaste.augmenting.photos import RECORDS
 from segpaste.cli import main
 from segpaste.datasets import AnnotatedDataset, open_dataset
 from segpaste.datasets.scenes import SceneConfig, SceneDataset
@@ -33,9 +38,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Rooms(AnnotatedDataset):
     """A dataset of Python, of which only samples and class names are known."""
 
-    def __init__(self, num: int = 4) -> None:
+    def __init__(self, num: int = 4, seed: int = 1) -> None:
         config = SceneConfig(height=SIDE, width=SIDE, num_objects_range=(2, 3))
-        self.scenes = SceneDataset(num, config, 1, modalities=("image", "instance"))
+        self.scenes = SceneDataset(num, config, seed, modalities=("image", "instance"))
         self.class_names = tuple(config.thing_names)
 
     def __len__(self) -> int:
@@ -43,6 +48,45 @@ class Rooms(AnnotatedDataset):
 
     def __getitem__(self, index: int) -> DenseSample:
         return self.scenes[index]
+
+
+class Relabelled(Rooms):
+    """The same images; one object of one of them has another class."""
+
+    def __getitem__(self, index: int) -> DenseSample:
+        sample = super().__getitem__(index)
+        labels = sample.labels.clone()
+        labels[:1] = (labels[:1] + (index == 2)) % len(self.class_names)
+        return replace(sample, labels=labels)
+
+
+class Drawn(Rooms):
+    """A dataset whose images differ whenever they are read."""
+
+    num_read = 0
+
+    def __getitem__(self, index: int) -> DenseSample:
+        self.num_read += 1
+        sample = super().__getitem__(index)
+        return replace(sample, image=type(sample.image)(sample.image + self.num_read))
+
+
+class Named(Rooms):
+    digest = "rooms"
+
+
+def _concatenated(seed: int) -> Any:
+    return ConcatDataset([Rooms(2, seed), Rooms(2, seed + 1)])
+
+
+OTHERS: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
+    "images": (Rooms, lambda: Rooms(seed=2)),
+    "labels": (Rooms, Relabelled),
+    "concatenated": (lambda: _concatenated(1), lambda: _concatenated(5)),
+    "selected": (lambda: Subset(Rooms(), [0, 1]), lambda: Subset(Rooms(), [0, 2])),  # type: ignore[type-var]
+    "selected of a known one": (lambda: Subset(Named(), [0, 1]), lambda: Subset(Named(), [0, 2])),  # type: ignore[type-var]
+    "selected of concatenated": (lambda: Subset(_concatenated(1), [0, 1]), lambda: Subset(_concatenated(5), [0, 1])),
+}
 
 
 class TestEqualToTheCommands:
@@ -123,6 +167,11 @@ class TestStates:
         assert not list(tmp_path.iterdir())
 
 
+def _interrupt(kind: str, done: int, num: int) -> None:
+    if 0 < done < num:
+        raise KeyboardInterrupt
+
+
 class TestDatasetsOfPython:
     def test_it_is_written_and_remade(self, tmp_path: Path) -> None:
         augment_dataset(Rooms(), tmp_path / "out", num=5, gallery=0)
@@ -132,6 +181,40 @@ class TestDatasetsOfPython:
         assert replay_dataset(tmp_path / "out", Rooms(), check=tmp_path / "out").is_identical
         with pytest.raises(AugmentError, match="give the dataset that was augmented"):
             replay_dataset(tmp_path / "out", Rooms(5), check=tmp_path / "out")
+
+    @pytest.mark.parametrize("name", OTHERS)
+    def test_another_one_of_the_same_length_is_refused(self, name: str, tmp_path: Path) -> None:
+        first, other = OTHERS[name]
+        out, options = tmp_path / "out", {"num": 9, "gallery": 0}
+        with pytest.raises(KeyboardInterrupt):
+            augment_dataset(first(), out, **options, progress=_interrupt)
+        with pytest.raises(AugmentError, match="annotations"):
+            augment_dataset(other(), out, **options)
+        assert augment_dataset(first(), out, **options).num_made == 1
+        assert augment_dataset(first(), out, **options).state == "there"
+        with pytest.raises(AugmentError, match="give the dataset that was augmented"):
+            replay_dataset(out, other(), check=out)
+        assert replay_dataset(out, first(), check=out).is_identical
+
+    def test_one_whose_samples_are_drawn_anew_resumes(self, tmp_path: Path) -> None:
+        out, options = tmp_path / "out", {"num": 9, "gallery": 0}
+        with pytest.raises(KeyboardInterrupt):
+            augment_dataset(Drawn(), out, **options, progress=_interrupt)
+        assert augment_dataset(Drawn(), out, **options).num_made == 1
+
+    def test_records_with_the_digest_of_its_facts(self, tmp_path: Path) -> None:
+        """Such records say less of the dataset; whoever has them can still replay them."""
+        out = tmp_path / "out"
+        augment_dataset(Rooms(), out, num=2, gallery=0)
+        inputs = of_samples(Rooms())
+        records = (out / RECORDS).read_text()
+        assert inputs.digest in records
+        (out / RECORDS).write_text(records.replace(inputs.digest, inputs.known_as))
+        assert replay_dataset(out, Rooms(), check=out).is_identical
+
+    def test_its_own_digest_is_enough(self) -> None:
+        inputs = of_samples(Named())
+        assert (inputs.digest, inputs.known_as) == ("rooms", "")
 
     @pytest.mark.parametrize(
         ("dataset", "words"),

@@ -70,6 +70,35 @@ def test_boxes_that_pastes_hide_are_counted(tmp_path: Path) -> None:
     assert any(line.split()[:2] == ["plate", str(NUM * len(BOXES))] for line in summary.lines())
 
 
+@pytest.mark.parametrize("flag", ["crowd", "ignored"])
+def test_regions_that_pastes_hide_are_counted(flag: str, tmp_path: Path) -> None:
+    """As other originals are; small regions that pastes cover are gone, and one without a pixel is named."""
+    given, name = dataset(tmp_path, boxes=[]), f"plate ({flag} region)"
+    tables = json.loads(given["dataset"].read_text())
+    flags = {"iscrowd": 1} if flag == "crowd" else {"ignore": 1, "iscrowd": 0}
+    for image in range(1, NUM + 1):
+        for i, box in enumerate(BOXES):
+            left, top = (int(edge) for edge in box[:2])
+            mask = rectangle(SIZE, top, left, top + 3, left + 3)
+            tables["annotations"].append(annotation_row(1000 * image + i, image, runs(mask), 2, **flags))
+    given["dataset"].write_text(json.dumps(tables))
+    summary = augmented(given, tmp_path / "out", 1)
+    kept = sum(row["category_id"] == 2 for row in rows_of(tmp_path / "out"))
+    num = NUM * len(BOXES)
+    assert 0 < kept < num
+    assert (summary.before[name], summary.after[name], summary.lost[name]) == (num, kept, num - kept)
+    assert summary.num_instances == sum(row["category_id"] == 1 for row in rows_of(tmp_path / "out"))
+    texts = "\n".join(summary.lines()), (tmp_path / "out/report.html").read_text()
+    assert all(f"plate ({flag} region)" in text for text in texts)
+
+    blank = runs(rectangle(SIZE, 0, 0, 0, 0))
+    tables["annotations"].append(annotation_row(9999, 1, blank, 2, bbox=[0, 0, 0, 0], **flags))
+    given["dataset"].write_text(json.dumps(tables))
+    summary = augmented(given, tmp_path / "other", 0)
+    assert (summary.lost, summary.before[name]) == ({}, num)
+    assert summary.left_out == {"annotations without a pixel": 1}
+
+
 @pytest.mark.parametrize("beside", [False, True])
 def test_objects_without_a_pixel_are_named(beside: bool, tmp_path: Path) -> None:
     """Polygons too thin for a pixel: a conversion keeps their boxes; an augmented dataset leaves them out by name."""

@@ -10,7 +10,8 @@ from conversion_world import OTHERS, write_instances
 from samples import make_sample
 from segpaste.datasets import open_dataset
 from segpaste.datasets.contract import Crowd
-from segpaste.datasets.formats.carried import carried_annotations, carried_image, carried_tables
+from segpaste.datasets.formats.carried import carried_annotations, carried_image
+from segpaste.datasets.writers.counterparts import WrittenCounterparts
 from segpaste.types import Modality
 from written import write_image
 
@@ -23,7 +24,7 @@ def test_of_a_file(tmp_path: Path) -> None:
     assert list(found) == [30, 31, 32, 40, 41]
     assert found[30] == {"attributes": {"occluded": True, "maker": "é <&>"}, "score": 0.25, "parts": [1, 2]}
     assert found[40] == found[41] == {}
-    assert carried_tables(photos, []) == (OTHERS, {})
+    assert WrittenCounterparts(photos, [], list).tables() == (OTHERS, {})
 
 
 def test_written_rows_have_them(tmp_path: Path) -> None:

@@ -56,14 +56,37 @@ def test_nothing_is_named_where_nothing_is_lost(tmp_path: Path) -> None:
     assert convert_dataset(dataset(tmp_path / "in", stuff=False, void=False), tmp_path / "out", "coco").losses == {}
 
 
-@pytest.mark.parametrize(("layout", "size"), [("label-maps", None), ("label-maps", 32), ("coco", None)])
+@pytest.mark.parametrize(("size", "preset"), [((48, 64), None), ((40, 40), None), ((48, 64), "mmdet")])
+def test_void_is_resized_with_its_image(size: tuple[int, int], preset: str | None, tmp_path: Path) -> None:
+    """Void has the place that a class in the same pixels has, whatever the size, the flip and the window."""
+    given, out = dataset(tmp_path / "in"), tmp_path / "out"
+    few = dataset(tmp_path / "few", stuff=False)
+    (few / "classes.txt").write_text("background\ncup\n")
+    for path in (few / "semantic").rglob("*.png"):
+        values = np.array(Image.open(path))
+        Image.fromarray(np.where(values == 65535, 255, values).astype(np.uint8)).save(path)
+    options = {"num": 2 * NUM, "size": size, "preset": preset, "layout": "label-maps", "gallery": 0}
+    overrides = {"placement.paste_prob": 0}
+    augment_dataset(given, out, **options, overrides=overrides)
+    augment_dataset(few, tmp_path / "others", **options, overrides=overrides)
+    num_void = 0
+    for path in sorted((out / "semantic").rglob("*.png")):
+        name = path.relative_to(out)
+        values, wanted = (np.array(Image.open(folder / name)) for folder in (out, tmp_path / "others"))
+        is_padding = np.array(Image.open(out / "images" / path.relative_to(out / "semantic"))).max(-1) == 0
+        assert ((values == 65535) == (wanted == 255))[~is_padding].all()
+        num_void += int((values == 65535).sum())
+    assert num_void
+
+
+@pytest.mark.parametrize(("layout", "size"), [("label-maps", None), ("label-maps", 32), ("coco", 32), ("coco", None)])
 def test_augmented(layout: str, size: int | None, tmp_path: Path) -> None:
     given, out = dataset(tmp_path / "in"), tmp_path / "out"
     overrides = {"min_area_px": 1, "placement.scale_range": [1, 1]}
     summary = augment_dataset(given, out, num=NUM, layout=layout, size=size, gallery=0, overrides=overrides)
-    is_held = layout == "label-maps" and size is None
+    is_held = layout == "label-maps"
     assert summary.left_out == {WITHOUT_OBJECT: NUM, **({} if is_held else {VOID: NUM})}
-    if is_held:
+    if is_held and size is None:
         assert voids(out) == [True] * NUM
     again = replay_dataset(out, given, tmp_path / "again")
     assert again.left_out == summary.left_out

@@ -9,8 +9,10 @@ import health_files
 import pytest
 from coco_files import write_many
 
+from segpaste.augmenting import augment_dataset, replay_dataset
 from segpaste.augmenting.options import LAYOUTS
-from segpaste.datasets import DatasetError, find_dataset, open_dataset
+from segpaste.cli import main
+from segpaste.datasets import DatasetError, convert_dataset, find_dataset, open_dataset
 from segpaste.datasets.formats.registry import FORMATS
 from segpaste.datasets.writers.registry import WRITTEN
 from yolo_files import write_yolo
@@ -117,3 +119,35 @@ def test_panoptic_segments_beside_instances_of_a_split_are_named(tmp_path: Path,
         assert open_dataset(tmp_path, split)[0].semantic_map is None
     assert len(caught) == 1
     assert open_dataset(tmp_path, split, format="coco-panoptic")[0].semantic_map is not None
+
+
+@pytest.mark.filterwarnings("ignore:.*the panoptic segments of the images")
+def test_other_files_of_the_same_images_are_losses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    health_files.write(tmp_path / "in", "panoptic")
+    file = next((tmp_path / "in/annotations").glob("panoptic_*.json"))
+    split = file.stem.removeprefix("panoptic_")
+    tables = json.loads(file.read_text())
+    rows = [
+        {"id": number, "image_id": image["id"], "category_id": tables["categories"][0]["id"], "bbox": [1, 1, 4, 4]}
+        | {"segmentation": [[1, 1, 5, 1, 5, 5, 1, 5]], "area": 16, "iscrowd": 0}
+        for number, image in enumerate(tables["images"], start=1)
+    ]
+    text = json.dumps({**tables, "annotations": rows})
+    for kind in ("instances", "captions"):
+        (tmp_path / f"in/annotations/{kind}_{split}.json").write_text(text)
+    (tmp_path / f"in/annotations/instances_other_{split}.json").write_text("{}")  # of another split
+
+    def names(*kinds: str) -> dict[str, int]:
+        return {f"file 'annotations/{kind}_{split}.json', which is not read": 1 for kind in kinds}
+
+    given, out = str(tmp_path / "in"), tmp_path / "out"
+    for form, lost in (("coco", names("panoptic", "captions")), ("coco-panoptic", names("instances", "captions"))):
+        summary = convert_dataset(given, tmp_path / form, "coco", format=form)
+        assert {what: num for what, num in summary.losses.items() if "not read" in what} == lost
+    capsys.readouterr()
+    assert main(["convert", given, "--from", "coco", "--to", "coco", "--out", str(tmp_path / "new"), "--strict"]) == 1
+    assert f"panoptic_{split}.json" in capsys.readouterr().out
+    augmented = augment_dataset(given, out, num=2, format="coco", gallery=0)
+    assert augmented.left_out.items() >= names("panoptic", "captions").items()
+    again = replay_dataset(out, given, tmp_path / "again", format="coco")
+    assert again.left_out.items() >= names("panoptic", "captions").items()

@@ -1,7 +1,8 @@
 """Tables of COCO files that refer to images or annotations: their references hold in the written dataset, or are named.
 
 The original has the images 5 (``a.png``), 8 (``b/c.png``) and 9 (``d.png``, of which no image is made); the written
-images 1 and 3 are made of 5, and 2 of 8.
+images 1 and 3 are made of 5, and 2 of 8. Annotation 30 is in image 8, and was pasted into image 3, too; 31 and 32 are
+in image 5, but 32 is hidden in image 3.
 """
 
 from __future__ import annotations
@@ -18,17 +19,23 @@ from PIL import Image
 from on_disk import noise
 from segpaste.cli import main
 from segpaste.datasets import convert_dataset
-from segpaste.datasets.formats import references as of
-from segpaste.datasets.formats.references import CopiedTables, Copy
+from segpaste.datasets.formats import copied_tables as of
+from segpaste.datasets.formats.copied_tables import CopiedTables
+from segpaste.datasets.formats.references import Copy, WrittenAnnotation
 
 NAMES = {5: "a.png", 8: "b/c.png", 9: "d.png"}
 COPIES = [Copy(5, 1, "000001.png"), Copy(8, 2, "000002.png"), Copy(5, 3, "000003.png")]
-ANNOTATIONS = [30, 31, 32]
+ANNOTATIONS = {30: 8, 31: 5, 32: 5}
+MADE = {
+    30: [WrittenAnnotation(COPIES[1], 101), WrittenAnnotation(COPIES[2], 104, is_pasted=True)],
+    31: [WrittenAnnotation(COPIES[0], 102), WrittenAnnotation(COPIES[2], 103)],
+    32: [WrittenAnnotation(COPIES[0], 105)],
+}
 
 
 def copied(value: Any, name: str = "table") -> tuple[Any, dict[str, int]]:
     """Return a table after it was copied, "left out" without one, and the number of each reason."""
-    tables = CopiedTables(NAMES, COPIES, lambda: ANNOTATIONS)
+    tables = CopiedTables(NAMES, COPIES, lambda: ANNOTATIONS, lambda: MADE)
     found = tables.copied({name: value})
     reasons = dict(tables.left_out)
     assert all(what.startswith(f"table '{name}") for what in reasons)
@@ -79,6 +86,24 @@ def copied(value: Any, name: str = "table") -> tuple[Any, dict[str, int]]:
             id="in rows",
         ),
         pytest.param([{"image_id": 8, "of": {"image_id": 8}}], [{"image_id": 2, "of": {"image_id": 2}}], id="twice"),
+        *(
+            pytest.param(
+                [{key: 30, "image_id": 8, "w": 1}, {"x": 1}],
+                [{"x": 1}, {key: 101, "image_id": 2, "w": 1}, {key: 104, "image_id": 3, "w": 1}],
+                id=key,
+            )
+            for key in ("annotation_id", "ann_id", "annotationIds")
+        ),
+        pytest.param([{"annotation_id": "030"}], [{"annotation_id": "101"}, {"annotation_id": "104"}], id="of digits"),
+        pytest.param(
+            {"v": 1, "by_annotation": {"30": "x", "31": "y"}},
+            {"v": 1, "by_annotation": {"101": "x", "104": "x", "102": "y", "103": "y"}},
+            id="by annotation",
+        ),
+        pytest.param(
+            {"b/c.png": {"annotation_ids": [30]}}, {"000002.png": {"annotation_ids": [101]}}, id="within an image"
+        ),
+        pytest.param({"cover": "b/c.png"}, {"cover": "000002.png"}, id="an image with one copy"),
     ],
 )
 def test_references_are_those_of_the_copies(table: Any, expected: Any) -> None:
@@ -89,8 +114,21 @@ def test_references_are_those_of_the_copies(table: Any, expected: Any) -> None:
 @pytest.mark.parametrize(
     ("table", "kept", "reasons"),
     [
-        ([{"annotation_id": 30}, {"x": 1}], [{"x": 1}], {of.OF_ANNOTATIONS: 1}),
-        *(([{key: 30, "image_id": 8}], "left out", {of.OF_ANNOTATIONS: 1}) for key in ("ann_id", "annotationIds")),
+        ([{"annotation_id": 77}, {"x": 1}], [{"x": 1}], {of.OF_ANNOTATIONS: 1}),
+        ([{"annotation_id": 32}], [{"annotation_id": 105}], {of.NO_ANNOTATION: 1}),
+        ([{"annotation_ids": [31, 32]}], [{"annotation_ids": [102, 105]}], {of.NO_ANNOTATION: 1}),
+        ([{"annotation_ids": [30, 31]}], "left out", {of.OF_SEVERAL: 1}),
+        (
+            {"by_annotation": {"32": "x", "77": "y"}},
+            {"by_annotation": {"105": "x"}},
+            {of.NO_ANNOTATION: 1, of.OF_ANNOTATIONS: 1},
+        ),
+        (
+            {"a.png": {"annotation_ids": [31, 32]}},
+            {"000001.png": {"annotation_ids": [102, 105]}},
+            {of.NO_ANNOTATION: 1},
+        ),
+        ({"best": {"annotation_id": 30}, "v": 1}, {"best": {}, "v": 1}, {of.ALONE: 1}),
         ([{"id": 1, "instance_ids": [30, 31]}], "left out", {of.OF_ANNOTATIONS: 1}),
         ({"pairs": [{"objectId": 30}], "v": 1}, {"v": 1}, {of.OF_ANNOTATIONS: 1}),
         ([{"image_ids": [5, 8]}], "left out", {of.OF_SEVERAL: 1}),
@@ -135,7 +173,7 @@ def test_the_rest_is_unchanged(table: Any) -> None:
 
 
 def test_names_of_two_images_are_no_references() -> None:
-    tables = CopiedTables({1: "x/a.png", 2: "y/a.png"}, [Copy(1, 1, "000001.png")], list)
+    tables = CopiedTables({1: "x/a.png", 2: "y/a.png"}, [Copy(1, 1, "000001.png")], dict, dict)
     assert tables.copied({"t": [{"f": "a.png"}, {"f": "x/a.png"}]}) == {"t": [{"f": "a.png"}, {"f": "000001.png"}]}
 
 
@@ -143,7 +181,8 @@ TABLES: dict[str, Any] = {
     "info": {"year": 2020, "by_image": {"1": "one", "2": "two", "3": "three"}, "cover": "img (1).png"},
     "scene_annotations": [{"image_id": n, "background_ids": [n * 10]} for n in (1, 2, 3)],
     "tags": {f"img ({n}).png": n for n in (1, 2, 3)},
-    "tracks": [{"annotation_id": n} for n in (1, 2)],
+    "tracks": [{"annotation_id": n, "track": 100 + n} for n in (1, 2)],
+    "objects": [{"object_id": n} for n in (1, 2)],
 }
 
 
@@ -167,7 +206,7 @@ def test_an_augmented_dataset_and_its_replay(tmp_path: Path, capsys: pytest.Capt
     assert main(["augment", *words, "--out", str(out), "--num", "5", "--gallery", "0"]) == 0
     lines = capsys.readouterr().out
     written, log = read_json(out / "annotations.json"), (tmp_path / "out.log").read_text()
-    left_out = {f"table 'tracks': {of.OF_ANNOTATIONS}": 2, f"table 'info.cover': {of.ALONE}": 1}
+    left_out = {f"table 'objects': {of.OF_ANNOTATIONS}": 2, f"table 'info.cover': {of.ALONE}": 1}
     assert written["info"]["segpaste"]["left_out"] == left_out
     assert all(what in lines and what in log for what in left_out)
     originals = {row["id"]: row["segpaste"]["source_image_id"] for row in written["images"]}
@@ -179,12 +218,20 @@ def test_an_augmented_dataset_and_its_replay(tmp_path: Path, capsys: pytest.Capt
     texts = TABLES["info"]["by_image"]
     expected = {str(number): texts[str(original)] for number, original in originals.items()}
     assert written["info"]["source_info"] == {"year": 2020, "by_image": expected}
-    assert "tracks" not in written
+    expected = {
+        row["id"]: 100 + number
+        for row in written["annotations"]
+        if (number := row["segpaste"]["source_annotation_id"]) in (1, 2)
+    }
+    assert any(row["segpaste"]["pasted"] for row in written["annotations"] if row["id"] in expected)
+    assert {row["annotation_id"]: row["track"] for row in written["tracks"]} == expected
 
     assert main(["replay", str(out), "--dataset", *words, "--out", str(again)]) == 0
-    assert all(what in capsys.readouterr().out for what in [f"table 'tracks': {of.OF_ANNOTATIONS}"])
+    lines = capsys.readouterr().out
+    assert all(what in lines for what in left_out)
     remade = read_json(again / "annotations.json")
-    assert [remade[name] for name in ("scene_annotations", "tags")] == [written["scene_annotations"], written["tags"]]
+    for name in ("scene_annotations", "tags", "tracks"):
+        assert remade[name] == written[name]
 
 
 class TestConverted:
@@ -215,4 +262,4 @@ class TestConverted:
         found = convert_dataset(_write(tmp_path), tmp_path / "out", "coco-panoptic", images_dir=tmp_path / "photos")
         assert found.losses[f"table 'tracks': {of.OF_ANNOTATIONS}"] == 2
         written = read_json(tmp_path / "out/panoptic.json")
-        assert {name: written.get(name) for name in TABLES} == {**TABLES, "tracks": None}
+        assert {name: written.get(name) for name in TABLES} == {**TABLES, "tracks": None, "objects": None}

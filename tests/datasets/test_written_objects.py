@@ -344,10 +344,9 @@ def test_an_object_without_a_mask_and_area(tmp_path: Path, segmentation: Any, to
     assert not converted(path, tmp_path / "out", to)
 
 
-@pytest.mark.parametrize("key", ["area", "score"])
-def test_a_number_that_is_nan_is_refused(key: str, tmp_path: Path) -> None:
-    path = edited(tmp_path, [{key: np.nan}])
-    with pytest.raises(DatasetError, match=rf"expected finite numbers as '{key}', since others are not JSON, got NaN"):
+def test_an_area_that_is_nan_is_refused(tmp_path: Path) -> None:
+    path = edited(tmp_path, [{"area": np.nan}])
+    with pytest.raises(DatasetError, match=r"expected finite numbers as 'area', since others are not JSON, got NaN"):
         converted(path, tmp_path / "out", "coco")
 
 

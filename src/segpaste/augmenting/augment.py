@@ -295,7 +295,7 @@ def _facts(options: AugmentOptions, paster: Paster, older: OlderRun) -> tuple[di
     made = {
         "segpaste": __version__,
         "dataset": inputs.name,
-        "annotations": inputs.digest,
+        "annotations": older.annotations(inputs.digest, inputs.known_as),
         "bank": paster.crops and paster.crops.bank.version,
         "jitter": jitter and jitter.model_dump(mode="json"),
         "skipped photos": sorted(paster.sequence.skipped),

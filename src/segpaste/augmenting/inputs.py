@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -31,6 +32,8 @@ from segpaste.datasets._common_fields import MOST_TRIES
 from segpaste.datasets.contract import AnnotatedDataset, DatasetWrapper, JsonRow
 from segpaste.datasets.conversion.photos import written_categories
 from segpaste.datasets.formats.format import ReadOptions
+from segpaste.datasets.formats.sidecar_maps import unread_beside
+from segpaste.datasets.identity import digests_of
 from segpaste.datasets.views import Samples, annotated
 from segpaste.datasets.writers.coco_panoptic import CocoSegments
 from segpaste.types import BatchedDenseSample, DenseSample, InstanceMask, PanopticSchema
@@ -49,7 +52,9 @@ class Inputs:
         categories: the table of categories, in file order.
         schema: things and stuff, if the dataset is panoptic.
         name: name of the dataset, without folders.
-        digest: digest of the annotations; two datasets with the same digest have the same labels.
+        digest: digest of the annotations; two datasets with the same digest have the same labels. Of a dataset of
+            Python without its own, it is a digest of facts and of some samples.
+        known_as: digest of the facts alone, by which records may know it, too; empty if there is no other.
         found: the recognised format and files; None for scenes.
         split: split of the folder.
     """
@@ -59,6 +64,7 @@ class Inputs:
     schema: PanopticSchema | None
     name: str
     digest: str
+    known_as: str = ""
     found: FoundDataset | None = None
     split: str = "train"
 
@@ -66,6 +72,11 @@ class Inputs:
     def annotated(self) -> AnnotatedDataset:
         """The samples of the dataset, without backgrounds."""
         return self.photos.datasets[0] if isinstance(self.photos, JoinedPhotos) else self.photos
+
+    @property
+    def unread(self) -> Counter[str]:
+        """Number of files and folders beside the annotations that are not read, by description."""
+        return Counter() if self.found is None else unread_beside(self.found.path, self.annotated)
 
     @property
     def void_is_contour(self) -> bool:
@@ -202,11 +213,11 @@ def open_annotated(
     if not len(photos):
         raise AugmentError(f"{found.path}: expected at least one image, got none")
     called = f"{found.path.resolve().name}/{split}" if split else found.path.name
-    return Inputs(photos, photos.categories, photos.schema, called, photos.digest, found, split or "train")
+    return Inputs(photos, photos.categories, photos.schema, called, photos.digest, found=found, split=split or "train")
 
 
 def of_samples(samples: Samples) -> Inputs:
-    """Return the input of a dataset of Python. Without a digest of its own, its classes and its length stand for it.
+    """Return the input of a dataset of Python, see `segpaste.datasets.identity` for its digest.
 
     Raises:
         AugmentError: it has no image, or no class.
@@ -215,10 +226,9 @@ def of_samples(samples: Samples) -> Inputs:
     if not len(photos) or not photos.class_names:
         missing = "sample" if not len(photos) else "class name (class_names of a segpaste.datasets.AnnotatedDataset)"
         raise AugmentError(f"{name}: expected at least one {missing}, got none")
-    facts = photos.digest or f"{len(photos)} {photos.class_names} {photos.facts()}"
-    digest = photos.digest or hashlib.sha256(facts.encode()).hexdigest()
+    digest, known_as = digests_of(photos)
     categories = photos.categories if photos.schema is None else written_categories(photos, CocoSegments())
-    return Inputs(photos, categories, photos.schema, name, digest)
+    return Inputs(photos, categories, photos.schema, name, digest, known_as)
 
 
 def open_scenes(seed: int, size_px: int, num: int = NUM_SCENES) -> Inputs:

@@ -18,7 +18,7 @@ from segpaste.datasets.contract import AnnotatedDataset, Crowd
 from segpaste.datasets.formats.kept_shapes import KeptShape, kept_shapes
 from segpaste.datasets.jitter import FixedSizeCrop, LargeScaleJitter, make_large_scale_jittering
 from segpaste.datasets.writers.coco import tight_xywh
-from segpaste.datasets.writers.format import VOID, unread_losses
+from segpaste.datasets.writers.format import unread_losses
 from segpaste.datasets.writers.layouts import WrittenLayout
 from segpaste.replay.record import RecordedJitter, RecordedPhoto
 from segpaste.seeding import SampleKey, random_bits_numpy
@@ -219,8 +219,12 @@ class PhotoReader:
         return kept_shapes(self.photos, photo.pick.index, photo.annotation_ids, photo.sample, after, layout.task)
 
     def void(self, pick: PhotoPick) -> NDArray[np.bool_] | None:
-        """Return the pixels without a class that the sample of an image does not hold; None with jitter."""
-        return None if self._jitter is not None else self.photos.void(pick.index)
+        """Return the pixels without a class that the sample of an image does not hold, as `read` shows them."""
+        void = self.photos.void(pick.index)
+        if void is None or self._jitter is None:
+            return void
+        shown = self._moved(void[None], pick)
+        return next((mask for _, mask in shown), None)
 
     def lost(self, pick: PhotoPick, layout: WrittenLayout) -> Counter[str]:
         """Count what the files say of an image, but neither its sample nor the annotations beside it."""
@@ -230,9 +234,8 @@ class PhotoReader:
         if photos.schema is None:
             ids = {row["id"] for row in photos.annotation_rows(index) if "id" in row}
             others = {*photos.annotation_ids(index), *(crowd.annotation_id for crowd in crowds)}
-            lost["annotations without a pixel"] = len(ids - others)
-        if self._jitter is not None and self.photos.void(pick.index) is not None:
-            lost[VOID] += 1
+            regions = sum(crowd.box is None and not crowd.mask.any() for crowd in crowds)
+            lost["annotations without a pixel"] = len(ids - others) + regions
         return +lost
 
     def crowds(self, pick: PhotoPick) -> Sequence[Crowd]:
@@ -244,14 +247,19 @@ class PhotoReader:
         crowds = [crowd for crowd in self.photos.crowds(pick.index) if crowd.is_in_sample]
         if self._jitter is None or not crowds:
             return crowds
-        masks = torch.from_numpy(np.stack([crowd.mask for crowd in crowds]))
+        shown = self._moved(np.stack([crowd.mask for crowd in crowds]), pick)
+        return [_moved(crowds[number], mask) for number, mask in shown]
+
+    def _moved(self, masks: NDArray[np.bool_], pick: PhotoPick) -> Iterator[tuple[int, NDArray[np.bool_]]]:
+        """Yield the number of each of some masks [N, H, W] that the jitter shows, and the mask as shown."""
+        assert self._jitter is not None
         blank = torch.zeros(3, *masks.shape[1:], dtype=torch.uint8, device="cpu")
         labels = torch.zeros(len(masks), dtype=torch.int64, device="cpu")
-        moved = self._jitter(DenseSample.from_masks(blank, masks, labels), pick.key.seed)
+        moved = self._jitter(DenseSample.from_masks(blank, torch.from_numpy(masks), labels), pick.key.seed)
         assert moved.instance_ids is not None
         assert moved.instance_masks is not None
-        shown = zip(moved.instance_ids.tolist(), moved.instance_masks.as_subclass(Tensor), strict=True)
-        return [_moved(crowds[number - 1], mask.numpy()) for number, mask in shown]
+        for number, mask in zip(moved.instance_ids.tolist(), moved.instance_masks.as_subclass(Tensor), strict=True):
+            yield number - 1, mask.numpy()
 
 
 def _moved(crowd: Crowd, mask: NDArray[np.bool_]) -> Crowd:

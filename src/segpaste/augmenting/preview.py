@@ -26,12 +26,13 @@ from segpaste.augmenting.inputs import Inputs
 from segpaste.augmenting.options import AnyPath, PasteOptions, flag_of
 from segpaste.augmenting.pasting import Paster
 from segpaste.augmenting.photos import cut_to
-from segpaste.augmenting.report import describe
+from segpaste.augmenting.report import describe, with_crowds
 from segpaste.augmenting.settings import jitter_of, load_config, resolved_lines
 from segpaste.augmenting.sources import photos_with_objects
 from segpaste.augmenting.summary import advice_of, lost_advice
 from segpaste.bank import DatasetBank
 from segpaste.datasets.contract import AnnotatedDataset, DatasetWrapper
+from segpaste.datasets.writers.dataset_writer import crowds_left
 from segpaste.presets import get_preset, list_presets
 from segpaste.types import DenseSample
 from segpaste.viz import PastedObject
@@ -97,7 +98,10 @@ class DatasetStudio:
             raise _refused(error) from error
         except MemoryError as error:
             raise _out_of_memory(config) from error
+        crowds = paster.reader.crowds(augmented.pick)
+        left = [crowd for crowd, _ in crowds_left(augmented.after, [(crowd, {}) for crowd in crowds])]
         shown = describe(augmented, self.inputs, self.inputs.photos.file_name(draw.image))
+        shown = with_crowds(shown, self.inputs.class_names, crowds, left)
         is_classes = bool(shown["before"] or shown["after"])
         return Pasted(
             shown["name"],

@@ -9,6 +9,7 @@ import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,21 +22,16 @@ from segpaste.augmenting.inputs import Inputs
 from segpaste.augmenting.layouts import writer_of, yaml_keys
 from segpaste.augmenting.options import AnyPath, AugmentError, Progress
 from segpaste.augmenting.photos import RECORDS, Photo, PhotoPick, PhotoReader, PhotoSequence, cornered, cut_to
-from segpaste.augmenting.steps import keys_of, made_image
+from segpaste.augmenting.steps import carried_of, keys_of, made_image
 from segpaste.bank import DatasetBank, InstanceBank
-from segpaste.datasets.contract import JsonRow
-from segpaste.datasets.formats.carried import (
-    POINT_KEYS,
-    REGION_KEYS,
-    carried_annotations,
-    carried_tables,
-    without_counts,
-)
-from segpaste.datasets.formats.references import Copy
+from segpaste.datasets.contract import AnnotatedDataset, JsonRow
+from segpaste.datasets.formats.carried import IMAGE_KEYS, POINT_KEYS, REGION_KEYS, without_counts
+from segpaste.datasets.formats.references import KINDS, Copy, Owner, is_file_name, resolved
 from segpaste.datasets.formats.xml_text import parse_xml
 from segpaste.datasets.tables import IMAGE_COLUMNS, read_tables
+from segpaste.datasets.writers.counterparts import WrittenCounterparts
 from segpaste.datasets.writers.dataset_writer import DatasetWriter, Write, finish
-from segpaste.datasets.writers.format import Losses, SampleRows
+from segpaste.datasets.writers.format import MADE_OF, Losses, SampleRows
 from segpaste.datasets.writers.guard import Guard
 from segpaste.datasets.writers.layouts import FOLDERS, WrittenLayout
 from segpaste.datasets.writers.ledger import ExpectedImage
@@ -45,6 +41,8 @@ from segpaste.replay.rerun import replayed
 from segpaste.seeding import SampleKey
 from segpaste.types import DenseSample
 from segpaste.workspace import Content, WholeFiles, Workspace, naming, write_whole
+
+_OWN = REGION_KEYS | POINT_KEYS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,22 +105,24 @@ class Remaker:
         for number, slot in origins:
             layer = source_of.get(number)
             if layer is not None and layer.crop is not None:
-                rows.append(keys_of(None, self._keys_of_crop(layer.crop)))
+                rows.append(self._keys_of_crop(layer.crop))
                 continue
             key = record.sample_keys[0] if layer is None or layer.source is None else SampleKey(*layer.source)
-            own = carried_annotations(self.inputs.photos, picks[key].index)
-            rows.append(keys_of(None, own.get(ids[key][slot])))
+            index, inputs = picks[key].index, self.inputs.photos
+            origin = index, inputs.image_id(index), ids[key][slot]
+            rows.append(keys_of({}, carried_of(inputs, [index]), origin))
         return reader, photos[0], after, rows
 
     def _keys_of_crop(self, crop: int) -> JsonRow:
         """Return the further keys of the object of a crop; none of another dataset."""
         if not isinstance(self.bank, DatasetBank):
-            return {}
+            return keys_of({}, {}, (None, None, None))
         photos, image = self.inputs.photos, int(self.bank.image_of(np.array([crop]))[0])
-        if not any((own := carried_annotations(photos, image)).values()):
-            return {}
+        own = carried_of(photos, [image])
+        if not any(own.values()) and not _has_further_tables(photos):
+            return keys_of({}, {}, (None, None, None))
         found = next(self.bank.found(crop))
-        return own.get(photos.annotation_ids(image)[found.instance_id - 1], {})
+        return keys_of({}, own, (image, photos.image_id(image), photos.annotation_ids(image)[found.instance_id - 1]))
 
     def copies(self, records: Sequence[ReplayRecord]) -> list[Copy]:
         """Return the images of records that are made of images of the dataset, not of backgrounds."""
@@ -154,6 +154,12 @@ class Remaker:
         return picks
 
 
+@lru_cache(maxsize=1)
+def _has_further_tables(photos: AnnotatedDataset) -> bool:
+    """Return whether a dataset has tables that may refer to annotations."""
+    return bool(photos.tables().keys() - {"info", "licenses"})
+
+
 def write_dataset(
     space: Workspace, name: AnyPath, records: Sequence[ReplayRecord], remaker: Remaker, mode: Verify, progress: Progress
 ) -> tuple[Verified, Counter[str]]:
@@ -179,18 +185,22 @@ def write_dataset(
                 space.notes.write(number, _remade_note(record, remaker, writer))
             progress("image", number + 1, len(records))
         numbers = range(len(records))
-        others, left_out = carried_tables(inputs.annotated, remaker.copies(records))
+        rows = lambda: (SampleRows(**space.notes.read(number)["rows"]) for number in numbers)  # noqa: E731
+        made_of = WrittenCounterparts(inputs.annotated, remaker.copies(records), rows)
+        others, left_out = made_of.tables()
+        categories = made_of.categories(without_counts(inputs.categories), left_out)
+        left_out += made_of.losses + inputs.unread
         others.pop("info", None)
         source_yaml, lost = yaml_keys(inputs, layout)
         left_out += lost
         for number in numbers:
             left_out.update(space.notes.read(number).get("losses", {}))
         writer = writer_of(space.files, inputs, layout, source_yaml)
-        rows = lambda: (SampleRows(**space.notes.read(number)["rows"]) for number in numbers)  # noqa: E731
-        finish([writer], [({"info": info, **others}, without_counts(inputs.categories), rows)], Losses(), ())
+        finish([writer], [({"info": info, **others}, categories, made_of.rows)], Losses(), ())
         write_whole(space.files / RECORDS, text)
-        expected = lambda: (ExpectedImage.of_note(space.notes.read(number)["ledger"]) for number in numbers)  # noqa: E731
-        done = guard.verified(space.files, writer.views(expected), numbers, lambda note: [note["ledger"]["file"]])
+        facts = lambda: (ExpectedImage.of_note(space.notes.read(number)["ledger"]) for number in numbers)  # noqa: E731
+        views = writer.views(lambda: made_of.expected(facts))
+        done = guard.verified(space.files, views, numbers, lambda note: [note["ledger"]["file"]])
         space.publish()
     return done, left_out
 
@@ -255,14 +265,14 @@ class WrittenImages:
 
     def _other_rows(self, rows: SampleRows) -> Iterator[str]:
         """Yield rows of the tables that differ; ids of annotations and provenance are not compared."""
-        image, image_id = _plain(rows.image), rows.image["id"]
-        there = self.images[rows.image["file_name"]]
+        image_id, name = rows.image["id"], rows.image["file_name"]
+        image, there = (_without_references(row, "images", IMAGE_KEYS) for row in (rows.image, self.images[name]))
         if any(there.get(key) != value for key, value in image.items()):
             yield f"its row in {self.layout.tables} differs"
-        if not _are_same(_plain(rows.annotations), self._annotations[image_id]):
+        if not _are_same(rows.annotations, self._annotations[image_id]):
             yield "its annotations differ"
         segments = self._segments.get(image_id, {}).get("segments_info")
-        if not _are_same(_plain(rows.segments), segments, ("segpaste",)):
+        if not _are_same(rows.segments, segments, ("segpaste",)):
             yield "its segments differ"
 
 
@@ -303,14 +313,40 @@ def _plain(value: Any) -> Any:
     return json.loads(json.dumps(value))
 
 
+class _NoCounterparts:
+    """Counterparts of nothing: all references are left out."""
+
+    kinds = KINDS
+
+    def is_image(self, number: int) -> bool:
+        """Return True: any number may be an id."""
+        return True
+
+    def image(self, number: int) -> None:
+        """Return None."""
+
+    def annotation(self, number: int) -> None:
+        """Return None."""
+
+    def name(self, text: str) -> str | None:
+        """Return a text that is no file name."""
+        return None if is_file_name(text) else text
+
+
+def _without_references(row: JsonRow, owner: Owner, own: Collection[str]) -> JsonRow:
+    """Return an entry as JSON, without the ids and names that depend on the whole dataset."""
+    plain = _plain({key: value for key, value in row.items() if key != MADE_OF})
+    return resolved(plain, owner, _NoCounterparts(), Counter(), own)
+
+
 def _are_same(
     ours: list[JsonRow] | None, theirs: list[JsonRow] | None, without: Collection[str] = ("id", "segpaste")
 ) -> bool:
     """Return whether rows agree; those on disk may have further keys from the dataset."""
     if ours is None or theirs is None or len(ours) != len(theirs):
         return ours is theirs is None
-    keys = REGION_KEYS | POINT_KEYS
+    pairs = [[_without_references(row, "objects", _OWN) for row in pair] for pair in zip(ours, theirs, strict=True)]
     return all(
-        all(key in without or other.get(key) == row.get(key) for key in {*row, *(keys & {*other})})
-        for row, other in zip(ours, theirs, strict=True)
+        all(key in without or other.get(key) == row.get(key) for key in {*row, *(_OWN & {*other})})
+        for row, other in pairs
     )

@@ -163,7 +163,8 @@ def _open(options: ReplayOptions, path: Path, records: Sequence[ReplayRecord]) -
     first = records[0]
     inputs = open_dataset(replace(options, depth_fill=first.depth_fill), first.target[0], first.canvas_size[0])
     for record in records:
-        if record.dataset != inputs.digest or record.target[0] != first.target[0]:
+        is_other = record.dataset is None or record.dataset not in (inputs.digest, inputs.known_as)
+        if is_other or record.target[0] != first.target[0]:
             raise AugmentError(
                 f"{path}: expected records of {inputs.name} (sha256 {inputs.digest:.12}) and of one seed, got "
                 f"{record.name} of a dataset with {record.dataset:.12} and seed {record.target[0]}; give the dataset "

@@ -16,6 +16,7 @@ from segpaste.augmenting.inputs import Inputs
 from segpaste.augmenting.pasting import Augmented, Paster
 from segpaste.augmenting.photos import cut_to
 from segpaste.augmenting.summary import AugmentSummary, lost_advice
+from segpaste.datasets.contract import Crowd
 from segpaste.replay.record import RecordedLayer
 from segpaste.viz import Comparison, PastedObject, ReportItem, Tile, gallery_png, write_html_report
 from segpaste.viz import compare as compare_samples
@@ -58,15 +59,31 @@ def describe(augmented: Augmented, inputs: Inputs, name: str) -> dict[str, Any]:
     }
 
 
-def with_boxed(shown: dict[str, Any], before: Counter[str], after: Counter[str]) -> dict[str, Any]:
-    """Return the description of an image with its objects without a mask, by class name before and after the pastes."""
+def with_crowds(
+    shown: dict[str, Any], names: Sequence[str], before: Sequence[Crowd], after: Sequence[Crowd]
+) -> dict[str, Any]:
+    """Return the description of an image with its objects without a mask, and its crowd and ignored regions.
+
+    Args:
+        shown: the description.
+        names: the name of each class.
+        before: objects and regions of the image.
+        after: those of which pixels are visible after the paste.
+    """
+    counts = [Counter(_name_of(crowd, names) for crowd in crowds if crowd.mask.any()) for crowds in (before, after)]
     return {
         **shown,
-        "before": shown["before"] + before,
-        "after": shown["after"] + after,
-        "num_instances": shown["num_instances"] + after.total(),
-        "lost": [*shown["lost"], *((name, "hidden") for name in (before - after).elements())],
+        "before": shown["before"] + counts[0],
+        "after": shown["after"] + counts[1],
+        "num_instances": shown["num_instances"] + sum(crowd.box is not None for crowd in after),
+        "lost": [*shown["lost"], *((name, "hidden") for name in (counts[0] - counts[1]).elements())],
     }
+
+
+def _name_of(crowd: Crowd, names: Sequence[str]) -> str:
+    """Return the name of an object, that of its class, or of a region."""
+    kind = "" if crowd.box is not None else " (ignored region)" if crowd.is_ignored else " (crowd region)"
+    return names[crowd.label] + kind
 
 
 def _by_name(counts: Mapping[int, int], names: Sequence[str]) -> dict[str, int]:

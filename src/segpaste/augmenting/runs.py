@@ -22,8 +22,9 @@ from segpaste.augmenting.photos import RECORDS
 from segpaste.augmenting.report import draw, report_item, write_pages
 from segpaste.augmenting.steps import StepMaker
 from segpaste.augmenting.summary import AugmentSummary
-from segpaste.datasets.formats.carried import carried_tables, without_counts
+from segpaste.datasets.formats.carried import without_counts
 from segpaste.datasets.formats.references import Copy
+from segpaste.datasets.writers.counterparts import WrittenCounterparts
 from segpaste.datasets.writers.dataset_writer import finish
 from segpaste.datasets.writers.format import Losses, SampleRows
 from segpaste.datasets.writers.guard import Guard
@@ -181,21 +182,23 @@ class AugmentRun:
             guard: compares the written files with the ledger.
         """
         space = self.space
-        summary = assemble(self.maker, made, self.options.gallery, others.names)
+        made_of = counterparts(self.maker)
+        summary = assemble(self.maker, made, self.options.gallery, others.names, made_of)
         others.write(space.files, self.progress)
-        summary.verified = self.verify(guard, others)
+        summary.verified = self.verify(guard, others, made_of)
         space.publish()
         remove_shards(space.out)
         summary.out, summary.num_made, summary.workers = space.out, self.num_made, self.workers
         summary.copied, summary.num_copied = others.names, len(others.copies)
         return summary
 
-    def verify(self, guard: Guard, others: OtherSplits) -> Verified:
+    def verify(self, guard: Guard, others: OtherSplits, made_of: WrittenCounterparts) -> Verified:
         """Read the written files again and compare them with the ledger."""
         maker, files = self.maker, self.space.files
         copies = {files / target: source for target, source in others.copies.items()}
         of_note = lambda note: [item["ledger"]["file"] for item in note]  # noqa: E731
-        done = guard.verified(files, maker.writer().views(maker.expected), range(maker.num_steps), of_note, copies)
+        views = maker.writer().views(lambda: made_of.expected(maker.expected))
+        done = guard.verified(files, views, range(maker.num_steps), of_note, copies)
         if done.images:
             self.log.say(f"verified {done}")
         return done
@@ -212,7 +215,15 @@ class AugmentRun:
         return found
 
 
-def assemble(maker: StepMaker, made: Mapping[str, Any], gallery: int, copied: Sequence[str]) -> AugmentSummary:
+def counterparts(maker: StepMaker) -> WrittenCounterparts:
+    """Return what the images and annotations of the dataset became; the steps of the maker are all finished."""
+    rows = lambda: (SampleRows(**item["rows"]) for item in maker.items())  # noqa: E731
+    return WrittenCounterparts(maker.paster.inputs.annotated, _copies(maker), rows)
+
+
+def assemble(
+    maker: StepMaker, made: Mapping[str, Any], gallery: int, copied: Sequence[str], made_of: WrittenCounterparts
+) -> AugmentSummary:
     """Write the files that cover all images, and return their summary.
 
     Args:
@@ -220,6 +231,7 @@ def assemble(maker: StepMaker, made: Mapping[str, Any], gallery: int, copied: Se
         made: entry ``segpaste`` of the tables' info: how this dataset was made.
         gallery: number of images to draw.
         copied: names of the splits that are copied.
+        made_of: counterparts of the images and annotations of the dataset.
     """
     paster, files = maker.paster, maker.files
     summary = AugmentSummary(config=paster.config, has_jitter=paster.reader.jitter is not None)
@@ -229,20 +241,19 @@ def assemble(maker: StepMaker, made: Mapping[str, Any], gallery: int, copied: Se
         summary.add(item["shown"])
         lost.update(item.get("losses", {}))
         summary.unreadable |= item["unreadable"]
-    categories = without_counts(paster.inputs.categories)
     name = paster.inputs.name
     said = {**made, "files": {n: text for n, text in FOLDERS.items() if (files / n).is_dir()}, **maker.layout.note()}
     info: dict[str, Any] = {"description": f"{name}, augmented by copy-paste", "version": __version__, "segpaste": said}
-    others, summary.left_out = carried_tables(paster.inputs.annotated, _copies(maker))
+    others, summary.left_out = made_of.tables()
+    categories = made_of.categories(without_counts(paster.inputs.categories), summary.left_out)
     source_yaml, keys = yaml_keys(paster.inputs, maker.layout)
-    summary.left_out += lost + keys
+    summary.left_out += lost + keys + made_of.losses + paster.inputs.unread
     if summary.left_out:
         said["left_out"] = dict(summary.left_out)
     if source_info := others.pop("info", None):
         info["source_info"] = source_info
-    rows = lambda: (SampleRows(**item["rows"]) for item in maker.items())  # noqa: E731
     writer = writer_of(files, paster.inputs, maker.layout, source_yaml)
-    finish([writer], [({"info": info, **others}, categories, rows)], Losses(), copied)
+    finish([writer], [({"info": info, **others}, categories, made_of.rows)], Losses(), copied)
     write_whole(files / RECORDS, (f"{item['record']}\n".encode() for item in maker.items()))
     drawn = []
     for position in range(min(gallery, maker.num)):

@@ -267,6 +267,11 @@ class OlderRun:
         given = {"mode": options.balance, "threshold": options.threshold, "temperature": options.temperature}
         return {**balance, **{key: value for key, value in there.items() if given.get(key) is None}}
 
+    def annotations(self, digest: str, known_as: str) -> str:
+        """Return the digest by which the run knows the dataset: ``known_as``, if it is that, else ``digest``."""
+        there = None if self.values is None else self.values.get("annotations")
+        return known_as if known_as and there == known_as else digest
+
     def step_size(self, size: int) -> int:
         """Return the number of images of a step of the run, else ``size``."""
         return size if self.values is None else int(self.values.get(STEP_SIZE, size))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +34,10 @@ reasons why images could not be read, by index, ``ledger``: what the image must 
 """
 
 _ENTRIES = frozenset({"rows", "shown", "record", "files", "ledger", "unreadable"})
+
+
+Carried = Mapping[tuple[int | None, int | None], JsonRow]
+"""Keys that objects keep from the entries of their images, by index of the image and id of the annotation."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,19 +112,19 @@ class StepMaker:
     def written(self, augmented: Augmented, write: Write, writer: DatasetWriter) -> Item:
         """Write the files of one image; return its entry for the tables and the report."""
         paster, pick = self.paster, augmented.pick
-        photos, names = paster.inputs.photos, paster.inputs.class_names
+        photos = paster.inputs.photos
         name, image_id = photos.file_name(pick.index), photos.image_id(pick.index)
         made_of = {"source_image_id": image_id, "source_file_name": name}
         made_of |= {"epoch": pick.key.epoch, "position": pick.position, "seed": pick.key.seed}
-        carried = _carried(photos, {pick.index, *(o.index for o in augmented.origins if o.index is not None)})
-        rows = [
-            keys_of(_provenance(o, pick.key.seed), carried.get((o.index, o.annotation_id))) for o in augmented.origins
-        ]
+        carried = carried_of(photos, {pick.index, *(o.index for o in augmented.origins if o.index is not None)})
         image = made_image(
             paster.reader,
             augmented.target,
             augmented.after,
-            rows,
+            [
+                keys_of(_provenance(o, pick.key.seed), carried, (o.index, o.image_id, o.annotation_id))
+                for o in augmented.origins
+            ],
             self.layout,
             self.image_format,
             {**_federated(paster.inputs, augmented), "segpaste": made_of},
@@ -129,13 +132,11 @@ class StepMaker:
         )
         note = writer.add(image, write)
         left = crowds_left(augmented.after, image.crowds)
-        boxed = [
-            Counter(names[crowd.label] for crowd, _ in its if crowd.box is not None) for its in (image.crowds, left)
-        ]
+        regions = [crowd for crowd, _ in image.crowds], [crowd for crowd, _ in left]
         shown = report.describe(augmented, paster.inputs, f"{image.file_name}: {name}")
         return {
             "rows": note["rows"],
-            "shown": report.with_boxed(shown, *boxed),
+            "shown": report.with_crowds(shown, paster.inputs.class_names, *regions),
             "record": augmented.record.model_copy(update={"name": image.file_name}).to_json(),
             "files": note["files"],
             "ledger": note["ledger"],
@@ -167,26 +168,36 @@ def made_image(
         of_crowd: provenance of its crowd regions without their ids; None for rows without provenance.
     """
     pick, photos = target.pick, reader.photos
-    own = carried_annotations(photos, pick.index)
-    crowds = [
-        (crowd, keys_of(of_crowd and {**of_crowd, "source_annotation_id": number}, own.get(number)))
-        for crowd in reader.crowds(pick)
-        for number in (crowd.annotation_id,)
-    ]
+    own, image_id = carried_of(photos, [pick.index]), photos.image_id(pick.index)
+    crowds = []
+    for crowd in reader.crowds(pick):
+        said = {**of_crowd, "source_annotation_id": crowd.annotation_id} if of_crowd else {}
+        crowds.append((crowd, keys_of(said, own, (pick.index, image_id, crowd.annotation_id))))
     entry = made_entry(pick.position + 1, after, suffix, {**carried_image(photos, pick.index), **(further or {})})
     shapes, void = reader.kept_shapes(target, after, layout), reader.void(pick)
     is_compared = is_decoded(pick.position)
     return LabelledImage(entry["file_name"], entry, after, rows, crowds, shapes, void=void, is_compared=is_compared)
 
 
-def _carried(photos: AnnotatedDataset, indices: Iterable[int]) -> dict[tuple[int | None, int | None], JsonRow]:
+def carried_of(photos: AnnotatedDataset, indices: Iterable[int]) -> Carried:
     """Return the keys that objects keep from the entries of their images, by image and annotation."""
-    return {(i, row_id): keys for i in indices for row_id, keys in carried_annotations(photos, i).items() if keys}
+    return {(i, row_id): keys for i in indices for row_id, keys in carried_annotations(photos, i).items()}
 
 
-def keys_of(provenance: Mapping[str, object] | None, carried: Mapping[str, object] | None) -> JsonRow:
-    """Return the further keys of a row of an augmented dataset."""
-    return {**(carried or {}), "segpaste": provenance or {}}
+def keys_of(
+    provenance: Mapping[str, object], carried: Carried, origin: tuple[int | None, int | None, int | None]
+) -> JsonRow:
+    """Return the further keys of a row of an augmented dataset, with the ids of its original if this has an entry.
+
+    Args:
+        provenance: what this package says of it.
+        carried: the keys that objects keep, by image and annotation.
+        origin: index of its image in the dataset, id of that image, and id of the annotation.
+    """
+    index, image_id, annotation_id = origin
+    if (keys := carried.get((index, annotation_id))) is None:
+        return {"segpaste": provenance}
+    return {**keys, "segpaste": provenance, "id": annotation_id, "image_id": image_id}
 
 
 def _federated(inputs: Inputs, augmented: Augmented) -> dict[str, Any]:

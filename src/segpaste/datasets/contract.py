@@ -92,6 +92,7 @@ class AnnotatedDataset(Dataset[DenseSample], ABC):
         num_datasets: number of datasets that `dataset_idx` tells apart.
         declared_maps: roles of the maps that a declaration names, such as ``depth``; None without a declaration.
         any_mode: True if images may have more than 8 bits per channel.
+        unread_files: annotation files of the same images that are not read, relative to the dataset's folder.
     """
 
     class_names: tuple[str, ...] = ()
@@ -110,6 +111,7 @@ class AnnotatedDataset(Dataset[DenseSample], ABC):
     num_datasets: int = 1
     declared_maps: frozenset[str] | None = None
     any_mode: bool = False
+    unread_files: tuple[str, ...] = ()
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

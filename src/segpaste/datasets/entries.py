@@ -6,7 +6,9 @@ Errors go to `segpaste.datasets.errors.refuse`. This module does not import torc
 from __future__ import annotations
 
 import json
+import math
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -184,6 +186,31 @@ def not_json(row: Mapping[str, Any]) -> str | None:
                 shown = "NaN" if isinstance(value, float) and value != value else repr(value)[:60]
                 return f"expected finite numbers as '{key}', since others are not JSON, got {shown}"
     return None
+
+
+def finite(value: Any, place: str, lost: Counter[str]) -> Any:
+    """Return a value with null for NaN and infinite numbers, which are not JSON; they are counted by ``place``."""
+    try:
+        _JSON.encode(value)
+    except ValueError:
+        return _finite(value, f"NaN and infinite numbers in {place}, written as null", lost)
+    return value
+
+
+def finite_tables(tables: JsonRow, lost: Counter[str]) -> JsonRow:
+    """Return other tables of a file with null for NaN and infinite numbers, which are counted by table."""
+    return {name: finite(table, f"the table '{name}'", lost) for name, table in tables.items()}
+
+
+def _finite(value: Any, reason: str, lost: Counter[str]) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item, reason, lost) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_finite(item, reason, lost) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        lost[reason] += 1
+        return None
+    return value
 
 
 def repeated(path: Path, name: str, row_id: int) -> DatasetError:

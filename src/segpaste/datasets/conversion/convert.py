@@ -16,21 +16,23 @@ from typing import Any
 
 from segpaste._version import __version__
 from segpaste.datasets.contract import AnnotatedDataset, DatasetWrapper
-from segpaste.datasets.conversion.entries import has_entries, has_further_fields, kept_tables
+from segpaste.datasets.conversion.entries import has_entries, has_further_fields
 from segpaste.datasets.conversion.masks import SamMasker, with_masks_from
 from segpaste.datasets.conversion.names import ClassList, TakenNames, photo_names
 from segpaste.datasets.conversion.photos import SplitConverter, written_categories
+from segpaste.datasets.conversion.tables import kept_tables, texts_of
 from segpaste.datasets.conversion.yaml_keys import YamlKeys
+from segpaste.datasets.entries import finite_tables
 from segpaste.datasets.errors import DatasetError
+from segpaste.datasets.formats.carried import finite_row
 from segpaste.datasets.formats.coco.dataset import CocoDetectionV2
 from segpaste.datasets.formats.coco.panoptic import CocoPanoptic
 from segpaste.datasets.formats.format import NO_SPLIT, TASKS, ReadOptions, WrittenTask
 from segpaste.datasets.formats.maps.dataset import MapPhotos
 from segpaste.datasets.formats.pixel_bytes import DepthFormat
 from segpaste.datasets.formats.records import expect_outside
-from segpaste.datasets.formats.references import texts_of
 from segpaste.datasets.formats.registry import FoundDataset, find_dataset
-from segpaste.datasets.formats.sidecar_maps import unread_folders
+from segpaste.datasets.formats.sidecar_maps import unread_beside
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
 from segpaste.datasets.writers.annotations import open_split
 from segpaste.datasets.writers.dataset_writer import DatasetWriter, Part, finish
@@ -179,7 +181,9 @@ class Conversion:
             losses.update(self._lost_keys())
             for converter, (_, left_out) in zip(self._converters, tables, strict=True):
                 losses.update(_left_out(converter.photos) + left_out)
-                losses.update({f"folder '{name}'": 1 for name in unread_folders(self.found.path, converter.photos)})
+                for row in converter.photos.categories if self._form.keeps_extra_keys else ():
+                    finite_row(row, "categories", losses)
+                losses.update(unread_beside(self.found.path, converter.photos))
             views = [view for c in self._converters for view in self._views(space, c, writers[c.name])]
             of_note = lambda note: [row["file"] for row in note["ledger"]]  # noqa: E731
             verified = guard.verified(space.files, views, range(len(list(self._steps()))), of_note)
@@ -285,7 +289,11 @@ class Conversion:
         return rows
 
     def _tables(self, space: Workspace, converter: SplitConverter) -> tuple[dict[str, Any], Losses]:
-        """Return the other tables of a split, and what is left out of them."""
+        """Return the other tables of a split as JSON, and what is left out of them."""
+        tables, left_out = self._copied_tables(space, converter)
+        return (finite_tables(tables, left_out) if self._form.keeps_extra_keys else tables), left_out
+
+    def _copied_tables(self, space: Workspace, converter: SplitConverter) -> tuple[dict[str, Any], Losses]:
         photos = converter.photos
         if isinstance(photos, MapPhotos) and not self._form.keeps_extra_keys:
             return {}, Counter()  # the declaration describes the files that are read

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import PurePosixPath
 from typing import Any
 
 from segpaste.datasets.contract import AnnotatedDataset, JsonRow
 from segpaste.datasets.entries import has_segmentation, not_json
 from segpaste.datasets.errors import DatasetError
+from segpaste.datasets.formats.carried import POINT_KEYS, REGION_KEYS, finite_row
 from segpaste.datasets.formats.coco.dataset import CocoDetectionV2
 from segpaste.datasets.formats.coco.panoptic import CocoPanoptic
 from segpaste.datasets.formats.kept_shapes import KeptShape, given_shapes
 from segpaste.datasets.formats.photo import upright_size
-from segpaste.datasets.formats.references import OF_ANNOTATIONS, refers_to_annotations, renamed
 from segpaste.datasets.formats.rle import decode_segmentation, expect_segmentation
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
 from segpaste.datasets.writers.coco import encode_mask, tight_xywh
 from segpaste.datasets.writers.format import LabelledImage, Unchanged
 from segpaste.datasets.writers.ledger import OF_ENTRIES
 from segpaste.types import DenseSample
+
+_OWN = REGION_KEYS | POINT_KEYS
+"""Keys of an entry with its geometry, of which no number may be missing."""
 
 
 def has_entries(photos: AnnotatedDataset) -> bool:
@@ -38,8 +40,32 @@ def has_further_fields(photos: AnnotatedDataset) -> bool:
     return any(field is not None for field in (sample.semantic_map, sample.normals, sample.depth_valid))
 
 
-def kept_entries(photos: AnnotatedDataset, index: int, size: tuple[int, int], *, with_iscrowd: bool) -> list[JsonRow]:
-    """Return the entries of an image's annotations as in the file, with what readers of COCO need.
+def readable_entries(
+    photos: AnnotatedDataset, index: int, size: tuple[int, int] | None, lost: Counter[str]
+) -> list[JsonRow]:
+    """Return the entries of an image's annotations, which are written as they were read.
+
+    NaN and infinite numbers in further keys become null, and are counted.
+
+    Args:
+        photos: the dataset.
+        index: index of the image.
+        size: (H, W) of the image, with which masks are checked; None for entries without one.
+        lost: the counts.
+
+    Raises:
+        DatasetError: numbers of its geometry are not JSON, or a mask cannot be decoded.
+    """
+    rows = photos.annotation_rows(index)
+    for row in rows:
+        _expect_readable(photos, index, row, size)
+    return [finite_row(row, "objects", lost, _OWN) for row in rows]
+
+
+def kept_entries(
+    photos: AnnotatedDataset, index: int, rows: Sequence[JsonRow], size: tuple[int, int], *, with_iscrowd: bool
+) -> list[JsonRow]:
+    """Return the entries of an image's annotations with what readers of COCO need.
 
     Missing keys, and those without a value, are added; the segmentation of an object that is null is an empty list. An
     ignored region has ``iscrowd`` 1, too, since these readers do not know ``ignore``, and every region has a mask: run
@@ -47,12 +73,10 @@ def kept_entries(photos: AnnotatedDataset, index: int, size: tuple[int, int], *,
     it, its filled box if its segmentation has no pixel.
     """
     missing: JsonRow = {"iscrowd": 0} if with_iscrowd else {}
-    rows = photos.annotation_rows(index)
     bare = {row["id"] for row in rows if _is_region(row) and _is_empty(row, size)} if with_iscrowd else set()
     masks = {crowd.annotation_id: crowd.mask for crowd in photos.crowds(index)} if bare else {}
     kept = []
     for row in rows:
-        expect_readable_row(photos, index, row, size)
         more: JsonRow = {}
         if with_iscrowd and _is_region(row):
             more = {"iscrowd": 1}
@@ -64,21 +88,9 @@ def kept_entries(photos: AnnotatedDataset, index: int, size: tuple[int, int], *,
     return kept
 
 
-def expect_readable_row(
-    photos: AnnotatedDataset, index: int, row: JsonRow, size: tuple[int, int] | None = None
-) -> None:
-    """Check an entry that is written as it was read: what no reader can open, is not copied.
-
-    Args:
-        photos: the dataset.
-        index: index of the image.
-        row: the entry.
-        size: (H, W) of the image, with which its mask is checked; None for entries without one.
-
-    Raises:
-        DatasetError: it has numbers that are not JSON, or its mask cannot be decoded.
-    """
-    problem = not_json(row)
+def _expect_readable(photos: AnnotatedDataset, index: int, row: JsonRow, size: tuple[int, int] | None) -> None:
+    """Raise `DatasetError` for an entry that no reader can open: it is not copied."""
+    problem = not_json({key: value for key, value in row.items() if key in _OWN})
     if problem is None and size is not None and has_segmentation(row):
         try:
             expect_segmentation(row["segmentation"], size)
@@ -159,31 +171,6 @@ def image_entry(photos: AnnotatedDataset, index: int, name: str, size: tuple[int
     """Return the entry of an image under its new name; ``size`` is (H, W)."""
     row = photos.image_row(index)
     return {**row, "file_name": name, "width": size[1], "height": size[0]}
-
-
-def kept_tables(
-    tables: JsonRow, new_names: Mapping[str, str], keeps_annotation_ids: bool
-) -> tuple[JsonRow, Counter[str]]:
-    """Return the other tables of a file with the new names of images, and what is left out of them.
-
-    Args:
-        tables: the tables.
-        new_names: written file name of each image. Ids of images do not change.
-        keeps_annotation_ids: False if annotations are numbered again.
-    """
-    names = {old: new for old, new in new_names.items() if old != new}
-    short = Counter(PurePosixPath(old).name for old in new_names)
-    last = {PurePosixPath(old).name: new for old, new in names.items()}
-    names = {word: PurePosixPath(new).name for word, new in last.items() if short[word] == 1} | names
-    left_out = Counter(
-        {
-            f"table '{name}': {OF_ANNOTATIONS}": len(table) if isinstance(table, list | dict) else 1
-            for name, table in tables.items()
-            if not keeps_annotation_ids and refers_to_annotations(table, name)
-        }
-    )
-    kept = {name: table for name, table in tables.items() if f"table '{name}': {OF_ANNOTATIONS}" not in left_out}
-    return {name: renamed(table, names) if names else table for name, table in kept.items()}, left_out
 
 
 def _completed(photos: AnnotatedDataset, row: JsonRow, size: tuple[int, int]) -> JsonRow:

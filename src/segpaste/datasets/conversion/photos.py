@@ -10,16 +10,18 @@ from torch import Tensor
 
 from segpaste.datasets.contract import AnnotatedDataset, JsonRow
 from segpaste.datasets.conversion.entries import (
-    expect_readable_row,
     image_entry,
     is_null,
     kept_entries,
     labelled_image,
+    readable_entries,
     size_of,
 )
 from segpaste.datasets.conversion.given import given_losses, of_entries, of_rows, panoptic_keys
 from segpaste.datasets.conversion.names import PhotoNames
+from segpaste.datasets.entries import finite
 from segpaste.datasets.errors import DatasetError
+from segpaste.datasets.formats.carried import finite_row
 from segpaste.datasets.formats.coco.panoptic import CocoPanoptic
 from segpaste.datasets.formats.instances import InstancePhotos
 from segpaste.datasets.formats.name_lists import is_background
@@ -77,7 +79,7 @@ class SplitConverter:
     @property
     def categories(self) -> list[JsonRow]:
         """The written entries of the classes, in the order of the file."""
-        return written_categories(self.photos, self.to)
+        return [finite_row(row, "categories", Losses()) for row in written_categories(self.photos, self.to)]
 
     @property
     def keeps_annotation_ids(self) -> bool:
@@ -105,7 +107,7 @@ class SplitConverter:
             losses["frames of images after the first"] += num_frames(photos.path_of(index)) - 1
         source, size = photos.photo_file(index) or (photos.path_of(index), None)
         expect_readable(source, head, size)
-        image = self._image(index, name)
+        image = self._image(index, name, losses)
         if reason is None:
             image = replace(image, source=source)
         elif image.sample is None:
@@ -124,10 +126,10 @@ class SplitConverter:
         num_objects, num_crowds = self._counts(image)
         return {**note, "losses": losses, "num_objects": num_objects, "num_crowds": num_crowds}
 
-    def _image(self, index: int, name: str) -> LabelledImage:
-        """Return an image with its annotations, as they are or as a sample."""
+    def _image(self, index: int, name: str, lost: Losses) -> LabelledImage:
+        """Return an image with its annotations, as they are or as a sample; count what is not JSON."""
         photos = self.photos
-        same, has_sample = self._unchanged(index)
+        same, has_sample = self._unchanged(index, lost)
         if same is not None and not has_sample:
             return LabelledImage(name, image_entry(photos, index, name, size_of(photos, index)), None, unchanged=same)
         sample = photos[index]
@@ -135,16 +137,17 @@ class SplitConverter:
         entry = image_entry(photos, index, name, size) | camera_keys(sample)
         return labelled_image(photos, index, entry, sample, self.view.format, same)
 
-    def _unchanged(self, index: int) -> tuple[Unchanged | None, bool]:
+    def _unchanged(self, index: int, lost: Losses) -> tuple[Unchanged | None, bool]:
         """Return the annotations that the format takes as they are, and whether samples have more than these."""
         photos = self.photos
         if self.keeps_entries and self.to.of_entries:
-            rows = kept_entries(photos, index, size_of(photos, index), with_iscrowd=self.to.has_iscrowd)
-            return Unchanged(rows, photos.annotation_rows(index)), self.has_further_fields
+            size = size_of(photos, index)
+            given = readable_entries(photos, index, size, lost)
+            rows = kept_entries(photos, index, given, size, with_iscrowd=self.to.has_iscrowd)
+            return Unchanged(rows, given), self.has_further_fields
         if isinstance(self.to, CocoSegments) and isinstance(photos, CocoPanoptic):
-            row, segments = photos.map_row(index), photos.annotation_rows(index)
-            for segment in segments:
-                expect_readable_row(photos, index, segment)
+            segments = readable_entries(photos, index, None, lost)
+            row = finite(photos.map_row(index), "keys of panoptic maps", lost)
             file = photos.panoptic_dir / row["file_name"]
             return Unchanged(segments, segments, (row, file)), photos.beside is not None
         if isinstance(photos, YoloDataset) and self.to.name == "yolo" and self._keeps_labels(photos, index):

@@ -11,9 +11,18 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from segpaste.datasets.contract import AnnotatedDataset, JsonRow
-from segpaste.datasets.conversion.entries import has_entries, image_entry, kept_entries, labelled_image, size_of
+from segpaste.datasets.conversion.entries import (
+    has_entries,
+    image_entry,
+    kept_entries,
+    labelled_image,
+    readable_entries,
+    size_of,
+)
+from segpaste.datasets.entries import finite_tables
+from segpaste.datasets.formats.carried import finite_row
 from segpaste.datasets.writers.coco import CocoInstances, made_entries
-from segpaste.datasets.writers.dataset_writer import numbered
+from segpaste.datasets.writers.counterparts import numbered
 from segpaste.datasets.writers.format import Losses, SampleRows, View, WrittenSplit
 from segpaste.workspace import Content, write_whole
 
@@ -37,7 +46,9 @@ class EntryFile:
     def coco(self, indices: Sequence[int]) -> Content:
         """Return the content of a COCO file of some images; file names are relative to ``photos.images_dir``."""
         rows = lambda: (SampleRows(image, rows) for image, rows in self._read(indices))  # noqa: E731
-        split = WrittenSplit(View("coco", "", ()), self.photos.tables(), self.photos.categories, rows)
+        tables = finite_tables(self.photos.tables(), Losses())
+        categories = [finite_row(row, "categories", Losses()) for row in self.photos.categories]
+        split = WrittenSplit(View("coco", "", ()), tables, categories, rows)
         ((_, content),) = CocoInstances().closing_files([split], Losses())
         return content
 
@@ -61,7 +72,9 @@ def _entries(photos: AnnotatedDataset, index: int, by_label: Sequence[JsonRow], 
     name = photos.file_name(index)
     if keeps:
         size = size_of(photos, index)
-        return SampleRows(image_entry(photos, index, name, size), kept_entries(photos, index, size, with_iscrowd=True))
+        given = readable_entries(photos, index, size, Losses())
+        rows = kept_entries(photos, index, given, size, with_iscrowd=True)
+        return SampleRows(finite_row(image_entry(photos, index, name, size), "images", Losses()), rows)
     sample = photos[index]
     image = labelled_image(photos, index, image_entry(photos, index, name, sample.canvas_size), sample, "coco")
     return SampleRows(image.entry, made_entries(image, by_label))

@@ -7,10 +7,11 @@ they are computed again.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from segpaste.datasets.contract import AnnotatedDataset, JsonRow
-from segpaste.datasets.formats.references import OWN_KEY, CopiedTables, Copy
+from segpaste.datasets.entries import finite
+from segpaste.datasets.formats.references import OWN_KEY, Owner
 
 IMAGE_KEYS = frozenset({"id", "file_name", "width", "height"})
 """Image keys that exist in every format in some form."""
@@ -38,31 +39,16 @@ def carried_annotations(photos: AnnotatedDataset, index: int) -> dict[int, JsonR
     return {row["id"]: _without(row, REGION_KEYS | POINT_KEYS | {OWN_KEY}) for row in rows if "id" in row}
 
 
-def carried_tables(photos: AnnotatedDataset, copies: Sequence[Copy]) -> tuple[JsonRow, Counter[str]]:
-    """Return the tables that a written dataset copies from its original, such as ``licenses``, and what is left out.
-
-    What refers to images, such as the scenes of TACO, refers to the written images of those originals; see
-    `segpaste.datasets.formats.references`. The ``info`` is among the tables.
-
-    Args:
-        photos: the original dataset.
-        copies: the written images.
-    """
-    tables = photos.tables()
-    if not tables:
-        return {}, Counter()
-    names = {photos.image_id(index): photos.file_name(index) for index in range(len(photos))}
-    made = CopiedTables(names, copies, lambda: _annotation_ids(photos))
-    return made.copied(tables), made.left_out
-
-
-def _annotation_ids(photos: AnnotatedDataset) -> Iterator[int]:
-    return (row["id"] for index in range(len(photos)) for row in photos.annotation_rows(index) if "id" in row)
-
-
 def without_counts(categories: Sequence[JsonRow]) -> list[JsonRow]:
     """Return categories without their object counts, which are those of the original dataset."""
     return [_without(row, {"instance_count", "image_count"}) for row in categories]
+
+
+def finite_row(row: JsonRow, owner: Owner, lost: Counter[str], own: Collection[str] = ()) -> JsonRow:
+    """Return an entry with null for NaN and infinite numbers in keys that are not its ``own``, which are counted."""
+    further = _without(row, own)
+    known = finite(further, f"keys of {owner}", lost)
+    return row if known is further else {**row, **known}
 
 
 def _without(row: Mapping[str, object], keys: Collection[str]) -> JsonRow:

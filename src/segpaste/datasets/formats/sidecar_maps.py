@@ -9,6 +9,7 @@ the image. Depth in other units or files is not read; declare it, see `segpaste.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -118,11 +119,12 @@ def find_beside(root: Path, split: str, photos: AnnotatedPhotos) -> Beside | Non
     return None
 
 
-def unread_folders(root: Path, photos: AnnotatedDataset) -> list[str]:
-    """Return the unread folders of depth, normals or cameras beside a dataset."""
-    if photos.declared_maps is not None or photos.beside is not None:
-        return []
-    return [folder for folder in FOLDERS if (root / folder).is_dir()]
+def unread_beside(root: Path, photos: AnnotatedDataset) -> Counter[str]:
+    """Count the unread files of annotations, and folders of depth, normals or cameras, beside a dataset."""
+    unread = Counter(f"file '{name}', which is not read" for name in photos.unread_files)
+    if photos.declared_maps is None and photos.beside is None:
+        unread.update(f"folder '{folder}'" for folder in FOLDERS if (root / folder).is_dir())
+    return unread
 
 
 def _stem(file_name: str, num_cut: int) -> str:

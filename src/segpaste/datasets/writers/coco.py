@@ -26,6 +26,7 @@ from segpaste.datasets.writers.format import (
     View,
     WrittenFormat,
     WrittenSplit,
+    made_of,
 )
 from segpaste.types import DenseSample
 
@@ -101,7 +102,7 @@ def made_entries(image: LabelledImage, categories: Sequence[JsonRow]) -> list[Js
     facts = zip(sample.labels.tolist(), regions, points, image.rows, image.kept, strict=True)
     for label, region, own, origin, shape in facts:
         of_image = {"image_id": image_id, "category_id": categories[label]["id"]}
-        row = {**of_image, **region, "iscrowd": 0, **without_region(origin)}
+        row = {**of_image, **region, "iscrowd": 0, **without_region(origin), **made_of(origin)}
         rows.append({**row, **(own if categories[label].get("keypoints") else {}), **shape.entry})
     return rows + crowd_rows(image_id, categories, image.crowds)
 
@@ -121,7 +122,7 @@ def crowd_rows(image_id: int, categories: Sequence[JsonRow], crowds: Crowds) -> 
             row |= {"segmentation": [], "area": area, "bbox": [*crowd.xywh], "iscrowd": 0}
         if names := categories[crowd.label].get("keypoints"):
             row |= {"keypoints": [0] * (3 * len(names)), "num_keypoints": 0}
-        rows.append({**row, **without_region(origin)})
+        rows.append({**row, **without_region(origin), **made_of(origin)})
     return rows
 
 
@@ -187,11 +188,11 @@ def json_lines(tables: Mapping[str, Any]) -> Iterator[bytes]:
         yield f"{opening}{json.dumps(name)}: ".encode()
         opening = ",\n"
         if value is None or isinstance(value, Mapping | str | int | float):
-            yield json.dumps(value).encode()
+            yield json.dumps(value, allow_nan=False).encode()
             continue
         separator = "[\n"
         for row in value:
-            yield (separator + json.dumps(row, separators=(",", ":"))).encode()
+            yield (separator + json.dumps(row, separators=(",", ":"), allow_nan=False)).encode()
             separator = ",\n"
         yield b"[]" if separator == "[\n" else b"\n]"
     yield b"{}\n" if opening == "{" else b"}\n"

@@ -16,6 +16,7 @@ from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.formats.coco.folders import PANOPTIC_FILE
 from segpaste.datasets.formats.pixel_bytes import picture_bytes
 from segpaste.datasets.writers.coco import CocoInstances, Crowds, table_lines, tight_xywh, without_region
+from segpaste.datasets.writers.counterparts import among_segments
 from segpaste.datasets.writers.format import (
     UNMASKED,
     File,
@@ -25,6 +26,7 @@ from segpaste.datasets.writers.format import (
     View,
     WrittenSplit,
     copied_bytes,
+    made_of,
 )
 from segpaste.datasets.writers.owners import owners_of
 from segpaste.types import IGNORE_INDEX, DenseSample, InstanceMask, PanopticMap, SemanticMap
@@ -92,9 +94,9 @@ def segments_of(image: LabelledImage, categories: Sequence[JsonRow], losses: Los
         whole = _with_panoptic_map(whole, losses)
         crowds = _apart(crowds, _free(whole, categories))
     ids, segments = panoptic_segments(whole, categories, image.rows, crowds)
-    shown = {segment["id"] for segment in segments if segment["area"]}  # covered crowds and objects have none
+    shown = [segment for segment in segments if segment["area"]]  # covered crowds and objects have none
     rgb = np.stack([ids & 255, ids >> 8 & 255, ids >> 16], -1).astype(np.uint8)
-    return picture_bytes(rgb), [segment for segment in segments if segment["id"] in shown]
+    return picture_bytes(rgb), among_segments(shown, losses)
 
 
 def panoptic_segments(
@@ -108,14 +110,14 @@ def panoptic_segments(
     ids = np.zeros(panoptic.shape, np.int64)
     found: list[tuple[NDArray[np.bool_], int, JsonRow]] = []
     for instance_id, label, own in zip(sample.instance_ids.tolist(), sample.labels.tolist(), rows, strict=True):
-        found.append((panoptic == instance_id, label, {"iscrowd": 0, **without_region(own)}))
+        found.append((panoptic == instance_id, label, {"iscrowd": 0, **without_region(own), **made_of(own)}))
     for label in np.unique(semantic[(panoptic == 0) & (semantic != IGNORE_INDEX)]).tolist():
         if not categories[label]["isthing"]:
             found.append(((panoptic == 0) & (semantic == label), label, {"iscrowd": 0}))
     for crowd, origin in crowds:
         if crowd.box is None:
             flags = {"iscrowd": 1, **({"ignore": 1} if crowd.is_ignored else {})}
-            found.append((crowd.mask, crowd.label, {**flags, **without_region(origin)}))
+            found.append((crowd.mask, crowd.label, {**flags, **without_region(origin), **made_of(origin)}))
     segments = []
     for number, (mask, label, own) in enumerate(found, start=1):
         segment_id = number * _SEGMENT_ID_STEP % 256**3

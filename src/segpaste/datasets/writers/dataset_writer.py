@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from segpaste.datasets.contract import AnnotatedDataset, Crowd, JsonRow
+from segpaste.datasets.formats.carried import IMAGE_KEYS, POINT_KEYS, REGION_KEYS, finite_row
 from segpaste.datasets.formats.coco.folders import COCO_FILE
 from segpaste.datasets.formats.pixel_bytes import (
     DepthFormat,
@@ -31,8 +32,9 @@ from segpaste.datasets.formats.pixel_bytes import (
     num_too_far,
     picture_bytes,
 )
-from segpaste.datasets.formats.references import without_references
+from segpaste.datasets.formats.references import refers, without_references
 from segpaste.datasets.writers.coco import Crowds, tight_xywh
+from segpaste.datasets.writers.counterparts import numbered
 from segpaste.datasets.writers.expectation import as_labelled, expect_labels, geometry_values
 from segpaste.datasets.writers.format import (
     OF_OBJECTS,
@@ -49,6 +51,7 @@ from segpaste.datasets.writers.readback import WrittenView
 from segpaste.types import DenseSample, SemanticMap
 from segpaste.workspace import Content, write_whole
 
+_OWN = REGION_KEYS | POINT_KEYS
 Write = Callable[[Path, Content], Path]
 """Function that writes the content of a file: `segpaste.workspace.WholeFiles.write` for many images at once."""
 
@@ -82,6 +85,7 @@ class DatasetWriter:
         labels: the class in the parts of each class of the samples; empty if they are the same.
         depth_format: format of depth files.
         hides: True if pastes may hide parts of the given crowds, of which the visible parts are written.
+        resolves: True if entries keep ids of originals until `segpaste.datasets.writers.counterparts` replaces them.
     """
 
     folder: Path
@@ -91,6 +95,7 @@ class DatasetWriter:
     labels: Sequence[int] = ()
     depth_format: DepthFormat = "npy"
     hides: bool = False
+    resolves: bool = False
 
     def add(self, image: LabelledImage, write: Write = write_whole) -> JsonRow:
         """Write the files of an image; return what a note of the step keeps of it.
@@ -103,17 +108,19 @@ class DatasetWriter:
             OSError: a file cannot be written.
         """
         losses = self._lost_depth(image.sample)
-        image = _without_references(image, losses)
+        image = _as_json(image, losses)
         files: dict[str, Content] = {f"{self.images}/{image.file_name}": _content(image)}
         if image.sample is not None:
             files |= geometry_files(self.stem(image), image.sample, self.depth_format)
         shown, rows, has_entries = self._shown(image), SampleRows(image.entry, []), False
         parts = [part for part in self.parts if not part.table or image.labelled.panoptic_map is not None]
         lost = [Losses() for _ in parts]
+        has_references = _refers(image)
         for part, told in zip(parts, lost, strict=True):
             if part.format.of_entries and has_entries:
                 continue  # they are the same in all formats
-            found, labels = part.format.labels(shown, part.view, told)
+            is_bare = has_references and not self._keeps_references(part)
+            found, labels = part.format.labels(_bare(shown, told) if is_bare else shown, part.view, told)
             files |= dict(labels)
             if part.format.of_entries:
                 has_entries, rows = True, replace(rows, annotations=found.annotations)
@@ -121,7 +128,8 @@ class DatasetWriter:
                 rows = replace(rows, segments=found.segments, map=found.map)
         for path, content in files.items():
             write(self.folder / path, content)
-        expected = self._expected(image, files, [part.view for part in parts], lost)
+        rows = replace(rows, refers=has_references and self.resolves)
+        expected = self._expected(image, files, parts, lost)
         losses += reduce(and_, lost) + _in_tables_only([part.view for part in parts], lost)
         return {"rows": rows.as_note(), "ledger": expected.as_note(), "losses": losses, "files": [*files]}
 
@@ -143,7 +151,7 @@ class DatasetWriter:
                 yield WrittenView(part.view, part.open, images, tables)
 
     def _expected(
-        self, image: LabelledImage, files: Mapping[str, Content], views: Sequence[View], lost: Sequence[Losses]
+        self, image: LabelledImage, files: Mapping[str, Content], parts: Sequence[Part], lost: Sequence[Losses]
     ) -> ExpectedImage:
         """Return what an image must hold, and add to the losses of each view those that its format did not name."""
         file, sample = f"{self.images}/{image.file_name}", image.sample
@@ -156,9 +164,15 @@ class DatasetWriter:
                 expected.pixels = checksum(sample.image.as_subclass(Tensor).permute(1, 2, 0).numpy())
             expected.values = geometry_values(self.stem(image), sample, self.depth_format)
             image = as_labelled(image, self.labels, hides=self.hides)
-        for view, told in zip(views, lost, strict=True):
-            expect_labels(view, image, expected, told)
+        has_references = _refers(image)
+        for part, told in zip(parts, lost, strict=True):
+            is_bare = has_references and not self._keeps_references(part)
+            expect_labels(part.view, _bare(image, Losses()) if is_bare else image, expected, told)
         return expected
+
+    def _keeps_references(self, part: Part) -> bool:
+        """Return whether a format has ids, and the ids in keys of entries become those of the written dataset."""
+        return part.format.keeps_extra_keys and (self.resolves or not part.format.of_entries)
 
     def _lost_depth(self, sample: DenseSample | None) -> Losses:
         if self.depth_format == "npy" or sample is None or sample.depth is None or sample.depth_valid is None:
@@ -222,21 +236,6 @@ def finish(
             write_whole(writers[0].folder / path, content)
 
 
-def numbered(rows: Callable[[], Iterable[SampleRows]]) -> Callable[[], Iterator[SampleRows]]:
-    """Return a function of entries whose annotations have ids: their own, or the next number in order of the images."""
-
-    def each() -> Iterator[SampleRows]:
-        number = 0
-        for row in rows():
-            annotations = []
-            for annotation in row.annotations:
-                number += 1
-                annotations.append(annotation if "id" in annotation else {"id": number, **annotation})
-            yield replace(row, annotations=annotations)
-
-    return each
-
-
 def crowds_left(sample: DenseSample, crowds: Crowds) -> Crowds:
     """Return the visible region of each crowd; crowds without a visible pixel are left out.
 
@@ -258,13 +257,29 @@ def _visible(crowd: Crowd, pixels: NDArray[np.bool_]) -> Crowd:
     return crowd._replace(mask=mask, box=box, given=None)
 
 
-def _without_references(image: LabelledImage, losses: Losses) -> LabelledImage:
-    """Return an image whose annotations name no others by their ids, which are new unless entries are unchanged."""
-    if image.unchanged is not None or image.sample is None:
+def _as_json(image: LabelledImage, lost: Losses) -> LabelledImage:
+    """Return an image with null for NaN and infinite numbers in the further keys of its entries."""
+    image = replace(image, entry=finite_row(image.entry, "images", lost))
+    if image.unchanged is not None:
         return image
-    rows = [without_references(row, losses) for row in image.rows]
-    crowds = [(crowd, without_references(row, losses)) for crowd, row in image.crowds]
+    rows = [finite_row(row, "objects", lost, _OWN) for row in image.rows]
+    crowds = [(crowd, finite_row(row, "objects", lost, _OWN)) for crowd, row in image.crowds]
     return replace(image, rows=rows, crowds=crowds)
+
+
+def _refers(image: LabelledImage) -> bool:
+    """Return whether entries that are made anew may have ids or names of other images or annotations."""
+    if image.unchanged is not None or image.sample is None:
+        return False
+    rows = [*image.rows, *(row for _, row in image.crowds)]
+    return refers(image.entry, "images", IMAGE_KEYS) or any(refers(row, "objects", REGION_KEYS) for row in rows)
+
+
+def _bare(image: LabelledImage, lost: Losses) -> LabelledImage:
+    """Return an image whose entries have no ids of others, for formats without ids; they are counted."""
+    rows = [without_references(row, "objects", lost, REGION_KEYS) for row in image.rows]
+    crowds = [(crowd, without_references(row, "objects", lost, REGION_KEYS)) for crowd, row in image.crowds]
+    return replace(image, entry=without_references(image.entry, "images", lost, IMAGE_KEYS), rows=rows, crowds=crowds)
 
 
 def _content(image: LabelledImage) -> bytes:

@@ -29,6 +29,8 @@ from segpaste.workspace import Content
 
 Losses = Counter[str]
 """Counts of lost annotations by description."""
+MADE_OF = "made_of.segpaste"
+"""Key of entries in notes, which files do not have: ids of the image and annotation that an entry is made of."""
 File = tuple[str, Content]
 """Path of a file, relative to the dataset's folder, and its content."""
 
@@ -113,7 +115,8 @@ class LabelledImage:
         file_name: its written file, relative to the folder of the images of its split.
         entry: its entry.
         sample: its sample; None if nothing of it is written.
-        rows: the entry of each instance, with its further keys; possibly empty.
+        rows: the entry of each instance with its further keys, and ``id`` and ``image_id`` of its original; possibly
+            empty.
         crowds: its crowd and ignored regions, and its objects without a mask, each with its entry.
         shapes: the given numbers of each instance; empty without any.
         unchanged: annotations that are written as they were read; None if all come from the sample.
@@ -169,12 +172,15 @@ class SampleRows:
         annotations: its annotations; without ``id`` if they are numbered in the order of the images.
         segments: its ``segments_info``; None if it is not panoptic.
         map: its entry in the panoptic ``annotations`` without the segments; None for the usual one.
+        refers: True if keys have ids or names of images or annotations of the dataset of which the image is made; see
+            `segpaste.datasets.writers.counterparts`.
     """
 
     image: JsonRow
     annotations: list[JsonRow]
     segments: list[JsonRow] | None = None
     map: JsonRow | None = None
+    refers: bool = False
 
     def as_note(self) -> JsonRow:
         """Return the fields by name, for the note of a step; rows are not copied."""
@@ -287,6 +293,12 @@ class WrittenFormat(ABC):
     def closing_files(self, splits: Sequence[WrittenSplit], losses: Losses) -> Iterator[File]:
         """Yield the files that are written after all images, such as tables and lists of classes."""
         yield from ()
+
+
+def made_of(row: JsonRow) -> JsonRow:
+    """Return the key of an entry in a note with the ids of the image and the annotation that it is made of."""
+    number, image_id = row.get("id"), row.get("image_id")
+    return {MADE_OF: [image_id, number]} if isinstance(number, int) and isinstance(image_id, int) else {}
 
 
 def copied_bytes(path: Path) -> bytes:

@@ -120,7 +120,7 @@ class WrittenLayout:
         if self.name not in (*_OF_COCO, "roboflow"):
             view = View.of(self.name, self.split, categories, **facts)
             parts.insert(0, Part(self.format, view, partial(open_split, folder, view)))
-        return DatasetWriter(folder, parts, self.images, hides=True)
+        return DatasetWriter(folder, parts, self.images, hides=True, resolves=True)
 
 
 def made_entry(number: int, sample: DenseSample, suffix: str, more: JsonRow) -> JsonRow:

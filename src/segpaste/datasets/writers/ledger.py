@@ -27,9 +27,10 @@ from segpaste.datasets.contract import Crowd, JsonRow
 from segpaste.datasets.entries import has_segmentation
 from segpaste.datasets.formats.carried import POINT_KEYS, REGION_KEYS
 from segpaste.datasets.formats.kept_shapes import KeptShape
+from segpaste.datasets.formats.references import refers
 from segpaste.datasets.formats.yolo.labels import polygon_px
 from segpaste.datasets.formats.yolo.rectangles import given_corners
-from segpaste.datasets.writers.format import POINTS, UNMASKED, View
+from segpaste.datasets.writers.format import POINTS, UNMASKED, View, made_of
 from segpaste.datasets.writers.yolo import label_rows
 from segpaste.types import DenseSample
 
@@ -53,7 +54,8 @@ class Region(NamedTuple):
         area: pixels, or the number in the entry; None if it is not compared.
         points: x, y and v of each keypoint, zeros if not labelled, or x and y of each given corner of an oriented box;
             None without them.
-        keys: checksum of the further keys, such as attributes; 0 if they are not compared.
+        keys: checksum of the further keys, such as attributes; 0 if they are not compared. If they refer to others, the
+            keys themselves and the ids of the original: the new ids are known at the end.
     """
 
     label: int
@@ -61,7 +63,7 @@ class Region(NamedTuple):
     box: list[float] | None = None
     area: float | None = None
     points: list[float] | None = None
-    keys: int = 0
+    keys: int | JsonRow = 0
 
 
 @dataclass(slots=True)
@@ -148,6 +150,12 @@ def further_keys(row: JsonRow) -> JsonRow:
     return {key: value for key, value in row.items() if key not in REGION_KEYS and key not in POINT_KEYS}
 
 
+def _keys(row: JsonRow) -> int | JsonRow:
+    """Return the checksum of the further keys of an object, or the keys if they have ids of others."""
+    keys = further_keys(row)
+    return {**keys, **made_of(row)} if refers(keys, "objects") else digest(keys)
+
+
 def measure(segmentation: Any, size: tuple[int, int]) -> tuple[list[float], int]:
     """Return box and area of a segmentation of COCO, by pycocotools."""
     from pycocotools import mask as coco_mask
@@ -194,7 +202,7 @@ def sample_regions(
             if (outline := _given_outline(view, sample, {**row, **shape.entry}, shape.line)) is not None:
                 region = Region(label, "object", points=outline)
         elif view.format in OF_ENTRIES:
-            region = region._replace(keys=digest(further_keys(row)))
+            region = region._replace(keys=_keys(row))
         found.append(region)
     found += _crowd_regions(view, crowds, crowd_rows)
     return _unequal(view, sample, crowds, rows, shapes, found) if view.format == "yolo" else found
@@ -256,7 +264,7 @@ def _crowd_regions(view: View, crowds: Sequence[Crowd], rows: Sequence[JsonRow])
         pairs.sort(key=lambda pair: pair[0].box is None)
     is_coco, has_boxes = view.format in OF_ENTRIES, view.task in ("detect", "pose") and view.format == "yolo"
     for crowd, row in pairs:
-        keys = digest(further_keys(row)) if is_coco else 0
+        keys = _keys(row) if is_coco else 0
         if crowd.xywh is not None and (is_coco or view.format == "voc" or has_boxes):
             area = crowd.xywh[2] * crowd.xywh[3] if is_coco else None
             yield Region(crowd.label, "boxed", [*crowd.xywh], area, None, keys)

@@ -26,6 +26,8 @@ from segpaste.datasets.large_json.file import AnnotationFile
 ROBOFLOW_FILE = "_annotations.coco.json"
 COCO_FILE = "annotations.json"
 PANOPTIC_FILE = "panoptic.json"
+_KINDS = ("instances", "lvis", "panoptic", "stuff", "person_keypoints", "captions")
+"""Starts of the names of annotation files of one split."""
 
 
 class CocoFile(Format):
@@ -99,7 +101,11 @@ class CocoFolder(Format):
                 f"format to read them ({PanopticFolder.name!r} as format=, --from)",
                 stacklevel=2,
             )
-        return self._opened(photos, file, options)
+        dataset = self._opened(photos, file, options)
+        if self._whole(path) is None:
+            others = [file.with_name(f"{kind}_{split}.json") for kind in _KINDS]
+            dataset.unread_files = tuple(f"annotations/{o.name}" for o in others if o != file and o.is_file())
+        return dataset
 
     def locate(self, path: Path, split: str) -> tuple[Path, Path]:
         """Return the folder of the images of a split, and its annotation file."""
