@@ -36,11 +36,11 @@ IMPORTED_BY = 3
 AROUND_DATASETS = ("datasets", "cli", "bank", "replay", "tuning", "augmenting", "viz", "integrations", "targets")
 
 CEILINGS: dict[str, int] = {
-    "files with one importer, in their own folder": 83,
+    "files with one importer, in their own folder": 75,
     "files over 400 lines": 0,
     "protocols of a dataset with annotations": 2,
     "getattr and hasattr of members of a dataset": 8,
-    "isinstance of single datasets": 28,
+    "isinstance of single datasets": 27,
     "walks through COCO's tables": 0,
     "readers of boxes only": 1,
     "functions that round outwards": 2,
@@ -48,7 +48,7 @@ CEILINGS: dict[str, int] = {
     "shared lines of augmenting": 4_400,
     "shared lines of bank": 5_600,
     "shared lines of cli": 3_400,
-    "shared lines of datasets": 16_800,
+    "shared lines of datasets": 17_300,
     "shared lines of encoder": 2_800,
     "shared lines of engine": 10_200,
     "shared lines of epochs": 1_200,

@@ -15,8 +15,8 @@ from coco_files import annotation_row, image_row
 
 from segpaste.cli._counts import of_annotations
 from segpaste.datasets import CocoDetectionV2, CocoPanoptic, DatasetError, learned_sizes
+from segpaste.datasets.checking.file_listings import list_coco
 from segpaste.datasets.errors import collected, each, refuse
-from segpaste.datasets.health.file_listings import list_coco
 
 SIZE = (7, 9)
 SQUARE = [[1, 1, 5, 1, 5, 5, 1, 5]]

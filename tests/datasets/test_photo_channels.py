@@ -12,8 +12,8 @@ from PIL import Image
 from map_files import png_of_16_bits
 from on_disk import noise
 from segpaste.datasets import DatasetError
-from segpaste.datasets.formats.photo import read_rgb, read_upright
-from segpaste.datasets.formats.photo_scan import photo_problem
+from segpaste.datasets.formats.image_files import read_rgb, read_upright
+from segpaste.datasets.formats.image_scan import photo_problem
 
 SIZE = (7, 11)
 

@@ -12,8 +12,7 @@ from PIL import Image
 
 from on_disk import noise
 from segpaste.datasets import DatasetError
-from segpaste.datasets.formats.photo import read_pixels, read_upright, upright_size
-from segpaste.datasets.formats.photo_head import check_head, read_head
+from segpaste.datasets.formats.image_files import check_head, read_head, read_pixels, read_upright, upright_size
 
 SIZE = (7, 11)
 ORIENTATION = 0x0112

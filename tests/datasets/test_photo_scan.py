@@ -12,8 +12,8 @@ from PIL import ExifTags, Image
 from samples import make_samples
 from segpaste.datasets.contract import AnnotatedDataset
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.photo import read_pixels
-from segpaste.datasets.formats.photo_scan import PhotoProblem, photo_problem, problem_lines, scan_photos
+from segpaste.datasets.formats.image_files import read_pixels
+from segpaste.datasets.formats.image_scan import PhotoProblem, photo_problem, problem_lines, scan_photos
 from segpaste.datasets.views import annotated
 from segpaste.types import DenseSample
 

@@ -25,8 +25,8 @@ from segpaste.datasets import (
     make_large_scale_jittering,
 )
 from segpaste.datasets import _windows as sample_windows
+from segpaste.datasets.formats.image_files import read_pixels
 from segpaste.datasets.formats.instances import InstancePhotos
-from segpaste.datasets.formats.photo import read_pixels
 from segpaste.engine import use_backend
 from segpaste.types import DenseSample
 

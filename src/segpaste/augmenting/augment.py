@@ -39,8 +39,8 @@ from segpaste.augmenting.settings import (
 )
 from segpaste.augmenting.steps import StepMaker
 from segpaste.augmenting.summary import AugmentSummary
-from segpaste.datasets.formats.photo_scan import PhotoProblem
-from segpaste.datasets.formats.records import expect_outside
+from segpaste.datasets.formats.format import expect_outside
+from segpaste.datasets.formats.image_scan import PhotoProblem
 from segpaste.datasets.writers.guard import Guard
 from segpaste.workspace import Fingerprint, Workspace, naming
 from segpaste.workspace.shards import Shard, remove_shards

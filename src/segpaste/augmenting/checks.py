@@ -18,7 +18,7 @@ from segpaste.augmenting.pasting import Paster
 from segpaste.augmenting.photos import PhotoPick
 from segpaste.augmenting.summary import AugmentSummary
 from segpaste.bank.building.listing import first_readable
-from segpaste.datasets.formats.photo_scan import PhotoProblem, problem_lines, scan_photos
+from segpaste.datasets.formats.image_scan import PhotoProblem, problem_lines, scan_photos
 from segpaste.types import Modality
 
 if TYPE_CHECKING:

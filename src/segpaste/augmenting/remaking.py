@@ -34,7 +34,7 @@ from segpaste.datasets.formats.carried import (
 )
 from segpaste.datasets.formats.kept_shapes import KeptShape
 from segpaste.datasets.formats.references import Copy
-from segpaste.datasets.formats.xml_text import parse_xml
+from segpaste.datasets.formats.text_files import parse_xml
 from segpaste.datasets.tables import IMAGE_COLUMNS, read_tables
 from segpaste.datasets.writers.dataset_writer import DatasetWriter, Write, finish
 from segpaste.datasets.writers.format import LabelledImage, Losses, SampleRows

@@ -114,7 +114,7 @@ def _tune(out: Path, setup: Setup) -> Found:
     """Do the runs, and write their result."""
     import json
 
-    from segpaste.datasets.formats.records import expect_outside
+    from segpaste.datasets.formats.format import expect_outside
     from segpaste.tuning import report, runs, search
     from segpaste.tuning.trainer import TuningError
     from segpaste.workspace import Run, WholeFiles

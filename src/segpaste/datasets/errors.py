@@ -18,7 +18,7 @@ class DatasetError(ValueError):
     """Error of a missing, unreadable or invalid file of a dataset; one line with the file and the remedy.
 
     Attributes:
-        kind: kind of its finding in `segpaste.datasets.health.report`; None if that follows from the file.
+        kind: kind of its finding in `segpaste.datasets.checking.report`; None if that follows from the file.
         image: file name of the image with the problem, if a check collects errors and the image is known.
         annotation: id of the annotation with the problem, likewise.
     """

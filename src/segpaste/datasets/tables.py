@@ -30,7 +30,8 @@ from segpaste.datasets.entries import (
     repeated,
 )
 from segpaste.datasets.errors import DatasetError, each, refuse
-from segpaste.datasets.large_json.columns import (
+from segpaste.datasets.large_json.file import AnnotationFile, JsonTables
+from segpaste.datasets.large_json.index import (
     Column,
     id_column,
     join_columns,
@@ -39,8 +40,6 @@ from segpaste.datasets.large_json.columns import (
     repeats,
     unpack_text,
 )
-from segpaste.datasets.large_json.file import AnnotationFile
-from segpaste.datasets.large_json.tables import JsonTables
 
 IMAGE_COLUMNS: TableColumns = {"id": int, "file_name": str, "height": int, "width": int}
 """Keys of every entry of ``images``, with their types."""

@@ -16,9 +16,9 @@ from segpaste.datasets.entries import box_of, has_segmentation, not_json
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.coco.dataset import CocoDetectionV2
 from segpaste.datasets.formats.coco.panoptic import CocoPanoptic
+from segpaste.datasets.formats.image_files import upright_size
 from segpaste.datasets.formats.instances import clipped_box
 from segpaste.datasets.formats.kept_shapes import KeptShape
-from segpaste.datasets.formats.photo import upright_size
 from segpaste.datasets.formats.references import OF_ANNOTATIONS, refers_to_annotations, renamed
 from segpaste.datasets.formats.rle import decode_segmentation, expect_segmentation
 from segpaste.datasets.formats.yolo.dataset import YoloDataset

@@ -21,9 +21,9 @@ from segpaste.datasets.conversion.given import given_losses, of_entries, of_rows
 from segpaste.datasets.conversion.names import PhotoNames
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.coco.panoptic import CocoPanoptic
+from segpaste.datasets.formats.image_files import PhotoHead, expect_readable, num_frames, read_head
 from segpaste.datasets.formats.instances import InstancePhotos
-from segpaste.datasets.formats.name_lists import is_background
-from segpaste.datasets.formats.photo_head import PhotoHead, expect_readable, num_frames, read_head
+from segpaste.datasets.formats.text_files import is_background
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
 from segpaste.datasets.formats.yolo.labels import BOX_NUMBERS
 from segpaste.datasets.writers.coco import camera_keys

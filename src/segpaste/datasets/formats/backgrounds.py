@@ -16,9 +16,9 @@ import torch
 
 from segpaste.datasets.contract import Crowd, JsonRow
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.photo import read_upright
-from segpaste.datasets.formats.picture_files import files_below
-from segpaste.datasets.formats.records import AnnotatedPhotos, PackedRecords
+from segpaste.datasets.formats.folders import files_below
+from segpaste.datasets.formats.format import AnnotatedPhotos, PackedRecords
+from segpaste.datasets.formats.image_files import read_upright
 from segpaste.datasets.formats.yolo.data import IMAGE_SUFFIXES
 from segpaste.types import DenseSample
 

@@ -20,13 +20,19 @@ import numpy as np
 
 from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.errors import DatasetError, each
-from segpaste.datasets.formats.format import NO_SPLIT, Format, ReadOptions
+from segpaste.datasets.formats.format import NO_SPLIT, AnnotatedPhotos, Format, ReadOptions, file_digest
 from segpaste.datasets.formats.outlined import Drawn, DrawnPhoto, open_drawn
-from segpaste.datasets.formats.photo_facts import find_photo, photo_size
-from segpaste.datasets.formats.records import AnnotatedPhotos, file_digest
-from segpaste.datasets.formats.shapes import Point, Shape, box_around, ellipse_mask, paste_mask, rotated_box
-from segpaste.datasets.formats.text_files import in_utf8
-from segpaste.datasets.formats.xml_text import head_of, joined, number, parse_xml, xml_value
+from segpaste.datasets.formats.text_files import head_of, in_utf8, joined, parse_xml, xml_number, xml_value
+from segpaste.datasets.formats.tool_shapes import (
+    Point,
+    Shape,
+    box_around,
+    ellipse_mask,
+    find_photo,
+    paste_mask,
+    photo_size,
+    rotated_box,
+)
 from segpaste.types.sampling import Size
 
 CVAT_FILE = "annotations.xml"
@@ -90,7 +96,7 @@ def _photo(
 ) -> DrawnPhoto:
     name = image.get("name", "")
     where = f"{path}: image {name!r}"
-    height, width = photo_size(where, *(int(number(where, image, key)) for key in ("height", "width")))
+    height, width = photo_size(where, *(int(xml_number(where, image, key)) for key in ("height", "width")))
     if not name:
         raise DatasetError(f"{where}: expected the name of its file, got none; export the images again")
     subset = image.get("subset", "")
@@ -122,13 +128,13 @@ def _shape(where: str, element: ElementTree.Element, labels: CvatLabels, size: S
     if element.tag == "polygon":
         segmentation = [[value for point in _points(where, element) for value in point]]
     elif element.tag == "ellipse":
-        cx, cy, rx, ry = (number(where, element, key) for key in ("cx", "cy", "rx", "ry"))
-        segmentation = ellipse_mask((cx, cy), (rx, ry), number(where, element, "rotation", 0), size)
+        cx, cy, rx, ry = (xml_number(where, element, key) for key in ("cx", "cy", "rx", "ry"))
+        segmentation = ellipse_mask((cx, cy), (rx, ry), xml_number(where, element, "rotation", 0), size)
     elif element.tag == "mask":
         segmentation = _mask(where, element, size)
     elif element.tag == "box":
-        x1, y1, x2, y2 = (number(where, element, key) for key in ("xtl", "ytl", "xbr", "ybr"))
-        degrees = number(where, element, "rotation", 0)
+        x1, y1, x2, y2 = (xml_number(where, element, key) for key in ("xtl", "ytl", "xbr", "ybr"))
+        degrees = xml_number(where, element, "rotation", 0)
         box = (
             box_around(rotated_box((x1, y1, x2, y2), degrees, ((x1 + x2) / 2, (y1 + y2) / 2)))
             if degrees
@@ -185,7 +191,7 @@ def _points(where: str, element: ElementTree.Element) -> list[tuple[float, float
 
 def _mask(where: str, element: ElementTree.Element, size: Size) -> JsonRow:
     """Return the run lengths of a mask; those in the file go along the rows of its box, background first."""
-    left, top, width, height = (int(number(where, element, key)) for key in ("left", "top", "width", "height"))
+    left, top, width, height = (int(xml_number(where, element, key)) for key in ("left", "top", "width", "height"))
     text = element.get("rle", "")
     try:
         counts = np.array([int(count) for count in text.split(",")], np.int64)

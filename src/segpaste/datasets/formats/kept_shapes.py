@@ -16,9 +16,8 @@ from torch import Tensor
 
 from segpaste.datasets.contract import AnnotatedDataset, JsonRow
 from segpaste.datasets.entries import box_of
-from segpaste.datasets.formats.coco_keypoints import keypoints_of
 from segpaste.datasets.formats.format import WrittenTask
-from segpaste.datasets.formats.instances import clipped_box
+from segpaste.datasets.formats.instances import clipped_box, keypoints_of
 from segpaste.types import DenseSample
 
 _LEAST_NUMBERS = 6

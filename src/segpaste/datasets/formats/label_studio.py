@@ -17,8 +17,9 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.errors import DatasetError, each
-from segpaste.datasets.formats.format import NO_SPLIT, Format, ReadOptions
-from segpaste.datasets.formats.label_folders import files_with
+from segpaste.datasets.formats.folders import files_with
+from segpaste.datasets.formats.format import NO_SPLIT, AnnotatedPhotos, Format, ReadOptions
+from segpaste.datasets.formats.image_files import upright_size
 from segpaste.datasets.formats.label_studio_results import (
     Region,
     Results,
@@ -28,12 +29,8 @@ from segpaste.datasets.formats.label_studio_results import (
     tags_of,
 )
 from segpaste.datasets.formats.outlined import Drawn, DrawnPhoto, open_drawn
-from segpaste.datasets.formats.photo import upright_size
-from segpaste.datasets.formats.photo_facts import find_photo
-from segpaste.datasets.formats.records import AnnotatedPhotos
-from segpaste.datasets.formats.shapes import Point, Shape
-from segpaste.datasets.formats.text_files import parse_json
-from segpaste.datasets.formats.xml_text import head_of
+from segpaste.datasets.formats.text_files import head_of, parse_json
+from segpaste.datasets.formats.tool_shapes import Point, Shape, find_photo
 from segpaste.types.sampling import Size
 
 _HASH_LENGTH = 8

@@ -24,14 +24,20 @@ from PIL import Image
 
 from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.errors import DatasetError, each
-from segpaste.datasets.formats.format import NO_SPLIT, Format, ReadOptions
-from segpaste.datasets.formats.label_folders import files_with, paired_folders
+from segpaste.datasets.formats.folders import files_with, paired_folders
+from segpaste.datasets.formats.format import NO_SPLIT, AnnotatedPhotos, Format, ReadOptions
+from segpaste.datasets.formats.image_files import upright_size
 from segpaste.datasets.formats.outlined import Drawn, DrawnPhoto, open_drawn
-from segpaste.datasets.formats.photo import upright_size
-from segpaste.datasets.formats.photo_facts import class_rows, find_photo, photo_size
-from segpaste.datasets.formats.records import AnnotatedPhotos
-from segpaste.datasets.formats.shapes import Shape, box_around, ellipse_mask, paste_mask
 from segpaste.datasets.formats.text_files import in_utf8, parse_json, read_lines
+from segpaste.datasets.formats.tool_shapes import (
+    Shape,
+    box_around,
+    class_rows,
+    ellipse_mask,
+    find_photo,
+    paste_mask,
+    photo_size,
+)
 from segpaste.types.sampling import Size
 
 IGNORED = "__ignore__"

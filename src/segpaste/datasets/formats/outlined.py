@@ -17,10 +17,9 @@ from typing import Any
 from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.entries import checked_points, read_schema
 from segpaste.datasets.errors import DatasetError, refuse
-from segpaste.datasets.formats.format import ReadOptions, Transforms
+from segpaste.datasets.formats.format import PackedRecords, ReadOptions, Transforms
 from segpaste.datasets.formats.instances import InstancePhotos
-from segpaste.datasets.formats.records import PackedRecords
-from segpaste.datasets.formats.shapes import OTHER_BOXES, Kind, Shape, annotation_row, has_other_box, join_parts
+from segpaste.datasets.formats.tool_shapes import OTHER_BOXES, Kind, Shape, annotation_row, has_other_box, join_parts
 from segpaste.types.sampling import Size
 
 

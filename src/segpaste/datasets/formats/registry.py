@@ -16,8 +16,16 @@ from pathlib import Path
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.coco.folders import CocoFile, CocoFolder, LvisFolder, PanopticFolder, RoboflowFolder
 from segpaste.datasets.formats.cvat import CvatFile
-from segpaste.datasets.formats.format import NO_SPLIT, Format, ReadOptions, Task, Transforms
-from segpaste.datasets.formats.label_folders import LABELS, files_with, other_labels
+from segpaste.datasets.formats.folders import LABELS, files_with, other_labels
+from segpaste.datasets.formats.format import (
+    NO_SPLIT,
+    AnnotatedPhotos,
+    Format,
+    ReadOptions,
+    Task,
+    Transforms,
+    chosen_split,
+)
 from segpaste.datasets.formats.label_studio import LabelStudioFile
 from segpaste.datasets.formats.labelme import LabelmeFolder
 from segpaste.datasets.formats.maps.declaration import DECLARATION_FILE
@@ -27,14 +35,12 @@ from segpaste.datasets.formats.maps.formats import (
     CamVid,
     Cityscapes,
     DeclaredMaps,
-    LabelMaps,
-    UndeclaredMaps,
+    LabelMapFiles,
 )
-from segpaste.datasets.formats.records import AnnotatedPhotos
+from segpaste.datasets.formats.maps.hints import UndeclaredMaps
 from segpaste.datasets.formats.sidecar_maps import find_beside
-from segpaste.datasets.formats.splits import chosen_split
+from segpaste.datasets.formats.text_files import head_of
 from segpaste.datasets.formats.voc.dataset import VocFormat
-from segpaste.datasets.formats.xml_text import head_of
 from segpaste.datasets.formats.yolo.format import YoloFormat
 
 FORMATS: Sequence[Format] = (
@@ -42,7 +48,7 @@ FORMATS: Sequence[Format] = (
     Cityscapes(),
     Ade20k(),
     Ade20kFull(),
-    LabelMaps(),
+    LabelMapFiles(),
     YoloFormat(),
     LabelStudioFile(),
     RoboflowFolder(),

@@ -16,10 +16,9 @@ from typing import Any
 from segpaste.datasets.contract import AnnotatedDataset, JsonRow
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.conventions import convert_depth, convert_normals
-from segpaste.datasets.formats.maps.arrays import read_array
-from segpaste.datasets.formats.maps.cameras import read_calibration
-from segpaste.datasets.formats.records import AnnotatedPhotos
-from segpaste.datasets.formats.stored_pixels import one_channel
+from segpaste.datasets.formats.format import AnnotatedPhotos
+from segpaste.datasets.formats.maps.geometry import read_calibration
+from segpaste.datasets.formats.stored_pixels import one_channel, read_array
 from segpaste.types import CameraIntrinsics, DenseSample
 
 FOLDERS = ("depth", "normals", "intrinsics")

@@ -20,8 +20,8 @@ import numpy as np
 from segpaste.datasets.entries import TableColumns, box_of, missing
 from segpaste.datasets.errors import DatasetError, refuse
 from segpaste.datasets.formats.text_files import read_yaml_or_json
-from segpaste.datasets.large_json.columns import id_column, positions_in
 from segpaste.datasets.large_json.file import AnnotationFile
+from segpaste.datasets.large_json.index import id_column, positions_in
 from segpaste.datasets.tables import AnnotationTables
 
 EVERY_CLASS = "*"

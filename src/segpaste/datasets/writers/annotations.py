@@ -21,13 +21,11 @@ from segpaste.datasets.entries import has_segmentation
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.coco.dataset import CocoDetectionV2
 from segpaste.datasets.formats.coco.panoptic import CocoPanoptic
-from segpaste.datasets.formats.format import ReadOptions
-from segpaste.datasets.formats.records import AnnotatedPhotos
+from segpaste.datasets.formats.format import AnnotatedPhotos, ReadOptions
 from segpaste.datasets.formats.registry import find_dataset
 from segpaste.datasets.formats.segment_ids import read_segment_ids, segment_positions
 from segpaste.datasets.formats.sidecar_maps import find_beside
-from segpaste.datasets.formats.voc.folder import VocFolder
-from segpaste.datasets.formats.voc.xml_files import read_xml
+from segpaste.datasets.formats.voc.files import VocFolder, read_xml
 from segpaste.datasets.formats.yolo.data import read_data
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
 from segpaste.datasets.formats.yolo.labels import box_px, points_px, polygon_px

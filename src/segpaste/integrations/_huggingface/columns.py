@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
-from segpaste.datasets.formats.photo_head import EIGHT_BIT_MODES
+from segpaste.datasets.formats.image_files import EIGHT_BIT_MODES
 from segpaste.datasets.formats.stored_pixels import read_stored
 
 _MOST = float(np.finfo(np.float32).max) / 4

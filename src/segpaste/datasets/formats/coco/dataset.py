@@ -14,15 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from segpaste.datasets.contract import JsonRow
+from segpaste.datasets.contract import FederatedLabels, JsonRow
 from segpaste.datasets.entries import IGNORED, INSTANCE, NEITHER, UNMASKED, Categories, box_of
 from segpaste.datasets.formats.coco.indexed import IndexedPhotos, IndexedRecords, image_columns
 from segpaste.datasets.formats.format import Transforms
 from segpaste.datasets.formats.instances import InstancePhotos
-from segpaste.datasets.large_json.columns import Column, firsts_of, join_columns, narrow
 from segpaste.datasets.large_json.file import AnnotationFile
-from segpaste.datasets.large_json.store import Index
-from segpaste.datasets.lvis_lists import FederatedLabels
+from segpaste.datasets.large_json.index import Column, Index, firsts_of, join_columns, narrow
 from segpaste.datasets.tables import CLASS_LISTS, INSTANCES, AnnotationTables
 
 

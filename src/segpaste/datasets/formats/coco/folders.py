@@ -19,8 +19,7 @@ from typing import ClassVar
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.coco.dataset import open_instances
 from segpaste.datasets.formats.coco.panoptic import CocoPanoptic
-from segpaste.datasets.formats.format import NO_SPLIT, Format, ReadOptions
-from segpaste.datasets.formats.records import AnnotatedPhotos
+from segpaste.datasets.formats.format import NO_SPLIT, AnnotatedPhotos, Format, ReadOptions
 from segpaste.datasets.large_json.file import AnnotationFile
 
 ROBOFLOW_FILE = "_annotations.coco.json"

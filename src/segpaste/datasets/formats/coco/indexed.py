@@ -14,10 +14,9 @@ from typing import Any
 
 from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.entries import Categories, TableColumns
-from segpaste.datasets.formats.records import AnnotatedPhotos
-from segpaste.datasets.large_json.columns import Column, narrow, unpack_text
+from segpaste.datasets.formats.format import AnnotatedPhotos
 from segpaste.datasets.large_json.file import AnnotationFile
-from segpaste.datasets.large_json.store import Index
+from segpaste.datasets.large_json.index import Column, Index, narrow, unpack_text
 from segpaste.datasets.tables import AnnotationTables, Images
 from segpaste.types import DenseSample
 

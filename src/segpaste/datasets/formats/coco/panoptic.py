@@ -22,12 +22,11 @@ from segpaste.datasets.contract import Crowd, JsonRow
 from segpaste.datasets.entries import Categories, Segment
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.coco.indexed import IndexedPhotos, IndexedRecords, image_columns
-from segpaste.datasets.formats.photo import read_rgb
-from segpaste.datasets.formats.records import expect_folder
+from segpaste.datasets.formats.format import expect_folder
+from segpaste.datasets.formats.image_files import read_rgb
 from segpaste.datasets.formats.segment_ids import read_segment_ids, segment_positions
-from segpaste.datasets.large_json.columns import firsts_of, id_column, narrow
 from segpaste.datasets.large_json.file import AnnotationFile
-from segpaste.datasets.large_json.store import Index
+from segpaste.datasets.large_json.index import Index, firsts_of, id_column, narrow
 from segpaste.datasets.tables import IMAGE_COLUMNS, SEGMENTS, AnnotationTables
 from segpaste.types import IGNORE_INDEX, DenseSample
 

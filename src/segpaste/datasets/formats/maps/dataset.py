@@ -1,7 +1,7 @@
 """Reader of images with maps of classes, objects, depth and normals, described by a declaration.
 
 Not for annotations in tables, such as COCO's. Formats with a known layout are declarations, too: see
-`segpaste.datasets.formats.maps.known.cityscapes` and its siblings.
+`segpaste.datasets.formats.maps.formats`.
 """
 
 from __future__ import annotations
@@ -25,13 +25,12 @@ from torchvision import tv_tensors
 from segpaste.datasets.contract import Crowd, JsonRow
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.coco.panoptic import CocoPanopticSchema
-from segpaste.datasets.formats.maps.classes import Classes, read_class_list
+from segpaste.datasets.formats.format import AnnotatedPhotos, PackedRecords
+from segpaste.datasets.formats.image_files import read_rgb, upright_size
 from segpaste.datasets.formats.maps.declaration import MapDeclaration
-from segpaste.datasets.formats.maps.decoding import OF_STUFF, Ids, Objects
+from segpaste.datasets.formats.maps.decoding import OF_STUFF, Classes, Ids, Objects, read_class_list
 from segpaste.datasets.formats.maps.files import MapFiles, roles_of
 from segpaste.datasets.formats.maps.reading import MapReader
-from segpaste.datasets.formats.photo import read_rgb, upright_size
-from segpaste.datasets.formats.records import AnnotatedPhotos, PackedRecords
 from segpaste.types import IGNORE_INDEX, DenseSample, SemanticMap
 
 _REMEMBERED = 4096

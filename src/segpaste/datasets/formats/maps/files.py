@@ -18,11 +18,10 @@ from typing import Any
 
 from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.errors import DatasetError
+from segpaste.datasets.formats.image_files import read_head
 from segpaste.datasets.formats.maps.declaration import DECLARATION_FILE, MapDeclaration
 from segpaste.datasets.formats.maps.patterns import PathPattern
-from segpaste.datasets.formats.name_lists import image_name_of
-from segpaste.datasets.formats.photo_head import read_head
-from segpaste.datasets.formats.text_files import read_lines
+from segpaste.datasets.formats.text_files import image_name_of, read_lines
 from segpaste.datasets.formats.yolo.data import IMAGE_SUFFIXES
 from segpaste.types.sampling import Size
 

@@ -1,6 +1,6 @@
 """Reader of Pascal VOC: masks and semantic maps of segmentation, or the boxes of XML files.
 
-`segpaste.datasets.formats.voc.folder` finds the files. Parts, poses and actions are kept only as attributes.
+`segpaste.datasets.formats.voc.files` finds the files. Parts, poses and actions are kept only as attributes.
 """
 
 from __future__ import annotations
@@ -18,30 +18,34 @@ from numpy.typing import NDArray
 
 from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.errors import DatasetError, each
-from segpaste.datasets.formats.format import Format, ReadOptions
+from segpaste.datasets.formats.format import AnnotatedPhotos, Format, PackedRecords, ReadOptions, file_digest
+from segpaste.datasets.formats.image_files import upright_size
 from segpaste.datasets.formats.outlined import Drawn, DrawnPhoto, OutlinedPhotos, open_drawn
-from segpaste.datasets.formats.photo import upright_size
-from segpaste.datasets.formats.photo_facts import class_rows
-from segpaste.datasets.formats.records import AnnotatedPhotos, PackedRecords, file_digest
-from segpaste.datasets.formats.shapes import OTHER_BOXES, Shape, annotation_row, encode_mask, is_other_box
-from segpaste.datasets.formats.voc.folder import (
+from segpaste.datasets.formats.tool_shapes import (
+    OTHER_BOXES,
+    Shape,
+    annotation_row,
+    class_rows,
+    encode_mask,
+    is_other_box,
+)
+from segpaste.datasets.formats.voc.files import (
+    BACKGROUND,
     CLASSES,
     OBJECTS,
+    OTHER_VOID,
     VOC_CLASSES,
+    VOID,
+    VOID_OF_CLASSES,
     VocFolder,
     find_splits,
     listed_classes,
-)
-from segpaste.datasets.formats.voc.maps import (
-    BACKGROUND,
-    OTHER_VOID,
-    VOID,
-    VOID_OF_CLASSES,
     map_size,
     palette,
     read_map,
+    read_xml,
+    region_flag,
 )
-from segpaste.datasets.formats.voc.xml_files import read_xml, region_flag
 from segpaste.types import DenseSample, SemanticMap
 
 _IDS_PER_PHOTO = 10_000
@@ -50,7 +54,7 @@ _MIN_IOU = 0.5
 
 
 class VocFormat(Format):
-    """Pascal VOC, see `segpaste.datasets.formats.voc.folder`."""
+    """Pascal VOC, see `segpaste.datasets.formats.voc.files`."""
 
     name = "voc"
     title = "Pascal VOC"

@@ -23,12 +23,10 @@ from torch import Tensor
 
 from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.format import TASKS, Task, WrittenTask
+from segpaste.datasets.formats.format import TASKS, AnnotatedPhotos, PackedRecords, Task, WrittenTask, chosen_split
+from segpaste.datasets.formats.image_files import read_upright, upright_size
 from segpaste.datasets.formats.instances import sample_of_boxes
-from segpaste.datasets.formats.photo import read_upright, upright_size
-from segpaste.datasets.formats.records import AnnotatedPhotos, PackedRecords
 from segpaste.datasets.formats.rle import decode_segmentation
-from segpaste.datasets.formats.splits import chosen_split
 from segpaste.datasets.formats.text_files import read_text
 from segpaste.datasets.formats.yolo.data import (
     YoloData,

@@ -6,9 +6,8 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from segpaste.datasets.formats.format import Format, ReadOptions
-from segpaste.datasets.formats.label_folders import other_labels
-from segpaste.datasets.formats.records import AnnotatedPhotos
+from segpaste.datasets.formats.folders import other_labels
+from segpaste.datasets.formats.format import AnnotatedPhotos, Format, ReadOptions
 from segpaste.datasets.formats.yolo.data import (
     YAML_SUFFIXES,
     find_yaml,

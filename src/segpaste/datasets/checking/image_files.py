@@ -1,0 +1,173 @@
+"""Findings about the files of a dataset: headers, on request pixels, identical files, and the errors of readers."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from segpaste.datasets.checking.listing import ListedPhoto
+from segpaste.datasets.checking.report import Finding
+from segpaste.datasets.errors import DatasetError
+from segpaste.datasets.formats.image_files import PhotoHead, expect_readable, read_head, read_pixels, read_upright
+from segpaste.datasets.formats.stored_pixels import read_array
+from segpaste.datasets.formats.yolo.data import IMAGE_SUFFIXES
+from segpaste.types.sampling import Size
+
+_MAX_NAMED = 3
+_ARRAYS = frozenset({".npy", ".npz", ".exr"})
+
+Advance = Callable[[], object]
+
+
+def look_at(
+    photos: Sequence[ListedPhoto], num_threads: int, *, decode: bool = False, advance: Advance = lambda: None
+) -> tuple[list[PhotoHead | None], list[Finding]]:
+    """Read the file headers of images, several in parallel.
+
+    Args:
+        photos: the images.
+        num_threads: number of images read in parallel.
+        decode: read the pixels, too.
+        advance: called after each image.
+
+    Returns:
+        The header of each image, None if it cannot be read, and the findings.
+    """
+
+    def look(photo: ListedPhoto) -> tuple[PhotoHead | None, list[Finding]]:
+        findings: list[Finding] = []
+        if photo.path is None:
+            advance()
+            return None, findings
+        head = _looked_at(photo, photo.path, decode, findings)
+        if head is not None and head.orientation > 1:
+            is_applied = head.is_rotated_for(photo.size, drawn_upright=photo.drawn_upright)
+            kind = "orientation_applied" if is_applied else "orientation_ignored"
+            findings.append(Finding.at(photo.path, kind, f"EXIF orientation {head.orientation}", photo.name))
+        if photo.map_path is not None:
+            _looked_at(photo, photo.map_path, decode, findings)
+        advance()
+        return head, findings
+
+    with ThreadPoolExecutor(max_workers=num_threads) as pool:
+        found = [*pool.map(look, photos)]
+    return [head for head, _ in found], [finding for _, findings in found for finding in findings]
+
+
+def _looked_at(photo: ListedPhoto, path: Path, decode: bool, findings: list[Finding]) -> PhotoHead | None:
+    """Return the header of an image file; None, with a finding, if readers reject it."""
+    head = None
+    try:
+        head = read_head(path)
+        if not photo.any_mode:
+            expect_readable(path, head, photo.size)
+    except DatasetError as error:
+        if head is None:
+            kind = "broken_file" if os.path.exists(path) else "missing_file"
+        else:
+            kind = "wrong_size" if head.is_eight_bit else "many_bits"
+        findings.append(Finding.at(path, kind, str(error), photo.name))
+        return None
+    if decode and not photo.was_decoded:
+        try:
+            read_upright(path) if photo.size is None else read_pixels(path, photo.size)
+        except DatasetError as error:
+            findings.append(Finding.at(path, "broken_file", str(error), photo.name))
+    return head
+
+
+def copies_among(photos: Sequence[ListedPhoto], num_threads: int) -> list[Finding]:
+    """Return a finding for each image with the same bytes as an earlier one; only files of equal length are read."""
+    by_length: defaultdict[int, dict[Path, str]] = defaultdict(dict)
+    for photo in photos:
+        if photo.path is not None and os.path.isfile(photo.path):
+            by_length[photo.path.stat().st_size].setdefault(photo.path, photo.name)
+    alike = [(path, name) for group in by_length.values() if len(group) > 1 for path, name in group.items()]
+    with ThreadPoolExecutor(max_workers=num_threads) as pool:
+        digests = [*pool.map(_digest, [path for path, _ in alike])]
+    first: dict[bytes, str] = {}
+    findings = []
+    for (path, name), digest in zip(alike, digests, strict=True):
+        if digest is not None and (original := first.setdefault(digest, name)) != name:
+            findings.append(Finding.at(path, "duplicate_photo", f"{name}: the same bytes as {original}", name))
+    return findings
+
+
+def _digest(path: Path) -> bytes | None:
+    if not path.is_file():  # opening a pipe would wait for its writer
+        return None
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").digest()
+    except OSError:
+        return None
+
+
+def unlisted(photos: Sequence[ListedPhoto]) -> list[Finding]:
+    """Return a finding for each folder of listed images that has unlisted ones, with their number."""
+    names: defaultdict[Path, set[str]] = defaultdict(set)
+    others = {path for photo in photos for path in photo.other_paths}
+    for photo in photos:
+        if photo.path is not None:
+            names[photo.path.parent].add(photo.path.name)
+    findings = []
+    for folder, listed in names.items():
+        files = sorted(folder.iterdir()) if os.path.isdir(folder) else []
+        images = [path for path in files if path.suffix.lower() in IMAGE_SUFFIXES and path.name not in listed]
+        others_here = [path.name for path in images if path not in others and path.is_file()]
+        if others_here:
+            named = ", ".join(others_here[:_MAX_NAMED]) + (", ..." if len(others_here) > _MAX_NAMED else "")
+            text = f"{len(others_here):,} image{'s' * (len(others_here) > 1)}, {named}"
+            findings.append(Finding.at(folder, "unlisted_photo", text))
+    return findings
+
+
+def named_file(error: DatasetError, known: Iterable[Path] = ()) -> Path | None:
+    """Return the file at the start of an error: the longest known or existing path; None if there is none."""
+    text = str(error)
+    starts = [text[:end] for end in range(len(text)) if text.startswith(": ", end)]
+    listed = {str(path) for path in known}
+    found = [start for start in starts if start in listed or os.path.exists(start)]
+    missing = [start for start in starts[:1] if os.sep in start]
+    return Path((found or missing)[-1]) if found or missing else None
+
+
+def kind_of(error: DatasetError, file: Path | None, *, is_map: bool = False) -> str:
+    """Return the kind of the finding for an error of a reader.
+
+    Args:
+        error: the error; its ``kind`` decides, if it has one.
+        file: the file that it names, other than an image.
+        is_map: True for a map of classes, objects, depth or normals.
+    """
+    if error.kind is not None:
+        return error.kind
+    if file is None or file.is_dir():
+        return "unreadable"
+    if not file.exists():
+        return "missing_file"
+    if is_map or file.suffix.lower() in IMAGE_SUFFIXES | _ARRAYS:
+        return "broken_map" if _is_whole(file) else "broken_file"
+    return "broken_entry"
+
+
+def pixel_problem(path: Path, size: Size | None) -> DatasetError | None:
+    """Return the error of decoding an image; None if it can be decoded."""
+    try:
+        read_upright(path) if size is None else read_pixels(path, size)
+    except DatasetError as error:
+        return error
+    return None
+
+
+def _is_whole(path: Path) -> bool:
+    """Return whether a map can be decoded, whatever its values mean."""
+    try:
+        read_array(path, None)
+    except DatasetError as error:
+        return "set 'key'" in str(error)  # several arrays, which were read
+    return True
