@@ -36,7 +36,7 @@ IMPORTED_BY = 3
 AROUND_DATASETS = ("datasets", "cli", "bank", "replay", "tuning", "augmenting", "viz", "integrations", "targets")
 
 CEILINGS: dict[str, int] = {
-    "files with one importer, in their own folder": 75,
+    "files with one importer, in their own folder": 77,
     "files over 400 lines": 0,
     "protocols of a dataset with annotations": 2,
     "getattr and hasattr of members of a dataset": 8,
@@ -48,7 +48,7 @@ CEILINGS: dict[str, int] = {
     "shared lines of augmenting": 4_400,
     "shared lines of bank": 5_600,
     "shared lines of cli": 3_400,
-    "shared lines of datasets": 17_300,
+    "shared lines of datasets": 17_400,
     "shared lines of encoder": 2_800,
     "shared lines of engine": 10_200,
     "shared lines of epochs": 1_200,
@@ -58,7 +58,7 @@ CEILINGS: dict[str, int] = {
     "shared lines of presets": 100,
     "shared lines of replay": 900,
     "shared lines of samplers": 900,
-    "shared lines of targets": 1_500,
+    "shared lines of targets": 1_300,
     "shared lines of the top": 800,
     "shared lines of tuning": 700,
     "shared lines of types": 3_000,

@@ -29,10 +29,17 @@ from torchvision.transforms import v2
 
 from segpaste.augmentation.modes import pasting
 from segpaste.bank.read.class_draws import DrawMode
-from segpaste.integrations._first_batch import PICTURE, FirstBatch
-from segpaste.integrations._pool import MOST_WORKERS, DatasetCrops, expect_crops
-from segpaste.integrations._schedule import expect_augmentation, follow, progress_of
-from segpaste.targets.labels import LabelMap
+from segpaste.integrations._training import (
+    MOST_WORKERS,
+    PICTURE,
+    DatasetCrops,
+    FirstBatch,
+    expect_augmentation,
+    expect_crops,
+    follow,
+    progress_of,
+)
+from segpaste.targets.objects import LabelMap
 from segpaste.targets.rfdetr import Form, Target, from_nested, to_nested
 from segpaste.types import DenseSample, PaddedBatchedDenseSample
 from segpaste.types.check import check_count

@@ -27,13 +27,18 @@ from torch import Tensor, nn
 
 from segpaste.augmentation.modes import pasting
 from segpaste.bank.read.class_draws import DrawMode
-from segpaste.integrations._first_batch import PICTURE, FirstBatch
-from segpaste.integrations._pool import MOST_WORKERS, DatasetCrops, expect_crops
-from segpaste.integrations._schedule import expect_augmentation, follow
-from segpaste.targets.boxes import xyxy
+from segpaste.integrations._training import (
+    MOST_WORKERS,
+    PICTURE,
+    DatasetCrops,
+    FirstBatch,
+    expect_augmentation,
+    expect_crops,
+    follow,
+)
+from segpaste.targets.objects import xyxy
 from segpaste.targets.yolo import from_yolo, schema_of, to_yolo
-from segpaste.targets.yolo_borders import Moves
-from segpaste.targets.yolo_rows import Batch
+from segpaste.targets.yolo_rows import Batch, Moves
 from segpaste.types import DenseSample, KeypointSchema, PaddedBatchedDenseSample, StagedCrops
 from segpaste.types.check import check_count
 from segpaste.types.sampling import box_masks

@@ -14,8 +14,8 @@ import numpy as np
 
 from segpaste.datasets.checking.listing import Box, ListedObject, ListedPhoto
 from segpaste.datasets.checking.report import Finding
+from segpaste.datasets.formats.coco.panoptic import read_segment_ids
 from segpaste.datasets.formats.rle import coded_runs, expect_filled, run_lengths
-from segpaste.datasets.formats.segment_ids import read_segment_ids
 from segpaste.types.sampling import Size, outward_box
 
 TINY_PX = 16

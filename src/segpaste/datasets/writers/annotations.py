@@ -20,10 +20,9 @@ from segpaste.datasets.contract import AnnotatedDataset, JsonRow
 from segpaste.datasets.entries import has_segmentation
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.coco.dataset import CocoDetectionV2
-from segpaste.datasets.formats.coco.panoptic import CocoPanoptic
+from segpaste.datasets.formats.coco.panoptic import CocoPanoptic, read_segment_ids, segment_positions
 from segpaste.datasets.formats.format import AnnotatedPhotos, ReadOptions
 from segpaste.datasets.formats.registry import find_dataset
-from segpaste.datasets.formats.segment_ids import read_segment_ids, segment_positions
 from segpaste.datasets.formats.sidecar_maps import find_beside
 from segpaste.datasets.formats.voc.files import VocFolder, read_xml
 from segpaste.datasets.formats.yolo.data import read_data

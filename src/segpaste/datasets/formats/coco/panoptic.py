@@ -1,16 +1,17 @@
 """Reader of COCO panoptic segmentation: https://cocodataset.org/#format-data, "Panoptic Segmentation".
 
-The id of a segment is stored in the colours of a PNG, R + 256 G + 65536 B, and described in the JSON. Segment ids
-exist only in these files; a sample has class ids and instance ids.
+The id of a segment is stored in the colours of a PNG, R + 256 G + 65536 B, or as the value of a grey one, and described
+in the JSON. Segment ids exist only in these files; a sample has class ids and instance ids.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -21,14 +22,63 @@ from numpy.typing import NDArray
 from segpaste.datasets.contract import Crowd, JsonRow
 from segpaste.datasets.entries import Categories, Segment
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.coco.indexed import IndexedPhotos, IndexedRecords, image_columns
+from segpaste.datasets.formats.coco.dataset import IndexedPhotos, IndexedRecords, image_columns
 from segpaste.datasets.formats.format import expect_folder
 from segpaste.datasets.formats.image_files import read_rgb
-from segpaste.datasets.formats.segment_ids import read_segment_ids, segment_positions
+from segpaste.datasets.formats.stored_pixels import read_colors, read_stored
 from segpaste.datasets.large_json.file import AnnotationFile
 from segpaste.datasets.large_json.index import Index, firsts_of, id_column, narrow
 from segpaste.datasets.tables import IMAGE_COLUMNS, SEGMENTS, AnnotationTables
 from segpaste.types import IGNORE_INDEX, DenseSample
+from segpaste.types.sampling import Size
+
+
+def read_segment_ids(path: Path, size: Size) -> NDArray[np.int64]:
+    """Read the segment id of each pixel.
+
+    Args:
+        path: an image in RGB, in RGBA, whose alpha is not read, with a palette, or in grey of up to 16 bits.
+        size: (H, W) of the image.
+
+    Returns:
+        [H, W] int64; 0 is no segment.
+
+    Raises:
+        DatasetError: the file is missing or broken, or has other channels or another size.
+    """
+    stored = read_stored(path)
+    values = stored.values if stored.palette is None else read_colors(path)
+    if values.shape[:2] != size:
+        raise DatasetError(
+            f"{path}: expected {size[1]} x {size[0]} pixels as in the annotation file, got {values.shape[1]} x "
+            f"{values.shape[0]}; use the map of this image"
+        )
+    if values.ndim == 3 and values.shape[2] == 2:  # grey with alpha
+        values = values[..., 0]
+    if values.dtype.kind not in "iu" or (values.ndim == 3 and values.dtype != np.uint8):
+        raise DatasetError(
+            f"{path}: expected segment ids in colours of 8 bits per channel, or in grey, got {values.dtype} "
+            f"{list(values.shape)}; convert it"
+        )
+    if values.ndim == 2:
+        return values.astype(np.int64)
+    ids = np.zeros(size, "<i8")
+    for channel in range(3):
+        ids.view(np.uint8).reshape(*size, 8)[..., channel] = values[..., channel]
+    return ids.astype(np.int64, copy=False)
+
+
+def segment_positions(ids: NDArray[np.int64], listed: Sequence[int]) -> NDArray[np.uint16]:
+    """Return the position of each pixel's segment in a list, from 1; 0 for other ids.
+
+    Runs of equal pixels are looked up, since there are a hundred times fewer of them than pixels.
+    """
+    flat = ids.reshape(-1)
+    starts = np.concatenate([[0], np.flatnonzero(flat[1:] != flat[:-1]) + 1])[: flat.size]
+    position_of = {number: position for position, number in enumerate(listed, start=1)}
+    positions = [position_of.get(number, 0) for number in flat[starts].tolist()]
+    lengths = np.diff(starts, append=flat.size)
+    return np.repeat(np.array(positions, np.uint16), lengths).reshape(ids.shape)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from segpaste.datasets.formats.rle import decode_segmentation
 from segpaste.datasets.formats.stored_pixels import one_channel
-from segpaste.integrations._huggingface.columns import Objects, map_of, objects_of_row, photo_of, undecoded
+from segpaste.integrations._hub_columns import Objects, map_of, objects_of_row, photo_of, undecoded
 from segpaste.targets.annotated import Annotated, sample_of
 from segpaste.types import IGNORE_INDEX, DenseSample, SemanticMap
 

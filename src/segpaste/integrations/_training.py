@@ -1,17 +1,135 @@
-"""Crops of the trainer's own dataset for consecutive batches, for ``balance=`` of the adapters."""
+"""Parts that the adapters of trainers share: the schedule, the picture of the first batch, and crops of the dataset.
+
+A trainer knows the progress of training, which a schedule needs. Crops of its own dataset, for consecutive batches, are
+those of ``balance=`` of the adapters.
+"""
 
 from __future__ import annotations
 
+import os
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
+import torch
+from torch import nn
+from torch.utils.data import get_worker_info
+
+from segpaste.augmentation.config.paste import BatchCopyPasteConfig
+from segpaste.augmentation.schedule import Schedule
 from segpaste.bank import BankDataLoader, DatasetBank, InstanceBank, create_bank_dataloader
 from segpaste.bank.building.dataset_bank import objects_to_paste
 from segpaste.bank.read.class_draws import DrawMode
 from segpaste.bank.read.sampler import BankSampler, report_draws
 from segpaste.datasets.views import Samples
-from segpaste.integrations._first_batch import is_first_process
+from segpaste.epochs.replicas import this_process
 from segpaste.types import StagedCrops
+from segpaste.viz import show
+
+
+def module_of(augment: Any) -> nn.Module | None:
+    """Return the module of an augmentation, also of a compiled one; None if it is another callable."""
+    module = getattr(augment, "_orig_mod", augment)
+    return module if isinstance(module, nn.Module) else None
+
+
+def expect_augmentation(owner: str, augment: Any) -> None:
+    """Reject what an adapter cannot call, such as a config, before training.
+
+    Raises:
+        TypeError: it is not an augmentation.
+    """
+    if isinstance(augment, type) or not callable(augment):
+        is_config = isinstance(augment, BatchCopyPasteConfig)
+        is_preset = isinstance(getattr(augment, "config", None), BatchCopyPasteConfig)
+        advice = "give BatchCopyPaste(config)" if is_config else "try BatchCopyPaste()"
+        if is_preset:
+            advice = "give BatchCopyPaste(preset.config)"
+        raise TypeError(f"{owner}: expected an augmentation, got {augment!r:.80}; {advice}")
+
+
+def schedule_of(augment: Any) -> Schedule | None:
+    """Return the schedule of an augmentation, if it has one."""
+    schedule = getattr(module_of(augment), "schedule", None)
+    return schedule if isinstance(schedule, Schedule) else None
+
+
+def fades(augment: Any) -> bool:
+    """Return whether an augmentation pastes less at the end of training."""
+    config = getattr(module_of(augment), "config", None)
+    return schedule_of(augment) is not None and config is not None and config.placement.fade_last > 0
+
+
+def follow(augment: Any, progress: float) -> None:
+    """Set the progress of the schedule of an augmentation, if it has one, from 0 to 1."""
+    schedule = schedule_of(augment)
+    if schedule is not None:
+        schedule.at(min(progress, 1.0))
+
+
+def has_limit(trainer: Any) -> bool:
+    """Return whether a trainer of Lightning has a last epoch or a last step."""
+    return trainer.max_epochs not in (None, -1) or trainer.max_steps != -1
+
+
+def num_batches_done(trainer: Any) -> int:
+    """Return the number of batches of the epoch before the one that Lightning moves to the device."""
+    return int(trainer.fit_loop.batch_idx) + 1
+
+
+def progress_of(trainer: Any) -> float:
+    """Return the progress of a training by Lightning, 0 to 1, towards the limit that is reached first."""
+    done = 0.0
+    if trainer.max_epochs not in (None, -1):
+        of_epoch = num_batches_done(trainer) / trainer.num_training_batches
+        done = (trainer.current_epoch + of_epoch) / trainer.max_epochs
+    if trainer.max_steps != -1:
+        done = max(done, trainer.global_step / trainer.max_steps)
+    return min(done, 1.0)
+
+
+PICTURE = "copy_paste_batch.jpg"
+"""Name of the file in the trainer's own folder."""
+
+
+class FirstBatch:
+    """Function object that draws a picture of the first batch that it is given, and ignores later ones.
+
+    Only the first process saves: rank 0, and in its loader worker 0. Make it in the process that starts the workers.
+    Their copies share its memory, so workers of the next epoch do not save a picture again.
+    """
+
+    def __init__(self) -> None:
+        self._saved = torch.zeros((), dtype=torch.bool, device="cpu").share_memory_()  # type: ignore[no-untyped-call]
+
+    def draw(self, batch: object, path: str | os.PathLike[str] | None, **options: Any) -> None:
+        """Save a picture of the batch if it is the first.
+
+        Failure to draw or write the picture is a warning only, since training does not depend on it.
+
+        Args:
+            batch: batch in any structure that `segpaste.viz.show` draws.
+            path: the file, ``.png`` or ``.jpg``; None saves nothing.
+            options: options of `segpaste.viz.show`, such as ``class_names``, ``mean`` and ``std``.
+        """
+        if path is None or self._saved or not is_first_process():
+            return
+        self._saved.fill_(True)
+        try:
+            show(batch, path=path, **options)
+        except Exception as error:
+            warnings.warn(
+                f"{os.fspath(path)}: the picture of the first batch could not be saved; training continues. "
+                f"{type(error).__name__}: {error}",
+                stacklevel=2,
+            )
+
+
+def is_first_process() -> bool:
+    """Return whether this is rank 0, and in its loader worker 0 or no worker."""
+    worker = get_worker_info()
+    return (worker is None or worker.id == 0) and this_process().rank == 0
+
 
 MOST_WORKERS = 2
 """Largest number of processes that an adapter starts to cut crops, in addition to those of the trainer."""
