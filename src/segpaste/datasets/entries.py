@@ -157,6 +157,12 @@ def box_of(annotation: JsonRow) -> list[float] | None:
     return box if is_one else None
 
 
+def edges_of(box: Sequence[float]) -> tuple[float, float, float, float]:
+    """Return a box [x, y, width, height] as (x1, y1, x2, y2)."""
+    x, y, width, height = box
+    return x, y, x + width, y + height
+
+
 def has_segmentation(row: JsonRow) -> bool:
     """Return whether an entry has run lengths, or a polygon of three points or more.
 

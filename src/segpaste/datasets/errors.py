@@ -55,6 +55,21 @@ def refuse(error: DatasetError, *, image: str | None = None, annotation: int | N
     errors.append(error)
 
 
+@contextmanager
+def naming(place: object) -> Iterator[None]:
+    """Raise a ValueError of the block as a `DatasetError` that begins with the place."""
+    try:
+        yield
+    except ValueError as error:
+        raise DatasetError(f"{place}: {error}") from error
+
+
+def first_few(values: Iterable[object], most: int = 3) -> str:
+    """Return the first values in words, and ``...`` for others."""
+    texts = [str(value) for value in values]
+    return ", ".join(texts[:most]) + (", ..." if len(texts) > most else "")
+
+
 def each(items: Iterable[T], read: Callable[[T], R], *, image: str | None = None) -> Iterator[R]:
     """Yield what ``read`` returns for each item; inside `collected`, items with an error are left out."""
     for item in items:

@@ -25,6 +25,7 @@ from segpaste._reprs import counted, described
 from segpaste.datasets._common_fields import CommonFields
 from segpaste.datasets.contract import AnnotatedDataset, Crowd, DatasetView, FederatedLabels, JsonRow
 from segpaste.datasets.errors import DatasetError
+from segpaste.datasets.formats.format import file_digest
 from segpaste.datasets.formats.text_files import read_yaml_or_json
 from segpaste.datasets.views import Samples, annotated
 from segpaste.types import DenseSample, SemanticMap
@@ -315,5 +316,4 @@ def digest_of(dataset: AnnotatedDataset) -> str:
     path = dataset.annotations_file
     if dataset.digest or path is None or not Path(path).is_file():
         return str(dataset.digest)
-    with Path(path).open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return file_digest(Path(path))

@@ -24,6 +24,7 @@ from segpaste.bank.read.sampler import BankSampler, report_draws
 from segpaste.datasets.views import Samples
 from segpaste.epochs.replicas import this_process
 from segpaste.types import StagedCrops
+from segpaste.types.check import check_count
 from segpaste.viz import show
 
 
@@ -46,6 +47,19 @@ def expect_augmentation(owner: str, augment: Any) -> None:
         if is_preset:
             advice = "give BatchCopyPaste(preset.config)"
         raise TypeError(f"{owner}: expected an augmentation, got {augment!r:.80}; {advice}")
+
+
+def expect_pasting(owner: str, augment: Any, max_instances: int, balance: str | None) -> None:
+    """Reject arguments of ``with_copy_paste`` that no trainer can use, before training.
+
+    Raises:
+        TypeError: ``augment`` is not an augmentation.
+        ValueError: ``max_instances`` is negative, or ``augment`` does not paste what ``balance`` draws.
+    """
+    expect_augmentation(owner, augment)
+    check_count("max_instances", max_instances)
+    if balance is not None:
+        expect_crops(owner, augment, balance)
 
 
 def schedule_of(augment: Any) -> Schedule | None:

@@ -34,15 +34,13 @@ from segpaste.integrations._training import (
     PICTURE,
     DatasetCrops,
     FirstBatch,
-    expect_augmentation,
-    expect_crops,
+    expect_pasting,
     follow,
     progress_of,
 )
 from segpaste.targets.objects import LabelMap
 from segpaste.targets.rfdetr import Form, Target, from_nested, to_nested
 from segpaste.types import DenseSample, PaddedBatchedDenseSample
-from segpaste.types.check import check_count
 
 __all__ = ["Form", "from_nested", "label_map_of", "to_nested", "with_copy_paste"]
 
@@ -78,10 +76,7 @@ def with_copy_paste(
         TypeError: ``datamodule`` is neither.
         ValueError: ``max_instances`` is negative, or ``augment`` does not paste what ``balance`` draws.
     """
-    expect_augmentation("with_copy_paste", augment)
-    check_count("max_instances", max_instances)
-    if balance is not None:
-        expect_crops("with_copy_paste", augment, balance)
+    expect_pasting("with_copy_paste", augment, max_instances, balance)
     base: type[Any] = datamodule if isinstance(datamodule, type) else type(datamodule)
     if not (hasattr(base, "on_after_batch_transfer") and hasattr(base, "setup")):
         raise TypeError(f"with_copy_paste: expected a data module of rfdetr or its class, got {datamodule!r:.80}")

@@ -19,7 +19,7 @@ from segpaste.datasets.formats.coco.dataset import CocoDetectionV2
 from segpaste.datasets.formats.coco.folders import CocoFile, CocoFolder, PanopticFolder, RoboflowFolder
 from segpaste.datasets.formats.coco.panoptic import CocoPanoptic
 from segpaste.datasets.formats.format import ReadOptions, expect_folder
-from segpaste.datasets.formats.image_files import PhotoHead
+from segpaste.datasets.formats.image_files import ImageHead
 from segpaste.datasets.formats.outlined import OutlinedPhotos
 from segpaste.datasets.formats.registry import FoundDataset, find_dataset
 from segpaste.datasets.formats.voc.dataset import VocMasks
@@ -201,7 +201,7 @@ def _report(listing: Listing, decode: bool, num_threads: int, advance: Advance) 
     )
 
 
-def _size_of(listing: Listing, heads: Sequence[PhotoHead | None], index: int) -> Size | None:
+def _size_of(listing: Listing, heads: Sequence[ImageHead | None], index: int) -> Size | None:
     """Return (H, W) of an image in the frame of its annotations; None if unknown."""
     photo, head = listing.photos[index], heads[index]
     size = photo.size if photo.sample_size is None else photo.sample_size
@@ -210,7 +210,7 @@ def _size_of(listing: Listing, heads: Sequence[PhotoHead | None], index: int) ->
     return size if min(size) > 0 else None
 
 
-def _measure(listing: Listing, heads: Sequence[PhotoHead | None], decode: bool) -> Measured:
+def _measure(listing: Listing, heads: Sequence[ImageHead | None], decode: bool) -> Measured:
     """Check the annotations of all images, image by image."""
     by_photo: defaultdict[int, list[ListedObject]] = defaultdict(list)
     for found in listing.objects:

@@ -16,12 +16,19 @@ from typing import Any
 from segpaste.datasets.checking.listing import Box, ListedObject, ListedPhoto, Listing
 from segpaste.datasets.checking.report import Finding
 from segpaste.datasets.contract import JsonRow
-from segpaste.datasets.entries import CROWD, IGNORED, box_of, not_json
+from segpaste.datasets.entries import CROWD, IGNORED, box_of, edges_of, not_json
 from segpaste.datasets.errors import DatasetError, collected, refuse
 from segpaste.datasets.formats.format import Task
 from segpaste.datasets.formats.outlined import OutlinedPhotos
-from segpaste.datasets.formats.text_files import image_name_of, read_lines
-from segpaste.datasets.formats.yolo.data import YoloData, expect_labels, found_labels, photos_of, stray_labels
+from segpaste.datasets.formats.text_files import read_lines
+from segpaste.datasets.formats.yolo.data import (
+    YoloData,
+    expect_labels,
+    found_labels,
+    listed_images,
+    photos_of,
+    stray_labels,
+)
 from segpaste.datasets.formats.yolo.dataset import ONE_KIND
 from segpaste.datasets.formats.yolo.labels import RowForm, box_px, parse_labels, points_px, polygon_px
 from segpaste.datasets.large_json.file import AnnotationFile
@@ -93,7 +100,7 @@ def _list_instances(listing: Listing, file: AnnotationFile, tables: AnnotationTa
                 without.append(len(objects))
             mask = None if outline is None else partial(segmentation, place, row["id"])
             known, has_points = label if label >= 0 else None, any(points[2::3]) if points else False
-            objects.append(ListedObject(row["id"], photo, known, mask, edges_of(row), is_region, has_points))
+            objects.append(ListedObject(row["id"], photo, known, mask, _box_px(row), is_region, has_points))
     for number in () if has_masks else without:  # a file of boxes: empty lists are not masks
         objects[number] = objects[number]._replace(segmentation=None)
     is_placed = tables.place(join_columns(ids), join_columns(image_ids), images) >= 0
@@ -126,7 +133,7 @@ def _list_segments(
             if not is_strict:
                 _expect_json(tables, entry)
             is_stuff = label >= 0 and not is_crowd and not tables.categories.rows[label]["isthing"]
-            known, box = label if label >= 0 else None, edges_of(entry)
+            known, box = label if label >= 0 else None, _box_px(entry)
             objects.append(ListedObject(entry["id"], number, known, None, box, is_crowd, is_stuff=is_stuff))
         with_problems += [(number, problem) for problem in problems[num_before:]]
     photos = tables.place_maps(id_column(image_ids), images).tolist()
@@ -138,12 +145,10 @@ def _list_segments(
         problem.image = listing.photos[photos[number]].name if photos[number] >= 0 else None
 
 
-def edges_of(row: JsonRow) -> Box | None:
+def _box_px(row: JsonRow) -> Box | None:
     """Return the box of an entry as (x1, y1, x2, y2); None without a valid box."""
-    if (box := box_of(row)) is None:
-        return None
-    x, y, width, height = box
-    return x, y, x + width, y + height
+    box = box_of(row)
+    return None if box is None else edges_of(box)
 
 
 def list_yolo(data: YoloData, split: str, task: Task | None = None) -> Listing:
@@ -187,19 +192,9 @@ def _yolo_photos(listing: Listing, sources: tuple[Path, ...]) -> list[Path]:
     for source in sources:
         if source.is_dir() or not source.is_file():
             photos |= {*photos_of(source)}
-            continue
-        try:
-            lines = read_lines(source)
-        except OSError as error:
-            raise DatasetError(f"{source}: expected a list of images, could not read it ({error})") from error
-        for line in lines:
-            if name := image_name_of(line, partial(_is_file, source.parent)):
-                photos.add(source.parent / name)
+        else:
+            photos |= {source.parent / name for _, name in listed_images(source)}
     return sorted(photos)
-
-
-def _is_file(folder: Path, name: str) -> bool:
-    return (folder / name).is_file()
 
 
 def _yolo_rows(listing: Listing, photo: str, path: Path, form: RowForm) -> list[JsonRow]:
@@ -264,7 +259,7 @@ def list_drawn(photos: OutlinedPhotos) -> Listing:
                     index,
                     row["category_id"] - 1,
                     rows.segmentation(index, i) if row["segmentation"] else None,
-                    edges_of(row),
+                    _box_px(row),
                     bool(row.get("ignore")),
                     any((row.get("keypoints") or ())[2::3]),
                     where=where,

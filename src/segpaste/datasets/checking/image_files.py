@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -11,13 +10,13 @@ from pathlib import Path
 
 from segpaste.datasets.checking.listing import ListedPhoto
 from segpaste.datasets.checking.report import Finding
-from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.image_files import PhotoHead, expect_readable, read_head, read_pixels, read_upright
+from segpaste.datasets.errors import DatasetError, first_few
+from segpaste.datasets.formats.format import file_digest
+from segpaste.datasets.formats.image_files import ImageHead, expect_readable, read_head, read_pixels, read_upright
 from segpaste.datasets.formats.stored_pixels import read_array
 from segpaste.datasets.formats.yolo.data import IMAGE_SUFFIXES
 from segpaste.types.sampling import Size
 
-_MAX_NAMED = 3
 _ARRAYS = frozenset({".npy", ".npz", ".exr"})
 
 Advance = Callable[[], object]
@@ -25,7 +24,7 @@ Advance = Callable[[], object]
 
 def look_at(
     photos: Sequence[ListedPhoto], num_threads: int, *, decode: bool = False, advance: Advance = lambda: None
-) -> tuple[list[PhotoHead | None], list[Finding]]:
+) -> tuple[list[ImageHead | None], list[Finding]]:
     """Read the file headers of images, several in parallel.
 
     Args:
@@ -38,7 +37,7 @@ def look_at(
         The header of each image, None if it cannot be read, and the findings.
     """
 
-    def look(photo: ListedPhoto) -> tuple[PhotoHead | None, list[Finding]]:
+    def look(photo: ListedPhoto) -> tuple[ImageHead | None, list[Finding]]:
         findings: list[Finding] = []
         if photo.path is None:
             advance()
@@ -58,7 +57,7 @@ def look_at(
     return [head for head, _ in found], [finding for _, findings in found for finding in findings]
 
 
-def _looked_at(photo: ListedPhoto, path: Path, decode: bool, findings: list[Finding]) -> PhotoHead | None:
+def _looked_at(photo: ListedPhoto, path: Path, decode: bool, findings: list[Finding]) -> ImageHead | None:
     """Return the header of an image file; None, with a finding, if readers reject it."""
     head = None
     try:
@@ -89,7 +88,7 @@ def copies_among(photos: Sequence[ListedPhoto], num_threads: int) -> list[Findin
     alike = [(path, name) for group in by_length.values() if len(group) > 1 for path, name in group.items()]
     with ThreadPoolExecutor(max_workers=num_threads) as pool:
         digests = [*pool.map(_digest, [path for path, _ in alike])]
-    first: dict[bytes, str] = {}
+    first: dict[str, str] = {}
     findings = []
     for (path, name), digest in zip(alike, digests, strict=True):
         if digest is not None and (original := first.setdefault(digest, name)) != name:
@@ -97,12 +96,9 @@ def copies_among(photos: Sequence[ListedPhoto], num_threads: int) -> list[Findin
     return findings
 
 
-def _digest(path: Path) -> bytes | None:
-    if not path.is_file():  # opening a pipe would wait for its writer
-        return None
+def _digest(path: Path) -> str | None:
     try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").digest()
+        return file_digest(path) if path.is_file() else None  # opening a pipe would wait for its writer
     except OSError:
         return None
 
@@ -120,8 +116,7 @@ def unlisted(photos: Sequence[ListedPhoto]) -> list[Finding]:
         images = [path for path in files if path.suffix.lower() in IMAGE_SUFFIXES and path.name not in listed]
         others_here = [path.name for path in images if path not in others and path.is_file()]
         if others_here:
-            named = ", ".join(others_here[:_MAX_NAMED]) + (", ..." if len(others_here) > _MAX_NAMED else "")
-            text = f"{len(others_here):,} image{'s' * (len(others_here) > 1)}, {named}"
+            text = f"{len(others_here):,} image{'s' * (len(others_here) > 1)}, {first_few(others_here)}"
             findings.append(Finding.at(folder, "unlisted_photo", text))
     return findings
 

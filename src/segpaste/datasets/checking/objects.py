@@ -14,6 +14,7 @@ import numpy as np
 
 from segpaste.datasets.checking.listing import Box, ListedObject, ListedPhoto
 from segpaste.datasets.checking.report import Finding
+from segpaste.datasets.errors import first_few
 from segpaste.datasets.formats.coco.panoptic import read_segment_ids
 from segpaste.datasets.formats.rle import coded_runs, expect_filled, run_lengths
 from segpaste.types.sampling import Size, outward_box
@@ -27,7 +28,6 @@ NEAR_IOU = 0.9
 _BOX_TOLERANCE_PX, _BOX_TOLERANCE_FRAC = 2.0, 0.05
 _OUTSIDE_TOLERANCE_PX = 1.0
 _BLOCK_SIZE = 1 << 20
-_MAX_NAMED = 3
 
 
 class Region(NamedTuple):
@@ -240,13 +240,9 @@ def mismatches(photo: ListedPhoto, objects: Sequence[ListedObject], regions: dic
     """Return a finding if the table and the map of an image have different segments."""
     listed = {found.id for found in objects}
     sides = {"the map": sorted(regions.keys() - listed), "the table": sorted(listed - regions.keys())}
-    parts = [f"{len(ids)} only in {where} ({_named(ids)})" for where, ids in sides.items() if ids]
+    parts = [f"{len(ids)} only in {where} ({first_few(ids)})" for where, ids in sides.items() if ids]
     text = f"segments of {photo.name}: {', '.join(parts)}"
     return [Finding.at(photo.map_path, "map_mismatch", text, photo.name)] if parts else []
-
-
-def _named(ids: list[int]) -> str:
-    return ", ".join(map(str, ids[:_MAX_NAMED])) + (", ..." if len(ids) > _MAX_NAMED else "")
 
 
 def _encloses(box: Box, other: Box) -> bool:

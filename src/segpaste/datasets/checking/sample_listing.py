@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torchvision import tv_tensors
 
 from segpaste.datasets.checking.image_files import kind_of, named_file, pixel_problem
 from segpaste.datasets.checking.listing import ListedObject, ListedPhoto, Listing
@@ -23,6 +22,7 @@ from segpaste.datasets.contract import AnnotatedDataset, Crowd
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.image_files import read_head
 from segpaste.datasets.formats.image_scan import scan_photos
+from segpaste.datasets.formats.instances import sample_of_boxes
 from segpaste.types import IGNORE_INDEX, DenseSample
 from segpaste.types.fields import SAMPLE_FIELDS, flags_of
 from segpaste.types.sampling import Size
@@ -109,7 +109,7 @@ def describe_beside(listing: Listing, photos: AnnotatedDataset, *, decode: bool)
             height, width = size or read_head(photos.path_of(index)).upright_size
         except DatasetError:
             continue  # found when its image was looked at
-        bare = _bare(height, width)
+        bare = sample_of_boxes(torch.zeros(1, height, width, dtype=torch.uint8, device="cpu"), [])
         try:
             without = surfaces.add(beside(bare, name, photos.image_row(index)))
         except DatasetError as error:
@@ -121,17 +121,6 @@ def describe_beside(listing: Listing, photos: AnnotatedDataset, *, decode: bool)
             listing.find("invalid_surface", f"{name}: {surface} without a valid pixel", name, file=path)
     listing.depth = surfaces.depth(bool(getattr(beside, "has_depth", False)))
     listing.normals = surfaces.normals(bool(getattr(beside, "has_normals", False)))
-
-
-def _bare(height: int, width: int) -> DenseSample:
-    """Return a black sample without objects."""
-    image = torch.zeros(1, height, width, dtype=torch.uint8, device="cpu")
-    boxes = torch.zeros(0, 4, dtype=torch.float32, device="cpu")
-    return DenseSample(
-        image=tv_tensors.Image(image, device="cpu"),
-        boxes=tv_tensors.BoundingBoxes(boxes, format="XYXY", canvas_size=(height, width), device="cpu"),
-        labels=torch.zeros(0, dtype=torch.int64, device="cpu"),
-    )
 
 
 _COMPARED = tuple(field.name for field in SAMPLE_FIELDS if field.name != "padding_mask")

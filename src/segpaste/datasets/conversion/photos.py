@@ -21,7 +21,7 @@ from segpaste.datasets.conversion.given import given_losses, of_entries, of_rows
 from segpaste.datasets.conversion.names import PhotoNames
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.coco.panoptic import CocoPanoptic
-from segpaste.datasets.formats.image_files import PhotoHead, expect_readable, num_frames, read_head
+from segpaste.datasets.formats.image_files import ImageHead, expect_readable, num_frames, read_head
 from segpaste.datasets.formats.instances import InstancePhotos
 from segpaste.datasets.formats.text_files import is_background
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
@@ -191,7 +191,7 @@ class SplitConverter:
         is_converted = self.view.task == "detect" and any(len(words) not in (0, BOX_NUMBERS) for words in rows)
         return photos.task == self.view.task and not is_converted
 
-    def _reason_to_draw(self, index: int, head: PhotoHead) -> str | None:
+    def _reason_to_draw(self, index: int, head: ImageHead) -> str | None:
         """Return why the image is encoded again: some readers would not read its file, or would turn its pixels."""
         if head.is_oriented:
             return "EXIF orientation"

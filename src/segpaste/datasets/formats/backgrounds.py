@@ -12,13 +12,12 @@ from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
 
-import torch
-
 from segpaste.datasets.contract import Crowd, JsonRow
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.folders import files_below
 from segpaste.datasets.formats.format import AnnotatedPhotos, PackedRecords
 from segpaste.datasets.formats.image_files import read_upright
+from segpaste.datasets.formats.instances import without_objects
 from segpaste.datasets.formats.yolo.data import IMAGE_SUFFIXES
 from segpaste.types import DenseSample
 
@@ -81,9 +80,7 @@ class BackgroundImages(AnnotatedPhotos):
         return PackedRecords({"id": number, "file_name": name} for number, name in enumerate(names, start=1))
 
     def _read_sample(self, record: JsonRow) -> DenseSample:
-        image = read_upright(self.images_dir / record["file_name"])
-        no_masks = torch.zeros(0, *image.shape[1:], dtype=torch.bool, device="cpu")
-        return DenseSample.from_masks(image, no_masks, torch.zeros(0, dtype=torch.int64, device="cpu"))
+        return without_objects(read_upright(self.images_dir / record["file_name"]))
 
 
 def _num_bytes(path: Path) -> int:

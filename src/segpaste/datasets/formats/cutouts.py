@@ -31,6 +31,7 @@ from segpaste.datasets.contract import Crowd, JsonRow
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.folders import files_below
 from segpaste.datasets.formats.format import AnnotatedPhotos, PackedRecords
+from segpaste.datasets.formats.instances import without_objects
 from segpaste.datasets.formats.size_priors import EVERY_CLASS, size_at
 from segpaste.types import DenseSample
 
@@ -199,12 +200,7 @@ class CutOuts(AnnotatedPhotos):
             if not record["fault"] and not self._skipped:
                 warnings.warn(f"skipped {error} (more are only counted)", stacklevel=2)
             self._skipped.add(record["id"])
-            nothing = torch.zeros(0, 1, 1, dtype=torch.bool, device="cpu")
-            return DenseSample.from_masks(
-                torch.zeros(3, 1, 1, dtype=torch.uint8, device="cpu"),
-                nothing,
-                torch.zeros(0, dtype=torch.float32, device="cpu").long(),
-            )
+            return without_objects(torch.zeros(3, 1, 1, dtype=torch.uint8, device="cpu"))
         return DenseSample.from_masks(
             torch.from_numpy(image),
             torch.from_numpy(mask)[None],

@@ -160,20 +160,25 @@ def _attributes(element: ElementTree.Element, labels: CvatLabels) -> JsonRow:
         if key in found:
             found[key] = found[key] == "1"
     for key in ("z_order", "group_id", "rotation"):
-        if key in found and re.fullmatch(r"-?\d+(\.\d+)?", found[key]):
-            found[key] = float(found[key]) if "." in found[key] else int(found[key])
+        if key in found:
+            found[key] = _as_number(found[key])
     named: dict[str, list[Any]] = {}
     for child in element.findall("attribute"):
         name, text = child.get("name", ""), child.text or ""
         kind = kinds.get(name)
         if kind == "checkbox":
             value: object = text.strip().lower() == "true"
-        elif kind == "number" and re.fullmatch(r"-?\d+(\.\d+)?", text.strip()):
-            value = float(text) if "." in text else int(text)
         else:
-            value = text
+            value = _as_number(text) if kind == "number" else text
         named.setdefault(name, []).append(value)
     return joined(found, named)
+
+
+def _as_number(text: str) -> object:
+    """Return the number that a text is; other texts do not change."""
+    if re.fullmatch(r"-?\d+(\.\d+)?", text.strip()):
+        return float(text) if "." in text else int(text)
+    return text
 
 
 def _points(where: str, element: ElementTree.Element) -> list[tuple[float, float]]:

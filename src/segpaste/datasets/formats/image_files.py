@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import stat
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,7 +30,7 @@ _SUBFILE, _OLD_SUBFILE, _SAMPLES = 254, 255, 277
 _OLD_REDUCED = 2
 
 
-class PhotoHead(NamedTuple):
+class ImageHead(NamedTuple):
     """Header of an image file.
 
     Attributes:
@@ -72,24 +74,35 @@ class PhotoHead(NamedTuple):
         return True if size == self.upright_size else None
 
 
-def read_head(path: Path) -> PhotoHead:
+def read_head(path: Path) -> ImageHead:
     """Read the header of an image file.
+
+    Raises:
+        DatasetError: the file is missing, or is not an image that Pillow reads.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Pillow's warnings about many pixels and odd metadata
+        with _opened(path, "read") as image:
+            orientation = _metadata(path, image).get(ExifTags.Base.Orientation, 1)
+            is_known = isinstance(orientation, int) and 1 <= orientation <= 8
+            is_oriented = is_known and orientation > 1
+            is_known &= image.format != "TIFF"  # Pillow has already rotated the size, and rotates the pixels
+            is_wide = has_wide_channels(image)
+            return ImageHead(image.size[::-1], orientation if is_known else 1, image.mode, is_wide, is_oriented)
+
+
+@contextmanager
+def _opened(path: Path, verb: str) -> Iterator[Image.Image]:
+    """Open an image file for a block that reads or decodes it; errors of Pillow name the file.
 
     Raises:
         DatasetError: the file is missing, or is not an image that Pillow reads.
     """
     expect_file(path)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Pillow's warnings about many pixels and odd metadata
-            with Image.open(path) as photo:
-                expect_one_page(path, photo)
-                orientation = _metadata(path, photo).get(ExifTags.Base.Orientation, 1)
-                is_known = isinstance(orientation, int) and 1 <= orientation <= 8
-                is_oriented = is_known and orientation > 1
-                is_known &= photo.format != "TIFF"  # Pillow has already rotated the size, and rotates the pixels
-                is_wide = has_wide_channels(photo)
-                return PhotoHead(photo.size[::-1], orientation if is_known else 1, photo.mode, is_wide, is_oriented)
+        with Image.open(path) as image:
+            expect_one_page(path, image)
+            yield image
     except FileNotFoundError:
         raise DatasetError(f"{path}: expected an image, found no such file; check the folder and the name") from None
     except UnidentifiedImageError:
@@ -97,13 +110,13 @@ def read_head(path: Path) -> PhotoHead:
     except DatasetError:
         raise
     except Exception as error:  # Pillow's errors for broken files depend on the format
-        raise DatasetError(f"{path}: expected an image, could not read it ({error}); replace the file") from error
+        raise DatasetError(f"{path}: expected an image, could not {verb} it ({error}); replace the file") from error
 
 
 def num_frames(path: Path) -> int:
     """Return the number of frames of an image file, of which readers read the first."""
-    with Image.open(path) as photo:
-        return int(getattr(photo, "n_frames", 1))
+    with Image.open(path) as image:
+        return int(getattr(image, "n_frames", 1))
 
 
 def expect_file(path: Path) -> None:
@@ -117,32 +130,32 @@ def expect_file(path: Path) -> None:
         raise DatasetError(f"{path}: expected an image, got a {found}; replace it")
 
 
-def has_wide_channels(photo: Image.Image) -> bool:
+def has_wide_channels(image: Image.Image) -> bool:
     """Return whether an opened, undecoded image has several 16-bit channels, of which Pillow keeps the upper 8 bits."""
-    return len(photo.getbands()) > 1 and any(";16" in str(tile[3]) for tile in getattr(photo, "tile", ()))
+    return len(image.getbands()) > 1 and any(";16" in str(tile[3]) for tile in getattr(image, "tile", ()))
 
 
-def left_out_by_pillow(photo: Image.Image) -> str:
+def left_out_by_pillow(image: Image.Image) -> str:
     """Return in words what an opened TIFF has and Pillow leaves out: further pages or channels; empty if nothing.
 
     Smaller copies of the first page, as in pyramids, are no pages.
     """
-    if photo.format != "TIFF":
+    if image.format != "TIFF":
         return ""
-    tags, pages = photo.tag_v2, 1  # type: ignore[attr-defined]
-    if (samples := tags.get(_SAMPLES, 1)) > len(photo.getbands()):
-        return f"a TIFF of {samples} channels, of which {len(photo.getbands())} can be read"
-    for page in range(1, getattr(photo, "n_frames", 1)):
-        photo.seek(page)
-        tags = photo.tag_v2  # type: ignore[attr-defined]
+    tags, pages = image.tag_v2, 1  # type: ignore[attr-defined]
+    if (samples := tags.get(_SAMPLES, 1)) > len(image.getbands()):
+        return f"a TIFF of {samples} channels, of which {len(image.getbands())} can be read"
+    for page in range(1, getattr(image, "n_frames", 1)):
+        image.seek(page)
+        tags = image.tag_v2  # type: ignore[attr-defined]
         pages += not (tags.get(_SUBFILE, 0) & 1 or tags.get(_OLD_SUBFILE) == _OLD_REDUCED)
-    photo.seek(0)
+    image.seek(0)
     return f"a TIFF of {pages} pages" if pages > 1 else ""
 
 
-def expect_one_page(path: Path, photo: Image.Image) -> None:
+def expect_one_page(path: Path, image: Image.Image) -> None:
     """Raise `DatasetError` if an opened TIFF has pages or channels that readers leave out."""
-    if found := left_out_by_pillow(photo):
+    if found := left_out_by_pillow(image):
         raise DatasetError(f"{path}: expected one image of at most 4 channels, got {found}; save each image as a file")
 
 
@@ -156,11 +169,11 @@ def unreadable(path: Path) -> str:
     return "expected an image, got another file; replace it"
 
 
-def _metadata(path: Path, photo: Image.Image) -> Image.Exif:
+def _metadata(path: Path, image: Image.Image) -> Image.Exif:
     """Return the EXIF entries; a PNG is decoded for this only if they come after its pixels."""
-    if photo.format == "PNG" and "exif" not in photo.info and not _ends_with_exif(path):
-        return Image.Image.getexif(photo)
-    return photo.getexif()
+    if image.format == "PNG" and "exif" not in image.info and not _ends_with_exif(path):
+        return Image.Image.getexif(image)
+    return image.getexif()
 
 
 def _ends_with_exif(path: Path) -> bool:
@@ -176,7 +189,7 @@ def _ends_with_exif(path: Path) -> bool:
     return False
 
 
-def check_head(path: Path, size: Size | None = None) -> PhotoHead:
+def check_head(path: Path, size: Size | None = None) -> ImageHead:
     """Read the header of an image and check that readers accept it.
 
     Args:
@@ -191,7 +204,7 @@ def check_head(path: Path, size: Size | None = None) -> PhotoHead:
     return head
 
 
-def expect_readable(path: Path, head: PhotoHead, size: Size | None) -> None:
+def expect_readable(path: Path, head: ImageHead, size: Size | None) -> None:
     """Raise `DatasetError` if readers reject an image by its header; arguments as for `check_head`."""
     if head.is_wide:
         raise DatasetError(f"{path}: {TOO_WIDE}")
@@ -253,19 +266,19 @@ def read_pixels(
         DatasetError: the file is missing or broken, has more than 8 bits per channel, or has another size.
     """
     factor = _reduction(size, at_least) if at_least else 1
-    photo, stored, factor = _decode(path, size, factor, drawn_upright)
-    if photo.size != (size[1] // factor, size[0] // factor):
+    image, stored, factor = _decode(path, size, factor, drawn_upright)
+    if image.size != (size[1] // factor, size[0] // factor):
         raise DatasetError(
             f"{path}: expected {size[1]} x {size[0]} pixels as in the annotation file, got {stored[0]} x {stored[1]}; "
             "use the images that the annotations were made on"
         )
-    return _rgb(path, photo)
+    return _rgb(path, image)
 
 
-def _rgb(path: Path, photo: Image.Image) -> Tensor:
-    if photo.mode not in EIGHT_BIT_MODES:
-        raise DatasetError(f"{path}: expected an image of 8 bits per channel, got mode {photo.mode}; convert it")
-    return torch.from_numpy(np.array(photo if photo.mode == "RGB" else photo.convert("RGB"))).permute(2, 0, 1)
+def _rgb(path: Path, image: Image.Image) -> Tensor:
+    if image.mode not in EIGHT_BIT_MODES:
+        raise DatasetError(f"{path}: expected an image of 8 bits per channel, got mode {image.mode}; convert it")
+    return torch.from_numpy(np.array(image if image.mode == "RGB" else image.convert("RGB"))).permute(2, 0, 1)
 
 
 def _reduction(size: tuple[int, int], at_least: tuple[int, int]) -> int:
@@ -280,27 +293,16 @@ def _decode(
     path: Path, size: tuple[int, int] | None, factor: int, drawn_upright: bool
 ) -> tuple[Image.Image, tuple[int, int], int]:
     """Return the image, turned upright unless it is of this size as stored; its stored (W, H), and its reduction."""
-    expect_file(path)
-    try:
-        with Image.open(path) as photo:
-            stored = photo.size
-            expect_one_page(path, photo)
-            if has_wide_channels(photo):
-                raise DatasetError(f"{path}: {TOO_WIDE}")
-            if size is not None and factor > 1 and sorted(stored) == sorted(size) and photo.format in ("JPEG", "MPO"):
-                photo.draft(None, (stored[0] // factor, stored[1] // factor))
-            else:
-                factor = 1
-            photo.load()
-            if size is not None and stored == size[::-1]:
-                turned = ImageOps.exif_transpose(photo) if drawn_upright else photo
-                return turned if turned.size == photo.size else photo, stored, factor
-            return ImageOps.exif_transpose(photo), stored, factor
-    except FileNotFoundError:
-        raise DatasetError(f"{path}: expected an image, found no such file; check the folder and the name") from None
-    except UnidentifiedImageError:
-        raise DatasetError(f"{path}: {unreadable(path)}") from None
-    except DatasetError:
-        raise
-    except Exception as error:  # Pillow's errors for broken files depend on the format
-        raise DatasetError(f"{path}: expected an image, could not decode it ({error}); replace the file") from error
+    with _opened(path, "decode") as image:
+        stored = image.size
+        if has_wide_channels(image):
+            raise DatasetError(f"{path}: {TOO_WIDE}")
+        if size is not None and factor > 1 and sorted(stored) == sorted(size) and image.format in ("JPEG", "MPO"):
+            image.draft(None, (stored[0] // factor, stored[1] // factor))
+        else:
+            factor = 1
+        image.load()
+        if size is not None and stored == size[::-1]:
+            turned = ImageOps.exif_transpose(image) if drawn_upright else image
+            return turned if turned.size == image.size else image, stored, factor
+        return ImageOps.exif_transpose(image), stored, factor

@@ -24,6 +24,7 @@ from torchvision import tv_tensors
 
 from segpaste.datasets._windows import boxes_of, padding_of
 from segpaste.datasets.contract import Crowd, JsonRow
+from segpaste.datasets.entries import edges_of
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.format import AnnotatedPhotos
 from segpaste.datasets.formats.image_files import read_pixels, read_rgb
@@ -100,7 +101,7 @@ class InstancePhotos(AnnotatedPhotos):
                 continue
             is_in_sample = not any(row is other for other in empty)
             given = row["box"] if box is not None else None
-            if given is not None and (*given[:2], given[0] + given[2], given[1] + given[3]) != box:
+            if given is not None and edges_of(given) != box:
                 given = None  # it was cut
             facts = row["id"], row["label"], bool(row.get("ignored")), self._region(record, row), box
             found.append(Crowd(*facts, None if given is None else tuple(given), is_in_sample))
@@ -133,7 +134,11 @@ class InstancePhotos(AnnotatedPhotos):
         seen = jitter.read(image, reduced)
         if seen is None:
             sample = jitter(self[index], seed)
-            return sample if reduced == window else replace(sample, image=jitter.show(_bare(image), reduced).image)
+            return (
+                sample
+                if reduced == window
+                else replace(sample, image=jitter.show(without_objects(image), reduced).image)
+            )
         return self._jittered(record, seen, window, jitter.min_area_px)
 
     def _jittered(self, record: JsonRow, image: tv_tensors.Image, window: Window, min_area_px: float) -> DenseSample:
@@ -211,8 +216,7 @@ class InstancePhotos(AnnotatedPhotos):
         except DatasetError:
             mask = np.zeros((record["height"], record["width"]), bool)
         if not mask.any() and crowd["box"] is not None:
-            x, y, width, height = crowd["box"]
-            x1, y1, x2, y2 = outward_box((x, y, x + width, y + height), mask.shape)
+            x1, y1, x2, y2 = outward_box(edges_of(crowd["box"]), mask.shape)
             mask[y1:y2, x1:x2] = True
         return mask
 
@@ -283,14 +287,13 @@ def clipped_box(box: list[float] | None, size: Size) -> Box | None:
     """Return a box [x, y, w, h] as (x1, y1, x2, y2) in an image of (H, W); None if it has no area there."""
     if box is None:
         return None
-    x, y, width, height = box
-    edges = zip((x, y, x + width, y + height), (size[1], size[0]) * 2, strict=True)
+    edges = zip(edges_of(box), (size[1], size[0]) * 2, strict=True)
     x1, y1, x2, y2 = (min(max(float(edge), 0.0), float(side)) for edge, side in edges)
     return (x1, y1, x2, y2) if x1 < x2 and y1 < y2 else None
 
 
-def _bare(image: Tensor) -> DenseSample:
-    """Return a sample with an image only."""
+def without_objects(image: Tensor) -> DenseSample:
+    """Return a sample of masks without an object."""
     no_masks = torch.zeros(0, *image.shape[1:], dtype=torch.bool, device="cpu")
     return DenseSample.from_masks(image, no_masks, torch.zeros(0, dtype=torch.int64, device="cpu"))
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from segpaste.datasets.contract import AnnotatedDataset, JsonRow
-from segpaste.datasets.entries import box_of
+from segpaste.datasets.entries import box_of, edges_of
 from segpaste.datasets.formats.format import WrittenTask
 from segpaste.datasets.formats.instances import clipped_box, keypoints_of
 from segpaste.types import DenseSample
@@ -106,7 +106,7 @@ def _shape_keys(row: JsonRow, sample: DenseSample, slot: int) -> JsonRow:
         return {"segmentation": polygons} if polygons and is_whole else {}
     box = box_of(row)
     inside = clipped_box(box, sample.canvas_size)
-    if inside is None or box is None or (*box[:2], box[0] + box[2], box[1] + box[3]) != inside:
+    if inside is None or box is None or edges_of(box) != inside:
         return {}
     if not np.array_equal(np.array(inside, np.float32), sample.boxes.as_subclass(Tensor)[slot].numpy()):
         return {}

@@ -29,7 +29,7 @@ from segpaste.datasets.formats.label_studio_results import (
     tags_of,
 )
 from segpaste.datasets.formats.outlined import Drawn, DrawnPhoto, open_drawn
-from segpaste.datasets.formats.text_files import head_of, parse_json
+from segpaste.datasets.formats.text_files import head_of, json_of
 from segpaste.datasets.formats.tool_shapes import Point, Shape, find_photo
 from segpaste.types.sampling import Size
 
@@ -113,14 +113,7 @@ def _file(path: Path) -> Path | None:
 
 
 def _tasks(path: Path, content: bytes) -> list[JsonRow]:
-    try:
-        tasks = parse_json(path, content)
-    except DatasetError:
-        raise
-    except (ValueError, RecursionError) as error:
-        raise DatasetError(
-            f"{path}: expected JSON of Label Studio, got text that does not parse ({error}); export it again"
-        ) from error
+    tasks = json_of(path, content, "JSON of Label Studio", "export it again")
     for number, task in enumerate(tasks, start=1):
         is_one = isinstance(task, dict) and isinstance(task.get("data"), dict)
         rows = task.get("annotations") if is_one else None

@@ -26,9 +26,11 @@ from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.tool_shapes import (
     Point,
     Shape,
+    are_points,
     box_around,
     ellipse_mask,
     encode_mask,
+    is_number,
     photo_size,
     rotated_box,
 )
@@ -36,6 +38,7 @@ from segpaste.types.sampling import Size
 
 _SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif", ".avif", ".jfif", ".jp2")
 _SIZE = ("original_width", "original_height")
+_MOST = 1e5  # percent
 
 _KEYS: Mapping[str, tuple[str, ...]] = {
     "polygon": ("points",),
@@ -240,9 +243,7 @@ def _region(where: str, key: str, kind: str, result: JsonRow) -> Region:
         )
     values = value["points"] if kind == "polygon" else [value[name] for name in _KEYS[kind]]
     if kind == "polygon":
-        is_right = isinstance(values, list) and all(
-            isinstance(point, list) and len(point) == 2 and all(map(_is_percent, point)) for point in values
-        )
+        is_right = are_points(values, _MOST)
     else:
         is_right = isinstance(values[0], list) if kind == "brush" else all(map(_is_percent, values))
     if not is_right or not _is_percent(value.get("rotation") or 0):
@@ -253,7 +254,7 @@ def _region(where: str, key: str, kind: str, result: JsonRow) -> Region:
 
 
 def _is_percent(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= 1e5
+    return is_number(value, _MOST)
 
 
 def _add(region: Region, result: JsonRow) -> None:

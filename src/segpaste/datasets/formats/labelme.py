@@ -28,9 +28,10 @@ from segpaste.datasets.formats.folders import files_with, paired_folders
 from segpaste.datasets.formats.format import NO_SPLIT, AnnotatedPhotos, Format, ReadOptions
 from segpaste.datasets.formats.image_files import upright_size
 from segpaste.datasets.formats.outlined import Drawn, DrawnPhoto, open_drawn
-from segpaste.datasets.formats.text_files import in_utf8, parse_json, read_lines
+from segpaste.datasets.formats.text_files import in_utf8, json_of, read_lines
 from segpaste.datasets.formats.tool_shapes import (
     Shape,
+    are_points,
     box_around,
     class_rows,
     ellipse_mask,
@@ -126,14 +127,7 @@ def _listed_names(folder: Path) -> list[str] | None:
 
 
 def _document(path: Path, content: bytes) -> JsonRow:
-    try:
-        document = parse_json(path, content)
-    except DatasetError:
-        raise
-    except (ValueError, RecursionError) as error:
-        raise DatasetError(
-            f"{path}: expected JSON of labelme, got text that does not parse ({error}); save it again"
-        ) from error
+    document = json_of(path, content, "JSON of labelme", "save it again")
     if not isinstance(document, dict) or not isinstance(document.get("shapes"), list):
         raise DatasetError(f"{path}: expected the key 'shapes' of labelme with a list, got none; move the file away")
     return document
@@ -180,19 +174,12 @@ def _kind(where: str, shape: object) -> str:
     if not isinstance(shape, dict) or not isinstance(shape.get("label"), str) or not shape["label"]:
         raise DatasetError(f"{where}: expected an object with a 'label', got {shape!r:.60}; correct or remove it")
     points = shape.get("points")
-    is_list = isinstance(points, list) and all(
-        isinstance(point, list) and len(point) == 2 and all(_is_number(value) for value in point) for point in points
-    )
-    if not is_list:
+    if not are_points(points, 1e6):
         raise DatasetError(f"{where}: expected 'points' [[x, y], ...] in pixels, got {points!r:.60}; correct it")
     group = shape.get("group_id")
     if group is not None and not isinstance(group, int | str):
         raise DatasetError(f"{where}: expected a number as 'group_id', got {group!r:.40}; correct it")
     return str(shape.get("shape_type") or "polygon")
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= 1e6
 
 
 def _shape(where: str, kind: str, shape: JsonRow, size: Size) -> Shape:

@@ -79,8 +79,7 @@ def open_drawn(images_dir: Path, file: Path, read: Read, options: ReadOptions) -
     Raises:
         DatasetError: there are outlines and boxes without a task, or the dataset has no labels for the task.
     """
-    if options.task == "pose":
-        raise DatasetError(f"{file}: expected the task (--task) segment or detect, got pose; leave it out")
+    expect_no_pose(file, options)
     drawn = read()
     is_outlined = _kind(drawn, options.task) == "outline"
     if drawn.left_out:
@@ -89,6 +88,12 @@ def open_drawn(images_dir: Path, file: Path, read: Read, options: ReadOptions) -
             f"{file}: {what} without an area are not objects; they are only in the entry of their image", stacklevel=3
         )
     return OutlinedPhotos(images_dir, file, read, drawn, has_masks=is_outlined, transforms=options.transforms)
+
+
+def expect_no_pose(path: Path, options: ReadOptions) -> None:
+    """Raise `DatasetError` for the task pose."""
+    if options.task == "pose":
+        raise DatasetError(f"{path}: expected the task (--task) segment or detect, got pose; leave it out")
 
 
 def _kind(drawn: Drawn, task: str | None) -> Kind:

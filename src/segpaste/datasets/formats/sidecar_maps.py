@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from segpaste.datasets.contract import AnnotatedDataset, JsonRow
-from segpaste.datasets.errors import DatasetError
+from segpaste.datasets.errors import DatasetError, naming
 from segpaste.datasets.formats.conventions import convert_depth, convert_normals
 from segpaste.datasets.formats.format import AnnotatedPhotos
 from segpaste.datasets.formats.maps.geometry import read_calibration
@@ -63,10 +63,8 @@ class Beside:
         if self.has_normals:
             path = self._path("normals", name, "npy")
             fields["normals"] = _converted(path, convert_normals, axes=_OURS)
-        try:
+        with naming(f"{file_name}: depth, normals or camera beside it"):
             return replace(sample, **fields)
-        except ValueError as error:
-            raise DatasetError(f"{file_name}: depth, normals or camera beside it: {error}") from error
 
     def _depth(self, name: str) -> dict[str, Any]:
         depth, valid = _converted(self._path("depth", name, "npy"), convert_depth, metres_per_unit=1)
@@ -130,7 +128,5 @@ def _stem(file_name: str, num_cut: int) -> str:
 
 def _converted(path: Path, convert: Any, **options: Any) -> Any:
     """Convert an array with ``convert``; errors name the file."""
-    try:
+    with naming(path):
         return convert(read_array(path), **options)
-    except ValueError as error:
-        raise DatasetError(f"{path}: {error}") from error

@@ -29,6 +29,8 @@ from segpaste.extras import require
 _SPREAD = re.compile(r"^L;([24])")
 _FACTORS = {"2": 85, "4": 17}
 _SAMPLE_FORMAT, _SIGNED = 339, 2
+MOST_DIRECT = 1 << 16
+"""Limit of the range of values that are counted or looked up in a table, which is faster than sorting."""
 _INVERTED = re.compile(r"^[1L](;\d)?;?IR?$")
 
 
@@ -90,6 +92,31 @@ def read_colors(path: Path) -> NDArray[Any]:
         return stored.values
     with Image.open(path) as picture:
         return np.asarray(picture if picture.mode.startswith("I") else picture.convert("RGB"))
+
+
+def color_code(color: tuple[int, int, int]) -> int:
+    """Return a colour (R, G, B) as one number, R * 65536 + G * 256 + B."""
+    return (color[0] << 16) + (color[1] << 8) + color[2]
+
+
+def color_of(code: int) -> tuple[int, int, int]:
+    """Return the colour of a `color_code`."""
+    return code >> 16, code >> 8 & 255, code & 255
+
+
+def packed_colors(values: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the `color_code` of each pixel of an image of colours [H, W, C], [H, W] int64; alpha is left out."""
+    return np.asarray((values[..., :3].astype(np.int64) << [16, 8, 0]).sum(-1))
+
+
+def distinct(values: NDArray[np.int64]) -> list[int]:
+    """Return the distinct values, ascending."""
+    if not values.size:
+        return []
+    low, high = int(values.min()), int(values.max())
+    if high - low < MOST_DIRECT:
+        return [int(v) + low for v in np.flatnonzero(np.bincount((values - low).ravel()))]
+    return [int(v) for v in np.unique(values)]
 
 
 def one_channel(values: NDArray[Any]) -> NDArray[Any]:

@@ -52,6 +52,20 @@ def read_json(path: Path) -> Any:
     return parse_json(path, path.read_bytes())
 
 
+def json_of(path: Path, content: bytes, what: str, advice: str) -> Any:
+    """Return the document of the bytes of a JSON file; errors say what was expected, and what to do.
+
+    Raises:
+        DatasetError: it is not JSON.
+    """
+    try:
+        return parse_json(path, content)
+    except DatasetError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise DatasetError(f"{path}: expected {what}, got text that does not parse ({error}); {advice}") from error
+
+
 def parse_json(path: Path, content: bytes) -> Any:
     """Return the document of the bytes of a JSON file; raise as `read_json`."""
     try:

@@ -20,8 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segpaste.datasets.contract import JsonRow
+from segpaste.datasets.entries import edges_of
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.rle import decode_segmentation
+from segpaste.datasets.formats.rle import decode_segmentation, mask_box
 from segpaste.types.sampling import Size
 
 Kind = Literal["outline", "box"]
@@ -112,9 +113,8 @@ def has_other_box(parts: Sequence[Shape], row: JsonRow) -> bool:
     boxes = [part.box for part in parts if part.box is not None and part.points is None]
     if not boxes or not row["segmentation"]:
         return False
-    x, y, width, height = row["bbox"]
     around = box_around(corner for box in boxes for corner in (box[:2], box[2:]))
-    return is_other_box(around, (x, y, x + width, y + height))
+    return is_other_box(around, edges_of(row["bbox"]))
 
 
 def encode_mask(mask: NDArray[np.bool_]) -> JsonRow:
@@ -154,6 +154,18 @@ def rotated_box(box: Box, degrees: float, about: tuple[float, float]) -> list[tu
     return [(about[0] + dx * cos - dy * sin, about[1] + dx * sin + dy * cos) for dx, dy in moved]
 
 
+def is_number(value: object, most: float) -> bool:
+    """Return whether a value is a number of at most this size, not a bool."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= most
+
+
+def are_points(value: object, most: float) -> bool:
+    """Return whether a value is a list of points [x, y] of numbers of at most this size."""
+    return isinstance(value, list) and all(
+        isinstance(point, list) and len(point) == 2 and all(is_number(edge, most) for edge in point) for point in value
+    )
+
+
 def box_around(points: Iterable[Sequence[float]]) -> Box:
     """Return the box (x1, y1, x2, y2) around one or more points (x, y)."""
     xs, ys = zip(*((float(point[0]), float(point[1])) for point in points), strict=True)
@@ -177,10 +189,7 @@ def _measured(segmentation: list[list[float]] | JsonRow, size: Size) -> tuple[Bo
         points = [point for polygon in segmentation for point in zip(polygon[::2], polygon[1::2], strict=False)]
         return (box_around(points) if points else None), sum(map(_polygon_area, segmentation))
     mask = decode_segmentation(segmentation, size)
-    rows, cols = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
-    if not rows.size:
-        return None, 0
-    return (int(cols[0]), int(rows[0]), int(cols[-1]) + 1, int(rows[-1]) + 1), int(mask.sum())
+    return mask_box(mask), int(mask.sum())
 
 
 def _polygon_area(polygon: list[float]) -> float:

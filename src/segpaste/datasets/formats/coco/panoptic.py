@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from segpaste.datasets.contract import Crowd, JsonRow
 from segpaste.datasets.entries import Categories, Segment
-from segpaste.datasets.errors import DatasetError
+from segpaste.datasets.errors import DatasetError, first_few
 from segpaste.datasets.formats.coco.dataset import IndexedPhotos, IndexedRecords, image_columns
 from segpaste.datasets.formats.format import expect_folder
 from segpaste.datasets.formats.image_files import read_rgb
@@ -237,7 +237,7 @@ class CocoPanoptic(IndexedPhotos):
 
 
 def _first(ids: list[int]) -> str:
-    return f"{len(ids)} ({', '.join(map(str, ids[:3]))}{', ...' if len(ids) > 3 else ''})" if ids else "none"
+    return f"{len(ids)} ({first_few(ids)})" if ids else "none"
 
 
 class PanopticRecords(IndexedRecords):

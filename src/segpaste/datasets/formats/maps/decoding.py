@@ -16,16 +16,20 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from segpaste.datasets.errors import DatasetError
+from segpaste.datasets.errors import DatasetError, first_few
 from segpaste.datasets.formats.maps.declaration import ClassEntry, InstanceFiles, SemanticFiles
-from segpaste.datasets.formats.stored_pixels import one_channel
+from segpaste.datasets.formats.stored_pixels import (
+    MOST_DIRECT,
+    color_code,
+    color_of,
+    distinct,
+    one_channel,
+    packed_colors,
+)
 from segpaste.datasets.formats.text_files import class_name_of, is_background, read_lines
 
 NO_CLASS = -1
 """Label of void pixels. It is not 255, as in semantic maps of samples, because 255 may be a class here."""
-
-_MOST_DIRECT = 1 << 16
-"""Limit of stored values that are looked up in a table."""
 
 
 @dataclass(frozen=True)
@@ -101,19 +105,9 @@ class Classes:
         return np.array([table[number] for number in found], np.int64)[positions(ids, found)]
 
 
-def distinct(values: NDArray[np.int64]) -> list[int]:
-    """Return the distinct values, ascending."""
-    if not values.size:
-        return []
-    low, high = int(values.min()), int(values.max())
-    if high - low < _MOST_DIRECT:
-        return [int(v) + low for v in np.flatnonzero(np.bincount((values - low).ravel()))]
-    return [int(v) for v in np.unique(values)]
-
-
 def positions(values: NDArray[np.int64], found: Sequence[int]) -> NDArray[np.int64]:
     """Return the position of each value among the distinct values, which are ascending and complete."""
-    if not len(found) or found[-1] - found[0] >= _MOST_DIRECT:
+    if not len(found) or found[-1] - found[0] >= MOST_DIRECT:
         return np.searchsorted(np.array(found, np.int64), values).astype(np.int64)
     table = np.zeros(found[-1] - found[0] + 1, np.int64)
     table[np.array(found) - found[0]] = np.arange(len(found))
@@ -158,9 +152,7 @@ def _of_csv(path: Path, lines: list[str]) -> tuple[ClassEntry, ...]:
 
 
 def _shown(values: Sequence[int]) -> str:
-    if not values:
-        return "none"
-    return ", ".join(map(str, values[:8])) + (", ..." if len(values) > 8 else "")
+    return first_few(values, 8) or "none"
 
 
 Ids = NDArray[np.int64]
@@ -353,13 +345,12 @@ def _of_colors(values: NDArray[np.generic], files: SemanticFiles, classes: Class
         values = values[..., [0, 0, 0]]
     if values.ndim != 3 or values.shape[2] < 3 or values.dtype != np.uint8:
         raise DatasetError(f"{place}: expected an image of colours, got {values.dtype} {list(values.shape)}")
-    wide = values.astype(np.int64)
-    packed = wide[..., 0] * 65536 + wide[..., 1] * 256 + wide[..., 2]
-    by_color = Classes(classes.names, tuple(r * 65536 + g * 256 + b for r, g, b in classes.colors))
-    void = [v[0] * 65536 + v[1] * 256 + v[2] for v in files.void if not isinstance(v, int)]
+    packed = packed_colors(values)
+    by_color = Classes(classes.names, tuple(map(color_code, classes.colors)))
+    void = [color_code(value) for value in files.void if not isinstance(value, int)]
     strange = [v for v in distinct(packed) if v not in by_color.label_of and v not in void]
     if strange:
-        shown = ", ".join(str((v >> 16, v >> 8 & 255, v & 255)) for v in strange[:4])
+        shown = ", ".join(str(color_of(code)) for code in strange[:4])
         raise DatasetError(
             f"{place}: expected the colours of classes or void ones, got {shown}; add them to 'classes' or to 'void' "
             "(JPEG changes colours)"

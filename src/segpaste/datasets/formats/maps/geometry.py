@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from segpaste.datasets.errors import DatasetError
+from segpaste.datasets.errors import DatasetError, naming
 from segpaste.datasets.formats.conventions import convert_depth, convert_normals
 from segpaste.datasets.formats.maps.declaration import DepthFiles, DisparityFiles, NormalFiles
 from segpaste.datasets.formats.stored_pixels import one_channel
@@ -36,12 +36,10 @@ def depth_of(values: NDArray[Any], files: DepthFiles, place: str, valid: NDArray
         DatasetError: the array has the wrong shape, or another size than ``valid``.
     """
     plane = _plane(values, place)
-    try:
+    with naming(place):
         depth, depth_valid = convert_depth(
             plane, metres_per_unit=files.metres_per_unit, invalid=_storable(plane, files)
         )
-    except ValueError as error:
-        raise DatasetError(f"{place}: {error}") from error
     if valid is not None:
         mask = _plane(valid, place) != 0
         if mask.shape != plane.shape:
@@ -80,10 +78,8 @@ def normals_of(values: NDArray[Any], files: NormalFiles, place: str) -> Tensor:
     if vectors.dtype.kind == "f" and files.range != (-1.0, 1.0):
         low, high = files.range
         vectors = (vectors.astype(np.float64) - low) * (2 / (high - low)) - 1
-    try:
+    with naming(place):
         return convert_normals(vectors, axes=files.axes)
-    except ValueError as error:
-        raise DatasetError(f"{place}: {error}") from error
 
 
 def _plane(values: NDArray[Any], place: str) -> NDArray[Any]:

@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.format import AnnotatedPhotos, Format, ReadOptions
 from segpaste.datasets.formats.maps.declaration import DECLARATION_FILE
-from segpaste.datasets.formats.maps.decoding import distinct
 from segpaste.datasets.formats.maps.pairs import MAP_SUFFIXES, Pairs, find_pairs
-from segpaste.datasets.formats.stored_pixels import one_channel, read_array
+from segpaste.datasets.formats.stored_pixels import color_of, distinct, one_channel, read_array
 from segpaste.datasets.formats.yolo.data import IMAGE_SUFFIXES
 from segpaste.extras import MissingPackageError
 
@@ -202,7 +201,7 @@ def _of_values(pattern: str, values: _Values) -> Iterator[str]:
         grey = {value * 0x10101 for value in values.ids}  # maps without another colour
         colors = sorted(values.colors | grey)
         if len(colors) <= _MANY_VALUES:
-            rows = [f"{{name: class_{i}, color: [{c >> 16}, {c >> 8 & 255}, {c & 255}]}}" for i, c in enumerate(colors)]
+            rows = [f"{{name: class_{i}, color: {[*color_of(code)]}}}" for i, code in enumerate(colors)]
             yield f"classes: [{', '.join(rows)}]"
             yield f"semantic: {{files: '{pattern}', encoding: color}}"
     elif len(values.ids) > _MANY_VALUES or max(values.ids, default=0) > _MANY_VALUES:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from segpaste.datasets.contract import JsonRow
-from segpaste.datasets.errors import DatasetError
+from segpaste.datasets.errors import DatasetError, naming
 from segpaste.datasets.formats.maps.cityscapes import ALL_IDS, WITH_INSTANCES, read_polygons
 from segpaste.datasets.formats.maps.declaration import Camera
 from segpaste.datasets.formats.maps.decoding import (
@@ -171,10 +171,8 @@ class MapReader:
     def _intrinsics(self, record: JsonRow, calibration: Calibration, size: Size) -> CameraIntrinsics:
         camera = self.files.declared.camera
         assert camera is not None
-        try:
+        with naming(f"{self.files.root / record['file_name']}: camera"):
             return calibration.intrinsics(size, camera.pixel_center)
-        except ValueError as error:
-            raise DatasetError(f"{self.files.root / record['file_name']}: camera: {error}") from error
 
 
 def _of_numbers(camera: Camera) -> Calibration:

@@ -17,10 +17,13 @@ import torch
 from numpy.typing import NDArray
 
 from segpaste.datasets.contract import JsonRow
+from segpaste.datasets.entries import edges_of
 from segpaste.datasets.errors import DatasetError, each
 from segpaste.datasets.formats.format import AnnotatedPhotos, Format, PackedRecords, ReadOptions, file_digest
 from segpaste.datasets.formats.image_files import upright_size
-from segpaste.datasets.formats.outlined import Drawn, DrawnPhoto, OutlinedPhotos, open_drawn
+from segpaste.datasets.formats.outlined import Drawn, DrawnPhoto, OutlinedPhotos, expect_no_pose, open_drawn
+from segpaste.datasets.formats.rle import mask_box
+from segpaste.datasets.formats.stored_pixels import distinct
 from segpaste.datasets.formats.tool_shapes import (
     OTHER_BOXES,
     Shape,
@@ -79,8 +82,7 @@ class VocFormat(Format):
         is_boxed = options.task == "detect" or not folder.maps
         if not is_boxed and (folder.has_objects or not folder.has_boxes()):
             read = partial(read_voc, folder, True)
-            if options.task == "pose":
-                raise DatasetError(f"{path}: expected the task (--task) segment or detect, got pose; leave it out")
+            expect_no_pose(path, options)
             return VocMasks(folder.photos_dir, path, read, read(), transforms=options.transforms)
         return open_drawn(folder.photos_dir, path, partial(read_voc, folder, False), options)
 
@@ -185,7 +187,7 @@ class VocMasks(OutlinedPhotos):
         if self._folder.has_objects:
             objects = self._map(OBJECTS, stem, size)
             classes = self._map(CLASSES, stem, size) if self._folder.has_classes else None
-            there = _values(objects)
+            there = distinct(objects)
             for number in there:
                 if number not in (BACKGROUND, VOID):
                     mask = objects == number
@@ -195,7 +197,7 @@ class VocMasks(OutlinedPhotos):
                     row = annotation_row([own], size, ())
                     if box is not None:
                         boxes.remove(box)
-                        num_other += is_other_box(_edges(box["bbox"]), _edges(row["bbox"]))
+                        num_other += is_other_box(edges_of(box["bbox"]), edges_of(row["bbox"]))
                         row |= {key: 1 for key in ("ignore", "iscrowd") if box.get(key)}
                     rows.append(self._row(image, image["id"] * _IDS_PER_PHOTO + number, label, row))
             voids = self._voids(objects, classes, entry["boxes"])
@@ -295,19 +297,11 @@ class VocMasks(OutlinedPhotos):
         return replace(sample, semantic_map=SemanticMap(torch.from_numpy(classes)))
 
 
-def _values(objects: NDArray[np.int64]) -> list[int]:
-    """Return the values of a map in ascending order; those of 16 bits are counted, which is faster than sorting."""
-    if objects.size and objects.min() >= 0 and objects.max() < 1 << 16:
-        found: list[int] = np.flatnonzero(np.bincount(objects.reshape(-1))).tolist()
-        return found
-    return [int(value) for value in np.unique(objects)]
-
-
 def _fitting(boxes: list[JsonRow], numbered: list[JsonRow], number: int, mask: NDArray[np.bool_]) -> JsonRow | None:
     """Return the box of an object: the box of its number if it fits, else the best that fits; None if none fits."""
-    rows, cols = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
-    own = (float(cols[0]), float(rows[0]), cols[-1] + 1.0, rows[-1] + 1.0)
-    fits = {box["id"]: _iou(own, box["bbox"]) for box in boxes}
+    own = mask_box(mask)
+    assert own is not None
+    fits = {box["id"]: _iou(own, edges_of(box["bbox"])) for box in boxes}
     same = numbered[number - 1] if number <= len(numbered) else None
     if same is not None and fits.get(same["id"], 0) >= _MIN_IOU:
         return same
@@ -315,17 +309,9 @@ def _fitting(boxes: list[JsonRow], numbered: list[JsonRow], number: int, mask: N
     return best if best is not None and fits[best["id"]] >= _MIN_IOU else None
 
 
-def _edges(box: Sequence[float]) -> tuple[float, float, float, float]:
-    """Return a box [x, y, w, h] as (x1, y1, x2, y2)."""
-    x, y, width, height = box
-    return x, y, x + width, y + height
-
-
-def _iou(own: tuple[float, float, float, float], box: list[float]) -> float:
-    """Return the intersection over union of (x1, y1, x2, y2) and [x, y, w, h]."""
-    x, y, width, height = box
-    inner_width = min(own[2], x + width) - max(own[0], x)
-    inner_height = min(own[3], y + height) - max(own[1], y)
+def _iou(own: Sequence[float], box: Sequence[float]) -> float:
+    """Return the intersection over union of two boxes (x1, y1, x2, y2)."""
+    inner_width, inner_height = (min(own[i + 2], box[i + 2]) - max(own[i], box[i]) for i in (0, 1))
     inner = max(inner_width, 0.0) * max(inner_height, 0.0)
-    outer = (own[2] - own[0]) * (own[3] - own[1]) + width * height - inner
+    outer = sum((one[2] - one[0]) * (one[3] - one[1]) for one in (own, box)) - inner
     return inner / outer if outer else 0.0

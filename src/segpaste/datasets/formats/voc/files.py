@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -34,7 +35,7 @@ from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.folders import files_with, paired_folders
 from segpaste.datasets.formats.format import NO_SPLIT
 from segpaste.datasets.formats.outlined import DrawnPhoto
-from segpaste.datasets.formats.stored_pixels import one_channel, read_stored
+from segpaste.datasets.formats.stored_pixels import color_code, color_of, one_channel, packed_colors, read_stored
 from segpaste.datasets.formats.text_files import (
     class_names_of,
     head_of,
@@ -104,7 +105,7 @@ def read_map(path: Path, size: Size, colors: Mapping[Color, int]) -> NDArray[np.
             "use the map of this image"
         )
     if values.ndim == 3 and values.shape[2] > 2 and values.dtype == np.uint8:
-        return _indices(path, values[..., :3].astype(np.int64), colors)
+        return _indices(path, values, colors)
     if values.ndim != 2 or values.dtype.kind not in "iu":
         raise DatasetError(
             f"{path}: expected a label map of indices or colours, got {values.dtype} {list(values.shape)}; save it as "
@@ -112,7 +113,7 @@ def read_map(path: Path, size: Size, colors: Mapping[Color, int]) -> NDArray[np.
         )
     is_reordered = stored.palette is not None and _is_reordered(stored.palette, colors)
     if is_reordered and stored.palette is not None:
-        return _indices(path, stored.palette[values].astype(np.int64), colors)
+        return _indices(path, stored.palette[values], colors)
     return values.astype(np.int64)
 
 
@@ -123,12 +124,13 @@ def _is_reordered(palette_of_file: NDArray[np.uint8], colors: Mapping[Color, int
     return are_known and any(colors[color] != index for index, color in enumerate(entries))
 
 
-def _indices(path: Path, values: NDArray[np.int64], colors: Mapping[Color, int]) -> NDArray[np.int64]:
-    codes, places = np.unique((values << [16, 8, 0]).sum(-1), return_inverse=True)
-    wanted = {(red << 16) + (green << 8) + blue: index for (red, green, blue), index in colors.items()}
+def _indices(path: Path, values: NDArray[Any], colors: Mapping[Color, int]) -> NDArray[np.int64]:
+    codes, places = np.unique(packed_colors(values), return_inverse=True)
+    wanted = {color_code(color): index for color, index in colors.items()}
     if missing := [code for code in codes.tolist() if code not in wanted]:
-        color = missing[0] >> 16, missing[0] >> 8 & 255, missing[0] & 255
-        raise DatasetError(f"{path}: expected the colours of the label map, got {color}; add it to labelmap.txt")
+        raise DatasetError(
+            f"{path}: expected the colours of the label map, got {color_of(missing[0])}; add it to labelmap.txt"
+        )
     found: NDArray[np.int64] = np.array([wanted[code] for code in codes.tolist()])[places.reshape(values.shape[:2])]
     return found
 

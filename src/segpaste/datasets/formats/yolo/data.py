@@ -155,9 +155,7 @@ def photos_of(source: Path) -> list[Path]:
     if not source.is_file():
         raise DatasetError(f"{source}: expected a folder or a list of images, found neither; correct the path")
     photos = []
-    for number, line in enumerate(read_lines(source), start=1):
-        if not (name := image_name_of(line, lambda name: (source.parent / name).is_file())):
-            continue
+    for number, name in listed_images(source):
         photo = source.parent / name
         if photo.suffix.lower() not in IMAGE_SUFFIXES or not photo.is_file():
             raise DatasetError(
@@ -166,6 +164,21 @@ def photos_of(source: Path) -> list[Path]:
             )
         photos.append(photo)
     return sorted(photos)
+
+
+def listed_images(source: Path) -> Iterator[tuple[int, str]]:
+    """Yield the number of each line of a text file that names an image, from 1, and the name.
+
+    Raises:
+        DatasetError: the file cannot be read.
+    """
+    try:
+        lines = read_lines(source)
+    except OSError as error:
+        raise DatasetError(f"{source}: expected a list of images, could not read it ({error})") from error
+    for number, line in enumerate(lines, start=1):
+        if name := image_name_of(line, lambda name: (source.parent / name).is_file()):
+            yield number, name
 
 
 def stray_labels(source: Path, photos: list[Path]) -> list[Path]:

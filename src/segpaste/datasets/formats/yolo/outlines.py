@@ -18,6 +18,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from segpaste.datasets.formats.rle import mask_box
+
 Points = NDArray[np.int64]
 STEPS_PER_PX = 20
 """Steps per pixel. Outlines are whole numbers of steps, so that points on one line are found without rounding."""
@@ -40,12 +42,11 @@ def outline(mask: NDArray[np.bool_]) -> NDArray[np.float64]:
     Returns:
         [P, 2]: x and y in pixel edges; no point for an empty mask.
     """
-    rows, cols = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
-    if not rows.size:
+    if (box := mask_box(mask)) is None:
         return np.zeros((0, 2))
-    cut = mask[rows[0] : rows[-1] + 1, cols[0] : cols[-1] + 1]
-    steps = _without_middles(_joined(_loops(cut)))
-    return steps / STEPS_PER_PX + (float(cols[0]), float(rows[0]))
+    x1, y1, x2, y2 = box
+    steps = _without_middles(_joined(_loops(mask[y1:y2, x1:x2])))
+    return steps / STEPS_PER_PX + (float(x1), float(y1))
 
 
 def _loops(mask: NDArray[np.bool_]) -> list[Points]:
@@ -193,8 +194,8 @@ def given_corners(segmentation: object, size: tuple[int, ...]) -> NDArray[np.flo
 
 def is_rectangle(mask: NDArray[np.bool_]) -> bool:
     """Return whether a mask is all pixels of an upright box."""
-    rows, cols = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
-    return bool(rows.size) and bool(mask[rows[0] : rows[-1] + 1, cols[0] : cols[-1] + 1].all())
+    box = mask_box(mask)
+    return box is not None and bool(mask[box[1] : box[3], box[0] : box[2]].all())
 
 
 def convex_hull(points: NDArray[np.float64]) -> NDArray[np.float64]:
