@@ -35,7 +35,7 @@ from segpaste.datasets.checking.file_listings import list_coco
 from segpaste.datasets.checking.objects import NEAR_IOU, Region, near_pairs, region_of
 from segpaste.datasets.checking.report import KINDS, Finding, HealthReport
 from segpaste.datasets.formats.format import ReadOptions
-from segpaste.datasets.formats.image_scan import scan_photos
+from segpaste.datasets.formats.image_scan import scan_images
 from segpaste.datasets.scenes import SceneConfig, SceneDataset
 from segpaste.types import DenseSample, KeypointSchema, PaddedBatchedDenseSample
 from yolo_files import BOX, SQUARE, write_yolo
@@ -671,7 +671,7 @@ def test_scan_of_photos(tmp_path: Path) -> None:
         Image.new("RGB", (5, 5)).save(folder / "photos" / "6.png")
 
     photos = CocoDetectionV2(tmp_path / "photos", write(tmp_path, spoil))
-    first, second = scan_photos(photos, num_threads=2).problems
+    first, second = scan_images(photos, num_threads=2).problems
     assert (first.index, second.index) == (0, 1)
     assert first.path.name == "5.png"
     assert "found no such file" in first.reason

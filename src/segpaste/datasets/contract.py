@@ -29,7 +29,7 @@ from segpaste.datasets.entries import JsonRow as JsonRow
 from segpaste.types import DenseSample, KeypointSchema, PanopticSchema
 from segpaste.types.movable import Movable
 
-PhotoFile = tuple[Path, tuple[int, int] | None]
+ImageFile = tuple[Path, tuple[int, int] | None]
 """Path of an image, and its (H, W) in the annotations, or None if they do not give it."""
 Frame = tuple[tuple[int, int], tuple[int, int]]
 """Size (H, W) of the image around a picture, and its number of pixels per pixel of the picture, (num, den)."""
@@ -203,7 +203,7 @@ class AnnotatedDataset(Dataset[DenseSample], ABC):
         """Return the image's file, relative to ``images_dir``, or another name of the sample."""
         return f"sample {index}"
 
-    def photo_file(self, index: int) -> PhotoFile | None:
+    def photo_file(self, index: int) -> ImageFile | None:
         """Return the path of an image and its size in the annotations; None without a file."""
         return None
 

@@ -19,6 +19,8 @@ from segpaste.datasets.errors import DatasetError, each, refuse
 JsonRow = dict[str, Any]
 TableColumns = Mapping[str, type]
 CocoPoints = Sequence[float]
+Box = tuple[float, float, float, float]
+"""Edges (x1, y1, x2, y2), pixels."""
 
 INSTANCE, CROWD, IGNORED, UNMASKED, NEITHER = range(5)
 """Kinds of annotations: objects with a mask, regions, objects with a box only, and objects with neither."""
@@ -157,7 +159,7 @@ def box_of(annotation: JsonRow) -> list[float] | None:
     return box if is_one else None
 
 
-def edges_of(box: Sequence[float]) -> tuple[float, float, float, float]:
+def edges_of(box: Sequence[float]) -> Box:
     """Return a box [x, y, width, height] as (x1, y1, x2, y2)."""
     x, y, width, height = box
     return x, y, x + width, y + height

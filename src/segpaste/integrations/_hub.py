@@ -12,7 +12,7 @@ from torch import Tensor
 
 from segpaste.datasets.formats.rle import decode_segmentation
 from segpaste.datasets.formats.stored_pixels import one_channel
-from segpaste.integrations._hub_columns import Objects, map_of, objects_of_row, photo_of, undecoded
+from segpaste.integrations._hub_columns import Objects, image_of, map_of, objects_of_row, undecoded
 from segpaste.targets.annotated import Annotated, sample_of
 from segpaste.types import IGNORE_INDEX, DenseSample, SemanticMap
 
@@ -117,8 +117,8 @@ class HubSamples:
             ValueError: a value is not valid; the message names the row and the column.
         """
         row = self._row(index)
-        photo = photo_of(row[self.image], _place(index, self.image))
-        image = torch.from_numpy(photo).permute(2, 0, 1).contiguous()
+        pixels = image_of(row[self.image], _place(index, self.image))
+        image = torch.from_numpy(pixels).permute(2, 0, 1).contiguous()
         fields: dict[str, Any] = {}
         if self.semantic_map is not None:
             place = _place(index, self.semantic_map)
@@ -127,13 +127,13 @@ class HubSamples:
                 raise ValueError(
                     f"{place}: expected one class for each pixel, got {list(classes.shape)}; convert colours to classes"
                 )
-            fields["semantic_map"] = SemanticMap(self._classes(classes, photo, place))
+            fields["semantic_map"] = SemanticMap(self._classes(classes, pixels, place))
         if self.objects is not None:
             sample = _of_objects(image, self._read_objects(row, index), fields, _place(index, self.objects))
         elif self.instance_map is not None:
             place = _place(index, self.instance_map)
             values = map_of(row[self.instance_map], place)
-            sample = DenseSample.from_masks(image, *self._instances(values, photo, place), **fields)
+            sample = DenseSample.from_masks(image, *self._instances(values, pixels, place), **fields)
         else:
             sample = _of_objects(image, {"bbox": [], "category": []}, fields, _place(index, None))
         return self.transforms(sample) if self.transforms else sample
@@ -162,11 +162,11 @@ class HubSamples:
                     return column
         return None
 
-    def _classes(self, values: NDArray[Any], photo: NDArray[Any], place: str) -> Tensor:
+    def _classes(self, values: NDArray[Any], image: NDArray[Any], place: str) -> Tensor:
         """Return a map of classes [H, W] int64, with the void value as ignored."""
-        if values.shape[:2] != photo.shape[:2]:
+        if values.shape[:2] != image.shape[:2]:
             raise ValueError(
-                f"{place}: expected a map of the size of the image, (height, width) {photo.shape[:2]}, got "
+                f"{place}: expected a map of the size of the image, (height, width) {image.shape[:2]}, got "
                 f"{values.shape[:2]}; resize it with nearest neighbours, or filter such rows out"
             )
         given = values[..., 0] if values.ndim == 3 else values
@@ -179,14 +179,14 @@ class HubSamples:
         classes = torch.from_numpy(given.astype(np.int64))
         return torch.where(classes == self.void, IGNORE_INDEX, classes)
 
-    def _instances(self, values: NDArray[Any], photo: NDArray[Any], place: str) -> tuple[Tensor, Tensor]:
+    def _instances(self, values: NDArray[Any], image: NDArray[Any], place: str) -> tuple[Tensor, Tensor]:
         """Return the masks [N, H, W] and labels [N] of an instance map."""
         if values.ndim != 3 or values.shape[2] < 2:
             raise ValueError(
                 f"{place}: expected a map with a channel of classes and a channel of objects, got "
                 f"{list(values.shape)}; give the column as semantic_map= if it has classes only"
             )
-        classes = self._classes(values, photo, place)
+        classes = self._classes(values, image, place)
         numbers = torch.where(classes == IGNORE_INDEX, 0, torch.from_numpy(values[..., 1].astype(np.int64)))
         objects = np.unique(torch.stack([numbers[numbers > 0], classes[numbers > 0]], 1).numpy(), axis=0)
         masks = torch.zeros(len(objects), *numbers.shape, dtype=torch.bool, device="cpu")

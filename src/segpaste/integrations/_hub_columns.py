@@ -27,7 +27,7 @@ Objects = dict[str, list[Any]]
 """Lists of equal length by name: ``bbox``, ``category``, and others of the column."""
 
 
-def photo_of(value: object, place: str) -> NDArray[np.uint8]:
+def image_of(value: object, place: str) -> NDArray[np.uint8]:
     """Return an image as RGB [H, W, 3].
 
     Raises:

@@ -278,8 +278,8 @@ class CocoObjects:
 
     def __getitem__(self, index: int) -> DenseSample:
         image_id = self.ids[index]
-        with Image.open(self.root / self.coco.imgs[image_id]["file_name"]) as photo:
-            image = torch.from_numpy(np.array(photo.convert("RGB"))).permute(2, 0, 1).contiguous()
+        with Image.open(self.root / self.coco.imgs[image_id]["file_name"]) as opened:
+            image = torch.from_numpy(np.array(opened.convert("RGB"))).permute(2, 0, 1).contiguous()
         found = [self.coco.annToMask(row).astype(bool) for row in self._rows(index)]
         masks = torch.from_numpy(np.stack(found)) if found else image.new_zeros(0, *image.shape[1:], dtype=torch.bool)
         return _resized(self.resize, image, masks, self.instance_labels(index))
@@ -309,10 +309,10 @@ class YoloFolderObjects:
         return [int(label) for label in self.images.get_image_info(index).class_id]
 
     def __getitem__(self, index: int) -> DenseSample:
-        _, photo, found = self.images[index]
-        image = torch.from_numpy(np.ascontiguousarray(photo)).permute(2, 0, 1).contiguous()
+        _, pixels, found = self.images[index]
+        image = torch.from_numpy(np.ascontiguousarray(pixels)).permute(2, 0, 1).contiguous()
         drawn = np.asarray([] if found.mask is None else found.mask, bool)
-        masks = torch.from_numpy(drawn.reshape(-1, *photo.shape[:2]))
+        masks = torch.from_numpy(drawn.reshape(-1, *pixels.shape[:2]))
         return _resized(self.resize, image, masks, self.instance_labels(index))
 
 

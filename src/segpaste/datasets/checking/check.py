@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import singledispatch
 from os import PathLike
 
-from segpaste.datasets.checking.file_listings import list_coco, list_drawn, list_yolo
-from segpaste.datasets.checking.image_files import copies_among, kind_of, look_at, named_file, unlisted
+from segpaste.datasets.checking.file_listings import list_coco, list_shapes, list_yolo
+from segpaste.datasets.checking.image_files import Advance, copies_among, kind_of, look_at, named_file, unlisted
 from segpaste.datasets.checking.listing import ListedObject, Listing
 from segpaste.datasets.checking.objects import Measured, ObjectCheck, map_regions, mismatches
 from segpaste.datasets.checking.report import KINDS, ClassHealth, Finding, HealthReport, Spread, in_order
@@ -20,19 +20,16 @@ from segpaste.datasets.formats.coco.folders import CocoFile, CocoFolder, Panopti
 from segpaste.datasets.formats.coco.panoptic import CocoPanoptic
 from segpaste.datasets.formats.format import ReadOptions, expect_folder
 from segpaste.datasets.formats.image_files import ImageHead
-from segpaste.datasets.formats.outlined import OutlinedPhotos
+from segpaste.datasets.formats.outlined import OutlinedImages
 from segpaste.datasets.formats.registry import FoundDataset, find_dataset
 from segpaste.datasets.formats.voc.dataset import VocMasks
 from segpaste.datasets.formats.yolo.data import read_data
-from segpaste.datasets.formats.yolo.dataset import YoloDataset
-from segpaste.datasets.formats.yolo.format import YoloFormat
+from segpaste.datasets.formats.yolo.dataset import YoloDataset, YoloFormat
 from segpaste.datasets.large_json.file import AnnotationFile
 from segpaste.datasets.views import Samples, annotated
 from segpaste.types.sampling import Size
 
 _SMALL_PX, _MEDIUM_PX = 32**2, 96**2
-
-Advance = Callable[[], object]
 
 
 def check_dataset(
@@ -131,57 +128,57 @@ def _list_files(
     return listing
 
 
-def _listed(photos: Samples, num_threads: int, decode: bool) -> Listing:
-    listing = listed_files(photos)
+def _listed(dataset: Samples, num_threads: int, decode: bool) -> Listing:
+    listing = listed_files(dataset)
     if listing is None:
-        return list_samples(annotated(photos), num_threads, decode=decode)
-    describe_beside(listing, annotated(photos), decode=decode)
+        return list_samples(annotated(dataset), num_threads, decode=decode)
+    describe_beside(listing, annotated(dataset), decode=decode)
     return listing
 
 
 @singledispatch
-def listed_files(photos: object) -> Listing | None:
+def listed_files(dataset: object) -> Listing | None:
     """List an opened dataset from its annotation files; None if its class has no listing, so that samples are read."""
     return None
 
 
 @listed_files.register
-def _(photos: CocoDetectionV2) -> Listing:
-    return list_coco(photos.annotations_file, photos.images_dir)
+def _(dataset: CocoDetectionV2) -> Listing:
+    return list_coco(dataset.annotations_file, dataset.images_dir)
 
 
 @listed_files.register
-def _(photos: CocoPanoptic) -> Listing:
-    return list_coco(photos.annotations_file, photos.images_dir, photos.panoptic_dir)
+def _(dataset: CocoPanoptic) -> Listing:
+    return list_coco(dataset.annotations_file, dataset.images_dir, dataset.panoptic_dir)
 
 
 @listed_files.register
-def _(photos: YoloDataset) -> Listing:
-    return list_yolo(photos.data, photos.split, photos.task)
+def _(dataset: YoloDataset) -> Listing:
+    return list_yolo(dataset.data, dataset.split, dataset.task)
 
 
 @listed_files.register
-def _(photos: OutlinedPhotos) -> Listing:
-    return list_drawn(photos)
+def _(dataset: OutlinedImages) -> Listing:
+    return list_shapes(dataset)
 
 
 @listed_files.register
-def _(photos: VocMasks) -> None:  # maps, which are read with their samples
+def _(dataset: VocMasks) -> None:  # maps, which are read with their samples
     return None
 
 
 def _report(listing: Listing, decode: bool, num_threads: int, advance: Advance) -> HealthReport:
-    heads, of_photos = look_at(listing.photos, num_threads, decode=decode, advance=advance)
+    heads, of_images = look_at(listing.images, num_threads, decode=decode, advance=advance)
     measured = _measure(listing, heads, decode)
     instances = [found for found in listing.objects if not found.is_crowd and not found.is_stuff]
-    per_photo = Counter(found.photo for found in instances)
-    known = [i for i, head in enumerate(heads) if head is not None or listing.photos[i].sample_size is not None]
+    per_image = Counter(found.image for found in instances)
+    known = [i for i, head in enumerate(heads) if head is not None or listing.images[i].sample_size is not None]
     sizes = [_size_of(listing, heads, i) for i in known]
-    forms = [listing.photos[i].sample_form if (head := heads[i]) is None else head.mode for i in known]
-    findings = [*listing.findings, *of_photos, *measured.findings, *_of_photos_and_classes(listing, num_threads)]
+    forms = [listing.images[i].sample_form if (head := heads[i]) is None else head.mode for i in known]
+    findings = [*listing.findings, *of_images, *measured.findings, *_of_images_and_classes(listing, num_threads)]
     return HealthReport(
         findings=in_order(findings),
-        num_photos=len(listing.photos),
+        num_photos=len(listing.images),
         num_objects=len(instances),
         num_crowds=sum(found.is_crowd for found in listing.objects),
         num_with_keypoints=sum(found.has_keypoints for found in listing.objects),
@@ -192,7 +189,7 @@ def _report(listing: Listing, decode: bool, num_threads: int, advance: Advance) 
         photo_width_px=Spread.of(size[1] for size in sizes if size),
         photo_height_px=Spread.of(size[0] for size in sizes if size),
         photo_modes=dict(Counter(filter(None, forms)).most_common()),
-        objects_per_photo=Spread.of(per_photo[i] for i in range(len(listing.photos))),
+        objects_per_photo=Spread.of(per_image[i] for i in range(len(listing.images))),
         object_area_px=Spread.of(measured.areas_px),
         object_area_frac=Spread.of(measured.areas_frac),
         object_sizes=_by_size(measured.areas_px),
@@ -203,8 +200,8 @@ def _report(listing: Listing, decode: bool, num_threads: int, advance: Advance) 
 
 def _size_of(listing: Listing, heads: Sequence[ImageHead | None], index: int) -> Size | None:
     """Return (H, W) of an image in the frame of its annotations; None if unknown."""
-    photo, head = listing.photos[index], heads[index]
-    size = photo.size if photo.sample_size is None else photo.sample_size
+    image, head = listing.images[index], heads[index]
+    size = image.size if image.sample_size is None else image.sample_size
     if size is None:
         return None if head is None else head.upright_size
     return size if min(size) > 0 else None
@@ -212,43 +209,43 @@ def _size_of(listing: Listing, heads: Sequence[ImageHead | None], index: int) ->
 
 def _measure(listing: Listing, heads: Sequence[ImageHead | None], decode: bool) -> Measured:
     """Check the annotations of all images, image by image."""
-    by_photo: defaultdict[int, list[ListedObject]] = defaultdict(list)
+    by_image: defaultdict[int, list[ListedObject]] = defaultdict(list)
     for found in listing.objects:
-        by_photo[found.photo].append(found)
-    has_maps = any(photo.map_path is not None for photo in listing.photos)
+        by_image[found.image].append(found)
+    has_maps = any(image.map_path is not None for image in listing.images)
     some_masks = any(found.segmentation is not None for found in listing.objects if not found.is_crowd)
     measured = Measured()
     if not has_maps and not some_masks and any(not found.is_crowd for found in listing.objects):
         text = f"all {len(listing.objects):,} annotations are boxes"
         measured.findings.append(Finding.at(listing.file, "boxes_alone", text))
     check = ObjectCheck(measured, expects_masks=listing.has_masks and some_masks)
-    for index, objects in by_photo.items():
-        photo, size = listing.photos[index], _size_of(listing, heads, index)
+    for index, objects in by_image.items():
+        image, size = listing.images[index], _size_of(listing, heads, index)
         if size is None:
             continue
         of_map = None
-        if decode and photo.map_path is not None:
+        if decode and image.map_path is not None:
             try:
-                of_map = map_regions(photo.map_path, size)
+                of_map = map_regions(image.map_path, size)
             except DatasetError:
                 continue  # found when its file was read
-            measured.findings += mismatches(photo, objects, of_map)
-        check.add(photo, size, objects, of_map)
+            measured.findings += mismatches(image, objects, of_map)
+        check.add(image, size, objects, of_map)
     return measured
 
 
-def _of_photos_and_classes(listing: Listing, num_threads: int) -> list[Finding]:
+def _of_images_and_classes(listing: Listing, num_threads: int) -> list[Finding]:
     """Return the findings about images and classes, which belong to no single annotation."""
-    shown = {found.photo for found in listing.objects}.union(*listing.mapped.values())
+    shown = {found.image for found in listing.objects}.union(*listing.mapped.values())
     used = {found.label for found in listing.objects} | listing.mapped.keys()
-    findings = copies_among(listing.photos, num_threads) + unlisted(listing.photos) + _equal_names(listing)
+    findings = copies_among(listing.images, num_threads) + unlisted(listing.images) + _equal_names(listing)
     if not listing.has_annotations:
         return findings
     unread = {found.photo for found in listing.findings if KINDS[found.kind][0] == "error"}
     findings += [
-        Finding.at(photo.path, "no_annotation", f"{photo.name} has no annotation", photo.name)
-        for i, photo in enumerate(listing.photos)
-        if i not in shown and photo.name not in unread
+        Finding.at(image.path, "no_annotation", f"{image.name} has no annotation", image.name)
+        for i, image in enumerate(listing.images)
+        if i not in shown and image.name not in unread
     ]
     findings += _unknown_classes(listing)
     findings += [
@@ -278,10 +275,10 @@ def _unknown_classes(listing: Listing) -> list[Finding]:
     expected = "a label from 0" if most is None else f"a label from 0 to {most}"
     return [
         Finding.at(
-            listing.photos[of.photo].file,
+            listing.images[of.image].file,
             "unknown_class",
-            f"{of.place(listing.photos[of.photo])}: expected {expected}, got {of.label}",
-            listing.photos[of.photo].name,
+            f"{of.place(listing.images[of.image])}: expected {expected}, got {of.label}",
+            listing.images[of.image].name,
             of.id,
         )
         for of in listing.objects
@@ -291,15 +288,15 @@ def _unknown_classes(listing: Listing) -> list[Finding]:
 
 def _classes(listing: Listing) -> tuple[ClassHealth, ...]:
     objects, crowds = Counter[int | None](), Counter[int | None]()
-    photos: defaultdict[int | None, set[int]] = defaultdict(set)
+    images: defaultdict[int | None, set[int]] = defaultdict(set)
     for found in listing.objects:
         if found.is_crowd:
             crowds[found.label] += 1
         else:
             objects[found.label] += 1
-            photos[found.label].add(found.photo)
+            images[found.label].add(found.image)
     return tuple(
-        ClassHealth(name, objects[label], len(photos[label]), crowds[label])
+        ClassHealth(name, objects[label], len(images[label]), crowds[label])
         for label, name in enumerate(listing.class_names)
     )
 

@@ -13,24 +13,24 @@ from itertools import compress
 from pathlib import Path
 from typing import Any
 
-from segpaste.datasets.checking.listing import Box, ListedObject, ListedPhoto, Listing
+from segpaste.datasets.checking.listing import ListedImage, ListedObject, Listing
 from segpaste.datasets.checking.report import Finding
 from segpaste.datasets.contract import JsonRow
-from segpaste.datasets.entries import CROWD, IGNORED, box_of, edges_of, not_json
+from segpaste.datasets.entries import CROWD, IGNORED, Box, box_of, edges_of, not_json
 from segpaste.datasets.errors import DatasetError, collected, refuse
 from segpaste.datasets.formats.format import Task
-from segpaste.datasets.formats.outlined import OutlinedPhotos
+from segpaste.datasets.formats.outlined import OutlinedImages
 from segpaste.datasets.formats.text_files import read_lines
 from segpaste.datasets.formats.yolo.data import (
     YoloData,
     expect_labels,
     found_labels,
+    images_of,
     listed_images,
-    photos_of,
     stray_labels,
 )
 from segpaste.datasets.formats.yolo.dataset import ONE_KIND
-from segpaste.datasets.formats.yolo.labels import RowForm, box_px, parse_labels, points_px, polygon_px
+from segpaste.datasets.formats.yolo.labels import LabelFormat, box_px, parse_labels, points_px, polygon_px
 from segpaste.datasets.large_json.file import AnnotationFile
 from segpaste.datasets.large_json.index import Column, id_column, join_columns
 from segpaste.datasets.tables import INSTANCES, SEGMENTS, AnnotationTables, Images
@@ -58,26 +58,26 @@ def list_coco(annotations_file: Path, images_dir: Path, panoptic_dir: Path | Non
             name, size = images.name(number), (int(images.sizes[number, 0]), int(images.sizes[number, 1]))
             if names.setdefault(name, image_id) != image_id:
                 listing.find("duplicate_entry", f"images {names[name]} and {image_id} are the same file", name)
-            listing.photos.append(ListedPhoto(name, images_dir / name, size, label_file=file.path))
+            listing.images.append(ListedImage(name, images_dir / name, size, label_file=file.path))
         if panoptic_dir is None:
             _list_instances(listing, file, tables, images)
         else:
             _list_segments(listing, tables, images, panoptic_dir, problems)
-    photo_of = {found.id: found.photo for found in listing.objects} if problems else {}
-    listing.findings[:0] = [_finding(problem, listing, photo_of) for problem in problems]
+    position_of = {found.id: found.image for found in listing.objects} if problems else {}
+    listing.findings[:0] = [_finding(problem, listing, position_of) for problem in problems]
     return listing
 
 
-def _finding(problem: DatasetError, listing: Listing, photo_of: Mapping[int, int]) -> Finding:
+def _finding(problem: DatasetError, listing: Listing, position_of: Mapping[int, int]) -> Finding:
     """Return the finding of a problem, with the image of its annotation."""
-    image, photo = problem.image, photo_of.get(-1 if problem.annotation is None else problem.annotation)
-    if image is None and photo is not None:
-        image = listing.photos[photo].name
+    image, number = problem.image, position_of.get(-1 if problem.annotation is None else problem.annotation)
+    if image is None and number is not None:
+        image = listing.images[number].name
     return Finding.at(listing.file, problem.kind or "broken_entry", str(problem), image, problem.annotation)
 
 
 def _list_instances(listing: Listing, file: AnnotationFile, tables: AnnotationTables, images: Images) -> None:
-    photo_of = {int(image_id): photo for photo, image_id in enumerate(images.ids.tolist())}
+    position_of = {int(image_id): position for position, image_id in enumerate(images.ids.tolist())}
     ids, image_ids, objects = list[Column](), list[Column](), list[ListedObject]()
     marks = tables.json.marks("annotations")
     is_strict = _is_strict(file)
@@ -89,9 +89,9 @@ def _list_instances(listing: Listing, file: AnnotationFile, tables: AnnotationTa
     for block in tables.annotations():
         ids.append(block.ids)
         image_ids.append(block.image_ids)
-        photos = (photo_of.get(int(image_id), -1) for image_id in block.image_ids.tolist())
-        columns = zip(block.places, block.rows, photos, block.labels, block.kinds, block.points, strict=True)
-        for place, row, photo, label, kind, points in columns:
+        positions = (position_of.get(int(image_id), -1) for image_id in block.image_ids.tolist())
+        columns = zip(block.places, block.rows, positions, block.labels, block.kinds, block.points, strict=True)
+        for place, row, position, label, kind, points in columns:
             if not is_strict:
                 _expect_json(file, row)
             outline, is_region = row.get("segmentation"), kind in (CROWD, IGNORED)
@@ -100,7 +100,7 @@ def _list_instances(listing: Listing, file: AnnotationFile, tables: AnnotationTa
                 without.append(len(objects))
             mask = None if outline is None else partial(segmentation, place, row["id"])
             known, has_points = label if label >= 0 else None, any(points[2::3]) if points else False
-            objects.append(ListedObject(row["id"], photo, known, mask, _box_px(row), is_region, has_points))
+            objects.append(ListedObject(row["id"], position, known, mask, _box_px(row), is_region, has_points))
     for number in () if has_masks else without:  # a file of boxes: empty lists are not masks
         objects[number] = objects[number]._replace(segmentation=None)
     is_placed = tables.place(join_columns(ids), join_columns(image_ids), images) >= 0
@@ -136,13 +136,15 @@ def _list_segments(
             known, box = label if label >= 0 else None, _box_px(entry)
             objects.append(ListedObject(entry["id"], number, known, None, box, is_crowd, is_stuff=is_stuff))
         with_problems += [(number, problem) for problem in problems[num_before:]]
-    photos = tables.place_maps(id_column(image_ids), images).tolist()
-    for photo, name in zip(photos, names, strict=True):
-        if photo >= 0:
-            listing.photos[photo] = listing.photos[photo]._replace(map_path=panoptic_dir / name)
-    listing.objects += [found._replace(photo=photos[found.photo]) for found in objects if photos[found.photo] >= 0]
+    positions = tables.place_maps(id_column(image_ids), images).tolist()
+    for position, name in zip(positions, names, strict=True):
+        if position >= 0:
+            listing.images[position] = listing.images[position]._replace(map_path=panoptic_dir / name)
+    listing.objects += [
+        found._replace(image=positions[found.image]) for found in objects if positions[found.image] >= 0
+    ]
     for number, problem in with_problems:
-        problem.image = listing.photos[photos[number]].name if photos[number] >= 0 else None
+        problem.image = listing.images[positions[number]].name if positions[number] >= 0 else None
 
 
 def _box_px(row: JsonRow) -> Box | None:
@@ -163,22 +165,22 @@ def list_yolo(data: YoloData, split: str, task: Task | None = None) -> Listing:
         DatasetError: a folder or list of images is missing.
     """
     listing = Listing(class_names=list(data.class_names or ()), file=data.file)
-    form = RowForm(len(data.class_names) if data.class_names else _MANY_CLASSES, data.keypoint_shape, task)
-    photos = _yolo_photos(listing, data.splits[split])
-    expect_labels(data.splits[split], photos, sum(found_labels(photo).is_file() for photo in photos))
+    label_format = LabelFormat(len(data.class_names) if data.class_names else _MANY_CLASSES, data.keypoint_shape, task)
+    images = _yolo_images(listing, data.splits[split])
+    expect_labels(data.splits[split], images, sum(found_labels(image).is_file() for image in images))
     first_lines: dict[str, tuple[Path, str]] = {}
-    for photo in photos:
-        name = Path(os.path.relpath(photo, data.root)).as_posix()
-        labels = found_labels(photo)
-        for row in _yolo_rows(listing, name, labels, form):
+    for image in images:
+        name = Path(os.path.relpath(image, data.root)).as_posix()
+        labels = found_labels(image)
+        for row in _yolo_rows(listing, name, labels, label_format):
             first_lines.setdefault(row["kind"], (labels, f"{labels}: line {row['line']}"))
-            listing.objects.append(_yolo_object(row, len(listing.photos), data))
-        listing.photos.append(ListedPhoto(name, photo, None, label_file=labels, entry="line"))
+            listing.objects.append(_yolo_object(row, len(listing.images), data))
+        listing.images.append(ListedImage(name, image, None, label_file=labels, entry="line"))
     if len(first_lines) > 1:
         (file, box), (_, polygon) = first_lines["detect"], first_lines["segment"]
         listing.find("missing_mask", f"{box} has a box, {polygon} a polygon; {ONE_KIND}", file=file)
     listing.has_masks = first_lines.keys() <= {"segment"}
-    for path in (path for source in data.splits[split] for path in stray_labels(source, photos)):
+    for path in (path for source in data.splits[split] for path in stray_labels(source, images)):
         listing.find("stray_labels", str(path), file=path)
     if data.class_names is None:
         most = max((found.label for found in listing.objects if found.label is not None), default=0)
@@ -186,18 +188,18 @@ def list_yolo(data: YoloData, split: str, task: Task | None = None) -> Listing:
     return listing
 
 
-def _yolo_photos(listing: Listing, sources: tuple[Path, ...]) -> list[Path]:
+def _yolo_images(listing: Listing, sources: tuple[Path, ...]) -> list[Path]:
     """Return all images of folders and lists, including listed images that do not exist."""
-    photos: set[Path] = set()
+    images: set[Path] = set()
     for source in sources:
         if source.is_dir() or not source.is_file():
-            photos |= {*photos_of(source)}
+            images |= {*images_of(source)}
         else:
-            photos |= {source.parent / name for _, name in listed_images(source)}
-    return sorted(photos)
+            images |= {source.parent / name for _, name in listed_images(source)}
+    return sorted(images)
 
 
-def _yolo_rows(listing: Listing, photo: str, path: Path, form: RowForm) -> list[JsonRow]:
+def _yolo_rows(listing: Listing, image: str, path: Path, label_format: LabelFormat) -> list[JsonRow]:
     """Return the valid rows of a label file; each invalid row is a finding."""
     try:
         lines = read_lines(path)
@@ -205,54 +207,54 @@ def _yolo_rows(listing: Listing, photo: str, path: Path, form: RowForm) -> list[
         return []
     except (OSError, DatasetError) as error:
         told = error if isinstance(error, DatasetError) else f"{path}: could not be read ({error})"
-        listing.find("broken_entry", str(told), photo, file=path)
+        listing.find("broken_entry", str(told), image, file=path)
         return []
     rows: list[JsonRow] = []
     for number, line in enumerate(lines, start=1):
         try:
-            rows += [{**row, "line": number} for row in parse_labels(path, line, form)[0]]
+            rows += [{**row, "line": number} for row in parse_labels(path, line, label_format)[0]]
         except DatasetError as error:
             text = str(error).replace(f"{path}: line 1:", f"{path}: line {number}:")
-            listing.find("broken_entry", text, photo, number, file=path)
+            listing.find("broken_entry", text, image, number, file=path)
     return rows
 
 
-def _yolo_object(row: JsonRow, photo: int, data: YoloData) -> ListedObject:
+def _yolo_object(row: JsonRow, position: int, data: YoloData) -> ListedObject:
     values, kind = row["values"], row["kind"]
 
     def segmentation(size: Size) -> object:
         return [polygon_px(values, size)]
 
-    def box(size: Size) -> tuple[float, float, float, float]:
+    def box(size: Size) -> Box:
         x1, y1, x2, y2 = box_px(values, size)
         return x1, y1, x2, y2
 
     if kind == "segment":
-        return ListedObject(row["line"], photo, row["label"], segmentation)
+        return ListedObject(row["line"], position, row["label"], segmentation)
     has_points = kind == "pose" and data.keypoint_shape is not None
     if has_points and data.keypoint_shape is not None:
         has_points = bool((points_px(values, data.keypoint_shape, (1, 1))[:, 2] > 0).any())
-    return ListedObject(row["line"], photo, row["label"], None, box, has_keypoints=has_points)
+    return ListedObject(row["line"], position, row["label"], None, box, has_keypoints=has_points)
 
 
-def list_drawn(photos: OutlinedPhotos) -> Listing:
+def list_shapes(dataset: OutlinedImages) -> Listing:
     """List a dataset of shapes; maps that a dataset also has are not read."""
-    listing = Listing(class_names=list(photos.class_names), has_masks=photos.has_masks, file=photos.annotations_file)
-    for kind, num in photos.not_objects.items():
+    listing = Listing(class_names=list(dataset.class_names), has_masks=dataset.has_masks, file=dataset.annotations_file)
+    for kind, num in dataset.not_objects.items():
         listing.find("left_out", f"{num:,} shapes of the kind '{kind}' enclose nothing, so they are not objects")
-    rows = _DrawnRows(photos)
-    for index in range(len(photos)):
-        path, size = photos.photo_file(index)
-        listing.photos.append(
-            ListedPhoto(
-                photos.file_name(index),
+    rows = _ShapeRows(dataset)
+    for index in range(len(dataset)):
+        path, size = dataset.photo_file(index)
+        listing.images.append(
+            ListedImage(
+                dataset.file_name(index),
                 path,
                 size,
-                label_file=photos.label_file(index),
-                drawn_upright=photos.drawn_upright,
+                label_file=dataset.label_file(index),
+                drawn_upright=dataset.drawn_upright,
             )
         )
-        for i, (row, where) in enumerate(zip(rows.of(index), photos.places(index), strict=True)):
+        for i, (row, where) in enumerate(zip(rows.of(index), dataset.places(index), strict=True)):
             listing.objects.append(
                 ListedObject(
                     row["id"],
@@ -268,16 +270,16 @@ def list_drawn(photos: OutlinedPhotos) -> Listing:
     return listing
 
 
-class _DrawnRows:
+class _ShapeRows:
     """Entries of a dataset, decoded image by image: memory holds the outlines of one image."""
 
-    def __init__(self, photos: OutlinedPhotos) -> None:
-        self._photos, self._last = photos, (-1, list[JsonRow]())
+    def __init__(self, dataset: OutlinedImages) -> None:
+        self._dataset, self._last = dataset, (-1, list[JsonRow]())
 
     def of(self, index: int) -> list[JsonRow]:
         """Return the entries of an image."""
         if self._last[0] != index:
-            self._last = index, self._photos.annotation_rows(index)
+            self._last = index, self._dataset.annotation_rows(index)
         return self._last[1]
 
     def segmentation(self, index: int, number: int) -> Any:

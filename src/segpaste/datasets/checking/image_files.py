@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from segpaste.datasets.checking.listing import ListedPhoto
+from segpaste.datasets.checking.listing import ListedImage
 from segpaste.datasets.checking.report import Finding
 from segpaste.datasets.errors import DatasetError, first_few
 from segpaste.datasets.formats.format import file_digest
@@ -23,12 +23,12 @@ Advance = Callable[[], object]
 
 
 def look_at(
-    photos: Sequence[ListedPhoto], num_threads: int, *, decode: bool = False, advance: Advance = lambda: None
+    images: Sequence[ListedImage], num_threads: int, *, decode: bool = False, advance: Advance = lambda: None
 ) -> tuple[list[ImageHead | None], list[Finding]]:
     """Read the file headers of images, several in parallel.
 
     Args:
-        photos: the images.
+        images: the images.
         num_threads: number of images read in parallel.
         decode: read the pixels, too.
         advance: called after each image.
@@ -37,54 +37,54 @@ def look_at(
         The header of each image, None if it cannot be read, and the findings.
     """
 
-    def look(photo: ListedPhoto) -> tuple[ImageHead | None, list[Finding]]:
+    def look(image: ListedImage) -> tuple[ImageHead | None, list[Finding]]:
         findings: list[Finding] = []
-        if photo.path is None:
+        if image.path is None:
             advance()
             return None, findings
-        head = _looked_at(photo, photo.path, decode, findings)
+        head = _looked_at(image, image.path, decode, findings)
         if head is not None and head.orientation > 1:
-            is_applied = head.is_rotated_for(photo.size, drawn_upright=photo.drawn_upright)
+            is_applied = head.is_rotated_for(image.size, drawn_upright=image.drawn_upright)
             kind = "orientation_applied" if is_applied else "orientation_ignored"
-            findings.append(Finding.at(photo.path, kind, f"EXIF orientation {head.orientation}", photo.name))
-        if photo.map_path is not None:
-            _looked_at(photo, photo.map_path, decode, findings)
+            findings.append(Finding.at(image.path, kind, f"EXIF orientation {head.orientation}", image.name))
+        if image.map_path is not None:
+            _looked_at(image, image.map_path, decode, findings)
         advance()
         return head, findings
 
     with ThreadPoolExecutor(max_workers=num_threads) as pool:
-        found = [*pool.map(look, photos)]
+        found = [*pool.map(look, images)]
     return [head for head, _ in found], [finding for _, findings in found for finding in findings]
 
 
-def _looked_at(photo: ListedPhoto, path: Path, decode: bool, findings: list[Finding]) -> ImageHead | None:
+def _looked_at(image: ListedImage, path: Path, decode: bool, findings: list[Finding]) -> ImageHead | None:
     """Return the header of an image file; None, with a finding, if readers reject it."""
     head = None
     try:
         head = read_head(path)
-        if not photo.any_mode:
-            expect_readable(path, head, photo.size)
+        if not image.any_mode:
+            expect_readable(path, head, image.size)
     except DatasetError as error:
         if head is None:
             kind = "broken_file" if os.path.exists(path) else "missing_file"
         else:
             kind = "wrong_size" if head.is_eight_bit else "many_bits"
-        findings.append(Finding.at(path, kind, str(error), photo.name))
+        findings.append(Finding.at(path, kind, str(error), image.name))
         return None
-    if decode and not photo.was_decoded:
+    if decode and not image.was_decoded:
         try:
-            read_upright(path) if photo.size is None else read_pixels(path, photo.size)
+            read_upright(path) if image.size is None else read_pixels(path, image.size)
         except DatasetError as error:
-            findings.append(Finding.at(path, "broken_file", str(error), photo.name))
+            findings.append(Finding.at(path, "broken_file", str(error), image.name))
     return head
 
 
-def copies_among(photos: Sequence[ListedPhoto], num_threads: int) -> list[Finding]:
+def copies_among(images: Sequence[ListedImage], num_threads: int) -> list[Finding]:
     """Return a finding for each image with the same bytes as an earlier one; only files of equal length are read."""
     by_length: defaultdict[int, dict[Path, str]] = defaultdict(dict)
-    for photo in photos:
-        if photo.path is not None and os.path.isfile(photo.path):
-            by_length[photo.path.stat().st_size].setdefault(photo.path, photo.name)
+    for image in images:
+        if image.path is not None and os.path.isfile(image.path):
+            by_length[image.path.stat().st_size].setdefault(image.path, image.name)
     alike = [(path, name) for group in by_length.values() if len(group) > 1 for path, name in group.items()]
     with ThreadPoolExecutor(max_workers=num_threads) as pool:
         digests = [*pool.map(_digest, [path for path, _ in alike])]
@@ -103,13 +103,13 @@ def _digest(path: Path) -> str | None:
         return None
 
 
-def unlisted(photos: Sequence[ListedPhoto]) -> list[Finding]:
+def unlisted(listed_images: Sequence[ListedImage]) -> list[Finding]:
     """Return a finding for each folder of listed images that has unlisted ones, with their number."""
     names: defaultdict[Path, set[str]] = defaultdict(set)
-    others = {path for photo in photos for path in photo.other_paths}
-    for photo in photos:
-        if photo.path is not None:
-            names[photo.path.parent].add(photo.path.name)
+    others = {path for image in listed_images for path in image.other_paths}
+    for image in listed_images:
+        if image.path is not None:
+            names[image.path.parent].add(image.path.name)
     findings = []
     for folder, listed in names.items():
         files = sorted(folder.iterdir()) if os.path.isdir(folder) else []

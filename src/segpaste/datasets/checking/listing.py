@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from segpaste.datasets.checking.report import Finding, SurfaceHealth
+from segpaste.datasets.entries import Box
 from segpaste.types.sampling import Size
 
-Box = tuple[float, float, float, float]
 
-
-class ListedPhoto(NamedTuple):
+class ListedImage(NamedTuple):
     """Listed image of a dataset.
 
     Attributes:
@@ -56,7 +55,7 @@ class ListedObject(NamedTuple):
 
     Attributes:
         id: id in its file, or line of its label file.
-        photo: position of its image.
+        image: position of its image.
         label: its class; None if the category is unknown.
         segmentation: function of (H, W) that returns a segmentation for `segpaste.datasets.formats.rle`; None without
             a mask.
@@ -68,7 +67,7 @@ class ListedObject(NamedTuple):
     """
 
     id: int
-    photo: int
+    image: int
     label: int | None
     segmentation: Callable[[Size], object] | None = None
     box: Box | Callable[[Size], Box] | None = None
@@ -81,9 +80,9 @@ class ListedObject(NamedTuple):
         """Return its box in an image of (H, W); None without a box."""
         return self.box(size) if callable(self.box) else self.box
 
-    def place(self, photo: ListedPhoto) -> str:
+    def place(self, image: ListedImage) -> str:
         """Return its place in the file of its image."""
-        return self.where or f"{photo.entry} {self.id} of {photo.name}"
+        return self.where or f"{image.entry} {self.id} of {image.name}"
 
 
 @dataclass
@@ -91,7 +90,7 @@ class Listing:
     """Images and annotations of a dataset, and the problems found while listing them.
 
     Attributes:
-        photos: images in the order of the dataset.
+        images: images in the order of the dataset.
         objects: annotations in the order of the dataset.
         class_names: names of the classes.
         findings: problems of the tables.
@@ -104,7 +103,7 @@ class Listing:
         mapped: for each class the images whose semantic maps show it, by index.
     """
 
-    photos: list[ListedPhoto] = field(default_factory=list)
+    images: list[ListedImage] = field(default_factory=list)
     objects: list[ListedObject] = field(default_factory=list)
     class_names: list[str] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
@@ -117,7 +116,7 @@ class Listing:
     mapped: defaultdict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
 
     def find(
-        self, kind: str, text: str, photo: str | None = None, annotation: int | None = None, *, file: Path | None = None
+        self, kind: str, text: str, image: str | None = None, annotation: int | None = None, *, file: Path | None = None
     ) -> None:
         """Add a finding in a file, by default that of the tables."""
-        self.findings.append(Finding.at(self.file if file is None else file, kind, text, photo, annotation))
+        self.findings.append(Finding.at(self.file if file is None else file, kind, text, image, annotation))

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from segpaste.datasets.checking.listing import Box, ListedObject, ListedPhoto
+from segpaste.datasets.checking.listing import ListedImage, ListedObject
 from segpaste.datasets.checking.report import Finding
+from segpaste.datasets.entries import Box
 from segpaste.datasets.errors import first_few
 from segpaste.datasets.formats.coco.panoptic import read_segment_ids
 from segpaste.datasets.formats.rle import coded_runs, expect_filled, run_lengths
@@ -75,67 +76,67 @@ class ObjectCheck:
     def __init__(self, measured: Measured, *, expects_masks: bool) -> None:
         self._measured, self._expects_masks = measured, expects_masks
 
-    def add(self, photo: ListedPhoto, size: Size, objects: Sequence[ListedObject], of_map: Regions | None) -> None:
+    def add(self, image: ListedImage, size: Size, objects: Sequence[ListedObject], of_map: Regions | None) -> None:
         """Check the annotations of an image of (H, W); ``of_map`` has the masks of its label map, by id."""
         masked: list[tuple[ListedObject, Region]] = []
         boxed: list[tuple[ListedObject, Box]] = []
         for found in objects:
             if found.id == 0 and not found.is_crowd:
-                self._find("zero_id", photo, found, "its id is 0, by which pycocotools marks what was not found")
-            region = self._region(photo, size, found) if of_map is None else of_map.get(found.id)
+                self._find("zero_id", image, found, "its id is 0, by which pycocotools marks what was not found")
+            region = self._region(image, size, found) if of_map is None else of_map.get(found.id)
             box = found.box_px(size)
             if box is not None:
-                self._check_inside(photo, size, found, box)
+                self._check_inside(image, size, found, box)
             if region is not None:
                 masked.append((found, region))
-                self._check_region(photo, found, region, box)
+                self._check_region(image, found, region, box)
             elif box is not None:
                 boxed.append((found, box))
             self._measure(size, found, region, box)
-        self._find_repeated(photo, masked, boxed)
+        self._find_repeated(image, masked, boxed)
 
-    def _find(self, kind: str, photo: ListedPhoto, found: ListedObject, text: str) -> None:
-        text = f"{found.place(photo)}: {text}"
-        self._measured.findings.append(Finding.at(photo.file, kind, text, photo.name, found.id))
+    def _find(self, kind: str, image: ListedImage, found: ListedObject, text: str) -> None:
+        text = f"{found.place(image)}: {text}"
+        self._measured.findings.append(Finding.at(image.file, kind, text, image.name, found.id))
 
-    def _region(self, photo: ListedPhoto, size: Size, found: ListedObject) -> Region | None:
+    def _region(self, image: ListedImage, size: Size, found: ListedObject) -> Region | None:
         if found.segmentation is None:
             if self._expects_masks and not found.is_crowd and not found.is_stuff:
                 has_box = _area(found.box_px(size), size) > 0
-                self._find("boxed_object" if has_box else "missing_mask", photo, found, "no segmentation")
+                self._find("boxed_object" if has_box else "missing_mask", image, found, "no segmentation")
             return None
         segmentation = found.segmentation(size)
         if isinstance(segmentation, list) and [] in segmentation:
-            self._find("empty_polygon", photo, found, "a polygon without points; write [] for no mask")
+            self._find("empty_polygon", image, found, "a polygon without points; write [] for no mask")
         try:
             return region_of(segmentation, size)
         except ValueError as error:
-            self._find("broken_crowd" if found.is_crowd else "broken_mask", photo, found, str(error))
+            self._find("broken_crowd" if found.is_crowd else "broken_mask", image, found, str(error))
             return None
 
-    def _check_inside(self, photo: ListedPhoto, size: Size, found: ListedObject, box: Box) -> None:
+    def _check_inside(self, image: ListedImage, size: Size, found: ListedObject, box: Box) -> None:
         beyond = max(-box[0], -box[1], box[2] - size[1], box[3] - size[0])
         if beyond > _OUTSIDE_TOLERANCE_PX:
             text = f"its box {_rounded(box)} extends beyond {size[1]} x {size[0]} pixels"
-            self._find("outside_photo", photo, found, text)
+            self._find("outside_photo", image, found, text)
 
-    def _check_region(self, photo: ListedPhoto, found: ListedObject, region: Region, box: Box | None) -> None:
+    def _check_region(self, image: ListedImage, found: ListedObject, region: Region, box: Box | None) -> None:
         if not region.area_px:
-            self._find("empty_mask", photo, found, "its mask has no pixel")
+            self._find("empty_mask", image, found, "its mask has no pixel")
             return
         if region.area_px < TINY_PX:
-            self._find("tiny_mask", photo, found, f"its mask has {region.area_px} pixels")
+            self._find("tiny_mask", image, found, f"its mask has {region.area_px} pixels")
         if box is None or found.is_crowd:
             return
         longer = max(region.box[2] - region.box[0], region.box[3] - region.box[1])
-        if photo.sample_size is not None and not _encloses(box, region.box):
+        if image.sample_size is not None and not _encloses(box, region.box):
             text = f"its box {_rounded(box)} does not enclose that of its mask, {_rounded(region.box)}"
-            self._find("broken_box", photo, found, text)
+            self._find("broken_box", image, found, text)
             return
         tolerance = max(_BOX_TOLERANCE_PX, _BOX_TOLERANCE_FRAC * longer)
         if max(abs(edge - other) for edge, other in zip(box, region.box, strict=True)) > tolerance:
             text = f"its box is {_rounded(box)}, that of its mask {_rounded(region.box)}"
-            self._find("box_disagrees", photo, found, text)
+            self._find("box_disagrees", image, found, text)
 
     def _measure(self, size: Size, found: ListedObject, region: Region | None, box: Box | None) -> None:
         if found.is_crowd or found.is_stuff or (region is None and box is None):
@@ -146,21 +147,21 @@ class ObjectCheck:
             self._measured.areas_frac.append(area / (size[0] * size[1]))
 
     def _find_repeated(
-        self, photo: ListedPhoto, masked: list[tuple[ListedObject, Region]], boxed: list[tuple[ListedObject, Box]]
+        self, image: ListedImage, masked: list[tuple[ListedObject, Region]], boxed: list[tuple[ListedObject, Box]]
     ) -> None:
         shown = [(found, region) for found, region in masked if region.runs and not found.is_crowd]
         for first, second, iou in near_pairs([region for _, region in shown], NEAR_IOU):
             (one, its), (other, theirs) = shown[first], shown[second]
             if its.runs == theirs.runs and one.label == other.label:
-                self._find("duplicate_annotation", photo, other, f"the same class and mask as {photo.entry} {one.id}")
+                self._find("duplicate_annotation", image, other, f"the same class and mask as {image.entry} {one.id}")
                 continue
             classes = "of the same class" if one.label == other.label else "of another class"
-            text = f"its mask and that of {photo.entry} {one.id}, {classes}, overlap by {iou:.0%}"
-            self._find("near_identical_masks", photo, other, text)
+            text = f"its mask and that of {image.entry} {one.id}, {classes}, overlap by {iou:.0%}"
+            self._find("near_identical_masks", image, other, text)
         seen: dict[tuple[int | None, Box], int] = {}
         for found, box in boxed:
             if not found.is_crowd and (first := seen.setdefault((found.label, box), found.id)) != found.id:
-                self._find("duplicate_annotation", photo, found, f"the same class and box as {photo.entry} {first}")
+                self._find("duplicate_annotation", image, found, f"the same class and box as {image.entry} {first}")
 
 
 def region_of(segmentation: object, size: Size) -> Region:
@@ -236,13 +237,13 @@ def map_regions(path: Path, size: Size) -> dict[int, Region]:
     return regions
 
 
-def mismatches(photo: ListedPhoto, objects: Sequence[ListedObject], regions: dict[int, Region]) -> list[Finding]:
+def mismatches(image: ListedImage, objects: Sequence[ListedObject], regions: dict[int, Region]) -> list[Finding]:
     """Return a finding if the table and the map of an image have different segments."""
     listed = {found.id for found in objects}
     sides = {"the map": sorted(regions.keys() - listed), "the table": sorted(listed - regions.keys())}
     parts = [f"{len(ids)} only in {where} ({first_few(ids)})" for where, ids in sides.items() if ids]
-    text = f"segments of {photo.name}: {', '.join(parts)}"
-    return [Finding.at(photo.map_path, "map_mismatch", text, photo.name)] if parts else []
+    text = f"segments of {image.name}: {', '.join(parts)}"
+    return [Finding.at(image.map_path, "map_mismatch", text, image.name)] if parts else []
 
 
 def _encloses(box: Box, other: Box) -> bool:

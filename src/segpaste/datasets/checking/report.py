@@ -95,12 +95,12 @@ class Finding:
 
     @classmethod
     def at(
-        cls, file: Path | None, kind: str, text: str, photo: str | None = None, annotation: int | None = None
+        cls, file: Path | None, kind: str, text: str, image: str | None = None, annotation: int | None = None
     ) -> Finding:
         """Return a finding in a file; its message starts with the file."""
         if file is not None and not text.startswith(f"{file}"):
             text = f"{file}: {text}"
-        return cls(kind, text, photo, annotation, None if file is None else str(file))
+        return cls(kind, text, image, annotation, None if file is None else str(file))
 
     @property
     def severity(self) -> Severity:

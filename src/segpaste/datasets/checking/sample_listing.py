@@ -16,12 +16,12 @@ import torch
 from torch import Tensor
 
 from segpaste.datasets.checking.image_files import kind_of, named_file, pixel_problem
-from segpaste.datasets.checking.listing import ListedObject, ListedPhoto, Listing
+from segpaste.datasets.checking.listing import ListedImage, ListedObject, Listing
 from segpaste.datasets.checking.report import Finding, Spread, SurfaceHealth
 from segpaste.datasets.contract import AnnotatedDataset, Crowd
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.image_files import read_head
-from segpaste.datasets.formats.image_scan import scan_photos
+from segpaste.datasets.formats.image_scan import scan_images
 from segpaste.datasets.formats.instances import sample_of_boxes
 from segpaste.types import IGNORE_INDEX, DenseSample
 from segpaste.types.fields import SAMPLE_FIELDS, flags_of
@@ -97,21 +97,21 @@ class Surfaces:
         return self._normals.health(None) if is_declared or self._normals.num_images else None
 
 
-def describe_beside(listing: Listing, photos: AnnotatedDataset, *, decode: bool) -> None:
+def describe_beside(listing: Listing, dataset: AnnotatedDataset, *, decode: bool) -> None:
     """Add what is known about the files beside a dataset to its listing; only with ``decode`` they are read."""
-    beside = photos.beside
+    beside = dataset.beside
     if beside is None:
         return
     surfaces = Surfaces(in_metres=True)
-    for index in range(len(photos) if decode else 0):
-        name, (path, size) = photos.file_name(index), photos.photo_file(index) or (None, None)
+    for index in range(len(dataset) if decode else 0):
+        name, (path, size) = dataset.file_name(index), dataset.photo_file(index) or (None, None)
         try:
-            height, width = size or read_head(photos.path_of(index)).upright_size
+            height, width = size or read_head(dataset.path_of(index)).upright_size
         except DatasetError:
             continue  # found when its image was looked at
         bare = sample_of_boxes(torch.zeros(1, height, width, dtype=torch.uint8, device="cpu"), [])
         try:
-            without = surfaces.add(beside(bare, name, photos.image_row(index)))
+            without = surfaces.add(beside(bare, name, dataset.image_row(index)))
         except DatasetError as error:
             file = named_file(error)
             kind = "broken_map" if file is None else kind_of(error, file)
@@ -127,37 +127,37 @@ _COMPARED = tuple(field.name for field in SAMPLE_FIELDS if field.name != "paddin
 """Fields that all samples have or none; the jitter of loaders gives each sample a padding mask."""
 
 
-def list_samples(photos: Any, num_threads: int, *, decode: bool) -> Listing:
+def list_samples(dataset: Any, num_threads: int, *, decode: bool) -> Listing:
     """List a dataset of samples.
 
     Args:
-        photos: the dataset; with ``file_name``, ``images_dir`` and ``class_names`` if it has files, see
+        dataset: the dataset; with ``file_name``, ``images_dir`` and ``class_names`` if it has files, see
             `AnnotatedDataset`.
         num_threads: number of images read in parallel.
         decode: read all samples; else no annotation is listed.
     """
-    return _SampleListing(photos, num_threads, decode).read()
+    return _SampleListing(dataset, num_threads, decode).read()
 
 
 class _SampleListing:
     """Listing of one dataset in progress."""
 
-    def __init__(self, photos: AnnotatedDataset, num_threads: int, decode: bool) -> None:
-        self.photos, self.decode = photos, decode
-        names, file = list(map(str, photos.class_names)), photos.annotations_file
+    def __init__(self, dataset: AnnotatedDataset, num_threads: int, decode: bool) -> None:
+        self.dataset, self.decode = dataset, decode
+        names, file = list(map(str, dataset.class_names)), dataset.annotations_file
         self.listing = Listing(class_names=names, has_annotations=decode, file=None if file is None else Path(file))
-        self.broken = {problem.index for problem in scan_photos(photos, num_threads).problems}
-        self.declared = frozenset[str]().union(*(part.declared_maps or () for part in _parts(photos)))
+        self.broken = {problem.index for problem in scan_images(dataset, num_threads).problems}
+        self.declared = frozenset[str]().union(*(part.declared_maps or () for part in _parts(dataset)))
         self.has_depth = not self.declared.isdisjoint(("depth", "disparity"))
         self.surfaces = Surfaces(in_metres=self.has_depth)
         self.first: tuple[str, DenseSample] | None = None
 
     def read(self) -> Listing:
         """List all images."""
-        for part in _parts(self.photos):
+        for part in _parts(self.dataset):
             for name, role in part.incomplete_images().items():
                 self._find("left_out", f"{name} has no file of '{role}'", name, part.images_dir / name)
-        for index in range(len(self.photos)):
+        for index in range(len(self.dataset)):
             self._add(index)
         if self.declared and not self.declared & {"semantic", "instances"} and not self.listing.objects:
             self.listing.has_annotations = False  # depth or normals alone
@@ -166,23 +166,23 @@ class _SampleListing:
         return self.listing
 
     def _add(self, index: int) -> None:
-        photos = self.photos
-        name, (path, size) = str(photos.file_name(index)), photos.photo_file(index) or (None, None)
-        is_cutout = photos.place_of(index)[0].any_mode
-        photo = ListedPhoto(
+        images = self.dataset
+        name, (path, size) = str(images.file_name(index)), images.photo_file(index) or (None, None)
+        is_cutout = images.place_of(index)[0].any_mode
+        image = ListedImage(
             name,
             path,
             size,
             any_mode=is_cutout,
-            drawn_upright=photos.is_drawn_upright(index),
-            other_paths=photos.map_files(index),
-            label_file=photos.label_file(index),
+            drawn_upright=images.is_drawn_upright(index),
+            other_paths=images.map_files(index),
+            label_file=images.label_file(index),
         )
-        self.listing.photos.append(photo)
+        self.listing.images.append(image)
         if not self.decode or (index in self.broken and not is_cutout):
             return
         sample = self._read(index)
-        self.listing.photos[index] = self.listing.photos[index]._replace(was_decoded=True)
+        self.listing.images[index] = self.listing.images[index]._replace(was_decoded=True)
         if sample is not None:
             self._compare(name, sample, path)
             for field in self.surfaces.add(sample):
@@ -196,22 +196,22 @@ class _SampleListing:
 
     def _read(self, index: int) -> DenseSample | None:
         """List the annotations of one sample, and return it; None, with a finding, if it cannot be read."""
-        listing, photos, photo = self.listing, self.photos, self.listing.photos[index]
+        listing, images, image = self.listing, self.dataset, self.listing.images[index]
         crowds: Sequence[Crowd] = ()
         try:
-            sample = photos[index]
+            sample = images[index]
             if isinstance(sample, DenseSample):
-                ids = _ids(photos, index, sample)
-                crowds = photos.crowds(index)
+                ids = _ids(images, index, sample)
+                crowds = images.crowds(index)
         except Exception as error:
-            self._find_error(photo, error)
+            self._find_error(image, error)
             return None
         if not isinstance(sample, DenseSample):
             got = type(sample).__name__
-            text = f"{photo.name}: expected a DenseSample, got {got}; convert it in the dataset"
-            self._find("unreadable", text, photo.name, photo.path)
+            text = f"{image.name}: expected a DenseSample, got {got}; convert it in the dataset"
+            self._find("unreadable", text, image.name, image.path)
             return None
-        listing.photos[index] = photo._replace(sample_size=sample.canvas_size, sample_form=_form(sample))
+        listing.images[index] = image._replace(sample_size=sample.canvas_size, sample_form=_form(sample))
         if sample.semantic_map is not None:
             for label in sample.semantic_map.as_subclass(Tensor).unique().tolist():
                 if label != IGNORE_INDEX:
@@ -230,30 +230,30 @@ class _SampleListing:
             listing.objects.append(ListedObject(0, index, None, is_crowd=True))
         return sample
 
-    def _find_error(self, photo: ListedPhoto, error: Exception) -> None:
+    def _find_error(self, image: ListedImage, error: Exception) -> None:
         """Add the finding of an error of a sample: of the image, of the file that the error names, or of the code."""
-        text = _text_of(error, photo.name)
+        text = _text_of(error, image.name)
         if not isinstance(error, DatasetError):
-            self._find("unreadable", text, photo.name, photo.path)
+            self._find("unreadable", text, image.name, image.path)
             return
-        maps = {*photo.other_paths, *([photo.label_file] if photo.label_file is not None else [])}
-        file = named_file(error, [*maps, *([photo.path] if photo.path is not None else [])])
-        if file is None or (file == photo.path and file not in maps):
-            problem = None if photo.path is None else pixel_problem(photo.path, photo.size)
+        maps = {*image.other_paths, *([image.label_file] if image.label_file is not None else [])}
+        file = named_file(error, [*maps, *([image.path] if image.path is not None else [])])
+        if file is None or (file == image.path and file not in maps):
+            problem = None if image.path is None else pixel_problem(image.path, image.size)
             text = text if problem is None else str(problem)
             kind = "broken_file" if problem is not None else kind_of(error, None)
-            self._find(kind, text, photo.name, photo.path)
+            self._find(kind, text, image.name, image.path)
         else:
-            self._find(kind_of(error, file, is_map=file in maps), text, photo.name, file)
+            self._find(kind_of(error, file, is_map=file in maps), text, image.name, file)
 
-    def _find(self, kind: str, text: str, photo: str, file: Path | None) -> None:
+    def _find(self, kind: str, text: str, image: str, file: Path | None) -> None:
         """Add a finding about an image, in a file or in none."""
-        self.listing.findings.append(Finding.at(file, kind, text, photo))
+        self.listing.findings.append(Finding.at(file, kind, text, image))
 
 
-def _parts(photos: AnnotatedDataset) -> list[AnnotatedDataset]:
+def _parts(dataset: AnnotatedDataset) -> list[AnnotatedDataset]:
     """Return the datasets that are joined in a dataset, or the dataset itself."""
-    return [found for part in photos.joined() for found in _parts(part)] or [photos]
+    return [found for part in dataset.joined() for found in _parts(part)] or [dataset]
 
 
 def _text_of(error: Exception, name: str) -> str:
@@ -287,12 +287,12 @@ def _differences(sample: DenseSample, first: DenseSample) -> list[str]:
     return found
 
 
-def _ids(photos: AnnotatedDataset, index: int, sample: DenseSample) -> list[int]:
+def _ids(dataset: AnnotatedDataset, index: int, sample: DenseSample) -> list[int]:
     """Return the id of each instance in its file, or without ids its number in the sample."""
     numbers: list[int] = list(range(1, sample.num_instances + 1))
     if sample.instance_ids is not None:
         numbers = sample.instance_ids.tolist()
-    ids = photos.annotation_ids(index)
+    ids = dataset.annotation_ids(index)
     return [int(ids[number - 1]) for number in numbers]
 
 

@@ -22,7 +22,7 @@ from segpaste.datasets.conversion.names import PhotoNames
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.coco.panoptic import CocoPanoptic
 from segpaste.datasets.formats.image_files import ImageHead, expect_readable, num_frames, read_head
-from segpaste.datasets.formats.instances import InstancePhotos
+from segpaste.datasets.formats.instances import InstanceImages
 from segpaste.datasets.formats.text_files import is_background
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
 from segpaste.datasets.formats.yolo.labels import BOX_NUMBERS
@@ -163,7 +163,7 @@ class SplitConverter:
             lost["rows equal to another of their label file"] += photos.num_equal(index)
             lost["outlines and keypoints of label rows, read as boxes"] += photos.num_reduced(index)
         lost["annotations without a pixel"] += photos.left_out(index).get("empty", 0)
-        if isinstance(photos, InstancePhotos):
+        if isinstance(photos, InstanceImages):
             ids = {row["id"] for row in photos.annotation_rows(index) if "id" in row}
             of_crowds = {crowd.annotation_id for crowd, _ in image.crowds}
             lost["annotations without a pixel"] = len(ids - {*photos.annotation_ids(index)} - of_crowds)

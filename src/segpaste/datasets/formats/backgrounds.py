@@ -15,14 +15,14 @@ from pathlib import Path
 from segpaste.datasets.contract import Crowd, JsonRow
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.folders import files_below
-from segpaste.datasets.formats.format import AnnotatedPhotos, PackedRecords
+from segpaste.datasets.formats.format import AnnotatedImages, PackedRecords
 from segpaste.datasets.formats.image_files import read_upright
 from segpaste.datasets.formats.instances import without_objects
 from segpaste.datasets.formats.yolo.data import IMAGE_SUFFIXES
 from segpaste.types import DenseSample
 
 
-class BackgroundImages(AnnotatedPhotos):
+class BackgroundImages(AnnotatedImages):
     """Images of a folder and its subfolders, sorted by path, one `DenseSample` without instances each.
 
     A sample has image (uint8), rotated by its EXIF orientation, and N = 0 instances with masks. Hidden files and files

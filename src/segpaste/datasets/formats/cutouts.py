@@ -30,7 +30,7 @@ from PIL import Image, ImageOps
 from segpaste.datasets.contract import Crowd, JsonRow
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.folders import files_below
-from segpaste.datasets.formats.format import AnnotatedPhotos, PackedRecords
+from segpaste.datasets.formats.format import AnnotatedImages, PackedRecords
 from segpaste.datasets.formats.instances import without_objects
 from segpaste.datasets.formats.size_priors import EVERY_CLASS, size_at
 from segpaste.types import DenseSample
@@ -41,7 +41,7 @@ OTHER_SUFFIXES = frozenset({".csv", ".json", ".md", ".txt", ".xml", ".yaml", ".y
 Box = tuple[int, int, int, int]
 
 
-class CutOuts(AnnotatedPhotos):
+class CutOuts(AnnotatedImages):
     """Cut-outs of a folder of class folders, sorted by path, one `DenseSample` with one instance each.
 
     The mask is where alpha is at least ``alpha_threshold``. Pixels with less alpha get the colours of their neighbours
@@ -56,7 +56,7 @@ class CutOuts(AnnotatedPhotos):
         folder: the folder of the class folders.
         alpha_threshold: minimum alpha of the object, above 0 and up to 1, which is opaque.
         sizes: for each class, at least one ascending quantile of the object's size; see
-            `segpaste.datasets.formats.size_priors`. ``"*"`` is for all other classes. A bank then stores this size as
+            the module. ``"*"`` is for all other classes. A bank then stores this size as
             the original one, for ``source.relative_to="photo"``. By default the cut-out's own size is used.
         image_size: (H, W) of the images that ``sizes`` are relative to, pixels: about the size of the images that
             objects are pasted into.

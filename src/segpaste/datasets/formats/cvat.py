@@ -20,17 +20,17 @@ import numpy as np
 
 from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.errors import DatasetError, each
-from segpaste.datasets.formats.format import NO_SPLIT, AnnotatedPhotos, Format, ReadOptions, file_digest
-from segpaste.datasets.formats.outlined import Drawn, DrawnPhoto, open_drawn
+from segpaste.datasets.formats.format import NO_SPLIT, AnnotatedImages, Format, ReadOptions, file_digest
+from segpaste.datasets.formats.outlined import AnnotatedImage, ShapeTable, open_shapes
 from segpaste.datasets.formats.text_files import head_of, in_utf8, joined, parse_xml, xml_number, xml_value
 from segpaste.datasets.formats.tool_shapes import (
     Point,
     Shape,
     box_around,
+    checked_size,
     ellipse_mask,
-    find_photo,
+    find_image_file,
     paste_mask,
-    photo_size,
     rotated_box,
 )
 from segpaste.types.sampling import Size
@@ -63,14 +63,14 @@ class CvatFile(Format):
         found = {image.get("subset", "") for image in parse_xml(file).iter("image")} - {""}
         return (NO_SPLIT,) if found <= _NO_SUBSETS else tuple(sorted(found))
 
-    def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedPhotos:
+    def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedImages:
         """Open a subset; without ``options.images_dir`` images are beside the file or in ``images`` beside it."""
         file = path / CVAT_FILE if path.is_dir() else path
         images_dir = file.parent if options.images_dir is None else options.images_dir
-        return open_drawn(images_dir, file, partial(read_cvat, file, images_dir, split), options)
+        return open_shapes(images_dir, file, partial(read_cvat, file, images_dir, split), options)
 
 
-def read_cvat(path: Path, images_dir: Path, subset: str) -> Drawn:
+def read_cvat(path: Path, images_dir: Path, subset: str) -> ShapeTable:
     """Read the images of a subset; an empty name means all.
 
     Raises:
@@ -83,25 +83,25 @@ def read_cvat(path: Path, images_dir: Path, subset: str) -> Drawn:
     left_out = Counter[str]()
     labels = read_labels(path, root)
     images = (image for image in root.iter("image") if subset in ("", image.get("subset", "")))
-    photos = [*each(images, lambda image: _photo(path, image, images_dir, labels, left_out))]
+    found = [*each(images, lambda image: _image(path, image, images_dir, labels, left_out))]
     meta = root.find("meta")
     tables = {} if meta is None else {"cvat": xml_value(meta)}
-    return Drawn(
-        path, photos, labels.categories(), f"{file_digest(path)} {subset}", tables, dict(left_out), drawn_upright=True
+    return ShapeTable(
+        path, found, labels.categories(), f"{file_digest(path)} {subset}", tables, dict(left_out), drawn_upright=True
     )
 
 
-def _photo(
+def _image(
     path: Path, image: ElementTree.Element, images_dir: Path, labels: CvatLabels, left_out: Counter[str]
-) -> DrawnPhoto:
+) -> AnnotatedImage:
     name = image.get("name", "")
     where = f"{path}: image {name!r}"
-    height, width = photo_size(where, *(int(xml_number(where, image, key)) for key in ("height", "width")))
+    height, width = checked_size(where, *(int(xml_number(where, image, key)) for key in ("height", "width")))
     if not name:
         raise DatasetError(f"{where}: expected the name of its file, got none; export the images again")
     subset = image.get("subset", "")
     places = (name, f"images/{name}", f"images/{subset}/{name}", f"{subset}/{name}", Path(name).name)
-    row: JsonRow = {"file_name": find_photo(images_dir, places), "height": height, "width": width}
+    row: JsonRow = {"file_name": find_image_file(images_dir, places), "height": height, "width": width}
     attributes: JsonRow = {key: value for key, value in image.attrib.items() if key not in ("name", "width", "height")}
     shapes, others = [], []
     for i, element in enumerate(image, start=1):
@@ -114,7 +114,7 @@ def _photo(
         else:
             shapes.append(_shape(of_shape, element, labels, (height, width)))
     row |= {"attributes": attributes} if attributes else {}
-    return DrawnPhoto({**row, "shapes": others} if others else row, shapes)
+    return AnnotatedImage({**row, "shapes": others} if others else row, shapes)
 
 
 def _shape(where: str, element: ElementTree.Element, labels: CvatLabels, size: Size) -> Shape:

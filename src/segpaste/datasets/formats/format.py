@@ -1,7 +1,7 @@
 """Base classes of the dataset formats, and of their readers.
 
 A format recognises datasets and opens their splits. It is one class in one file, listed in
-`segpaste.datasets.formats.registry`. Its reader is an `AnnotatedPhotos`; annotations are read and packed so that loader
+`segpaste.datasets.formats.registry`. Its reader is an `AnnotatedImages`; annotations are read and packed so that loader
 workers share them.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from abc import ABC, abstractmethod
+from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -20,7 +21,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from segpaste._reprs import counted, described
-from segpaste.datasets.contract import AnnotatedDataset, JsonRow, PhotoFile
+from segpaste.datasets.contract import AnnotatedDataset, ImageFile, JsonRow
 from segpaste.datasets.errors import DatasetError
 from segpaste.types import DenseSample
 from segpaste.types.dense import fill_holes
@@ -46,7 +47,36 @@ class PackedRecords(Sequence[JsonRow]):
         return json.loads(self._text[start : self._ends[position]].tobytes())
 
 
-class AnnotatedPhotos(AnnotatedDataset):
+class PackedRows(Sequence[JsonRow]):
+    """Records with ``rows`` whose ``values`` are packed into one array, since JSON of polygons takes long."""
+
+    def __init__(self, records: Iterable[JsonRow]) -> None:
+        numbers = array("d")
+
+        def counted() -> Iterator[JsonRow]:
+            for record in records:
+                start = len(numbers)
+                for row in record["rows"]:
+                    numbers.extend(row["values"])
+                rows = [{**row, "values": len(row["values"])} for row in record["rows"]]
+                yield {**record, "rows": rows, "start": start}
+
+        self._records = PackedRecords(counted())
+        self._numbers = np.frombuffer(numbers, np.float64) if numbers else np.zeros(0)
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def __getitem__(self, index: Any) -> Any:
+        record = self._records[index]
+        start = record.pop("start")
+        for row in record["rows"]:
+            end = start + row["values"]
+            row["values"], start = self._numbers[start:end].tolist(), end
+        return record
+
+
+class AnnotatedImages(AnnotatedDataset):
     """Base of the readers: images with annotations in one file or in a file per image.
 
     All annotations are read at construction. Pickles contain paths, not annotations: spawned workers read them again,
@@ -134,7 +164,7 @@ class AnnotatedPhotos(AnnotatedDataset):
         """Return the image's file, relative to ``images_dir``."""
         return str(self._records[index]["file_name"])
 
-    def photo_file(self, index: int) -> PhotoFile:
+    def photo_file(self, index: int) -> ImageFile:
         """Return the path of an image, and its (H, W) in the annotations, or None if they do not give it."""
         record = self._records[index]
         size = (record["height"], record["width"]) if "height" in record else None
@@ -156,15 +186,15 @@ def expect_folder(path: str | PathLike[str]) -> Path:
     return Path(path)
 
 
-def expect_outside(photos: AnnotatedDataset, out: str | PathLike[str]) -> None:
+def expect_outside(dataset: AnnotatedDataset, out: str | PathLike[str]) -> None:
     """Raise `DatasetError` if a dataset would find new files in ``out`` when it is opened again.
 
     Args:
-        photos: a dataset.
+        dataset: a dataset.
         out: a folder that need not exist.
     """
     place = Path(out).resolve()
-    for folder in photos.searched_folders():
+    for folder in dataset.searched_folders():
         if place.is_relative_to(folder.resolve()):
             raise DatasetError(
                 f"{out}: expected a folder outside of {folder}, where the dataset's images are searched for, since "
@@ -255,7 +285,7 @@ class Format(ABC):
         return True
 
     @abstractmethod
-    def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedPhotos:
+    def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedImages:
         """Open one of the splits.
 
         Raises:

@@ -21,7 +21,7 @@ _CHUNK = 256
 
 
 @dataclass(frozen=True, slots=True)
-class PhotoProblem:
+class ImageProblem:
     """Image that cannot be read.
 
     Attributes:
@@ -39,7 +39,7 @@ class PhotoProblem:
 
 
 @dataclass(frozen=True, slots=True)
-class PhotoScan:
+class ImageScan:
     """Result of a scan of the file headers of a dataset's images.
 
     Attributes:
@@ -49,7 +49,7 @@ class PhotoScan:
             pixels.
     """
 
-    problems: list[PhotoProblem]
+    problems: list[ImageProblem]
     num_rotated: int
     num_as_stored: int
 
@@ -63,29 +63,29 @@ class PhotoScan:
         )
 
 
-def scan_photos(photos: AnnotatedDataset, num_threads: int = 8, indices: Iterable[int] | None = None) -> PhotoScan:
+def scan_images(dataset: AnnotatedDataset, num_threads: int = 8, indices: Iterable[int] | None = None) -> ImageScan:
     """Scan the file headers of the images of a dataset.
 
     Args:
-        photos: the dataset. One without files, such as one of scenes, has no problems.
+        dataset: the dataset. One without files, such as one of scenes, has no problems.
         num_threads: number of files read in parallel.
         indices: the images to scan; by default all.
     """
-    wanted = range(len(photos)) if indices is None else list(indices)
+    wanted = range(len(dataset)) if indices is None else list(indices)
 
-    def look(chunk: Sequence[int]) -> tuple[list[PhotoProblem], Counter[bool]]:
+    def look(chunk: Sequence[int]) -> tuple[list[ImageProblem], Counter[bool]]:
         problems, followed = [], Counter[bool]()
         for index in chunk:
-            if (file := photos.photo_file(index)) is None:
+            if (file := dataset.photo_file(index)) is None:
                 continue
             path, size = file
             try:
                 head = check_head(path, size)
             except DatasetError as error:
-                problems.append(PhotoProblem(index, path, _reason(path, error)))
+                problems.append(ImageProblem(index, path, _reason(path, error)))
                 continue
             if head.orientation > 1:
-                followed[bool(head.is_rotated_for(size, drawn_upright=photos.is_drawn_upright(index)))] += 1
+                followed[bool(head.is_rotated_for(size, drawn_upright=dataset.is_drawn_upright(index)))] += 1
         return problems, followed
 
     chunks = [wanted[start : start + _CHUNK] for start in range(0, len(wanted), _CHUNK)]
@@ -93,10 +93,10 @@ def scan_photos(photos: AnnotatedDataset, num_threads: int = 8, indices: Iterabl
         found = [*pool.map(look, chunks)]
     all_problems = sorted((problem for problems, _ in found for problem in problems), key=lambda p: p.index)
     followed = sum((counts for _, counts in found), Counter[bool]())
-    return PhotoScan(all_problems, followed[True], followed[False])
+    return ImageScan(all_problems, followed[True], followed[False])
 
 
-def photo_problem(path: Path, size: Size | None = None) -> str | None:
+def image_problem(path: Path, size: Size | None = None) -> str | None:
     """Return the problem of an image by its header; None without a problem.
 
     Args:
@@ -110,7 +110,7 @@ def photo_problem(path: Path, size: Size | None = None) -> str | None:
     return None
 
 
-def problem_lines(problems: list[PhotoProblem], most: int = 20) -> Iterator[str]:
+def problem_lines(problems: list[ImageProblem], most: int = 20) -> Iterator[str]:
     """Yield a line for each of the first problems, and a line that counts the others."""
     yield from map(str, problems[:most])
     if len(problems) > most:

@@ -24,9 +24,9 @@ from torchvision import tv_tensors
 
 from segpaste.datasets._windows import boxes_of, padding_of
 from segpaste.datasets.contract import Crowd, JsonRow
-from segpaste.datasets.entries import edges_of
+from segpaste.datasets.entries import Box, edges_of
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.format import AnnotatedPhotos
+from segpaste.datasets.formats.format import AnnotatedImages
 from segpaste.datasets.formats.image_files import read_pixels, read_rgb
 from segpaste.datasets.formats.rle import coded_runs, decode_segmentation, write_mask
 from segpaste.datasets.jitter import LargeScaleJitter
@@ -36,10 +36,8 @@ from segpaste.types import CrowdMask, DenseSample, InstanceMask, KeypointSchema
 from segpaste.types.keypoints import MovingKeypoints, moved_points
 from segpaste.types.sampling import Size, Window, outward_box
 
-Box = tuple[float, float, float, float]
 
-
-class InstancePhotos(AnnotatedPhotos):
+class InstanceImages(AnnotatedImages):
     """Images with instances, one `DenseSample` each; subclasses provide the records.
 
     A sample has image (uint8), boxes that fit their masks tightly, labels, instance ids 1..N, instance masks, and
@@ -122,7 +120,7 @@ class InstancePhotos(AnnotatedPhotos):
             DatasetError: its image or one of its annotations cannot be read.
         """
         record, kind = self._records[index], type(self)
-        is_own = (kind.__getitem__, kind._read_sample) == (AnnotatedPhotos.__getitem__, InstancePhotos._read_sample)
+        is_own = (kind.__getitem__, kind._read_sample) == (AnnotatedImages.__getitem__, InstanceImages._read_sample)
         is_plain = is_own and self.has_masks and self.transforms is None and self.beside is None
         size = record["height"], record["width"]
         window = jitter.window(size, seed) if is_plain else None

@@ -28,10 +28,10 @@ from segpaste.datasets.formats.tool_shapes import (
     Shape,
     are_points,
     box_around,
+    checked_size,
     ellipse_mask,
     encode_mask,
     is_number,
-    photo_size,
     rotated_box,
 )
 from segpaste.types.sampling import Size
@@ -235,7 +235,7 @@ def _geometry(kind: str, value: JsonRow) -> str | None:
 def _region(where: str, key: str, kind: str, result: JsonRow) -> Region:
     value: JsonRow = result["value"]
     width, height = (result[name] for name in _SIZE)
-    size = photo_size(where, height, width)
+    size = checked_size(where, height, width)
     if result.get("image_rotation"):
         raise DatasetError(
             f"{where}: expected an image that is not rotated (image_rotation), got {result['image_rotation']} degrees; "

@@ -19,7 +19,7 @@ from segpaste.datasets.formats.cvat import CvatFile
 from segpaste.datasets.formats.folders import LABELS, files_with, other_labels
 from segpaste.datasets.formats.format import (
     NO_SPLIT,
-    AnnotatedPhotos,
+    AnnotatedImages,
     Format,
     ReadOptions,
     Task,
@@ -41,7 +41,7 @@ from segpaste.datasets.formats.maps.hints import UndeclaredMaps
 from segpaste.datasets.formats.sidecar_maps import find_beside
 from segpaste.datasets.formats.text_files import head_of
 from segpaste.datasets.formats.voc.dataset import VocFormat
-from segpaste.datasets.formats.yolo.format import YoloFormat
+from segpaste.datasets.formats.yolo.dataset import YoloFormat
 
 FORMATS: Sequence[Format] = (
     DeclaredMaps(),
@@ -97,15 +97,15 @@ class FoundDataset:
             return NO_SPLIT
         return chosen_split(self.path, self.splits, split)
 
-    def open(self, split: str | None = None, options: ReadOptions | None = None) -> AnnotatedPhotos:
+    def open(self, split: str | None = None, options: ReadOptions | None = None) -> AnnotatedImages:
         """Open one split; see `open_dataset`."""
         options = ReadOptions() if options is None else options
         self.format.expect_taken(self.path, options)
         name = self.chosen_split(split)
-        photos = self.format.open(self.path, name, options)
-        photos.beside = find_beside(self.path, name, photos)
-        photos.depth_fill = options.depth_fill
-        return photos
+        dataset = self.format.open(self.path, name, options)
+        dataset.beside = find_beside(self.path, name, dataset)
+        dataset.depth_fill = options.depth_fill
+        return dataset
 
 
 def find_dataset(path: str | PathLike[str], format: str | None = None) -> FoundDataset:
@@ -188,7 +188,7 @@ def open_dataset(
     task: Task | None = None,
     depth_fill: bool = False,
     transforms: Transforms | None = None,
-) -> AnnotatedPhotos:
+) -> AnnotatedImages:
     """Recognise the dataset at a path and open it.
 
     Args:

@@ -16,7 +16,7 @@ from typing import Any
 from segpaste.datasets.contract import AnnotatedDataset, JsonRow
 from segpaste.datasets.errors import DatasetError, naming
 from segpaste.datasets.formats.conventions import convert_depth, convert_normals
-from segpaste.datasets.formats.format import AnnotatedPhotos
+from segpaste.datasets.formats.format import AnnotatedImages
 from segpaste.datasets.formats.maps.geometry import read_calibration
 from segpaste.datasets.formats.stored_pixels import one_channel, read_array
 from segpaste.types import CameraIntrinsics, DenseSample
@@ -27,7 +27,7 @@ _PIXEL_CENTRE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class SidecarMaps:
     """Function that adds the fields of the files beside a dataset to its samples.
 
     Attributes:
@@ -91,17 +91,17 @@ class Beside:
         return self.root / folder / self.below / f"{name}.{suffix}"
 
 
-def find_beside(root: Path, split: str, photos: AnnotatedPhotos) -> Beside | None:
+def find_beside(root: Path, split: str, dataset: AnnotatedImages) -> SidecarMaps | None:
     """Find the files of depth and normals beside a dataset by its first image; None if there are none.
 
     Args:
         root: the folder of the dataset.
         split: the name of the split; empty without splits.
-        photos: its images.
+        dataset: its images.
     """
-    if photos.declared_maps is not None or not len(photos) or not any((root / folder).is_dir() for folder in FOLDERS):
+    if dataset.declared_maps is not None or not len(dataset) or not any((root / folder).is_dir() for folder in FOLDERS):
         return None  # their declaration names the folders of maps
-    file_name = photos.file_name(0)
+    file_name = dataset.file_name(0)
     for num_cut in range(len(PurePosixPath(file_name).parts)):
         name = _stem(file_name, num_cut)
         for below in dict.fromkeys((split, "")):
@@ -111,13 +111,13 @@ def find_beside(root: Path, split: str, photos: AnnotatedPhotos) -> Beside | Non
             )
             has_normals = (root / "normals" / below / f"{name}.npy").is_file()
             if has_depth or has_normals:
-                return Beside(root, below, num_cut, has_depth, has_normals)
+                return SidecarMaps(root, below, num_cut, has_depth, has_normals)
     return None
 
 
-def unread_folders(root: Path, photos: AnnotatedDataset) -> list[str]:
+def unread_folders(root: Path, dataset: AnnotatedDataset) -> list[str]:
     """Return the unread folders of depth, normals or cameras beside a dataset."""
-    if photos.declared_maps is not None or photos.beside is not None:
+    if dataset.declared_maps is not None or dataset.beside is not None:
         return []
     return [folder for folder in FOLDERS if (root / folder).is_dir()]
 

@@ -34,6 +34,10 @@ MOST_DIRECT = 1 << 16
 _INVERTED = re.compile(r"^[1L](;\d)?;?IR?$")
 
 
+Color = tuple[int, int, int]
+"""Red, green and blue, 0 to 255."""
+
+
 class StoredPixels(NamedTuple):
     """Pixels of a file.
 
@@ -61,8 +65,8 @@ def read_stored(path: Path, content: bytes | None = None) -> StoredPixels:
             expect_whole(path, picture)
             if has_wide_channels(picture):
                 return StoredPixels(_of_16_bit_channels(path, content))
-            form = _form(picture)
-            values = _as_stored(np.array(picture), form)
+            raw_format = _raw_format(picture)
+            values = _as_stored(np.array(picture), raw_format)
             return StoredPixels(values, _palette(picture) if picture.mode == "P" else None)
     except FileNotFoundError:
         raise DatasetError(f"{path}: expected a map, found no such file; check the folder and the name") from None
@@ -94,12 +98,12 @@ def read_colors(path: Path) -> NDArray[Any]:
         return np.asarray(picture if picture.mode.startswith("I") else picture.convert("RGB"))
 
 
-def color_code(color: tuple[int, int, int]) -> int:
+def color_code(color: Color) -> int:
     """Return a colour (R, G, B) as one number, R * 65536 + G * 256 + B."""
     return (color[0] << 16) + (color[1] << 8) + color[2]
 
 
-def color_of(code: int) -> tuple[int, int, int]:
+def color_of(code: int) -> Color:
     """Return the colour of a `color_code`."""
     return code >> 16, code >> 8 & 255, code & 255
 
@@ -141,13 +145,13 @@ def expect_whole(path: Path, picture: Image.Image) -> None:
     problem, num = left_out_by_pillow(picture), getattr(picture, "n_frames", 1)
     if picture.format != "TIFF" and num > 1:
         problem = f"{num} images in one file"
-    if picture.format == "PPM" and picture.mode == "RGB" and _form(picture).largest > 255:
+    if picture.format == "PPM" and picture.mode == "RGB" and _raw_format(picture).largest > 255:
         problem = "channels of more than 8 bits"
     if problem:
         raise DatasetError(f"{path}: expected a map of one image, got {problem}; save each as its own file, or as .npy")
 
 
-class _Form(NamedTuple):
+class _RawFormat(NamedTuple):
     """Form of the values in a file: Pillow's name, whether it is a TIFF, of signed numbers, and a PGM's largest."""
 
     raw: str
@@ -156,7 +160,7 @@ class _Form(NamedTuple):
     largest: int
 
 
-def _form(picture: Image.Image) -> _Form:
+def _raw_format(picture: Image.Image) -> _RawFormat:
     """Return the form of an opened, undecoded image."""
     tiles = getattr(picture, "tile", ())
     found = tiles[0][3] if tiles else ""
@@ -164,23 +168,23 @@ def _form(picture: Image.Image) -> _Form:
     is_tiff = picture.format == "TIFF"
     is_signed = is_tiff and _SIGNED in tuple(picture.tag_v2.get(_SAMPLE_FORMAT, ()))  # type: ignore[attr-defined]
     largest = found[1] if picture.format == "PPM" and isinstance(found, tuple) and len(found) == 2 else 0
-    return _Form(str(raw), is_tiff, is_signed, largest)
+    return _RawFormat(str(raw), is_tiff, is_signed, largest)
 
 
-def _as_stored(values: NDArray[Any], form: _Form) -> NDArray[Any]:
+def _as_stored(values: NDArray[Any], raw_format: _RawFormat) -> NDArray[Any]:
     """Undo what Pillow does to stored values."""
-    if form.is_tiff and _INVERTED.match(form.raw):
+    if raw_format.is_tiff and _INVERTED.match(raw_format.raw):
         values = ~values if values.dtype == bool else 255 - values
     if values.dtype == bool:
         return values.astype(np.uint8)
-    if found := _SPREAD.match(form.raw):
+    if found := _SPREAD.match(raw_format.raw):
         return np.asarray(values // _FACTORS[found[1]], np.uint8)
-    if form.largest:  # https://netpbm.sourceforge.net/doc/pgm.html
+    if raw_format.largest:  # https://netpbm.sourceforge.net/doc/pgm.html
         most = 65535 if values.dtype.itemsize > 1 else 255
-        return np.rint(values.astype(np.float64) * (form.largest / most)).astype(values.dtype)
-    if form.is_tiff and values.dtype == np.uint8 and form.is_signed:
+        return np.rint(values.astype(np.float64) * (raw_format.largest / most)).astype(values.dtype)
+    if raw_format.is_tiff and values.dtype == np.uint8 and raw_format.is_signed:
         return values.view(np.int8)
-    if form.raw.startswith("I;32") and not form.is_signed:
+    if raw_format.raw.startswith("I;32") and not raw_format.is_signed:
         return values.view(np.uint32)
     return values
 

@@ -158,10 +158,10 @@ def _parsed(path: Path, content: bytes) -> ElementTree.Element:
         return ElementTree.fromstring(text)
 
 
-def head_of(path: Path) -> bytes:
+def head_of(path: Path, num_bytes: int = _HEAD_BYTES) -> bytes:
     """Return the first bytes of a file; text that begins with a mark of UTF-16 or UTF-32 in UTF-8."""
     with path.open("rb") as file:
-        return in_utf8(file.read(_HEAD_BYTES))
+        return in_utf8(file.read(num_bytes))
 
 
 def xml_number(where: str, element: ElementTree.Element, key: str, default: float | None = None) -> float:

@@ -20,13 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segpaste.datasets.contract import JsonRow
-from segpaste.datasets.entries import edges_of
+from segpaste.datasets.entries import Box, edges_of
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.rle import decode_segmentation, mask_box
 from segpaste.types.sampling import Size
 
 Kind = Literal["outline", "box"]
-Box = tuple[float, float, float, float]
 Point = tuple[float, float, int]
 
 
@@ -218,7 +217,7 @@ def _keypoints(points: Mapping[str, Point], names: Sequence[str]) -> JsonRow:
     return {"keypoints": values, "num_keypoints": sum(v > 0 for v in values[2::3])}
 
 
-def find_photo(images_dir: Path, places: Iterable[str]) -> str:
+def find_image_file(images_dir: Path, places: Iterable[str]) -> str:
     """Return the first path, relative to a folder, at which a file exists; the first path if none exists."""
     names = [name for name in places if name]
     for name in names:
@@ -228,7 +227,7 @@ def find_photo(images_dir: Path, places: Iterable[str]) -> str:
     return names[0]
 
 
-def photo_size(where: str, height: object, width: object) -> Size:
+def checked_size(where: str, height: object, width: object) -> Size:
     """Return (H, W) of an image from its annotations.
 
     Raises:

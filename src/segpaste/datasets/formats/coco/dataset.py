@@ -18,8 +18,8 @@ import numpy as np
 
 from segpaste.datasets.contract import FederatedLabels, JsonRow
 from segpaste.datasets.entries import IGNORED, INSTANCE, NEITHER, UNMASKED, Categories, TableColumns, box_of
-from segpaste.datasets.formats.format import AnnotatedPhotos, Transforms
-from segpaste.datasets.formats.instances import InstancePhotos
+from segpaste.datasets.formats.format import AnnotatedImages, Transforms
+from segpaste.datasets.formats.instances import InstanceImages
 from segpaste.datasets.large_json.file import AnnotationFile
 from segpaste.datasets.large_json.index import Column, Index, firsts_of, join_columns, narrow, unpack_text
 from segpaste.datasets.tables import CLASS_LISTS, INSTANCES, AnnotationTables, Images
@@ -95,7 +95,7 @@ class IndexedRecords(Sequence[JsonRow]):
         return range(len(self))[index]
 
 
-class IndexedPhotos(AnnotatedPhotos):
+class IndexedImages(AnnotatedImages):
     """Images with annotations in one JSON file, which is read through an index.
 
     The first reader of a large file makes the index and stores it in the cache folder (``SEGPASTE_CACHE``, or
@@ -194,7 +194,7 @@ class IndexedPhotos(AnnotatedPhotos):
         return {name: self._records.top_level(name) for name in names}
 
 
-class CocoDetectionV2(IndexedPhotos, InstancePhotos):
+class CocoDetectionV2(IndexedImages, InstanceImages):
     """Images with instances, one `DenseSample` each, in the order of the file's ``images``.
 
     A sample has image (uint8), boxes that fit their masks tightly (not those of the file), labels, instance ids 1..N,
@@ -261,9 +261,9 @@ def open_instances(images_dir: Path, file: str | PathLike[str], transforms: Tran
     Raises:
         DatasetError: see `segpaste.datasets.CocoDetectionV2`.
     """
-    photos = CocoDetectionV2(images_dir, file, transforms=transforms)
-    photos.has_masks = not photos._records.are_boxes
-    return photos
+    dataset = CocoDetectionV2(images_dir, file, transforms=transforms)
+    dataset.has_masks = not dataset._records.are_boxes
+    return dataset
 
 
 class CocoRecords(IndexedRecords):
@@ -338,12 +338,12 @@ def make_index(tables: AnnotationTables) -> Index:
     rows = _read_annotations(tables)
     has_masks = bool((rows["kinds"] == INSTANCE).any())
     rows["kinds"][np.isin(rows["kinds"], (NEITHER,) if has_masks else (NEITHER, UNMASKED))] = INSTANCE
-    photos = tables.place(rows["ids"], rows["image_ids"], images)
-    order = np.argsort(photos, kind="stable")
+    positions = tables.place(rows["ids"], rows["image_ids"], images)
+    order = np.argsort(positions, kind="stable")
     marks = tables.json.marks("annotations")
     arrays = {
         **image_columns(tables, images),
-        "firsts": narrow(firsts_of(photos, len(images.ids))),
+        "firsts": narrow(firsts_of(positions, len(images.ids))),
         "starts": narrow(marks[:-1][order] + 1),
         "lengths": narrow(np.diff(marks)[order] - 1),
         "ids": narrow(rows["ids"][order]),

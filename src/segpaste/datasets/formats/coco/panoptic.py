@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from segpaste.datasets.contract import Crowd, JsonRow
 from segpaste.datasets.entries import Categories, Segment
 from segpaste.datasets.errors import DatasetError, first_few
-from segpaste.datasets.formats.coco.dataset import IndexedPhotos, IndexedRecords, image_columns
+from segpaste.datasets.formats.coco.dataset import IndexedImages, IndexedRecords, image_columns
 from segpaste.datasets.formats.format import expect_folder
 from segpaste.datasets.formats.image_files import read_rgb
 from segpaste.datasets.formats.stored_pixels import read_colors, read_stored
@@ -103,7 +103,7 @@ class CocoPanopticSchema:
         return MappingProxyType({i: "thing" if thing else "stuff" for i, thing in enumerate(self.class_is_thing)})
 
 
-class CocoPanoptic(IndexedPhotos):
+class CocoPanoptic(IndexedImages):
     """Images with panoptic maps, one `DenseSample` each, in the order of the file's ``images``.
 
     A sample has image (uint8), semantic map, panoptic map, and for its things boxes, labels, instance ids 1..N and
@@ -336,16 +336,16 @@ def make_index(tables: AnnotationTables) -> Index:
         labels = [segment.label for segment in segments if is_thing(categories, segment)]
         things.append(np.array(labels, np.uint8))
         num_things.append(len(labels))
-    photos = tables.place_maps(id_column(image_ids), images)
-    num_images, order = len(images.ids), np.argsort(photos, kind="stable")
-    if num_images and not len(photos):
+    positions = tables.place_maps(id_column(image_ids), images)
+    num_images, order = len(images.ids), np.argsort(positions, kind="stable")
+    if num_images and not len(positions):
         raise DatasetError(
             f"{tables.path}: expected an annotation of at least one image, none of {num_images} has one; are the "
             "annotations those of another file?"
         )
     marks = tables.json.marks("annotations")
     is_annotated = np.zeros(num_images, bool)
-    is_annotated[photos] = True
+    is_annotated[positions] = True
     missing = np.flatnonzero(~is_annotated)
     facts = {
         "has_crowds": has_crowds,
@@ -354,10 +354,10 @@ def make_index(tables: AnnotationTables) -> Index:
     }
     arrays = {
         **image_columns(tables, images),
-        "places": narrow(photos[order]),
+        "places": narrow(positions[order]),
         "starts": narrow(marks[:-1][order] + 1),
         "stops": narrow(marks[1:][order]),
-        "firsts": narrow(firsts_of(np.repeat(photos, num_things), num_images)),
+        "firsts": narrow(firsts_of(np.repeat(positions, num_things), num_images)),
         "things": np.concatenate([things[i] for i in order.tolist()]) if things else np.zeros(0, np.uint8),
     }
     return Index(facts, arrays)

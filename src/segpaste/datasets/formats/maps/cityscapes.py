@@ -61,7 +61,7 @@ WITH_INSTANCES = frozenset({*THINGS, "caravan", "trailer"})
 _VOID = (*_OTHERS.values(), -1, 255)
 _GROUP = "group"
 
-_PHOTOS = "leftImg8bit"
+_IMAGES = "leftImg8bit"
 _GROUND_TRUTH = ("gtFine", "gtCoarse")
 _ENCODINGS = ("instanceIds.png", "polygons.json", "labelIds.png", "labelTrainIds.png")
 
@@ -73,14 +73,14 @@ def declare_cityscapes(root: Path) -> MapDeclaration | None:
     """
     for truth in _GROUND_TRUTH:
         for ending in _ENCODINGS:
-            if (root / _PHOTOS).is_dir() and _has(root / truth, f"*/*/*_{truth}_{ending}"):
+            if (root / _IMAGES).is_dir() and _has(root / truth, f"*/*/*_{truth}_{ending}"):
                 return MapDeclaration.model_validate(_values(root, truth, ending))
     return None
 
 
 def _values(root: Path, truth: str, ending: str) -> dict[str, Any]:
     files = f"{truth}/{{split}}/{{city}}/{{name}}_{truth}_{ending}"
-    values: dict[str, Any] = {"photos": f"{_PHOTOS}/{{split}}/{{city}}/{{name}}_{_PHOTOS}.png"}
+    values: dict[str, Any] = {"photos": f"{_IMAGES}/{{split}}/{{city}}/{{name}}_{_IMAGES}.png"}
     values["classes"] = [{"name": name, "id": number} for name, number in (STUFF | THINGS).items()]
     if ending in ("instanceIds.png", "polygons.json"):
         values["things"] = list(THINGS)

@@ -24,7 +24,7 @@ from torch import Tensor
 from segpaste.datasets.contract import Crowd, JsonRow
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.coco.panoptic import CocoPanopticSchema
-from segpaste.datasets.formats.format import AnnotatedPhotos, PackedRecords
+from segpaste.datasets.formats.format import AnnotatedImages, PackedRecords
 from segpaste.datasets.formats.image_files import read_rgb, upright_size
 from segpaste.datasets.formats.instances import sample_of_boxes
 from segpaste.datasets.formats.maps.declaration import MapDeclaration
@@ -37,7 +37,7 @@ _REMEMBERED = 4096
 _Told = tuple[tuple[int, ...], tuple[int, ...], dict[str, int], Mapping[str, int]]
 
 
-class MapPhotos(AnnotatedPhotos):
+class MapPhotos(AnnotatedImages):
     """One split of a dataset of maps, one `DenseSample` for each image, sorted by path.
 
     The declaration determines the fields of a sample:
@@ -119,7 +119,7 @@ class MapPhotos(AnnotatedPhotos):
         return self._files.searched_folders()
 
     def photo_file(self, index: int) -> tuple[Path, tuple[int, int] | None]:
-        """Return the path of an image, and the (H, W) of its first map in an image file; see `AnnotatedPhotos`."""
+        """Return the path of an image, and the (H, W) of its first map in an image file; see `AnnotatedImages`."""
         record = self._records[index]
         return self.images_dir / record["file_name"], self._files.map_size(record)
 

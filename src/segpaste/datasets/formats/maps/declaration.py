@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.maps.patterns import PathPattern
+from segpaste.datasets.formats.stored_pixels import Color
 from segpaste.datasets.formats.yolo.data import read_yaml
 
 DECLARATION_FILE = "segpaste.yaml"
@@ -29,7 +30,6 @@ def _expect_pattern(text: str) -> str:
 Pattern = Annotated[str, AfterValidator(_expect_pattern)]
 """Path pattern, see `segpaste.datasets.formats.maps.patterns`."""
 Axis = Literal["right", "left", "up", "down", "forward", "backward"]
-Color = tuple[int, int, int]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.format import NO_SPLIT, AnnotatedPhotos, Format, ReadOptions
+from segpaste.datasets.formats.format import NO_SPLIT, AnnotatedImages, Format, ReadOptions
 from segpaste.datasets.formats.maps.cityscapes import declare_cityscapes
 from segpaste.datasets.formats.maps.dataset import MapPhotos
 from segpaste.datasets.formats.maps.declaration import DECLARATION_FILE, MapDeclaration, read_declaration
@@ -51,7 +51,7 @@ class MapFormat(Format):
             raise DatasetError(f"{folder / found.root}: expected images {found.photos}, found none; correct 'photos'")
         return names or (NO_SPLIT,)
 
-    def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedPhotos:
+    def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedImages:
         """Open a split."""
         found = self.declare(path)
         assert found is not None

@@ -16,21 +16,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.format import AnnotatedPhotos, Format, ReadOptions
+from segpaste.datasets.formats.format import AnnotatedImages, Format, ReadOptions
 from segpaste.datasets.formats.maps.declaration import DECLARATION_FILE
 from segpaste.datasets.formats.maps.pairs import MAP_SUFFIXES, Pairs, find_pairs
 from segpaste.datasets.formats.stored_pixels import color_of, distinct, one_channel, read_array
 from segpaste.datasets.formats.yolo.data import IMAGE_SUFFIXES
 from segpaste.extras import MissingPackageError
 
-_PHOTOS = ("images", "image", "imgs", "img", "rgb", "color", "JPEGImages", "photos")
+_IMAGES = ("images", "image", "imgs", "img", "rgb", "color", "JPEGImages", "photos")
 _MASKS = (
     *("masks", "mask", "labels", "label", "annotations", "segmentation", "segmentations", "gt", "semantic"),
     *("SegmentationClass", "instances"),
 )
 _DEPTH, _NORMALS = ("depth", "depths"), ("normals", "normal")
 _MANY_MAPS, _MANY_VALUES, _MANY_FOLDERS = 200, 255, 50
-_MANY_PHOTOS = 10_000
+_MANY_IMAGES = 10_000
 
 
 @dataclass(frozen=True)
@@ -40,19 +40,19 @@ class _Layout:
     Attributes:
         base: the folder with those of images and maps; of one split if the splits are the outer folders.
         before: pattern of the folders before those of images and maps.
-        photos: name of the folder of the images.
-        photo: path of an image.
+        images: name of the folder of the images.
+        image: path of an image.
     """
 
     base: Path
     before: str
-    photos: str
-    photo: Path
+    images: str
+    image: Path
 
     @property
     def inner(self) -> tuple[str, ...]:
         """Folders of the image within that of the images."""
-        return self.photo.parent.relative_to(self.base / self.photos).parts
+        return self.image.parent.relative_to(self.base / self.images).parts
 
     @property
     def below(self) -> str:
@@ -65,7 +65,7 @@ class _Layout:
 
     def pattern(self, folder: str, first: Path) -> str | None:
         """Return the pattern of maps like ``first`` in a folder; None if it has no image of its name."""
-        stems = (path.stem for path in islice(self.photo.parent.iterdir(), _MANY_PHOTOS))
+        stems = (path.stem for path in islice(self.image.parent.iterdir(), _MANY_IMAGES))
         stem = max((stem for stem in stems if stem and stem in first.stem), key=len, default=None)
         parts = first.parent.relative_to(self.base / folder).parts
         if stem is None:
@@ -88,7 +88,7 @@ class UndeclaredMaps(Format):
             raise DatasetError(text)
         return None
 
-    def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedPhotos:
+    def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedImages:
         """Raise an error; not reached, because `splits` raises."""
         raise DatasetError(f"{path}: expected {DECLARATION_FILE}, found none; write it")
 
@@ -123,9 +123,9 @@ def _layout(root: Path) -> _Layout | None:
     """Return the folders of images at a root, or in the first of its subfolders; None without images."""
     subfolders = sorted(path for path in root.iterdir() if path.is_dir() and path.name[0] != ".")
     for base, before in [(root, ""), *((path, "{split}/") for path in subfolders)]:
-        for name in _PHOTOS:
-            if (base / name).is_dir() and (photo := _first(base / name, IMAGE_SUFFIXES)) is not None:
-                return _Layout(base, before, name, photo)
+        for name in _IMAGES:
+            if (base / name).is_dir() and (image := _first(base / name, IMAGE_SUFFIXES)) is not None:
+                return _Layout(base, before, name, image)
     return None
 
 
@@ -137,7 +137,7 @@ def _lines(layout: _Layout) -> Iterator[str]:
         *_of_geometry(layout, _NORMALS, "normals", {}, "axes: [right, up, backward]"),
     ]
     if found:
-        yield f"photos: '{layout.before}{layout.photos}/{layout.below}{{name}}.*'"
+        yield f"photos: '{layout.before}{layout.images}/{layout.below}{{name}}.*'"
         yield from found
 
 
@@ -155,7 +155,7 @@ def _lines_of_pairs(pairs: Pairs) -> Iterator[str]:
             more = unit if role == "depth" else "axes: [right, up, backward]"
             found.append(f"{role}: {{files: '{pattern}', {more}}}")
     if found:
-        yield f"photos: '{pairs.photos}'"
+        yield f"photos: '{pairs.images}'"
         yield from found
 
 
@@ -164,7 +164,7 @@ def _of_masks(layout: _Layout) -> Iterator[str]:
     first = None if name is None else _first(layout.base / name, MAP_SUFFIXES, depth=3)
     if name is None or first is None:
         return
-    if any(first.parent.name == path.stem for path in layout.photo.parent.iterdir()):
+    if any(first.parent.name == path.stem for path in layout.image.parent.iterdir()):
         yield "classes: [object]"
         yield f"instances: {{files: '{layout.before}{name}/{layout.below}{{name}}/*', encoding: mask, class: object}}"
     elif (pattern := layout.pattern(name, first)) is not None:

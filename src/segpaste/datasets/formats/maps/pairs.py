@@ -44,13 +44,13 @@ class Pairs(NamedTuple):
     """Patterns of the images and maps of a folder.
 
     Attributes:
-        photos: pattern of the images.
+        images: pattern of the images.
         maps: pattern of the maps of each role.
         files: the maps that were found, by role.
         is_each: True if each object has a map of its own.
     """
 
-    photos: str
+    images: str
     maps: dict[str, str]
     files: dict[str, list[Path]]
     is_each: bool = False
@@ -97,21 +97,21 @@ def _matched(root: Path, images: _Found, by_role: Mapping[str, Sequence[str]], *
         words = _words([key[0] for key in images[image]], has_split=of_name)
         patterns = {role: _pattern(shape, words) if of_name else _each(shape, words) for role, shape in best.items()}
         has_same_name = any(shape.folders == image.folders for shape in best.values())
-        photos = _pattern(image, words, any_suffix=not has_same_name)
-        if _opens(root, photos, patterns, is_each=not of_name):
+        pattern = _pattern(image, words, any_suffix=not has_same_name)
+        if _opens(root, pattern, patterns, is_each=not of_name):
             return Pairs(
-                photos, patterns, {role: files[image, role, shape] for role, shape in best.items()}, not of_name
+                pattern, patterns, {role: files[image, role, shape] for role, shape in best.items()}, not of_name
             )
     return None
 
 
 def _same_names(root: Path, shapes: _Found) -> Pairs | None:
     """Return the patterns of images with a map of the same name and another suffix beside them."""
-    for image, photos in shapes.items():
+    for image, images in shapes.items():
         for other, maps in shapes.items():
-            same = [key for key in maps if key in photos]
+            same = [key for key in maps if key in images]
             if image.suffix.lower() in (".jpg", ".jpeg") and other == image._replace(suffix=".png") and same:
-                words = _words([key[0] for key in photos], has_split=True)
+                words = _words([key[0] for key in images], has_split=True)
                 pattern, maps_pattern = _pattern(image, words), {"semantic": _pattern(other, words)}
                 if _opens(root, pattern, maps_pattern, is_each=False):
                     return Pairs(pattern, maps_pattern, {"semantic": [root / p for key in same for p in maps[key]]})
@@ -205,7 +205,7 @@ def _each(shape: _Shape, words: Sequence[str]) -> str:
     return f"{_pattern(shape, words).rpartition('/')[0]}/*{shape.suffix}"
 
 
-def _opens(root: Path, photos: str, maps: Mapping[str, str], *, is_each: bool) -> bool:
+def _opens(root: Path, images: str, maps: Mapping[str, str], *, is_each: bool) -> bool:
     """Return whether a dataset declared by these patterns has images with all their maps."""
     more: dict[str, dict[str, Any]] = {
         "semantic": {},
@@ -216,7 +216,7 @@ def _opens(root: Path, photos: str, maps: Mapping[str, str], *, is_each: bool) -
     roles = {"instances": maps["semantic"]} if is_each else maps
     values = {role: {"files": pattern, **more[role]} for role, pattern in roles.items()}
     try:
-        declared = MapDeclaration.model_validate({"photos": photos, "classes": ["object"], **values})
+        declared = MapDeclaration.model_validate({"photos": images, "classes": ["object"], **values})
         names = splits_of(root, declared)
         return all(MapFiles(root, declared).records(name)[0] for name in (names or ("",))[:1])
     except (DatasetError, ValueError):

@@ -32,8 +32,7 @@ from segpaste.datasets.formats.maps.geometry import (
 from segpaste.datasets.formats.stored_pixels import one_channel, read_array
 from segpaste.datasets.formats.text_files import is_background
 from segpaste.types import IGNORE_INDEX, CameraIntrinsics
-
-Size = tuple[int, int]
+from segpaste.types.sampling import Size
 
 
 @dataclass

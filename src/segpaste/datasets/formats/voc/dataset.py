@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.entries import edges_of
 from segpaste.datasets.errors import DatasetError, each
-from segpaste.datasets.formats.format import AnnotatedPhotos, Format, PackedRecords, ReadOptions, file_digest
+from segpaste.datasets.formats.format import AnnotatedImages, Format, PackedRecords, ReadOptions, file_digest
 from segpaste.datasets.formats.image_files import upright_size
-from segpaste.datasets.formats.outlined import Drawn, DrawnPhoto, OutlinedPhotos, expect_no_pose, open_drawn
+from segpaste.datasets.formats.outlined import AnnotatedImage, OutlinedImages, ShapeTable, expect_no_pose, open_shapes
 from segpaste.datasets.formats.rle import mask_box
 from segpaste.datasets.formats.stored_pixels import distinct
 from segpaste.datasets.formats.tool_shapes import (
@@ -51,7 +51,7 @@ from segpaste.datasets.formats.voc.files import (
 )
 from segpaste.types import DenseSample, SemanticMap
 
-_IDS_PER_PHOTO = 10_000
+_IDS_PER_IMAGE = 10_000
 _FIRST_OF_XML = 1_000  # above the numbers of objects in a map
 _MIN_IOU = 0.5
 
@@ -73,7 +73,7 @@ class VocFormat(Format):
         """Return the lists of ``ImageSets``, or the folders of XML files."""
         return find_splits(path)
 
-    def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedPhotos:
+    def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedImages:
         """Open a split: its maps, or the boxes of its XML files.
 
         Boxes are read for the task detect, without maps, and if there are boxes but no maps of objects.
@@ -83,52 +83,52 @@ class VocFormat(Format):
         if not is_boxed and (folder.has_objects or not folder.has_boxes()):
             read = partial(read_voc, folder, True)
             expect_no_pose(path, options)
-            return VocMasks(folder.photos_dir, path, read, read(), transforms=options.transforms)
-        return open_drawn(folder.photos_dir, path, partial(read_voc, folder, False), options)
+            return VocMasks(folder.images_dir, path, read, read(), transforms=options.transforms)
+        return open_shapes(folder.images_dir, path, partial(read_voc, folder, False), options)
 
 
-def read_voc(folder: VocFolder, are_masks: bool) -> Drawn:
+def read_voc(folder: VocFolder, are_masks: bool) -> ShapeTable:
     """Read the XML files of a split, and for masks the sizes and digests of its maps.
 
     Raises:
         DatasetError: an image, XML file or map is missing or broken.
     """
-    names, digest = folder.photo_names(), hashlib.sha256(json.dumps([folder.split, are_masks]).encode())
+    names, digest = folder.image_names(), hashlib.sha256(json.dumps([folder.split, are_masks]).encode())
     listed = listed_classes(folder.path)[0]
 
-    def read(stem: str) -> DrawnPhoto:
+    def read(stem: str) -> AnnotatedImage:
         file = folder.xml_file(stem)
         if not are_masks and file is None:
             missing = folder.boxes_dir / f"{stem}.xml"
             raise DatasetError(f"{missing}: expected the boxes of an image of the split, found no such file; add it")
-        photo = _photo(folder, stem, names.get(stem, f"{stem}.jpg"), file, are_masks, listed or ())
+        image = _image(folder, stem, names.get(stem, f"{stem}.jpg"), file, are_masks, listed or ())
         digest.update(stem.encode(errors="surrogatepass"))
         maps = [folder.map_file(name, stem) for name in (folder.maps if are_masks else ())]
         for path in maps:
             map_size(path)
         for path in [*([] if file is None else [file]), *maps]:
             digest.update(file_digest(path).encode())
-        return photo
+        return image
 
-    photos = [*each(folder.stems(are_masks), read)]
-    used = sorted({shape.label for photo in photos for shape in photo.shapes})
+    images = [*each(folder.stems(are_masks), read)]
+    used = sorted({shape.label for image in images for shape in image.shapes})
     categories = _categories(folder, used, are_masks, listed)
     digest.update(json.dumps(categories).encode())
-    return Drawn(folder.path, photos, categories, digest.hexdigest())
+    return ShapeTable(folder.path, images, categories, digest.hexdigest())
 
 
-def _photo(
+def _image(
     folder: VocFolder, stem: str, name: str, file: Path | None, are_masks: bool, listed: Sequence[str]
-) -> DrawnPhoto:
+) -> AnnotatedImage:
     if not are_masks:
         assert file is not None
-        return read_xml(file, name, lambda: upright_size(folder.photos_dir / name), listed)
+        return read_xml(file, name, lambda: upright_size(folder.images_dir / name), listed)
     height, width = map_size(folder.map_file(folder.maps[0], stem))
     row: JsonRow = {"file_name": name, "height": height, "width": width}
     if file is None:
-        return DrawnPhoto(row, [])
+        return AnnotatedImage(row, [])
     found = read_xml(file, name, lambda: (height, width), listed)
-    return DrawnPhoto({**found.row, **row}, found.shapes, unread=found.unread)
+    return AnnotatedImage({**found.row, **row}, found.shapes, unread=found.unread)
 
 
 def _categories(folder: VocFolder, used: list[str], are_masks: bool, listed: list[str] | None) -> list[JsonRow]:
@@ -148,7 +148,7 @@ def _categories(folder: VocFolder, used: list[str], are_masks: bool, listed: lis
     return [*({"name": name} for name in listed or ()), *rows[len({*(listed or ())}) :]]  # equal names stay, in place
 
 
-class VocMasks(OutlinedPhotos):
+class VocMasks(OutlinedImages):
     """Images of VOC with maps of their objects; maps are read with their sample.
 
     Classes are the indices of the maps, so 0 is the background. Samples have semantic maps if ``SegmentationClass``
@@ -166,18 +166,18 @@ class VocMasks(OutlinedPhotos):
         found: VocFolder = self._read.args[0]  # type: ignore[attr-defined]  # a partial of read_voc
         return found
 
-    def _entries(self, drawn: Drawn) -> Iterator[JsonRow]:
+    def _entries(self, drawn: ShapeTable) -> Iterator[JsonRow]:
         """Yield the entry of each image, and those of its boxes in the XML file."""
         labels = range(len(drawn.categories))  # the first of equal names, the background last
         label_of = {drawn.categories[label]["name"]: label for label in [*labels[:1], *labels[:0:-1]]}
-        self.has_crowds = any(photo.shapes for photo in drawn.photos)
+        self.has_crowds = any(image.shapes for image in drawn.images)
         self.has_semantic_maps = self._folder.has_classes
-        for number, photo in enumerate(drawn.photos, start=1):
+        for number, image in enumerate(drawn.images, start=1):
             boxes = []
-            for i, shape in enumerate(photo.shapes):
-                row = annotation_row([shape], (photo.row["height"], photo.row["width"]), ())
-                boxes.append({"id": number * _IDS_PER_PHOTO + _FIRST_OF_XML + i, "label": label_of[shape.label], **row})
-            yield {"image": {"id": number, **photo.row}, "boxes": boxes, "unread": dict(photo.unread)}
+            for i, shape in enumerate(image.shapes):
+                row = annotation_row([shape], (image.row["height"], image.row["width"]), ())
+                boxes.append({"id": number * _IDS_PER_IMAGE + _FIRST_OF_XML + i, "label": label_of[shape.label], **row})
+            yield {"image": {"id": number, **image.row}, "boxes": boxes, "unread": dict(image.unread)}
 
     def _record(self, entry: JsonRow) -> JsonRow:
         image = entry["image"]
@@ -199,7 +199,7 @@ class VocMasks(OutlinedPhotos):
                         boxes.remove(box)
                         num_other += is_other_box(edges_of(box["bbox"]), edges_of(row["bbox"]))
                         row |= {key: 1 for key in ("ignore", "iscrowd") if box.get(key)}
-                    rows.append(self._row(image, image["id"] * _IDS_PER_PHOTO + number, label, row))
+                    rows.append(self._row(image, image["id"] * _IDS_PER_IMAGE + number, label, row))
             voids = self._voids(objects, classes, entry["boxes"])
             unmatched = [*self._without_objects(boxes, entry["boxes"], objects, classes, there)]
         else:

@@ -34,8 +34,8 @@ from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.folders import files_with, paired_folders
 from segpaste.datasets.formats.format import NO_SPLIT
-from segpaste.datasets.formats.outlined import DrawnPhoto
-from segpaste.datasets.formats.stored_pixels import color_code, color_of, one_channel, packed_colors, read_stored
+from segpaste.datasets.formats.outlined import AnnotatedImage
+from segpaste.datasets.formats.stored_pixels import Color, color_code, color_of, one_channel, packed_colors, read_stored
 from segpaste.datasets.formats.text_files import (
     class_names_of,
     head_of,
@@ -46,14 +46,13 @@ from segpaste.datasets.formats.text_files import (
     xml_number,
     xml_parts,
 )
-from segpaste.datasets.formats.tool_shapes import Shape, photo_size
+from segpaste.datasets.formats.tool_shapes import Shape, checked_size
 from segpaste.types.sampling import Size
 
 BACKGROUND, VOID = 0, 255
 OTHER_VOID = "void of maps of objects that is not void in maps of classes, in images"
 VOID_OF_CLASSES = "void of maps of classes that is not void in maps of objects, in images"
 """Description of what only a written VOC changes, whose maps of objects have that void, too."""
-Color = tuple[int, int, int]
 
 
 @cache
@@ -135,7 +134,7 @@ def _indices(path: Path, values: NDArray[Any], colors: Mapping[Color, int]) -> N
     return found
 
 
-PHOTOS, BOXES, CLASSES, OBJECTS = "JPEGImages", "Annotations", "SegmentationClass", "SegmentationObject"
+JPEG_IMAGES, BOXES, CLASSES, OBJECTS = "JPEGImages", "Annotations", "SegmentationClass", "SegmentationObject"
 VOC_CLASSES = (
     *("aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow", "diningtable"),
     *("dog", "horse", "motorbike", "person", "pottedplant", "sheep", "sofa", "train", "tvmonitor"),
@@ -165,12 +164,12 @@ class VocFolder:
     @property
     def is_flat(self) -> bool:
         """True if XML files are beside their images."""
-        return not (self.path / PHOTOS).is_dir()
+        return not (self.path / JPEG_IMAGES).is_dir()
 
     @property
-    def photos_dir(self) -> Path:
+    def images_dir(self) -> Path:
         """Folder of the images."""
-        return self._flat_folders[0] if self.is_flat else self.path / PHOTOS
+        return self._flat_folders[0] if self.is_flat else self.path / JPEG_IMAGES
 
     @property
     def boxes_dir(self) -> Path:
@@ -208,9 +207,9 @@ class VocFolder:
         path = self.path / folder / f"{stem}.png"
         return path if path.is_file() or not (upper := path.with_suffix(".PNG")).is_file() else upper
 
-    def photo_names(self) -> dict[str, str]:
+    def image_names(self) -> dict[str, str]:
         """Return the file name of each image by its name without suffix, sorted."""
-        files = (path for path in sorted(self.photos_dir.iterdir()) if path.suffix.lower() in _SUFFIXES)
+        files = (path for path in sorted(self.images_dir.iterdir()) if path.suffix.lower() in _SUFFIXES)
         return {path.stem: path.name for path in files if path.name[0] != "."}
 
     def stems(self, are_masks: bool) -> list[str]:
@@ -239,14 +238,14 @@ class VocFolder:
     def _is_there(self, stem: str) -> bool:
         """Return whether there is an image or an annotation file of this name."""
         is_annotated = self.xml_file(stem) is not None or any(self.map_file(m, stem).is_file() for m in self.maps)
-        return is_annotated or any((self.photos_dir / f"{stem}{suffix}").is_file() for suffix in _SUFFIXES)
+        return is_annotated or any((self.images_dir / f"{stem}{suffix}").is_file() for suffix in _SUFFIXES)
 
 
 def find_splits(path: Path) -> tuple[str, ...] | None:
     """Return the splits of a dataset; None if there is none."""
     if not path.is_dir():
         return None
-    if (path / PHOTOS).is_dir() and any((path / name).is_dir() for name in (BOXES, CLASSES, OBJECTS)):
+    if (path / JPEG_IMAGES).is_dir() and any((path / name).is_dir() for name in (BOXES, CLASSES, OBJECTS)):
         lists = _LISTS if (path / OBJECTS).is_dir() else _LISTS[::-1]
         for name in lists:
             found = sorted((path / "ImageSets" / name).glob("*.txt"))
@@ -318,7 +317,7 @@ _SIZE = ("filename", "size", "object")
 _BEFORE_FIRST = "boxes of XML files that begin before the first pixel, which is 1, and are cut there"
 
 
-def read_xml(path: Path, name: str, size_of: Callable[[], Size], class_names: Collection[str] = ()) -> DrawnPhoto:
+def read_xml(path: Path, name: str, size_of: Callable[[], Size], class_names: Collection[str] = ()) -> AnnotatedImage:
     """Read the boxes of an image; difficult objects are ignored regions, as in VOC's evaluation of detections.
 
     A difficult object with the attribute ``iscrowd``, as this package writes it, is a crowd.
@@ -336,13 +335,13 @@ def read_xml(path: Path, name: str, size_of: Callable[[], Size], class_names: Co
     if root.tag != "annotation":
         raise DatasetError(f"{path}: expected <annotation> of Pascal VOC, got <{root.tag}>; move the file away")
     height, width = (int(xml_number(str(path), root, f"size/{key}", 0)) for key in ("height", "width"))
-    height, width = photo_size(str(path), height, width) if height or width else size_of()
+    height, width = checked_size(str(path), height, width) if height or width else size_of()
     row: JsonRow = {"file_name": name, "height": height, "width": width}
     if rest := xml_parts(root, _SIZE):
         row["attributes"] = rest
     objects = enumerate(root.findall("object"), start=1)
     shapes = [_shape(f"{path}: object {i}", element, class_names) for i, element in objects]
-    return DrawnPhoto(row, shapes, path, {_BEFORE_FIRST: sum(map(_begins_before, root.findall("object")))})
+    return AnnotatedImage(row, shapes, path, {_BEFORE_FIRST: sum(map(_begins_before, root.findall("object")))})
 
 
 def _from_zero(edge: float) -> float:

@@ -90,9 +90,9 @@ def read_data(path: Path) -> YoloData:
     raise DatasetError(f"{path}: expected the data YAML or the folder of a YOLO dataset, found neither; check the path")
 
 
-def label_path(photo: Path) -> Path:
+def label_path(image: Path) -> Path:
     """Return the label file of an image: the last ``images`` of the path becomes ``labels``, the suffix ``.txt``."""
-    parts = list(photo.parts)
+    parts = list(image.parts)
     for i in range(len(parts) - 2, -1, -1):
         if parts[i] == "images":
             parts[i] = "labels"
@@ -100,51 +100,51 @@ def label_path(photo: Path) -> Path:
     return Path(*parts).with_suffix(".txt")
 
 
-def found_labels(photo: Path) -> Path:
+def found_labels(image: Path) -> Path:
     """Return the label file of an image, which may have its suffix in upper case; see `label_path`."""
-    path = label_path(photo)
+    path = label_path(image)
     return path if path.is_file() or not (upper := path.with_suffix(".TXT")).is_file() else upper
 
 
-def expect_labels(sources: Iterable[Path], photos: Sequence[Path], num_labelled: int) -> None:
+def expect_labels(sources: Iterable[Path], images: Sequence[Path], num_labelled: int) -> None:
     """Check that images without label files are not those of another format, or of label files of other names.
 
     Args:
         sources: folders and lists of the images.
-        photos: images.
+        images: images.
         num_labelled: number of images with a label file.
 
     Raises:
         DatasetError: no image has a label file, but the folders of labels have other files, or many of other names.
     """
-    if num_labelled or not photos:
+    if num_labelled or not images:
         return
-    wanted, beside = label_path(photos[0]), {photo.parent for photo in photos}
-    folders = {label_path(photo).parent for photo in photos} - beside
+    wanted, beside = label_path(images[0]), {image.parent for image in images}
+    folders = {label_path(image).parent for image in images} - beside
     roots = {parent for folder in folders for parent in folder.parents if parent.name == "labels"} - beside
-    found = other_labels(folders) or other_labels(roots) or _beside(photos)
+    found = other_labels(folders) or other_labels(roots) or _beside(images)
     if found is not None:
         raise DatasetError(
             f"{wanted.parent}: expected label files of YOLO such as {wanted.name}, got {found}; convert them, or "
             "name their format (format=, --from; docs/guide/formats.md)"
         )
-    stray = [path for source in sources for path in stray_labels(source, list(photos))]
-    if 2 * len(stray) >= len(photos):  # a few are other texts, such as a licence
+    stray = [path for source in sources for path in stray_labels(source, list(images))]
+    if 2 * len(stray) >= len(images):  # a few are other texts, such as a licence
         raise DatasetError(
             f"{wanted.parent}: expected label files of the images' names, such as {wanted.name}, found none of them, "
             f"but {len(stray)} others, such as {stray[0].name}; give them the names of their images"
         )
 
 
-def _beside(photos: Sequence[Path]) -> str | None:
+def _beside(images: Sequence[Path]) -> str | None:
     """Return in words the files of the names of images, in the folders where these have their labels beside them."""
-    stems = {photo.with_suffix("") for photo in photos if label_path(photo).parent == photo.parent}
+    stems = {image.with_suffix("") for image in images if label_path(image).parent == image.parent}
     files = (path for folder in {stem.parent for stem in stems} for path in folder.iterdir())
     others = (path.suffix.lower() for path in files if path.with_suffix("") in stems and path.is_file())
     return named_files(Counter(suffix for suffix in others if suffix not in (*IMAGE_SUFFIXES, *_CACHES, ".txt")))
 
 
-def photos_of(source: Path) -> list[Path]:
+def images_of(source: Path) -> list[Path]:
     """Return the images of a folder and its subfolders, or of a text file with one path per line, sorted.
 
     Raises:
@@ -154,16 +154,16 @@ def photos_of(source: Path) -> list[Path]:
         return sorted(path for path in _files(source) if path.suffix.lower() in IMAGE_SUFFIXES)
     if not source.is_file():
         raise DatasetError(f"{source}: expected a folder or a list of images, found neither; correct the path")
-    photos = []
+    images = []
     for number, name in listed_images(source):
-        photo = source.parent / name
-        if photo.suffix.lower() not in IMAGE_SUFFIXES or not photo.is_file():
+        image = source.parent / name
+        if image.suffix.lower() not in IMAGE_SUFFIXES or not image.is_file():
             raise DatasetError(
                 f"{source}: line {number}: expected the path of an image, from the folder of this file, got "
                 f"{name!r:.80}; correct or remove it"
             )
-        photos.append(photo)
-    return sorted(photos)
+        images.append(image)
+    return sorted(images)
 
 
 def listed_images(source: Path) -> Iterator[tuple[int, str]]:
@@ -181,12 +181,12 @@ def listed_images(source: Path) -> Iterator[tuple[int, str]]:
             yield number, name
 
 
-def stray_labels(source: Path, photos: list[Path]) -> list[Path]:
+def stray_labels(source: Path, images: list[Path]) -> list[Path]:
     """Return the label files without an image in a folder; none for a list, which may be incomplete."""
     if not source.is_dir():
         return []
     folder = label_path(source / "photo.jpg").parent
-    wanted = {found_labels(photo) for photo in photos}
+    wanted = {found_labels(image) for image in images}
     found = (path for path in _files(folder) if path.suffix.lower() == ".txt" and may_be_labels(path.name))
     return sorted(path for path in found if path not in wanted)
 
@@ -271,8 +271,8 @@ def split_folders(folder: Path) -> dict[str, Path]:
     images = folder / "images"
     if images.is_dir() and (folder / "labels").is_dir():
         inside = {path.name: path for path in sorted(images.iterdir()) if path.is_dir()}
-        has_photos = any(path.suffix.lower() in IMAGE_SUFFIXES for path in images.iterdir())
-        return {"train": images} if has_photos or not inside else inside
+        has_images = any(path.suffix.lower() in IMAGE_SUFFIXES for path in images.iterdir())
+        return {"train": images} if has_images or not inside else inside
     return {
         path.name: path / "images"
         for path in (sorted(folder.iterdir()) if folder.is_dir() else ())

@@ -13,7 +13,7 @@ from map_files import png_of_16_bits
 from on_disk import noise
 from segpaste.datasets import DatasetError
 from segpaste.datasets.formats.image_files import read_rgb, read_upright
-from segpaste.datasets.formats.image_scan import photo_problem
+from segpaste.datasets.formats.image_scan import image_problem
 
 SIZE = (7, 11)
 
@@ -26,7 +26,7 @@ def test_eight_bits_become_rgb(tmp_path: Path, mode: str, suffix: str) -> None:
     photo.save(tmp_path / f"a.{suffix}")
     values = np.array(photo.convert("RGB"))
     assert (read_rgb(tmp_path / f"a.{suffix}", SIZE).permute(1, 2, 0).numpy() == values).all()
-    assert photo_problem(tmp_path / f"a.{suffix}", SIZE) is None
+    assert image_problem(tmp_path / f"a.{suffix}", SIZE) is None
 
 
 def test_channels_of_16_bits_are_refused(tmp_path: Path) -> None:
@@ -34,7 +34,7 @@ def test_channels_of_16_bits_are_refused(tmp_path: Path) -> None:
     Image.fromarray(noise(SIZE)[..., 0].astype(np.uint16)).save(tmp_path / "grey.tif")
     for name, came in (("rgb.png", "16"), ("grey.tif", "mode I;16")):
         message = f"expected an image of 8 bits per channel, got {came}; convert it"
-        assert message in str(photo_problem(tmp_path / name, SIZE))
+        assert message in str(image_problem(tmp_path / name, SIZE))
         for read in (lambda path: read_rgb(path, SIZE), read_upright):
             with pytest.raises(DatasetError, match=f"{name}: {message}"):
                 read(tmp_path / name)
@@ -47,6 +47,6 @@ def test_a_tiff_of_five_channels_is_refused(tmp_path: Path) -> None:
     rows = b"".join(struct.pack("<HHII", *tag) for tag in tags)
     path.write_bytes((b"II*\0" + struct.pack("<IH", 8, len(tags)) + rows + b"\0" * 4).ljust(200, b"\0") + b"\1" * 385)
     message = "or a TIFF of channels or bits that Pillow does not read; save three channels of 8 bits"
-    assert message in str(photo_problem(path, SIZE))
+    assert message in str(image_problem(path, SIZE))
     with pytest.raises(DatasetError, match=message):
         read_upright(path)

@@ -13,7 +13,7 @@ from samples import make_samples
 from segpaste.datasets.contract import AnnotatedDataset
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.image_files import read_pixels
-from segpaste.datasets.formats.image_scan import PhotoProblem, photo_problem, problem_lines, scan_photos
+from segpaste.datasets.formats.image_scan import ImageProblem, image_problem, problem_lines, scan_images
 from segpaste.datasets.views import annotated
 from segpaste.types import DenseSample
 
@@ -78,7 +78,7 @@ REASONS = {
 
 
 def test_each_problem_has_its_reason(folder: Path) -> None:
-    found = scan_photos(Files(folder, NAMES), num_threads=2).problems
+    found = scan_images(Files(folder, NAMES), num_threads=2).problems
     assert [problem.path.name for problem in found] == [name for name in NAMES if name in REASONS]
     for problem in found:
         assert problem.reason.startswith(REASONS[problem.path.name])
@@ -92,32 +92,32 @@ def test_a_scan_agrees_with_the_reader(folder: Path) -> None:
             is_read = True
         except DatasetError:
             is_read = False
-        assert (photo_problem(folder / name, SIZE) is None) == is_read, name
+        assert (image_problem(folder / name, SIZE) is None) == is_read, name
 
 
 def test_sizes_that_nobody_gives(folder: Path) -> None:
-    assert [p.path.name for p in scan_photos(Files(folder, ["small.png", "none.png"], None)).problems] == ["none.png"]
+    assert [p.path.name for p in scan_images(Files(folder, ["small.png", "none.png"], None)).problems] == ["none.png"]
 
 
 def test_only_heads_are_read(folder: Path) -> None:
     """Otherwise the scan of a large dataset takes as long as reading it."""
     content = (folder / "good.png").read_bytes()
     (folder / "cut.png").write_bytes(content[: content.index(b"IDAT") + 6])
-    assert scan_photos(Files(folder, ["cut.png"])).problems == []
+    assert scan_images(Files(folder, ["cut.png"])).problems == []
 
 
 def test_some_of_many(folder: Path) -> None:
     many = Files(folder, ["good.png", "none.png"] * 600)
-    assert [p.index for p in scan_photos(many).problems] == list(range(1, 1200, 2))
-    assert [p.index for p in scan_photos(many, indices=[0, 2, 5]).problems] == [5]
+    assert [p.index for p in scan_images(many).problems] == list(range(1, 1200, 2))
+    assert [p.index for p in scan_images(many, indices=[0, 2, 5]).problems] == [5]
 
 
 def test_datasets_without_files_have_no_problems() -> None:
-    assert scan_photos(annotated(make_samples(1))).problems == []
+    assert scan_images(annotated(make_samples(1))).problems == []
 
 
 def test_lines_are_few() -> None:
-    problems = [PhotoProblem(i, Path(f"{i}.png"), "is gone") for i in range(23)]
+    problems = [ImageProblem(i, Path(f"{i}.png"), "is gone") for i in range(23)]
     lines = list(problem_lines(problems))
     assert len(lines) == 21
     assert (lines[0], lines[-1]) == ("0.png: is gone", "and 3 more")
@@ -140,10 +140,10 @@ def test_orientations_are_counted(folder: Path, size: Any, upright: bool, follow
     names = ["square.jpg"] if size == (11, 11) else ["good.png", "turned.jpg", "stored.jpg"]
     photos = Files(folder, names, size)
     photos.drawn_upright = upright
-    scan = scan_photos(photos)
+    scan = scan_images(photos)
     assert (scan.problems, (scan.num_rotated, scan.num_as_stored)) == ([], followed)
     assert f"{followed[0]} images are rotated by their orientation, {followed[1]}" in str(scan.orientation_line())
 
 
 def test_upright_photos_are_no_news(folder: Path) -> None:
-    assert scan_photos(Files(folder, ["good.png", "grey.jpg"])).orientation_line() is None
+    assert scan_images(Files(folder, ["good.png", "grey.jpg"])).orientation_line() is None
