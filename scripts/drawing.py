@@ -18,7 +18,7 @@ from torchvision.transforms import v2
 
 from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, PasteReport
 from segpaste.datasets import open_dataset
-from segpaste.datasets.formats.records import AnnotatedPhotos
+from segpaste.datasets.formats.format import AnnotatedImages
 from segpaste.datasets.scenes import SceneConfig, SceneDataset, scene_batch
 from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSample
 from segpaste.viz import draw_instances, draw_panoptic, draw_semantic
@@ -59,7 +59,7 @@ def samples(batch: PaddedBatchedDenseSample) -> list[DenseSample]:
     return batch.to_batched().to_samples()
 
 
-def fruits(width: int | None = None) -> AnnotatedPhotos:
+def fruits(width: int | None = None) -> AnnotatedImages:
     """Return the data set *fruits_nuts*, at a width in pixels or at its own of 800.
 
     Raises:

@@ -44,15 +44,14 @@ ARROWS: dict[str, set[str]] = {
     "augmenting": {"types", "seeding", "workspace", "augmentation", "datasets", "bank", "replay", "presets", "viz"},
     "experimental": {"types", "targets", "engine", "augmentation", "seeding", "integrations"},
     "integrations": {"types", "targets", "viz", "bank", "datasets"},  # and the framework of each module
-    "integrations._huggingface.columns": {"datasets"},  # what a photo is
-    "integrations._huggingface.hub": {"types", "targets", "datasets"},  # its decoder of polygons
-    "integrations._first_batch": {"viz", "epochs"},
-    "integrations._schedule": {"augmentation"},
+    "integrations._hub_columns": {"datasets"},  # what an image is
+    "integrations._hub": {"types", "targets", "datasets"},  # its decoder of polygons
+    "integrations._training": {"types", "bank", "datasets", "viz", "epochs", "augmentation"},
     "integrations.rfdetr": {"types", "targets", "bank", "augmentation"},
     "integrations.ultralytics": {"types", "targets", "bank", "augmentation"},
-    "integrations._huggingface.collator": {"types", "targets", "augmentation", "epochs", "seeding"},
+    "integrations.huggingface": {"types", "targets", "augmentation", "epochs", "seeding"},
     "integrations.lightning": {"types", "viz", "bank", "augmentation", "seeding"},
-    "integrations._lightning.data_module": {"types", "bank", "datasets", "epochs"},  # it makes loaders
+    "integrations._lightning": {"types", "bank", "datasets", "epochs"},  # it makes loaders
 }
 ROOMS = {key.partition(".")[0] for key in ARROWS} | {"cli"}
 ARROWS["cli"] = ROOMS - {"cli"} | {"segpaste"}

@@ -12,7 +12,7 @@ from test_cli_yolo import write_yolo
 
 from on_disk import tree
 from segpaste.cli import main
-from segpaste.datasets.health.report import KINDS, HealthReport
+from segpaste.datasets.checking.report import KINDS, HealthReport
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "checking.md"
 

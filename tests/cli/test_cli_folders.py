@@ -18,7 +18,7 @@ from segpaste.augmenting.options import LAYOUTS
 from segpaste.bank import open_bank
 from segpaste.cli import main
 from segpaste.datasets import CocoDetectionV2, DatasetError, YoloDataset, find_dataset, open_dataset
-from segpaste.datasets.formats.records import expect_outside
+from segpaste.datasets.formats.format import expect_outside
 from segpaste.datasets.writers.layouts import LAYOUTS as WRITTEN
 from yolo_files import write_roboflow, write_yolo
 

@@ -14,9 +14,9 @@ import pytest
 from coco_files import annotation_row, image_row
 
 from segpaste.datasets import CocoDetectionV2, CocoPanoptic, DatasetError, learned_sizes
+from segpaste.datasets.checking.file_listings import list_coco
 from segpaste.datasets.class_counts import count_annotations
 from segpaste.datasets.errors import collected, each, refuse
-from segpaste.datasets.health.file_listings import list_coco
 
 SIZE = (7, 9)
 SQUARE = [[1, 1, 5, 1, 5, 5, 1, 5]]
@@ -125,7 +125,7 @@ def test_a_check_finds_in_the_words_of_the_reader(tmp_path: Path, make: Callable
 @pytest.mark.parametrize("make", [instances, segments])
 def test_what_is_whole_has_no_finding(tmp_path: Path, make: Callable[[], Document]) -> None:
     listing = list_coco(written(tmp_path, make()), tmp_path, tmp_path if make is segments else None)
-    assert (listing.findings, len(listing.photos), len(listing.objects)) == ([], 2 + (make is segments), 4)
+    assert (listing.findings, len(listing.images), len(listing.objects)) == ([], 2 + (make is segments), 4)
 
 
 def test_all_problems_of_a_file_with_their_places(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_problems_of_segments_name_their_image(tmp_path: Path) -> None:
         ("unknown_reference", "6.png"),
         ("duplicate_id", "5.png"),
     ]
-    assert [(found.id, found.photo) for found in listing.objects] == [(1, 0), (2, 0), (1, 1), (2, 1)]
+    assert [(found.id, found.image) for found in listing.objects] == [(1, 0), (2, 0), (1, 1), (2, 1)]
 
 
 def test_errors_are_raised_again_after_a_collection() -> None:

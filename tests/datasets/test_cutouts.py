@@ -17,7 +17,7 @@ from PIL import Image
 from cutout_files import cutout, png_of_16_bits, write, write_cutouts
 from segpaste.bank import BuildSummary, DatasetBank, build_bank, open_bank
 from segpaste.datasets import CutOuts, DatasetError, learned_sizes, read_size_prior
-from segpaste.datasets.formats._matte import filled_colours
+from segpaste.datasets.formats.cutouts import filled_colours
 from segpaste.datasets.formats.size_priors import size_at
 
 PICTURE = cutout()

@@ -26,7 +26,7 @@ from on_disk import noise
 from segpaste import create_coco_dataloader
 from segpaste.datasets import DatasetError, find_dataset, make_large_scale_jittering, open_dataset
 from segpaste.datasets.formats.rle import decode_segmentation
-from segpaste.datasets.formats.shapes import ellipse_mask
+from segpaste.datasets.formats.tool_shapes import ellipse_mask
 from segpaste.types import DenseSample
 
 OUTLINED = [name for name in WRITERS if name != "voc"]

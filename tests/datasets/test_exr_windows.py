@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from segpaste.datasets import DatasetError
-from segpaste.datasets.formats.maps.arrays import read_array
+from segpaste.datasets.formats.stored_pixels import read_array
 
 VALUES = np.arange(1, 13, dtype=np.float32).reshape(3, 4)
 

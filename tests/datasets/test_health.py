@@ -30,12 +30,12 @@ from segpaste.datasets import (
     create_coco_dataloader,
     find_dataset,
 )
+from segpaste.datasets.checking.check import check_unopened
+from segpaste.datasets.checking.file_listings import list_coco
+from segpaste.datasets.checking.objects import NEAR_IOU, Region, near_pairs, region_of
+from segpaste.datasets.checking.report import KINDS, Finding, HealthReport
 from segpaste.datasets.formats.format import ReadOptions
-from segpaste.datasets.formats.photo_scan import scan_photos
-from segpaste.datasets.health.check import check_unopened
-from segpaste.datasets.health.file_listings import list_coco
-from segpaste.datasets.health.objects import NEAR_IOU, Region, near_pairs, region_of
-from segpaste.datasets.health.report import KINDS, Finding, HealthReport
+from segpaste.datasets.formats.image_scan import scan_images
 from segpaste.datasets.scenes import SceneConfig, SceneDataset
 from segpaste.types import DenseSample, KeypointSchema, PaddedBatchedDenseSample
 from yolo_files import BOX, SQUARE, write_yolo
@@ -407,7 +407,7 @@ def test_outlines_are_not_held(tmp_path: Path) -> None:
 class TestRegions:
     @pytest.mark.parametrize("seed", range(5))
     def test_area_box_and_pairs_are_those_of_the_pixels(self, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("segpaste.datasets.health.objects._BLOCK_SIZE", 40)  # two masks at once
+        monkeypatch.setattr("segpaste.datasets.checking.objects._BLOCK_SIZE", 40)  # two masks at once
         draws = np.random.default_rng(seed)
         corners = draws.integers(0, 12, (9, 2))
         masks = [rectangle(SIZE, y, x, y + 9, x + 9) for y, x in corners] * 2
@@ -427,7 +427,7 @@ class TestRegions:
         assert found
 
     def test_more_masks_than_a_block(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("segpaste.datasets.health.objects._BLOCK_SIZE", 8)
+        monkeypatch.setattr("segpaste.datasets.checking.objects._BLOCK_SIZE", 8)
         regions = [region_of(runs(rectangle(SIZE, 1, 1, 9, 9 + i % 3)), SIZE) for i in range(7)]
         pairs = {(i, j) for i, j, _ in near_pairs(regions, 0.99)}
         assert pairs == {(i, j) for j in range(7) for i in range(j) if i % 3 == j % 3}
@@ -671,7 +671,7 @@ def test_scan_of_photos(tmp_path: Path) -> None:
         Image.new("RGB", (5, 5)).save(folder / "photos" / "6.png")
 
     photos = CocoDetectionV2(tmp_path / "photos", write(tmp_path, spoil))
-    first, second = scan_photos(photos, num_threads=2).problems
+    first, second = scan_images(photos, num_threads=2).problems
     assert (first.index, second.index) == (0, 1)
     assert first.path.name == "5.png"
     assert "found no such file" in first.reason

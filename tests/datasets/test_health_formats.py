@@ -18,8 +18,8 @@ from cutout_files import write_cutouts
 from samples import make_sample
 from segpaste.cli import main
 from segpaste.datasets import CutOuts, DatasetError, JoinedPhotos, check_dataset, open_dataset
-from segpaste.datasets.health.check import check_unopened
-from segpaste.datasets.health.report import KINDS, HealthReport, report_lines
+from segpaste.datasets.checking.check import check_unopened
+from segpaste.datasets.checking.report import KINDS, HealthReport, report_lines
 from yolo_files import BOX, SQUARE, write_yolo
 
 SHAPES = ("labelme", "cvat", "label-studio", "voc", "yolo", "coco")

@@ -15,8 +15,8 @@ from PIL import Image
 from segpaste.datasets import convert_dataset, find_dataset, open_dataset
 from segpaste.datasets.conversion.convert import ConversionSummary
 from segpaste.datasets.conversion.names import TakenNames, photo_names
-from segpaste.datasets.formats.name_lists import class_list_text, class_names_of, image_name_of, lines_of
-from segpaste.datasets.formats.voc.folder import listed_classes
+from segpaste.datasets.formats.text_files import class_list_text, class_names_of, image_name_of, lines_of
+from segpaste.datasets.formats.voc.files import listed_classes
 from segpaste.datasets.writers.registry import WRITTEN, written_format
 
 SIZE = (20, 32)

@@ -17,8 +17,11 @@ from coco_files import annotation_row, image_row, runs, write_coco, write_many
 from on_disk import rectangle
 from samples import assert_same
 from segpaste.datasets import CocoDetectionV2, CocoPanoptic, DatasetError
-from segpaste.datasets.large_json import source, store, tables
-from segpaste.datasets.large_json.columns import (
+from segpaste.datasets.large_json import file as annotation_file
+from segpaste.datasets.large_json import index as index_files
+from segpaste.datasets.large_json import text as json_text
+from segpaste.datasets.large_json.file import AnnotationFile
+from segpaste.datasets.large_json.index import (
     id_column,
     join_columns,
     narrow,
@@ -27,7 +30,6 @@ from segpaste.datasets.large_json.columns import (
     repeats,
     unpack_text,
 )
-from segpaste.datasets.large_json.file import AnnotationFile
 
 SIZE = (17, 11)
 
@@ -36,7 +38,7 @@ SIZE = (17, 11)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of the index files; every annotation file counts as large."""
     monkeypatch.setenv("SEGPASTE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(source, "HELD_BYTES", 0)
+    monkeypatch.setattr(json_text, "HELD_BYTES", 0)
     return tmp_path / "cache" / "annotations"
 
 
@@ -45,7 +47,7 @@ def no_scan(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any) -> None:
         raise AssertionError("the file was scanned")
 
-    monkeypatch.setattr(tables, "scan", refuse)
+    monkeypatch.setattr(annotation_file, "scan", refuse)
 
 
 def everything(photos: CocoDetectionV2 | CocoPanoptic) -> list[Any]:
@@ -67,7 +69,7 @@ class TestIndex:
     def test_reads_as_a_small_file(self, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         paths = write_many(tmp_path)
         photos = CocoDetectionV2(*paths)
-        monkeypatch.setattr(source, "HELD_BYTES", 1 << 20)
+        monkeypatch.setattr(json_text, "HELD_BYTES", 1 << 20)
         assert_reads_as_held(photos, CocoDetectionV2(*paths))
         assert [file.suffix for file in cache.iterdir()] == [".index"]
         assert not list(tmp_path.glob("*index*"))
@@ -177,11 +179,11 @@ class TestIndex:
         images_dir, path = write_many(tmp_path)
         digest = CocoDetectionV2(images_dir, path).digest
         assert not list(cache.glob("*.digest"))  # a write in this moment could leave the same times
-        monkeypatch.setattr(store, "_SETTLED_NS", -1)
+        monkeypatch.setattr(index_files, "_SETTLED_NS", -1)
         assert CocoDetectionV2(images_dir, path).digest == digest
         (note,) = cache.glob("*.digest")
         assert note.read_text() == digest
-        monkeypatch.setattr(source.Source, "compute_digest", None)
+        monkeypatch.setattr(json_text.Source, "compute_digest", None)
         assert CocoDetectionV2(images_dir, path).digest == digest
         note.write_text("no digest")
         with pytest.raises(TypeError):
@@ -276,7 +278,7 @@ class TestContent:
 
     def test_rows_of_many_blocks(self, tmp_path: Path, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
         """Shuffled rows of many photos, put together by plain dictionaries."""
-        monkeypatch.setattr(tables, "_BLOCK_BYTES", 1000)
+        monkeypatch.setattr(annotation_file, "_BLOCK_BYTES", 1000)
         draw = random.Random(3)
         images = [image_row(i * 7 + 2, SIZE, f"{i}.png") for i in range(90)]
         annotations = [

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segpaste.datasets import DatasetError
-from segpaste.datasets.large_json.scan import ScanError, scan
-from segpaste.datasets.large_json.tables import JsonTables, open_source
+from segpaste.datasets.large_json.file import JsonTables, open_source
+from segpaste.datasets.large_json.text import ScanError, scan
 
 TEXTS = st.text(st.sampled_from('ab"\\[]{},: \n\té😀\x7f'), max_size=6)
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | TEXTS

@@ -26,7 +26,7 @@ from PIL import Image
 
 from on_disk import Mask, noise
 from segpaste.datasets import DatasetError, find_dataset, open_dataset
-from segpaste.datasets.formats.brush_rle import unpack_brush
+from segpaste.datasets.formats.label_studio_results import unpack_brush
 
 CUP = region("c", "polygonlabels", "cup", value={"points": percents(ELL_POINTS)})
 

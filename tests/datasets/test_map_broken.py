@@ -13,7 +13,7 @@ import pytest
 import map_files
 from map_files import save, save_photo, scene, write_yaml
 from segpaste.datasets import DatasetError, find_dataset, open_dataset
-from segpaste.datasets.formats.maps.cameras import read_calibration
+from segpaste.datasets.formats.maps.geometry import read_calibration
 from segpaste.datasets.formats.maps.patterns import PathPattern
 
 H, W = map_files.SIZE

@@ -15,9 +15,8 @@ import map_files
 from map_files import CITY_IDS, NAMES, NUM, NUM_THINGS, THINGS, save, save_photo, scene, write_yaml
 from samples import plain
 from segpaste.datasets import MapPhotos, find_dataset, open_dataset
-from segpaste.datasets.formats.maps.classes import Classes
 from segpaste.datasets.formats.maps.declaration import InstanceFiles
-from segpaste.datasets.formats.maps.decoding import read_objects
+from segpaste.datasets.formats.maps.decoding import Classes, read_objects
 
 
 def by_id(sample: Any, ids: Any) -> dict[int, Any]:

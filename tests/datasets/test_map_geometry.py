@@ -15,8 +15,8 @@ from map_files import NUM, disparities, millimetres, save, save_photo, scene, wr
 from samples import plain
 from segpaste import CameraIntrinsics
 from segpaste.datasets import DatasetError, open_dataset
-from segpaste.datasets.formats.maps.arrays import read_array
-from segpaste.datasets.formats.maps.cameras import read_calibration
+from segpaste.datasets.formats.maps.geometry import read_calibration
+from segpaste.datasets.formats.stored_pixels import read_array
 
 H, W = map_files.SIZE
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from segpaste.datasets import DatasetError, YoloDataset, convert_dataset, open_dataset
-from segpaste.datasets.formats.yolo.rectangles import given_corners
+from segpaste.datasets.formats.yolo.outlines import given_corners
 from yolo_files import BOX, SIZE, SQUARE, TRIANGLE, write_yolo
 
 TURNED = "2 0.31234 0.212345 0.51234 0.412345 0.41234 0.612345 0.21234 0.412345"

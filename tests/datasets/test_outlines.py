@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from on_disk import Mask
 from segpaste.datasets.formats.rle import decode_segmentation
 from segpaste.datasets.formats.yolo import outlines
-from segpaste.datasets.formats.yolo.labels import RowForm, label_text, parse_labels, polygon_px
+from segpaste.datasets.formats.yolo.labels import LabelFormat, label_text, parse_labels, polygon_px
 from segpaste.datasets.formats.yolo.outlines import outline
 
 
@@ -34,7 +34,7 @@ def through_a_file(mask: Mask) -> Mask:
     """The mask after a way through the text of a label file."""
     height, width = mask.shape
     text = label_text(0, (outline(mask) / (width, height)).ravel().tolist())
-    ((row,), _) = parse_labels(Path("labels.txt"), text, RowForm(1))
+    ((row,), _) = parse_labels(Path("labels.txt"), text, LabelFormat(1))
     return decode_segmentation([polygon_px(row["values"], mask.shape)], mask.shape)
 
 

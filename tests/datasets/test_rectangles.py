@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from on_disk import Mask, rectangle
-from segpaste.datasets.formats.yolo.rectangles import least_rectangle
+from segpaste.datasets.formats.yolo.outlines import least_rectangle
 
 masks = arrays.arrays(np.bool_, st.tuples(st.integers(1, 9), st.integers(1, 11))).filter(np.any)
 

@@ -27,7 +27,7 @@ from scene_reference import (
     slow_hit,
 )
 
-from segpaste.datasets.scenes import Plane, SceneDataset, Solid, Sphere, _casting, _shading, render_scene
+from segpaste.datasets.scenes import Plane, SceneDataset, Solid, Sphere, _rendering, render_scene
 
 
 class TestAgainstSlowRayCaster:
@@ -49,7 +49,7 @@ class TestAgainstSlowRayCaster:
         scene, _ = make(replace(ROOMY, num_objects_range=(0, 0)))
         rug = replace(scene.patches[0], low=(-9.0, 0.5, 2.0), high=(9.0, 9.0, 9.0))
         rays = scene.rays()
-        bare, covered = (_casting.cast_scene(replace(scene, patches=p), rays) for p in ((), (rug,)))
+        bare, covered = (_rendering.cast_scene(replace(scene, patches=p), rays) for p in ((), (rug,)))
         np.testing.assert_array_equal(covered.surface == len(scene.planes), (bare.surface == 0) & (bare.depth > 2.0))
 
 
@@ -197,15 +197,15 @@ class TestPicture:
         config = replace(ROOMY, num_objects_range=(10, 10))
         expected = [everything(make(config, index=i)[1]) for i in range(6)]
         whole = (slice(None), slice(None))
-        monkeypatch.setattr(_casting, "window_of", lambda corners, rays: whole)
+        monkeypatch.setattr(_rendering, "window_of", lambda corners, rays: whole)
         assert [everything(make(config, index=i)[1]) for i in range(6)] == expected
 
     def test_shadows_fall(self) -> None:
         num_shaded = 0
         for index in range(6):
             scene, _ = make(ROOMY, index=index)
-            hits = _casting.cast_scene(scene, scene.rays())
-            shaded = _casting.cast_shadows(scene, scene.rays(), hits)
+            hits = _rendering.cast_scene(scene, scene.rays())
+            shaded = _rendering.cast_shadows(scene, scene.rays(), hits)
             num_shaded += int(shaded.sum())
             x, y, _ = scene.rays()
             points = np.stack(np.broadcast_arrays(x * hits.depth, y * hits.depth, hits.depth), -1)
@@ -219,10 +219,10 @@ class TestPicture:
         for index in range(6):
             scene, _ = make(replace(ROOMY, num_objects_range=(1, 1)), index=index)
             x, y, z = (component.astype(np.float32) for component in scene.rays())
-            hits = _casting.cast_scene(scene, (x, y, z))
+            hits = _rendering.cast_scene(scene, (x, y, z))
             on_solid = hits.surface == len(scene.surfaces) - 1
             assert on_solid.any()
-            assert not _casting.cast_shadows(scene, (x, y, z), hits)[on_solid].any()
+            assert not _rendering.cast_shadows(scene, (x, y, z), hits)[on_solid].any()
 
     @staticmethod
     def blocks(solid: Solid, origin: Array, towards: Array) -> bool:
@@ -253,11 +253,11 @@ class TestPicture:
 
     def test_shadows_darken(self, monkeypatch: pytest.MonkeyPatch) -> None:
         scene, sample = make(ROOMY)
-        hits = _casting.cast_scene(scene, scene.rays())
+        hits = _rendering.cast_scene(scene, scene.rays())
         sunny = np.array(scene.towards_light) @ hits.normals.transpose(1, 0, 2) > 0.1
         luminous = np.isin(numpy_of(sample)["semantic_map"], [255, ROOMY.stuff_id("window")])
-        shaded = _casting.cast_shadows(scene, scene.rays(), hits) & sunny & ~luminous
-        monkeypatch.setattr(_shading, "cast_shadows", lambda scene, rays, hits: np.zeros_like(shaded))
+        shaded = _rendering.cast_shadows(scene, scene.rays(), hits) & sunny & ~luminous
+        monkeypatch.setattr(_rendering, "cast_shadows", lambda scene, rays, hits: np.zeros_like(shaded))
         lit, got = (numpy_of(s)["image"].astype(int).sum(0) for s in (make(ROOMY)[1], sample))
         assert shaded.any()
         assert (got[shaded] < lit[shaded]).mean() > 0.99

@@ -12,11 +12,10 @@ from PIL import Image
 
 from map_files import png_of_16_bits
 from segpaste.datasets import DatasetError, open_dataset
-from segpaste.datasets.formats.maps.arrays import read_array
-from segpaste.datasets.formats.photo import read_upright
-from segpaste.datasets.formats.segment_ids import read_segment_ids
-from segpaste.datasets.formats.stored_pixels import one_channel
-from segpaste.datasets.formats.voc.maps import palette, read_map
+from segpaste.datasets.formats.coco.panoptic import read_segment_ids
+from segpaste.datasets.formats.image_files import read_upright
+from segpaste.datasets.formats.stored_pixels import one_channel, read_array
+from segpaste.datasets.formats.voc.files import palette, read_map
 from stored_files import chunk, png, tiff
 
 CLASSES = np.arange(15, dtype=np.uint8).reshape(3, 5)

@@ -10,7 +10,7 @@ from drawn_files import BAR, BAR_BOX, ELL, SPOT, VOID, indexed, photo, voc_objec
 from PIL import Image
 
 from segpaste.datasets import DatasetError, find_dataset, open_dataset
-from segpaste.datasets.formats.voc.maps import palette
+from segpaste.datasets.formats.voc.files import palette
 
 MAPS = ("SegmentationObject", "SegmentationClass")
 

@@ -13,7 +13,7 @@ from PIL import Image
 from on_disk import noise
 from segpaste import augment_dataset, convert_dataset, replay_dataset
 from segpaste.datasets import DatasetError
-from segpaste.datasets.formats.voc.maps import OTHER_VOID, VOID_OF_CLASSES
+from segpaste.datasets.formats.voc.files import OTHER_VOID, VOID_OF_CLASSES
 from segpaste.datasets.writers import voc
 
 SIZE, NUM, VOID = (24, 32), 3, 255

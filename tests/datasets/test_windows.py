@@ -25,8 +25,8 @@ from segpaste.datasets import (
     make_large_scale_jittering,
 )
 from segpaste.datasets import _windows as sample_windows
-from segpaste.datasets.formats.instances import InstancePhotos
-from segpaste.datasets.formats.photo import read_pixels
+from segpaste.datasets.formats.image_files import read_pixels
+from segpaste.datasets.formats.instances import InstanceImages
 from segpaste.engine import use_backend
 from segpaste.types import DenseSample
 
@@ -140,7 +140,7 @@ class TestCoco:
 
     def test_no_mask_of_the_size_of_the_photo(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         dataset = CocoDetectionV2(*write_many(tmp_path))
-        monkeypatch.delattr(InstancePhotos, "_instances")
+        monkeypatch.delattr(InstanceImages, "_instances")
         with use_backend("native"):
             dataset.read_jittered(3, make_large_scale_jittering(16), 1)
         with use_backend("reference"), pytest.raises(AttributeError):

@@ -11,7 +11,7 @@ from PIL import Image
 
 from on_disk import noise
 from segpaste.datasets import YoloDataset
-from segpaste.datasets.formats.photo import read_upright, upright_size
+from segpaste.datasets.formats.image_files import read_upright, upright_size
 from segpaste.datasets.formats.yolo.data import label_path
 from yolo_files import NAMES, SQUARE, TRIANGLE, photo, write_split, write_yaml, write_yolo
 

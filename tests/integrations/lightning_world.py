@@ -13,7 +13,7 @@ from segpaste import BatchCopyPaste, BatchCopyPasteConfig, CocoDetectionV2
 from segpaste.augmentation import PlacementConfig
 from segpaste.datasets import open_dataset
 from segpaste.datasets.scenes import SceneConfig, SceneDataset
-from segpaste.integrations._lightning.hooks import framework
+from segpaste.integrations._lightning import framework
 from segpaste.integrations.lightning import CopyPasteCallback, CopyPasteDataModule
 from segpaste.seeding import keys_of
 from segpaste.types import PaddedBatchedDenseSample

@@ -20,7 +20,7 @@ from torchvision import tv_tensors
 
 from samples import EVERY_IMAGE, make_batch, make_samples
 from segpaste import BatchCopyPaste, viz
-from segpaste.integrations._first_batch import FirstBatch
+from segpaste.integrations._training import FirstBatch
 from segpaste.integrations.huggingface import CopyPasteCollator, to_mask_labels
 from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSample
 

@@ -7,7 +7,7 @@ import pytest
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
 from segpaste.augmentation import SourceConfig
 from segpaste.datasets.scenes import SceneConfig, SceneDataset
-from segpaste.integrations._pool import DatasetCrops
+from segpaste.integrations._training import DatasetCrops
 from segpaste.types import Modality
 
 AUGMENT = BatchCopyPaste(

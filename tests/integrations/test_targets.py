@@ -11,8 +11,7 @@ from hypothesis import given as examples
 from hypothesis import strategies as st
 
 from samples import make_batch
-from segpaste.targets import boxes, objects
-from segpaste.targets import labels as label_maps
+from segpaste.targets import objects
 from segpaste.types import Modality
 
 LABELS = torch.tensor([2, 0, 1, 2])
@@ -28,19 +27,19 @@ LABELS = torch.tensor([2, 0, 1, 2])
     ],
 )
 def test_label_maps_and_back(label_map: Any, expected: list[int]) -> None:
-    ids = label_maps.to_framework(LABELS, label_map)
+    ids = objects.to_framework(LABELS, label_map)
     assert ids.tolist() == expected
     assert ids.dtype == torch.int64
-    assert label_maps.from_framework(ids, label_map).tolist() == LABELS.tolist()
+    assert objects.from_framework(ids, label_map).tolist() == LABELS.tolist()
 
 
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: label_maps.to_framework(LABELS, [5, 6]), ValueError, "class id for every label, got none for 2"),
+        (lambda: objects.to_framework(LABELS, [5, 6]), ValueError, "class id for every label, got none for 2"),
         *(
             (
-                lambda given=given: label_maps.to_framework(LABELS, given),
+                lambda given=given: objects.to_framework(LABELS, given),
                 TypeError,
                 f"label_map: expected .*, got {came}",
             )
@@ -51,10 +50,10 @@ def test_label_maps_and_back(label_map: Any, expected: list[int]) -> None:
                 *[({"cat": 1}, "'cat', a str"), ({0: "1"}, "'1', a str")],
             ]
         ),
-        (lambda: label_maps.from_framework(LABELS, 1), ValueError, "class ids from 1, got 0; is 0 the background"),
-        (lambda: label_maps.from_framework(LABELS, [0, 1]), ValueError, "label for every class id, got none for 2"),
+        (lambda: objects.from_framework(LABELS, 1), ValueError, "class ids from 1, got 0; is 0 the background"),
+        (lambda: objects.from_framework(LABELS, [0, 1]), ValueError, "label for every class id, got none for 2"),
         (
-            lambda: label_maps.from_framework(LABELS, [3, 3]),
+            lambda: objects.from_framework(LABELS, [3, 3]),
             ValueError,
             "a different class id for each label, got one twice",
         ),
@@ -132,7 +131,7 @@ def test_wrong_normalisation(mean: list[float], std: list[float], message: str) 
 
 def test_centres_and_sides() -> None:
     given = torch.tensor([[2.0, 4.0, 6.0, 5.0]])
-    assert torch.allclose(boxes.cxcywh(given, (8, 16)), torch.tensor([[4 / 16, 4.5 / 8, 4 / 16, 1 / 8]]))
+    assert torch.allclose(objects.cxcywh(given, (8, 16)), torch.tensor([[4 / 16, 4.5 / 8, 4 / 16, 1 / 8]]))
 
 
 def test_only_batches_are_taken() -> None:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from samples import make_batch, make_samples
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig, get_preset
-from segpaste.integrations._schedule import expect_augmentation
+from segpaste.integrations._training import expect_augmentation
 from segpaste.integrations.huggingface import (
     CopyPasteCollator,
     to_detr,

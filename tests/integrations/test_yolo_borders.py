@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from segpaste.integrations.ultralytics import Moves, from_yolo, moves_of
-from segpaste.targets.yolo_borders import widest_borders
+from segpaste.targets.yolo_rows import widest_borders
 
 STILL = Moves(scale=1.0, translate=0.0)
 

@@ -19,8 +19,14 @@ from trainer_data import NUM_CLASSES, SIZE, dataset_of, expect_flat_memory
 from example_runs import expect_example_runs
 from samples import EVERY_IMAGE
 from segpaste import BatchCopyPaste
-from segpaste.integrations._huggingface.collator import Inputs
-from segpaste.integrations.huggingface import CopyPasteCollator, to_detr, to_mask_labels, to_oneformer, with_copy_paste
+from segpaste.integrations.huggingface import (
+    CopyPasteCollator,
+    Inputs,
+    to_detr,
+    to_mask_labels,
+    to_oneformer,
+    with_copy_paste,
+)
 from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSample, select_instances
 from segpaste.viz import show
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from samples import CPU_BACKENDS, make_batch
 from segpaste.augmenting.inputs import with_box_masks
 from segpaste.augmenting.photos import Photo, PhotoPick, window_for
+from segpaste.datasets.checking.objects import _encloses
 from segpaste.datasets.conversion.masks import _in_box
-from segpaste.datasets.health.objects import _encloses
 from segpaste.engine import Classes, engine_for, use_backend
 from segpaste.seeding import SampleKey
 from segpaste.targets.annotated import Annotated, crowd_regions

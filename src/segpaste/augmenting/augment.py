@@ -39,8 +39,8 @@ from segpaste.augmenting.settings import (
 )
 from segpaste.augmenting.steps import StepMaker
 from segpaste.augmenting.summary import AugmentSummary
-from segpaste.datasets.formats.photo_scan import PhotoProblem
-from segpaste.datasets.formats.records import expect_outside
+from segpaste.datasets.formats.format import expect_outside
+from segpaste.datasets.formats.image_scan import ImageProblem
 from segpaste.datasets.writers.guard import Guard
 from segpaste.workspace import Fingerprint, Workspace, naming
 from segpaste.workspace.shards import remove_shards
@@ -227,7 +227,7 @@ def _fingerprint(made: Mapping[str, Any], paths: Mapping[str, Any], maker: StepM
 
 def _opened(
     options: AugmentOptions, older: OlderRun, say: Callable[[str], object]
-) -> tuple[Paster, list[PhotoProblem]]:
+) -> tuple[Paster, list[ImageProblem]]:
     """Open the dataset; return its paster, and the images that are skipped."""
     side = options.size[0] if isinstance(options.size, tuple) else _DEFAULT_SIDE_PX
     inputs = open_dataset(options, options.seed, side, layout=options.layout)

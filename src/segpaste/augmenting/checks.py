@@ -18,7 +18,7 @@ from segpaste.augmenting.pasting import Paster
 from segpaste.augmenting.photos import PhotoPick
 from segpaste.augmenting.summary import AugmentSummary
 from segpaste.bank.building.listing import first_readable
-from segpaste.datasets.formats.photo_scan import PhotoProblem, problem_lines, scan_photos
+from segpaste.datasets.formats.image_scan import ImageProblem, problem_lines, scan_images
 from segpaste.types import Modality
 
 if TYPE_CHECKING:
@@ -31,13 +31,13 @@ _NUM_TRIED = 16
 """Number of images that are made for an estimate."""
 
 
-def unreadable_photos(inputs: Inputs, skips: bool, say: Callable[[str], object]) -> list[PhotoProblem]:
+def unreadable_photos(inputs: Inputs, skips: bool, say: Callable[[str], object]) -> list[ImageProblem]:
     """Read the headers of all images, return those that cannot be read, and say a line about rotated ones.
 
     Raises:
         AugmentError: some cannot be read and ``skips`` is False, or none can be read.
     """
-    scan = scan_photos(inputs.photos)
+    scan = scan_images(inputs.photos)
     if (line := scan.orientation_line()) is not None:
         say(line)
     problems = scan.problems

@@ -27,13 +27,13 @@ from segpaste.datasets import (
     SceneDataset,
     find_dataset,
 )
-from segpaste.datasets._class_maps import ClassMap
 from segpaste.datasets._common_fields import MOST_TRIES
 from segpaste.datasets.contract import AnnotatedDataset, DatasetWrapper, JsonRow
 from segpaste.datasets.conversion.photos import written_categories
 from segpaste.datasets.formats.format import ReadOptions
 from segpaste.datasets.formats.sidecar_maps import unread_beside
 from segpaste.datasets.identity import digests_of
+from segpaste.datasets.joined import ClassMap
 from segpaste.datasets.views import Samples, annotated
 from segpaste.datasets.writers.coco_panoptic import CocoSegments
 from segpaste.types import BatchedDenseSample, DenseSample, InstanceMask, PanopticSchema

@@ -27,7 +27,7 @@ from segpaste.bank import DatasetBank, InstanceBank
 from segpaste.datasets.contract import AnnotatedDataset, JsonRow
 from segpaste.datasets.formats.carried import IMAGE_KEYS, POINT_KEYS, REGION_KEYS, without_counts
 from segpaste.datasets.formats.references import KINDS, Copy, Owner, is_file_name, resolved
-from segpaste.datasets.formats.xml_text import parse_xml
+from segpaste.datasets.formats.text_files import parse_xml
 from segpaste.datasets.tables import IMAGE_COLUMNS, read_tables
 from segpaste.datasets.writers.counterparts import WrittenCounterparts
 from segpaste.datasets.writers.dataset_writer import DatasetWriter, Write, finish

@@ -16,7 +16,7 @@ from segpaste.augmenting.options import AnyPath, AugmentError, Progress, ReplayO
 from segpaste.augmenting.photos import RECORDS, PhotoSequence
 from segpaste.augmenting.remaking import Remaker, WrittenImages, write_dataset
 from segpaste.bank import InstanceBank, open_bank
-from segpaste.datasets.formats.records import expect_outside
+from segpaste.datasets.formats.format import expect_outside
 from segpaste.datasets.writers.layouts import of_folder
 from segpaste.datasets.writers.readback import Verified
 from segpaste.replay import ReplayRecord, read_records

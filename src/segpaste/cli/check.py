@@ -11,7 +11,7 @@ from segpaste.cli._arguments import add_photos, integer, options_of
 from segpaste.cli._errors import CommandError
 
 if TYPE_CHECKING:
-    from segpaste.datasets.health.report import HealthReport
+    from segpaste.datasets.checking.report import HealthReport
 
 _EXAMPLE = """\
 An error would stop segpaste augment or a training run; a remark would not, but may be a mistake in the data. The exit
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> None:
     if args.json:
         print(json.dumps({"dataset": args.dataset, **report.to_dict()}, indent=2))
     else:
-        from segpaste.datasets.health.report import report_lines
+        from segpaste.datasets.checking.report import report_lines
 
         print("\n".join(report_lines(report, args.dataset, num_shown=args.show, decode="--decode")))
     if not report.is_healthy:
@@ -67,8 +67,8 @@ def _check(args: argparse.Namespace) -> HealthReport:
     from segpaste.augmenting.inputs import open_dataset
     from segpaste.cli._printed import progress
     from segpaste.datasets import DatasetError, check_dataset
+    from segpaste.datasets.checking.check import check_unopened
     from segpaste.datasets.formats.format import ReadOptions
-    from segpaste.datasets.health.check import check_unopened
 
     options: dict[str, Any] = {"decode": args.decode, "num_threads": max(1, args.workers)}
     with warnings.catch_warnings():

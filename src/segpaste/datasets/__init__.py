@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING
 from segpaste._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from segpaste.datasets._class_maps import read_class_map as read_class_map
+    from segpaste.datasets.checking.check import check_dataset as check_dataset
+    from segpaste.datasets.checking.report import ClassHealth as ClassHealth
+    from segpaste.datasets.checking.report import Finding as Finding
+    from segpaste.datasets.checking.report import HealthReport as HealthReport
     from segpaste.datasets.contract import AnnotatedDataset as AnnotatedDataset
     from segpaste.datasets.contract import DatasetWrapper as DatasetWrapper
+    from segpaste.datasets.contract import FederatedLabels as FederatedLabels
     from segpaste.datasets.conversion.convert import ConversionSummary as ConversionSummary
     from segpaste.datasets.conversion.convert import convert_dataset as convert_dataset
     from segpaste.datasets.errors import DatasetError as DatasetError
@@ -31,10 +35,6 @@ if TYPE_CHECKING:
     from segpaste.datasets.formats.size_priors import learned_sizes as learned_sizes
     from segpaste.datasets.formats.size_priors import read_size_prior as read_size_prior
     from segpaste.datasets.formats.yolo.dataset import YoloDataset as YoloDataset
-    from segpaste.datasets.health.check import check_dataset as check_dataset
-    from segpaste.datasets.health.report import ClassHealth as ClassHealth
-    from segpaste.datasets.health.report import Finding as Finding
-    from segpaste.datasets.health.report import HealthReport as HealthReport
     from segpaste.datasets.jitter import FixedSizeCrop as FixedSizeCrop
     from segpaste.datasets.jitter import LargeScaleJitter as LargeScaleJitter
     from segpaste.datasets.jitter import RandomHorizontalFlip as RandomHorizontalFlip
@@ -43,19 +43,18 @@ if TYPE_CHECKING:
     from segpaste.datasets.jitter import SanitizeInstances as SanitizeInstances
     from segpaste.datasets.jitter import make_large_scale_jittering as make_large_scale_jittering
     from segpaste.datasets.joined import JoinedPhotos as JoinedPhotos
+    from segpaste.datasets.joined import read_class_map as read_class_map
     from segpaste.datasets.loader import EpochDataLoader as EpochDataLoader
     from segpaste.datasets.loader import LoaderStats as LoaderStats
     from segpaste.datasets.loader import create_coco_dataloader as create_coco_dataloader
-    from segpaste.datasets.lvis_lists import FederatedLabels as FederatedLabels
     from segpaste.datasets.scenes import SceneConfig as SceneConfig
     from segpaste.datasets.scenes import SceneDataset as SceneDataset
     from segpaste.datasets.scenes import scene_batch as scene_batch
 
 _HOMES = {
-    "segpaste.datasets._class_maps": ("read_class_map",),
     "segpaste.datasets.formats.backgrounds": ("BackgroundImages",),
     "segpaste.datasets.conversion.convert": ("ConversionSummary", "convert_dataset"),
-    "segpaste.datasets.contract": ("AnnotatedDataset", "DatasetWrapper"),
+    "segpaste.datasets.contract": ("AnnotatedDataset", "DatasetWrapper", "FederatedLabels"),
     "segpaste.datasets.errors": ("DatasetError",),
     "segpaste.datasets.formats.coco.dataset": ("CocoDetectionV2",),
     "segpaste.datasets.formats.coco.panoptic": ("CocoPanoptic", "CocoPanopticSchema"),
@@ -66,8 +65,8 @@ _HOMES = {
     "segpaste.datasets.formats.registry": ("FORMATS", "FoundDataset", "find_dataset", "open_dataset"),
     "segpaste.datasets.formats.size_priors": ("learned_sizes", "read_size_prior"),
     "segpaste.datasets.formats.yolo.dataset": ("YoloDataset",),
-    "segpaste.datasets.health.check": ("check_dataset",),
-    "segpaste.datasets.health.report": ("ClassHealth", "Finding", "HealthReport"),
+    "segpaste.datasets.checking.check": ("check_dataset",),
+    "segpaste.datasets.checking.report": ("ClassHealth", "Finding", "HealthReport"),
     "segpaste.datasets.jitter": (
         "FixedSizeCrop",
         "LargeScaleJitter",
@@ -77,9 +76,8 @@ _HOMES = {
         "SanitizeInstances",
         "make_large_scale_jittering",
     ),
-    "segpaste.datasets.joined": ("JoinedPhotos",),
+    "segpaste.datasets.joined": ("JoinedPhotos", "read_class_map"),
     "segpaste.datasets.loader": ("EpochDataLoader", "LoaderStats", "create_coco_dataloader"),
-    "segpaste.datasets.lvis_lists": ("FederatedLabels",),
     "segpaste.datasets.scenes": ("SceneConfig", "SceneDataset", "scene_batch"),
 }
 __getattr__, __dir__, __all__ = lazy_names(__name__, _HOMES)

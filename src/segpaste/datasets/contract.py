@@ -16,7 +16,8 @@ datasets of other classes, and subsets and concatenations of torch, the same mem
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,10 +26,10 @@ from numpy.typing import NDArray
 from torch.utils.data import Dataset
 
 from segpaste.datasets.entries import JsonRow as JsonRow
-from segpaste.datasets.lvis_lists import FederatedLabels
 from segpaste.types import DenseSample, KeypointSchema, PanopticSchema
+from segpaste.types.movable import Movable
 
-PhotoFile = tuple[Path, tuple[int, int] | None]
+ImageFile = tuple[Path, tuple[int, int] | None]
 """Path of an image, and its (H, W) in the annotations, or None if they do not give it."""
 Frame = tuple[tuple[int, int], tuple[int, int]]
 """Size (H, W) of the image around a picture, and its number of pixels per pixel of the picture, (num, den)."""
@@ -69,6 +70,46 @@ def numbers_of(sample: DenseSample) -> range:
     """Return 1, 2, ... up to the last instance id of a sample, as ids of annotations without others."""
     ids = range(1, sample.num_instances + 1) if sample.instance_ids is None else sample.instance_ids.tolist()
     return range(1, max(ids, default=0) + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class FederatedLabels(Movable):
+    """Annotated classes of an image of LVIS, which lists classes known to be absent and classes only partly annotated.
+
+    A loss or a metric treats a class in neither list and without instances as unknown. Source: Gupta, Dollár, Girshick,
+    "LVIS: A Dataset for Large Vocabulary Instance Segmentation", 2019, section 3.1, and https://www.lvisdataset.org.
+
+    Attributes:
+        positive: classes with an annotation in the image, ascending.
+        negative: classes verified to be absent, ascending.
+        not_exhaustive: classes with possibly unannotated objects, ascending.
+    """
+
+    positive: tuple[int, ...]
+    negative: tuple[int, ...]
+    not_exhaustive: tuple[int, ...]
+
+    def with_pasted(self, pasted: Iterable[int], carried_along: Iterable[int] = ()) -> FederatedLabels:
+        """Return the labels after objects of these classes were pasted into the image.
+
+        A class that was verified absent becomes present and exhaustive. A class that was not annotated may have
+        unannotated objects besides the pasted one, so it becomes not exhaustive. A class that was present does not
+        change. A class that lost its last instance does not become absent, because fragments may remain.
+
+        A pasted mask may contain other objects over it, such as the hat of a person, without an annotation. Their
+        classes are not absent, and become not exhaustive.
+
+        Args:
+            pasted: the classes of the pasted objects, in any order.
+            carried_along: classes that may have pixels inside the pasted masks.
+        """
+        new, along = set(pasted), set(carried_along)
+        unknown = new - set(self.positive) - set(self.negative)
+        return FederatedLabels(
+            positive=tuple(sorted(new | set(self.positive))),
+            negative=tuple(sorted(set(self.negative) - new - along)),
+            not_exhaustive=tuple(sorted(unknown | along | set(self.not_exhaustive))),
+        )
 
 
 class AnnotatedDataset(Dataset[DenseSample], ABC):
@@ -164,7 +205,7 @@ class AnnotatedDataset(Dataset[DenseSample], ABC):
         """Return the image's file, relative to ``images_dir``, or another name of the sample."""
         return f"sample {index}"
 
-    def photo_file(self, index: int) -> PhotoFile | None:
+    def photo_file(self, index: int) -> ImageFile | None:
         """Return the path of an image and its size in the annotations; None without a file."""
         return None
 

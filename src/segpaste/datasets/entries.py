@@ -21,6 +21,8 @@ from segpaste.datasets.errors import DatasetError, each, refuse
 JsonRow = dict[str, Any]
 TableColumns = Mapping[str, type]
 CocoPoints = Sequence[float]
+Box = tuple[float, float, float, float]
+"""Edges (x1, y1, x2, y2), pixels."""
 
 INSTANCE, CROWD, IGNORED, UNMASKED, NEITHER = range(5)
 """Kinds of annotations: objects with a mask, regions, objects with a box only, and objects with neither."""
@@ -157,6 +159,12 @@ def box_of(annotation: JsonRow) -> list[float] | None:
     box = annotation.get("bbox")
     is_one = isinstance(box, list) and len(box) == 4 and all(isinstance(v, int | float) and abs(v) < 1e9 for v in box)
     return box if is_one else None
+
+
+def edges_of(box: Sequence[float]) -> Box:
+    """Return a box [x, y, width, height] as (x1, y1, x2, y2)."""
+    x, y, width, height = box
+    return x, y, x + width, y + height
 
 
 def has_segmentation(row: JsonRow) -> bool:

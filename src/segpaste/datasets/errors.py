@@ -18,7 +18,7 @@ class DatasetError(ValueError):
     """Error of a missing, unreadable or invalid file of a dataset; one line with the file and the remedy.
 
     Attributes:
-        kind: kind of its finding in `segpaste.datasets.health.report`; None if that follows from the file.
+        kind: kind of its finding in `segpaste.datasets.checking.report`; None if that follows from the file.
         image: file name of the image with the problem, if a check collects errors and the image is known.
         annotation: id of the annotation with the problem, likewise.
     """
@@ -53,6 +53,21 @@ def refuse(error: DatasetError, *, image: str | None = None, annotation: int | N
     if errors is None:
         raise error
     errors.append(error)
+
+
+@contextmanager
+def naming(place: object) -> Iterator[None]:
+    """Raise a ValueError of the block as a `DatasetError` that begins with the place."""
+    try:
+        yield
+    except ValueError as error:
+        raise DatasetError(f"{place}: {error}") from error
+
+
+def first_few(values: Iterable[object], most: int = 3) -> str:
+    """Return the first values in words, and ``...`` for others."""
+    texts = [str(value) for value in values]
+    return ", ".join(texts[:most]) + (", ..." if len(texts) > most else "")
 
 
 def each(items: Iterable[T], read: Callable[[T], R], *, image: str | None = None) -> Iterator[R]:

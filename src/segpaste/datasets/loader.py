@@ -8,24 +8,89 @@ numbers that they derive from in ``sample_keys``. `EpochDataLoader.sample_for` r
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.context import BaseContext
 from os import PathLike
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from torch.utils.data import BatchSampler, Dataset, Sampler
 
-from segpaste.datasets._epoch_samples import Collate, FetchedSamples, SeededSamples
-from segpaste.datasets._orders import DatasetOrder, PassSampler, SamplerOrder
+from segpaste.datasets._orders import DatasetOrder, PassSampler, SamplePlace, SamplerOrder
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.coco.dataset import CocoDetectionV2
-from segpaste.datasets.jitter import SampleTransform, make_large_scale_jittering
+from segpaste.datasets.jitter import LargeScaleJitter, SampleTransform, make_large_scale_jittering
 from segpaste.epochs import EpochLoader, EpochProgress, EpochSampler, ReplicaFinder, callable_facts
 from segpaste.samplers import NxMBatches, NxMSampler
-from segpaste.seeding import SampleKey, check_uint64
-from segpaste.types import DenseSample, PaddedBatchedDenseSample
+from segpaste.seeding import SampleKey, check_uint64, key_tensors
+from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSample
 from segpaste.types.check import check_class, check_count
+
+
+class Loaded(NamedTuple):
+    """One sample with its key, or the error message if it could not be read."""
+
+    sample: DenseSample | None
+    key: SampleKey
+    error: str = ""
+
+
+class FetchedSamples(NamedTuple):
+    """Result of a worker for one batch: the batch, messages of broken samples, instance counts above the limit."""
+
+    batch: PaddedBatchedDenseSample | None
+    broken: list[str]
+    overflows: list[int]
+
+
+@dataclass(frozen=True)
+class SeededSamples(Dataset[Loaded]):
+    """Dataset indexed by `SamplePlace`. It returns dataset errors as messages, because workers wrap exceptions."""
+
+    dataset: Dataset[DenseSample]
+    jitter: SampleTransform | None
+    base_seed: int
+
+    def __len__(self) -> int:
+        return len(self.dataset)  # type: ignore[arg-type]
+
+    def __getitem__(self, place: SamplePlace) -> Loaded:
+        return self.load(SampleKey(self.base_seed, place.epoch, place.rank, 0, place.sample_idx))
+
+    def load(self, key: SampleKey) -> Loaded:
+        """Load and jitter the sample of a key."""
+        index, jitter = key.sample_idx, self.jitter
+        try:
+            if isinstance(jitter, LargeScaleJitter) and hasattr(self.dataset, "read_jittered"):
+                return Loaded(self.dataset.read_jittered(index, jitter, key.seed), key)
+            sample = self.dataset[index]
+        except DatasetError as error:
+            return Loaded(None, key, str(error))
+        if not isinstance(sample, DenseSample):
+            raise TypeError(
+                f"dataset[{index}]: expected a DenseSample, got {type(sample).__name__}; convert it in the dataset"
+            )
+        return Loaded(jitter(sample, key.seed) if jitter else sample, key)
+
+
+@dataclass(frozen=True)
+class Collate:
+    """Collate function of loaded samples into a padded batch; each keeps its ``max_instances`` largest instances."""
+
+    max_instances: int
+
+    def __call__(self, loaded: Sequence[Loaded]) -> FetchedSamples:
+        """Return the batch of the samples that could be read."""
+        broken = [one.error for one in loaded if one.sample is None]
+        samples = [one.sample for one in loaded if one.sample is not None]
+        keys = [one.key for one in loaded if one.sample is not None]
+        overflows = [s.num_instances for s in samples if s.num_instances > self.max_instances]
+        if not samples:
+            return FetchedSamples(None, broken, overflows)
+        batch = BatchedDenseSample.from_samples(samples)
+        padded = batch.to_padded(self.max_instances, overflow="largest", **key_tensors(keys))
+        return FetchedSamples(padded, broken, overflows)
+
 
 OnError = Literal["raise", "skip"]
 

@@ -30,7 +30,8 @@ from segpaste.datasets.entries import (
     repeated,
 )
 from segpaste.datasets.errors import DatasetError, each, refuse
-from segpaste.datasets.large_json.columns import (
+from segpaste.datasets.large_json.file import AnnotationFile, JsonTables
+from segpaste.datasets.large_json.index import (
     Column,
     id_column,
     join_columns,
@@ -39,8 +40,6 @@ from segpaste.datasets.large_json.columns import (
     repeats,
     unpack_text,
 )
-from segpaste.datasets.large_json.file import AnnotationFile
-from segpaste.datasets.large_json.tables import JsonTables
 
 IMAGE_COLUMNS: TableColumns = {"id": int, "file_name": str, "height": int, "width": int}
 """Keys of every entry of ``images``, with their types."""
@@ -197,23 +196,23 @@ class AnnotationTables:
     def place(self, ids: Column, image_ids: Column, images: Images) -> NDArray[np.int64]:
         """Return the position of each annotation's image; -1 if there is none, or if the annotation repeats an id."""
         is_first = self._are_first(ids, "annotations")
-        photos = positions_in(images.ids, image_ids)
-        for row in np.flatnonzero(is_first & (photos < 0)).tolist():
+        positions = positions_in(images.ids, image_ids)
+        for row in np.flatnonzero(is_first & (positions < 0)).tolist():
             what = f"annotation {int(ids[row])}"
             refuse(missing(self.path, what, int(image_ids[row]), "images"), annotation=int(ids[row]))
-        return np.where(is_first, photos, -1)
+        return np.where(is_first, positions, -1)
 
     def place_maps(self, image_ids: Column, images: Images) -> NDArray[np.int64]:
         """Return the position of each panoptic map's image; -1 if there is none, or if the image has a map already."""
-        photos, is_again = positions_in(images.ids, image_ids), repeats(image_ids)
-        for row in np.flatnonzero(is_again | (photos < 0)).tolist():
+        positions, is_again = positions_in(images.ids, image_ids), repeats(image_ids)
+        for row in np.flatnonzero(is_again | (positions < 0)).tolist():
             image_id = int(image_ids[row])
-            if photos[row] < 0:
+            if positions[row] < 0:
                 refuse(missing(self.path, f"the annotation of image {image_id}", image_id, "images"))
                 continue
             text = f"{self.path}: expected one annotation of image {image_id}, got two; remove one"
-            refuse(DatasetError(text, kind="duplicate_id"), image=images.name(int(photos[row])))
-        return np.where(is_again, -1, photos)
+            refuse(DatasetError(text, kind="duplicate_id"), image=images.name(int(positions[row])))
+        return np.where(is_again, -1, positions)
 
     def objects(self) -> Iterator[tuple[JsonRow, int, int]]:
         """Yield entry, class and image id of each object, also of segments; crowds and ignored regions are left out."""

@@ -19,11 +19,11 @@ from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, argument
 from segpaste.augmentation.report import PasteReport, nothing_pasted_warning
 from segpaste.augmentation.sources.crop_pool import Balance, BankPool, is_bank, is_dataset
 from segpaste.augmentation.warned import ModuleWarnings
-from segpaste.integrations._pool import print_expected
+from segpaste.integrations._training import print_expected
 from segpaste.targets import albumentations, torchvision
 from segpaste.targets.annotated import Annotated, sample_of, with_masks
 from segpaste.targets.colours import expect_colours, expect_rgb
-from segpaste.targets.labels import LabelMap, to_framework
+from segpaste.targets.objects import LabelMap, to_framework
 from segpaste.targets.outcome import Outcome, outcome_of
 from segpaste.types import FIELDS, BatchedDenseSample, DenseSample, KeypointSchema, PaddedBatchedDenseSample
 from segpaste.types.check import check_count, not_none

@@ -27,17 +27,18 @@ from torch import Tensor, nn
 
 from segpaste.augmentation.loading import AugmentedLoader
 from segpaste.augmentation.modes import pasting
-from segpaste.integrations._first_batch import PICTURE, FirstBatch
-from segpaste.integrations._lightning.data_module import CopyPasteDataModule
-from segpaste.integrations._lightning.hooks import (
+from segpaste.integrations._lightning import (
     HOOK,
     RESTARTED,
+    CopyPasteDataModule,
     framework,
     owner_of_hook,
     restarts_epoch,
     wrap,
 )
-from segpaste.integrations._schedule import (
+from segpaste.integrations._training import (
+    PICTURE,
+    FirstBatch,
     expect_augmentation,
     fades,
     follow,

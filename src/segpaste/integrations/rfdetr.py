@@ -29,13 +29,18 @@ from torchvision.transforms import v2
 
 from segpaste.augmentation.modes import pasting
 from segpaste.bank.read.class_draws import DrawMode
-from segpaste.integrations._first_batch import PICTURE, FirstBatch
-from segpaste.integrations._pool import MOST_WORKERS, DatasetCrops, expect_crops
-from segpaste.integrations._schedule import expect_augmentation, follow, progress_of
-from segpaste.targets.labels import LabelMap
+from segpaste.integrations._training import (
+    MOST_WORKERS,
+    PICTURE,
+    DatasetCrops,
+    FirstBatch,
+    expect_pasting,
+    follow,
+    progress_of,
+)
+from segpaste.targets.objects import LabelMap
 from segpaste.targets.rfdetr import Form, Target, from_nested, to_nested
 from segpaste.types import DenseSample, PaddedBatchedDenseSample
-from segpaste.types.check import check_count
 
 __all__ = ["Form", "from_nested", "label_map_of", "to_nested", "with_copy_paste"]
 
@@ -71,10 +76,7 @@ def with_copy_paste(
         TypeError: ``datamodule`` is neither.
         ValueError: ``max_instances`` is negative, or ``augment`` does not paste what ``balance`` draws.
     """
-    expect_augmentation("with_copy_paste", augment)
-    check_count("max_instances", max_instances)
-    if balance is not None:
-        expect_crops("with_copy_paste", augment, balance)
+    expect_pasting("with_copy_paste", augment, max_instances, balance)
     base: type[Any] = datamodule if isinstance(datamodule, type) else type(datamodule)
     if not (hasattr(base, "on_after_batch_transfer") and hasattr(base, "setup")):
         raise TypeError(f"with_copy_paste: expected a data module of rfdetr or its class, got {datamodule!r:.80}")
@@ -276,8 +278,8 @@ class CocoObjects:
 
     def __getitem__(self, index: int) -> DenseSample:
         image_id = self.ids[index]
-        with Image.open(self.root / self.coco.imgs[image_id]["file_name"]) as photo:
-            image = torch.from_numpy(np.array(photo.convert("RGB"))).permute(2, 0, 1).contiguous()
+        with Image.open(self.root / self.coco.imgs[image_id]["file_name"]) as opened:
+            image = torch.from_numpy(np.array(opened.convert("RGB"))).permute(2, 0, 1).contiguous()
         found = [self.coco.annToMask(row).astype(bool) for row in self._rows(index)]
         masks = torch.from_numpy(np.stack(found)) if found else image.new_zeros(0, *image.shape[1:], dtype=torch.bool)
         return _resized(self.resize, image, masks, self.instance_labels(index))
@@ -307,10 +309,10 @@ class YoloFolderObjects:
         return [int(label) for label in self.images.get_image_info(index).class_id]
 
     def __getitem__(self, index: int) -> DenseSample:
-        _, photo, found = self.images[index]
-        image = torch.from_numpy(np.ascontiguousarray(photo)).permute(2, 0, 1).contiguous()
+        _, pixels, found = self.images[index]
+        image = torch.from_numpy(np.ascontiguousarray(pixels)).permute(2, 0, 1).contiguous()
         drawn = np.asarray([] if found.mask is None else found.mask, bool)
-        masks = torch.from_numpy(drawn.reshape(-1, *photo.shape[:2]))
+        masks = torch.from_numpy(drawn.reshape(-1, *pixels.shape[:2]))
         return _resized(self.resize, image, masks, self.instance_labels(index))
 
 

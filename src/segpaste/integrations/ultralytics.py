@@ -27,15 +27,18 @@ from torch import Tensor, nn
 
 from segpaste.augmentation.modes import pasting
 from segpaste.bank.read.class_draws import DrawMode
-from segpaste.integrations._first_batch import PICTURE, FirstBatch
-from segpaste.integrations._pool import MOST_WORKERS, DatasetCrops, expect_crops
-from segpaste.integrations._schedule import expect_augmentation, follow
-from segpaste.targets.boxes import xyxy
+from segpaste.integrations._training import (
+    MOST_WORKERS,
+    PICTURE,
+    DatasetCrops,
+    FirstBatch,
+    expect_pasting,
+    follow,
+)
+from segpaste.targets.objects import xyxy
 from segpaste.targets.yolo import from_yolo, schema_of, to_yolo
-from segpaste.targets.yolo_borders import Moves
-from segpaste.targets.yolo_rows import Batch
+from segpaste.targets.yolo_rows import Batch, Moves
 from segpaste.types import DenseSample, KeypointSchema, PaddedBatchedDenseSample, StagedCrops
-from segpaste.types.check import check_count
 from segpaste.types.sampling import box_masks
 
 __all__ = ["Moves", "from_yolo", "moves_of", "schema_of", "to_yolo", "with_copy_paste"]
@@ -72,10 +75,7 @@ def with_copy_paste(
         TypeError: ``trainer_cls`` is not a trainer class.
         ValueError: ``max_instances`` is negative, or ``augment`` does not paste what ``balance`` draws.
     """
-    expect_augmentation("with_copy_paste", augment)
-    check_count("max_instances", max_instances)
-    if balance is not None:
-        expect_crops("with_copy_paste", augment, balance)
+    expect_pasting("with_copy_paste", augment, max_instances, balance)
     if not (isinstance(trainer_cls, type) and hasattr(trainer_cls, "preprocess_batch")):
         raise TypeError(f"with_copy_paste: expected a trainer class of ultralytics, got {trainer_cls!r:.80}")
 

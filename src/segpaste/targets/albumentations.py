@@ -27,8 +27,7 @@ from segpaste.targets.annotated import (
     rows_of,
 )
 from segpaste.targets.colours import expect_rgb, pixels_of
-from segpaste.targets.labels import LabelMap, to_framework
-from segpaste.targets.objects import objects_of, picture_sizes
+from segpaste.targets.objects import LabelMap, objects_of, picture_sizes, to_framework
 from segpaste.targets.outcome import Outcome, joined, with_given_rows
 from segpaste.types import PaddedBatchedDenseSample
 
@@ -205,7 +204,7 @@ def to_dictionaries(
     Args:
         batch: B images.
         bbox_format: one of `FORMATS`; None returns no boxes.
-        label_map: class ids of the dictionaries, see `segpaste.targets.labels.LabelMap`.
+        label_map: class ids of the dictionaries, see `segpaste.targets.objects.LabelMap`.
 
     Returns:
         B dictionaries without padding: ``image`` [H, W, C], ``labels``, a list of N integers, ``masks`` [N, H, W] uint8

@@ -12,10 +12,17 @@ from typing import Any
 import torch
 
 from segpaste.targets.annotated import Annotated, Images, Reading, are_targets, as_given, has_keys, masks_of, numbers_of
-from segpaste.targets.boxes import cxcywh, xyxy
 from segpaste.targets.colours import model_input
-from segpaste.targets.labels import LabelMap, to_framework
-from segpaste.targets.objects import normalized_images, objects_of, picture_sizes, pixel_mask
+from segpaste.targets.objects import (
+    LabelMap,
+    cxcywh,
+    normalized_images,
+    objects_of,
+    picture_sizes,
+    pixel_mask,
+    to_framework,
+    xyxy,
+)
 from segpaste.types import PaddedBatchedDenseSample
 from segpaste.types.tensors import tensor_of
 
@@ -61,7 +68,7 @@ def to_detr(
         mean: mean of each channel of images in 0..1, as ``image_mean`` of an image processor; 0 for RT-DETR.
         std: standard deviation, likewise; 1 for RT-DETR.
         masks: return ``masks``, for DETR's segmentation head; the batch must have instance masks.
-        label_map: class ids of the model, see `segpaste.targets.labels.LabelMap`.
+        label_map: class ids of the model, see `segpaste.targets.objects.LabelMap`.
         scale: the value of white.
 
     Returns:

@@ -23,8 +23,7 @@ from segpaste.targets.annotated import (
     numbers_of,
 )
 from segpaste.targets.colours import model_input
-from segpaste.targets.labels import LabelMap, to_framework
-from segpaste.targets.objects import has_object, normalized_images, pixel_mask
+from segpaste.targets.objects import LabelMap, has_object, normalized_images, pixel_mask, to_framework
 from segpaste.types import IGNORE_INDEX, PaddedBatchedDenseSample
 from segpaste.types.check import check_count
 
@@ -76,7 +75,7 @@ def to_mask_labels(
         batch: B images in 0..``scale``.
         mean: mean of each channel of images in 0..1, as ``image_mean`` of an image processor.
         std: standard deviation, likewise.
-        label_map: class ids of the model, see `segpaste.targets.labels.LabelMap`.
+        label_map: class ids of the model, see `segpaste.targets.objects.LabelMap`.
         scale: the value of white.
         with_pixel_mask: return ``pixel_mask``; EoMT takes none.
 
@@ -132,7 +131,7 @@ def to_oneformer(
         tasks: tasks, one of which is drawn for each image with torch's generator: ``instance`` needs instance masks,
             ``semantic`` semantic maps, ``panoptic`` panoptic maps.
         max_length: number of tokens of a text, ``config.task_seq_len`` and ``config.text_encoder_context_length``.
-        label_map: class ids of the model, see `segpaste.targets.labels.LabelMap`.
+        label_map: class ids of the model, see `segpaste.targets.objects.LabelMap`.
         scale: the value of white.
 
     Returns:

@@ -1,20 +1,183 @@
-"""Padded batches as one list of objects per image, and lists of annotated images as padded batches."""
+"""Objects of padded batches as frameworks hold them: lists for each image, boxes in their formats, and class ids.
+
+Lists of annotated images become padded batches here, too.
+"""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from numbers import Integral
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
+from torchvision import tv_tensors
+from torchvision.transforms.v2 import functional as F
 
 from segpaste.targets.annotated import Annotated, sample_of
-from segpaste.targets.boxes import visible_areas
 from segpaste.targets.colours import normalized
-from segpaste.targets.labels import LabelMap, from_framework
 from segpaste.types import BatchedDenseSample, PaddedBatchedDenseSample
 from segpaste.types.check import check_class, check_count
+from segpaste.types.tensors import tensor_of
+
+LabelMap = int | Sequence[int] | Mapping[int, int] | NDArray[np.integer[Any]] | Tensor
+"""Class ids of a framework: a number to add to ours, one id for each of our classes (a list, an array of integers), or
+a table."""
+
+
+def to_framework(labels: Tensor, label_map: LabelMap) -> Tensor:
+    """Return the framework's class ids of labels.
+
+    Args:
+        labels: [N] int64.
+        label_map: see `LabelMap`.
+
+    Raises:
+        TypeError: ``label_map`` is of another class.
+        ValueError: it has no id for a label, or is a negative number.
+    """
+    table = _table(label_map)
+    if isinstance(table, int):
+        return labels + table
+    return _looked_up(labels, table, "label_map: expected a class id for every label")
+
+
+def from_framework(ids: Tensor, label_map: LabelMap) -> Tensor:
+    """Return the labels of class ids of a framework: the inverse of `to_framework`.
+
+    Raises:
+        TypeError: ``label_map`` is of another class.
+        ValueError: it gives two labels the same id, is a negative number, or has no label for an id.
+    """
+    table = _table(label_map)
+    if isinstance(table, int):
+        labels = ids - table
+        if bool((labels < 0).any()):
+            raise ValueError(
+                f"label_map={table}: expected class ids from {table}, got {int(ids.min())}; "
+                "is 0 the background? Give the label map of these targets"
+            )
+        return labels
+    inverse = {class_id: label for label, class_id in table.items()}
+    if len(inverse) < len(table):
+        raise ValueError(
+            "label_map: expected a different class id for each label, got one twice, which cannot be inverted"
+        )
+    return _looked_up(ids, inverse, "label_map: expected a label for every class id")
+
+
+def _table(label_map: Any) -> int | dict[int, int]:
+    """Return a label map as a number to add, or as the class id of each label."""
+    if isinstance(label_map, Tensor | np.ndarray | np.generic):
+        label_map = label_map.tolist()
+    if isinstance(label_map, Mapping):
+        return {_integer(label): _integer(class_id) for label, class_id in label_map.items()}
+    if isinstance(label_map, Sequence) and not isinstance(label_map, str | bytes):
+        return dict(enumerate(map(_integer, label_map)))
+    if (first := _integer(label_map)) < 0:
+        raise ValueError(f"label_map: expected the class id of label 0, at least 0, got {first}")
+    return first
+
+
+def _integer(value: Any) -> int:
+    """Return an entry of a label map as an integer."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Integral):
+        raise TypeError(
+            "label_map: expected an integer to add, a list of class ids, a dict from labels to class ids, or an array "
+            f"of integers, got {value!r:.40}, a {type(value).__name__}"
+        )
+    return int(value)
+
+
+def _looked_up(values: Tensor, table: Mapping[int, int], expected: str) -> Tensor:
+    found = [table.get(value) for value in values.tolist()]
+    if None in found:
+        missing = values.tolist()[found.index(None)]
+        raise ValueError(f"{expected}, got none for {missing}; it has {sorted(table)[:20]}")
+    return torch.tensor(found, dtype=torch.int64, device=values.device)
+
+
+_UPRIGHT = (tv_tensors.BoundingBoxFormat.XYXY, tv_tensors.BoundingBoxFormat.XYWH, tv_tensors.BoundingBoxFormat.CXCYWH)
+_MOST = 4.0
+"""Upper bound of fractions of an image, even for a box that extends beyond the image."""
+
+
+def corners(place: str, boxes: Any) -> Tensor:
+    """Return boxes as plain xyxy in pixels, [N, 4] float32.
+
+    Args:
+        place: name for the error.
+        boxes: `torchvision.tv_tensors.BoundingBoxes` of a format without an angle, or other values as xyxy; [0] if
+            there are none.
+
+    Raises:
+        ValueError: they have an angle, or another shape.
+    """
+    if isinstance(boxes, tv_tensors.BoundingBoxes):
+        if boxes.format not in _UPRIGHT:
+            raise ValueError(
+                f"{place}: expected boxes of format XYXY, XYWH or CXCYWH, got {boxes.format.name}: an angle does not "
+                "follow a paste"
+            )
+        boxes = F.convert_bounding_box_format(boxes, new_format=tv_tensors.BoundingBoxFormat.XYXY)
+    return _of_four(place, tensor_of(boxes).float())
+
+
+def _of_four(place: str, boxes: Tensor) -> Tensor:
+    """Return boxes [N, 4]; those of no object may have another shape."""
+    if boxes.shape[1:] != (4,) and boxes.numel():
+        raise ValueError(f"{place}: expected boxes [N, 4], got the shape {list(boxes.shape)}")
+    return boxes if boxes.numel() else boxes.reshape(0, 4)
+
+
+def cxcywh(boxes: Tensor, size: Sequence[int]) -> Tensor:
+    """Return xyxy boxes [N, 4] as (centre x, centre y, width, height) over (width, height) of ``size`` (H, W)."""
+    low, high = boxes[:, :2], boxes[:, 2:]
+    edges = edges_of(size, low)
+    return torch.cat([(low + high) / 2 / edges, (high - low) / edges], 1)
+
+
+def xyxy(boxes: Tensor, size: Sequence[int], place: str | None = None) -> Tensor:
+    """Return boxes [N, 4] as xyxy in pixels, float32: the inverse of `cxcywh`.
+
+    Args:
+        boxes: (centre x, centre y, width, height) as fractions.
+        size: H and W.
+        place: name for errors; None does not check the boxes, which waits for their device.
+
+    Raises:
+        ValueError: the boxes are in pixels, or have another shape.
+    """
+    if place is not None and (boxes := _of_four(place, boxes)).numel() and (most := float(boxes.abs().max())) > _MOST:
+        raise ValueError(
+            f"{place}: expected boxes (centre x, centre y, width, height) as fractions of the image, got numbers up to "
+            f"{most:.4g}; are these pixels? Give the batch that the model gets"
+        )
+    centres, sides = boxes.float().reshape(-1, 2, 2).mul(edges_of(size, boxes)).unbind(1)
+    return torch.cat([centres - sides / 2, centres + sides / 2], 1)
+
+
+def scaled_points(points: Tensor, size: Sequence[int]) -> Tensor:
+    """Return keypoints [N, P, 2 or 3] with x and y as fractions of ``size`` (H, W) in pixels, float32."""
+    return torch.cat([points[..., :2].float() * edges_of(size, points), points[..., 2:].float()], -1)
+
+
+def edges_of(size: Sequence[int], like: Tensor) -> Tensor:
+    """Return (width, height) of ``size`` (H, W), [2] float32 on the device of a tensor."""
+    return torch.tensor([size[1], size[0]], dtype=torch.float32, device=like.device)
+
+
+def box_areas(boxes: Tensor) -> Tensor:
+    """Return the areas of xyxy boxes, [N]."""
+    return (boxes[:, 2:] - boxes[:, :2]).prod(1)
+
+
+def visible_areas(boxes: Tensor, masks: Tensor | None) -> Tensor:
+    """Return the number of pixels of each mask [N, H, W], or the area of each xyxy box without masks, [N] float32."""
+    return box_areas(boxes) if masks is None else masks.flatten(1).sum(1, dtype=torch.float32)
 
 
 class Objects(NamedTuple):

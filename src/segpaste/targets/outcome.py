@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from segpaste.targets.annotated import Annotated, crowd_regions
-from segpaste.targets.boxes import visible_areas
+from segpaste.targets.objects import visible_areas
 from segpaste.types import PaddedBatchedDenseSample
 from segpaste.types.check import not_none
 from segpaste.types.sampling import common_boxes

@@ -16,10 +16,23 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from segpaste.targets.annotated import Annotated, Images, Reading, are_targets, as_given, masks_of, numbers_of
-from segpaste.targets.boxes import box_areas, corners, cxcywh, scaled_points, xyxy
 from segpaste.targets.colours import as_fractions, expect_colours, expect_rgb, pixels_of, to_uint8
-from segpaste.targets.labels import LabelMap, from_framework, to_framework
-from segpaste.targets.objects import Objects, extents, normalized_images, objects_of, padded_batch, pixel_mask
+from segpaste.targets.objects import (
+    LabelMap,
+    Objects,
+    box_areas,
+    corners,
+    cxcywh,
+    extents,
+    from_framework,
+    normalized_images,
+    objects_of,
+    padded_batch,
+    pixel_mask,
+    scaled_points,
+    to_framework,
+    xyxy,
+)
 from segpaste.types import PaddedBatchedDenseSample
 from segpaste.types.tensors import tensor_of
 

@@ -31,10 +31,8 @@ from segpaste.targets.annotated import (
     rows_of,
     with_masks,
 )
-from segpaste.targets.boxes import corners
 from segpaste.targets.colours import channels, expect_colours, pixels_of
-from segpaste.targets.labels import LabelMap, to_framework
-from segpaste.targets.objects import objects_of, padded_batch, picture_sizes
+from segpaste.targets.objects import LabelMap, corners, objects_of, padded_batch, picture_sizes, to_framework
 from segpaste.targets.outcome import Outcome, in_form_of, joined, with_given_rows
 from segpaste.types import PaddedBatchedDenseSample
 from segpaste.types.tensors import tensor_of

@@ -22,18 +22,19 @@ from segpaste.targets.annotated import (
 from segpaste.targets.annotated import (
     rows_of as rows_of_entry,
 )
-from segpaste.targets.boxes import scaled_points, xyxy
 from segpaste.targets.colours import pixels_of
-from segpaste.targets.objects import has_object
-from segpaste.targets.yolo_borders import Moves, borders_of, widest_borders
+from segpaste.targets.objects import has_object, scaled_points, xyxy
 from segpaste.targets.yolo_rows import (
     Batch,
+    Moves,
+    borders_of,
     fitted_boxes,
     hidden_rows,
     images_of_rows,
     masks_of_rows,
     rows_of,
     rows_of_slots,
+    widest_borders,
 )
 from segpaste.types import KeypointSchema, PaddedBatchedDenseSample, tight_boxes
 from segpaste.types.tensors import tensor_of

@@ -21,7 +21,7 @@ from segpaste.augmenting.checks import expect_masks
 from segpaste.augmenting.inputs import Inputs, open_annotated
 from segpaste.augmenting.options import AnyPath, InputOptions, option
 from segpaste.augmenting.settings import config_values, load_config, resolved_lines
-from segpaste.datasets.formats.records import expect_outside
+from segpaste.datasets.formats.format import expect_outside
 from segpaste.tuning import report, runs
 from segpaste.tuning.plan import SEARCHED_KEYS, Plan, fit, listed
 from segpaste.tuning.search import Found, tune

@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from segpaste.datasets.formats.records import file_digest
+from segpaste.datasets.formats.format import file_digest
 
 PLACEHOLDERS: Mapping[str, str] = {
     "config": "paste config in YAML, or the word none",

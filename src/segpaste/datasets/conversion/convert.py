@@ -27,10 +27,9 @@ from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.carried import finite_row
 from segpaste.datasets.formats.coco.dataset import CocoDetectionV2
 from segpaste.datasets.formats.coco.panoptic import CocoPanoptic
-from segpaste.datasets.formats.format import NO_SPLIT, TASKS, ReadOptions, WrittenTask
+from segpaste.datasets.formats.format import NO_SPLIT, TASKS, ReadOptions, WrittenTask, expect_outside
 from segpaste.datasets.formats.maps.dataset import MapPhotos
 from segpaste.datasets.formats.pixel_bytes import DepthFormat
-from segpaste.datasets.formats.records import expect_outside
 from segpaste.datasets.formats.registry import FoundDataset, find_dataset
 from segpaste.datasets.formats.sidecar_maps import unread_beside
 from segpaste.datasets.formats.yolo.dataset import YoloDataset

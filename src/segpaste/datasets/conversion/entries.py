@@ -12,8 +12,8 @@ from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.carried import POINT_KEYS, REGION_KEYS, finite_row
 from segpaste.datasets.formats.coco.dataset import CocoDetectionV2
 from segpaste.datasets.formats.coco.panoptic import CocoPanoptic
+from segpaste.datasets.formats.image_files import upright_size
 from segpaste.datasets.formats.kept_shapes import KeptShape, given_shapes
-from segpaste.datasets.formats.photo import upright_size
 from segpaste.datasets.formats.rle import decode_segmentation, expect_segmentation
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
 from segpaste.datasets.writers.coco import encode_mask, tight_xywh

@@ -16,7 +16,7 @@ from segpaste.datasets.contract import Crowd, JsonRow
 from segpaste.datasets.entries import box_of
 from segpaste.datasets.formats.carried import REGION_KEYS
 from segpaste.datasets.formats.coco.panoptic import CocoPanoptic
-from segpaste.datasets.formats.shapes import OTHER_BOXES, is_other_box
+from segpaste.datasets.formats.tool_shapes import OTHER_BOXES, is_other_box
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
 from segpaste.datasets.formats.yolo.labels import polygon_px
 from segpaste.datasets.writers.format import POINTS, View, count_keys

@@ -23,9 +23,9 @@ from segpaste.datasets.entries import finite
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.carried import finite_row
 from segpaste.datasets.formats.coco.panoptic import CocoPanoptic
-from segpaste.datasets.formats.instances import InstancePhotos
-from segpaste.datasets.formats.name_lists import is_background
-from segpaste.datasets.formats.photo_head import PhotoHead, expect_readable, num_frames, read_head
+from segpaste.datasets.formats.image_files import ImageHead, expect_readable, num_frames, read_head
+from segpaste.datasets.formats.instances import InstanceImages
+from segpaste.datasets.formats.text_files import is_background
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
 from segpaste.datasets.formats.yolo.labels import BOX_NUMBERS
 from segpaste.datasets.writers.coco import camera_keys
@@ -166,7 +166,7 @@ class SplitConverter:
             lost["rows equal to another of their label file"] += photos.num_equal(index)
             lost["outlines and keypoints of label rows, read as boxes"] += photos.num_reduced(index)
         lost["annotations without a pixel"] += photos.left_out(index).get("empty", 0)
-        if isinstance(photos, InstancePhotos):
+        if isinstance(photos, InstanceImages):
             ids = {row["id"] for row in photos.annotation_rows(index) if "id" in row}
             of_crowds = {crowd.annotation_id for crowd, _ in image.crowds}
             lost["annotations without a pixel"] = len(ids - {*photos.annotation_ids(index)} - of_crowds)
@@ -194,7 +194,7 @@ class SplitConverter:
         is_converted = self.view.task == "detect" and any(len(words) not in (0, BOX_NUMBERS) for words in rows)
         return photos.task == self.view.task and not is_converted
 
-    def _reason_to_draw(self, index: int, head: PhotoHead) -> str | None:
+    def _reason_to_draw(self, index: int, head: ImageHead) -> str | None:
         """Return why the image is encoded again: some readers would not read its file, or would turn its pixels."""
         if head.is_oriented:
             return "EXIF orientation"

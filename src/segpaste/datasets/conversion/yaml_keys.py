@@ -9,7 +9,7 @@ from typing import Any
 
 from segpaste.datasets.contract import AnnotatedDataset, JsonRow
 from segpaste.datasets.formats.format import WrittenTask
-from segpaste.datasets.formats.yolo.data_yaml import read_yaml
+from segpaste.datasets.formats.yolo.data import read_yaml
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
 from segpaste.datasets.writers.format import Losses
 from segpaste.types import KeypointSchema

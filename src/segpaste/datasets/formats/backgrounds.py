@@ -12,18 +12,17 @@ from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
 
-import torch
-
 from segpaste.datasets.contract import Crowd, JsonRow
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.photo import read_upright
-from segpaste.datasets.formats.picture_files import files_below
-from segpaste.datasets.formats.records import AnnotatedPhotos, PackedRecords
+from segpaste.datasets.formats.folders import files_below
+from segpaste.datasets.formats.format import AnnotatedImages, PackedRecords
+from segpaste.datasets.formats.image_files import read_upright
+from segpaste.datasets.formats.instances import without_objects
 from segpaste.datasets.formats.yolo.data import IMAGE_SUFFIXES
 from segpaste.types import DenseSample
 
 
-class BackgroundImages(AnnotatedPhotos):
+class BackgroundImages(AnnotatedImages):
     """Images of a folder and its subfolders, sorted by path, one `DenseSample` without instances each.
 
     A sample has image (uint8), rotated by its EXIF orientation, and N = 0 instances with masks. Hidden files and files
@@ -81,9 +80,7 @@ class BackgroundImages(AnnotatedPhotos):
         return PackedRecords({"id": number, "file_name": name} for number, name in enumerate(names, start=1))
 
     def _read_sample(self, record: JsonRow) -> DenseSample:
-        image = read_upright(self.images_dir / record["file_name"])
-        no_masks = torch.zeros(0, *image.shape[1:], dtype=torch.bool, device="cpu")
-        return DenseSample.from_masks(image, no_masks, torch.zeros(0, dtype=torch.int64, device="cpu"))
+        return without_objects(read_upright(self.images_dir / record["file_name"]))
 
 
 def _num_bytes(path: Path) -> int:

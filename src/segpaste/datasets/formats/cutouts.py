@@ -5,6 +5,10 @@
     cutouts/zebra/7.tif
 
 The first folder is the class. Not for images with annotations, whose objects `segpaste.bank.build_bank` cuts out.
+
+Pixels around the object have the colours of another background, or black. They are filled with those of the object, by
+averages of ever coarser images. Method: pull-push, Gortler et al., "The Lumigraph", SIGGRAPH 1996, section 3.4.1.
+Float32 sums in a fixed order give the same result on every machine.
 """
 
 from __future__ import annotations
@@ -25,9 +29,9 @@ from PIL import Image, ImageOps
 
 from segpaste.datasets.contract import Crowd, JsonRow
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats._matte import filled_colours
-from segpaste.datasets.formats.picture_files import files_below
-from segpaste.datasets.formats.records import AnnotatedPhotos, PackedRecords
+from segpaste.datasets.formats.folders import files_below
+from segpaste.datasets.formats.format import AnnotatedImages, PackedRecords
+from segpaste.datasets.formats.instances import without_objects
 from segpaste.datasets.formats.size_priors import EVERY_CLASS, size_at
 from segpaste.types import DenseSample
 
@@ -37,7 +41,7 @@ OTHER_SUFFIXES = frozenset({".csv", ".json", ".md", ".txt", ".xml", ".yaml", ".y
 Box = tuple[int, int, int, int]
 
 
-class CutOuts(AnnotatedPhotos):
+class CutOuts(AnnotatedImages):
     """Cut-outs of a folder of class folders, sorted by path, one `DenseSample` with one instance each.
 
     The mask is where alpha is at least ``alpha_threshold``. Pixels with less alpha get the colours of their neighbours
@@ -52,7 +56,7 @@ class CutOuts(AnnotatedPhotos):
         folder: the folder of the class folders.
         alpha_threshold: minimum alpha of the object, above 0 and up to 1, which is opaque.
         sizes: for each class, at least one ascending quantile of the object's size; see
-            `segpaste.datasets.formats.size_priors`. ``"*"`` is for all other classes. A bank then stores this size as
+            the module. ``"*"`` is for all other classes. A bank then stores this size as
             the original one, for ``source.relative_to="photo"``. By default the cut-out's own size is used.
         image_size: (H, W) of the images that ``sizes`` are relative to, pixels: about the size of the images that
             objects are pasted into.
@@ -196,12 +200,7 @@ class CutOuts(AnnotatedPhotos):
             if not record["fault"] and not self._skipped:
                 warnings.warn(f"skipped {error} (more are only counted)", stacklevel=2)
             self._skipped.add(record["id"])
-            nothing = torch.zeros(0, 1, 1, dtype=torch.bool, device="cpu")
-            return DenseSample.from_masks(
-                torch.zeros(3, 1, 1, dtype=torch.uint8, device="cpu"),
-                nothing,
-                torch.zeros(0, dtype=torch.float32, device="cpu").long(),
-            )
+            return without_objects(torch.zeros(3, 1, 1, dtype=torch.uint8, device="cpu"))
         return DenseSample.from_masks(
             torch.from_numpy(image),
             torch.from_numpy(mask)[None],
@@ -259,3 +258,38 @@ def _fault_of(path: Path) -> str | None:
             return None if picture.has_transparency_data else f"has no transparency (mode {picture.mode})"
     except Exception:  # Pillow's errors for broken headers depend on the format
         return "is not an image, or is broken"
+
+
+UInt8 = NDArray[np.uint8]
+Float32 = NDArray[np.float32]
+
+
+def filled_colours(image: UInt8, weights: UInt8) -> UInt8:
+    """Return an image whose pixels without weight are filled with the colours of near pixels with weight.
+
+    Args:
+        image: [C, H, W].
+        weights: [H, W], 0 for pixels to fill, above 0 for pixels that keep their colour; at least one is above 0.
+    """
+    trusted = weights.astype(np.float32) / np.float32(255)
+    filled = [_filled(plane.astype(np.float32), trusted) for plane in image]
+    return np.stack([(plane + np.float32(0.5)).astype(np.uint8) for plane in filled])
+
+
+def _filled(plane: Float32, weights: Float32) -> Float32:
+    """Fill one plane [H, W] where weights [H, W] are 0."""
+    if weights.all():
+        return plane
+    sums = _halved(weights)
+    means = np.divide(_halved(plane * weights), sums, out=np.zeros_like(sums), where=sums > 0)
+    coarse = _filled(means, np.minimum(sums, np.float32(1)))
+    height, width = plane.shape
+    spread = coarse.repeat(2, 0).repeat(2, 1)[:height, :width]
+    return np.where(weights > 0, plane, spread)
+
+
+def _halved(values: Float32) -> Float32:
+    """Return the sums of blocks of 2 x 2, [ceil(H / 2), ceil(W / 2)]."""
+    even = np.pad(values, [(0, size % 2) for size in values.shape])
+    total: Float32 = (even[::2, ::2] + even[1::2, ::2]) + (even[::2, 1::2] + even[1::2, 1::2])
+    return total

@@ -20,13 +20,19 @@ import numpy as np
 
 from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.errors import DatasetError, each
-from segpaste.datasets.formats.format import NO_SPLIT, Format, ReadOptions
-from segpaste.datasets.formats.outlined import Drawn, DrawnPhoto, open_drawn
-from segpaste.datasets.formats.photo_facts import find_photo, photo_size
-from segpaste.datasets.formats.records import AnnotatedPhotos, file_digest
-from segpaste.datasets.formats.shapes import Point, Shape, box_around, ellipse_mask, paste_mask, rotated_box
-from segpaste.datasets.formats.text_files import in_utf8
-from segpaste.datasets.formats.xml_text import head_of, joined, number, parse_xml, xml_value
+from segpaste.datasets.formats.format import NO_SPLIT, AnnotatedImages, Format, ReadOptions, file_digest
+from segpaste.datasets.formats.outlined import AnnotatedImage, ShapeTable, open_shapes
+from segpaste.datasets.formats.text_files import head_of, in_utf8, joined, parse_xml, xml_number, xml_value
+from segpaste.datasets.formats.tool_shapes import (
+    Point,
+    Shape,
+    box_around,
+    checked_size,
+    ellipse_mask,
+    find_image_file,
+    paste_mask,
+    rotated_box,
+)
 from segpaste.types.sampling import Size
 
 CVAT_FILE = "annotations.xml"
@@ -57,14 +63,14 @@ class CvatFile(Format):
         found = {image.get("subset", "") for image in parse_xml(file).iter("image")} - {""}
         return (NO_SPLIT,) if found <= _NO_SUBSETS else tuple(sorted(found))
 
-    def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedPhotos:
+    def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedImages:
         """Open a subset; without ``options.images_dir`` images are beside the file or in ``images`` beside it."""
         file = path / CVAT_FILE if path.is_dir() else path
         images_dir = file.parent if options.images_dir is None else options.images_dir
-        return open_drawn(images_dir, file, partial(read_cvat, file, images_dir, split), options)
+        return open_shapes(images_dir, file, partial(read_cvat, file, images_dir, split), options)
 
 
-def read_cvat(path: Path, images_dir: Path, subset: str) -> Drawn:
+def read_cvat(path: Path, images_dir: Path, subset: str) -> ShapeTable:
     """Read the images of a subset; an empty name means all.
 
     Raises:
@@ -77,25 +83,25 @@ def read_cvat(path: Path, images_dir: Path, subset: str) -> Drawn:
     left_out = Counter[str]()
     labels = read_labels(path, root)
     images = (image for image in root.iter("image") if subset in ("", image.get("subset", "")))
-    photos = [*each(images, lambda image: _photo(path, image, images_dir, labels, left_out))]
+    found = [*each(images, lambda image: _image(path, image, images_dir, labels, left_out))]
     meta = root.find("meta")
     tables = {} if meta is None else {"cvat": xml_value(meta)}
-    return Drawn(
-        path, photos, labels.categories(), f"{file_digest(path)} {subset}", tables, dict(left_out), drawn_upright=True
+    return ShapeTable(
+        path, found, labels.categories(), f"{file_digest(path)} {subset}", tables, dict(left_out), drawn_upright=True
     )
 
 
-def _photo(
+def _image(
     path: Path, image: ElementTree.Element, images_dir: Path, labels: CvatLabels, left_out: Counter[str]
-) -> DrawnPhoto:
+) -> AnnotatedImage:
     name = image.get("name", "")
     where = f"{path}: image {name!r}"
-    height, width = photo_size(where, *(int(number(where, image, key)) for key in ("height", "width")))
+    height, width = checked_size(where, *(int(xml_number(where, image, key)) for key in ("height", "width")))
     if not name:
         raise DatasetError(f"{where}: expected the name of its file, got none; export the images again")
     subset = image.get("subset", "")
     places = (name, f"images/{name}", f"images/{subset}/{name}", f"{subset}/{name}", Path(name).name)
-    row: JsonRow = {"file_name": find_photo(images_dir, places), "height": height, "width": width}
+    row: JsonRow = {"file_name": find_image_file(images_dir, places), "height": height, "width": width}
     attributes: JsonRow = {key: value for key, value in image.attrib.items() if key not in ("name", "width", "height")}
     shapes, others = [], []
     for i, element in enumerate(image, start=1):
@@ -108,7 +114,7 @@ def _photo(
         else:
             shapes.append(_shape(of_shape, element, labels, (height, width)))
     row |= {"attributes": attributes} if attributes else {}
-    return DrawnPhoto({**row, "shapes": others} if others else row, shapes)
+    return AnnotatedImage({**row, "shapes": others} if others else row, shapes)
 
 
 def _shape(where: str, element: ElementTree.Element, labels: CvatLabels, size: Size) -> Shape:
@@ -122,13 +128,13 @@ def _shape(where: str, element: ElementTree.Element, labels: CvatLabels, size: S
     if element.tag == "polygon":
         segmentation = [[value for point in _points(where, element) for value in point]]
     elif element.tag == "ellipse":
-        cx, cy, rx, ry = (number(where, element, key) for key in ("cx", "cy", "rx", "ry"))
-        segmentation = ellipse_mask((cx, cy), (rx, ry), number(where, element, "rotation", 0), size)
+        cx, cy, rx, ry = (xml_number(where, element, key) for key in ("cx", "cy", "rx", "ry"))
+        segmentation = ellipse_mask((cx, cy), (rx, ry), xml_number(where, element, "rotation", 0), size)
     elif element.tag == "mask":
         segmentation = _mask(where, element, size)
     elif element.tag == "box":
-        x1, y1, x2, y2 = (number(where, element, key) for key in ("xtl", "ytl", "xbr", "ybr"))
-        degrees = number(where, element, "rotation", 0)
+        x1, y1, x2, y2 = (xml_number(where, element, key) for key in ("xtl", "ytl", "xbr", "ybr"))
+        degrees = xml_number(where, element, "rotation", 0)
         box = (
             box_around(rotated_box((x1, y1, x2, y2), degrees, ((x1 + x2) / 2, (y1 + y2) / 2)))
             if degrees
@@ -154,20 +160,25 @@ def _attributes(element: ElementTree.Element, labels: CvatLabels) -> JsonRow:
         if key in found:
             found[key] = found[key] == "1"
     for key in ("z_order", "group_id", "rotation"):
-        if key in found and re.fullmatch(r"-?\d+(\.\d+)?", found[key]):
-            found[key] = float(found[key]) if "." in found[key] else int(found[key])
+        if key in found:
+            found[key] = _as_number(found[key])
     named: dict[str, list[Any]] = {}
     for child in element.findall("attribute"):
         name, text = child.get("name", ""), child.text or ""
         kind = kinds.get(name)
         if kind == "checkbox":
             value: object = text.strip().lower() == "true"
-        elif kind == "number" and re.fullmatch(r"-?\d+(\.\d+)?", text.strip()):
-            value = float(text) if "." in text else int(text)
         else:
-            value = text
+            value = _as_number(text) if kind == "number" else text
         named.setdefault(name, []).append(value)
     return joined(found, named)
+
+
+def _as_number(text: str) -> object:
+    """Return the number that a text is; other texts do not change."""
+    if re.fullmatch(r"-?\d+(\.\d+)?", text.strip()):
+        return float(text) if "." in text else int(text)
+    return text
 
 
 def _points(where: str, element: ElementTree.Element) -> list[tuple[float, float]]:
@@ -185,7 +196,7 @@ def _points(where: str, element: ElementTree.Element) -> list[tuple[float, float
 
 def _mask(where: str, element: ElementTree.Element, size: Size) -> JsonRow:
     """Return the run lengths of a mask; those in the file go along the rows of its box, background first."""
-    left, top, width, height = (int(number(where, element, key)) for key in ("left", "top", "width", "height"))
+    left, top, width, height = (int(xml_number(where, element, key)) for key in ("left", "top", "width", "height"))
     text = element.get("rle", "")
     try:
         counts = np.array([int(count) for count in text.split(",")], np.int64)

@@ -2,7 +2,10 @@
 
 A record of an image has ``id``, ``file_name``, ``height``, ``width``, and lists of ``annotations`` (``id``, ``label``,
 ``segmentation``, ``keypoints``, ``box``) and of ``crowds`` (``ignored`` and ``unmasked`` instead of keypoints), in
-COCO's form.
+COCO's form: https://cocodataset.org/#format-data.
+
+A category of COCO names its ``keypoints`` and joins them in a ``skeleton`` of pairs that count from 1. An annotation
+has ``keypoints`` [x1, y1, v1, x2, ...], where x and y are whole pixels. In samples the centre of pixel i is at i + 0.5.
 """
 
 from __future__ import annotations
@@ -21,21 +24,20 @@ from torchvision import tv_tensors
 
 from segpaste.datasets._windows import boxes_of, padding_of
 from segpaste.datasets.contract import Crowd, JsonRow
+from segpaste.datasets.entries import Box, edges_of
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.coco_keypoints import keypoints_of, through_window
-from segpaste.datasets.formats.photo import read_pixels, read_rgb
-from segpaste.datasets.formats.records import AnnotatedPhotos
+from segpaste.datasets.formats.format import AnnotatedImages
+from segpaste.datasets.formats.image_files import read_pixels, read_rgb
 from segpaste.datasets.formats.rle import coded_runs, decode_segmentation, write_mask
 from segpaste.datasets.jitter import LargeScaleJitter
 from segpaste.engine.native import windows
 from segpaste.engine.native.windows import Counts, Shown
-from segpaste.types import CrowdMask, DenseSample, InstanceMask
+from segpaste.types import CrowdMask, DenseSample, InstanceMask, KeypointSchema
+from segpaste.types.keypoints import MovingKeypoints, moved_points
 from segpaste.types.sampling import Size, Window, outward_box
 
-Box = tuple[float, float, float, float]
 
-
-class InstancePhotos(AnnotatedPhotos):
+class InstanceImages(AnnotatedImages):
     """Images with instances, one `DenseSample` each; subclasses provide the records.
 
     A sample has image (uint8), boxes that fit their masks tightly, labels, instance ids 1..N, instance masks, and
@@ -97,7 +99,7 @@ class InstancePhotos(AnnotatedPhotos):
                 continue
             is_in_sample = not any(row is other for other in empty)
             given = row["box"] if box is not None else None
-            if given is not None and (*given[:2], given[0] + given[2], given[1] + given[3]) != box:
+            if given is not None and edges_of(given) != box:
                 given = None  # it was cut
             facts = row["id"], row["label"], bool(row.get("ignored")), self._region(record, row), box
             found.append(Crowd(*facts, None if given is None else tuple(given), is_in_sample))
@@ -118,7 +120,7 @@ class InstancePhotos(AnnotatedPhotos):
             DatasetError: its image or one of its annotations cannot be read.
         """
         record, kind = self._records[index], type(self)
-        is_own = (kind.__getitem__, kind._read_sample) == (AnnotatedPhotos.__getitem__, InstancePhotos._read_sample)
+        is_own = (kind.__getitem__, kind._read_sample) == (AnnotatedImages.__getitem__, InstanceImages._read_sample)
         is_plain = is_own and self.has_masks and self.transforms is None and self.beside is None
         size = record["height"], record["width"]
         window = jitter.window(size, seed) if is_plain else None
@@ -130,7 +132,11 @@ class InstancePhotos(AnnotatedPhotos):
         seen = jitter.read(image, reduced)
         if seen is None:
             sample = jitter(self[index], seed)
-            return sample if reduced == window else replace(sample, image=jitter.show(_bare(image), reduced).image)
+            return (
+                sample
+                if reduced == window
+                else replace(sample, image=jitter.show(without_objects(image), reduced).image)
+            )
         return self._jittered(record, seen, window, jitter.min_area_px)
 
     def _jittered(self, record: JsonRow, image: tv_tensors.Image, window: Window, min_area_px: float) -> DenseSample:
@@ -208,8 +214,7 @@ class InstancePhotos(AnnotatedPhotos):
         except DatasetError:
             mask = np.zeros((record["height"], record["width"]), bool)
         if not mask.any() and crowd["box"] is not None:
-            x, y, width, height = crowd["box"]
-            x1, y1, x2, y2 = outward_box((x, y, x + width, y + height), mask.shape)
+            x1, y1, x2, y2 = outward_box(edges_of(crowd["box"]), mask.shape)
             mask[y1:y2, x1:x2] = True
         return mask
 
@@ -280,13 +285,62 @@ def clipped_box(box: list[float] | None, size: Size) -> Box | None:
     """Return a box [x, y, w, h] as (x1, y1, x2, y2) in an image of (H, W); None if it has no area there."""
     if box is None:
         return None
-    x, y, width, height = box
-    edges = zip((x, y, x + width, y + height), (size[1], size[0]) * 2, strict=True)
+    edges = zip(edges_of(box), (size[1], size[0]) * 2, strict=True)
     x1, y1, x2, y2 = (min(max(float(edge), 0.0), float(side)) for edge, side in edges)
     return (x1, y1, x2, y2) if x1 < x2 and y1 < y2 else None
 
 
-def _bare(image: Tensor) -> DenseSample:
-    """Return a sample with an image only."""
+def without_objects(image: Tensor) -> DenseSample:
+    """Return a sample of masks without an object."""
     no_masks = torch.zeros(0, *image.shape[1:], dtype=torch.bool, device="cpu")
     return DenseSample.from_masks(image, no_masks, torch.zeros(0, dtype=torch.int64, device="cpu"))
+
+
+CocoPoints = Sequence[float]
+_FARTHEST = 1e6  # pixels
+
+
+def keypoints_of(rows: Sequence[CocoPoints | None], schema: KeypointSchema, canvas_size: Size) -> Tensor:
+    """Return the keypoints of instances, [N, P, 3] float32; zero if missing or outside of the image."""
+    nothing = [0.0] * (3 * schema.num_points)
+    found = torch.tensor([row or nothing for row in rows], dtype=torch.float64, device="cpu")
+    found = found.reshape(-1, schema.num_points, 3)
+    found[..., :2] += 0.5
+    height, width = canvas_size
+    inside = ((found[..., :2] >= 0) & (found[..., :2] <= found.new_tensor([width, height]))).all(-1, keepdim=True)
+    return torch.where((found[..., 2:] > 0) & inside, found, 0.0).float()
+
+
+def through_window(keypoints: Tensor, schema: KeypointSchema, window: Window) -> Tensor:
+    """Return the keypoints [N, P, 3] of an image in the frame of a window."""
+    if not keypoints.numel():
+        return keypoints
+
+    def moved(box: tuple[int, int, int, int], size: Size, canvas_size: Size, mirror: str | None = None) -> Tensor:
+        points: Tensor = MovingKeypoints.tag(keypoints, schema, canvas_size).as_subclass(Tensor)
+        return moved_points(points, box, size, mirror)[..., :3].float()
+
+    keypoints = moved((0, 0, *window.canvas_size), window.resized, window.canvas_size)
+    if window.flip:
+        keypoints = moved((0, 0, *window.resized), window.resized, window.resized, "horizontal")
+    return moved((*window.corner, *window.inside), window.inside, window.resized)
+
+
+def keypoint_rows(keypoints: Tensor) -> list[dict[str, Any]]:
+    """Return the keys of annotations for keypoints [N, P, 3]: ``keypoints`` and ``num_keypoints``."""
+    rows = []
+    for points in keypoints.tolist():
+        values = [
+            value for x, y, v in points for value in ((_coordinate(x), _coordinate(y), int(v)) if v else (0, 0, 0))
+        ]
+        rows.append({"keypoints": values, "num_keypoints": sum(v > 0 for *_, v in points)})
+    return rows
+
+
+def _coordinate(edge: float) -> int | float:
+    """Return a pixel coordinate with the fewest decimals that give the same float32."""
+    for decimals in range(8):
+        place = round(edge - 0.5, decimals)
+        if np.float32(place + 0.5) == edge:
+            break
+    return int(place) if place.is_integer() else place

@@ -16,9 +16,8 @@ from torch import Tensor
 
 from segpaste.datasets.contract import AnnotatedDataset, JsonRow
 from segpaste.datasets.entries import box_of
-from segpaste.datasets.formats.coco_keypoints import keypoints_of
 from segpaste.datasets.formats.format import WrittenTask
-from segpaste.datasets.formats.instances import clipped_box
+from segpaste.datasets.formats.instances import clipped_box, keypoints_of
 from segpaste.types import DenseSample
 
 _LEAST_NUMBERS = 6
@@ -40,20 +39,25 @@ class KeptShape:
 
 
 def kept_shapes(
-    photos: AnnotatedDataset, index: int, ids: Sequence[int], before: DenseSample, after: DenseSample, task: WrittenTask
+    dataset: AnnotatedDataset,
+    index: int,
+    ids: Sequence[int],
+    before: DenseSample,
+    after: DenseSample,
+    task: WrittenTask,
 ) -> list[KeptShape]:
     """Return the numbers of each object of an augmented image; none of an object that is pasted or touched.
 
     Args:
-        photos: the dataset.
+        dataset: the dataset.
         index: index of the image in it.
         ids: id of the annotation of each object of ``before``.
         before: the image as it was read, in its own size.
         after: the augmented image.
         task: task of the written label files.
     """
-    photos, index = photos.place_of(index)
-    rows, lines = photos.shape_rows(index, before.canvas_size), photos.label_numbers(index, task)
+    dataset, index = dataset.place_of(index)
+    rows, lines = dataset.shape_rows(index, before.canvas_size), dataset.label_numbers(index, task)
     found = []
     for slot, place in enumerate(_places(before, after)):
         if place is None:

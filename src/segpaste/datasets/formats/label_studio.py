@@ -17,8 +17,9 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.errors import DatasetError, each
-from segpaste.datasets.formats.format import NO_SPLIT, Format, ReadOptions
-from segpaste.datasets.formats.label_folders import files_with
+from segpaste.datasets.formats.folders import files_with
+from segpaste.datasets.formats.format import NO_SPLIT, AnnotatedImages, Format, ReadOptions
+from segpaste.datasets.formats.image_files import upright_size
 from segpaste.datasets.formats.label_studio_results import (
     Region,
     Results,
@@ -27,13 +28,9 @@ from segpaste.datasets.formats.label_studio_results import (
     split_by_image,
     tags_of,
 )
-from segpaste.datasets.formats.outlined import Drawn, DrawnPhoto, open_drawn
-from segpaste.datasets.formats.photo import upright_size
-from segpaste.datasets.formats.photo_facts import find_photo
-from segpaste.datasets.formats.records import AnnotatedPhotos
-from segpaste.datasets.formats.shapes import Point, Shape
-from segpaste.datasets.formats.text_files import parse_json
-from segpaste.datasets.formats.xml_text import head_of
+from segpaste.datasets.formats.outlined import AnnotatedImage, ShapeTable, open_shapes
+from segpaste.datasets.formats.text_files import head_of, json_of
+from segpaste.datasets.formats.tool_shapes import Point, Shape, find_image_file
 from segpaste.types.sampling import Size
 
 _HASH_LENGTH = 8
@@ -52,15 +49,15 @@ class LabelStudioFile(Format):
         """Return the only split."""
         return None if _file(path) is None else (NO_SPLIT,)
 
-    def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedPhotos:
+    def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedImages:
         """Open the file; without ``options.images_dir`` images are beside it, or in ``images`` or ``upload`` there."""
         file = _file(path)
         assert file is not None
         images_dir = file.parent if options.images_dir is None else options.images_dir
-        return open_drawn(images_dir, file, partial(read_label_studio, file, images_dir), options)
+        return open_shapes(images_dir, file, partial(read_label_studio, file, images_dir), options)
 
 
-def read_label_studio(path: Path, images_dir: Path) -> Drawn:
+def read_label_studio(path: Path, images_dir: Path) -> ShapeTable:
     """Read the tasks of a file; classes are sorted by name.
 
     Raises:
@@ -71,16 +68,16 @@ def read_label_studio(path: Path, images_dir: Path) -> Drawn:
     tasks = [(task, *_chosen(task["annotations"])) for task in _tasks(path, content)]
     tags = tags_of(result for _, chosen, _ in tasks for result in _results(chosen))
 
-    def read(numbered: tuple[int, tuple[JsonRow, JsonRow, list[JsonRow]]]) -> list[DrawnPhoto]:
+    def read(numbered: tuple[int, tuple[JsonRow, JsonRow, list[JsonRow]]]) -> list[AnnotatedImage]:
         nonlocal num_more, num_guessed
         number, (task, chosen, others) = numbered
         where = f"{path}: task {task.get('id', number)}"
         num_more += len([other for other in others if not other.get("was_cancelled")])
         num_guessed += not chosen and bool(task.get("predictions") or task.get("drafts"))
         of_images = split_by_image(where, task["data"], _results(chosen), tags)
-        return [_photo(where, task, found, chosen, others, images_dir, left_out) for found in of_images.items()]
+        return [_image(where, task, found, chosen, others, images_dir, left_out) for found in of_images.items()]
 
-    photos = [photo for found in each(enumerate(tasks, start=1), read) for photo in found]
+    images = [image for found in each(enumerate(tasks, start=1), read) for image in found]
     if num_more:
         warnings.warn(
             f"{path}: {num_more} further annotations of images that have one are not read; mark the intended ones as "
@@ -93,14 +90,16 @@ def read_label_studio(path: Path, images_dir: Path) -> Drawn:
             "objects; submit them in Label Studio, or remove the tasks",
             stacklevel=4,
         )
-    shapes = [shape for photo in photos for shape in photo.shapes]
+    shapes = [shape for image in images for shape in image.shapes]
     names = sorted({name for shape in shapes for name in (shape.points or {})})
     with_points = {shape.label for shape in shapes if shape.points}
     categories: list[JsonRow] = [
         {"name": label, **({"keypoints": names, "skeleton": []} if label in with_points else {})}
         for label in sorted({shape.label for shape in shapes})
     ]
-    return Drawn(path, photos, categories, hashlib.sha256(content).hexdigest(), {}, dict(left_out), drawn_upright=True)
+    return ShapeTable(
+        path, images, categories, hashlib.sha256(content).hexdigest(), {}, dict(left_out), drawn_upright=True
+    )
 
 
 def _file(path: Path) -> Path | None:
@@ -116,14 +115,7 @@ def _file(path: Path) -> Path | None:
 
 
 def _tasks(path: Path, content: bytes) -> list[JsonRow]:
-    try:
-        tasks = parse_json(path, content)
-    except DatasetError:
-        raise
-    except (ValueError, RecursionError) as error:
-        raise DatasetError(
-            f"{path}: expected JSON of Label Studio, got text that does not parse ({error}); export it again"
-        ) from error
+    tasks = json_of(path, content, "JSON of Label Studio", "export it again")
     for number, task in enumerate(tasks, start=1):
         is_one = isinstance(task, dict) and isinstance(task.get("data"), dict)
         rows = task.get("annotations") if is_one else None
@@ -149,7 +141,7 @@ def _results(annotation: JsonRow) -> Results:
     return found if isinstance(found, list) else [found]
 
 
-def _photo(
+def _image(
     where: str,
     task: JsonRow,
     image: tuple[str, Results],
@@ -157,10 +149,10 @@ def _photo(
     others: list[JsonRow],
     images_dir: Path,
     left_out: Counter[str],
-) -> DrawnPhoto:
+) -> AnnotatedImage:
     """Return an image of a task by its address and its results, and count the results that enclose nothing."""
     regions, about_image = parsed_regions(where, image[1])
-    name = _photo_file(image[0], images_dir)
+    name = _image_file(image[0], images_dir)
     size = _size(where, regions, images_dir / name)
     attributes = {
         **{key: value for key, value in task.items() if key not in ("annotations", "id")},
@@ -180,7 +172,7 @@ def _photo(
                 open_regions.append(region.value)
         else:
             shapes.append(shape_of(f"{where}: region {region.key!r}", region, size, points.get(region.key)))
-    return DrawnPhoto({**row, "shapes": open_regions} if open_regions else row, shapes)
+    return AnnotatedImage({**row, "shapes": open_regions} if open_regions else row, shapes)
 
 
 def _points_by_parent(regions: list[Region], size: Size) -> dict[str, dict[str, Point]]:
@@ -194,15 +186,15 @@ def _points_by_parent(regions: list[Region], size: Size) -> dict[str, dict[str, 
     return found
 
 
-def _size(where: str, regions: list[Region], photo: Path) -> Size:
+def _size(where: str, regions: list[Region], image: Path) -> Size:
     """Return (H, W) of an image from its regions, or without regions from its file."""
     sizes = {region.size for region in regions}
     if len(sizes) > 1:
         raise DatasetError(f"{where}: expected one image, got regions on images of several sizes; split the task")
-    return next(iter(sizes)) if sizes else upright_size(photo)
+    return next(iter(sizes)) if sizes else upright_size(image)
 
 
-def _photo_file(address: str, images_dir: Path) -> str:
+def _image_file(address: str, images_dir: Path) -> str:
     """Return the image file by its address, or by its name, with or without the prefix of an upload."""
     parts = urlsplit(address)
     place = unquote((parse_qs(parts.query).get("d") or [parts.path])[0]).replace("\\", "/")
@@ -210,4 +202,4 @@ def _photo_file(address: str, images_dir: Path) -> str:
     name = Path(place).name
     prefix, dash, rest = name.partition("-")
     names = [name, *([rest] if dash and len(prefix) == _HASH_LENGTH else [])]
-    return find_photo(images_dir, [place, *names, *(f"images/{one}" for one in names)])
+    return find_image_file(images_dir, [place, *names, *(f"images/{one}" for one in names)])

@@ -3,24 +3,42 @@
 A result names the tag of its image (``to_name``) and, for a list of images, the position in it (``item_index``, from
 0). An export has no configuration with the key of each tag in ``data``: it is that of the same name, or the only image.
 Results of one id are one region. `segpaste.datasets.formats.label_studio` reads the tasks.
+
+Brush strokes are RGBA images packed into bits, whose opaque pixels are the mask. The packing is that of the JavaScript
+package ``rle-pack``. The header has the number of values in 32 bits, the width of a value less 1 in 5 bits, and four
+times the width of a length less 1 in 4 bits. Blocks follow. A block has 1 bit that is set if one value is repeated;
+2 bits that select one of the four widths for its length; its length less 1; and then one value, or as many as its
+length. Values go along the rows, four for each pixel.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
+import numpy as np
+from numpy.typing import NDArray
+
 from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.brush_rle import unpack_brush
-from segpaste.datasets.formats.photo_facts import photo_size
-from segpaste.datasets.formats.shapes import Point, Shape, box_around, ellipse_mask, encode_mask, rotated_box
+from segpaste.datasets.formats.tool_shapes import (
+    Point,
+    Shape,
+    are_points,
+    box_around,
+    checked_size,
+    ellipse_mask,
+    encode_mask,
+    is_number,
+    rotated_box,
+)
 from segpaste.types.sampling import Size
 
 _SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif", ".avif", ".jfif", ".jp2")
 _SIZE = ("original_width", "original_height")
+_MOST = 1e5  # percent
 
 _KEYS: Mapping[str, tuple[str, ...]] = {
     "polygon": ("points",),
@@ -217,7 +235,7 @@ def _geometry(kind: str, value: JsonRow) -> str | None:
 def _region(where: str, key: str, kind: str, result: JsonRow) -> Region:
     value: JsonRow = result["value"]
     width, height = (result[name] for name in _SIZE)
-    size = photo_size(where, height, width)
+    size = checked_size(where, height, width)
     if result.get("image_rotation"):
         raise DatasetError(
             f"{where}: expected an image that is not rotated (image_rotation), got {result['image_rotation']} degrees; "
@@ -225,9 +243,7 @@ def _region(where: str, key: str, kind: str, result: JsonRow) -> Region:
         )
     values = value["points"] if kind == "polygon" else [value[name] for name in _KEYS[kind]]
     if kind == "polygon":
-        is_right = isinstance(values, list) and all(
-            isinstance(point, list) and len(point) == 2 and all(map(_is_percent, point)) for point in values
-        )
+        is_right = are_points(values, _MOST)
     else:
         is_right = isinstance(values[0], list) if kind == "brush" else all(map(_is_percent, values))
     if not is_right or not _is_percent(value.get("rotation") or 0):
@@ -238,7 +254,7 @@ def _region(where: str, key: str, kind: str, result: JsonRow) -> Region:
 
 
 def _is_percent(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= 1e5
+    return is_number(value, _MOST)
 
 
 def _add(region: Region, result: JsonRow) -> None:
@@ -262,3 +278,61 @@ def _add(region: Region, result: JsonRow) -> None:
 def _said(value: JsonRow) -> Any:
     """Return the value of a control; the value alone if it has one key."""
     return next(iter(value.values())) if len(value) == 1 else value
+
+
+_CHANNELS = 4
+
+
+class _Bits:
+    """Reader of numbers from consecutive bits."""
+
+    def __init__(self, packed: NDArray[np.uint8]) -> None:
+        self._bits = np.unpackbits(packed)
+        self._at = 0
+
+    def take(self, width: int, num: int = 1) -> NDArray[np.int64]:
+        """Return the next ``num`` numbers of ``width`` bits."""
+        end = self._at + width * num
+        if end > len(self._bits):
+            raise ValueError("expected packed brush strokes, got truncated ones")
+        bits = self._bits[self._at : end].reshape(num, width).astype(np.int64)
+        self._at = end
+        return bits @ (1 << np.arange(width - 1, -1, -1, dtype=np.int64))
+
+    def one(self, width: int) -> int:
+        """Return the next number of ``width`` bits."""
+        return int(self.take(width)[0])
+
+
+def unpack_brush(packed: Sequence[object], size: Size) -> NDArray[np.bool_]:
+    """Return the mask of brush strokes.
+
+    Args:
+        packed: bytes as numbers, from the key ``rle``.
+        size: (H, W) of the image.
+
+    Returns:
+        [H, W] bool.
+
+    Raises:
+        ValueError: they are not a packed image, or its size differs; the message does not name the file.
+    """
+    if not all(type(value) is int and 0 <= value <= 255 for value in packed):
+        raise ValueError("expected packed brush strokes, a list of bytes, got other values")
+    bits = _Bits(np.array(packed, np.uint8))
+    num, value_bits = bits.one(32), bits.one(5) + 1
+    if num != _CHANNELS * size[0] * size[1]:
+        raise ValueError(
+            f"expected brush strokes on {size[1]} x {size[0]} pixels, {_CHANNELS * size[0] * size[1]} values, got {num}"
+        )
+    length_bits = [bits.one(4) + 1 for _ in range(4)]
+    values = np.zeros(num, np.int64)
+    done = 0
+    while done < num:
+        is_repeated = bits.one(1)
+        end = done + 1 + bits.one(length_bits[bits.one(2)])
+        if end > num:
+            raise ValueError(f"expected brush strokes of {num} values, got more")
+        values[done:end] = bits.take(value_bits, 1 if is_repeated else end - done)
+        done = end
+    return values.reshape(*size, _CHANNELS)[..., 3] > 0

@@ -24,14 +24,21 @@ from PIL import Image
 
 from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.errors import DatasetError, each
-from segpaste.datasets.formats.format import NO_SPLIT, Format, ReadOptions
-from segpaste.datasets.formats.label_folders import files_with, paired_folders
-from segpaste.datasets.formats.outlined import Drawn, DrawnPhoto, open_drawn
-from segpaste.datasets.formats.photo import upright_size
-from segpaste.datasets.formats.photo_facts import class_rows, find_photo, photo_size
-from segpaste.datasets.formats.records import AnnotatedPhotos
-from segpaste.datasets.formats.shapes import Shape, box_around, ellipse_mask, paste_mask
-from segpaste.datasets.formats.text_files import in_utf8, parse_json, read_lines
+from segpaste.datasets.formats.folders import files_with, paired_folders
+from segpaste.datasets.formats.format import NO_SPLIT, AnnotatedImages, Format, ReadOptions
+from segpaste.datasets.formats.image_files import upright_size
+from segpaste.datasets.formats.outlined import AnnotatedImage, ShapeTable, open_shapes
+from segpaste.datasets.formats.text_files import head_of, json_of, read_lines
+from segpaste.datasets.formats.tool_shapes import (
+    Shape,
+    are_points,
+    box_around,
+    checked_size,
+    class_rows,
+    ellipse_mask,
+    find_image_file,
+    paste_mask,
+)
 from segpaste.types.sampling import Size
 
 IGNORED = "__ignore__"
@@ -63,15 +70,15 @@ class LabelmeFolder(Format):
         folders = (folder for folder in sorted(path.iterdir()) if folder.is_dir() and folder.name[0] != ".")
         return tuple(folder.name for folder in folders if _is_labelme(folder)) or None
 
-    def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedPhotos:
+    def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedImages:
         """Open a split; without ``options.images_dir`` the files contain the paths of images."""
         pairs = {} if _is_labelme(path) else paired_folders(path, _is_labelme)
         images, folder = pairs.get(split, (path / split, path / split))
         images_dir = images if options.images_dir is None else options.images_dir
-        return open_drawn(images_dir, folder, partial(read_labelme, folder, images_dir), options)
+        return open_shapes(images_dir, folder, partial(read_labelme, folder, images_dir), options)
 
 
-def read_labelme(folder: Path, images_dir: Path) -> Drawn:
+def read_labelme(folder: Path, images_dir: Path) -> ShapeTable:
     """Read the files of a folder.
 
     Classes are those of ``labels.txt`` in this folder or its parent, in file order, then all others by name; without it
@@ -80,21 +87,21 @@ def read_labelme(folder: Path, images_dir: Path) -> Drawn:
     Raises:
         DatasetError: a file is broken, or a shape is invalid.
     """
-    photos, digest, left_out, names = [], hashlib.sha256(), Counter[str](), set[str]()
+    images, digest, left_out, names = [], hashlib.sha256(), Counter[str](), set[str]()
 
-    def read(path: Path) -> DrawnPhoto:
+    def read(path: Path) -> AnnotatedImage:
         content = path.read_bytes()
         digest.update(json.dumps([path.name, hashlib.sha256(content).hexdigest()]).encode())
-        return _photo(path, _document(path, content), images_dir, left_out)
+        return _image(path, _document(path, content), images_dir, left_out)
 
-    for photo in each(_files(folder), read):
-        names |= {shape.label for shape in photo.shapes}
-        photos.append(photo)
+    for image in each(_files(folder), read):
+        names |= {shape.label for shape in image.shapes}
+        images.append(image)
     listed = _listed_names(folder)
     digest.update(json.dumps(listed).encode())
     categories = class_rows(folder, sorted(names - {IGNORED}), listed)
     categories += [{"name": IGNORED}] if IGNORED in names else []
-    return Drawn(folder, photos, categories, digest.hexdigest(), {}, dict(left_out), drawn_upright=True)
+    return ShapeTable(folder, images, categories, digest.hexdigest(), {}, dict(left_out), drawn_upright=True)
 
 
 def _is_labelme(folder: Path) -> bool:
@@ -102,8 +109,7 @@ def _is_labelme(folder: Path) -> bool:
     first = next(iter(_files(folder)), None)
     if first is None:
         return False
-    with first.open("rb") as file:
-        head = in_utf8(file.read(_HEAD_BYTES))
+    head = head_of(first, _HEAD_BYTES)
     return head.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{") and _HEAD.search(head) is not None
 
 
@@ -120,27 +126,20 @@ def _listed_names(folder: Path) -> list[str] | None:
 
 
 def _document(path: Path, content: bytes) -> JsonRow:
-    try:
-        document = parse_json(path, content)
-    except DatasetError:
-        raise
-    except (ValueError, RecursionError) as error:
-        raise DatasetError(
-            f"{path}: expected JSON of labelme, got text that does not parse ({error}); save it again"
-        ) from error
+    document = json_of(path, content, "JSON of labelme", "save it again")
     if not isinstance(document, dict) or not isinstance(document.get("shapes"), list):
         raise DatasetError(f"{path}: expected the key 'shapes' of labelme with a list, got none; move the file away")
     return document
 
 
-def _photo(path: Path, document: JsonRow, images_dir: Path, left_out: Counter[str]) -> DrawnPhoto:
+def _image(path: Path, document: JsonRow, images_dir: Path, left_out: Counter[str]) -> AnnotatedImage:
     """Return an image with its shapes, and count the shapes that enclose nothing."""
     name = document.get("imagePath")
     if not isinstance(name, str) or not name:
         raise DatasetError(f"{path}: expected the image's file as 'imagePath', got {name!r:.40}; add it")
     name = name.replace("\\", "/")
     is_outside = ".." in PurePosixPath(name).parts  # the annotations are in another folder than the images
-    name = find_photo(images_dir, [Path(name).name, name] if is_outside else [name, Path(name).name])
+    name = find_image_file(images_dir, [Path(name).name, name] if is_outside else [name, Path(name).name])
     size = _size(path, document, images_dir / name)
     row: JsonRow = {"file_name": name, "height": size[0], "width": size[1]}
     known = ("shapes", "imagePath", "imageData", "imageHeight", "imageWidth")
@@ -159,14 +158,16 @@ def _photo(path: Path, document: JsonRow, images_dir: Path, left_out: Counter[st
             num_background += 1
     if open_shapes:
         row["shapes"] = open_shapes
-    return DrawnPhoto(row, shapes, path, {f"shapes of the class '{BACKGROUND}', which are no objects": num_background})
+    return AnnotatedImage(
+        row, shapes, path, {f"shapes of the class '{BACKGROUND}', which are no objects": num_background}
+    )
 
 
-def _size(path: Path, document: JsonRow, photo: Path) -> Size:
+def _size(path: Path, document: JsonRow, image: Path) -> Size:
     height, width = document.get("imageHeight"), document.get("imageWidth")
     if height is None or width is None:
-        return upright_size(photo)
-    return photo_size(str(path), height, width)
+        return upright_size(image)
+    return checked_size(str(path), height, width)
 
 
 def _kind(where: str, shape: object) -> str:
@@ -174,19 +175,12 @@ def _kind(where: str, shape: object) -> str:
     if not isinstance(shape, dict) or not isinstance(shape.get("label"), str) or not shape["label"]:
         raise DatasetError(f"{where}: expected an object with a 'label', got {shape!r:.60}; correct or remove it")
     points = shape.get("points")
-    is_list = isinstance(points, list) and all(
-        isinstance(point, list) and len(point) == 2 and all(_is_number(value) for value in point) for point in points
-    )
-    if not is_list:
+    if not are_points(points, 1e6):
         raise DatasetError(f"{where}: expected 'points' [[x, y], ...] in pixels, got {points!r:.60}; correct it")
     group = shape.get("group_id")
     if group is not None and not isinstance(group, int | str):
         raise DatasetError(f"{where}: expected a number as 'group_id', got {group!r:.40}; correct it")
     return str(shape.get("shape_type") or "polygon")
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= 1e6
 
 
 def _shape(where: str, kind: str, shape: JsonRow, size: Size) -> Shape:

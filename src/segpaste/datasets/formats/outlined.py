@@ -1,8 +1,8 @@
 """Base of the readers of labelling tools. Shapes are converted to COCO's tables in memory and read as such.
 
-Each format has a function that reads its files into `Drawn`; `open_drawn` returns the dataset. Objects are outlines or
-boxes; keypoints without a shape are boxes, too. A dataset with both outlines and boxes requires a task: with
-``segment`` outlines are instances and boxes are objects without a mask, which samples have as crowd regions; with
+Each format has a function that reads its files into `ShapeTable`; `open_shapes` returns the dataset. Objects are
+outlines or boxes; keypoints without a shape are boxes, too. A dataset with both outlines and boxes requires a task:
+with ``segment`` outlines are instances and boxes are objects without a mask, which samples have as crowd regions; with
 ``detect`` all objects are boxes.
 """
 
@@ -17,15 +17,14 @@ from typing import Any
 from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.entries import checked_points, read_schema
 from segpaste.datasets.errors import DatasetError, refuse
-from segpaste.datasets.formats.format import ReadOptions, Transforms
-from segpaste.datasets.formats.instances import InstancePhotos
-from segpaste.datasets.formats.records import PackedRecords
-from segpaste.datasets.formats.shapes import OTHER_BOXES, Kind, Shape, annotation_row, has_other_box, join_parts
+from segpaste.datasets.formats.format import PackedRecords, ReadOptions, Transforms
+from segpaste.datasets.formats.instances import InstanceImages
+from segpaste.datasets.formats.tool_shapes import OTHER_BOXES, Kind, Shape, annotation_row, has_other_box, join_parts
 from segpaste.types.sampling import Size
 
 
 @dataclass(frozen=True, slots=True)
-class DrawnPhoto:
+class AnnotatedImage:
     """Image with its shapes.
 
     Attributes:
@@ -42,12 +41,12 @@ class DrawnPhoto:
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class ShapeTable:
     """Contents of the files of a dataset.
 
     Attributes:
         path: the annotation file, or the folder of many, for errors.
-        photos: images without ids.
+        images: images without ids.
         categories: the classes in order, each with at least a ``name``.
         digest: digest of the annotations.
         tables: other values of the files about the dataset.
@@ -56,7 +55,7 @@ class Drawn:
     """
 
     path: Path
-    photos: list[DrawnPhoto]
+    images: list[AnnotatedImage]
     categories: list[JsonRow]
     digest: str
     tables: JsonRow = field(default_factory=dict)
@@ -64,11 +63,11 @@ class Drawn:
     drawn_upright: bool = False
 
 
-Read = Callable[[], Drawn]
+Read = Callable[[], ShapeTable]
 """Function that reads the files of a dataset. It can be pickled, because spawned workers read the files again."""
 
 
-def open_drawn(images_dir: Path, file: Path, read: Read, options: ReadOptions) -> OutlinedPhotos:
+def open_shapes(images_dir: Path, file: Path, read: Read, options: ReadOptions) -> OutlinedImages:
     """Read the files of a dataset and open it.
 
     Args:
@@ -80,8 +79,7 @@ def open_drawn(images_dir: Path, file: Path, read: Read, options: ReadOptions) -
     Raises:
         DatasetError: there are outlines and boxes without a task, or the dataset has no labels for the task.
     """
-    if options.task == "pose":
-        raise DatasetError(f"{file}: expected the task (--task) segment or detect, got pose; leave it out")
+    expect_no_pose(file, options)
     drawn = read()
     is_outlined = _kind(drawn, options.task) == "outline"
     if drawn.left_out:
@@ -89,14 +87,20 @@ def open_drawn(images_dir: Path, file: Path, read: Read, options: ReadOptions) -
         warnings.warn(
             f"{file}: {what} without an area are not objects; they are only in the entry of their image", stacklevel=3
         )
-    return OutlinedPhotos(images_dir, file, read, drawn, has_masks=is_outlined, transforms=options.transforms)
+    return OutlinedImages(images_dir, file, read, drawn, has_masks=is_outlined, transforms=options.transforms)
 
 
-def _kind(drawn: Drawn, task: str | None) -> Kind:
+def expect_no_pose(path: Path, options: ReadOptions) -> None:
+    """Raise `DatasetError` for the task pose."""
+    if options.task == "pose":
+        raise DatasetError(f"{path}: expected the task (--task) segment or detect, got pose; leave it out")
+
+
+def _kind(drawn: ShapeTable, task: str | None) -> Kind:
     """Return whether objects are outlines or boxes."""
     first: dict[Kind, str] = {}
-    for photo in drawn.photos:
-        for parts in join_parts(photo.shapes):
+    for image in drawn.images:
+        for parts in join_parts(image.shapes):
             if not parts[0].ignored:
                 first.setdefault("outline" if any(part.segmentation for part in parts) else "box", parts[0].where)
     if task is not None:
@@ -118,8 +122,8 @@ def _kind(drawn: Drawn, task: str | None) -> Kind:
     return next(iter(first), "outline")
 
 
-class OutlinedPhotos(InstancePhotos):
-    """Images with outlined objects, or with boxes only, read as the equivalent COCO file; `open_drawn` returns it.
+class OutlinedImages(InstanceImages):
+    """Images with outlined objects, or with boxes only, read as the equivalent COCO file; `open_shapes` returns it.
 
     Args:
         images_dir: the folder to which file names of images are relative.
@@ -138,7 +142,7 @@ class OutlinedPhotos(InstancePhotos):
         images_dir: Path,
         annotations_file: Path,
         read: Read,
-        drawn: Drawn,
+        drawn: ShapeTable,
         *,
         has_masks: bool = True,
         transforms: Transforms | None,
@@ -212,14 +216,14 @@ class OutlinedPhotos(InstancePhotos):
         self.has_crowds = False
         return _Entries(self._entries(drawn), self._record)
 
-    def _entries(self, drawn: Drawn) -> Iterator[JsonRow]:
+    def _entries(self, drawn: ShapeTable) -> Iterator[JsonRow]:
         """Yield the entry of each image and those of its annotations, in COCO's form."""
         by_name = {row["name"]: row for row in reversed(self._categories)}  # the first of equal names
         num_rows = 0
-        for number, photo in enumerate(drawn.photos, start=1):
-            image = {"id": number, **photo.row}
+        for number, found in enumerate(drawn.images, start=1):
+            image = {"id": number, **found.row}
             rows, places, num_boxes = [], [], 0
-            for parts in join_parts(photo.shapes):
+            for parts in join_parts(found.shapes):
                 num_rows += 1
                 category = by_name[parts[0].label]
                 row = annotation_row(parts, (image["height"], image["width"]), category.get("keypoints", ()))
@@ -228,12 +232,12 @@ class OutlinedPhotos(InstancePhotos):
                 rows.append({"id": num_rows, "image_id": number, "category_id": category["id"], **row})
                 places.append(parts[0].where)
                 num_boxes += has_other_box(parts, row)
-            file = None if photo.file is None else str(photo.file)
-            unread = {**photo.unread, OTHER_BOXES: num_boxes}
+            file = None if found.file is None else str(found.file)
+            unread = {**found.unread, OTHER_BOXES: num_boxes}
             yield {"image": image, "rows": rows, "places": places, "file": file, "unread": unread}
 
     def _record(self, entry: JsonRow) -> JsonRow:
-        """Return the record of an image for `InstancePhotos`, from its entries."""
+        """Return the record of an image for `InstanceImages`, from its entries."""
         image, rows = entry["image"], entry["rows"]
         objects, crowds = [], []
         for row in rows:

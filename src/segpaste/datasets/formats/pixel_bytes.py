@@ -1,6 +1,6 @@
 """Encoding of pixels as file contents: images, label maps with a palette, depth, normals and intrinsics.
 
-The same values give the same bytes. Not for reading: see `segpaste.datasets.formats.photo`.
+The same values give the same bytes. Not for reading: see `segpaste.datasets.formats.image_files`.
 """
 
 from __future__ import annotations

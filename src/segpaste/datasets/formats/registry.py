@@ -16,8 +16,16 @@ from pathlib import Path
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.coco.folders import CocoFile, CocoFolder, LvisFolder, PanopticFolder, RoboflowFolder
 from segpaste.datasets.formats.cvat import CvatFile
-from segpaste.datasets.formats.format import NO_SPLIT, Format, ReadOptions, Task, Transforms, chosen_split
-from segpaste.datasets.formats.label_folders import LABELS, files_with, other_labels
+from segpaste.datasets.formats.folders import LABELS, files_with, other_labels
+from segpaste.datasets.formats.format import (
+    NO_SPLIT,
+    AnnotatedImages,
+    Format,
+    ReadOptions,
+    Task,
+    Transforms,
+    chosen_split,
+)
 from segpaste.datasets.formats.label_studio import LabelStudioFile
 from segpaste.datasets.formats.labelme import LabelmeFolder
 from segpaste.datasets.formats.maps.declaration import DECLARATION_FILE
@@ -27,21 +35,20 @@ from segpaste.datasets.formats.maps.formats import (
     CamVid,
     Cityscapes,
     DeclaredMaps,
-    LabelMaps,
-    UndeclaredMaps,
+    LabelMapFiles,
 )
-from segpaste.datasets.formats.records import AnnotatedPhotos
+from segpaste.datasets.formats.maps.hints import UndeclaredMaps
 from segpaste.datasets.formats.sidecar_maps import find_beside
+from segpaste.datasets.formats.text_files import head_of
 from segpaste.datasets.formats.voc.dataset import VocFormat
-from segpaste.datasets.formats.xml_text import head_of
-from segpaste.datasets.formats.yolo.format import YoloFormat
+from segpaste.datasets.formats.yolo.dataset import YoloFormat
 
 FORMATS: Sequence[Format] = (
     DeclaredMaps(),
     Cityscapes(),
     Ade20k(),
     Ade20kFull(),
-    LabelMaps(),
+    LabelMapFiles(),
     YoloFormat(),
     LabelStudioFile(),
     RoboflowFolder(),
@@ -90,15 +97,15 @@ class FoundDataset:
             return NO_SPLIT
         return chosen_split(self.path, self.splits, split)
 
-    def open(self, split: str | None = None, options: ReadOptions | None = None) -> AnnotatedPhotos:
+    def open(self, split: str | None = None, options: ReadOptions | None = None) -> AnnotatedImages:
         """Open one split; see `open_dataset`."""
         options = ReadOptions() if options is None else options
         self.format.expect_taken(self.path, options)
         name = self.chosen_split(split)
-        photos = self.format.open(self.path, name, options)
-        photos.beside = find_beside(self.path, name, photos)
-        photos.depth_fill = options.depth_fill
-        return photos
+        dataset = self.format.open(self.path, name, options)
+        dataset.beside = find_beside(self.path, name, dataset)
+        dataset.depth_fill = options.depth_fill
+        return dataset
 
 
 def find_dataset(path: str | PathLike[str], format: str | None = None) -> FoundDataset:
@@ -181,7 +188,7 @@ def open_dataset(
     task: Task | None = None,
     depth_fill: bool = False,
     transforms: Transforms | None = None,
-) -> AnnotatedPhotos:
+) -> AnnotatedImages:
     """Recognise the dataset at a path and open it.
 
     Args:

@@ -15,12 +15,11 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from segpaste.datasets.contract import AnnotatedDataset, JsonRow
-from segpaste.datasets.errors import DatasetError
+from segpaste.datasets.errors import DatasetError, naming
 from segpaste.datasets.formats.conventions import convert_depth, convert_normals
-from segpaste.datasets.formats.maps.arrays import read_array
-from segpaste.datasets.formats.maps.cameras import read_calibration
-from segpaste.datasets.formats.records import AnnotatedPhotos
-from segpaste.datasets.formats.stored_pixels import one_channel
+from segpaste.datasets.formats.format import AnnotatedImages
+from segpaste.datasets.formats.maps.geometry import read_calibration
+from segpaste.datasets.formats.stored_pixels import one_channel, read_array
 from segpaste.types import CameraIntrinsics, DenseSample
 
 FOLDERS = ("depth", "normals", "intrinsics")
@@ -29,7 +28,7 @@ _PIXEL_CENTRE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class SidecarMaps:
     """Function that adds the fields of the files beside a dataset to its samples.
 
     Attributes:
@@ -65,10 +64,8 @@ class Beside:
         if self.has_normals:
             path = self._path("normals", name, "npy")
             fields["normals"] = _converted(path, convert_normals, axes=_OURS)
-        try:
+        with naming(f"{file_name}: depth, normals or camera beside it"):
             return replace(sample, **fields)
-        except ValueError as error:
-            raise DatasetError(f"{file_name}: depth, normals or camera beside it: {error}") from error
 
     def _depth(self, name: str) -> dict[str, Any]:
         depth, valid = _converted(self._path("depth", name, "npy"), convert_depth, metres_per_unit=1)
@@ -95,17 +92,17 @@ class Beside:
         return self.root / folder / self.below / f"{name}.{suffix}"
 
 
-def find_beside(root: Path, split: str, photos: AnnotatedPhotos) -> Beside | None:
+def find_beside(root: Path, split: str, dataset: AnnotatedImages) -> SidecarMaps | None:
     """Find the files of depth and normals beside a dataset by its first image; None if there are none.
 
     Args:
         root: the folder of the dataset.
         split: the name of the split; empty without splits.
-        photos: its images.
+        dataset: its images.
     """
-    if photos.declared_maps is not None or not len(photos) or not any((root / folder).is_dir() for folder in FOLDERS):
+    if dataset.declared_maps is not None or not len(dataset) or not any((root / folder).is_dir() for folder in FOLDERS):
         return None  # their declaration names the folders of maps
-    file_name = photos.file_name(0)
+    file_name = dataset.file_name(0)
     for num_cut in range(len(PurePosixPath(file_name).parts)):
         name = _stem(file_name, num_cut)
         for below in dict.fromkeys((split, "")):
@@ -115,7 +112,7 @@ def find_beside(root: Path, split: str, photos: AnnotatedPhotos) -> Beside | Non
             )
             has_normals = (root / "normals" / below / f"{name}.npy").is_file()
             if has_depth or has_normals:
-                return Beside(root, below, num_cut, has_depth, has_normals)
+                return SidecarMaps(root, below, num_cut, has_depth, has_normals)
     return None
 
 
@@ -133,7 +130,5 @@ def _stem(file_name: str, num_cut: int) -> str:
 
 def _converted(path: Path, convert: Any, **options: Any) -> Any:
     """Convert an array with ``convert``; errors name the file."""
-    try:
+    with naming(path):
         return convert(read_array(path), **options)
-    except ValueError as error:
-        raise DatasetError(f"{path}: {error}") from error

@@ -2,7 +2,7 @@
 
 The size is the longer side of the object's box divided by the square root of the image's area: 0.25 is a quarter of the
 side of a square image. A prior is a list of ascending quantiles, evenly spaced from the smallest size to the largest.
-One number is a fixed size, two numbers are a range.
+One number is a fixed size, two numbers are a range. This module does not import torch.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import numpy as np
 from segpaste.datasets.entries import TableColumns, box_of, missing
 from segpaste.datasets.errors import DatasetError, refuse
 from segpaste.datasets.formats.text_files import read_yaml_or_json
-from segpaste.datasets.large_json.columns import id_column, positions_in
 from segpaste.datasets.large_json.file import AnnotationFile
+from segpaste.datasets.large_json.index import id_column, positions_in
 from segpaste.datasets.tables import AnnotationTables
 
 EVERY_CLASS = "*"
@@ -71,10 +71,10 @@ def learned_sizes(annotations_file: str | PathLike[str]) -> tuple[dict[str, Quan
     found = [(label, image_id, max(box[2:])) for label, image_id, box in _boxes(tables)]
     if not found:
         raise DatasetError(f"{path}: expected objects with a 'bbox', got none; give the annotations of instances")
-    photos = positions_in(images.ids, id_column(image_id for _, image_id, _ in found))
-    if (photos < 0).any():
-        refuse(missing(path, "an annotation", found[int(np.argmax(photos < 0))][1], "images"))
-    sides = np.sqrt(np.prod(images.sizes.astype(np.float64), 1))[photos]
+    positions = positions_in(images.ids, id_column(image_id for _, image_id, _ in found))
+    if (positions < 0).any():
+        refuse(missing(path, "an annotation", found[int(np.argmax(positions < 0))][1], "images"))
+    sides = np.sqrt(np.prod(images.sizes.astype(np.float64), 1))[positions]
     sizes: defaultdict[str, list[float]] = defaultdict(list)
     for (label, _, side), of_image in zip(found, sides.tolist(), strict=True):
         sizes[names[label]].append(min(side / of_image, 1.0))

@@ -9,8 +9,8 @@ machine. Not for training a model for real images.
     >>> batch = scene_batch(4, max_instances=16)
 """
 
-from segpaste.datasets.scenes._config import SceneConfig
 from segpaste.datasets.scenes._geometry import Box, Material, Patch, Plane, Scene, Solid, Sphere
+from segpaste.datasets.scenes._rooms import SceneConfig
 from segpaste.datasets.scenes.dataset import SceneDataset, SceneSchema, render_scene, scene_batch
 
 __all__ = [

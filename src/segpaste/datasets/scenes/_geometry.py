@@ -5,7 +5,7 @@ pixel centre (x, y) is ((x - cx) / fx, (y - cy) / fy, 1), so the parameter of a 
 is + - * / and square roots only, which IEEE 754 rounds alike everywhere: a scene has the same bytes on every machine.
 
 Not a general ray tracer: rooms are axis-aligned and enclose the camera, solids are convex and in front of it.
-`segpaste.datasets.scenes._casting` finds the surface in each pixel, `segpaste.datasets.scenes._shading` colours it.
+`segpaste.datasets.scenes._rendering` finds the surface in each pixel, `segpaste.datasets.scenes._rendering` colours it.
 """
 
 from __future__ import annotations

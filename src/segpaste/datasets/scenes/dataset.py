@@ -13,12 +13,9 @@ from torchvision import tv_tensors
 
 from segpaste._reprs import counted, described
 from segpaste.datasets.contract import AnnotatedDataset, JsonRow
-from segpaste.datasets.scenes._casting import Hits, cast_scene
-from segpaste.datasets.scenes._config import STUFF_NAMES, SceneConfig
 from segpaste.datasets.scenes._geometry import Array, Points, Scene
-from segpaste.datasets.scenes._layout import draw_scene
-from segpaste.datasets.scenes._points import CORNERS, corner_points
-from segpaste.datasets.scenes._shading import render_image
+from segpaste.datasets.scenes._rendering import CORNERS, Hits, cast_scene, corner_points, render_image
+from segpaste.datasets.scenes._rooms import STUFF_NAMES, SceneConfig, draw_scene
 from segpaste.seeding import SampleKey, derive_seed, key_tensors
 from segpaste.types import (
     FIELDS,

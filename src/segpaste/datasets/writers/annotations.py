@@ -20,14 +20,11 @@ from segpaste.datasets.contract import AnnotatedDataset, JsonRow
 from segpaste.datasets.entries import has_segmentation
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.coco.dataset import CocoDetectionV2
-from segpaste.datasets.formats.coco.panoptic import CocoPanoptic
-from segpaste.datasets.formats.format import ReadOptions
-from segpaste.datasets.formats.records import AnnotatedPhotos
+from segpaste.datasets.formats.coco.panoptic import CocoPanoptic, read_segment_ids, segment_positions
+from segpaste.datasets.formats.format import AnnotatedImages, ReadOptions
 from segpaste.datasets.formats.registry import find_dataset
-from segpaste.datasets.formats.segment_ids import read_segment_ids, segment_positions
 from segpaste.datasets.formats.sidecar_maps import find_beside
-from segpaste.datasets.formats.voc.folder import VocFolder
-from segpaste.datasets.formats.voc.xml_files import read_xml
+from segpaste.datasets.formats.voc.files import VocFolder, read_xml
 from segpaste.datasets.formats.yolo.data import read_data
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
 from segpaste.datasets.formats.yolo.labels import box_px, points_px, polygon_px
@@ -70,7 +67,7 @@ def _of_folder(folder: Path, split: str) -> YoloDataset:
     photos, data = YoloDataset.__new__(YoloDataset), read_data(folder)
     photos.data = replace(data, splits={split: (folder / "images" / split,)})
     photos.split, photos._asked = split, None
-    AnnotatedPhotos.__init__(photos, data.root, data.file)
+    AnnotatedImages.__init__(photos, data.root, data.file)
     return photos
 
 

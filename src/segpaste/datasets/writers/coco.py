@@ -17,7 +17,7 @@ from torch import Tensor
 from segpaste.datasets.contract import Crowd, JsonRow
 from segpaste.datasets.formats.carried import REGION_KEYS
 from segpaste.datasets.formats.coco.folders import COCO_FILE, ROBOFLOW_FILE
-from segpaste.datasets.formats.coco_keypoints import keypoint_rows
+from segpaste.datasets.formats.instances import keypoint_rows
 from segpaste.datasets.writers.format import (
     File,
     LabelledImage,

@@ -22,8 +22,8 @@ from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.carried import IMAGE_KEYS, POINT_KEYS, REGION_KEYS
 from segpaste.datasets.formats.format import WrittenTask
 from segpaste.datasets.formats.kept_shapes import KeptShape
-from segpaste.datasets.formats.name_lists import is_background
-from segpaste.datasets.formats.voc.maps import VOID_OF_CLASSES
+from segpaste.datasets.formats.text_files import is_background
+from segpaste.datasets.formats.voc.files import VOID_OF_CLASSES
 from segpaste.types import DenseSample, KeypointSchema
 from segpaste.workspace import Content
 

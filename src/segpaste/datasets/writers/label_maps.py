@@ -2,7 +2,7 @@
 
     images/SPLIT/NAME  semantic/SPLIT/NAME.png  instances/SPLIT/NAME.png  classes.txt
 
-Line i of ``classes.txt``, from 0, names the value i of semantic maps; see `segpaste.datasets.formats.name_lists` for
+Line i of ``classes.txt``, from 0, names the value i of semantic maps; see `segpaste.datasets.formats.text_files` for
 names that no line can hold. In a dataset of instances 0 is the background.
 The largest value is void: 255 for 8 bits or, with more classes, 65535 for 16 bits. In a map of objects 0 is no object,
 and each object has its own number; its class is the one in the semantic map.
@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from segpaste.datasets.formats.name_lists import class_list_text
 from segpaste.datasets.formats.pixel_bytes import picture_bytes
+from segpaste.datasets.formats.text_files import class_list_text
 from segpaste.datasets.formats.yolo.data import IMAGE_SUFFIXES
 from segpaste.datasets.writers.format import (
     File,

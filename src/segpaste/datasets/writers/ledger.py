@@ -29,7 +29,7 @@ from segpaste.datasets.formats.carried import POINT_KEYS, REGION_KEYS
 from segpaste.datasets.formats.kept_shapes import KeptShape
 from segpaste.datasets.formats.references import refers
 from segpaste.datasets.formats.yolo.labels import polygon_px
-from segpaste.datasets.formats.yolo.rectangles import given_corners
+from segpaste.datasets.formats.yolo.outlines import given_corners
 from segpaste.datasets.writers.format import POINTS, UNMASKED, View, made_of
 from segpaste.datasets.writers.yolo import label_rows
 from segpaste.types import DenseSample

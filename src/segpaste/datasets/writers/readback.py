@@ -22,8 +22,7 @@ from torch import Tensor
 
 from segpaste.datasets.contract import AnnotatedDataset, JsonRow
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.photo import read_pixels
-from segpaste.datasets.formats.photo_head import read_head
+from segpaste.datasets.formats.image_files import read_head, read_pixels
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
 from segpaste.datasets.writers.annotations import read_regions, stored_pixels, tolerance_px
 from segpaste.datasets.writers.counterparts import without_origin

@@ -25,9 +25,8 @@ from torch import Tensor
 
 from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.formats.carried import IMAGE_KEYS, POINT_KEYS, REGION_KEYS
-from segpaste.datasets.formats.name_lists import class_list_text
 from segpaste.datasets.formats.pixel_bytes import palette_bytes
-from segpaste.datasets.formats.xml_text import INDENT
+from segpaste.datasets.formats.text_files import INDENT, class_list_text
 from segpaste.datasets.writers.coco import tight_xywh
 from segpaste.datasets.writers.format import (
     POINTS,

@@ -26,8 +26,7 @@ from segpaste.datasets.formats.carried import POINT_KEYS
 from segpaste.datasets.formats.format import WrittenTask
 from segpaste.datasets.formats.yolo.data import IMAGE_SUFFIXES, SPLIT_KEYS, label_path
 from segpaste.datasets.formats.yolo.labels import given_text, label_text
-from segpaste.datasets.formats.yolo.outlines import outline
-from segpaste.datasets.formats.yolo.rectangles import given_corners, is_rectangle, least_rectangle
+from segpaste.datasets.formats.yolo.outlines import given_corners, is_rectangle, least_rectangle, outline
 from segpaste.datasets.writers.format import (
     File,
     LabelledImage,

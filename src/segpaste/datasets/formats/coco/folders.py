@@ -19,8 +19,7 @@ from typing import ClassVar
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.coco.dataset import open_instances
 from segpaste.datasets.formats.coco.panoptic import CocoPanoptic
-from segpaste.datasets.formats.format import NO_SPLIT, Format, ReadOptions
-from segpaste.datasets.formats.records import AnnotatedPhotos
+from segpaste.datasets.formats.format import NO_SPLIT, AnnotatedImages, Format, ReadOptions
 from segpaste.datasets.large_json.file import AnnotationFile
 
 ROBOFLOW_FILE = "_annotations.coco.json"
@@ -43,7 +42,7 @@ class CocoFile(Format):
         """Return the only split if the path is a JSON file."""
         return (NO_SPLIT,) if path.is_file() and path.suffix.lower() == ".json" else None
 
-    def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedPhotos:
+    def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedImages:
         """Open the file beside ``options.images_dir``."""
         if options.images_dir is None:
             raise DatasetError(
@@ -85,15 +84,15 @@ class CocoFolder(Format):
             return ("train",)
         start = self.prefix.rpartition("/")[2]
         names = (file.name.removeprefix(start).removesuffix(".json") for file in path.glob(f"{self.prefix}*.json"))
-        return tuple(sorted(name for name in names if _photos_of(path, name) is not None)) or None
+        return tuple(sorted(name for name in names if _folder_of_images(path, name) is not None)) or None
 
     def is_preferred(self, path: Path) -> bool:
         """Return False for instances beside the panoptic segments of the same images, which hold the stuff too."""
         return self._whole(path) is None or not _has_segments(path / PANOPTIC_FILE)
 
-    def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedPhotos:
+    def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedImages:
         """Open a split; warn of panoptic segments of the same images, which are not read."""
-        photos, file = self.locate(path, split)
+        images, file = self.locate(path, split)
         segments = path / f"{PanopticFolder.prefix}{split}.json"
         if file != segments and self._whole(path) is None and _has_segments(segments):
             warnings.warn(
@@ -101,7 +100,7 @@ class CocoFolder(Format):
                 f"format to read them ({PanopticFolder.name!r} as format=, --from)",
                 stacklevel=2,
             )
-        dataset = self._opened(photos, file, options)
+        dataset = self._opened(images, file, options)
         if self._whole(path) is None:
             others = [file.with_name(f"{kind}_{split}.json") for kind in _KINDS]
             dataset.unread_files = tuple(f"annotations/{o.name}" for o in others if o != file and o.is_file())
@@ -111,7 +110,7 @@ class CocoFolder(Format):
         """Return the folder of the images of a split, and its annotation file."""
         if (file := self._whole(path)) is not None:
             return path / "images", file
-        return _photos_of(path, split) or path, path / f"{self.prefix}{split}.json"
+        return _folder_of_images(path, split) or path, path / f"{self.prefix}{split}.json"
 
     def _whole(self, path: Path) -> Path | None:
         """Return the annotation file of a dataset without splits; None if it does not exist."""
@@ -119,7 +118,7 @@ class CocoFolder(Format):
             return None
         return path / self.file
 
-    def _opened(self, images: Path, file: Path, options: ReadOptions) -> AnnotatedPhotos:
+    def _opened(self, images: Path, file: Path, options: ReadOptions) -> AnnotatedImages:
         return open_instances(images, file, options.transforms)
 
 
@@ -148,7 +147,7 @@ class PanopticFolder(CocoFolder):
         """Return True."""
         return True
 
-    def _opened(self, images: Path, file: Path, options: ReadOptions) -> AnnotatedPhotos:
+    def _opened(self, images: Path, file: Path, options: ReadOptions) -> AnnotatedImages:
         return CocoPanoptic(images, file, file.with_suffix(""), transforms=options.transforms)
 
 
@@ -167,7 +166,7 @@ class RoboflowFolder(Format):
         files = (file for file in path.glob(f"*/{ROBOFLOW_FILE}") if not file.parent.name.startswith("."))
         return tuple(sorted(file.parent.name for file in files)) or None
 
-    def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedPhotos:
+    def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedImages:
         """Open a split."""
         return open_instances(*self.locate(path, split), options.transforms)
 
@@ -189,6 +188,6 @@ def _has_segments(file: Path) -> bool:
     return file.is_file() and file.with_suffix("").is_dir()
 
 
-def _photos_of(path: Path, split: str) -> Path | None:
+def _folder_of_images(path: Path, split: str) -> Path | None:
     """Return the folder of the images of a split; None if it does not exist."""
     return next((folder for folder in (path / split, path / "images" / split) if folder.is_dir()), None)

@@ -1,16 +1,17 @@
 """Reader of COCO panoptic segmentation: https://cocodataset.org/#format-data, "Panoptic Segmentation".
 
-The id of a segment is stored in the colours of a PNG, R + 256 G + 65536 B, and described in the JSON. Segment ids
-exist only in these files; a sample has class ids and instance ids.
+The id of a segment is stored in the colours of a PNG, R + 256 G + 65536 B, or as the value of a grey one, and described
+in the JSON. Segment ids exist only in these files; a sample has class ids and instance ids.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -20,16 +21,64 @@ from numpy.typing import NDArray
 
 from segpaste.datasets.contract import Crowd, JsonRow
 from segpaste.datasets.entries import Categories, Segment
-from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.coco.indexed import IndexedPhotos, IndexedRecords, image_columns
-from segpaste.datasets.formats.photo import read_rgb
-from segpaste.datasets.formats.records import expect_folder
-from segpaste.datasets.formats.segment_ids import read_segment_ids, segment_positions
-from segpaste.datasets.large_json.columns import firsts_of, id_column, narrow
+from segpaste.datasets.errors import DatasetError, first_few
+from segpaste.datasets.formats.coco.dataset import IndexedImages, IndexedRecords, image_columns
+from segpaste.datasets.formats.format import expect_folder
+from segpaste.datasets.formats.image_files import read_rgb
+from segpaste.datasets.formats.stored_pixels import read_colors, read_stored
 from segpaste.datasets.large_json.file import AnnotationFile
-from segpaste.datasets.large_json.store import Index
+from segpaste.datasets.large_json.index import Index, firsts_of, id_column, narrow
 from segpaste.datasets.tables import IMAGE_COLUMNS, SEGMENTS, AnnotationTables
 from segpaste.types import IGNORE_INDEX, DenseSample
+from segpaste.types.sampling import Size
+
+
+def read_segment_ids(path: Path, size: Size) -> NDArray[np.int64]:
+    """Read the segment id of each pixel.
+
+    Args:
+        path: an image in RGB, in RGBA, whose alpha is not read, with a palette, or in grey of up to 16 bits.
+        size: (H, W) of the image.
+
+    Returns:
+        [H, W] int64; 0 is no segment.
+
+    Raises:
+        DatasetError: the file is missing or broken, or has other channels or another size.
+    """
+    stored = read_stored(path)
+    values = stored.values if stored.palette is None else read_colors(path)
+    if values.shape[:2] != size:
+        raise DatasetError(
+            f"{path}: expected {size[1]} x {size[0]} pixels as in the annotation file, got {values.shape[1]} x "
+            f"{values.shape[0]}; use the map of this image"
+        )
+    if values.ndim == 3 and values.shape[2] == 2:  # grey with alpha
+        values = values[..., 0]
+    if values.dtype.kind not in "iu" or (values.ndim == 3 and values.dtype != np.uint8):
+        raise DatasetError(
+            f"{path}: expected segment ids in colours of 8 bits per channel, or in grey, got {values.dtype} "
+            f"{list(values.shape)}; convert it"
+        )
+    if values.ndim == 2:
+        return values.astype(np.int64)
+    ids = np.zeros(size, "<i8")
+    for channel in range(3):
+        ids.view(np.uint8).reshape(*size, 8)[..., channel] = values[..., channel]
+    return ids.astype(np.int64, copy=False)
+
+
+def segment_positions(ids: NDArray[np.int64], listed: Sequence[int]) -> NDArray[np.uint16]:
+    """Return the position of each pixel's segment in a list, from 1; 0 for other ids.
+
+    Runs of equal pixels are looked up, since there are a hundred times fewer of them than pixels.
+    """
+    flat = ids.reshape(-1)
+    starts = np.concatenate([[0], np.flatnonzero(flat[1:] != flat[:-1]) + 1])[: flat.size]
+    position_of = {number: position for position, number in enumerate(listed, start=1)}
+    positions = [position_of.get(number, 0) for number in flat[starts].tolist()]
+    lengths = np.diff(starts, append=flat.size)
+    return np.repeat(np.array(positions, np.uint16), lengths).reshape(ids.shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +103,7 @@ class CocoPanopticSchema:
         return MappingProxyType({i: "thing" if thing else "stuff" for i, thing in enumerate(self.class_is_thing)})
 
 
-class CocoPanoptic(IndexedPhotos):
+class CocoPanoptic(IndexedImages):
     """Images with panoptic maps, one `DenseSample` each, in the order of the file's ``images``.
 
     A sample has image (uint8), semantic map, panoptic map, and for its things boxes, labels, instance ids 1..N and
@@ -188,7 +237,7 @@ class CocoPanoptic(IndexedPhotos):
 
 
 def _first(ids: list[int]) -> str:
-    return f"{len(ids)} ({', '.join(map(str, ids[:3]))}{', ...' if len(ids) > 3 else ''})" if ids else "none"
+    return f"{len(ids)} ({first_few(ids)})" if ids else "none"
 
 
 class PanopticRecords(IndexedRecords):
@@ -287,16 +336,16 @@ def make_index(tables: AnnotationTables) -> Index:
         labels = [segment.label for segment in segments if is_thing(categories, segment)]
         things.append(np.array(labels, np.uint8))
         num_things.append(len(labels))
-    photos = tables.place_maps(id_column(image_ids), images)
-    num_images, order = len(images.ids), np.argsort(photos, kind="stable")
-    if num_images and not len(photos):
+    positions = tables.place_maps(id_column(image_ids), images)
+    num_images, order = len(images.ids), np.argsort(positions, kind="stable")
+    if num_images and not len(positions):
         raise DatasetError(
             f"{tables.path}: expected an annotation of at least one image, none of {num_images} has one; are the "
             "annotations those of another file?"
         )
     marks = tables.json.marks("annotations")
     is_annotated = np.zeros(num_images, bool)
-    is_annotated[photos] = True
+    is_annotated[positions] = True
     missing = np.flatnonzero(~is_annotated)
     facts = {
         "has_crowds": has_crowds,
@@ -305,10 +354,10 @@ def make_index(tables: AnnotationTables) -> Index:
     }
     arrays = {
         **image_columns(tables, images),
-        "places": narrow(photos[order]),
+        "places": narrow(positions[order]),
         "starts": narrow(marks[:-1][order] + 1),
         "stops": narrow(marks[1:][order]),
-        "firsts": narrow(firsts_of(np.repeat(photos, num_things), num_images)),
+        "firsts": narrow(firsts_of(np.repeat(positions, num_things), num_images)),
         "things": np.concatenate([things[i] for i in order.tolist()]) if things else np.zeros(0, np.uint8),
     }
     return Index(facts, arrays)

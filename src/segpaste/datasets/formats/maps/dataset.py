@@ -1,7 +1,7 @@
 """Reader of images with maps of classes, objects, depth and normals, described by a declaration.
 
 Not for annotations in tables, such as COCO's. Formats with a known layout are declarations, too: see
-`segpaste.datasets.formats.maps.known.cityscapes` and its siblings.
+`segpaste.datasets.formats.maps.formats`.
 """
 
 from __future__ import annotations
@@ -20,25 +20,24 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torchvision import tv_tensors
 
 from segpaste.datasets.contract import Crowd, JsonRow
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.coco.panoptic import CocoPanopticSchema
-from segpaste.datasets.formats.maps.classes import Classes, read_class_list
+from segpaste.datasets.formats.format import AnnotatedImages, PackedRecords
+from segpaste.datasets.formats.image_files import read_rgb, upright_size
+from segpaste.datasets.formats.instances import sample_of_boxes
 from segpaste.datasets.formats.maps.declaration import MapDeclaration
-from segpaste.datasets.formats.maps.decoding import OF_STUFF, Ids, Objects
+from segpaste.datasets.formats.maps.decoding import OF_STUFF, Classes, Ids, Objects, read_class_list
 from segpaste.datasets.formats.maps.files import MapFiles, roles_of
 from segpaste.datasets.formats.maps.reading import MapReader
-from segpaste.datasets.formats.photo import read_rgb, upright_size
-from segpaste.datasets.formats.records import AnnotatedPhotos, PackedRecords
 from segpaste.types import IGNORE_INDEX, DenseSample, SemanticMap
 
 _REMEMBERED = 4096
 _Told = tuple[tuple[int, ...], tuple[int, ...], dict[str, int], Mapping[str, int]]
 
 
-class MapPhotos(AnnotatedPhotos):
+class MapPhotos(AnnotatedImages):
     """One split of a dataset of maps, one `DenseSample` for each image, sorted by path.
 
     The declaration determines the fields of a sample:
@@ -120,7 +119,7 @@ class MapPhotos(AnnotatedPhotos):
         return self._files.searched_folders()
 
     def photo_file(self, index: int) -> tuple[Path, tuple[int, int] | None]:
-        """Return the path of an image, and the (H, W) of its first map in an image file; see `AnnotatedPhotos`."""
+        """Return the path of an image, and the (H, W) of its first map in an image file; see `AnnotatedImages`."""
         record = self._records[index]
         return self.images_dir / record["file_name"], self._files.map_size(record)
 
@@ -290,11 +289,11 @@ class MapPhotos(AnnotatedPhotos):
         size = next(iter(sizes)) if sizes else upright_size(path)
         image = read_rgb(path, size)
         if semantic is not None and (self.schema is None or objects is None):
-            fields["semantic_map"] = torch.from_numpy(semantic)
+            fields["semantic_map"] = SemanticMap(torch.from_numpy(semantic))
         elif semantic is not None and objects is not None:
             fields |= self._panoptic(semantic, objects)
         if objects is None:
-            return _without_objects(image, fields)
+            return sample_of_boxes(image, [], **fields)
         masks = (
             torch.from_numpy(objects.masks)
             if objects.masks.size
@@ -324,17 +323,3 @@ def _maps(semantic: Ids | None, objects: Objects | None) -> Iterator[NDArray[Any
         yield objects.owner
     elif objects is not None and len(objects.masks):
         yield objects.masks[0]
-
-
-def _without_objects(image: Tensor, fields: dict[str, Any]) -> DenseSample:
-    """Return a sample with maps only, without boxes and masks."""
-    if isinstance(semantic := fields.get("semantic_map"), Tensor):
-        fields["semantic_map"] = SemanticMap(semantic)
-    size = image.shape[1], image.shape[2]
-    corners = torch.zeros(0, 4, dtype=torch.float32, device="cpu")
-    return DenseSample(
-        image=tv_tensors.Image(image, device=image.device),
-        boxes=tv_tensors.BoundingBoxes(corners, format="XYXY", canvas_size=size, device=corners.device),
-        labels=torch.zeros(0, dtype=torch.int64, device="cpu"),
-        **fields,
-    )

@@ -14,7 +14,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.maps.patterns import PathPattern
-from segpaste.datasets.formats.yolo.data_yaml import read_yaml
+from segpaste.datasets.formats.stored_pixels import Color
+from segpaste.datasets.formats.yolo.data import read_yaml
 
 DECLARATION_FILE = "segpaste.yaml"
 
@@ -29,7 +30,6 @@ def _expect_pattern(text: str) -> str:
 Pattern = Annotated[str, AfterValidator(_expect_pattern)]
 """Path pattern, see `segpaste.datasets.formats.maps.patterns`."""
 Axis = Literal["right", "left", "up", "down", "forward", "backward"]
-Color = tuple[int, int, int]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -163,7 +163,7 @@ class Camera(_Part):
     """Declaration of the intrinsics: one file, a file for each image, or the numbers.
 
     Attributes:
-        files: pattern of the paths; see `segpaste.datasets.formats.maps.cameras` for the contents.
+        files: pattern of the paths; see `segpaste.datasets.formats.maps.geometry` for the contents.
         fx: horizontal focal length in pixels; fx, fy, cx and cy replace ``files``.
         fy: vertical focal length in pixels.
         cx: x of the principal point in pixels.

@@ -1,22 +1,159 @@
-"""Decoding of the values of maps into classes of pixels and objects.
+"""Classes of a dataset of maps, and decoding of the values of maps into classes of pixels and objects.
 
-All functions here are pure functions of arrays; `segpaste.datasets.formats.maps.dataset` reads the files.
+Names, ids and colours of classes are those of a declaration, or of a list in a file. Decoding is done by pure functions
+of arrays; `segpaste.datasets.formats.maps.dataset` reads the files.
 """
 
 from __future__ import annotations
 
+import csv
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.maps.classes import NO_CLASS, Classes, distinct, positions
-from segpaste.datasets.formats.maps.declaration import InstanceFiles, SemanticFiles
-from segpaste.datasets.formats.name_lists import is_background
-from segpaste.datasets.formats.stored_pixels import one_channel
+from segpaste.datasets.errors import DatasetError, first_few
+from segpaste.datasets.formats.maps.declaration import ClassEntry, InstanceFiles, SemanticFiles
+from segpaste.datasets.formats.stored_pixels import (
+    MOST_DIRECT,
+    color_code,
+    color_of,
+    distinct,
+    one_channel,
+    packed_colors,
+)
+from segpaste.datasets.formats.text_files import class_name_of, is_background, read_lines
+
+NO_CLASS = -1
+"""Label of void pixels. It is not 255, as in semantic maps of samples, because 255 may be a class here."""
+
+
+@dataclass(frozen=True)
+class Classes:
+    """Classes by ascending id: class i is at position i.
+
+    Attributes:
+        names: the name of each class.
+        ids: the value of each class in the files.
+        colors: (R, G, B) of each class; None without colours.
+    """
+
+    names: tuple[str, ...]
+    ids: tuple[int, ...]
+    colors: tuple[tuple[int, int, int], ...] | None = None
+
+    @classmethod
+    def of_entries(cls, entries: Sequence[ClassEntry], place: str) -> Classes:
+        """Number the classes of a declaration.
+
+        Raises:
+            DatasetError: two classes have the same id, or only some classes have a colour.
+        """
+        numbered = sorted(
+            ((position if entry.id is None else entry.id, entry) for position, entry in enumerate(entries)),
+            key=lambda pair: pair[0],
+        )
+        ids = tuple(number for number, _ in numbered)
+        if len(set(ids)) != len(ids):
+            twice = next(number for number in ids if ids.count(number) > 1)
+            raise DatasetError(f"{place}: expected a unique id for each class, got {twice} twice; correct one")
+        colors = tuple(entry.color for _, entry in numbered if entry.color is not None)
+        if colors and len(colors) != len(ids):
+            raise DatasetError(f"{place}: expected a colour for all classes or for none; add the missing ones")
+        return cls(tuple(entry.name for _, entry in numbered), ids, colors or None)
+
+    def label_named(self, name: str, place: str) -> int:
+        """Return the class of a name.
+
+        Raises:
+            DatasetError: there is no such class.
+        """
+        if name not in self.names:
+            raise DatasetError(
+                f"{place}: expected one of the classes {', '.join(self.names):.120}, got {name!r}; add it to 'classes'"
+            )
+        return self.names.index(name)
+
+    @cached_property
+    def label_of(self) -> dict[int, int]:
+        """Class by id."""
+        return {number: label for label, number in enumerate(self.ids)}
+
+    def labels_of(self, ids: NDArray[np.int64], void: Sequence[int], place: str) -> NDArray[np.int64]:
+        """Return the class of each id, `NO_CLASS` for void.
+
+        Args:
+            ids: an array of any shape.
+            void: ids without a class.
+            place: path of the file, for errors.
+
+        Raises:
+            DatasetError: an id is neither of a class nor void.
+        """
+        found = distinct(ids)
+        table = dict.fromkeys(void, NO_CLASS) | self.label_of
+        strange = [number for number in found if number not in table]
+        if strange:
+            raise DatasetError(
+                f"{place}: expected the ids of classes, {_shown(self.ids)}, or void ones, {_shown(void)}, got "
+                f"{_shown(strange)}; add them to 'classes' or to 'void'"
+            )
+        return np.array([table[number] for number in found], np.int64)[positions(ids, found)]
+
+
+def positions(values: NDArray[np.int64], found: Sequence[int]) -> NDArray[np.int64]:
+    """Return the position of each value among the distinct values, which are ascending and complete."""
+    if not len(found) or found[-1] - found[0] >= MOST_DIRECT:
+        return np.searchsorted(np.array(found, np.int64), values).astype(np.int64)
+    table = np.zeros(found[-1] - found[0] + 1, np.int64)
+    table[np.array(found) - found[0]] = np.arange(len(found))
+    return np.asarray(table[values - found[0]])
+
+
+def read_class_list(path: Path) -> tuple[ClassEntry, ...]:
+    """Read a list of classes.
+
+    Three forms are read: a name on each line, or a string of JSON, see `segpaste.datasets.formats.text_files`;
+    ``R G B name`` on each line; and CSV with the columns name, r, g and b. Empty lines and those that start with ``#``
+    are left out.
+
+    Raises:
+        DatasetError: the file is missing, or has another form.
+    """
+    try:
+        lines = [line.strip() for line in read_lines(path)]
+    except FileNotFoundError:
+        raise DatasetError(f"{path}: expected a list of class names, found no such file; check 'classes'") from None
+    except OSError as error:
+        raise DatasetError(f"{path}: expected a text file of class names, could not read it ({error})") from error
+    lines = [line for line in lines if line and not line.startswith("#")]
+    if not lines:
+        raise DatasetError(f"{path}: expected a class name on each line, got no line; add them")
+    if path.suffix.lower() == ".csv":
+        return _of_csv(path, lines)
+    words = [line.split(maxsplit=3) for line in lines]
+    if all(len(row) == 4 and all(word.isdecimal() for word in row[:3]) for row in words):
+        return tuple(ClassEntry(name=row[3], color=(int(row[0]), int(row[1]), int(row[2]))) for row in words)
+    return tuple(ClassEntry(name=class_name_of(line)) for line in lines)
+
+
+def _of_csv(path: Path, lines: list[str]) -> tuple[ClassEntry, ...]:
+    rows = [{str(key).strip().lower(): value for key, value in row.items()} for row in csv.DictReader(lines)]
+    try:
+        return tuple(
+            ClassEntry(name=row["name"].strip(), color=(int(row["r"]), int(row["g"]), int(row["b"]))) for row in rows
+        )
+    except (KeyError, ValueError, AttributeError):
+        raise DatasetError(f"{path}: expected the columns name, r, g and b, got {lines[0]!r:.60}; correct it") from None
+
+
+def _shown(values: Sequence[int]) -> str:
+    return first_few(values, 8) or "none"
+
 
 Ids = NDArray[np.int64]
 
@@ -208,13 +345,12 @@ def _of_colors(values: NDArray[np.generic], files: SemanticFiles, classes: Class
         values = values[..., [0, 0, 0]]
     if values.ndim != 3 or values.shape[2] < 3 or values.dtype != np.uint8:
         raise DatasetError(f"{place}: expected an image of colours, got {values.dtype} {list(values.shape)}")
-    wide = values.astype(np.int64)
-    packed = wide[..., 0] * 65536 + wide[..., 1] * 256 + wide[..., 2]
-    by_color = Classes(classes.names, tuple(r * 65536 + g * 256 + b for r, g, b in classes.colors))
-    void = [v[0] * 65536 + v[1] * 256 + v[2] for v in files.void if not isinstance(v, int)]
+    packed = packed_colors(values)
+    by_color = Classes(classes.names, tuple(map(color_code, classes.colors)))
+    void = [color_code(value) for value in files.void if not isinstance(value, int)]
     strange = [v for v in distinct(packed) if v not in by_color.label_of and v not in void]
     if strange:
-        shown = ", ".join(str((v >> 16, v >> 8 & 255, v & 255)) for v in strange[:4])
+        shown = ", ".join(str(color_of(code)) for code in strange[:4])
         raise DatasetError(
             f"{place}: expected the colours of classes or void ones, got {shown}; add them to 'classes' or to 'void' "
             "(JPEG changes colours)"

@@ -18,11 +18,10 @@ from typing import Any
 
 from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.errors import DatasetError
+from segpaste.datasets.formats.image_files import read_head
 from segpaste.datasets.formats.maps.declaration import DECLARATION_FILE, MapDeclaration
 from segpaste.datasets.formats.maps.patterns import PathPattern
-from segpaste.datasets.formats.name_lists import image_name_of
-from segpaste.datasets.formats.photo_head import read_head
-from segpaste.datasets.formats.text_files import read_lines
+from segpaste.datasets.formats.text_files import image_name_of, read_lines
 from segpaste.datasets.formats.yolo.data import IMAGE_SUFFIXES
 from segpaste.types.sampling import Size
 
@@ -70,22 +69,22 @@ class MapFiles:
         Raises:
             DatasetError: no image has all its files.
         """
-        found = find_photos(self.root, PathPattern(self.declared.photos))
-        photos = list(of_split(self.root, self.declared, split, found))
-        if not photos:
+        found = find_images(self.root, PathPattern(self.declared.photos))
+        images = list(of_split(self.root, self.declared, split, found))
+        if not images:
             name = f" of '{split}'" if split else ""
             raise DatasetError(
                 f"{self.root}: expected images {self.declared.photos}{name}, found none; correct 'photos'"
             )
         groups = {
-            role: group(self.root, pattern, [words for _, words in photos])
+            role: group(self.root, pattern, [words for _, words in images])
             for role, pattern in self.roles.items()
-            if not pattern.is_filled_by(photos[0][1])
+            if not pattern.is_filled_by(images[0][1])
         }
         lacking: dict[str, str] = {}
         records: list[JsonRow] = []
-        others = self._other_cases(photos)
-        for path, words in photos:
+        others = self._other_cases(images)
+        for path, words in images:
             listed = {role: groups[role].get(key_of(self.roles[role], words), []) for role in groups}
             listed |= {role: [(file, {})] for role, file in others.get(path, {}).items()}
             missing = next((role for role in self.roles if not self._has(role, words, listed)), None)
@@ -95,9 +94,9 @@ class MapFiles:
                 lacking[path] = missing
         if not records:
             role = next(iter(lacking.values()))
-            wanted = self.roles[role].fill(photos[0][1])
+            wanted = self.roles[role].fill(images[0][1])
             raise DatasetError(
-                f"{self.root}: expected files of '{role}', such as {wanted}, found none for {len(photos)} images"
+                f"{self.root}: expected files of '{role}', such as {wanted}, found none for {len(images)} images"
                 f"{self._advice(role, wanted)}"
             )
         maps = {file for record in records for _, file, _ in self.paths(record)}
@@ -117,17 +116,17 @@ class MapFiles:
         values[role]["files"] = f"{PurePosixPath(values[role]['files']).with_suffix(other)}"
         return f"{there}; convert them, or write {DECLARATION_FILE}: {json.dumps(values)}"
 
-    def _other_cases(self, photos: Sequence[tuple[str, Words]]) -> dict[str, dict[str, str]]:
+    def _other_cases(self, images: Sequence[tuple[str, Words]]) -> dict[str, dict[str, str]]:
         """Return by image the file of each role whose path differs in case from that of the pattern.
 
         It is the file of one image only: of a path that no other image has in another case.
         """
         found: dict[str, dict[str, str]] = defaultdict(dict)
         for role, pattern in self.roles.items():
-            if not pattern.is_filled_by(photos[0][1]):
+            if not pattern.is_filled_by(images[0][1]):
                 continue
             wanted: dict[str, list[str]] = defaultdict(list)
-            paths = {path: pattern.fill(words) for path, words in photos}
+            paths = {path: pattern.fill(words) for path, words in images}
             lacking = [path for path, file in paths.items() if not os.path.isfile(self.root / file)]
             for file in paths.values() if lacking else ():
                 wanted[file.casefold()].append(file)
@@ -184,18 +183,18 @@ class MapFiles:
         return is_for_each or bool(listed[role])  # an image without object files has no objects
 
 
-def find_photos(root: Path, pattern: PathPattern) -> list[tuple[str, Words]]:
+def find_images(root: Path, pattern: PathPattern) -> list[tuple[str, Words]]:
     """List the images, sorted by path.
 
     Raises:
         DatasetError: two images have the same words, such as ``1.jpg`` and ``1.png``.
     """
-    photos = [(path, words) for path, words in pattern.find(root) if Path(path).suffix.lower() in IMAGE_SUFFIXES]
+    images = [(path, words) for path, words in pattern.find(root) if Path(path).suffix.lower() in IMAGE_SUFFIXES]
     seen: dict[tuple[str, ...], str] = {}
-    for path, words in photos:
+    for path, words in images:
         if (same := seen.setdefault(tuple(words.values()), path)) != path:
             raise DatasetError(f"{root / path}: expected one image of this name, got {same}, too; remove one of them")
-    return photos
+    return images
 
 
 def splits_of(root: Path, declared: MapDeclaration) -> tuple[str, ...] | None:
@@ -205,14 +204,14 @@ def splits_of(root: Path, declared: MapDeclaration) -> tuple[str, ...] | None:
     pattern = PathPattern(declared.photos)
     if SPLIT not in pattern.words:
         return None
-    photos = find_photos(root, pattern)
-    filled = [role for role in roles_of(declared).values() if photos and role.is_filled_by(photos[0][1])]
-    maps = {role.fill(words) for role in filled for _, words in photos}
-    return tuple(sorted({words[SPLIT] for path, words in photos if path not in maps}))
+    images = find_images(root, pattern)
+    filled = [role for role in roles_of(declared).values() if images and role.is_filled_by(images[0][1])]
+    maps = {role.fill(words) for role in filled for _, words in images}
+    return tuple(sorted({words[SPLIT] for path, words in images if path not in maps}))
 
 
 def of_split(
-    root: Path, declared: MapDeclaration, split: str, photos: Iterable[tuple[str, Words]]
+    root: Path, declared: MapDeclaration, split: str, images: Iterable[tuple[str, Words]]
 ) -> Iterator[tuple[str, Words]]:
     """Yield the images of a split, in order.
 
@@ -220,7 +219,7 @@ def of_split(
         DatasetError: the list of a split names a missing image.
     """
     if not declared.splits:
-        yield from ((path, words) for path, words in photos if not split or words.get(SPLIT, split) == split)
+        yield from ((path, words) for path, words in images if not split or words.get(SPLIT, split) == split)
         return
     path = root / declared.splits[split]
     try:
@@ -229,7 +228,7 @@ def of_split(
         raise DatasetError(
             f"{path}: expected the names of the images of '{split}', could not read it ({error})"
         ) from error
-    names_of = [(file, words, _names_of(file, words)) for file, words in photos]
+    names_of = [(file, words, _names_of(file, words)) for file, words in images]
     there = {name for *_, names in names_of for name in names}
     wanted = {name for line in lines if (name := image_name_of(line, there.__contains__))}
     found = [(file, words, names & wanted) for file, words, names in names_of]
@@ -247,13 +246,13 @@ def _names_of(file: str, words: Words) -> set[str]:
     return {file, words.get("name", file), Path(file).stem, Path(file).name}
 
 
-def group(root: Path, pattern: PathPattern, photos: Iterable[Mapping[str, str]]) -> Found:
+def group(root: Path, pattern: PathPattern, images: Iterable[Mapping[str, str]]) -> Found:
     """List the files of a pattern, by the texts of the words that it shares with the images.
 
     Only texts of images are matched: in ``{name}_{class}.png`` a name may contain ``_``, and the longest name of an
     image is used.
     """
-    rows = list(photos)
+    rows = list(images)
     shared = [word for word in pattern.words if rows and word in rows[0]]
     known = {tuple(row[word] for word in shared) for row in rows}
     found: Found = defaultdict(list)

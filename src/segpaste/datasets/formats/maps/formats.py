@@ -1,21 +1,40 @@
-"""Formats of datasets of maps: declared datasets, known layouts, and hints for the declaration of others."""
+"""Formats of datasets of maps: declared datasets, and those whose declaration is known.
+
+`segpaste.datasets.formats.maps.hints` recognises the others and shows a declaration that fits.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 from abc import abstractmethod
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.format import NO_SPLIT, Format, ReadOptions
+from segpaste.datasets.formats.format import NO_SPLIT, AnnotatedImages, Format, ReadOptions
+from segpaste.datasets.formats.maps.cityscapes import declare_cityscapes
 from segpaste.datasets.formats.maps.dataset import MapPhotos
 from segpaste.datasets.formats.maps.declaration import DECLARATION_FILE, MapDeclaration, read_declaration
+from segpaste.datasets.formats.maps.decoding import read_class_list
 from segpaste.datasets.formats.maps.files import splits_of
-from segpaste.datasets.formats.maps.known.ade20k import declare_ade20k, declare_ade20k_full
-from segpaste.datasets.formats.maps.known.camvid import camvid_splits, declare_camvid
-from segpaste.datasets.formats.maps.known.cityscapes import declare_cityscapes
-from segpaste.datasets.formats.maps.known.hints import missing_declaration
-from segpaste.datasets.formats.maps.known.label_maps import declare_label_maps
-from segpaste.datasets.formats.records import AnnotatedPhotos
+from segpaste.datasets.formats.text_files import read_lines
+from segpaste.types import IGNORE_INDEX
+
+_NUM_CLASSES_150 = 150
+_INFO_150 = "objectInfo150.txt"
+_CLASSES_FILE = "classes.txt"
+_IN_ONE = "{folders}{name}"
+_BELOW = f"{{split}}/{_IN_ONE}"
+_CAMVID_CLASSES = (
+    *("sky", "building", "pole", "road", "pavement", "tree", "sign symbol", "fence", "car", "pedestrian"),
+    "bicyclist",
+)
+_CAMVID_LISTS = ("classes.txt", "class_names.txt")
+_CAMVID_COLORS = "class_dict.csv"
+_CAMVID_ANNOT, _CAMVID_LABELS = "annot", "_labels"
+_CAMVID_VOID = ("void", "unlabelled", "unlabeled")
 
 
 class MapFormat(Format):
@@ -32,7 +51,7 @@ class MapFormat(Format):
             raise DatasetError(f"{folder / found.root}: expected images {found.photos}, found none; correct 'photos'")
         return names or (NO_SPLIT,)
 
-    def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedPhotos:
+    def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedImages:
         """Open a split."""
         found = self.declare(path)
         assert found is not None
@@ -66,7 +85,7 @@ class DeclaredMaps(MapFormat):
 
 
 class Cityscapes(MapFormat):
-    """Cityscapes, see `segpaste.datasets.formats.maps.known.cityscapes`."""
+    """Cityscapes, see `segpaste.datasets.formats.maps.cityscapes`."""
 
     name = "cityscapes"
     title = "Cityscapes"
@@ -79,7 +98,12 @@ class Cityscapes(MapFormat):
 
 
 class Ade20k(MapFormat):
-    """ADE20K's scene parsing dataset, see `segpaste.datasets.formats.maps.known.ade20k`."""
+    """Scene parsing dataset of ADE20K, 150 classes: https://groups.csail.mit.edu/vision/datasets/ADE20K.
+
+        images/SPLIT/NAME.jpg    annotations/SPLIT/NAME.png    objectInfo150.txt    sceneCategories.txt
+
+    Values are classes from 1; 0 is other.
+    """
 
     name = "ade20k"
     title = "ADE20K, scene parsing"
@@ -88,11 +112,40 @@ class Ade20k(MapFormat):
 
     def declare(self, path: Path) -> MapDeclaration | None:
         """Declare the folder."""
-        return declare_ade20k(path)
+        folders = [path / kind / "training" for kind in ("images", "annotations")]
+        if not all(folder.is_dir() for folder in folders):
+            return None
+        names = _names_150(path)
+        return MapDeclaration.model_validate(
+            {
+                "photos": "images/{split}/{name}.jpg",
+                "classes": [{"name": name, "id": number} for number, name in enumerate(names, start=1)],
+                "semantic": {"files": "annotations/{split}/{name}.png", "void": [0]},
+            }
+        )
+
+
+def _names_150(root: Path) -> list[str]:
+    """Return the names of the classes; numbered names if the list is missing or has another number of lines."""
+    try:
+        lines = read_lines(root / _INFO_150)[1:]
+    except OSError:
+        lines = []
+    rows = [line.split("\t") for line in lines if line.strip()]
+    if len(rows) == _NUM_CLASSES_150 and all(len(row) > 1 for row in rows):
+        return [row[-1].split(",")[0].strip() for row in rows]
+    return [f"class_{number}" for number in range(1, _NUM_CLASSES_150 + 1)]
 
 
 class Ade20kFull(MapFormat):
-    """Full ADE20K, see `segpaste.datasets.formats.maps.known.ade20k`."""
+    """Full ADE20K, thousands of classes, with the objects in the colours of ``NAME_seg.png``.
+
+        images/ADE/SPLIT/FOLDERS/NAME.jpg    NAME_seg.png    NAME_parts_1.png    NAME.json
+
+    The class is R // 10 * 256 + G, the object B. The names of classes are in ``NAME.json``, or one per line in
+    ``classes.txt``, the first for class 1. Parts use the same colours as objects; a declaration with ``_parts_1.png``
+    reads them.
+    """
 
     name = "ade20k-full"
     title = "ADE20K, full"
@@ -100,12 +153,76 @@ class Ade20kFull(MapFormat):
     gives = "masks"
 
     def declare(self, path: Path) -> MapDeclaration | None:
-        """Declare the folder."""
-        return declare_ade20k_full(path)
+        """Declare the folder, with all class names."""
+        above = next((part for part in ("images/ADE", "images") if _has_segments(path / part)), None)
+        if above is None:
+            return None
+        stem = f"{above}/{{split}}/{{folders}}{{name}}"
+        return MapDeclaration.model_validate(
+            {
+                "photos": f"{stem}.jpg",
+                "classes": [{"name": name, "id": number} for number, name in sorted(_names_full(path, above).items())],
+                "instances": {"files": f"{stem}_seg.png", "encoding": "ade20k", "void": [0]},
+            }
+        )
 
 
-class LabelMaps(MapFormat):
-    """Label maps as this package writes them, see `segpaste.datasets.formats.maps.known.label_maps`."""
+def _has_segments(folder: Path) -> bool:
+    """Return whether a file ``*_seg.png`` is in the first folder with files."""
+    if not (folder / "training").is_dir():
+        return False
+    for _, _, names in os.walk(folder / "training"):
+        if names:
+            return any(name.endswith("_seg.png") for name in names)
+    return False
+
+
+def _names_full(root: Path, above: str) -> dict[int, str]:
+    """Return the name of each class id, from a list or from the files of all images.
+
+    Raises:
+        DatasetError: there are no names.
+    """
+    if (path := root / _CLASSES_FILE).is_file():
+        return {number: entry.name for number, entry in enumerate(read_class_list(path), start=1)}
+    paths = [
+        Path(folder) / name for folder, _, names in os.walk(root / above) for name in names if name.endswith(".json")
+    ]
+    found: dict[int, str] = {}
+    with ThreadPoolExecutor(8) as pool:
+        for names in pool.map(_names_in, sorted(paths)):
+            for number, name in names.items():
+                found.setdefault(number, name)
+    if not found:
+        raise DatasetError(
+            f"{root}: expected the names of the classes in {_CLASSES_FILE}, the first line for class 1, or in "
+            "NAME.json of the images, found neither; add the list"
+        )
+    return found
+
+
+def _names_in(path: Path) -> dict[int, str]:
+    """Return the class ids and names of one image's objects and parts."""
+    try:
+        objects: Any = json.loads(path.read_bytes().decode("utf-8", "replace"))["annotation"]["object"]
+        return {int(row["name_ndx"]): str(row["name"]) for row in objects}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DatasetError(
+            f"{path}: expected objects with name and name_ndx, could not read them ({error!r}); replace the file"
+        ) from error
+
+
+class LabelMapFiles(MapFormat):
+    """Label maps, as ``segpaste augment`` and ``segpaste convert`` write them.
+
+        images/SPLIT/NAME  semantic/SPLIT/NAME.png  instances/SPLIT/NAME.png  classes.txt
+        depth/SPLIT/NAME.npy or .png  depth_valid/SPLIT/NAME.png  normals/SPLIT/NAME.npy  intrinsics/SPLIT/NAME.txt
+
+    Depth, normals and camera matrices of the only split may be in their folders without a subfolder, as in augmented
+    datasets. Line i of ``classes.txt`` names the value i; 255 is void, or 65535 with more than 255 lines. An object has
+    the class of its pixels in the semantic map. Depth is in metres or, as PNG, in millimetres; normals are
+    right-down-forward; pixel i has its centre at i + 0.5.
+    """
 
     name = "label-maps"
     title = "Label maps"
@@ -114,11 +231,40 @@ class LabelMaps(MapFormat):
 
     def declare(self, path: Path) -> MapDeclaration | None:
         """Declare the folder."""
-        return declare_label_maps(path)
+        if not ((path / _CLASSES_FILE).is_file() and (path / "images").is_dir() and (path / "semantic").is_dir()):
+            return None
+        values: dict[str, Any] = {"photos": f"images/{_BELOW}.*", "classes": _CLASSES_FILE}
+        void = 255 if len(read_class_list(path / _CLASSES_FILE)) <= IGNORE_INDEX else 65535
+        values["semantic"] = {"files": f"semantic/{_BELOW}.png", "void": [void]}
+        if (path / "instances").is_dir():
+            values["instances"] = {"files": f"instances/{_BELOW}.png", "encoding": "number"}
+        if (path / "depth").is_dir():
+            is_png = next((path / "depth").rglob("*.png"), None) is not None
+            suffix, unit = ("png", "mm") if is_png else ("npy", "m")
+            values["depth"] = {"files": f"{_files(path / 'depth')}.{suffix}", "unit": unit}
+            if (path / "depth_valid").is_dir():
+                values["depth"]["valid"] = f"{_files(path / 'depth_valid')}.png"
+        if (path / "normals").is_dir():
+            values["normals"] = {"files": f"{_files(path / 'normals')}.npy", "axes": ["right", "down", "forward"]}
+        if (path / "intrinsics").is_dir():
+            values["camera"] = {"files": f"{_files(path / 'intrinsics')}.txt", "pixel_center": 0.5}
+        return MapDeclaration.model_validate(values)
+
+
+def _files(folder: Path) -> str:
+    """Return the pattern of the files of a folder, for each split or for the only one."""
+    is_flat = not any(path.is_dir() for path in folder.iterdir())
+    return f"{folder.name}/{_IN_ONE if is_flat else _BELOW}"
 
 
 class CamVid(MapFormat):
-    """CamVid, see `segpaste.datasets.formats.maps.known.camvid`."""
+    """CamVid and datasets with its folders: a label map for each image in a folder beside it.
+
+        SPLIT/NAME.png    SPLITannot/NAME.png       class ids as in SegNet's tutorial; void is 11
+        SPLIT/NAME.png    SPLIT_labels/NAME_L.png   colours, with class_dict.csv
+
+    Names come from ``classes.txt`` or ``class_names.txt``, one per line. Void is then the id after the last class.
+    """
 
     name = "camvid"
     title = "CamVid"
@@ -127,27 +273,34 @@ class CamVid(MapFormat):
 
     def splits(self, path: Path) -> tuple[str, ...] | None:
         """Return the folders of images with maps."""
-        return camvid_splits(path) or None
+        return _camvid_splits(path) or None
 
     def declare(self, path: Path) -> MapDeclaration | None:
         """Declare the folder."""
-        return declare_camvid(path)
+        if not _camvid_splits(path):
+            return None
+        values: dict[str, Any] = {"photos": "{split}/{name}.*"}
+        if (path / _CAMVID_COLORS).is_file():
+            entries = read_class_list(path / _CAMVID_COLORS)
+            kept = [entry for entry in entries if entry.name.lower() not in _CAMVID_VOID]
+            void = [entry.color for entry in entries if entry.name.lower() in _CAMVID_VOID]
+            values["classes"] = [entry.model_dump(exclude_none=True) for entry in kept]
+            values["semantic"] = {"files": "{split}_labels/{name}_L.png", "encoding": "color", "void": void}
+        else:
+            listed = next((path / name for name in _CAMVID_LISTS if (path / name).is_file()), None)
+            names = _CAMVID_CLASSES if listed is None else tuple(entry.name for entry in read_class_list(listed))
+            names = names[:-1] if names[-1].lower() in _CAMVID_VOID else names
+            values["classes"] = list(names)
+            values["semantic"] = {"files": "{split}annot/{name}.png", "void": [len(names), 255]}
+        return MapDeclaration.model_validate(values)
 
 
-class UndeclaredMaps(Format):
-    """Folders of masks, depth or normals without a declaration; the error shows one."""
-
-    name = "masks"
-    title = "Folders of masks, depth or normals"
-    files = "images/ with masks/, depth/ or the like"
-    gives = f"nothing without {DECLARATION_FILE}, which declares the values; the error shows one"
-
-    def splits(self, path: Path) -> tuple[str, ...] | None:
-        """Return None, or raise an error with a declaration that fits."""
-        if path.is_dir() and (text := missing_declaration(path)) is not None:
-            raise DatasetError(text)
-        return None
-
-    def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedPhotos:
-        """Raise an error; not reached, because `splits` raises."""
-        raise DatasetError(f"{path}: expected {DECLARATION_FILE}, found none; write it")
+def _camvid_splits(root: Path) -> tuple[str, ...]:
+    """Return the folders of images with a folder of maps beside them."""
+    if not root.is_dir():
+        return ()
+    suffix = _CAMVID_LABELS if (root / _CAMVID_COLORS).is_file() else _CAMVID_ANNOT
+    names = (folder.name.removesuffix(suffix) for folder in root.iterdir() if folder.name.endswith(suffix))
+    return tuple(
+        sorted(name for name in names if name and (root / name).is_dir() and (root / (name + suffix)).is_dir())
+    )

@@ -9,21 +9,30 @@ from typing import Any
 import numpy as np
 
 from segpaste.datasets.contract import JsonRow
-from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.maps.arrays import read_array
-from segpaste.datasets.formats.maps.cameras import Calibration, read_calibration
-from segpaste.datasets.formats.maps.classes import NO_CLASS, Classes
+from segpaste.datasets.errors import DatasetError, naming
+from segpaste.datasets.formats.maps.cityscapes import ALL_IDS, WITH_INSTANCES, read_polygons
 from segpaste.datasets.formats.maps.declaration import Camera
-from segpaste.datasets.formats.maps.decoding import Ids, Objects, objects_of_masks, read_objects, semantic_labels
+from segpaste.datasets.formats.maps.decoding import (
+    NO_CLASS,
+    Classes,
+    Ids,
+    Objects,
+    objects_of_masks,
+    read_objects,
+    semantic_labels,
+)
 from segpaste.datasets.formats.maps.files import MapFiles
-from segpaste.datasets.formats.maps.geometry import depth_of, depth_of_disparity, normals_of
-from segpaste.datasets.formats.maps.known.cityscapes import ALL_IDS, WITH_INSTANCES
-from segpaste.datasets.formats.maps.known.polygons import read_polygons
-from segpaste.datasets.formats.name_lists import is_background
-from segpaste.datasets.formats.stored_pixels import one_channel
+from segpaste.datasets.formats.maps.geometry import (
+    Calibration,
+    depth_of,
+    depth_of_disparity,
+    normals_of,
+    read_calibration,
+)
+from segpaste.datasets.formats.stored_pixels import one_channel, read_array
+from segpaste.datasets.formats.text_files import is_background
 from segpaste.types import IGNORE_INDEX, CameraIntrinsics
-
-Size = tuple[int, int]
+from segpaste.types.sampling import Size
 
 
 @dataclass
@@ -161,10 +170,8 @@ class MapReader:
     def _intrinsics(self, record: JsonRow, calibration: Calibration, size: Size) -> CameraIntrinsics:
         camera = self.files.declared.camera
         assert camera is not None
-        try:
+        with naming(f"{self.files.root / record['file_name']}: camera"):
             return calibration.intrinsics(size, camera.pixel_center)
-        except ValueError as error:
-            raise DatasetError(f"{self.files.root / record['file_name']}: camera: {error}") from error
 
 
 def _of_numbers(camera: Camera) -> Calibration:

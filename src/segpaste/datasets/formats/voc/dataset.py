@@ -1,6 +1,6 @@
 """Reader of Pascal VOC: masks and semantic maps of segmentation, or the boxes of XML files.
 
-`segpaste.datasets.formats.voc.folder` finds the files. Parts, poses and actions are kept only as attributes.
+`segpaste.datasets.formats.voc.files` finds the files. Parts, poses and actions are kept only as attributes.
 """
 
 from __future__ import annotations
@@ -17,40 +17,47 @@ import torch
 from numpy.typing import NDArray
 
 from segpaste.datasets.contract import JsonRow
+from segpaste.datasets.entries import edges_of
 from segpaste.datasets.errors import DatasetError, each
-from segpaste.datasets.formats.format import Format, ReadOptions
-from segpaste.datasets.formats.outlined import Drawn, DrawnPhoto, OutlinedPhotos, open_drawn
-from segpaste.datasets.formats.photo import upright_size
-from segpaste.datasets.formats.photo_facts import class_rows
-from segpaste.datasets.formats.records import AnnotatedPhotos, PackedRecords, file_digest
-from segpaste.datasets.formats.shapes import OTHER_BOXES, Shape, annotation_row, encode_mask, is_other_box
-from segpaste.datasets.formats.voc.folder import (
+from segpaste.datasets.formats.format import AnnotatedImages, Format, PackedRecords, ReadOptions, file_digest
+from segpaste.datasets.formats.image_files import upright_size
+from segpaste.datasets.formats.outlined import AnnotatedImage, OutlinedImages, ShapeTable, expect_no_pose, open_shapes
+from segpaste.datasets.formats.rle import mask_box
+from segpaste.datasets.formats.stored_pixels import distinct
+from segpaste.datasets.formats.tool_shapes import (
+    OTHER_BOXES,
+    Shape,
+    annotation_row,
+    class_rows,
+    encode_mask,
+    is_other_box,
+)
+from segpaste.datasets.formats.voc.files import (
+    BACKGROUND,
     CLASSES,
     OBJECTS,
+    OTHER_VOID,
     VOC_CLASSES,
+    VOID,
+    VOID_OF_CLASSES,
     VocFolder,
     find_splits,
     listed_classes,
-)
-from segpaste.datasets.formats.voc.maps import (
-    BACKGROUND,
-    OTHER_VOID,
-    VOID,
-    VOID_OF_CLASSES,
     map_size,
     palette,
     read_map,
+    read_xml,
+    region_flag,
 )
-from segpaste.datasets.formats.voc.xml_files import read_xml, region_flag
 from segpaste.types import DenseSample, SemanticMap
 
-_IDS_PER_PHOTO = 10_000
+_IDS_PER_IMAGE = 10_000
 _FIRST_OF_XML = 1_000  # above the numbers of objects in a map
 _MIN_IOU = 0.5
 
 
 class VocFormat(Format):
-    """Pascal VOC, see `segpaste.datasets.formats.voc.folder`."""
+    """Pascal VOC, see `segpaste.datasets.formats.voc.files`."""
 
     name = "voc"
     title = "Pascal VOC"
@@ -66,7 +73,7 @@ class VocFormat(Format):
         """Return the lists of ``ImageSets``, or the folders of XML files."""
         return find_splits(path)
 
-    def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedPhotos:
+    def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedImages:
         """Open a split: its maps, or the boxes of its XML files.
 
         Boxes are read for the task detect, without maps, and if there are boxes but no maps of objects.
@@ -75,54 +82,53 @@ class VocFormat(Format):
         is_boxed = options.task == "detect" or not folder.maps
         if not is_boxed and (folder.has_objects or not folder.has_boxes()):
             read = partial(read_voc, folder, True)
-            if options.task == "pose":
-                raise DatasetError(f"{path}: expected the task (--task) segment or detect, got pose; leave it out")
-            return VocMasks(folder.photos_dir, path, read, read(), transforms=options.transforms)
-        return open_drawn(folder.photos_dir, path, partial(read_voc, folder, False), options)
+            expect_no_pose(path, options)
+            return VocMasks(folder.images_dir, path, read, read(), transforms=options.transforms)
+        return open_shapes(folder.images_dir, path, partial(read_voc, folder, False), options)
 
 
-def read_voc(folder: VocFolder, are_masks: bool) -> Drawn:
+def read_voc(folder: VocFolder, are_masks: bool) -> ShapeTable:
     """Read the XML files of a split, and for masks the sizes and digests of its maps.
 
     Raises:
         DatasetError: an image, XML file or map is missing or broken.
     """
-    names, digest = folder.photo_names(), hashlib.sha256(json.dumps([folder.split, are_masks]).encode())
+    names, digest = folder.image_names(), hashlib.sha256(json.dumps([folder.split, are_masks]).encode())
     listed = listed_classes(folder.path)[0]
 
-    def read(stem: str) -> DrawnPhoto:
+    def read(stem: str) -> AnnotatedImage:
         file = folder.xml_file(stem)
         if not are_masks and file is None:
             missing = folder.boxes_dir / f"{stem}.xml"
             raise DatasetError(f"{missing}: expected the boxes of an image of the split, found no such file; add it")
-        photo = _photo(folder, stem, names.get(stem, f"{stem}.jpg"), file, are_masks, listed or ())
+        image = _image(folder, stem, names.get(stem, f"{stem}.jpg"), file, are_masks, listed or ())
         digest.update(stem.encode(errors="surrogatepass"))
         maps = [folder.map_file(name, stem) for name in (folder.maps if are_masks else ())]
         for path in maps:
             map_size(path)
         for path in [*([] if file is None else [file]), *maps]:
             digest.update(file_digest(path).encode())
-        return photo
+        return image
 
-    photos = [*each(folder.stems(are_masks), read)]
-    used = sorted({shape.label for photo in photos for shape in photo.shapes})
+    images = [*each(folder.stems(are_masks), read)]
+    used = sorted({shape.label for image in images for shape in image.shapes})
     categories = _categories(folder, used, are_masks, listed)
     digest.update(json.dumps(categories).encode())
-    return Drawn(folder.path, photos, categories, digest.hexdigest())
+    return ShapeTable(folder.path, images, categories, digest.hexdigest())
 
 
-def _photo(
+def _image(
     folder: VocFolder, stem: str, name: str, file: Path | None, are_masks: bool, listed: Sequence[str]
-) -> DrawnPhoto:
+) -> AnnotatedImage:
     if not are_masks:
         assert file is not None
-        return read_xml(file, name, lambda: upright_size(folder.photos_dir / name), listed)
+        return read_xml(file, name, lambda: upright_size(folder.images_dir / name), listed)
     height, width = map_size(folder.map_file(folder.maps[0], stem))
     row: JsonRow = {"file_name": name, "height": height, "width": width}
     if file is None:
-        return DrawnPhoto(row, [])
+        return AnnotatedImage(row, [])
     found = read_xml(file, name, lambda: (height, width), listed)
-    return DrawnPhoto({**found.row, **row}, found.shapes, unread=found.unread)
+    return AnnotatedImage({**found.row, **row}, found.shapes, unread=found.unread)
 
 
 def _categories(folder: VocFolder, used: list[str], are_masks: bool, listed: list[str] | None) -> list[JsonRow]:
@@ -142,7 +148,7 @@ def _categories(folder: VocFolder, used: list[str], are_masks: bool, listed: lis
     return [*({"name": name} for name in listed or ()), *rows[len({*(listed or ())}) :]]  # equal names stay, in place
 
 
-class VocMasks(OutlinedPhotos):
+class VocMasks(OutlinedImages):
     """Images of VOC with maps of their objects; maps are read with their sample.
 
     Classes are the indices of the maps, so 0 is the background. Samples have semantic maps if ``SegmentationClass``
@@ -160,18 +166,18 @@ class VocMasks(OutlinedPhotos):
         found: VocFolder = self._read.args[0]  # type: ignore[attr-defined]  # a partial of read_voc
         return found
 
-    def _entries(self, drawn: Drawn) -> Iterator[JsonRow]:
+    def _entries(self, drawn: ShapeTable) -> Iterator[JsonRow]:
         """Yield the entry of each image, and those of its boxes in the XML file."""
         labels = range(len(drawn.categories))  # the first of equal names, the background last
         label_of = {drawn.categories[label]["name"]: label for label in [*labels[:1], *labels[:0:-1]]}
-        self.has_crowds = any(photo.shapes for photo in drawn.photos)
+        self.has_crowds = any(image.shapes for image in drawn.images)
         self.has_semantic_maps = self._folder.has_classes
-        for number, photo in enumerate(drawn.photos, start=1):
+        for number, image in enumerate(drawn.images, start=1):
             boxes = []
-            for i, shape in enumerate(photo.shapes):
-                row = annotation_row([shape], (photo.row["height"], photo.row["width"]), ())
-                boxes.append({"id": number * _IDS_PER_PHOTO + _FIRST_OF_XML + i, "label": label_of[shape.label], **row})
-            yield {"image": {"id": number, **photo.row}, "boxes": boxes, "unread": dict(photo.unread)}
+            for i, shape in enumerate(image.shapes):
+                row = annotation_row([shape], (image.row["height"], image.row["width"]), ())
+                boxes.append({"id": number * _IDS_PER_IMAGE + _FIRST_OF_XML + i, "label": label_of[shape.label], **row})
+            yield {"image": {"id": number, **image.row}, "boxes": boxes, "unread": dict(image.unread)}
 
     def _record(self, entry: JsonRow) -> JsonRow:
         image = entry["image"]
@@ -181,7 +187,7 @@ class VocMasks(OutlinedPhotos):
         if self._folder.has_objects:
             objects = self._map(OBJECTS, stem, size)
             classes = self._map(CLASSES, stem, size) if self._folder.has_classes else None
-            there = _values(objects)
+            there = distinct(objects)
             for number in there:
                 if number not in (BACKGROUND, VOID):
                     mask = objects == number
@@ -191,9 +197,9 @@ class VocMasks(OutlinedPhotos):
                     row = annotation_row([own], size, ())
                     if box is not None:
                         boxes.remove(box)
-                        num_other += is_other_box(_edges(box["bbox"]), _edges(row["bbox"]))
+                        num_other += is_other_box(edges_of(box["bbox"]), edges_of(row["bbox"]))
                         row |= {key: 1 for key in ("ignore", "iscrowd") if box.get(key)}
-                    rows.append(self._row(image, image["id"] * _IDS_PER_PHOTO + number, label, row))
+                    rows.append(self._row(image, image["id"] * _IDS_PER_IMAGE + number, label, row))
             voids = self._voids(objects, classes, entry["boxes"])
             unmatched = [*self._without_objects(boxes, entry["boxes"], objects, classes, there)]
         else:
@@ -291,19 +297,11 @@ class VocMasks(OutlinedPhotos):
         return replace(sample, semantic_map=SemanticMap(torch.from_numpy(classes)))
 
 
-def _values(objects: NDArray[np.int64]) -> list[int]:
-    """Return the values of a map in ascending order; those of 16 bits are counted, which is faster than sorting."""
-    if objects.size and objects.min() >= 0 and objects.max() < 1 << 16:
-        found: list[int] = np.flatnonzero(np.bincount(objects.reshape(-1))).tolist()
-        return found
-    return [int(value) for value in np.unique(objects)]
-
-
 def _fitting(boxes: list[JsonRow], numbered: list[JsonRow], number: int, mask: NDArray[np.bool_]) -> JsonRow | None:
     """Return the box of an object: the box of its number if it fits, else the best that fits; None if none fits."""
-    rows, cols = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
-    own = (float(cols[0]), float(rows[0]), cols[-1] + 1.0, rows[-1] + 1.0)
-    fits = {box["id"]: _iou(own, box["bbox"]) for box in boxes}
+    own = mask_box(mask)
+    assert own is not None
+    fits = {box["id"]: _iou(own, edges_of(box["bbox"])) for box in boxes}
     same = numbered[number - 1] if number <= len(numbered) else None
     if same is not None and fits.get(same["id"], 0) >= _MIN_IOU:
         return same
@@ -311,17 +309,9 @@ def _fitting(boxes: list[JsonRow], numbered: list[JsonRow], number: int, mask: N
     return best if best is not None and fits[best["id"]] >= _MIN_IOU else None
 
 
-def _edges(box: Sequence[float]) -> tuple[float, float, float, float]:
-    """Return a box [x, y, w, h] as (x1, y1, x2, y2)."""
-    x, y, width, height = box
-    return x, y, x + width, y + height
-
-
-def _iou(own: tuple[float, float, float, float], box: list[float]) -> float:
-    """Return the intersection over union of (x1, y1, x2, y2) and [x, y, w, h]."""
-    x, y, width, height = box
-    inner_width = min(own[2], x + width) - max(own[0], x)
-    inner_height = min(own[3], y + height) - max(own[1], y)
+def _iou(own: Sequence[float], box: Sequence[float]) -> float:
+    """Return the intersection over union of two boxes (x1, y1, x2, y2)."""
+    inner_width, inner_height = (min(own[i + 2], box[i + 2]) - max(own[i], box[i]) for i in (0, 1))
     inner = max(inner_width, 0.0) * max(inner_height, 0.0)
-    outer = (own[2] - own[0]) * (own[3] - own[1]) + width * height - inner
+    outer = sum((one[2] - one[0]) * (one[3] - one[1]) for one in (own, box)) - inner
     return inner / outer if outer else 0.0

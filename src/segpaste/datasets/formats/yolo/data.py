@@ -19,10 +19,8 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.label_folders import may_be_labels, named_files, other_labels
-from segpaste.datasets.formats.name_lists import class_names_of, image_name_of
-from segpaste.datasets.formats.text_files import read_lines, read_text
-from segpaste.datasets.formats.yolo.data_yaml import class_names, flip_idx, keypoint_names, keypoint_shape, read_yaml
+from segpaste.datasets.formats.folders import may_be_labels, named_files, other_labels
+from segpaste.datasets.formats.text_files import class_names_of, image_name_of, read_lines, read_text
 
 SPLIT_KEYS = ("train", "val", "test")
 IMAGE_SUFFIXES = frozenset(
@@ -92,9 +90,9 @@ def read_data(path: Path) -> YoloData:
     raise DatasetError(f"{path}: expected the data YAML or the folder of a YOLO dataset, found neither; check the path")
 
 
-def label_path(photo: Path) -> Path:
+def label_path(image: Path) -> Path:
     """Return the label file of an image: the last ``images`` of the path becomes ``labels``, the suffix ``.txt``."""
-    parts = list(photo.parts)
+    parts = list(image.parts)
     for i in range(len(parts) - 2, -1, -1):
         if parts[i] == "images":
             parts[i] = "labels"
@@ -102,51 +100,51 @@ def label_path(photo: Path) -> Path:
     return Path(*parts).with_suffix(".txt")
 
 
-def found_labels(photo: Path) -> Path:
+def found_labels(image: Path) -> Path:
     """Return the label file of an image, which may have its suffix in upper case; see `label_path`."""
-    path = label_path(photo)
+    path = label_path(image)
     return path if path.is_file() or not (upper := path.with_suffix(".TXT")).is_file() else upper
 
 
-def expect_labels(sources: Iterable[Path], photos: Sequence[Path], num_labelled: int) -> None:
+def expect_labels(sources: Iterable[Path], images: Sequence[Path], num_labelled: int) -> None:
     """Check that images without label files are not those of another format, or of label files of other names.
 
     Args:
         sources: folders and lists of the images.
-        photos: images.
+        images: images.
         num_labelled: number of images with a label file.
 
     Raises:
         DatasetError: no image has a label file, but the folders of labels have other files, or many of other names.
     """
-    if num_labelled or not photos:
+    if num_labelled or not images:
         return
-    wanted, beside = label_path(photos[0]), {photo.parent for photo in photos}
-    folders = {label_path(photo).parent for photo in photos} - beside
+    wanted, beside = label_path(images[0]), {image.parent for image in images}
+    folders = {label_path(image).parent for image in images} - beside
     roots = {parent for folder in folders for parent in folder.parents if parent.name == "labels"} - beside
-    found = other_labels(folders) or other_labels(roots) or _beside(photos)
+    found = other_labels(folders) or other_labels(roots) or _beside(images)
     if found is not None:
         raise DatasetError(
             f"{wanted.parent}: expected label files of YOLO such as {wanted.name}, got {found}; convert them, or "
             "name their format (format=, --from; docs/guide/formats.md)"
         )
-    stray = [path for source in sources for path in stray_labels(source, list(photos))]
-    if 2 * len(stray) >= len(photos):  # a few are other texts, such as a licence
+    stray = [path for source in sources for path in stray_labels(source, list(images))]
+    if 2 * len(stray) >= len(images):  # a few are other texts, such as a licence
         raise DatasetError(
             f"{wanted.parent}: expected label files of the images' names, such as {wanted.name}, found none of them, "
             f"but {len(stray)} others, such as {stray[0].name}; give them the names of their images"
         )
 
 
-def _beside(photos: Sequence[Path]) -> str | None:
+def _beside(images: Sequence[Path]) -> str | None:
     """Return in words the files of the names of images, in the folders where these have their labels beside them."""
-    stems = {photo.with_suffix("") for photo in photos if label_path(photo).parent == photo.parent}
+    stems = {image.with_suffix("") for image in images if label_path(image).parent == image.parent}
     files = (path for folder in {stem.parent for stem in stems} for path in folder.iterdir())
     others = (path.suffix.lower() for path in files if path.with_suffix("") in stems and path.is_file())
     return named_files(Counter(suffix for suffix in others if suffix not in (*IMAGE_SUFFIXES, *_CACHES, ".txt")))
 
 
-def photos_of(source: Path) -> list[Path]:
+def images_of(source: Path) -> list[Path]:
     """Return the images of a folder and its subfolders, or of a text file with one path per line, sorted.
 
     Raises:
@@ -156,26 +154,39 @@ def photos_of(source: Path) -> list[Path]:
         return sorted(path for path in _files(source) if path.suffix.lower() in IMAGE_SUFFIXES)
     if not source.is_file():
         raise DatasetError(f"{source}: expected a folder or a list of images, found neither; correct the path")
-    photos = []
-    for number, line in enumerate(read_lines(source), start=1):
-        if not (name := image_name_of(line, lambda name: (source.parent / name).is_file())):
-            continue
-        photo = source.parent / name
-        if photo.suffix.lower() not in IMAGE_SUFFIXES or not photo.is_file():
+    images = []
+    for number, name in listed_images(source):
+        image = source.parent / name
+        if image.suffix.lower() not in IMAGE_SUFFIXES or not image.is_file():
             raise DatasetError(
                 f"{source}: line {number}: expected the path of an image, from the folder of this file, got "
                 f"{name!r:.80}; correct or remove it"
             )
-        photos.append(photo)
-    return sorted(photos)
+        images.append(image)
+    return sorted(images)
 
 
-def stray_labels(source: Path, photos: list[Path]) -> list[Path]:
+def listed_images(source: Path) -> Iterator[tuple[int, str]]:
+    """Yield the number of each line of a text file that names an image, from 1, and the name.
+
+    Raises:
+        DatasetError: the file cannot be read.
+    """
+    try:
+        lines = read_lines(source)
+    except OSError as error:
+        raise DatasetError(f"{source}: expected a list of images, could not read it ({error})") from error
+    for number, line in enumerate(lines, start=1):
+        if name := image_name_of(line, lambda name: (source.parent / name).is_file()):
+            yield number, name
+
+
+def stray_labels(source: Path, images: list[Path]) -> list[Path]:
     """Return the label files without an image in a folder; none for a list, which may be incomplete."""
     if not source.is_dir():
         return []
     folder = label_path(source / "photo.jpg").parent
-    wanted = {found_labels(photo) for photo in photos}
+    wanted = {found_labels(image) for image in images}
     found = (path for path in _files(folder) if path.suffix.lower() == ".txt" and may_be_labels(path.name))
     return sorted(path for path in found if path not in wanted)
 
@@ -260,8 +271,8 @@ def split_folders(folder: Path) -> dict[str, Path]:
     images = folder / "images"
     if images.is_dir() and (folder / "labels").is_dir():
         inside = {path.name: path for path in sorted(images.iterdir()) if path.is_dir()}
-        has_photos = any(path.suffix.lower() in IMAGE_SUFFIXES for path in images.iterdir())
-        return {"train": images} if has_photos or not inside else inside
+        has_images = any(path.suffix.lower() in IMAGE_SUFFIXES for path in images.iterdir())
+        return {"train": images} if has_images or not inside else inside
     return {
         path.name: path / "images"
         for path in (sorted(folder.iterdir()) if folder.is_dir() else ())
@@ -275,3 +286,105 @@ def _listed_names(folder: Path) -> tuple[str, ...] | None:
         if (path := place / "classes.txt").is_file():
             return tuple(class_names_of(read_text(path))) or None
     return None
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """Read the mapping of a YAML file.
+
+    Raises:
+        DatasetError: it cannot be read, or is not a mapping.
+    """
+    import yaml
+
+    try:
+        document = yaml.safe_load(read_text(path))
+    except OSError as error:
+        raise DatasetError(f"{path}: expected a readable YAML file, got {error.strerror or error}") from error
+    except yaml.YAMLError as error:
+        raise DatasetError(f"{path}: expected YAML, got text that does not parse ({error}); correct it") from error
+    if not isinstance(document, dict):
+        raise DatasetError(
+            f"{path}: expected keys such as train, val and names, got a {type(document).__name__}; is this a data YAML?"
+        )
+    return document
+
+
+def class_names(path: Path, document: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the name of each class: those under ``names``, or ``nc`` numbered ones.
+
+    Raises:
+        DatasetError: the value is invalid.
+    """
+    names, num = document.get("names"), document.get("nc")
+    if num is not None and (isinstance(num, bool) or not isinstance(num, int) or num < 1):
+        raise DatasetError(f"{path}: expected 'nc', the number of classes, got {num!r:.40}; correct it")
+    if names is None:
+        if num is None:
+            raise DatasetError(
+                f"{path}: expected the key 'names', or 'nc', the number of classes, got neither; add one"
+            )
+        return tuple(f"class_{i}" for i in range(num))
+    if isinstance(names, dict):
+        if not all(str(key).isdecimal() for key in names) or {int(key) for key in names} != {*range(len(names))}:
+            raise DatasetError(
+                f"{path}: expected 'names' of the classes 0 to {len(names) - 1}, got the keys {list(names)!r:.60}; "
+                "number the classes from 0 without gaps"
+            )
+        names = [name for _, name in sorted(names.items(), key=lambda item: int(item[0]))]
+    if not isinstance(names, list) or not names or any(isinstance(name, list | dict) for name in names):
+        raise DatasetError(f"{path}: expected a list of names under the key 'names', got {names!r:.60}; correct it")
+    if num is not None and num != len(names):
+        raise DatasetError(f"{path}: expected as many names as 'nc' says, {num}, got {len(names)}; correct one of them")
+    return tuple(str(name) for name in names)
+
+
+def keypoint_shape(path: Path, shape: object) -> tuple[int, int] | None:
+    """Return (P, D) of ``kpt_shape``: P points of D numbers; None without the key.
+
+    Raises:
+        DatasetError: the value is invalid.
+    """
+    if shape is None:
+        return None
+    is_pair = isinstance(shape, list) and len(shape) == 2 and all(type(value) is int for value in shape)
+    if not isinstance(shape, list) or not is_pair or shape[0] < 1 or shape[1] not in (2, 3):
+        raise DatasetError(
+            f"{path}: expected 'kpt_shape: [P, 2]' or '[P, 3]', P points of x, y and optionally v, got {shape!r:.40}; "
+            "correct it"
+        )
+    return shape[0], shape[1]
+
+
+def keypoint_names(path: Path, names: object, num: int | None) -> tuple[str, ...] | None:
+    """Return the names of the points; from a mapping of classes to names, those that all classes share.
+
+    Raises:
+        DatasetError: the value is invalid.
+    """
+    if names is None or num is None:
+        return None
+    lists = list(names.values()) if isinstance(names, dict) else [names]
+    first = lists[0] if lists else None
+    if not isinstance(first, list) or len({*map(str, first)}) != num or any(other != first for other in lists):
+        raise DatasetError(
+            f"{path}: expected 'kpt_names' of {num} points, each name once, the same for all classes, got "
+            f"{names!r:.60}; correct or remove them"
+        )
+    return tuple(map(str, first))
+
+
+def flip_idx(path: Path, order: object, num: int | None) -> tuple[int, ...] | None:
+    """Return the index of each of P points in a flipped image; None without the key.
+
+    Raises:
+        DatasetError: the value is invalid.
+    """
+    if order is None or num is None:
+        return None
+    is_order = isinstance(order, list) and all(type(value) is int for value in order) and sorted(order) == [*range(num)]
+    if not isinstance(order, list) or not is_order or any(order[other] != i for i, other in enumerate(order)):
+        raise DatasetError(
+            f"{path}: expected 'flip_idx', for each of {num} points the point that it swaps with when flipped, or "
+            f"itself, got {order!r:.60}; correct it"
+        )
+    return tuple(order)

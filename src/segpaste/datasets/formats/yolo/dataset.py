@@ -1,4 +1,4 @@
-"""Reader of YOLO datasets: images with a text file of boxes, polygons or keypoints each.
+"""Format and reader of YOLO datasets: images with a text file of boxes, polygons or keypoints each.
 
 `segpaste.datasets.formats.yolo.data` finds the files, `segpaste.datasets.formats.yolo.labels` parses the label files.
 Tracks and class folders, which Ultralytics stores in folders of the same names, are not read.
@@ -10,11 +10,10 @@ import hashlib
 import json
 import os
 import warnings
-from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from os import PathLike
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -23,24 +22,37 @@ from torch import Tensor
 
 from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.format import TASKS, Task, WrittenTask, chosen_split
+from segpaste.datasets.formats.folders import other_labels
+from segpaste.datasets.formats.format import (
+    TASKS,
+    AnnotatedImages,
+    Format,
+    PackedRows,
+    ReadOptions,
+    Task,
+    WrittenTask,
+    chosen_split,
+)
+from segpaste.datasets.formats.image_files import read_upright, upright_size
 from segpaste.datasets.formats.instances import sample_of_boxes
-from segpaste.datasets.formats.photo import read_upright, upright_size
-from segpaste.datasets.formats.records import AnnotatedPhotos, PackedRecords
 from segpaste.datasets.formats.rle import decode_segmentation
 from segpaste.datasets.formats.text_files import read_text
 from segpaste.datasets.formats.yolo.data import (
+    YAML_SUFFIXES,
     YoloData,
     expect_labels,
+    find_yaml,
     found_labels,
-    photos_of,
+    images_of,
+    label_path,
     read_data,
+    split_folders,
     stray_labels,
 )
 from segpaste.datasets.formats.yolo.labels import (
     BOX_NUMBERS,
     ORIENTED_NUMBERS,
-    RowForm,
+    LabelFormat,
     box_px,
     exact_box,
     keypoint_schema,
@@ -51,41 +63,11 @@ from segpaste.datasets.formats.yolo.labels import (
 from segpaste.types import DenseSample
 from segpaste.types.sampling import Size
 
-
-class _PackedRows(Sequence[JsonRow]):
-    """Records of label files: `PackedRecords` whose numbers are one array, since JSON of polygons takes long."""
-
-    def __init__(self, records: Iterable[JsonRow]) -> None:
-        numbers = array("d")
-
-        def counted() -> Iterator[JsonRow]:
-            for record in records:
-                start = len(numbers)
-                for row in record["rows"]:
-                    numbers.extend(row["values"])
-                rows = [{**row, "values": len(row["values"])} for row in record["rows"]]
-                yield {**record, "rows": rows, "start": start}
-
-        self._records = PackedRecords(counted())
-        self._numbers = np.frombuffer(numbers, np.float64) if numbers else np.zeros(0)
-
-    def __len__(self) -> int:
-        return len(self._records)
-
-    def __getitem__(self, index: Any) -> Any:
-        record = self._records[index]
-        start = record.pop("start")
-        for row in record["rows"]:
-            end = start + row["values"]
-            row["values"], start = self._numbers[start:end].tolist(), end
-        return record
-
-
 ONE_KIND = "complete the polygons, or read all as boxes with the task detect"
 """Advice for a dataset with both boxes and polygons."""
 
 
-class YoloDataset(AnnotatedPhotos):
+class YoloDataset(AnnotatedImages):
     """One split of a YOLO dataset, one `DenseSample` for each image, sorted by path.
 
     Polygons and oriented boxes give samples with instance masks and boxes that fit them. Box labels give boxes only,
@@ -161,7 +143,7 @@ class YoloDataset(AnnotatedPhotos):
     def annotation_ids(self, index: int) -> tuple[int, ...]:
         """Return the line number of each object in its label file, from 1; instance id i + 1 is at position i."""
         record = self._records[index]
-        return tuple(row["line"] for row in self._objects(record, upright_size(self._photo(record)))[0])
+        return tuple(row["line"] for row in self._objects(record, upright_size(self._image_file(record)))[0])
 
     def instance_labels(self, index: int) -> tuple[int, ...]:
         """Return the class of each row, from the label file alone; no image is read.
@@ -207,7 +189,7 @@ class YoloDataset(AnnotatedPhotos):
 
     def label_text(self, index: int) -> str:
         """Return the text of an image's label file; empty if it has none."""
-        return _text_of(found_labels(self._photo(self._records[index])))
+        return _text_of(found_labels(self._image_file(self._records[index])))
 
     def left_out(self, index: int) -> dict[str, int]:
         """Count the ``empty`` objects of a read image, which are not instances."""
@@ -221,18 +203,18 @@ class YoloDataset(AnnotatedPhotos):
     def _read_records(self) -> Sequence[JsonRow]:
         data = self.data
         self.class_names = _numbered(data) if data.class_names is None else data.class_names
-        form = RowForm(len(self.class_names), data.keypoint_shape, self._asked)
+        label_format = LabelFormat(len(self.class_names), data.keypoint_shape, self._asked)
         digest = hashlib.sha256(json.dumps([self.class_names, data.keypoint_shape, data.flip_idx]).encode())
         self.num_duplicates = 0
         first_lines: dict[Task, str] = {}
-        photos, labelled, num_numbers = self._photos(), list[bool](), set[int]()
+        images, labelled, num_numbers = self._images(), list[bool](), set[int]()
 
         def records() -> Iterator[JsonRow]:
-            for number, photo in enumerate(photos, start=1):
-                file_name, labels = Path(os.path.relpath(photo, data.root)).as_posix(), found_labels(photo)
+            for number, image in enumerate(images, start=1):
+                file_name, labels = Path(os.path.relpath(image, data.root)).as_posix(), found_labels(image)
                 text = _text_of(labels)
                 labelled.append(labels.is_file())
-                rows, num_twice = parse_labels(labels, text, form)
+                rows, num_twice = parse_labels(labels, text, label_format)
                 self.num_duplicates += num_twice
                 for row in rows:
                     num_numbers.add(1 + len(row["values"]))
@@ -241,27 +223,27 @@ class YoloDataset(AnnotatedPhotos):
                 digest.update(json.dumps([file_name, text]).encode())
                 yield {"id": number, "file_name": file_name, "rows": rows}
 
-        packed = _PackedRows(records())
-        expect_labels(data.splits[self.split], photos, sum(labelled))
+        packed = PackedRows(records())
+        expect_labels(data.splits[self.split], images, sum(labelled))
         self.task = self._task_of(first_lines)
         self.has_masks = self.task == "segment"
         self.is_oriented = self.has_masks and self._asked is None and num_numbers == {ORIENTED_NUMBERS}
         digest.update(self.task.encode())
         self.digest = digest.hexdigest()
-        self.stray_labels = tuple(path for source in data.splits[self.split] for path in stray_labels(source, photos))
+        self.stray_labels = tuple(path for source in data.splits[self.split] for path in stray_labels(source, images))
         self.keypoint_schema = None
         if self.task == "pose" and data.keypoint_shape is not None:
             self.keypoint_schema = keypoint_schema(data.keypoint_names, data.keypoint_shape[0], data.flip_idx)
         return packed
 
-    def _photos(self) -> list[Path]:
+    def _images(self) -> list[Path]:
         """Return the unique images of the split, sorted by path."""
         sources = self.data.splits[self.split]
-        photos = sorted({photo for source in sources for photo in photos_of(source)})
-        if not photos:
+        images = sorted({image for source in sources for image in images_of(source)})
+        if not images:
             names = ", ".join(map(str, sources))
             raise DatasetError(f"{names}: expected at least one image of '{self.split}', got none")
-        return photos
+        return images
 
     def _task_of(self, first_lines: dict[Task, str]) -> Task:
         """Return the common task of all rows, given the position of the first row of each kind."""
@@ -296,11 +278,11 @@ class YoloDataset(AnnotatedPhotos):
                 stacklevel=3,
             )
 
-    def _photo(self, record: JsonRow) -> Path:
+    def _image_file(self, record: JsonRow) -> Path:
         return self.images_dir / str(record["file_name"])
 
     def _read_sample(self, record: JsonRow) -> DenseSample:
-        image = read_upright(self._photo(record))
+        image = read_upright(self._image_file(record))
         size = image.shape[1], image.shape[2]
         rows, masks = self._objects(record, size)
         if masks is not None:
@@ -337,7 +319,7 @@ class YoloDataset(AnnotatedPhotos):
 
     def _leave_out(self, record: JsonRow, row: JsonRow) -> None:
         if not self._empty:
-            where = f"{found_labels(self._photo(record))}: line {row['line']}"
+            where = f"{found_labels(self._image_file(record))}: line {row['line']}"
             warnings.warn(f"{where} has no pixel and is left out; further ones are only counted", stacklevel=2)
         self._empty.setdefault(record["id"], set()).add(row["line"])
 
@@ -354,8 +336,57 @@ def _text_of(path: Path) -> str:
 
 def _numbered(data: YoloData) -> tuple[str, ...]:
     """Return numbered names for the classes of all splits, for datasets without class names."""
-    form = RowForm(1 << 16, data.keypoint_shape)
-    photos = {photo for sources in data.splits.values() for source in sources for photo in photos_of(source)}
-    files = map(found_labels, photos)
-    labels = (row["label"] for file in files for row in parse_labels(file, _text_of(file), form)[0])
+    label_format = LabelFormat(1 << 16, data.keypoint_shape)
+    images = {image for sources in data.splits.values() for source in sources for image in images_of(source)}
+    files = map(found_labels, images)
+    labels = (row["label"] for file in files for row in parse_labels(file, _text_of(file), label_format)[0])
     return tuple(f"class_{i}" for i in range(max(labels, default=0) + 1))
+
+
+class YoloFormat(Format):
+    """YOLO datasets, see `segpaste.datasets.formats.yolo.data`."""
+
+    name = "yolo"
+    title = "YOLO"
+    files = "data.yaml, or images/ and labels/"
+    gives = "masks of polygons; or boxes only; or keypoints"
+    takes = frozenset({"task"})
+
+    def splits(self, path: Path) -> tuple[str, ...] | None:
+        """Return the splits of the data YAML, or the names of the folders."""
+        if path.is_file():
+            return tuple(read_data(path).splits) if path.suffix.lower() in YAML_SUFFIXES else None
+        if find_yaml(path) is None:
+            folders = split_folders(path).values()
+            if not folders or other_labels({path / "labels", *(label_path(f / "photo.jpg").parent for f in folders)}):
+                return None
+        return tuple(read_data(path).splits)
+
+    def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedImages:
+        """Open a split."""
+        return YoloDataset(path, split, task=options.task, transforms=options.transforms)
+
+    def copies(self, path: Path, split: str) -> Iterator[tuple[PurePosixPath, Path]]:
+        """Yield images and label files, which are copied to ``images/SPLIT`` and ``labels/SPLIT``."""
+        sources = read_data(path).splits[split]
+        for number, source in enumerate(sources):
+            if not source.exists():
+                warnings.warn(
+                    f"{source}: expected the images of '{split}', found none; the split is left out", stacklevel=2
+                )
+                continue
+            for image in images_of(source):
+                below = (str(number),) if len(sources) > 1 else ()  # two folders may have images of the same name
+                target = PurePosixPath("images", split, *below, _name_in(source, image))
+                yield target, image
+                if (labels := found_labels(image)).is_file():
+                    yield PurePosixPath(label_path(Path(target)).as_posix()), labels
+
+
+def _name_in(source: Path, image: Path) -> str:
+    """Return the name of an image relative to the folder of its split, or for a list to its last folder ``images``."""
+    if source.is_dir():
+        return image.relative_to(source).as_posix()
+    parts = image.parts
+    last = max((i for i, part in enumerate(parts[:-1]) if part == "images"), default=len(parts) - 2)
+    return PurePosixPath(*parts[last + 1 :]).as_posix()

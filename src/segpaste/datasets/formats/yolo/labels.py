@@ -33,8 +33,8 @@ _TOLERANCE = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class RowForm:
-    """Form of the rows of a dataset.
+class LabelFormat:
+    """Format of the rows of a dataset.
 
     Attributes:
         num_classes: number of classes; all labels are below it.
@@ -60,13 +60,13 @@ class RowForm:
         return polygon if self.task == "segment" else f"{box}, or {polygon}"
 
 
-def parse_labels(path: Path, text: str, form: RowForm) -> tuple[list[JsonRow], int]:
+def parse_labels(path: Path, text: str, label_format: LabelFormat) -> tuple[list[JsonRow], int]:
     """Parse a label file.
 
     Args:
         path: path of the file, for errors.
         text: its content.
-        form: the form of its rows.
+        label_format: the form of its rows.
 
     Returns:
         The rows of the objects in file order, without duplicates, and the number of duplicates. Each row has
@@ -82,18 +82,18 @@ def parse_labels(path: Path, text: str, form: RowForm) -> tuple[list[JsonRow], i
     for number, line in enumerate(text.splitlines(), start=1):
         if not (words := line.split()):
             continue
-        row = _parsed(f"{path}: line {number}", words, form)
+        row = _parsed(f"{path}: line {number}", words, label_format)
         key = row["kind"], row["label"], array("f", row["values"]).tobytes()
         num_twice += key in seen
         if key not in seen:
             seen.add(key)
-            if form.task == "detect" and row["kind"] == "segment":
+            if label_format.task == "detect" and row["kind"] == "segment":
                 row |= {"kind": "detect", "values": _box_of_polygon(row["values"])}
             rows.append({"line": number, **row})
     return rows, num_twice
 
 
-def _parsed(where: str, words: list[str], form: RowForm) -> JsonRow:
+def _parsed(where: str, words: list[str], label_format: LabelFormat) -> JsonRow:
     """Parse one row."""
     try:
         label, *values = map(float, words)
@@ -102,13 +102,14 @@ def _parsed(where: str, words: list[str], form: RowForm) -> JsonRow:
         raise DatasetError(
             f"{where}: expected numbers, got {' '.join(words)!r:.60}{told if _is_dota(words) else '; correct the line'}"
         ) from None
-    if not label.is_integer() or not 0 <= label < form.num_classes:
+    if not label.is_integer() or not 0 <= label < label_format.num_classes:
         raise DatasetError(
-            f"{where}: expected a class from 0 to {form.num_classes - 1}, got {words[0]}; correct it, or the names"
+            f"{where}: expected a class from 0 to {label_format.num_classes - 1}, got {words[0]}; correct it, or the "
+            "names"
         )
-    kind = _kind(where, len(words), form)
-    _check_values(where, values, kind, form)
-    if form.task == "detect" and kind == "pose":
+    kind = _kind(where, len(words), label_format)
+    _check_values(where, values, kind, label_format)
+    if label_format.task == "detect" and kind == "pose":
         kind, values = "detect", values[:4]
     return {"label": int(label), "kind": kind, "values": values}
 
@@ -122,19 +123,19 @@ def _is_dota(words: list[str]) -> bool:
     return False
 
 
-def _kind(where: str, num: int, form: RowForm) -> Task:
+def _kind(where: str, num: int, label_format: LabelFormat) -> Task:
     """Return the kind of a row of ``num`` numbers; raise `DatasetError` if no kind fits."""
-    if form.task != "segment" and num == form.pose_numbers:
+    if label_format.task != "segment" and num == label_format.pose_numbers:
         return "pose"
-    is_pose = form.keypoint_shape is not None and form.task in (None, "pose")
-    if num == BOX_NUMBERS and not is_pose and form.task != "segment":
+    is_pose = label_format.keypoint_shape is not None and label_format.task in (None, "pose")
+    if num == BOX_NUMBERS and not is_pose and label_format.task != "segment":
         return "detect"
     if num >= 7 and num % 2 and not is_pose:
         return "segment"
-    raise DatasetError(f"{where}: expected {form.expected()}, got {num} numbers; correct the line")
+    raise DatasetError(f"{where}: expected {label_format.expected()}, got {num} numbers; correct the line")
 
 
-def _check_values(where: str, values: list[float], kind: Task, form: RowForm) -> None:
+def _check_values(where: str, values: list[float], kind: Task, label_format: LabelFormat) -> None:
     """Check that coordinates are fractions, sizes are not negative, and visibilities are 0, 1 or 2.
 
     A polygon with points outside also passes if the centre and size of its box are fractions.
@@ -142,7 +143,7 @@ def _check_values(where: str, values: list[float], kind: Task, form: RowForm) ->
     coordinates, visibilities = values, []
     if kind == "segment" and math.isfinite(sum(values)) and not _are_fractions(values):
         coordinates = _box_of_polygon(values)
-    elif kind == "pose" and form.keypoint_shape is not None and form.keypoint_shape[1] == 3:
+    elif kind == "pose" and label_format.keypoint_shape is not None and label_format.keypoint_shape[1] == 3:
         coordinates = values[:4] + [value for i, value in enumerate(values[4:]) if i % 3 != 2]
         visibilities = values[6::3]
     if not _are_fractions(coordinates):

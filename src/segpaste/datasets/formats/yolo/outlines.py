@@ -1,17 +1,24 @@
-"""Outline of a mask as one closed polygon, including masks with several parts or holes.
+"""Outlines of masks for YOLO's labels: one closed polygon, or the minimum-area rectangle of an oriented box.
 
 The polygon goes through the midpoints of the pixel edges between mask and background, moved into the mask by 1/20 of a
 pixel. pycocotools rasterises it to exactly the same mask. So do rasterisers that truncate coordinates to whole pixels
 and draw the outline too, such as OpenCV's ``fillPoly``. Parts and holes are joined by bridges between their nearest
 points. The polygon follows a bridge in both directions, so bridges enclose nothing.
 
+A minimum-area rectangle around points has a side along an edge of their convex hull (H. Freeman, R. Shapira,
+"Determining the minimum-area encasing rectangle for an arbitrary closed curve", 1975), so each edge is tried.
+
 Not for files that can hold masks as run lengths, such as COCO's.
 """
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
+
+from segpaste.datasets.formats.rle import mask_box
 
 Points = NDArray[np.int64]
 STEPS_PER_PX = 20
@@ -35,12 +42,11 @@ def outline(mask: NDArray[np.bool_]) -> NDArray[np.float64]:
     Returns:
         [P, 2]: x and y in pixel edges; no point for an empty mask.
     """
-    rows, cols = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
-    if not rows.size:
+    if (box := mask_box(mask)) is None:
         return np.zeros((0, 2))
-    cut = mask[rows[0] : rows[-1] + 1, cols[0] : cols[-1] + 1]
-    steps = _without_middles(_joined(_loops(cut)))
-    return steps / STEPS_PER_PX + (float(cols[0]), float(rows[0]))
+    x1, y1, x2, y2 = box
+    steps = _without_middles(_joined(_loops(mask[y1:y2, x1:x2])))
+    return steps / STEPS_PER_PX + (float(x1), float(y1))
 
 
 def _loops(mask: NDArray[np.bool_]) -> list[Points]:
@@ -138,3 +144,86 @@ def _without_middles(points: Points) -> Points:
     before, after = points - np.roll(points, 1, 0), np.roll(points, -1, 0) - points
     is_kept: NDArray[np.bool_] = before[:, 0] * after[:, 1] != before[:, 1] * after[:, 0]
     return points[is_kept]
+
+
+_TOLERANCE_PX = 0.5
+_TOLERANCE_COSINE = 0.02
+"""Deviations of a rectangle whose corners were rounded to pixels."""
+
+
+def least_rectangle(mask: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return the corners of the minimum-area rectangle around a mask that lies in the image.
+
+    Trainers reject coordinates outside of the image, so rotated rectangles that extend beyond it are not used; the
+    upright one always lies in it.
+
+    Args:
+        mask: [H, W] bool, with at least one pixel.
+
+    Returns:
+        [4, 2]: x and y in pixel edges, in order around the rectangle.
+    """
+    hull = convex_hull(_corners(mask))
+    edges = np.roll(hull, -1, 0) - hull
+    directions = np.concatenate([[[1.0, 0.0]], edges / np.sqrt(np.square(edges).sum(1))[:, None]])
+    best, least = None, np.inf
+    for x, y in directions:
+        turn = np.array([[x, y], [-y, x]])
+        turned = hull @ turn.T
+        (left, top), (right, bottom) = turned.min(0), turned.max(0)
+        corners = np.array([(left, top), (right, top), (right, bottom), (left, bottom)]) @ turn
+        area = (right - left) * (bottom - top)
+        if area < least - 1e-9 and _is_inside(corners, mask.shape):
+            best, least = corners, area
+    assert best is not None
+    inside: NDArray[np.float64] = best.clip(0, (mask.shape[1], mask.shape[0]))
+    return inside
+
+
+def given_corners(segmentation: object, size: tuple[int, ...]) -> NDArray[np.float64] | None:
+    """Return the corners of a segmentation of COCO that is one rectangle within (H, W), [4, 2]; None for others."""
+    if not isinstance(segmentation, list) or len(segmentation) != 1 or len(segmentation[0]) != 8:
+        return None
+    corners = np.array(segmentation[0], np.float64).reshape(4, 2)
+    first, second = corners[1] - corners[0], corners[3] - corners[0]
+    is_closed = np.abs(corners[0] + first + second - corners[2]).max() <= _TOLERANCE_PX
+    sides = math.sqrt(float(first @ first) * float(second @ second))
+    is_right = sides > 0 and abs(float(first @ second)) <= _TOLERANCE_COSINE * sides
+    return corners if is_closed and is_right and _is_inside(corners, size) else None
+
+
+def is_rectangle(mask: NDArray[np.bool_]) -> bool:
+    """Return whether a mask is all pixels of an upright box."""
+    box = mask_box(mask)
+    return box is not None and bool(mask[box[1] : box[3], box[0] : box[2]].all())
+
+
+def convex_hull(points: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the corners of the convex hull of points [P, 2], in order around it (Andrew's monotone chain)."""
+    ordered = np.unique(points, axis=0).tolist()
+    halves = []
+    for side in (ordered, ordered[::-1]):
+        chain: list[list[float]] = []
+        for point in side:
+            while len(chain) > 1 and _turn(chain[-2], chain[-1], point) <= 0:
+                chain.pop()
+            chain.append(point)
+        halves.append(chain[:-1])
+    return np.array(halves[0] + halves[1])
+
+
+def _corners(mask: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return the corners of the first and the last pixel of each row; they include those of the hull."""
+    rows = np.flatnonzero(mask.any(1))
+    first = mask[rows].argmax(1)
+    last = mask.shape[1] - mask[rows][:, ::-1].argmax(1)
+    points = [(x, y + dy) for xs in (first, last) for x, y in zip(xs, rows, strict=True) for dy in (0, 1)]
+    return np.array(points, np.float64)
+
+
+def _turn(a: list[float], b: list[float], c: list[float]) -> float:
+    return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
+
+
+def _is_inside(corners: NDArray[np.float64], size: tuple[int, ...]) -> bool:
+    return bool((corners >= -1e-6).all() and (corners <= (size[1] + 1e-6, size[0] + 1e-6)).all())

@@ -1,1 +1,0 @@
-"""Declarations of known layouts, and hints for the declaration of others."""

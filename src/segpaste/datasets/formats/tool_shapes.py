@@ -1,0 +1,255 @@
+"""Shapes of labelling tools, their images and classes, and the conversion to COCO.
+
+The parser of a format returns `Shape`s. Parts of one object are joined here, and bounds and areas are measured.
+Coordinates are pixel edges: the first pixel of a row spans 0 to 1. Not for files of COCO, whose entries are kept
+unchanged: https://cocodataset.org/#format-data, "Object Detection".
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+import warnings
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from segpaste.datasets.contract import JsonRow
+from segpaste.datasets.entries import Box, edges_of
+from segpaste.datasets.errors import DatasetError
+from segpaste.datasets.formats.rle import decode_segmentation, mask_box
+from segpaste.types.sampling import Size
+
+Kind = Literal["outline", "box"]
+Point = tuple[float, float, int]
+
+
+OTHER_BOXES = "boxes of objects and regions, not those of their masks"
+"""Description of given boxes that differ from those of their masks by more than `_ROUNDING_PX`."""
+_ROUNDING_PX = 1.0
+"""By how much a box differs from that of its mask if the pixels of the mask are those of its outline."""
+
+
+def is_other_box(box: Sequence[float], of_mask: Sequence[float]) -> bool:
+    """Return whether the given box of an object is not that of its mask, both (x1, y1, x2, y2)."""
+    return any(abs(one - other) > _ROUNDING_PX for one, other in zip(box, of_mask, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Drawn shape: an object or a part of an object.
+
+    Attributes:
+        label: the name of its class.
+        segmentation: polygons [[x1, y1, x2, ...], ...] or run lengths as in COCO; empty for a box.
+        box: (x1, y1, x2, y2) of a shape without segmentation.
+        group: shapes of one label and group are parts of one object; None for a whole object.
+        attributes: its other attributes.
+        ignored: True for an ignored region, which is not an object.
+        points: (x, y, v) by the name of a keypoint.
+        where: the position in the file, for errors.
+        crowd: True for a region of objects that are not told apart.
+    """
+
+    label: str
+    segmentation: list[list[float]] | JsonRow = field(default_factory=list)
+    box: Box | None = None
+    group: Hashable | None = None
+    attributes: JsonRow = field(default_factory=dict)
+    ignored: bool = False
+    points: Mapping[str, Point] | None = None
+    where: str = ""
+    crowd: bool = False
+
+
+def join_parts(shapes: Iterable[Shape]) -> list[list[Shape]]:
+    """Return the parts of each object, in the order of the first parts."""
+    found: dict[Hashable, list[Shape]] = {}
+    for i, shape in enumerate(shapes):
+        key = i if shape.group is None else (shape.label, shape.group, shape.ignored)
+        found.setdefault(key, []).append(shape)
+    return list(found.values())
+
+
+def annotation_row(parts: Sequence[Shape], size: Size, point_names: Sequence[str]) -> JsonRow:
+    """Return the annotation of an object, without its ids.
+
+    The boxes of an object with outlines are not used.
+
+    Args:
+        parts: parts of the object.
+        size: (H, W) of the image.
+        point_names: names of the keypoints of its class; may be empty.
+
+    Returns:
+        ``segmentation``, empty for boxes; ``bbox`` [x, y, w, h]; ``area``; ``iscrowd``; and, if present, ``ignore``,
+        ``keypoints`` with ``num_keypoints``, and ``attributes``, with those of further parts under ``parts``.
+    """
+    outlines = [part.segmentation for part in parts if part.segmentation]
+    segmentation = _union(outlines, size)
+    box, area = _measured(segmentation, size) if segmentation else _bounds([part.box for part in parts if part.box])
+    is_crowd = any(part.crowd for part in parts)
+    row: JsonRow = {"segmentation": segmentation, "bbox": _xywh(box), "area": area, "iscrowd": int(is_crowd)}
+    if any(part.ignored for part in parts):
+        row["ignore"] = 1
+    points = {name: point for part in parts for name, point in (part.points or {}).items()}
+    if point_names:
+        row |= _keypoints(points, point_names)
+    attributes = dict(parts[0].attributes)
+    if any(part.attributes != parts[0].attributes for part in parts):
+        key = next(key for i in itertools.count(1) if (key := "parts" if i == 1 else f"parts_{i}") not in attributes)
+        attributes[key] = [part.attributes for part in parts[1:]]
+    return {**row, "attributes": attributes} if attributes else row
+
+
+def has_other_box(parts: Sequence[Shape], row: JsonRow) -> bool:
+    """Return whether an object with outlines also has a box, which its annotation does not hold."""
+    boxes = [part.box for part in parts if part.box is not None and part.points is None]
+    if not boxes or not row["segmentation"]:
+        return False
+    around = box_around(corner for box in boxes for corner in (box[:2], box[2:]))
+    return is_other_box(around, edges_of(row["bbox"]))
+
+
+def encode_mask(mask: NDArray[np.bool_]) -> JsonRow:
+    """Return the run lengths of a mask [H, W], compressed as in COCO."""
+    from pycocotools import mask as coco_mask
+
+    found = coco_mask.encode(np.asfortranarray(mask, dtype=np.uint8))
+    return {"size": list(mask.shape), "counts": found["counts"].decode()}
+
+
+def paste_mask(mask: NDArray[np.bool_], corner: tuple[int, int], size: Size) -> JsonRow:
+    """Return the run lengths of a mask whose top left pixel is at (x, y), clipped to an image of (H, W)."""
+    whole = np.zeros(size, bool)
+    x, y = corner
+    top, left = max(y, 0), max(x, 0)
+    seen = mask[top - y : max(size[0] - y, 0), left - x : max(size[1] - x, 0)]
+    whole[top : top + seen.shape[0], left : left + seen.shape[1]] = seen
+    return encode_mask(whole)
+
+
+def ellipse_mask(centre: tuple[float, float], radii: tuple[float, float], degrees: float, size: Size) -> JsonRow:
+    """Return the run lengths of the pixels whose centres are in an ellipse rotated clockwise about its centre."""
+    (x, y), (a, b) = centre, radii
+    if min(a, b) <= 0:
+        return encode_mask(np.zeros(size, bool))
+    cos, sin = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
+    dx, dy = np.arange(size[1]) + 0.5 - x, (np.arange(size[0]) + 0.5 - y)[:, None]
+    inside = ((dx * cos + dy * sin) / a) ** 2 + ((dy * cos - dx * sin) / b) ** 2 <= 1
+    return encode_mask(inside)
+
+
+def rotated_box(box: Box, degrees: float, about: tuple[float, float]) -> list[tuple[float, float]]:
+    """Return the corners of a box rotated clockwise about a point."""
+    x1, y1, x2, y2 = box
+    cos, sin = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
+    moved = [(x - about[0], y - about[1]) for x, y in ((x1, y1), (x2, y1), (x2, y2), (x1, y2))]
+    return [(about[0] + dx * cos - dy * sin, about[1] + dx * sin + dy * cos) for dx, dy in moved]
+
+
+def is_number(value: object, most: float) -> bool:
+    """Return whether a value is a number of at most this size, not a bool."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= most
+
+
+def are_points(value: object, most: float) -> bool:
+    """Return whether a value is a list of points [x, y] of numbers of at most this size."""
+    return isinstance(value, list) and all(
+        isinstance(point, list) and len(point) == 2 and all(is_number(edge, most) for edge in point) for point in value
+    )
+
+
+def box_around(points: Iterable[Sequence[float]]) -> Box:
+    """Return the box (x1, y1, x2, y2) around one or more points (x, y)."""
+    xs, ys = zip(*((float(point[0]), float(point[1])) for point in points), strict=True)
+    return min(xs), min(ys), max(xs), max(ys)
+
+
+def _union(outlines: list[Any], size: Size) -> list[list[float]] | JsonRow:
+    """Return the union of the segmentations of an object's parts."""
+    if all(isinstance(outline, list) for outline in outlines):
+        return [polygon for outline in outlines for polygon in outline]
+    if len(outlines) == 1:
+        only: JsonRow = outlines[0]
+        return only
+    masks = [decode_segmentation(outline, size) for outline in outlines]
+    return encode_mask(np.logical_or.reduce(masks))
+
+
+def _measured(segmentation: list[list[float]] | JsonRow, size: Size) -> tuple[Box | None, float]:
+    """Return bounds and area: geometric for polygons, in pixels for run lengths."""
+    if isinstance(segmentation, list):
+        points = [point for polygon in segmentation for point in zip(polygon[::2], polygon[1::2], strict=False)]
+        return (box_around(points) if points else None), sum(map(_polygon_area, segmentation))
+    mask = decode_segmentation(segmentation, size)
+    return mask_box(mask), int(mask.sum())
+
+
+def _polygon_area(polygon: list[float]) -> float:
+    x, y = np.array(polygon[::2]), np.array(polygon[1::2])
+    return abs(float((x * np.roll(y, -1) - y * np.roll(x, -1)).sum())) / 2
+
+
+def _bounds(boxes: list[Box]) -> tuple[Box | None, float]:
+    """Return the box around all boxes, and its area."""
+    if not boxes:
+        return None, 0
+    x1, y1, x2, y2 = box_around(corner for box in boxes for corner in (box[:2], box[2:]))
+    return (x1, y1, x2, y2), (x2 - x1) * (y2 - y1)
+
+
+def _xywh(box: Box | None) -> list[float]:
+    return [0, 0, 0, 0] if box is None else [box[0], box[1], box[2] - box[0], box[3] - box[1]]
+
+
+def _keypoints(points: Mapping[str, Point], names: Sequence[str]) -> JsonRow:
+    """Return the keys of keypoints; COCO's coordinates are pixel indices, with centres at i + 0.5."""
+    values: list[float] = []
+    for name in names:
+        x, y, v = points.get(name, (0, 0, 0))
+        values += [x - 0.5, y - 0.5, v] if v else [0, 0, 0]
+    return {"keypoints": values, "num_keypoints": sum(v > 0 for v in values[2::3])}
+
+
+def find_image_file(images_dir: Path, places: Iterable[str]) -> str:
+    """Return the first path, relative to a folder, at which a file exists; the first path if none exists."""
+    names = [name for name in places if name]
+    for name in names:
+        with contextlib.suppress(OSError):  # the name is too long
+            if (images_dir / name).is_file():
+                return name
+    return names[0]
+
+
+def checked_size(where: str, height: object, width: object) -> Size:
+    """Return (H, W) of an image from its annotations.
+
+    Raises:
+        DatasetError: a side is not a positive integer, or the image has more than 2^29 pixels.
+    """
+    if type(height) is int and type(width) is int and min(height, width) > 0 and height * width <= 1 << 29:
+        return height, width
+    raise DatasetError(
+        f"{where}: expected the size of the image in pixels, got {width!r:.20} x {height!r:.20}; correct it"
+    )
+
+
+def class_rows(path: Path, found: Sequence[str], listed: Sequence[str] | None) -> list[JsonRow]:
+    """Return the classes: listed ones in their order, then found ones that are not listed, by name.
+
+    Found names that are missing in a given list cause one warning.
+    """
+    more = sorted({*found} - {*(listed or ())})
+    if listed is not None and more:
+        warnings.warn(
+            f"{path}: expected every class in the list of classes, found others: {', '.join(more[:5])}; they come "
+            "after the listed ones",
+            stacklevel=2,
+        )
+    return [{"name": name} for name in [*dict.fromkeys(listed or ()), *more]]

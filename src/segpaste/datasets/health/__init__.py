@@ -1,1 +1,0 @@
-"""Health of a dataset: all problems of its files, image by image and annotation by annotation, and its statistics."""

@@ -1,1 +1,0 @@
-"""Parts of the adapter of Lightning: its hooks and its DataModule."""
