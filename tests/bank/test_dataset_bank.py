@@ -17,6 +17,7 @@ from photo_folder import NAMES
 from torch.utils.data import Subset
 from torchvision import tv_tensors
 
+from kept_scenes import KeptScenes
 from segpaste import CocoDetectionV2
 from segpaste.bank import (
     BankError,
@@ -36,7 +37,7 @@ from segpaste.types import DenseSample
 of_all = partial(DatasetBank, selection=objects_to_paste(whole_only=False))
 """Of every object: many of these samples touch the border of their image."""
 
-SCENES = SceneDataset(6, SceneConfig(height=40, width=56), seed=3, keypoints=True)
+SCENES = KeptScenes(6, SceneConfig(height=40, width=56), seed=3, keypoints=True)
 SIZE = (24, 20)
 SAME = Selection(min_area_px=1, min_part_frac=0.0)
 
