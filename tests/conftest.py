@@ -33,7 +33,8 @@ settings.load_profile(os.environ.get("SEGPASTE_HYPOTHESIS", "ci"))
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Give the tests of a file one worker, which then makes once what they share; long ones are shared out singly."""
-    if not item.get_closest_marker("xdist_group") and not item.get_closest_marker("first"):
+    alone = item.get_closest_marker("xdist_group") or item.get_closest_marker("first")
+    if item.config.getoption("loadgroup", False) and not alone:
         item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
 
 
