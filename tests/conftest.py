@@ -1,12 +1,14 @@
-"""Setup of every test: one torch thread, restored random states, hypothesis profiles, real photos."""
+"""Setup of every test: workers, one torch thread, restored random states, hypothesis profiles, real photos."""
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,13 +31,53 @@ settings.register_profile("thorough", settings.get_profile("ci"), derandomize=Fa
 settings.load_profile(os.environ.get("SEGPASTE_HYPOTHESIS", "ci"))
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Give the tests of a file one worker, which then makes once what they share; long ones are shared out singly."""
+    alone = item.get_closest_marker("xdist_group") or item.get_closest_marker("first")
+    if item.config.getoption("loadgroup", False) and not alone:
+        item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Config) -> None:
-    """Start tests that take minutes first, so that all workers end together; tests that share work get one worker."""
-    items.sort(key=lambda item: item.get_closest_marker("first") is None)
+    """Start tests that take minutes first, then files with slow ones, so that all workers end together."""
+    items.sort(key=lambda item: [item.get_closest_marker(name) is None for name in ("first", "slow")])
     grouped = [item.nodeid for item in items if item.get_closest_marker("xdist_group")]
     if config.getoption("loadgroup", False) and not all("@" in nodeid for nodeid in grouped):
         raise pytest.UsageError("pytest-xdist has grouped no tests; see the versions in constraints.txt")
+
+
+def pytest_collection_finish() -> None:
+    """Take what is imported and collected, millions of objects, out of what garbage collections visit from now on."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    """Let what is frozen be collected when the process ends."""
+    gc.unfreeze()
+
+
+_real_fsync = os.fsync
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_waiting_for_disks() -> Iterator[None]:
+    """Let files be flushed to the page cache only: no test lets a machine lose its power."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", _flushed)
+        yield
+
+
+def _flushed(file: Any) -> None:
+    """Fail for what is no open file, as the real call does."""
+    os.fstat(file if isinstance(file, int) else file.fileno())
+
+
+@pytest.fixture
+def real_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for disks after all."""
+    monkeypatch.setattr(os, "fsync", _real_fsync)
 
 
 @pytest.fixture(autouse=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ CITY_IDS = (24, 25, 26, 27, 28, 31, 32, 33, 7, 8, 11, 12, 13)
 """The ids of Cityscapes that the classes of scenes take."""
 
 
+@cache
 def scene(index: int) -> DenseSample:
     return SCENES[index]
 

@@ -217,6 +217,7 @@ class TestTheGate:
             assert batch.sample_seeds is not None
 
     @pytest.mark.slow
+    @pytest.mark.first
     def test_it_passes_here(self, gate: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
         """The whole gate passes, run as a user runs it."""
         status = gate.main([])

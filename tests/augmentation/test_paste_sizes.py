@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 
+from kept_scenes import KeptScenes
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig, create_bank_dataloader, open_bank
 from segpaste.augmentation import SourceConfig
 from segpaste.augmentation.loading import AugmentedLoader
@@ -17,10 +18,10 @@ from segpaste.augmentation.warned import ENOUGH, MOST_BATCHES, PasteSizes
 from segpaste.bank import DatasetBank, build_bank, stage_bank_batch
 from segpaste.datasets import EpochDataLoader
 from segpaste.datasets.jitter import make_large_scale_jittering
-from segpaste.datasets.scenes import SceneConfig, SceneDataset
+from segpaste.datasets.scenes import SceneConfig
 from segpaste.types import DenseSample, PaddedBatchedDenseSample, StagedCrops
 
-SCENES = SceneDataset(12, SceneConfig(height=120, width=160), seed=1)
+SCENES = KeptScenes(12, SceneConfig(height=120, width=160), seed=1)
 SMALL = (30, 40)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from kept_scenes import KeptScenes
 from samples import EVERY_IMAGE, assert_same
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig, BatchedDenseSample, PaddedBatchedDenseSample
 from segpaste.augmentation import PanopticConfig, PlacementConfig, SourceConfig
@@ -20,8 +21,8 @@ from segpaste.invariants.case import Case
 from segpaste.replay import ReplayRecord, records, replay
 from segpaste.types import Modality
 
-SCENES = SceneDataset(12, SceneConfig(height=48, width=64, long_tail=2.0), seed=1)
-INSTANCES = SceneDataset(12, SCENES.config, seed=1, modalities=[Modality.INSTANCE])
+SCENES = KeptScenes(12, SceneConfig(height=48, width=64, long_tail=2.0), seed=1)
+INSTANCES = KeptScenes(12, SCENES.config, seed=1, modalities=[Modality.INSTANCE])
 SOURCE = SourceConfig(kind="bank", crops_per_target=3)
 OF_POOL = BatchCopyPasteConfig(placement={"paste_prob": 1.0}, source=SOURCE)
 K = 32

@@ -25,6 +25,7 @@ from segpaste.types import DenseSample
 from segpaste.workspace import Run
 
 
+@pytest.mark.slow
 class TestKilledAnywhere:
     """At every change of a name on the disk: the same call then makes the same bank, or says that it is there."""
 

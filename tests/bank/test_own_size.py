@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 import torch
 
+from kept_scenes import KeptScenes
 from segpaste.bank import DatasetBank, stage_bank_batch
 from segpaste.bank.building.cropping import content_of
 from segpaste.bank.read.own_size import over_classes, stage_own_size
 from segpaste.datasets import SceneConfig, SceneDataset
 from segpaste.types.staged import SHAPES
 
-SCENES = SceneDataset(5, SceneConfig(height=61, width=83), seed=4, keypoints=True)
+SCENES = KeptScenes(5, SceneConfig(height=61, width=83), seed=4, keypoints=True)
 
 
 @pytest.fixture(scope="module")

@@ -52,11 +52,9 @@ def decode(segmentation: Any, size: tuple[int, int] = (0, 0)) -> Mask:
             value -= 1 << shift
         numbers.append(value + numbers[-2] if len(numbers) > 2 else value)
     height, width = segmentation["size"]
-    pixels: list[int] = []
-    for i, count in enumerate(numbers):
-        pixels += [i % 2] * count
+    pixels = np.repeat(np.arange(len(numbers)) % 2 == 1, numbers)
     assert len(pixels) == height * width
-    return np.array(pixels, bool).reshape(width, height).T
+    return pixels.reshape(width, height).T
 
 
 def box_of(mask: Mask) -> list[int]:

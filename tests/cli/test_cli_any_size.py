@@ -18,7 +18,7 @@ from segpaste.augmenting import photos as _photos
 from segpaste.augmenting import steps
 from segpaste.cli import main
 from segpaste.replay import read_records, rows
-from segpaste.workspace import Workspace, adopting
+from segpaste.workspace import Workspace, shards
 
 NUM = 9
 BY_OBJECT = ("placement.grouping=instance", "placement.layers=3")
@@ -255,7 +255,7 @@ class TestWhoMakesThem:
     ) -> None:
         """After the files of a step have been moved, and before its note."""
         assert augment(world, tmp_path / "out", "--shard", "1/2") == 0
-        rename, num = adopting.rename_flushed, 0
+        rename, num = shards.rename_flushed, 0
 
         def killed(*arguments: Any) -> None:
             nonlocal num
@@ -265,7 +265,7 @@ class TestWhoMakesThem:
             rename(*arguments)
 
         with monkeypatch.context() as patch:
-            patch.setattr(adopting, "rename_flushed", killed)
+            patch.setattr(shards, "rename_flushed", killed)
             assert augment(world, tmp_path / "out", "--shard", "2/2") == 130
         assert augment(world, tmp_path / "out", "--shard", "2/2") == 0
         assert tree(tmp_path / "out") == tree(out)

@@ -317,7 +317,7 @@ class TestRealPhotos:
         folder, out = test_data / "tiny_coco", tmp_path / "out"
         labels = folder / "annotations" / "instances_train2017.json"
         words = ["--images", str(folder / "train2017"), "--out", str(out), "--num", "25", "--seed", "1"]
-        assert main(["augment", str(labels), *words]) == 0
+        assert main(["augment", str(labels), *words, "--gallery", "2"]) == 0
         rows = check_instances(out)
         assert sum(row["segpaste"]["pasted"] for row in rows) > 50
         assert len(list((out / "images").iterdir())) == 25

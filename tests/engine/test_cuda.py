@@ -21,6 +21,10 @@ OLDEST_TRITON = "3.6"
 ITS_NUMPY = "2.3"
 """The newest with which the interpreter of that Triton works; in the Makefile, too."""
 
+OTHERS = ("looks", "draws", "crop", "traffic", "extend")
+FILES = [("cuda_checks.py",), ("cuda_in_place.py", *(f"{name}_checks.py" for name in OTHERS))]
+"""What one process checks: starting it takes as long as the checks of a file."""
+
 RANDOM_BATCHES = {OLDEST_TRITON: ("--num", "6", "--seed", "1", "--pasted", "4"), None: ("--num", "24", "--pasted", "8")}
 """By version of Triton, None for the installed one. At least the last number of them must paste something."""
 
@@ -33,15 +37,7 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
 
 @pytest.mark.slow
 @pytest.mark.first
-@pytest.mark.parametrize(
-    "names",
-    [
-        ("cuda_checks.py",),
-        ("looks_checks.py", "cuda_in_place.py"),
-        ("draws_checks.py", "crop_checks.py", "traffic_checks.py", "extend_checks.py"),
-    ],
-    ids="+".join,
-)
+@pytest.mark.parametrize("names", FILES, ids=["composition", "looks, draws, crops"])
 def test_they_agree_with_the_reference(names: tuple[str, ...]) -> None:
     """All checks of some files: compiled where there is a CUDA device, else in Triton's interpreter."""
     mode = {} if torch.cuda.is_available() else {"TRITON_INTERPRET": "1"}
@@ -52,6 +48,7 @@ def test_they_agree_with_the_reference(names: tuple[str, ...]) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.first
 @pytest.mark.parametrize("version", RANDOM_BATCHES)
 def test_they_agree_on_random_batches(version: str | None) -> None:
     """The first of those that `scripts/hostile_batches.py` draws, by native code, the reference and the interpreter."""
@@ -63,6 +60,7 @@ def test_they_agree_on_random_batches(version: str | None) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.first
 @pytest.mark.parametrize(("share", "version"), list(enumerate([OLDEST_TRITON, None])))
 def test_they_compile_without_a_device(share: int, version: str | None, tmp_path: Path) -> None:
     """They round every product and quotient, since the last bit of a depth decides visibility, within the ceilings.

@@ -70,7 +70,7 @@ def passes(photos: tuple[Path, Path], paste: CopyPaste, workers: int, context: s
 
 
 @pytest.mark.parametrize(
-    ("workers", "context"), [(0, None), (2, "fork"), pytest.param(2, "spawn", marks=pytest.mark.slow)]
+    ("workers", "context"), [(0, None), (2, "fork"), pytest.param(1, "spawn", marks=pytest.mark.slow)]
 )
 def test_wrapped_datasets_in_workers(
     workers: int, context: str | None, bank: MemmapBank, photos: tuple[Path, Path]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from kept_scenes import KeptScenes
 from live_tensors import LiveTensors
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig, CocoDetectionV2
 from segpaste.augmentation import PlacementConfig
@@ -96,8 +98,9 @@ def trainer(folder: Path, callbacks: list[Any], **options: Any) -> Any:
     return framework.Trainer(**{**quiet, **where, "enable_checkpointing": saves, "callbacks": callbacks, **options})
 
 
+@cache
 def scenes(num: int = 14) -> SceneDataset:
-    return SceneDataset(num, SceneConfig(height=SIZE, width=SIZE), seed=0, modalities=["image", "instance"])
+    return KeptScenes(num, SceneConfig(height=SIZE, width=SIZE), seed=0, modalities=["image", "instance"])
 
 
 def data_of(dataset: Any, num_workers: int = 0, **options: Any) -> CopyPasteDataModule:

@@ -103,7 +103,7 @@ class TestFirstBatch:
 
 
 class TestCollator:
-    @pytest.mark.parametrize(("num_workers", "context"), [(0, None), (2, "fork"), (2, "spawn")])
+    @pytest.mark.parametrize(("num_workers", "context"), [(0, None), (2, "fork"), (1, "spawn")])
     def test_one_picture_whatever_the_workers_and_epochs(
         self, tmp_path: Path, num_workers: int, context: str | None
     ) -> None:

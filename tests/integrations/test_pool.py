@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from kept_scenes import KeptScenes
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
 from segpaste.augmentation import SourceConfig
-from segpaste.datasets.scenes import SceneConfig, SceneDataset
+from segpaste.datasets.scenes import SceneConfig
 from segpaste.integrations._training import DatasetCrops
 from segpaste.types import Modality
 
 AUGMENT = BatchCopyPaste(
     BatchCopyPasteConfig(placement={"paste_prob": 1.0}, source=SourceConfig(kind="bank", crops_per_target=4))
 )
-SCENES = SceneDataset(8, SceneConfig(height=32, width=32), modalities=[Modality.INSTANCE])
+SCENES = KeptScenes(8, SceneConfig(height=32, width=32), modalities=[Modality.INSTANCE])
 
 
 @pytest.mark.parametrize("num_workers", [0, 1])

@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 from replay_cases import BASE_SEED, KEY_OF_0, keyed_batch, reader, recorded
 from torch.utils.data import DataLoader
 
+from kept_scenes import KeptScenes
 from samples import CPU_BACKENDS, EVERY_IMAGE, SCHEMA, all_modality_subsets, assert_same, make_samples, subset_id
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig, create_coco_dataloader
 from segpaste.augmentation import HarmonizeConfig, PanopticConfig, PlacementConfig, SourceConfig
 from segpaste.bank import InstanceBank, stage_bank_batch
-from segpaste.datasets import EpochDataLoader, SceneConfig, SceneDataset
+from segpaste.datasets import EpochDataLoader, SceneConfig
 from segpaste.engine import use_backend
 from segpaste.replay import ReplayError, ReplayRecord, records, replay
 from segpaste.seeding import SampleKey
@@ -229,7 +230,7 @@ class PasteInWorker:
 
 
 class TestLoader:
-    DATASET = SceneDataset(11, SceneConfig(height=40, width=56), seed=4)
+    DATASET = KeptScenes(11, SceneConfig(height=40, width=56), seed=4)
 
     def loader(self, **options: Any) -> EpochDataLoader:
         return create_coco_dataloader(dataset=self.DATASET, size=(37, 41), max_instances=8, **options)

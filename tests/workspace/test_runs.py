@@ -63,6 +63,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     return read_tree(out)
 
 
+@pytest.mark.slow
 class TestKilledAnywhere:
     """Before every change of a name on the disk, in a run and in the run that resumes it."""
 

@@ -11,6 +11,8 @@ import pytest
 
 from segpaste.workspace.whole import WholeFiles, flush, make_folder, publish, sweep, write_whole
 
+pytestmark = pytest.mark.usefixtures("real_fsync")
+
 
 def pieces(*given: bytes | BaseException) -> Iterator[bytes]:
     """The pieces of a file, or an error in between."""
