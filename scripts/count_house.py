@@ -36,7 +36,7 @@ IMPORTED_BY = 3
 AROUND_DATASETS = ("datasets", "cli", "bank", "replay", "tuning", "augmenting", "viz", "integrations", "targets")
 
 CEILINGS: dict[str, int] = {
-    "files with one importer, in their own folder": 73,
+    "files with one importer, in their own folder": 63,
     "files over 400 lines": 0,
     "protocols of a dataset with annotations": 2,
     "getattr and hasattr of members of a dataset": 8,
@@ -44,13 +44,13 @@ CEILINGS: dict[str, int] = {
     "walks through COCO's tables": 0,
     "readers of boxes only": 1,
     "functions that round outwards": 2,
-    "shared lines of augmentation": 5_100,
-    "shared lines of augmenting": 4_400,
-    "shared lines of bank": 5_600,
-    "shared lines of cli": 3_400,
-    "shared lines of datasets": 17_300,
+    "shared lines of augmentation": 5_200,
+    "shared lines of augmenting": 4_600,
+    "shared lines of bank": 5_700,
+    "shared lines of cli": 2_500,
+    "shared lines of datasets": 18_100,
     "shared lines of encoder": 2_800,
-    "shared lines of engine": 10_000,
+    "shared lines of engine": 10_100,
     "shared lines of epochs": 1_200,
     "shared lines of experimental": 400,
     "shared lines of integrations": 300,
@@ -58,7 +58,7 @@ CEILINGS: dict[str, int] = {
     "shared lines of presets": 100,
     "shared lines of replay": 900,
     "shared lines of samplers": 900,
-    "shared lines of targets": 1_500,
+    "shared lines of targets": 1_300,
     "shared lines of the top": 900,
     "shared lines of tuning": 700,
     "shared lines of types": 3_000,
@@ -67,8 +67,8 @@ CEILINGS: dict[str, int] = {
 }
 """Highest value of each count of the table, lines to the next hundred; what is not named is not limited."""
 WALKS: dict[str, int] = {
-    "files of segpaste augment": 140,
-    "records of segpaste augment": 84,
+    "files of segpaste augment": 129,
+    "records of segpaste augment": 82,
     "calls from segpaste augment to the forward": 8,
     "files of a forward": 28,
     "records of a forward": 10,
