@@ -623,7 +623,7 @@ class TestDataModule:
     @pytest.mark.parametrize(
         ("options", "error", "message"),
         [
-            ({"split": "train"}, ValueError, "expected split, val_split and test_split with a path only, got KeptScenes"),
+            ({"split": "train"}, ValueError, "expected split, val_split and test_split with a path only, got Kept"),
             ({"val_split": "val"}, ValueError, "expected a dataset as val or a val_split, got both"),
             ({"test": [], "test_split": "a"}, ValueError, "expected a dataset as test or a test_split, got both"),
             ({"batchsize": 3}, TypeError, "batchsize"),
