@@ -228,7 +228,7 @@ class TestOptions:
         assert {origin["layer"] for origin in pasted} == {0, 1}
 
     def test_max_instances_bounds_the_pastes(self, world: Path, tmp_path: Path) -> None:
-        assert augment(world, tmp_path / "out", "max_instances=3") == 0
+        assert augment(world, tmp_path / "out", "max_instances=3", "--gallery", "0") == 0
         rows = check_instances(tmp_path / "out")
         assert max(sum(row["image_id"] == i for row in rows) for i in range(1, NUM + 1)) == 3
 

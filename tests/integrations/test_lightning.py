@@ -392,7 +392,7 @@ class TestResuming:
 
     def test_data_of_another_training_is_refused(self, tmp_path: Path) -> None:
         fit(tmp_path, data_of(scenes()), every=3, max_epochs=1)
-        with pytest.raises(ValueError, match="dataset is '14 samples of SceneDataset' in the state and '12 samples"):
+        with pytest.raises(ValueError, match="dataset is '14 samples of KeptScenes' in the state and '12 samples"):
             fit(tmp_path, data_of(scenes(12)), resume=3, max_epochs=1)
 
 
@@ -623,7 +623,7 @@ class TestDataModule:
     @pytest.mark.parametrize(
         ("options", "error", "message"),
         [
-            ({"split": "train"}, ValueError, "expected split, val_split and test_split with a path only, got SceneD"),
+            ({"split": "train"}, ValueError, "expected split, val_split and test_split with a path only, got Kept"),
             ({"val_split": "val"}, ValueError, "expected a dataset as val or a val_split, got both"),
             ({"test": [], "test_split": "a"}, ValueError, "expected a dataset as test or a test_split, got both"),
             ({"batchsize": 3}, TypeError, "batchsize"),
