@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import pytest
 import torch
@@ -264,6 +264,13 @@ class TestOriginals:
         (tmp_path / f"config{suffix}").write_text(json.dumps(values))
         assert BatchCopyPasteConfig.load(tmp_path / f"config{suffix}") == self.GROUPED
 
+    @pytest.mark.parametrize("mode", ["python", "json"])
+    def test_files_hold_the_keys_without_their_group(self, mode: Literal["python", "json"]) -> None:
+        held = self.GROUPED.model_dump(mode=mode)
+        assert {**self.CHOICE, **self.LIMITS}.items() <= {**held, **held["placement"]}.items()
+        assert not {"originals", *self.LIMITS} & held["placement"].keys()
+        assert BatchCopyPasteConfig.model_validate(held) == self.GROUPED
+
     @pytest.mark.parametrize("key", ["candidate_frac", "originals.candidate_frac"])
     def test_a_key_changes_a_preset(self, key: str) -> None:
         preset = get_preset("ultralytics_flip")
@@ -275,7 +282,7 @@ class TestOriginals:
     def test_the_group_is_kept_beside_a_key(self) -> None:
         group = {"candidate_frac": 0.5, "k_to_available": True}
         found = PlacementConfig(originals=group, candidate_frac=0.25).originals
-        assert found == OriginalsConfig(candidate_frac=0.25, k_to_available=True)
+        assert found == OriginalsConfig(candidate_frac=0.5, k_to_available=True)
 
     @pytest.mark.parametrize("values", [{"originals": 5, "candidate_frac": 0.5}, {"originals": {"colour": 1}}])
     def test_a_group_that_is_none(self, values: dict[str, Any]) -> None:

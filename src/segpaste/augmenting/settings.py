@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from segpaste._version import __version__
 from segpaste.augmentation import BatchCopyPasteConfig, PanopticTaxonomy
 from segpaste.augmentation.config.base import merged
+from segpaste.augmentation.config.placement import stored_key
 from segpaste.augmentation.config.values import explained, flat, override, read_file, validated
 from segpaste.augmenting.options import AnyPath, AugmentError, AugmentOptions, PasteOptions, Size, option
 from segpaste.presets import Preset, get_preset
@@ -109,7 +110,7 @@ def named_keys(options: PasteOptions) -> set[str]:
     named = set(options.overrides) | flat(config_values(options.config)).keys()
     if options.preset is not None and Path(options.preset).suffix in PRESET_FILES:
         named |= flat(read_file(Path(options.preset)).get("config") or {}).keys()
-    return named
+    return {stored_key(key) for key in named}
 
 
 def resolved_lines(config: BatchCopyPasteConfig, void_is_contour: bool, fills_depth: bool = False) -> list[str]:

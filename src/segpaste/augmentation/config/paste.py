@@ -8,10 +8,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field, ValidationInfo, field_serializer, field_validator, model_validator
+from pydantic import (
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationInfo,
+    field_serializer,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from segpaste.augmentation.config.base import FrozenMapping, Probability, SavedConfig, StrictConfig, checked_mask_from
-from segpaste.augmentation.config.placement import PlacementConfig, with_originals
+from segpaste.augmentation.config.placement import OF_OUTPUT, PlacementConfig, stored, with_originals
 from segpaste.types import IGNORE_INDEX, PanopticSchema
 
 SMALLEST_BLUR = 0.1
@@ -277,8 +285,7 @@ class BatchCopyPasteConfig(SavedConfig):
     @classmethod
     def _group_originals(cls, values: Any) -> Any:
         """Accept the limits of `OriginalsConfig` at the top, too."""
-        limits = ("min_residual_area_px", "max_box_shift_px")
-        given = {k: values[k] for k in limits if k in values} if isinstance(values, Mapping) else {}
+        given = {k: values[k] for k in OF_OUTPUT if k in values} if isinstance(values, Mapping) else {}
         placement = values.get("placement", {}) if given else None
         if isinstance(placement, PlacementConfig):
             placement = {name: getattr(placement, name) for name in placement.model_fields_set}
@@ -286,6 +293,14 @@ class BatchCopyPasteConfig(SavedConfig):
             return values
         rest = {k: values[k] for k in values if k not in given}
         return {**rest, "placement": with_originals(placement, given)}
+
+    @model_serializer(mode="wrap")
+    def _without_group(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Write the limits of `OriginalsConfig` at the top."""
+        values = handler(self)
+        placement = values.get("placement", {})
+        limits = {key: placement.pop(key) for key in OF_OUTPUT if key in placement}
+        return stored(values, OF_OUTPUT, limits)
 
     @model_validator(mode="after")
     def _check_classmix(self) -> Self:

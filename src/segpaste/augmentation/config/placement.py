@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_serializer, field_validator, model_validator
+from pydantic import (
+    Field,
+    SerializerFunctionWrapHandler,
+    field_serializer,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from segpaste.augmentation.config.base import FrozenMapping, Probability, StrictConfig
 from segpaste.engine.schema import LARGEST_SCALE
@@ -36,7 +43,8 @@ class SizeRange(StrictConfig):
 class OriginalsConfig(StrictConfig):
     """Rules of other libraries' copy-pastes, for the presets that reproduce these.
 
-    A config takes each key also without the group, as ``placement.candidate_frac`` or ``min_residual_area_px``.
+    Files hold these keys without the group, as ``placement.candidate_frac`` and ``min_residual_area_px``. A config
+    takes both; the group wins.
 
     Attributes:
         k_to_available: limit ``placement.k_range`` to the number of eligible slots that the sources of an image have
@@ -55,11 +63,35 @@ class OriginalsConfig(StrictConfig):
     max_box_shift_px: int | None = Field(default=None, ge=0, lt=1 << 31)
 
 
+OF_OUTPUT = {"max_box_shift_px": "min_residual_area_frac", "min_residual_area_px": "min_residual_area_frac"}
+"""Keys of `OriginalsConfig` that stand at the top of a file, each with the key that it follows."""
+_OF_DRAWS = {"k_to_available": "k_range", "candidate_frac": "cover_void"}
+"""Likewise, of the other keys, which stand in ``placement``."""
+
+
 def with_originals(values: Mapping[str, Any], keys: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of a placement in which ``keys`` are in the group ``originals``, over those that it has."""
+    """Return the values of a placement in which ``keys`` are in the group ``originals``, under those that it has."""
     group = values.get("originals", {})
     held = group.model_dump(exclude_unset=True) if isinstance(group, OriginalsConfig) else group
-    return {**values, "originals": {**held, **keys} if isinstance(held, Mapping) else held}
+    return {**values, "originals": {**keys, **held} if isinstance(held, Mapping) else held}
+
+
+def stored_key(key: str) -> str:
+    """Return a dotted key as files hold it: those of `OriginalsConfig` without their group."""
+    group, _, name = key.rpartition(".")
+    if name in OF_OUTPUT:
+        return name
+    return f"placement.{name}" if group == "placement.originals" else key
+
+
+def stored(values: Mapping[str, Any], places: Mapping[str, str], taken: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values with the keys of ``places`` from ``taken``, each after the key that it follows."""
+    found = list(values.items())
+    for key, before in places.items():
+        if key in taken:
+            names = [name for name, _ in found]
+            found.insert(names.index(before) + 1 if before in names else len(names), (key, taken[key]))
+    return dict(found)
 
 
 class PlacementConfig(StrictConfig):
@@ -243,6 +275,13 @@ class PlacementConfig(StrictConfig):
                 "size_range and class_sizes: expected align='instance' with patch_aligned_paste=True, got 'canvas'"
             )
         return self
+
+    @model_serializer(mode="wrap")
+    def _without_group(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Write the keys of `OriginalsConfig` without their group, as every version reads them."""
+        values = handler(self)
+        group = values.pop("originals", {})
+        return {**stored(values, _OF_DRAWS, group), **{key: group[key] for key in OF_OUTPUT if key in group}}
 
     @property
     def draws_sizes(self) -> bool:
