@@ -64,6 +64,8 @@ def test_images(tmp_path: Path, name: str, decode: bool) -> None:
         del expected["wrong_size"]
     places = {kind: sorted(Path(f.file or "").stem for f in report.of_kind(kind)) for kind in report.counts("error")}
     assert places == expected
+    if name != "voc masks":  # whose files do not say the names of images
+        assert all(Path(found.file or "").suffix == ".png" for found in report.of_kind("missing_file"))
     if name not in ("voc masks", "label-maps"):
         assert report.num_objects == NUM
     assert_named(report, tmp_path)

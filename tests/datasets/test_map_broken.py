@@ -12,7 +12,7 @@ import pytest
 
 import map_files
 from map_files import save, save_photo, scene, write_yaml
-from segpaste.datasets import DatasetError, find_dataset, open_dataset
+from segpaste.datasets import DatasetError, check_dataset, convert_dataset, find_dataset, open_dataset
 from segpaste.datasets.formats.maps.geometry import read_calibration
 from segpaste.datasets.formats.maps.patterns import PathPattern
 
@@ -352,3 +352,28 @@ def test_linked_folders(tmp_path: Path) -> None:
         "images/train/a/x.png": {"split": "train", "folders": "a/", "name": "x"},
         "images/val/b/x.png": {"split": "val", "folders": "b/", "name": "x"},
     }
+
+
+STRAYS: dict[str, tuple[dict[str, str], str]] = {
+    "declared": ({"x": "images/x.png", "map": "maps/{}.png"}, PHOTOS + SEMANTIC),
+    "camvid": ({"x": "train/x.png", "map": "trainannot/{}.png"}, ""),
+    "ade20k": ({"x": "images/training/x.jpg", "map": "annotations/training/{}.png"}, ""),
+}
+
+
+@pytest.mark.parametrize("name", STRAYS)
+def test_maps_of_missing_images_are_counted(tmp_path: Path, name: str) -> None:
+    (files, text), root, out = STRAYS[name], tmp_path / "maps", tmp_path / "out"
+    save_photo(root / files["x"], scene(0))
+    for stem in ("x", "y"):
+        save(root / files["map"].format(stem), np.zeros((H, W), np.uint8))
+    if text:
+        write_yaml(root, text)
+    split = None if text else "train" if name == "camvid" else "training"
+    lost = convert_dataset(root, out, "label-maps", splits=split and [split]).losses
+    assert lost["files of 'semantic' without an image"] == 1
+    found = check_dataset(open_dataset(root, split=split)).findings
+    stray = root / files["map"].format("y")
+    assert [(one.file, one.kind) for one in found if one.kind == "stray_labels"] == [(str(stray), "stray_labels")]
+    stray.unlink()
+    assert not convert_dataset(root, tmp_path / "again", "label-maps", splits=split and [split]).losses

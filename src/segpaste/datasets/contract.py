@@ -16,6 +16,7 @@ datasets of other classes, and subsets and concatenations of torch, the same mem
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -294,6 +295,16 @@ class AnnotatedDataset(Dataset[DenseSample], ABC):
         """Return the role of the missing file of each image that is left out because of it, by file name."""
         return {}
 
+    def stray_files(self) -> Mapping[Path, str]:
+        """Return the files of labels and maps that belong to no image, with a word for their kind."""
+        return {}
+
+    def left_out_files(self) -> Counter[str]:
+        """Count what the whole dataset leaves out beside the annotations of read images, by description."""
+        lost = Counter(f"images without {role}" for role in self.incomplete_images().values())
+        lost.update(f"{kind} without an image" for kind in self.stray_files().values())
+        return lost
+
 
 ATTRIBUTES = tuple(AnnotatedDataset.__annotations__)
 OF_IMAGE = (
@@ -364,3 +375,7 @@ class DatasetWrapper(DatasetView):
     def facts(self) -> Any:
         """Return the facts of the other dataset."""
         return self.dataset.facts()
+
+    def left_out_files(self) -> Counter[str]:
+        """Count what the other dataset leaves out."""
+        return self.dataset.left_out_files()

@@ -157,6 +157,8 @@ class _SampleListing:
         for part in _parts(self.dataset):
             for name, role in part.incomplete_images().items():
                 self._find("left_out", f"{name} has no file of '{role}'", name, part.images_dir / name)
+            for path, kind in part.stray_files().items():
+                self.listing.findings.append(Finding.at(path, "stray_labels", f"one of the {kind}"))
         for index in range(len(self.dataset)):
             self._add(index)
         if self.declared and not self.declared & {"semantic", "instances"} and not self.listing.objects:

@@ -179,7 +179,7 @@ class Conversion:
             finish([*writers.values()], written, losses)
             losses.update(self._lost_keys())
             for converter, (_, left_out) in zip(self._converters, tables, strict=True):
-                losses.update(_left_out(converter.photos) + left_out)
+                losses.update(left_out)
                 for row in converter.photos.categories if self._form.keeps_extra_keys else ():
                     finite_row(row, "categories", losses)
                 losses.update(unread_beside(self.found.path, converter.photos))
@@ -321,18 +321,6 @@ def _written_task(opened: Sequence[YoloDataset]) -> WrittenTask:
     """Return the task of all splits; oriented boxes only if all splits with objects have them."""
     tasks = {photos.written_task for photos in opened if any(photos.instance_labels(i) for i in range(len(photos)))}
     return "obb" if tasks == {"obb"} else opened[0].task
-
-
-def _left_out(photos: AnnotatedDataset) -> Losses:
-    """Count what a reader leaves out of a whole split."""
-    lost: Losses = Counter()
-    if isinstance(photos, CocoPanoptic):
-        lost["images without an annotation"] = photos.num_unannotated_images
-    if isinstance(photos, YoloDataset):
-        lost["label files without an image"] = len(photos.stray_labels)
-    if isinstance(photos, MapPhotos):
-        lost.update({f"images without {role}": num for role, num in photos.num_incomplete.items()})
-    return lost
 
 
 def convert_dataset(

@@ -117,8 +117,9 @@ def find_beside(root: Path, split: str, dataset: AnnotatedImages) -> SidecarMaps
 
 
 def unread_beside(root: Path, photos: AnnotatedDataset) -> Counter[str]:
-    """Count the unread files of annotations, and folders of depth, normals or cameras, beside a dataset."""
-    unread = Counter(f"file '{name}', which is not read" for name in photos.unread_files)
+    """Count what a dataset leaves out, and the unread files of annotations and folders of maps beside it."""
+    unread = photos.left_out_files()
+    unread.update(f"file '{name}', which is not read" for name in photos.unread_files)
     if photos.declared_maps is None and photos.beside is None:
         unread.update(f"folder '{folder}'" for folder in FOLDERS if (root / folder).is_dir())
     return unread

@@ -23,7 +23,6 @@ from torch import Tensor
 from segpaste.datasets.contract import AnnotatedDataset, JsonRow
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.image_files import read_head, read_pixels
-from segpaste.datasets.formats.yolo.dataset import YoloDataset
 from segpaste.datasets.writers.annotations import read_regions, stored_pixels, tolerance_px
 from segpaste.datasets.writers.counterparts import without_origin
 from segpaste.datasets.writers.format import View
@@ -197,8 +196,8 @@ def _path_of(photos: AnnotatedDataset, index: int, folder: Path) -> str:
 def _compare_lists(written: WrittenView, photos: AnnotatedDataset, found: _Differences) -> None:
     """Compare the list of classes, and the other tables."""
     view, names = written.view, list(photos.class_names)
-    for path in photos.stray_labels if isinstance(photos, YoloDataset) else ():
-        found.add(path.name, "expected no label file without an image")
+    for path, kind in photos.stray_files().items():
+        found.add(path.name, f"expected no {kind} without an image")
     expected = list(view.names)
     if view.format in ("voc", "label-maps"):
         is_boxed = view.format == "voc" and not photos.has_masks and not photos.has_semantic_maps

@@ -7,6 +7,7 @@ in the JSON. Segment ids exist only in these files; a sample has class ids and i
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -154,6 +155,10 @@ class CocoPanoptic(IndexedImages):
                 f"{self._records.first_unannotated}",
                 stacklevel=2,
             )
+
+    def left_out_files(self) -> Counter[str]:
+        """Count the images without an annotation."""
+        return Counter({"images without an annotation": self.num_unannotated_images})
 
     @property
     def num_unannotated_images(self) -> int:

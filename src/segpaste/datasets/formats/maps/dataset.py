@@ -123,6 +123,10 @@ class MapPhotos(AnnotatedImages):
         record = self._records[index]
         return self.images_dir / record["file_name"], self._files.map_size(record)
 
+    def stray_files(self) -> dict[Path, str]:
+        """Return the maps of the split whose image is missing, with their roles."""
+        return {self._files.root / path: f"files of '{role}'" for path, role in self._files.strays(self.split).items()}
+
     def incomplete_images(self) -> dict[str, str]:
         """Return ``incomplete``."""
         return self.incomplete

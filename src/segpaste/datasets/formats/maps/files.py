@@ -102,6 +102,31 @@ class MapFiles:
         maps = {file for record in records for _, file, _ in self.paths(record)}
         return records, {path: role for path, role in lacking.items() if path not in maps}
 
+    def strays(self, split: str) -> dict[str, str]:
+        """Return the files of maps of a split that belong to no image, with their roles.
+
+        Files that no split claims are those of the first one. Roles whose names cannot be told from others' are left
+        out.
+        """
+        lists = self.declared.splits
+        if lists and split != next(iter(lists)):
+            return {}
+        images = find_images(self.root, PathPattern(self.declared.photos))
+        images = [(path, words) for path, words in images if not split or words.get(SPLIT, split) == split]
+        filled = [role for role in self.roles.values() if role.is_filled_by(images[0][1])]
+        used = {path for path, _ in images} | {role.fill(words) for role in filled for _, words in images}
+        found: dict[str, str] = {}
+        for role, pattern in self.roles.items():
+            shared = [word for word in pattern.words if word in images[0][1]]
+            if not shared or (pattern not in filled and pattern.open_words(shared)):
+                continue
+            known = {tuple(words[word].casefold() for word in shared) for _, words in images}
+            for path, words in pattern.find(self.root):
+                is_of_split = not split or SPLIT not in words or words[SPLIT] == split
+                if is_of_split and path not in used and tuple(words[word].casefold() for word in shared) not in known:
+                    found.setdefault(path, role)
+        return found
+
     def _advice(self, role: str, wanted: str) -> str:
         """Return what is there instead of the files of a role, and what to write; ``wanted`` is the first of them."""
         path = self.root / wanted

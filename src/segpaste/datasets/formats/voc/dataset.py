@@ -44,6 +44,7 @@ from segpaste.datasets.formats.voc.files import (
     find_splits,
     listed_classes,
     map_size,
+    missing_name,
     palette,
     read_map,
     read_xml,
@@ -101,7 +102,7 @@ def read_voc(folder: VocFolder, are_masks: bool) -> ShapeTable:
         if not are_masks and file is None:
             missing = folder.boxes_dir / f"{stem}.xml"
             raise DatasetError(f"{missing}: expected the boxes of an image of the split, found no such file; add it")
-        image = _image(folder, stem, names.get(stem, f"{stem}.jpg"), file, are_masks, listed or ())
+        image = _image(folder, stem, names.get(stem) or missing_name(stem, file), file, are_masks, listed or ())
         digest.update(stem.encode(errors="surrogatepass"))
         maps = [folder.map_file(name, stem) for name in (folder.maps if are_masks else ())]
         for path in maps:

@@ -47,6 +47,7 @@ from segpaste.datasets.formats.text_files import (
     xml_parts,
 )
 from segpaste.datasets.formats.tool_shapes import Shape, checked_size
+from segpaste.datasets.formats.yolo.data import IMAGE_SUFFIXES
 from segpaste.types.sampling import Size
 
 BACKGROUND, VOID = 0, 255
@@ -342,6 +343,12 @@ def read_xml(path: Path, name: str, size_of: Callable[[], Size], class_names: Co
     objects = enumerate(root.findall("object"), start=1)
     shapes = [_shape(f"{path}: object {i}", element, class_names) for i, element in objects]
     return AnnotatedImage(row, shapes, path, {_BEFORE_FIRST: sum(map(_begins_before, root.findall("object")))})
+
+
+def missing_name(stem: str, xml: Path | None) -> str:
+    """Return the name of an image that is missing: as its XML file says if that fits its stem, else with ``.jpg``."""
+    said = Path("" if xml is None else parse_xml(xml).findtext("filename") or "").name.strip()
+    return said if Path(said).stem == stem and Path(said).suffix.lower() in IMAGE_SUFFIXES else f"{stem}.jpg"
 
 
 def _from_zero(edge: float) -> float:

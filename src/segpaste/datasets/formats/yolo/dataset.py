@@ -127,6 +127,10 @@ class YoloDataset(AnnotatedImages):
         super().__init__(self.data.root, self.data.file, transforms=transforms)
         self._warn()
 
+    def stray_files(self) -> dict[Path, str]:
+        """Return the label files without an image."""
+        return dict.fromkeys(self.stray_labels, "label files")
+
     def searched_folders(self) -> tuple[Path, ...]:
         """Return the folders of all splits; without a YAML their parent, where a new folder would be a split."""
         if self.data.file.is_dir():
