@@ -38,11 +38,14 @@ from segpaste.datasets.writers.ledger import (
     Region,
     checksum,
     digest,
+    encoded,
     entry_regions,
     further_keys,
     measure,
     sample_regions,
 )
+from segpaste.datasets.writers.mask_sums import runs_sum, segmentation_sum
+from segpaste.datasets.writers.xml_texts import image_texts, object_texts
 
 
 def open_split(folder: Path, view: View) -> AnnotatedDataset:
@@ -143,7 +146,8 @@ def _entries(view: View, photos: AnnotatedDataset, index: int, expected: Expecte
                 for i, value in enumerate(given)
             ]
         kind = "region" if there[i].kind == "region" else "object"
-        there[i] = Region(there[i].label, kind, box, area, points, digest(further_keys(row)))  # type: ignore[arg-type]
+        mask = segmentation_sum(row["segmentation"]) if region.mask and row.get("segmentation") else 0
+        there[i] = Region(there[i].label, kind, box, area, points, digest(further_keys(row)), mask)  # type: ignore[arg-type]
     return there
 
 
@@ -162,10 +166,11 @@ def _lines(view: View, photos: AnnotatedDataset, index: int, expected: ExpectedI
             region = region._replace(points=polygon_px(values, expected.size))
         elif view.task in ("segment", "obb"):
             outline = polygon_px(values, expected.size)
-            measured: tuple[list[float], float] = measure([outline], expected.size)
+            runs = encoded([outline], expected.size)
+            measured: tuple[list[float], float] = measure(runs, expected.size)
             if view.task == "obb" and number < len(wanted):
                 measured = _enclosed(outline, wanted[number], tolerance_px(view, expected.size))
-            region = region._replace(box=measured[0], area=measured[1])
+            region = region._replace(box=measured[0], area=measured[1], mask=runs_sum(runs["counts"]))
         else:
             x1, y1, x2, y2 = box_px(values, expected.size)
             region = region._replace(box=[x1, y1, x2 - x1, y2 - y1])
@@ -203,11 +208,16 @@ def _xml_objects(view: View, folder: Path, expected: ExpectedImage) -> list[Regi
         raise DatasetError(f"expected Annotations/{stem}.xml, found none")
     label_of = {name: label for label, name in reversed(list(enumerate(view.names)))}
     there = []
-    for shape in read_xml(file, Path(expected.file).name, lambda: expected.size, view.names).shapes:
+    photo = read_xml(file, Path(expected.file).name, lambda: expected.size, view.names)
+    texts = image_texts(photo.row, view.split)
+    if lost := [key for key, text in expected.texts.items() if texts.get(key) != text]:
+        raise DatasetError(f"expected the element {lost[0]!r} in {file.name} as it was read, got another, or none")
+    for shape in photo.shapes:
         assert shape.box is not None
         x1, y1, x2, y2 = shape.box
         kind: Literal["region", "object"] = "region" if shape.ignored or shape.crowd else "object"
-        there.append(Region(label_of.get(shape.label, -1), kind, [x1, y1, x2 - x1, y2 - y1]))
+        box, keys = [x1, y1, x2 - x1, y2 - y1], digest(object_texts({"attributes": shape.attributes}))
+        there.append(Region(label_of.get(shape.label, -1), kind, box, keys=keys))
     return there
 
 

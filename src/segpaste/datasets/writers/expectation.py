@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from segpaste.datasets.contract import Crowd
+from segpaste.datasets.formats.carried import IMAGE_KEYS
 from segpaste.datasets.formats.pixel_bytes import DepthFormat
+from segpaste.datasets.formats.references import refers
 from segpaste.datasets.writers.coco import Crowds
 from segpaste.datasets.writers.format import VOID, LabelledImage, Losses, Unchanged, View
 from segpaste.datasets.writers.ledger import (
@@ -35,6 +37,8 @@ from segpaste.datasets.writers.ledger import (
     sample_regions,
     unnamed_losses,
 )
+from segpaste.datasets.writers.table_keys import HAS_TABLES, image_keys
+from segpaste.datasets.writers.xml_texts import image_texts
 from segpaste.types import IGNORE_INDEX, DenseSample, SemanticMap
 
 _LARGEST_MM = 65_535
@@ -50,6 +54,11 @@ def expect_labels(view: View, image: LabelledImage, expected: ExpectedImage, tol
         expected: the facts of the image.
         told: the losses that the format named; those that it did not name are added.
     """
+    if view.format in HAS_TABLES:
+        keys = image_keys(view, image.entry, _region_ids(view, image))
+        expected.keys[view.format] = keys if refers(keys, "images", IMAGE_KEYS) else digest(keys)
+    elif view.format == "voc":
+        expected.texts = image_texts(image.entry, view.split)
     is_unchanged, maps = _add_unchanged(view, image, expected), Maps(None)
     if is_unchanged and (image.sample is None or _holds_pixels(image.unchanged)):
         return
@@ -67,6 +76,13 @@ def expect_labels(view: View, image: LabelledImage, expected: ExpectedImage, tol
     if image.void is not None and view.format != "label-maps":
         told[VOID] += int(image.void.any())
     told.update(semantic_losses(view, sample, regions, maps))
+
+
+def _region_ids(view: View, image: LabelledImage) -> set[int]:
+    """Return the ids of the classes with a crowd or ignored region in an image."""
+    if image.unchanged is None:
+        return {view.categories[crowd.label]["id"] for crowd, _ in image.regions}
+    return {row["category_id"] for row in image.unchanged.given if row.get("iscrowd") or row.get("ignore")}
 
 
 def as_labelled(image: LabelledImage, labels: Sequence[int], *, hides: bool) -> LabelledImage:

@@ -35,6 +35,7 @@ from segpaste.datasets.writers.ledger import (
     checksum,
     digest,
 )
+from segpaste.datasets.writers.table_keys import image_keys, key_differences
 from segpaste.types import DenseSample
 
 Verify = Literal["full", "sample", "off"]
@@ -196,7 +197,7 @@ def _path_of(photos: AnnotatedDataset, index: int, folder: Path) -> str:
 
 
 def _compare_lists(written: WrittenView, photos: AnnotatedDataset, found: _Differences) -> None:
-    """Compare the list of classes, and the other tables."""
+    """Compare the list of classes with their keys, and the other tables."""
     view, names = written.view, list(photos.class_names)
     for path in photos.stray_labels if isinstance(photos, YoloDataset) else ():
         found.add(path.name, "expected no label file without an image")
@@ -211,6 +212,8 @@ def _compare_lists(written: WrittenView, photos: AnnotatedDataset, found: _Diffe
         if first is not None:
             told = f"the class {expected[first]!r} at position {first}, the reader finds {names[first]!r}"
         found.add("", f"list of classes of {view.format} {view.split or 'dataset'}: expected {told}")
+    for text in key_differences(view, photos):
+        found.add("", f"{view.format} {view.split or 'dataset'}: {text}")
     if written.tables is not None:
         there = photos.tables()
         for name in {**written.tables, **there}:
@@ -267,13 +270,17 @@ def _values(path: Path) -> int:
 def _compare_labels(
     view: View, photos: AnnotatedDataset, index: int, expected: ExpectedImage, found: _Differences, folder: Path
 ) -> None:
-    """Compare the annotations of an image."""
+    """Compare the annotations of an image, and the keys of its entry."""
+    if (keys := expected.keys.get(view.format)) is not None:
+        there = digest(image_keys(view, photos.image_row(index)))
+        if there != (digest(keys) if isinstance(keys, dict) else keys):
+            found.add(expected.file, f"expected the further keys of its entry in {view.format} as they were read")
     wanted = expected.views.get(view.format, [])
-    there = read_regions(view, photos, index, expected, folder)
-    if len(there) != len(wanted):
-        found.add(expected.file, f"expected {len(wanted)} annotations in {view.format}, got {len(there)}")
+    regions = read_regions(view, photos, index, expected, folder)
+    if len(regions) != len(wanted):
+        found.add(expected.file, f"expected {len(wanted)} annotations in {view.format}, got {len(regions)}")
     tolerance = tolerance_px(view, expected.size)
-    for number, pair in enumerate(zip(wanted, there, strict=False), start=1):
+    for number, pair in enumerate(zip(wanted, regions, strict=False), start=1):
         if (text := _difference(*pair, view, tolerance)) is not None:
             found.add(expected.file, f"annotation {number} in {view.format}: {text}")
             break
@@ -292,6 +299,8 @@ def _difference(one: Region, other: Region, view: View, tolerance: float) -> str
             return f"expected the {what} {_short(ours)} of {names[one.label]!r}, got {_short(theirs)}"
     if one.area is not None and not _are_near([one.area], [other.area], 0.0):
         return f"expected {one.area} pixels of {names[one.label]!r}, got {other.area}"
+    if one.mask and one.mask != other.mask:
+        return f"expected the mask of {names[one.label]!r} as it was read, got another one of the same box and area"
     keys = digest(without_origin(one.keys)) if isinstance(one.keys, dict) else one.keys
     if keys and keys != other.keys:
         return f"expected the further keys of {names[one.label]!r} as they were read, got others"
