@@ -240,7 +240,7 @@ def _segments(view: View, photos: AnnotatedDataset, index: int, expected: Expect
             kind = "region"
         elif label in view.stuff:
             kind = "stuff"
-        there.append(Region(label, kind, row["bbox"], row["area"]))
+        there.append(Region(label, kind, row["bbox"], row["area"], keys=digest(further_keys(row))))
     return there
 
 

@@ -18,8 +18,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from segpaste.datasets.contract import Crowd
-from segpaste.datasets.formats.carried import IMAGE_KEYS
+from segpaste.datasets.contract import Crowd, JsonRow
+from segpaste.datasets.formats.carried import IMAGE_KEYS, REGION_KEYS
 from segpaste.datasets.formats.pixel_bytes import DepthFormat
 from segpaste.datasets.formats.references import refers
 from segpaste.datasets.writers.coco import Crowds
@@ -33,6 +33,7 @@ from segpaste.datasets.writers.ledger import (
     digest,
     entry_regions,
     extent_of,
+    further_keys,
     masks_of,
     sample_regions,
     unnamed_losses,
@@ -64,7 +65,7 @@ def expect_labels(view: View, image: LabelledImage, expected: ExpectedImage, tol
         return
     sample, regions, rows = image.labelled, [crowd for crowd, _ in image.crowds], [row for _, row in image.crowds]
     if not is_unchanged:
-        maps = label_maps(view, image.stem, sample, regions, image.void)
+        maps = label_maps(view, image.stem, sample, regions, image.void, (image.rows, rows))
         found = list(maps.regions) or sample_regions(view, sample, regions, image.rows, rows, image.shapes)
         expected.views[view.format] = found
         expected.values |= {path: checksum(values) for path, values in maps.files.items()}
@@ -188,7 +189,12 @@ class Maps(NamedTuple):
 
 
 def label_maps(
-    view: View, stem: str, sample: DenseSample, crowds: Sequence[Crowd], unclassed: NDArray[np.bool_] | None = None
+    view: View,
+    stem: str,
+    sample: DenseSample,
+    crowds: Sequence[Crowd],
+    unclassed: NDArray[np.bool_] | None = None,
+    rows: tuple[Sequence[JsonRow], Sequence[JsonRow]] = ((), ()),
 ) -> Maps:
     """Return the label maps of a sample in a format; none if it has no maps.
 
@@ -198,10 +204,11 @@ def label_maps(
         sample: sample whose labels index the names of the view.
         crowds: crowd and ignored regions.
         unclassed: pixels without a class that the semantic map of the sample does not hold.
+        rows: entries of the instances, and of the regions, with the further keys of their segments.
     """
     has_maps = sample.instance_masks is not None or sample.semantic_map is not None
     if view.format == "coco-panoptic":
-        return _segments(view, sample, crowds)
+        return _segments(view, sample, crowds, rows)
     if view.format not in ("voc", "label-maps") or not (has_maps or view.format == "label-maps"):
         return Maps(None)
     owners = owner_map(sample)
@@ -253,8 +260,12 @@ def _classes(view: View, sample: DenseSample, owners: NDArray[Any]) -> NDArray[A
     return found
 
 
-def _segments(view: View, sample: DenseSample, crowds: Sequence[Crowd]) -> Maps:
+def _segments(
+    view: View, sample: DenseSample, crowds: Sequence[Crowd], rows: tuple[Sequence[JsonRow], Sequence[JsonRow]]
+) -> Maps:
     """Return the map of panoptic segments, and the segments: objects, stuff, crowds; hidden ones are left out."""
+    of_regions = [row for crowd, row in zip(crowds, rows[1] or [{}] * len(crowds), strict=True) if crowd.box is None]
+    of_objects = rows[0] or [{}] * sample.num_instances
     crowds = [crowd for crowd in crowds if crowd.box is None]
     semantic = None if sample.semantic_map is None else sample.semantic_map.as_subclass(Tensor).numpy()
     if sample.panoptic_map is None:
@@ -265,26 +276,29 @@ def _segments(view: View, sample: DenseSample, crowds: Sequence[Crowd]) -> Maps:
         table = np.zeros(int(max([0, *sample.instance_ids.tolist(), panoptic.max()])) + 1, np.int64)
         table[sample.instance_ids.numpy()] = np.arange(1, sample.num_instances + 1)
         owners = table[panoptic]
-    parts: list[tuple[NDArray[np.bool_], int, Kind]] = [
-        (owners == number, label, "object") for number, label in enumerate(sample.labels.tolist(), start=1)
+    parts: list[tuple[NDArray[np.bool_], int, Kind, JsonRow]] = [
+        (owners == number, label, "object", row)
+        for number, (label, row) in enumerate(zip(sample.labels.tolist(), of_objects, strict=True), start=1)
     ]
     is_free = owners == 0
     is_left = is_free.copy()
     if semantic is not None:
         for label in np.unique(semantic[is_free]).tolist():
             if label != IGNORE_INDEX and label in view.stuff:
-                parts.append((is_free & (semantic == label), label, "stuff"))
+                parts.append((is_free & (semantic == label), label, "stuff", {}))
                 is_left &= ~parts[-1][0]
     regions_of = [crowd.mask for crowd in crowds]
     if sample.panoptic_map is None:
         regions_of = _apart([mask & is_left for mask in regions_of])
-    parts += [(mask, crowd.label, "region") for mask, crowd in zip(regions_of, crowds, strict=True)]
+    of_crowds = zip(regions_of, crowds, of_regions, strict=True)
+    parts += [(mask, crowd.label, "region", row) for mask, crowd, row in of_crowds]
     numbers, regions = np.zeros(sample.canvas_size, np.uint16), list[Region]()
-    for mask, label, kind in parts:
+    for mask, label, kind, row in parts:
         if mask.any():
-            regions.append(Region(label, kind, extent_of(mask), int(np.count_nonzero(mask))))
+            keys = 0 if refers(row, "objects", REGION_KEYS) else digest(further_keys(row))
+            regions.append(Region(label, kind, extent_of(mask), int(np.count_nonzero(mask)), keys=keys))
             numbers[mask] = len(regions)
-    seen = [(label, int(np.count_nonzero(mask))) for mask, label, kind in parts if kind == "object"]
+    seen = [(label, int(np.count_nonzero(mask))) for mask, label, kind, _ in parts if kind == "object"]
     return Maps(seen, {}, numbers, regions)
 
 

@@ -46,13 +46,23 @@ def key_differences(view: View, photos: AnnotatedDataset) -> Iterator[str]:
             if (key := _other_key(row, there.get(row["id"], {}))) is not None:
                 yield f"category {row['name']!r}: expected {key!r} as it was read, got another, or none"
     elif isinstance(photos, YoloDataset):
-        schema, own = view.schema, photos.keypoint_schema
-        if view.task == "pose" and schema is not None and own is not None and schema.names != own.names:
-            yield f"data.yaml: expected the keypoints {list(schema.names)}, got {list(own.names)}"
-        document = read_yaml(photos.data.file) if view.source_yaml else {}
-        for key, value in (view.source_yaml or {}).items():
-            if repr(document.get(key)) != repr(value):
-                yield f"data.yaml: expected {key!r} as it was read, got another, or none"
+        yield from _yaml_differences(view, photos)
+
+
+def _yaml_differences(view: View, photos: YoloDataset) -> Iterator[str]:
+    """Yield how the keypoints and the further keys of a data YAML differ."""
+    promised = dict(view.source_yaml or {})
+    if view.schema is not None and view.task == "pose":
+        there = (*photos.data.keypoint_names,) if photos.data.keypoint_names else ()
+        if there != view.schema.names:
+            yield f"data.yaml: expected the keypoints {list(view.schema.names)}, got {list(there)}"
+        if "flip_idx" in promised and photos.data.flip_idx != view.schema.flip_order:
+            yield f"data.yaml: expected flip_idx {list(view.schema.flip_order)}, got {photos.data.flip_idx}"
+    promised.pop("flip_idx", None)
+    document = read_yaml(photos.data.file) if promised else {}
+    for key, value in promised.items():
+        if repr(document.get(key)) != repr(value):
+            yield f"data.yaml: expected {key!r} as it was read, got another, or none"
 
 
 def _other_key(promised: JsonRow, there: JsonRow) -> str | None:
