@@ -95,6 +95,14 @@ def turned_polygons(rows: Any) -> Any:
     return rows
 
 
+def without_occluded(real: Any) -> Callable[..., Any]:
+    def flag_of(values: Any, key: str, kind: Any) -> Any:
+        flag = real(values, key, kind)
+        return None if key == "occluded" else flag
+
+    return flag_of
+
+
 KEYS = {
     "keys of images": ("table_lines", of_images(without("license", "coco_url"))),
     "values of images": ("table_lines", of_images(lambda row: {**row, "license": 5})),
@@ -124,9 +132,7 @@ PLANTED: dict[str, tuple[str, str, str, Any]] = {
     "voc attributes": (
         "convert augment replay", "voc", f"{WRITERS}.voc._held", lambda real: lambda values, kind: ([*kind.items()], [])
     ),
-    "voc flags": ("convert", "voc", f"{WRITERS}.voc._flag_of", lambda real: (
-        lambda values, key, kind: real(values, key, kind) if key != "occluded" else 0
-    )),
+    "voc flags": ("convert", "voc", f"{WRITERS}.voc._flag_of", without_occluded),
     "voc elements": ("convert augment", "voc", f"{WRITERS}.voc._further_elements", of_result(lambda _: [])),
     "panoptic attributes": (
         "convert", "coco-panoptic", f"{WRITERS}.coco_panoptic.panoptic_segments",

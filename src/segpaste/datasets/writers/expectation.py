@@ -25,6 +25,7 @@ from segpaste.datasets.formats.references import refers
 from segpaste.datasets.writers.coco import Crowds
 from segpaste.datasets.writers.format import VOID, LabelledImage, Losses, Unchanged, View
 from segpaste.datasets.writers.ledger import (
+    HAS_TABLES,
     ExpectedImage,
     Kind,
     Region,
@@ -34,11 +35,11 @@ from segpaste.datasets.writers.ledger import (
     entry_regions,
     extent_of,
     further_keys,
+    image_keys,
     masks_of,
     sample_regions,
     unnamed_losses,
 )
-from segpaste.datasets.writers.table_keys import HAS_TABLES, image_keys
 from segpaste.datasets.writers.xml_texts import image_texts
 from segpaste.types import IGNORE_INDEX, DenseSample, SemanticMap
 

@@ -14,7 +14,7 @@ import marshal
 import math
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any, Literal, NamedTuple
@@ -41,6 +41,9 @@ Kind = Literal["object", "boxed", "region", "stuff", "entry", "line"]
 COCO or ``line`` of YOLO."""
 
 OF_ENTRIES = ("coco", "roboflow", "lvis")
+HAS_TABLES = (*OF_ENTRIES, "coco-panoptic")
+_OF_FILE = frozenset({"file_name", "width", "height"})
+"""Keys of images that are compared with their files."""
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 _BESIDE = frozenset({"iscrowd", "ignore", "area", "bbox"})
 """Keys of an unchanged entry that are compared by themselves, or added where they are missing."""
@@ -158,6 +161,21 @@ def entry_regions(rows: Sequence[JsonRow], label_of: Mapping[int, int], size: tu
 def further_keys(row: JsonRow) -> JsonRow:
     """Return the keys of an entry that are no geometry and no id."""
     return {key: value for key, value in row.items() if key not in REGION_KEYS and key not in POINT_KEYS}
+
+
+def image_keys(view: View, row: JsonRow, regions: Collection[int] = ()) -> JsonRow:
+    """Return the keys of the entry of an image, with its id; of LVIS with its lists of classes, in ascending order.
+
+    Args:
+        view: the format.
+        row: the entry.
+        regions: ids of the classes with a crowd or ignored region, which LVIS does not hold; they are not exhaustive.
+    """
+    keys = {key: value for key, value in row.items() if key not in _OF_FILE}
+    if view.format == "lvis":
+        keys["neg_category_ids"] = sorted({*(row.get("neg_category_ids") or ())} - {*regions})
+        keys["not_exhaustive_category_ids"] = sorted({*(row.get("not_exhaustive_category_ids") or ()), *regions})
+    return keys
 
 
 def _keys(row: JsonRow) -> int | JsonRow:

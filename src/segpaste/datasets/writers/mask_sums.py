@@ -6,7 +6,6 @@ runs, not that of the pixels. Polygons that are written as they were read have t
 
 from __future__ import annotations
 
-import math
 import zlib
 from collections.abc import Sequence
 from typing import Any
@@ -25,8 +24,8 @@ def mask_sum(mask: NDArray[np.bool_], box: Sequence[float]) -> int:
         mask: [H, W] bool.
         box: [x, y, width, height] in pixel edges that encloses the mask; the pixels outside of it are not read.
     """
-    left, top = (max(math.floor(edge), 0) for edge in box[:2])
-    right, bottom = (max(math.ceil(start + side), 0) for start, side in zip(box[:2], box[2:], strict=True))
+    x, y, width, height = box
+    left, top, right, bottom = max(int(x), 0), max(int(y), 0), int(x + width) + 1, int(y + height) + 1
     columns = mask[top:bottom, left:right].T
     padded = np.zeros((columns.shape[0], columns.shape[1] + 2), np.int8)
     padded[:, 1:-1] = columns

@@ -24,8 +24,7 @@ from segpaste.datasets.contract import AnnotatedDataset, JsonRow
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.photo import read_pixels
 from segpaste.datasets.formats.photo_head import read_head
-from segpaste.datasets.formats.yolo.dataset import YoloDataset
-from segpaste.datasets.writers.annotations import read_regions, stored_pixels, tolerance_px
+from segpaste.datasets.writers.annotations import key_differences, read_regions, stored_pixels, tolerance_px
 from segpaste.datasets.writers.counterparts import without_origin
 from segpaste.datasets.writers.format import View
 from segpaste.datasets.writers.ledger import (
@@ -34,8 +33,8 @@ from segpaste.datasets.writers.ledger import (
     Region,
     checksum,
     digest,
+    image_keys,
 )
-from segpaste.datasets.writers.table_keys import image_keys, key_differences
 from segpaste.types import DenseSample
 
 Verify = Literal["full", "sample", "off"]
@@ -199,8 +198,6 @@ def _path_of(photos: AnnotatedDataset, index: int, folder: Path) -> str:
 def _compare_lists(written: WrittenView, photos: AnnotatedDataset, found: _Differences) -> None:
     """Compare the list of classes with their keys, and the other tables."""
     view, names = written.view, list(photos.class_names)
-    for path in photos.stray_labels if isinstance(photos, YoloDataset) else ():
-        found.add(path.name, "expected no label file without an image")
     expected = list(view.names)
     if view.format in ("voc", "label-maps"):
         is_boxed = view.format == "voc" and not photos.has_masks and not photos.has_semantic_maps
