@@ -47,13 +47,12 @@ from segpaste.datasets.writers.ledger import (
     Region,
     checksum,
     digest,
-    encoded,
     entry_regions,
     further_keys,
     measure,
     sample_regions,
 )
-from segpaste.datasets.writers.mask_sums import runs_sum, segmentation_sum
+from segpaste.datasets.writers.mask_sums import segmentation_sum
 from segpaste.datasets.writers.xml_texts import image_texts, object_texts
 
 
@@ -170,16 +169,15 @@ def _lines(view: View, photos: AnnotatedDataset, index: int, expected: ExpectedI
     there = []
     for number, row in enumerate(photos.rows(index)):
         values = row["values"]
-        region = Region(row["label"], "object")
+        region = Region(row["label"], "object", mask=wanted[number].mask if number < len(wanted) else 0)
         if view.task in ("segment", "obb") and number < len(wanted) and wanted[number].points is not None:
             region = region._replace(points=polygon_px(values, expected.size))
         elif view.task in ("segment", "obb"):
             outline = polygon_px(values, expected.size)
-            runs = encoded([outline], expected.size)
-            measured: tuple[list[float], float] = measure(runs, expected.size)
+            measured: tuple[list[float], float] = measure([outline], expected.size)
             if view.task == "obb" and number < len(wanted):
                 measured = _enclosed(outline, wanted[number], tolerance_px(view, expected.size))
-            region = region._replace(box=measured[0], area=measured[1], mask=runs_sum(runs["counts"]))
+            region = region._replace(box=measured[0], area=measured[1])
         else:
             x1, y1, x2, y2 = box_px(values, expected.size)
             region = region._replace(box=[x1, y1, x2 - x1, y2 - y1])
@@ -218,7 +216,7 @@ def _xml_objects(view: View, folder: Path, expected: ExpectedImage) -> list[Regi
     label_of = {name: label for label, name in reversed(list(enumerate(view.names)))}
     there = []
     photo = read_xml(file, Path(expected.file).name, lambda: expected.size, view.names)
-    texts = image_texts(photo.row, view.split)
+    texts = image_texts(photo.row, view.split) if expected.texts else {}
     if lost := [key for key, text in expected.texts.items() if texts.get(key) != text]:
         raise DatasetError(f"expected the element {lost[0]!r} in {file.name} as it was read, got another, or none")
     for shape in photo.shapes:

@@ -188,17 +188,13 @@ def measure(segmentation: Any, size: tuple[int, int]) -> tuple[list[float], int]
     """Return box and area of a segmentation of COCO, by pycocotools."""
     from pycocotools import mask as coco_mask
 
-    runs = encoded(segmentation, size)
-    return coco_mask.toBbox(runs).tolist(), int(coco_mask.area(runs))
-
-
-def encoded(segmentation: Any, size: tuple[int, int]) -> Any:
-    """Return a segmentation of COCO as compressed run lengths, by pycocotools."""
-    from pycocotools import mask as coco_mask
-
     if isinstance(segmentation, list):
-        return coco_mask.merge(coco_mask.frPyObjects([part for part in segmentation if len(part) >= 6], *size))
-    return coco_mask.frPyObjects(segmentation, *size) if isinstance(segmentation["counts"], list) else segmentation
+        runs = coco_mask.merge(coco_mask.frPyObjects([part for part in segmentation if len(part) >= 6], *size))
+    elif isinstance(segmentation["counts"], list):
+        runs = coco_mask.frPyObjects(segmentation, *size)
+    else:
+        runs = segmentation
+    return coco_mask.toBbox(runs).tolist(), int(coco_mask.area(runs))
 
 
 def sample_regions(

@@ -35,6 +35,7 @@ from segpaste.datasets.writers.ledger import (
     digest,
     image_keys,
 )
+from segpaste.datasets.writers.mask_sums import mask_sum
 from segpaste.types import DenseSample
 
 Verify = Literal["full", "sample", "off"]
@@ -381,6 +382,13 @@ def _compare_instances(
         shown = [view.names[label] for label, _ in wanted][:8]
         found.add(expected.file, f"expected a sample with the objects {shown}, got {names[:8]}")
     elif sample.instance_masks is not None and all(area is not None for _, area in wanted):
-        areas = [int(np.count_nonzero(mask)) for mask in sample.instance_masks.as_subclass(Tensor).numpy()]
+        masks = sample.instance_masks.as_subclass(Tensor).numpy()
+        areas = [int(np.count_nonzero(mask)) for mask in masks]
         if areas != [area for _, area in wanted]:
             found.add(expected.file, f"expected masks of {[a for _, a in wanted][:8]} pixels, got {areas[:8]}")
+        elif view.format == "yolo":  # outlines, of which boxes and areas are compared before
+            pairs = zip(expected.views["yolo"], masks, strict=True)
+            if any(region.mask and mask_sum(mask, region.box or ()) != region.mask for region, mask in pairs):
+                found.add(
+                    expected.file, "expected the masks of the outlines as they were, got others of the same areas"
+                )
