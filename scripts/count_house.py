@@ -48,7 +48,7 @@ CEILINGS: dict[str, int] = {
     "shared lines of augmenting": 4_500,
     "shared lines of bank": 5_600,
     "shared lines of cli": 3_400,
-    "shared lines of datasets": 17_400,
+    "shared lines of datasets": 17_500,
     "shared lines of encoder": 2_800,
     "shared lines of engine": 10_200,
     "shared lines of epochs": 1_200,
