@@ -40,7 +40,7 @@ CEILINGS: dict[str, int] = {
     "files over 400 lines": 0,
     "protocols of a dataset with annotations": 2,
     "getattr and hasattr of members of a dataset": 8,
-    "isinstance of single datasets": 23,
+    "isinstance of single datasets": 24,
     "walks through COCO's tables": 0,
     "readers of boxes only": 1,
     "functions that round outwards": 2,
@@ -48,7 +48,7 @@ CEILINGS: dict[str, int] = {
     "shared lines of augmenting": 4_600,
     "shared lines of bank": 5_700,
     "shared lines of cli": 2_500,
-    "shared lines of datasets": 18_100,
+    "shared lines of datasets": 18_400,
     "shared lines of encoder": 2_800,
     "shared lines of engine": 10_100,
     "shared lines of epochs": 1_200,
@@ -67,7 +67,7 @@ CEILINGS: dict[str, int] = {
 }
 """Highest value of each count of the table, lines to the next hundred; what is not named is not limited."""
 WALKS: dict[str, int] = {
-    "files of segpaste augment": 129,
+    "files of segpaste augment": 130,
     "records of segpaste augment": 82,
     "calls from segpaste augment to the forward": 8,
     "files of a forward": 28,

@@ -22,7 +22,13 @@ sys.path[:0] = [str(TESTS), str(TESTS / "engine")]
 
 from samples import EVERY_OBJECT, OPTIONAL, SCHEMA, make_batch  # noqa: E402
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig, PaddedBatchedDenseSample  # noqa: E402
-from segpaste.augmentation import PanopticConfig, PasteReport, PlacementConfig, SourceConfig  # noqa: E402
+from segpaste.augmentation import (  # noqa: E402
+    OriginalsConfig,
+    PanopticConfig,
+    PasteReport,
+    PlacementConfig,
+    SourceConfig,
+)
 from segpaste.types import Modality, StagedCrops, tight_boxes  # noqa: E402
 
 Copied = TypeVar("Copied", PaddedBatchedDenseSample, StagedCrops)
@@ -93,7 +99,8 @@ def cases(size: Size) -> dict[str, Case]:
     roomy = {"modalities": set(OPTIONAL), "image_dtype": torch.uint8, "metric_depth": True, "max_instances": 40}
     half = {"modalities": set(OPTIONAL) - {Modality.PANOPTIC}, "image_dtype": torch.bfloat16, "metric_depth": True}
     area = size.canvas[0] * size.canvas[1]
-    part: dict[str, Any] = {"candidate_frac": 0.7, "max_cover_frac": 0.9, "k_to_available": True, "max_attempts": 4}
+    part: dict[str, Any] = {"max_cover_frac": 0.9, "max_attempts": 4}
+    part["originals"] = OriginalsConfig(candidate_frac=0.7, k_to_available=True)
     part |= {"grouping": "instance", "class_temperature": 0.5, "partial": "clip", "min_visible_frac": 0.1}
     guards: dict[str, Any] = {"max_hidden_frac": 0.6, "min_residual_area_frac": 0.5}
     taxonomy = {"tau_stuff_px": area // 50}

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from segpaste import BatchCopyPasteConfig, PaddedBatchedDenseSample
 from segpaste.augmentation import (
     HarmonizeConfig,
+    OriginalsConfig,
     PanopticConfig,
     PanopticTaxonomy,
     PlacementConfig,
@@ -140,16 +141,17 @@ def _rest(draws: Draws, config: BatchCopyPasteConfig, batch: PaddedBatchedDenseS
 
 def _limited(draws: Draws, config: BatchCopyPasteConfig) -> BatchCopyPasteConfig:
     """Add limits on what covers and what is covered."""
-    placement = {
-        "k_to_available": draws.chance(0.5),
-        "max_cover_frac": draws.one_of((None, None, 0.3, 1.0)),
-        "candidate_frac": draws.one_of((1.0, 0.9, 0.6)),
-    }
-    residual: dict[str, Any] = {"min_residual_area_px": draws.one_of((0, 0, 9))}
-    shift = draws.one_of((None, None, 0, 4))
-    has_rule = config.min_residual_area_frac > 0 or residual["min_residual_area_px"] > 0
-    residual["max_box_shift_px"] = shift if has_rule else None
-    return config.model_copy(update={"placement": config.placement.model_copy(update=placement), **residual})
+    to_available, cover = draws.chance(0.5), draws.one_of((None, None, 0.3, 1.0))
+    frac, area, shift = (draws.one_of(values) for values in ((1.0, 0.9, 0.6), (0, 0, 9), (None, None, 0, 4)))
+    has_rule = config.min_residual_area_frac > 0 or area > 0
+    originals = OriginalsConfig(
+        k_to_available=to_available,
+        candidate_frac=frac,
+        min_residual_area_px=area,
+        max_box_shift_px=shift if has_rule else None,
+    )
+    placement = config.placement.model_copy(update={"max_cover_frac": cover, "originals": originals})
+    return config.model_copy(update={"placement": placement})
 
 
 def _placement(draws: Draws, kind: str, inplace: bool, *, has_classes: bool) -> PlacementConfig:

@@ -173,6 +173,11 @@ class TestRefusals:
         with pytest.raises(ValidationError, match="colour"):
             make(colour=1)
 
+    def test_an_unknown_key_of_a_copy(self) -> None:
+        """It would have no effect."""
+        with pytest.raises(ValidationError, match=r"the nearest is 'originals\.candidate_frac'"):
+            PlacementConfig().model_copy(update={"candidate_frac": 0.5})
+
     @pytest.mark.parametrize("path", NESTED)
     def test_an_unknown_nested_key(self, path: str) -> None:
         group, key = NESTED[path]

@@ -54,11 +54,26 @@ class StrictConfig(BaseModel):
     @classmethod
     def _expect_known_keys(cls, values: Any) -> Any:
         """Reject unknown keys, and name the nearest known key, which may be within a group such as ``placement``."""
-        unknown = [key for key in values if key not in cls.model_fields] if isinstance(values, Mapping) else []
-        if unknown:
-            refusals = [InitErrorDetails(type=_unknown(cls, str(k)), loc=(str(k),), input=values[k]) for k in unknown]
-            raise ValidationError.from_exception_data(cls.__name__, refusals)
+        if isinstance(values, Mapping):
+            _refuse_unknown(cls, values)
         return values
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy with other values, which are not validated.
+
+        Raises:
+            ValidationError: a key is unknown; pydantic would keep it beside the fields, without any effect.
+        """
+        _refuse_unknown(type(self), update or {})
+        return super().model_copy(update=update, deep=deep)
+
+
+def _refuse_unknown(model: type[StrictConfig], values: Mapping[str, Any]) -> None:
+    """Raise `ValidationError` if a key is not one of a config."""
+    unknown = [key for key in values if key not in model.model_fields]
+    if unknown:
+        refusals = [InitErrorDetails(type=_unknown(model, str(k)), loc=(str(k),), input=values[k]) for k in unknown]
+        raise ValidationError.from_exception_data(model.__name__, refusals)
 
 
 def as_fraction(number: float) -> Fraction:

@@ -1,5 +1,8 @@
 """Annotations of a written image as our readers find them, in the form of the ledger; and how splits are opened.
 
+The keys of categories and of the data YAML of YOLO are compared here. Of those of categories that refer to images or
+annotations, the new ids are not known, so they are left out.
+
 Comparison is exact but for what a format cannot say: the six decimals of YOLO and the first pixel of VOC, which is 1,
 see `tolerance_px`, and oriented boxes of YOLO, which have the corners of a rectangular polygon, or enclose their mask
 and are no larger than its box.
@@ -8,6 +11,8 @@ and are no larger than its box.
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -19,17 +24,20 @@ from PIL import Image
 from segpaste.datasets.contract import AnnotatedDataset, JsonRow
 from segpaste.datasets.entries import has_segmentation
 from segpaste.datasets.errors import DatasetError
+from segpaste.datasets.formats.carried import finite_row
 from segpaste.datasets.formats.coco.dataset import CocoDetectionV2
 from segpaste.datasets.formats.coco.panoptic import CocoPanoptic, read_segment_ids, segment_positions
 from segpaste.datasets.formats.format import AnnotatedImages, ReadOptions
+from segpaste.datasets.formats.references import refers
 from segpaste.datasets.formats.registry import find_dataset
 from segpaste.datasets.formats.sidecar_maps import find_beside
 from segpaste.datasets.formats.voc.files import VocFolder, read_xml
-from segpaste.datasets.formats.yolo.data import read_data
+from segpaste.datasets.formats.yolo.data import read_data, read_yaml
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
 from segpaste.datasets.formats.yolo.labels import box_px, points_px, polygon_px
 from segpaste.datasets.writers.format import View
 from segpaste.datasets.writers.ledger import (
+    HAS_TABLES,
     OF_ENTRIES,
     ExpectedImage,
     Region,
@@ -40,6 +48,8 @@ from segpaste.datasets.writers.ledger import (
     measure,
     sample_regions,
 )
+from segpaste.datasets.writers.mask_sums import segmentation_sum
+from segpaste.datasets.writers.xml_texts import image_texts, object_texts
 
 
 def open_split(folder: Path, view: View) -> AnnotatedDataset:
@@ -140,7 +150,8 @@ def _entries(view: View, photos: AnnotatedDataset, index: int, expected: Expecte
                 for i, value in enumerate(given)
             ]
         kind = "region" if there[i].kind == "region" else "object"
-        there[i] = Region(there[i].label, kind, box, area, points, digest(further_keys(row)))  # type: ignore[arg-type]
+        mask = segmentation_sum(row["segmentation"]) if region.mask and row.get("segmentation") else 0
+        there[i] = Region(there[i].label, kind, box, area, points, digest(further_keys(row)), mask)  # type: ignore[arg-type]
     return there
 
 
@@ -154,7 +165,7 @@ def _lines(view: View, photos: AnnotatedDataset, index: int, expected: ExpectedI
     there = []
     for number, row in enumerate(photos.rows(index)):
         values = row["values"]
-        region = Region(row["label"], "object")
+        region = Region(row["label"], "object", mask=wanted[number].mask if number < len(wanted) else 0)
         if view.task in ("segment", "obb") and number < len(wanted) and wanted[number].points is not None:
             region = region._replace(points=polygon_px(values, expected.size))
         elif view.task in ("segment", "obb"):
@@ -200,11 +211,16 @@ def _xml_objects(view: View, folder: Path, expected: ExpectedImage) -> list[Regi
         raise DatasetError(f"expected Annotations/{stem}.xml, found none")
     label_of = {name: label for label, name in reversed(list(enumerate(view.names)))}
     there = []
-    for shape in read_xml(file, Path(expected.file).name, lambda: expected.size, view.names).shapes:
+    photo = read_xml(file, Path(expected.file).name, lambda: expected.size, view.names)
+    texts = image_texts(photo.row, view.split) if expected.texts else {}
+    if lost := [key for key, text in expected.texts.items() if texts.get(key) != text]:
+        raise DatasetError(f"expected the element {lost[0]!r} in {file.name} as it was read, got another, or none")
+    for shape in photo.shapes:
         assert shape.box is not None
         x1, y1, x2, y2 = shape.box
         kind: Literal["region", "object"] = "region" if shape.ignored or shape.crowd else "object"
-        there.append(Region(label_of.get(shape.label, -1), kind, [x1, y1, x2 - x1, y2 - y1]))
+        box, keys = [x1, y1, x2 - x1, y2 - y1], digest(object_texts({"attributes": shape.attributes}))
+        there.append(Region(label_of.get(shape.label, -1), kind, box, keys=keys))
     return there
 
 
@@ -227,8 +243,45 @@ def _segments(view: View, photos: AnnotatedDataset, index: int, expected: Expect
             kind = "region"
         elif label in view.stuff:
             kind = "stuff"
-        there.append(Region(label, kind, row["bbox"], row["area"]))
+        there.append(Region(label, kind, row["bbox"], row["area"], keys=digest(further_keys(row))))
     return there
+
+
+def key_differences(view: View, photos: AnnotatedDataset) -> Iterator[str]:
+    """Yield how the keys of categories and of the data YAML differ from those of the view."""
+    if view.format in HAS_TABLES:
+        there = {row["id"]: row for row in photos.categories}
+        for row in view.categories:
+            if (key := _other_key(row, there.get(row["id"], {}))) is not None:
+                yield f"category {row['name']!r}: expected {key!r} as it was read, got another, or none"
+    elif view.format == "yolo":
+        yield from _yaml_differences(view, photos)
+
+
+def _yaml_differences(view: View, photos: AnnotatedDataset) -> Iterator[str]:
+    """Yield how the keypoints and the further keys of a data YAML differ, and label files without an image."""
+    assert isinstance(photos, YoloDataset)
+    promised = dict(view.source_yaml or {})
+    if view.schema is not None and view.task == "pose":
+        there = (*photos.data.keypoint_names,) if photos.data.keypoint_names else ()
+        if there != view.schema.names:
+            yield f"data.yaml: expected the keypoints {list(view.schema.names)}, got {list(there)}"
+        if "flip_idx" in promised and photos.data.flip_idx != view.schema.flip_order:
+            yield f"data.yaml: expected flip_idx {list(view.schema.flip_order)}, got {photos.data.flip_idx}"
+    promised.pop("flip_idx", None)
+    document = read_yaml(photos.data.file) if promised else {}
+    for key, value in promised.items():
+        if repr(document.get(key)) != repr(value):
+            yield f"data.yaml: expected {key!r} as it was read, got another, or none"
+
+
+def _other_key(promised: JsonRow, there: JsonRow) -> str | None:
+    """Return the first key of the entry of a class that is not there as promised, None without one."""
+    keys = finite_row(promised, "categories", Counter())
+    keys = {key: value for key, value in keys.items() if not refers({key: value}, "categories")}
+    if digest(keys) == digest({key: there.get(key) for key in keys}):
+        return None
+    return next(key for key, value in keys.items() if key not in there or digest(value) != digest(there[key]))
 
 
 def stored_pixels(path: Path) -> NDArray[Any]:

@@ -118,12 +118,15 @@ class WrittenCounterparts:
         return [finite_row(row, "categories", lost) for row in found]
 
     def expected(self, images: Callable[[], Iterable[ExpectedImage]]) -> Iterator[ExpectedImage]:
-        """Yield the facts of images with the ids of the written dataset in the keys of their annotations."""
+        """Yield the facts of images with the ids of the written dataset in their keys and those of annotations."""
         if not self.has_references:
             yield from images()
             return
         for expected, row in zip(images(), with_ids(self._rows()), strict=True):
             place = _Place.of(self, row)
+            for name, keys in expected.keys.items() if row.refers else ():
+                if isinstance(keys, dict):
+                    expected.keys[name] = digest(resolved(keys, "images", place, Losses(), IMAGE_KEYS))
             for regions in expected.views.values() if row.refers else ():
                 for i, region in enumerate(regions):
                     if isinstance(region.keys, dict):

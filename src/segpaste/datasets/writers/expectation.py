@@ -18,11 +18,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from segpaste.datasets.contract import Crowd
+from segpaste.datasets.contract import Crowd, JsonRow
+from segpaste.datasets.formats.carried import IMAGE_KEYS, REGION_KEYS
 from segpaste.datasets.formats.pixel_bytes import DepthFormat
+from segpaste.datasets.formats.references import refers
 from segpaste.datasets.writers.coco import Crowds
 from segpaste.datasets.writers.format import VOID, LabelledImage, Losses, Unchanged, View
 from segpaste.datasets.writers.ledger import (
+    HAS_TABLES,
     ExpectedImage,
     Kind,
     Region,
@@ -31,10 +34,13 @@ from segpaste.datasets.writers.ledger import (
     digest,
     entry_regions,
     extent_of,
+    further_keys,
+    image_keys,
     masks_of,
     sample_regions,
     unnamed_losses,
 )
+from segpaste.datasets.writers.xml_texts import image_texts
 from segpaste.types import IGNORE_INDEX, DenseSample, SemanticMap
 
 _LARGEST_MM = 65_535
@@ -50,12 +56,17 @@ def expect_labels(view: View, image: LabelledImage, expected: ExpectedImage, tol
         expected: the facts of the image.
         told: the losses that the format named; those that it did not name are added.
     """
+    if view.format in HAS_TABLES:
+        keys = image_keys(view, image.entry, _region_ids(view, image))
+        expected.keys[view.format] = keys if refers(keys, "images", IMAGE_KEYS) else digest(keys)
+    elif view.format == "voc":
+        expected.texts = image_texts(image.entry, view.split)
     is_unchanged, maps = _add_unchanged(view, image, expected), Maps(None)
     if is_unchanged and (image.sample is None or _holds_pixels(image.unchanged)):
         return
     sample, regions, rows = image.labelled, [crowd for crowd, _ in image.crowds], [row for _, row in image.crowds]
     if not is_unchanged:
-        maps = label_maps(view, image.stem, sample, regions, image.void)
+        maps = label_maps(view, image.stem, sample, regions, image.void, (image.rows, rows))
         found = list(maps.regions) or sample_regions(view, sample, regions, image.rows, rows, image.shapes)
         expected.views[view.format] = found
         expected.values |= {path: checksum(values) for path, values in maps.files.items()}
@@ -67,6 +78,13 @@ def expect_labels(view: View, image: LabelledImage, expected: ExpectedImage, tol
     if image.void is not None and view.format != "label-maps":
         told[VOID] += int(image.void.any())
     told.update(semantic_losses(view, sample, regions, maps))
+
+
+def _region_ids(view: View, image: LabelledImage) -> set[int]:
+    """Return the ids of the classes with a crowd or ignored region in an image."""
+    if image.unchanged is None:
+        return {view.categories[crowd.label]["id"] for crowd, _ in image.regions}
+    return {row["category_id"] for row in image.unchanged.given if row.get("iscrowd") or row.get("ignore")}
 
 
 def as_labelled(image: LabelledImage, labels: Sequence[int], *, hides: bool) -> LabelledImage:
@@ -172,7 +190,12 @@ class Maps(NamedTuple):
 
 
 def label_maps(
-    view: View, stem: str, sample: DenseSample, crowds: Sequence[Crowd], unclassed: NDArray[np.bool_] | None = None
+    view: View,
+    stem: str,
+    sample: DenseSample,
+    crowds: Sequence[Crowd],
+    unclassed: NDArray[np.bool_] | None = None,
+    rows: tuple[Sequence[JsonRow], Sequence[JsonRow]] = ((), ()),
 ) -> Maps:
     """Return the label maps of a sample in a format; none if it has no maps.
 
@@ -182,10 +205,11 @@ def label_maps(
         sample: sample whose labels index the names of the view.
         crowds: crowd and ignored regions.
         unclassed: pixels without a class that the semantic map of the sample does not hold.
+        rows: entries of the instances, and of the regions, with the further keys of their segments.
     """
     has_maps = sample.instance_masks is not None or sample.semantic_map is not None
     if view.format == "coco-panoptic":
-        return _segments(view, sample, crowds)
+        return _segments(view, sample, crowds, rows)
     if view.format not in ("voc", "label-maps") or not (has_maps or view.format == "label-maps"):
         return Maps(None)
     owners = owner_map(sample)
@@ -237,8 +261,12 @@ def _classes(view: View, sample: DenseSample, owners: NDArray[Any]) -> NDArray[A
     return found
 
 
-def _segments(view: View, sample: DenseSample, crowds: Sequence[Crowd]) -> Maps:
+def _segments(
+    view: View, sample: DenseSample, crowds: Sequence[Crowd], rows: tuple[Sequence[JsonRow], Sequence[JsonRow]]
+) -> Maps:
     """Return the map of panoptic segments, and the segments: objects, stuff, crowds; hidden ones are left out."""
+    of_regions = [row for crowd, row in zip(crowds, rows[1] or [{}] * len(crowds), strict=True) if crowd.box is None]
+    of_objects = rows[0] or [{}] * sample.num_instances
     crowds = [crowd for crowd in crowds if crowd.box is None]
     semantic = None if sample.semantic_map is None else sample.semantic_map.as_subclass(Tensor).numpy()
     if sample.panoptic_map is None:
@@ -249,26 +277,29 @@ def _segments(view: View, sample: DenseSample, crowds: Sequence[Crowd]) -> Maps:
         table = np.zeros(int(max([0, *sample.instance_ids.tolist(), panoptic.max()])) + 1, np.int64)
         table[sample.instance_ids.numpy()] = np.arange(1, sample.num_instances + 1)
         owners = table[panoptic]
-    parts: list[tuple[NDArray[np.bool_], int, Kind]] = [
-        (owners == number, label, "object") for number, label in enumerate(sample.labels.tolist(), start=1)
+    parts: list[tuple[NDArray[np.bool_], int, Kind, JsonRow]] = [
+        (owners == number, label, "object", row)
+        for number, (label, row) in enumerate(zip(sample.labels.tolist(), of_objects, strict=True), start=1)
     ]
     is_free = owners == 0
     is_left = is_free.copy()
     if semantic is not None:
         for label in np.unique(semantic[is_free]).tolist():
             if label != IGNORE_INDEX and label in view.stuff:
-                parts.append((is_free & (semantic == label), label, "stuff"))
+                parts.append((is_free & (semantic == label), label, "stuff", {}))
                 is_left &= ~parts[-1][0]
     regions_of = [crowd.mask for crowd in crowds]
     if sample.panoptic_map is None:
         regions_of = _apart([mask & is_left for mask in regions_of])
-    parts += [(mask, crowd.label, "region") for mask, crowd in zip(regions_of, crowds, strict=True)]
+    of_crowds = zip(regions_of, crowds, of_regions, strict=True)
+    parts += [(mask, crowd.label, "region", row) for mask, crowd, row in of_crowds]
     numbers, regions = np.zeros(sample.canvas_size, np.uint16), list[Region]()
-    for mask, label, kind in parts:
+    for mask, label, kind, row in parts:
         if mask.any():
-            regions.append(Region(label, kind, extent_of(mask), int(np.count_nonzero(mask))))
+            keys = 0 if refers(row, "objects", REGION_KEYS) else digest(further_keys(row))
+            regions.append(Region(label, kind, extent_of(mask), int(np.count_nonzero(mask)), keys=keys))
             numbers[mask] = len(regions)
-    seen = [(label, int(np.count_nonzero(mask))) for mask, label, kind in parts if kind == "object"]
+    seen = [(label, int(np.count_nonzero(mask))) for mask, label, kind, _ in parts if kind == "object"]
     return Maps(seen, {}, numbers, regions)
 
 

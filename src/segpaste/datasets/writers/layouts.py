@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from segpaste.datasets.contract import JsonRow
+from segpaste.datasets.formats.carried import without_counts
 from segpaste.datasets.formats.coco.dataset import open_instances
 from segpaste.datasets.formats.coco.folders import COCO_FILE, PANOPTIC_FILE, ROBOFLOW_FILE
 from segpaste.datasets.formats.coco.panoptic import CocoPanoptic
@@ -101,6 +102,7 @@ class WrittenLayout:
             categories: the category of each class, in the order of the classes.
             facts: further facts of a `View`: ``schema``, ``has_semantic_maps`` and ``source_yaml``.
         """
+        categories = without_counts(categories)
         facts |= {"task": self.task, "point_size": self.point_size}
         images, panoptic = folder / self.images, folder / PANOPTIC_FILE
         table = self._split if self.name == "roboflow" else NO_SPLIT

@@ -14,7 +14,7 @@ import marshal
 import math
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any, Literal, NamedTuple
@@ -31,6 +31,8 @@ from segpaste.datasets.formats.references import refers
 from segpaste.datasets.formats.yolo.labels import polygon_px
 from segpaste.datasets.formats.yolo.outlines import given_corners
 from segpaste.datasets.writers.format import POINTS, UNMASKED, View, made_of
+from segpaste.datasets.writers.mask_sums import mask_sum, segmentation_sum
+from segpaste.datasets.writers.xml_texts import object_texts
 from segpaste.datasets.writers.yolo import label_rows
 from segpaste.types import DenseSample
 
@@ -39,6 +41,9 @@ Kind = Literal["object", "boxed", "region", "stuff", "entry", "line"]
 COCO or ``line`` of YOLO."""
 
 OF_ENTRIES = ("coco", "roboflow", "lvis")
+HAS_TABLES = (*OF_ENTRIES, "coco-panoptic")
+_OF_FILE = frozenset({"file_name", "width", "height"})
+"""Keys of images that are compared with their files."""
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 _BESIDE = frozenset({"iscrowd", "ignore", "area", "bbox"})
 """Keys of an unchanged entry that are compared by themselves, or added where they are missing."""
@@ -56,6 +61,8 @@ class Region(NamedTuple):
             None without them.
         keys: checksum of the further keys, such as attributes; 0 if they are not compared. If they refer to others, the
             keys themselves and the ids of the original: the new ids are known at the end.
+        mask: checksum of the mask, or of given polygons, see `segpaste.datasets.writers.mask_sums`; 0 if it is not
+            compared.
     """
 
     label: int
@@ -64,6 +71,7 @@ class Region(NamedTuple):
     area: float | None = None
     points: list[float] | None = None
     keys: int | JsonRow = 0
+    mask: int = 0
 
 
 @dataclass(slots=True)
@@ -77,6 +85,9 @@ class ExpectedImage:
         sum: checksum of the encoded file.
         pixels: checksum of its pixels [H, W, 3], for a losslessly encoded image; None if they are not compared.
         views: annotations by the format of the view.
+        keys: checksum of the further keys of its entry by the format of the view; the keys themselves if they refer to
+            others.
+        texts: texts of its further keys in an XML of VOC, by name.
         values: checksum of the values of each file of labels, depth, normals or camera.
         copies: checksum of the bytes of each other file that is copied, such as a map of segments.
         segments: checksum of the map of segments, numbered in the order of their entries; None without one.
@@ -89,6 +100,8 @@ class ExpectedImage:
     sum: int
     pixels: int | None = None
     views: dict[str, list[Region]] = field(default_factory=dict)
+    keys: dict[str, int | JsonRow] = field(default_factory=dict)
+    texts: JsonRow = field(default_factory=dict)
     values: dict[str, int] = field(default_factory=dict)
     copies: dict[str, int] = field(default_factory=dict)
     segments: int | None = None
@@ -150,6 +163,21 @@ def further_keys(row: JsonRow) -> JsonRow:
     return {key: value for key, value in row.items() if key not in REGION_KEYS and key not in POINT_KEYS}
 
 
+def image_keys(view: View, row: JsonRow, regions: Collection[int] = ()) -> JsonRow:
+    """Return the keys of the entry of an image, with its id; of LVIS with its lists of classes, in ascending order.
+
+    Args:
+        view: the format.
+        row: the entry.
+        regions: ids of the classes with a crowd or ignored region, which LVIS does not hold; they are not exhaustive.
+    """
+    keys = {key: value for key, value in row.items() if key not in _OF_FILE}
+    if view.format == "lvis":
+        keys["neg_category_ids"] = sorted({*(row.get("neg_category_ids") or ())} - {*regions})
+        keys["not_exhaustive_category_ids"] = sorted({*(row.get("not_exhaustive_category_ids") or ()), *regions})
+    return keys
+
+
 def _keys(row: JsonRow) -> int | JsonRow:
     """Return the checksum of the further keys of an object, or the keys if they have ids of others."""
     keys = further_keys(row)
@@ -191,21 +219,33 @@ def sample_regions(
         return []
     labels, boxes, points = sample.labels.tolist(), _boxes(sample), _points(view, sample)
     areas: Sequence[float | None] = areas_of(sample) or [width * height for *_, width, height in boxes]
+    masks = masks_of(sample)
     found = []
     shapes = kept or [KeptShape()] * len(labels)
-    for label, box, area, own, row, shape in zip(labels, boxes, areas, points, rows, shapes, strict=True):
+    facts = enumerate(zip(labels, boxes, areas, points, rows, shapes, strict=True))
+    for slot, (label, box, area, own, row, shape) in facts:
         region = Region(label, "object", shape.entry.get("bbox", box), shape.entry.get("area", area), own)
+        mask = None if masks is None else masks[slot]
         if view.format == "voc":
-            region = region._replace(area=None)
+            region = region._replace(area=None, keys=digest(object_texts(row)))
         elif view.format == "yolo":
             region = region._replace(area=area if view.task in ("segment", "obb") else None)
             if (outline := _given_outline(view, sample, {**row, **shape.entry}, shape.line)) is not None:
                 region = Region(label, "object", points=outline)
+            elif view.task == "segment" and mask is not None:
+                region = region._replace(mask=mask_sum(mask, box))
         elif view.format in OF_ENTRIES:
-            region = region._replace(keys=_keys(row))
+            region = region._replace(keys=_keys(row), mask=_shape_sum(shape, mask, box))
         found.append(region)
     found += _crowd_regions(view, crowds, crowd_rows)
     return _unequal(view, sample, crowds, rows, shapes, found) if view.format == "yolo" else found
+
+
+def _shape_sum(shape: KeptShape, mask: NDArray[np.bool_] | None, box: Sequence[float]) -> int:
+    """Return the checksum of the given polygons of an object, or else of its mask; 0 without both."""
+    if given := shape.entry.get("segmentation"):
+        return segmentation_sum(given)
+    return 0 if mask is None else mask_sum(mask, box)
 
 
 def _given_outline(view: View, sample: DenseSample, row: JsonRow, line: Sequence[float] | None) -> list[float] | None:
@@ -264,14 +304,15 @@ def _crowd_regions(view: View, crowds: Sequence[Crowd], rows: Sequence[JsonRow])
         pairs.sort(key=lambda pair: pair[0].box is None)
     is_coco, has_boxes = view.format in OF_ENTRIES, view.task in ("detect", "pose") and view.format == "yolo"
     for crowd, row in pairs:
-        keys = _keys(row) if is_coco else 0
+        keys = _keys(row) if is_coco else digest(object_texts(row)) if view.format == "voc" else 0
         if crowd.xywh is not None and (is_coco or view.format == "voc" or has_boxes):
             area = crowd.xywh[2] * crowd.xywh[3] if is_coco else None
             yield Region(crowd.label, "boxed", [*crowd.xywh], area, None, keys)
         elif crowd.box is None and view.format in ("coco", "roboflow"):
-            yield Region(crowd.label, "region", extent_of(crowd.mask), int(crowd.mask.sum()), None, keys)
+            box = extent_of(crowd.mask)
+            yield Region(crowd.label, "region", box, int(crowd.mask.sum()), None, keys, mask_sum(crowd.mask, box))
         elif crowd.box is None and view.format == "voc" and crowd.mask.any():
-            yield Region(crowd.label, "region", extent_of(crowd.mask))
+            yield Region(crowd.label, "region", extent_of(crowd.mask), None, None, keys)
 
 
 def _boxes(sample: DenseSample) -> list[list[float]]:

@@ -23,7 +23,7 @@ from torch import Tensor
 from segpaste.datasets.contract import AnnotatedDataset, JsonRow
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.image_files import read_head, read_pixels
-from segpaste.datasets.writers.annotations import read_regions, stored_pixels, tolerance_px
+from segpaste.datasets.writers.annotations import key_differences, read_regions, stored_pixels, tolerance_px
 from segpaste.datasets.writers.counterparts import without_origin
 from segpaste.datasets.writers.format import View
 from segpaste.datasets.writers.ledger import (
@@ -32,7 +32,9 @@ from segpaste.datasets.writers.ledger import (
     Region,
     checksum,
     digest,
+    image_keys,
 )
+from segpaste.datasets.writers.mask_sums import mask_sum
 from segpaste.types import DenseSample
 
 Verify = Literal["full", "sample", "off"]
@@ -194,7 +196,7 @@ def _path_of(photos: AnnotatedDataset, index: int, folder: Path) -> str:
 
 
 def _compare_lists(written: WrittenView, photos: AnnotatedDataset, found: _Differences) -> None:
-    """Compare the list of classes, and the other tables."""
+    """Compare the list of classes with their keys, and the other tables."""
     view, names = written.view, list(photos.class_names)
     for path, kind in photos.stray_files().items():
         found.add(path.name, f"expected no {kind} without an image")
@@ -209,6 +211,8 @@ def _compare_lists(written: WrittenView, photos: AnnotatedDataset, found: _Diffe
         if first is not None:
             told = f"the class {expected[first]!r} at position {first}, the reader finds {names[first]!r}"
         found.add("", f"list of classes of {view.format} {view.split or 'dataset'}: expected {told}")
+    for text in key_differences(view, photos):
+        found.add("", f"{view.format} {view.split or 'dataset'}: {text}")
     if written.tables is not None:
         there = photos.tables()
         for name in {**written.tables, **there}:
@@ -265,13 +269,17 @@ def _values(path: Path) -> int:
 def _compare_labels(
     view: View, photos: AnnotatedDataset, index: int, expected: ExpectedImage, found: _Differences, folder: Path
 ) -> None:
-    """Compare the annotations of an image."""
+    """Compare the annotations of an image, and the keys of its entry."""
+    if (keys := expected.keys.get(view.format)) is not None:
+        there = digest(image_keys(view, photos.image_row(index)))
+        if there != (digest(keys) if isinstance(keys, dict) else keys):
+            found.add(expected.file, f"expected the further keys of its entry in {view.format} as they were read")
     wanted = expected.views.get(view.format, [])
-    there = read_regions(view, photos, index, expected, folder)
-    if len(there) != len(wanted):
-        found.add(expected.file, f"expected {len(wanted)} annotations in {view.format}, got {len(there)}")
+    regions = read_regions(view, photos, index, expected, folder)
+    if len(regions) != len(wanted):
+        found.add(expected.file, f"expected {len(wanted)} annotations in {view.format}, got {len(regions)}")
     tolerance = tolerance_px(view, expected.size)
-    for number, pair in enumerate(zip(wanted, there, strict=False), start=1):
+    for number, pair in enumerate(zip(wanted, regions, strict=False), start=1):
         if (text := _difference(*pair, view, tolerance)) is not None:
             found.add(expected.file, f"annotation {number} in {view.format}: {text}")
             break
@@ -290,6 +298,8 @@ def _difference(one: Region, other: Region, view: View, tolerance: float) -> str
             return f"expected the {what} {_short(ours)} of {names[one.label]!r}, got {_short(theirs)}"
     if one.area is not None and not _are_near([one.area], [other.area], 0.0):
         return f"expected {one.area} pixels of {names[one.label]!r}, got {other.area}"
+    if one.mask and one.mask != other.mask:
+        return f"expected the mask of {names[one.label]!r} as it was read, got another one of the same box and area"
     keys = digest(without_origin(one.keys)) if isinstance(one.keys, dict) else one.keys
     if keys and keys != other.keys:
         return f"expected the further keys of {names[one.label]!r} as they were read, got others"
@@ -373,6 +383,13 @@ def _compare_instances(
         shown = [view.names[label] for label, _ in wanted][:8]
         found.add(expected.file, f"expected a sample with the objects {shown}, got {names[:8]}")
     elif sample.instance_masks is not None and all(area is not None for _, area in wanted):
-        areas = [int(np.count_nonzero(mask)) for mask in sample.instance_masks.as_subclass(Tensor).numpy()]
+        masks = sample.instance_masks.as_subclass(Tensor).numpy()
+        areas = [int(np.count_nonzero(mask)) for mask in masks]
         if areas != [area for _, area in wanted]:
             found.add(expected.file, f"expected masks of {[a for _, a in wanted][:8]} pixels, got {areas[:8]}")
+        elif view.format == "yolo":  # outlines, of which boxes and areas are compared before
+            pairs = zip(expected.views["yolo"], masks, strict=True)
+            if any(region.mask and mask_sum(mask, region.box or ()) != region.mask for region, mask in pairs):
+                found.add(
+                    expected.file, "expected the masks of the outlines as they were, got others of the same areas"
+                )
