@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from segpaste.augmentation import BatchCopyPasteConfig
+from segpaste.augmentation import BatchCopyPasteConfig, OriginalsConfig
 from segpaste.types import FIELDS, KeypointSchema, Modality, PaddedBatchedDenseSample
 
 Config, Batch = BatchCopyPasteConfig, PaddedBatchedDenseSample
@@ -92,7 +92,9 @@ OPTIONS = {
         presets=("random_place", "xpaste", "classmix"),
         fewest=INSTANCES | {Modality.SEMANTIC},
     ),
-    "candidate fraction": Option(config=_placed(candidate_frac=0.5), presets=("random_place", "xpaste")),
+    "candidate fraction": Option(
+        config=_placed(originals=OriginalsConfig(candidate_frac=0.5)), presets=("random_place", "xpaste")
+    ),
     "hidden objects": Option(config=_changed(max_hidden_frac=0.5)),
     "crowd": Option(batch=_with_crowd),
     "region": Option(arguments=lambda batch: {"region": _bools(batch)}),

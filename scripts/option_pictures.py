@@ -156,7 +156,7 @@ OPTIONS = {
     ),
     "candidates": Option(
         {"placement": {**LARGE, "scale_to_fit": True}},
-        {"placement": {"candidate_frac": 0.2}},
+        {"placement": {"originals": {"candidate_frac": 0.2}}},
         ("candidate_frac=1", "candidate_frac=0.2"),
     ),
     "own": Option(
@@ -242,6 +242,7 @@ def keys_of(values: Mapping[str, Any]) -> Iterator[str]:
     """Yield the dotted keys of the values of a configuration."""
     for name, value in values.items():
         if name in ("placement", "source", "harmonize", "panoptic"):
-            yield from (f"{name}.{key}" for key in value if key != "taxonomy")
+            nested = (f"{name}.{key}" for key in value if key not in ("taxonomy", "originals"))
+            yield from (*nested, *(f"{name}.originals.{key}" for key in value.get("originals", {})))
         else:
             yield name

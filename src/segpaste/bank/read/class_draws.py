@@ -14,16 +14,18 @@ With n_c crops of class c and its frequency f_c = n_c / N, over all classes that
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from segpaste.bank.format.protocol import InstanceBank
 from segpaste.bank.schema.record import BankError
-from segpaste.datasets.class_counts import ClassCounts
 from segpaste.samplers.classes import SamplesOfClasses
 from segpaste.seeding import random_bits_numpy
+
+if TYPE_CHECKING:
+    from segpaste.datasets.class_counts import ClassCounts
 
 DrawMode = Literal["natural", "repeat_factor", "instance_aware", "tempered", "class_uniform"]
 MODES: tuple[DrawMode, ...] = ("natural", "repeat_factor", "instance_aware", "tempered", "class_uniform")
@@ -134,6 +136,8 @@ def count_photos(bank: InstanceBank, crops: SamplesOfClasses) -> tuple[NDArray[n
 
 def count_crops(bank: InstanceBank, *, images: bool = False) -> ClassCounts:
     """Count the crops of each class; with ``images`` also the images that show it, which reads a column of the bank."""
+    from segpaste.datasets.class_counts import ClassCounts  # which imports readers that no draw needs
+
     counts = ClassCounts("bank", tuple(bank.class_names), tuple(bank.class_frequencies))
     if not images:
         return counts
