@@ -82,11 +82,11 @@ class WrittenAnnotation(NamedTuple):
 
 
 class Counterparts(Protocol):
-    """What images and annotations of a dataset become in another."""
+    """Counterparts, in a written dataset, of the images and annotations of the one that was read."""
 
     @property
     def kinds(self) -> frozenset[Kind]:
-        """What is looked at; the rest stays."""
+        """Kinds of references that are changed; others stay as they are."""
 
     def is_image(self, number: int) -> bool:
         """Return whether the dataset has an image of this id."""
