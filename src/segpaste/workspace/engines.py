@@ -140,7 +140,8 @@ def _by_ray(
     try:
         if (cpus := int(ray.cluster_resources().get("CPU", 0))) < workers:
             raise error(f"expected a Ray cluster of at least {workers} CPUs, one for each worker, got {cpus}")
-        data.DataContext.get_current().enable_progress_bars = False
+        context = data.DataContext.get_current()
+        context.enable_progress_bars, context.max_consecutive_actor_init_deaths = False, _MOST_STARTS
         missing = dict.fromkeys(parts)
         for _ in range(_MOST_STARTS):
             numbers = data.from_items([{"part": part} for part in missing], override_num_blocks=min(len(missing), 1000))
