@@ -21,8 +21,8 @@ from segpaste.extras import require
 PartEngine = Literal["local", "ray"]
 PartResult = tuple[int, Exception | None]
 
-_MOST_STARTS = 3
-"""Starts of Ray Data's actors: on a busy machine it drops one that has not started, and fails with what others made."""
+_MOST_DEATHS = 3
+"""Actors of Ray Data that may die in a row before they start, as they do on a busy machine; others replace them."""
 
 
 class PartMaker(Protocol):
@@ -141,24 +141,12 @@ def _by_ray(
         if (cpus := int(ray.cluster_resources().get("CPU", 0))) < workers:
             raise error(f"expected a Ray cluster of at least {workers} CPUs, one for each worker, got {cpus}")
         context = data.DataContext.get_current()
-        context.enable_progress_bars, context.max_consecutive_actor_init_deaths = False, _MOST_STARTS
-        missing = dict.fromkeys(parts)
-        for _ in range(_MOST_STARTS):
-            numbers = data.from_items([{"part": part} for part in missing], override_num_blocks=min(len(missing), 1000))
-            actors = data.ActorPoolStrategy(size=workers)
-            done = numbers.map(_Worker, fn_constructor_args=(maker,), compute=actors)
-            try:
-                for row in done.iter_rows():
-                    del missing[int(row["part"])]
-                    yield int(row["part"]), pickle.loads(row["error"])
-                return
-            except ray.exceptions.ActorDiedError as died:
-                if not missing:
-                    return
-                if "never ran" not in str(died):
-                    raise
-                last = died
-        raise last
+        context.enable_progress_bars, context.max_consecutive_actor_init_deaths = False, _MOST_DEATHS
+        numbers = data.from_items([{"part": part} for part in parts], override_num_blocks=min(len(parts), 1000))
+        actors = data.ActorPoolStrategy(size=workers)
+        done = numbers.map(_Worker, fn_constructor_args=(maker,), compute=actors)
+        for row in done.iter_rows():
+            yield int(row["part"]), pickle.loads(row["error"])
     finally:
         if is_ours:
             ray.shutdown()
