@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from pycocotools import mask as coco_mask
 
 from segpaste.cli import main
+from segpaste.datasets.formats.rle import encode_mask
 from segpaste.datasets.formats.yolo.outlines import outline
-from segpaste.datasets.writers.coco import encode_mask
 from segpaste.datasets.writers.mask_sums import mask_sum, runs_sum
 from yolo_files import write_yolo
 

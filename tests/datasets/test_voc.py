@@ -63,10 +63,10 @@ class TestBoxes:
             ("<annotation><object/></annotation>", "object 1: expected a <name> and a <bndbox>, got ''"),
             (
                 "<annotation><object><name>cup</name><bndbox/></object></annotation>",
-                "object 1: expected 'bndbox/xmin', a number",
+                "object 1: <bndbox>: expected 'xmin', a number",
             ),
             ("<annotation><object><name>cup</name>", "expected XML, got truncated"),
-            ("<annotation><size><width>a</width></size></annotation>", "expected 'size/width', a number"),
+            ("<annotation><size><width>a</width></size></annotation>", "<size>: expected 'width', a number"),
         ],
     )
     def test_broken(self, tmp_path: Path, text: str, message: str) -> None:

@@ -279,6 +279,10 @@ class AnnotatedDataset(Dataset[DenseSample], ABC):
         """
         return []
 
+    def drawn_rows(self, index: int) -> list[JsonRow]:
+        """Return the entries of the annotation file that stands beside maps; without maps, `annotation_rows`."""
+        return self.annotation_rows(index)
+
     def tables(self) -> JsonRow:
         """Return the other keys of the file, such as ``info`` and ``licenses``, as in the file and in file order."""
         return {}
@@ -310,7 +314,7 @@ ATTRIBUTES = tuple(AnnotatedDataset.__annotations__)
 OF_IMAGE = (
     "instance_labels", "annotation_ids", "left_out", "unread", "void", "image_id", "dataset_idx", "place_of",
     "file_name", "photo_file", "label_file", "is_drawn_upright", "photo_frame", "federated", "crowds", "image_row",
-    "annotation_rows", "path_of", "map_files",
+    "annotation_rows", "drawn_rows", "path_of", "map_files",
 )  # fmt: skip
 """Methods whose first argument is the index of a sample."""
 

@@ -14,9 +14,9 @@ from segpaste.datasets.formats.coco.dataset import CocoDetectionV2
 from segpaste.datasets.formats.coco.panoptic import CocoPanoptic
 from segpaste.datasets.formats.image_files import upright_size
 from segpaste.datasets.formats.kept_shapes import KeptShape, given_shapes
-from segpaste.datasets.formats.rle import decode_segmentation, expect_segmentation
+from segpaste.datasets.formats.rle import decode_segmentation, encode_mask, expect_segmentation
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
-from segpaste.datasets.writers.coco import encode_mask, tight_xywh
+from segpaste.datasets.writers.coco import tight_xywh
 from segpaste.datasets.writers.format import LabelledImage, Unchanged
 from segpaste.datasets.writers.ledger import OF_ENTRIES
 from segpaste.types import DenseSample

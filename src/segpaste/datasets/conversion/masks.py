@@ -23,7 +23,7 @@ from torchvision import tv_tensors
 from segpaste.datasets.contract import AnnotatedDataset, DatasetWrapper, JsonRow
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.kept_shapes import given_shapes
-from segpaste.datasets.writers.coco import encode_mask
+from segpaste.datasets.formats.rle import encode_mask
 from segpaste.extras import require
 from segpaste.types import DenseSample, InstanceMask, tight_boxes
 from segpaste.types.sampling import outward_box

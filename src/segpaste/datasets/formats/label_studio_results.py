@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.errors import DatasetError
+from segpaste.datasets.formats.rle import encode_mask
 from segpaste.datasets.formats.tool_shapes import (
     Point,
     Shape,
@@ -30,7 +31,6 @@ from segpaste.datasets.formats.tool_shapes import (
     box_around,
     checked_size,
     ellipse_mask,
-    encode_mask,
     is_number,
     rotated_box,
 )

@@ -1,4 +1,4 @@
-"""Decoding of COCO's segmentations into masks: polygons, compressed and uncompressed run lengths.
+"""COCO's segmentations and masks: polygons, compressed and uncompressed run lengths.
 
 Run lengths go down the columns, background first. Their compressed form is text. Characters 48..111 hold 5 bits of a
 number and a continuation bit; from the fourth number on, each is the difference to the number two before (pycocotools'
@@ -9,6 +9,7 @@ rasterised by pycocotools, so masks equal those of COCO's evaluation.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +39,14 @@ def decode_segmentation(segmentation: object, size: tuple[int, int]) -> NDArray[
     height, width = size
     inside = np.arange(runs.size) % 2 == 1
     return np.repeat(inside, runs).reshape(width, height).T
+
+
+def encode_mask(mask: NDArray[np.bool_]) -> dict[str, Any]:
+    """Return a mask [H, W] as compressed run lengths, ``{"size": [H, W], "counts": text}``."""
+    from pycocotools import mask as coco_mask
+
+    runs = coco_mask.encode(np.asfortranarray(mask, np.uint8))
+    return {"size": list(mask.shape), "counts": runs["counts"].decode()}
 
 
 def expect_filled(runs: NDArray[np.int64], size: tuple[int, int]) -> None:

@@ -113,10 +113,12 @@ def packed_colors(values: NDArray[Any]) -> NDArray[np.int64]:
     return np.asarray((values[..., :3].astype(np.int64) << [16, 8, 0]).sum(-1))
 
 
-def distinct(values: NDArray[np.int64]) -> list[int]:
-    """Return the distinct values, ascending."""
+def distinct(values: NDArray[Any]) -> list[int]:
+    """Return the distinct values of an array of integers, ascending."""
     if not values.size:
         return []
+    if values.dtype == np.uint8:
+        return [int(v) for v in np.flatnonzero(np.bincount(values.ravel(order="K")))]
     low, high = int(values.min()), int(values.max())
     if high - low < MOST_DIRECT:
         return [int(v) + low for v in np.flatnonzero(np.bincount((values - low).ravel()))]

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.entries import Box, edges_of
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.rle import decode_segmentation, mask_box
+from segpaste.datasets.formats.rle import decode_segmentation, encode_mask, mask_box
 from segpaste.types.sampling import Size
 
 Kind = Literal["outline", "box"]
@@ -114,14 +114,6 @@ def has_other_box(parts: Sequence[Shape], row: JsonRow) -> bool:
         return False
     around = box_around(corner for box in boxes for corner in (box[:2], box[2:]))
     return is_other_box(around, edges_of(row["bbox"]))
-
-
-def encode_mask(mask: NDArray[np.bool_]) -> JsonRow:
-    """Return the run lengths of a mask [H, W], compressed as in COCO."""
-    from pycocotools import mask as coco_mask
-
-    found = coco_mask.encode(np.asfortranarray(mask, dtype=np.uint8))
-    return {"size": list(mask.shape), "counts": found["counts"].decode()}
 
 
 def paste_mask(mask: NDArray[np.bool_], corner: tuple[int, int], size: Size) -> JsonRow:

@@ -31,7 +31,7 @@ from segpaste.datasets.formats.format import AnnotatedImages, ReadOptions
 from segpaste.datasets.formats.references import refers
 from segpaste.datasets.formats.registry import find_dataset
 from segpaste.datasets.formats.sidecar_maps import find_beside
-from segpaste.datasets.formats.voc.files import VocFolder, read_xml
+from segpaste.datasets.formats.voc.files import VocFolder
 from segpaste.datasets.formats.yolo.data import read_data, read_yaml
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
 from segpaste.datasets.formats.yolo.labels import box_px, points_px, polygon_px
@@ -114,7 +114,7 @@ def read_regions(
     if view.format == "yolo":
         return _lines(view, photos, index, expected)
     if view.format == "voc":
-        return _xml_objects(view, folder, expected)
+        return _xml_objects(view, photos, index, expected, folder)
     return _entries(view, photos, index, expected) if view.format in OF_ENTRIES else _instances(view, photos, index)
 
 
@@ -203,24 +203,23 @@ def _enclosed(outline: list[float], region: Region, tolerance: float) -> tuple[l
     return [*low.tolist(), *(high - low).tolist()], float(area)
 
 
-def _xml_objects(view: View, folder: Path, expected: ExpectedImage) -> list[Region]:
-    """Return the objects of an XML file of VOC."""
-    files = VocFolder(folder, view.split)
+def _xml_objects(
+    view: View, photos: AnnotatedDataset, index: int, expected: ExpectedImage, folder: Path
+) -> list[Region]:
+    """Return the objects of an XML file of VOC, as they were read when the split was opened."""
     stem = Path(expected.file).stem
-    if (file := files.xml_file(stem)) is None:
+    if VocFolder(folder, view.split).xml_file(stem) is None:
         raise DatasetError(f"expected Annotations/{stem}.xml, found none")
+    texts = image_texts(photos.image_row(index), view.split) if expected.texts else {}
+    if lost := [key for key, text in expected.texts.items() if texts.get(key) != text]:
+        raise DatasetError(f"expected the element {lost[0]!r} in {stem}.xml as it was read, got another, or none")
     label_of = {name: label for label, name in reversed(list(enumerate(view.names)))}
     there = []
-    photo = read_xml(file, Path(expected.file).name, lambda: expected.size, view.names)
-    texts = image_texts(photo.row, view.split) if expected.texts else {}
-    if lost := [key for key, text in expected.texts.items() if texts.get(key) != text]:
-        raise DatasetError(f"expected the element {lost[0]!r} in {file.name} as it was read, got another, or none")
-    for shape in photo.shapes:
-        assert shape.box is not None
-        x1, y1, x2, y2 = shape.box
-        kind: Literal["region", "object"] = "region" if shape.ignored or shape.crowd else "object"
-        box, keys = [x1, y1, x2 - x1, y2 - y1], digest(object_texts({"attributes": shape.attributes}))
-        there.append(Region(label_of.get(shape.label, -1), kind, box, keys=keys))
+    for row in photos.drawn_rows(index):
+        kind: Literal["region", "object"] = "region" if row.get("ignore") or row["iscrowd"] else "object"
+        keys = digest(object_texts({"attributes": row.get("attributes", {})}))
+        label = label_of.get(photos.class_names[row["category_id"] - 1], -1)
+        there.append(Region(label, kind, row["bbox"], keys=keys))
     return there
 
 

@@ -18,6 +18,7 @@ from segpaste.datasets.contract import Crowd, JsonRow
 from segpaste.datasets.formats.carried import REGION_KEYS
 from segpaste.datasets.formats.coco.folders import COCO_FILE, ROBOFLOW_FILE
 from segpaste.datasets.formats.instances import keypoint_rows
+from segpaste.datasets.formats.rle import encode_mask
 from segpaste.datasets.writers.format import (
     File,
     LabelledImage,
@@ -156,14 +157,6 @@ def _boxed(box: Sequence[float]) -> JsonRow:
 def _region(mask: NDArray[np.bool_]) -> JsonRow:
     """Return the annotation fields of a mask [H, W]: segmentation, area and box."""
     return {"segmentation": encode_mask(mask), "area": int(np.count_nonzero(mask)), "bbox": tight_xywh(mask)}
-
-
-def encode_mask(mask: NDArray[np.bool_]) -> JsonRow:
-    """Encode a mask [H, W] as compressed run lengths, ``{"size": [H, W], "counts": text}``."""
-    from pycocotools import mask as coco_mask
-
-    runs = coco_mask.encode(np.asfortranarray(mask, np.uint8))
-    return {"size": [int(side) for side in runs["size"]], "counts": runs["counts"].decode()}
 
 
 def tight_xywh(mask: NDArray[np.bool_]) -> list[int]:

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from segpaste.datasets.contract import AnnotatedDataset, JsonRow
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.image_files import read_head, read_pixels
+from segpaste.datasets.formats.image_files import header_size, read_head, read_pixels
 from segpaste.datasets.writers.annotations import key_differences, read_regions, stored_pixels, tolerance_px
 from segpaste.datasets.writers.counterparts import without_origin
 from segpaste.datasets.writers.format import View
@@ -241,19 +241,6 @@ def _compare_files(folder: Path, expected: ExpectedImage, done: Verified, found:
         done.files += 1
         if not (folder / name).is_file() or zlib.crc32((folder / name).read_bytes()) != value:
             found.add(expected.file, f"expected {name} as it was read, it is missing or another file")
-
-
-def header_size(content: bytes) -> tuple[int, int] | None:
-    """Return the (H, W) in the header of a PNG or JPEG, None if it is neither; Pillow takes ten times longer."""
-    if content[:8] == b"\x89PNG\r\n\x1a\n":
-        return int.from_bytes(content[20:24]), int.from_bytes(content[16:20])
-    place = 2 if content[:3] == b"\xff\xd8\xff" else len(content)
-    while place + 9 <= len(content) and content[place] == 0xFF:
-        marker = content[place + 1]
-        if 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):  # a frame, and no table
-            return int.from_bytes(content[place + 5 : place + 7]), int.from_bytes(content[place + 7 : place + 9])
-        place += 2 + int.from_bytes(content[place + 2 : place + 4])
-    return None
 
 
 def _values(path: Path) -> int:

@@ -22,14 +22,13 @@ from segpaste.datasets.errors import DatasetError, each
 from segpaste.datasets.formats.format import AnnotatedImages, Format, PackedRecords, ReadOptions, file_digest
 from segpaste.datasets.formats.image_files import upright_size
 from segpaste.datasets.formats.outlined import AnnotatedImage, OutlinedImages, ShapeTable, expect_no_pose, open_shapes
-from segpaste.datasets.formats.rle import mask_box
+from segpaste.datasets.formats.rle import encode_mask, mask_box
 from segpaste.datasets.formats.stored_pixels import distinct
 from segpaste.datasets.formats.tool_shapes import (
     OTHER_BOXES,
     Shape,
     annotation_row,
     class_rows,
-    encode_mask,
     is_other_box,
 )
 from segpaste.datasets.formats.voc.files import (
@@ -43,7 +42,7 @@ from segpaste.datasets.formats.voc.files import (
     VocFolder,
     find_splits,
     listed_classes,
-    map_size,
+    map_facts,
     missing_name,
     palette,
     read_map,
@@ -51,6 +50,7 @@ from segpaste.datasets.formats.voc.files import (
     region_flag,
 )
 from segpaste.types import DenseSample, SemanticMap
+from segpaste.types.sampling import Size
 
 _IDS_PER_IMAGE = 10_000
 _FIRST_OF_XML = 1_000  # above the numbers of objects in a map
@@ -102,13 +102,12 @@ def read_voc(folder: VocFolder, are_masks: bool) -> ShapeTable:
         if not are_masks and file is None:
             missing = folder.boxes_dir / f"{stem}.xml"
             raise DatasetError(f"{missing}: expected the boxes of an image of the split, found no such file; add it")
-        image = _image(folder, stem, names.get(stem) or missing_name(stem, file), file, are_masks, listed or ())
+        maps = [map_facts(folder.map_file(name, stem)) for name in (folder.maps if are_masks else ())]
+        size = maps[0][0] if maps else None
+        image = _image(folder, stem, names.get(stem) or missing_name(stem, file), file, size, listed or ())
         digest.update(stem.encode(errors="surrogatepass"))
-        maps = [folder.map_file(name, stem) for name in (folder.maps if are_masks else ())]
-        for path in maps:
-            map_size(path)
-        for path in [*([] if file is None else [file]), *maps]:
-            digest.update(file_digest(path).encode())
+        for of_file in [*([] if file is None else [file_digest(file)]), *(of_map for _, of_map in maps)]:
+            digest.update(of_file.encode())
         return image
 
     images = [*each(folder.stems(are_masks), read)]
@@ -119,12 +118,13 @@ def read_voc(folder: VocFolder, are_masks: bool) -> ShapeTable:
 
 
 def _image(
-    folder: VocFolder, stem: str, name: str, file: Path | None, are_masks: bool, listed: Sequence[str]
+    folder: VocFolder, stem: str, name: str, file: Path | None, map_size: Size | None, listed: Sequence[str]
 ) -> AnnotatedImage:
-    if not are_masks:
+    """Read the XML file of an image, whose size is that of its map; without maps, as its XML file says."""
+    if map_size is None:
         assert file is not None
         return read_xml(file, name, lambda: upright_size(folder.images_dir / name), listed)
-    height, width = map_size(folder.map_file(folder.maps[0], stem))
+    height, width = map_size
     row: JsonRow = {"file_name": name, "height": height, "width": width}
     if file is None:
         return AnnotatedImage(row, [])
@@ -186,8 +186,8 @@ class VocMasks(OutlinedImages):
         rows: list[JsonRow] = []
         boxes, num_other, voids = list(entry["boxes"]), 0, dict[str, int]()
         if self._folder.has_objects:
-            objects = self._map(OBJECTS, stem, size)
-            classes = self._map(CLASSES, stem, size) if self._folder.has_classes else None
+            objects = np.asfortranarray(self._map(OBJECTS, stem, size))  # masks are encoded down their columns
+            classes = np.asfortranarray(self._map(CLASSES, stem, size)) if self._folder.has_classes else None
             there = distinct(objects)
             for number in there:
                 if number not in (BACKGROUND, VOID):
@@ -210,22 +210,25 @@ class VocMasks(OutlinedImages):
         return super()._record({"image": image, "rows": rows})
 
     @staticmethod
-    def _voids(objects: NDArray[np.int64], classes: NDArray[np.int64] | None, boxes: list[JsonRow]) -> dict[str, int]:
+    def _voids(
+        objects: NDArray[np.integer], classes: NDArray[np.integer] | None, boxes: list[JsonRow]
+    ) -> dict[str, int]:
         """Count the map of objects if its void is not that of the map of classes; void in regions is not compared."""
-        free = np.isin(objects, (BACKGROUND, VOID))
+        void = objects == VOID
+        free = void | (objects == BACKGROUND)
         for box in boxes:
             if "ignore" in box or region_flag(box.get("attributes", {})) is not None:
                 x, y, width, height = (round(edge) for edge in box["bbox"])
                 free[max(0, y) : y + height, max(0, x) : x + width] = False
-        own, other = (objects == VOID) & free, free & (np.zeros_like(free) if classes is None else classes == VOID)
+        own, other = void & free, free & (np.zeros_like(free) if classes is None else classes == VOID)
         return {OTHER_VOID: int((own & ~other).any()), VOID_OF_CLASSES: int((other & ~own).any())}
 
     @staticmethod
     def _without_objects(
         boxes: list[JsonRow],
         numbered: list[JsonRow],
-        objects: NDArray[np.int64],
-        classes: NDArray[np.int64] | None,
+        objects: NDArray[np.integer],
+        classes: NDArray[np.integer] | None,
         there: Sequence[int],
     ) -> Iterator[JsonRow]:
         """Yield the rows of boxes that fit no object of a map.
@@ -255,17 +258,21 @@ class VocMasks(OutlinedImages):
             self._record(self._entry(index))
         return {**super().unread(index), **self._last_told[1]}
 
+    def drawn_rows(self, index: int) -> list[JsonRow]:
+        """Return the objects of the XML file of an image in COCO's form, without the masks of the maps."""
+        return [{"category_id": row["label"] + 1, **row} for row in self._entry(index)["boxes"]]
+
     def label_file(self, index: int) -> Path | None:
         """Return the map of the objects of an image, or without objects that of its classes."""
         stem = Path(self.file_name(index)).stem
         return self._folder.map_file(OBJECTS if self._folder.has_objects else CLASSES, stem)
 
-    def _map(self, name: str, stem: str, size: tuple[int, int]) -> NDArray[np.int64]:
+    def _map(self, name: str, stem: str, size: tuple[int, int]) -> NDArray[np.integer]:
         colors = palette() if name == OBJECTS else listed_classes(self._folder.path)[1]
         return read_map(self._folder.map_file(name, stem), size, colors)
 
     def _label(
-        self, stem: str, number: int, mask: NDArray[np.bool_], classes: NDArray[np.int64] | None, box: JsonRow | None
+        self, stem: str, number: int, mask: NDArray[np.bool_], classes: NDArray[np.integer] | None, box: JsonRow | None
     ) -> int:
         """Return the class of most pixels of an object, or without a map of classes the class of its box."""
         where = f"{self._folder.map_file(OBJECTS, stem)}: object {number}"
@@ -273,12 +280,15 @@ class VocMasks(OutlinedImages):
             if box is None:
                 raise DatasetError(f"{where}: expected its class in {CLASSES} or Annotations, found neither; add it")
             return int(box["label"])
-        found, counts = np.unique(classes[mask], return_counts=True)
-        counts[np.isin(found, (BACKGROUND, VOID))] = 0
-        label = int(found[counts.argmax()])
-        if not counts.max() or label >= len(self.class_names):
+        left, top, right, bottom = mask_box(mask) or (0, 0, 0, 0)
+        inside = slice(top, bottom), slice(left, right)
+        counts = np.bincount(classes[inside][mask[inside]], minlength=VOID + 1)
+        found = np.flatnonzero(counts).tolist()
+        counts[[BACKGROUND, VOID]] = 0
+        label = int(counts.argmax())
+        if not counts[label] or label >= len(self.class_names):
             raise DatasetError(
-                f"{where}: expected a class from 1 to {len(self.class_names) - 1} in {CLASSES}, got {found.tolist()}; "
+                f"{where}: expected a class from 1 to {len(self.class_names) - 1} in {CLASSES}, got {found}; "
                 "correct the maps or the list of classes"
             )
         return label
@@ -295,7 +305,7 @@ class VocMasks(OutlinedImages):
         if not self._folder.has_classes:
             return sample
         classes = self._map(CLASSES, Path(record["file_name"]).stem, (record["height"], record["width"]))
-        return replace(sample, semantic_map=SemanticMap(torch.from_numpy(classes)))
+        return replace(sample, semantic_map=SemanticMap(torch.from_numpy(classes.astype(np.int64))))
 
 
 def _fitting(boxes: list[JsonRow], numbered: list[JsonRow], number: int, mask: NDArray[np.bool_]) -> JsonRow | None:

@@ -17,11 +17,13 @@ files do not show the difference.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -34,6 +36,7 @@ from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.folders import files_with, paired_folders
 from segpaste.datasets.formats.format import NO_SPLIT
+from segpaste.datasets.formats.image_files import header_size
 from segpaste.datasets.formats.outlined import AnnotatedImage
 from segpaste.datasets.formats.stored_pixels import Color, color_code, color_of, one_channel, packed_colors, read_stored
 from segpaste.datasets.formats.text_files import (
@@ -69,18 +72,22 @@ def palette() -> dict[Color, int]:
     return found
 
 
-def map_size(path: Path) -> Size:
-    """Return (H, W) of a map from its file header."""
+def map_facts(path: Path) -> tuple[Size, str]:
+    """Return (H, W) of a map from its file header, and the SHA-256 of the file."""
     try:
-        with Image.open(path) as picture:
-            return picture.height, picture.width
+        content = path.read_bytes()
+        digest = hashlib.sha256(content).hexdigest()
+        if (size := header_size(content)) is not None:
+            return size, digest
+        with Image.open(BytesIO(content)) as picture:
+            return (picture.height, picture.width), digest
     except FileNotFoundError:
         raise DatasetError(f"{path}: expected a label map, found no such file; add it, or correct the list") from None
     except OSError as error:
         raise DatasetError(f"{path}: expected a label map, got another file ({error}); replace it") from error
 
 
-def read_map(path: Path, size: Size, colors: Mapping[Color, int]) -> NDArray[np.int64]:
+def read_map(path: Path, size: Size, colors: Mapping[Color, int]) -> NDArray[np.integer]:
     """Read a map.
 
     Optimisers of PNG files reorder a palette and shorten it to the used colours. The indices of such a file are those
@@ -92,7 +99,7 @@ def read_map(path: Path, size: Size, colors: Mapping[Color, int]) -> NDArray[np.
         colors: the index of each colour, for maps in colours and for reordered palettes.
 
     Returns:
-        [H, W] int64.
+        [H, W], of the file's own type if it has indices.
 
     Raises:
         DatasetError: the file is missing or broken, has another size, or has an unknown colour.
@@ -114,7 +121,7 @@ def read_map(path: Path, size: Size, colors: Mapping[Color, int]) -> NDArray[np.
     is_reordered = stored.palette is not None and _is_reordered(stored.palette, colors)
     if is_reordered and stored.palette is not None:
         return _indices(path, stored.palette[values], colors)
-    return values.astype(np.int64)
+    return values
 
 
 def _is_reordered(palette_of_file: NDArray[np.uint8], colors: Mapping[Color, int]) -> bool:
@@ -335,14 +342,17 @@ def read_xml(path: Path, name: str, size_of: Callable[[], Size], class_names: Co
     root = parse_xml(path)
     if root.tag != "annotation":
         raise DatasetError(f"{path}: expected <annotation> of Pascal VOC, got <{root.tag}>; move the file away")
-    height, width = (int(xml_number(str(path), root, f"size/{key}", 0)) for key in ("height", "width"))
+    said = root.find("size")
+    height, width = (
+        0 if said is None else int(xml_number(f"{path}: <size>", said, key, 0)) for key in ("height", "width")
+    )
     height, width = checked_size(str(path), height, width) if height or width else size_of()
     row: JsonRow = {"file_name": name, "height": height, "width": width}
     if rest := xml_parts(root, _SIZE):
         row["attributes"] = rest
-    objects = enumerate(root.findall("object"), start=1)
-    shapes = [_shape(f"{path}: object {i}", element, class_names) for i, element in objects]
-    return AnnotatedImage(row, shapes, path, {_BEFORE_FIRST: sum(map(_begins_before, root.findall("object")))})
+    objects = root.findall("object")
+    shapes = [_shape(f"{path}: object {i}", element, class_names) for i, element in enumerate(objects, start=1)]
+    return AnnotatedImage(row, shapes, path, {_BEFORE_FIRST: sum(map(_begins_before, objects))})
 
 
 def missing_name(stem: str, xml: Path | None) -> str:
@@ -357,7 +367,8 @@ def _from_zero(edge: float) -> float:
 
 
 def _begins_before(element: ElementTree.Element) -> bool:
-    return any(float(element.findtext(f"bndbox/{key}") or 1) < 1 for key in ("xmin", "ymin"))
+    edges = element.find("bndbox")
+    return edges is not None and any(float(edges.findtext(key) or 1) < 1 for key in ("xmin", "ymin"))
 
 
 def region_flag(attributes: JsonRow) -> str | None:
@@ -373,9 +384,10 @@ def _shape(where: str, element: ElementTree.Element, class_names: Collection[str
     label = element.findtext("name") or ""
     label = label if label in class_names else label.strip()
     is_named = bool(label) or (element.find("name") is not None and label in class_names)
-    if not is_named or element.find("bndbox") is None:
+    edges = element.find("bndbox")
+    if not is_named or edges is None:
         raise DatasetError(f"{where}: expected a <name> and a <bndbox>, got {label!r:.40}; add them")
-    x1, y1, x2, y2 = (xml_number(where, element, f"bndbox/{key}") for key in ("xmin", "ymin", "xmax", "ymax"))
+    x1, y1, x2, y2 = (xml_number(f"{where}: <bndbox>", edges, key) for key in ("xmin", "ymin", "xmax", "ymax"))
     attributes = xml_parts(element, _GEOMETRY)
     for key in _FLAGS:
         if isinstance(flag := attributes.get(key), str) and flag.strip() in ("0", "1"):
