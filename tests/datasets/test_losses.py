@@ -22,6 +22,7 @@ from segpaste.cli import main
 from segpaste.datasets import DatasetError, check_dataset, convert_dataset, find_dataset, open_dataset
 from segpaste.datasets.conversion.convert import Conversion
 from segpaste.datasets.conversion.masks import WithPredictedMasks
+from segpaste.datasets.formats.instances import EMPTY_REGIONS, UNREAD_REGIONS
 from yolo_files import write_yolo
 
 SIZE = (16, 24)
@@ -830,3 +831,44 @@ def test_entries_that_no_reader_can_open_are_not_copied(name: str, tmp_path: Pat
     kinds = {"broken_entry"} if name.startswith(("no number as a", "no number in a")) else {"broken_mask"}
     assert {finding.kind for finding in report.findings if finding.annotation == 8} >= kinds
     assert not report.is_healthy
+
+
+class TestRegionsThatCannotBeRead:
+    BROKEN: ClassVar[dict[str, Any]] = {
+        "run lengths of another size": {"size": [24, 16], "counts": [384]},
+        "truncated text": {"size": [16, 24], "counts": "zz~~\x01"},
+        "too few pixels": {"size": [16, 24], "counts": [100, 20]},
+        "an odd polygon": [[1, 1, 9, 1, 9, 9, 5]],
+    }
+
+    @pytest.mark.parametrize("flag", ["iscrowd", "ignore"])
+    @pytest.mark.parametrize("name", BROKEN)
+    def test_the_box_that_stands_for_a_mask_is_named(self, name: str, flag: str, tmp_path: Path) -> None:
+        rows = [
+            annotation_row(1, 8, runs(rectangle(SIZE, 1, 1, 4, 4)), bbox=[1, 1, 3, 3]),
+            annotation_row(2, 8, self.BROKEN[name], bbox=[10, 5, 6, 6], **{flag: 1}),
+        ]
+        path = document(tmp_path, rows)
+        assert losses(path, "voc")[UNREAD_REGIONS] == 1
+        with pytest.raises(DatasetError, match="annotation 2 of image 8"):
+            convert_dataset(path, tmp_path / "out-coco", "coco")
+
+    @pytest.mark.parametrize("box", [[12, 8, 6, 6, 90], None])
+    @pytest.mark.parametrize("to", ["coco", "voc", "yolo"])
+    def test_regions_with_neither_mask_nor_box(self, to: str, box: Any, tmp_path: Path) -> None:
+        rows = [
+            annotation_row(1, 8, runs(rectangle(SIZE, 1, 1, 4, 4)), bbox=[1, 1, 3, 3]),
+            annotation_row(2, 8, [], bbox=box, iscrowd=1),
+        ]
+        assert losses(document(tmp_path, rows), to)[EMPTY_REGIONS] == 1
+
+
+@pytest.mark.parametrize("box", [[1, 2, 3], [1, 2, 3, 4, 90], "1 2 3 4", ["1", "2", "3", "4"], {"x": 1}, None])
+def test_boxes_that_the_reader_refuses_are_findings(box: Any, tmp_path: Path) -> None:
+    rows = [annotation_row(1, 8, [], bbox=[1, 1, 3, 3]), annotation_row(2, 8, [], bbox=box)]
+    path = document(tmp_path, rows)
+    with pytest.raises(DatasetError, match="expected a 'bbox' of four numbers") as raised:
+        open_dataset(path)[0]
+    (finding,) = (found for found in check_dataset(open_dataset(path)).findings if found.kind == "broken_entry")
+    assert finding.message == str(raised.value)
+    assert (finding.annotation, finding.photo) == (2, "one.png")

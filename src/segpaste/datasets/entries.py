@@ -161,6 +161,12 @@ def box_of(annotation: JsonRow) -> list[float] | None:
     return box if is_one else None
 
 
+def boxless(path: Path, row_id: object) -> DatasetError:
+    """Return the error of an object with neither a segmentation nor a valid box."""
+    text = "expected a 'bbox' of four numbers, since it has no segmentation, got none or another value"
+    return DatasetError(f"{path}: annotation {row_id}: {text}; add it, or remove the annotation", kind="broken_entry")
+
+
 def edges_of(box: Sequence[float]) -> Box:
     """Return a box [x, y, width, height] as (x1, y1, x2, y2)."""
     x, y, width, height = box

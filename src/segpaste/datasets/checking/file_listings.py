@@ -16,7 +16,18 @@ from typing import Any
 from segpaste.datasets.checking.listing import ListedImage, ListedObject, Listing
 from segpaste.datasets.checking.report import Finding
 from segpaste.datasets.contract import JsonRow
-from segpaste.datasets.entries import CROWD, IGNORED, Box, box_of, edges_of, not_json
+from segpaste.datasets.entries import (
+    CROWD,
+    IGNORED,
+    INSTANCE,
+    NEITHER,
+    Box,
+    box_of,
+    boxless,
+    edges_of,
+    has_segmentation,
+    not_json,
+)
 from segpaste.datasets.errors import DatasetError, collected, refuse
 from segpaste.datasets.formats.format import Task
 from segpaste.datasets.formats.outlined import OutlinedImages
@@ -81,7 +92,7 @@ def _list_instances(listing: Listing, file: AnnotationFile, tables: AnnotationTa
     ids, image_ids, objects = list[Column](), list[Column](), list[ListedObject]()
     marks = tables.json.marks("annotations")
     is_strict = _is_strict(file)
-    has_masks, without = False, list[int]()
+    has_masks, without, without_box = False, list[int](), list[int]()
 
     def segmentation(place: int, row_id: int, size: Size) -> object:
         return file.row(int(marks[place]) + 1, int(marks[place + 1]), row_id)["segmentation"]
@@ -95,14 +106,19 @@ def _list_instances(listing: Listing, file: AnnotationFile, tables: AnnotationTa
             if not is_strict:
                 _expect_json(file, row)
             outline, is_region = row.get("segmentation"), kind in (CROWD, IGNORED)
-            has_masks = has_masks or bool(outline and not row.get("iscrowd"))
-            if outline == []:
+            has_masks |= kind == INSTANCE
+            if not has_segmentation(row):
                 without.append(len(objects))
+            if kind == NEITHER:
+                without_box.append(row["id"])
             mask = None if outline is None else partial(segmentation, place, row["id"])
             known, has_points = label if label >= 0 else None, any(points[2::3]) if points else False
             objects.append(ListedObject(row["id"], position, known, mask, _box_px(row), is_region, has_points))
-    for number in () if has_masks else without:  # a file of boxes: empty lists are not masks
-        objects[number] = objects[number]._replace(segmentation=None)
+    if not has_masks:  # a file of boxes: empty lists are not masks
+        for number in without:
+            objects[number] = objects[number]._replace(segmentation=None)
+        for row_id in without_box:
+            refuse(boxless(file.path, row_id), annotation=row_id)
     is_placed = tables.place(join_columns(ids), join_columns(image_ids), images) >= 0
     listing.objects = objects if is_placed.all() else [*compress(objects, is_placed.tolist())]
 

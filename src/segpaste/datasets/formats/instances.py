@@ -11,6 +11,7 @@ has ``keypoints`` [x1, y1, v1, x2, ...], where x and y are whole pixels. In samp
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -24,17 +25,20 @@ from torchvision import tv_tensors
 
 from segpaste.datasets._windows import boxes_of, padding_of
 from segpaste.datasets.contract import Crowd, JsonRow
-from segpaste.datasets.entries import Box, edges_of
+from segpaste.datasets.entries import Box, boxless, edges_of, has_segmentation
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.format import AnnotatedImages
 from segpaste.datasets.formats.image_files import read_pixels, read_rgb
-from segpaste.datasets.formats.rle import coded_runs, decode_segmentation, write_mask
+from segpaste.datasets.formats.rle import coded_runs, decode_segmentation, expect_segmentation, write_mask
 from segpaste.datasets.jitter import LargeScaleJitter
 from segpaste.engine.native import windows
 from segpaste.engine.native.windows import Counts, Shown
 from segpaste.types import CrowdMask, DenseSample, InstanceMask, KeypointSchema
 from segpaste.types.keypoints import MovingKeypoints, moved_points
 from segpaste.types.sampling import Size, Window, outward_box
+
+UNREAD_REGIONS = "masks of crowd and ignored regions that cannot be read, instead of which the box is ignored, if any"
+EMPTY_REGIONS = "crowd and ignored regions with neither a mask nor a box"
 
 
 class InstanceImages(AnnotatedImages):
@@ -110,6 +114,23 @@ class InstanceImages(AnnotatedImages):
         record = self._records[index]
         num_empty = sum(annotation["id"] in self._empty_ids for annotation in record["annotations"])
         return {"crowd": len(record["crowds"]), "empty": num_empty}
+
+    def unread(self, index: int) -> dict[str, int]:
+        """Count the crowd and ignored regions whose mask cannot be read, and those with neither mask nor box."""
+        lost = Counter[str]()
+        if not self.has_crowds:
+            return lost
+        record = self._records[index]
+        size: Size = record["height"], record["width"]
+        for crowd in record["crowds"]:
+            try:
+                if has_segmentation(crowd):
+                    expect_segmentation(crowd["segmentation"], size)
+                elif crowd["box"] is None:
+                    lost[EMPTY_REGIONS] += 1
+            except ValueError:
+                lost[UNREAD_REGIONS] += 1
+        return lost
 
     def read_jittered(self, index: int, jitter: LargeScaleJitter, seed: int) -> DenseSample:
         """Return ``jitter(self[index], seed)``, if possible without instance masks of full size.
@@ -236,10 +257,7 @@ class InstanceImages(AnnotatedImages):
         kept = []
         for row in record["annotations"]:
             if row["box"] is None:
-                raise DatasetError(
-                    f"{self.annotations_file}: annotation {row['id']}: expected a 'bbox' of four numbers, since it "
-                    "has no segmentation, got none or another value; add it, or remove the annotation"
-                )
+                raise boxless(self.annotations_file, row["id"])
             if (box := clipped_box(row["box"], (record["height"], record["width"]))) is not None:
                 kept.append((row, box))
             else:
