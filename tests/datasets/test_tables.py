@@ -104,6 +104,13 @@ def copied(value: Any, name: str = "table") -> tuple[Any, dict[str, int]]:
             {"b/c.png": {"annotation_ids": [30]}}, {"000002.png": {"annotation_ids": [101]}}, id="within an image"
         ),
         pytest.param({"cover": "b/c.png"}, {"cover": "000002.png"}, id="an image with one copy"),
+        *(
+            pytest.param(
+                [{"image_id": 8, "prev_image_id": none}], [{"image_id": 2, "prev_image_id": none}], id=f"{none}"
+            )
+            for none in (None, 0, -1)
+        ),
+        pytest.param([{"prev_image_id": 5, "w": 1}], [{"prev_image_id": n, "w": 1} for n in (1, 3)], id="one before"),
     ],
 )
 def test_references_are_those_of_the_copies(table: Any, expected: Any) -> None:
@@ -128,7 +135,8 @@ def test_references_are_those_of_the_copies(table: Any, expected: Any) -> None:
             {"000001.png": {"annotation_ids": [102, 105]}},
             {of.NO_ANNOTATION: 1},
         ),
-        ({"best": {"annotation_id": 30}, "v": 1}, {"best": {}, "v": 1}, {of.ALONE: 1}),
+        ({"best": {"annotation_id": 30}, "v": 1}, {"best": {"annotation_id": 101}, "v": 1}, {}),
+        ({"best": {"annotation_id": 31}, "v": 1}, {"best": {}, "v": 1}, {of.ALONE: 1}),
         ([{"id": 1, "instance_ids": [30, 31]}], "left out", {of.OF_ANNOTATIONS: 1}),
         ({"pairs": [{"objectId": 30}], "v": 1}, {"v": 1}, {of.OF_ANNOTATIONS: 1}),
         ([{"image_ids": [5, 8]}], "left out", {of.OF_SEVERAL: 1}),
@@ -141,6 +149,9 @@ def test_references_are_those_of_the_copies(table: Any, expected: Any) -> None:
         ({"val_ids": [5, 8], "v": 1}, {"v": 1}, {of.UNCLEAR: 2}),
         ({"images": [5]}, {}, {of.UNCLEAR: 1}),
         ([{"source_image_id": 5}], "left out", {of.UNCLEAR: 1}),
+        ([{"image_id": 8, "prev_image_id": 5}], "left out", {of.OF_SEVERAL: 1}),
+        ([{"image_id": 8, "prev_image_id": 9}], "left out", {of.OF_SEVERAL: 1}),
+        ([{"image_id": 8, "prev_image_id": 77}], "left out", {of.UNKNOWN: 1}),
         ([{"image_index": 5}], "left out", {of.UNCLEAR: 1}),
         ([{"image_id": 77}], "left out", {of.UNKNOWN: 1}),
         ({"a.png": 1, "e.png": 2}, {"000001.png": 1, "000003.png": 1}, {of.UNKNOWN: 1}),
@@ -170,6 +181,33 @@ def test_others_are_left_out_by_name(table: Any, kept: Any, reasons: dict[str, i
 )
 def test_the_rest_is_unchanged(table: Any) -> None:
     assert copied(table, "about") == (table, {})
+
+
+IN_PAIRS = [
+    ([{"image_id": 8, "prev_image_id": 5, "w": 1}], [{"image_id": 2, "prev_image_id": 1, "w": 1}]),
+    ([{"image_id": 8, "neighbour_image_ids": ["5", 8]}], [{"image_id": 2, "neighbour_image_ids": ["1", 2]}]),
+    (
+        [{"image_id": 8, "prev_image_id": 5, "annotation_id": 30, "prev_annotation_id": 31}],
+        [{"image_id": 2, "prev_image_id": 1, "annotation_id": 101, "prev_annotation_id": 102}],
+    ),
+    ([{"annotation_id": 30, "prev_annotation_id": 31}], [{"annotation_id": 101, "prev_annotation_id": 102}]),
+    ([{"prev_image_id": 5, "next": "b/c.png"}], [{"prev_image_id": 1, "next": "000002.png"}]),
+    ({"b/c.png": {"prev_image_id": 5}}, {"000002.png": {"prev_image_id": 1}}),
+    (
+        {"by_annotation": {"30": {"image_id": 8, "prev": "a.png"}}},
+        {"by_annotation": {"101": {"image_id": 2, "prev": "000001.png"}}},
+    ),
+]
+
+
+@pytest.mark.parametrize(("table", "expected"), IN_PAIRS)
+def test_rows_of_several_images_with_one_copy_each(table: Any, expected: Any) -> None:
+    """Annotation 30 was pasted into image 1, too, where the row is not repeated."""
+    pasted = WrittenAnnotation(COPIES[0], 104, is_pasted=True)
+    made = {30: [MADE[30][0], pasted], 31: [MADE[31][0]]}
+    tables = CopiedTables(NAMES, COPIES[:2], lambda: ANNOTATIONS, lambda: made)
+    assert tables.copied({"table": table}) == {"table": expected}
+    assert not tables.left_out
 
 
 def test_names_of_two_images_are_no_references() -> None:

@@ -32,11 +32,12 @@ _RELATIVE = re.compile(
     "(.*parent|child(ren)?|.*sibling|previous|prev|next|occluder|duplicate)s?(of)?(annotation|anno|ann)?(ids?|idx|index|refs?)?"
     "|(part|member|copy|duplicate|occluded|covered|linked|related|belongs)(of|by|to)(ids?)?"
 )
-_IMAGES = re.compile(
+IMAGES = re.compile(
     f"({_IMAGE}ids?)|((previous|prev|next|parent|child(ren)?|sibling|first|last|(key|ref|reference|start|end)?frame|ref|"
     "reference|example|sample|cover|preview|key|left|right|paired|pair|related|similar|duplicate|neighbou?r|template|query|anchor|before|after|start|"
     f"end|stereo)s?(of)?(frame)?{_IMAGE}(ids?|refs?)?)"
 )
+"""Keys of ids of images."""
 _LIKE_IMAGES = re.compile(f"(.*{_IMAGE}s?ids?)|{_IMAGE}")
 _NEIGHBOURS = re.compile(
     "(previous|prev|next|parent|child(ren)?|sibling|first|last)s?(of)?(frame)?(ids?|idx|index|refs?)?"
@@ -113,7 +114,7 @@ def kind_of(owner: Owner, key: str) -> Kind | None:
         return "annotation"
     if owner == "objects" and OF_OBJECTS.fullmatch(word):
         return "unclear"
-    if _IMAGES.fullmatch(word):
+    if IMAGES.fullmatch(word):
         return "image"
     is_like = _LIKE_IMAGES.fullmatch(word) or (owner == "images" and _NEIGHBOURS.fullmatch(word))
     return "may be an image" if is_like else None
