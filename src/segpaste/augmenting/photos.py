@@ -16,7 +16,6 @@ from segpaste.bank.read.own_size import over_classes
 from segpaste.datasets._orders import shuffled_order
 from segpaste.datasets.contract import AnnotatedDataset, Crowd
 from segpaste.datasets.conversion.given import panoptic_keys
-from segpaste.datasets.formats.coco.panoptic import CocoPanoptic
 from segpaste.datasets.formats.kept_shapes import KeptShape, kept_shapes
 from segpaste.datasets.jitter import FixedSizeCrop, LargeScaleJitter, make_large_scale_jittering
 from segpaste.datasets.writers.coco import tight_xywh
@@ -238,7 +237,7 @@ class PhotoReader:
             others = {*photos.annotation_ids(index), *(crowd.annotation_id for crowd in crowds)}
             regions = sum(crowd.box is None and not crowd.mask.any() for crowd in crowds)
             lost["annotations without a pixel"] = len(ids - others) + regions
-        if isinstance(photos, CocoPanoptic):
+        else:
             lost += panoptic_keys(photos, index, crowds)
         return +lost
 

@@ -185,7 +185,7 @@ class Conversion:
                 losses.update(left_out)
                 for row in converter.photos.categories if self._form.keeps_extra_keys else ():
                     finite_row(row, "categories", losses)
-                losses.update(unread_beside(self.found.path, converter.photos))
+            losses.update(unread_beside(self.found.path, [converter.photos for converter in self._converters]))
             views = [view for c in self._converters for view in self._views(space, c, writers[c.name])]
             of_note = lambda note: [row["file"] for row in note["ledger"]]  # noqa: E731
             verified = guard.verified(space.files, views, range(len(list(self._steps()))), of_note)

@@ -175,7 +175,7 @@ class SplitConverter:
         """Count what only the annotations as given tell, and what the reader left out."""
         photos, sample, lost = self.photos, image.labelled, Losses()
         given, crowd_rows = of_entries(image.rows), [row for _, row in image.crowds]
-        if isinstance(photos, CocoPanoptic):
+        if photos.schema is not None:
             lost.update(panoptic_keys(photos, index, [crowd for crowd, _ in image.crowds]))
         size = int(image.entry["height"]), int(image.entry["width"])
         if isinstance(photos, YoloDataset):

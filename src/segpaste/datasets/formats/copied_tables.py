@@ -2,9 +2,9 @@
 
 A reference is certain if its key says so (``image_id``, ``annotation_ids``), or if its value is the file name of an
 image, in keys of objects too. Rows and entries of one image are repeated for each of its copies, those of annotations
-for each of their copies, pasted ones too. What refers to several images (``prev_image_id``) is copied if each has one
-copy, with what stayed there of their annotations. What could be a reference, but does not say of what, is left out and
-counted, since its numbers would mean others. URLs are no references: they name the original.
+for each of their copies, pasted ones too. What refers to several images is copied if each has one copy, with what stayed
+there of their annotations. What could be a reference, but does not say of what, is left out and counted, since its
+numbers would mean others. URLs are no references: they name the original.
 
 Not for the tables ``images``, ``annotations`` and ``categories``, which the writers make; see
 `segpaste.datasets.formats.references` for their keys.
@@ -194,8 +194,7 @@ class CopiedTables:
 
     def _by_image(self, value: JsonRow, path: tuple[str, ...], images: Mapping[str, int | None]) -> JsonRow:
         """Return an object whose keys are images for the copies of these."""
-        kept: dict[int, list[tuple[str, set[Reference]]]] = {}
-        found: JsonRow = {}
+        kept, found = dict[int, list[tuple[str, set[Reference]]]](), JsonRow()
         for key, source in images.items():
             refers = set(self._scan(value[key], path))
             if source is None:
@@ -228,14 +227,12 @@ class CopiedTables:
         """Return an object whose keys are ids of annotations for the copies of these."""
         kept: JsonRow = {}
         for key, item in value.items():
-            number = int(key)
-            refers = {*self._scan(item, path)}
-            if (source := self._annotations().get(number)) is None:
-                self._leave(path, 1, _reason(refers, OF_ANNOTATIONS))
-                continue
-            if refers:
-                if (only := self._only({Annotation(number, source), *refers})) is None:
-                    self._leave(path, 1, _reason(refers, OF_SEVERAL))
+            number, refers = int(key), {*self._scan(item, path)}
+            source = self._annotations().get(number)
+            if source is None or refers:
+                only = None if source is None else self._only({Annotation(number, source), *refers})
+                if only is None:
+                    self._leave(path, 1, _reason(refers, OF_ANNOTATIONS if source is None else OF_SEVERAL))
                 else:
                     kept[str(in_form(key, only.annotations[number]))] = self._renamed(item, path, only)
                 continue
