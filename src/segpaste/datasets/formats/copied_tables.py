@@ -127,9 +127,8 @@ class CopiedTables:
         """Return the rows that name no image, then those of each copy; rows with ``id`` are numbered again."""
         if found == {UNCLEAR} and not any(isinstance(item, dict | list) for item in items):
             return self._leave(path, len(items), UNCLEAR)
-        rows: list[Any] = []
+        rows, of_others = list[Any](), list[Any]()
         of_image: dict[int, list[Any]] = {}
-        of_others: list[Any] = []
         is_copied = False
         for item in items:
             refers = set(self._scan(item, path))
