@@ -2,9 +2,9 @@
 
 A reference is certain if its key says so (``image_id``, ``annotation_ids``), or if its value is the file name of an
 image, in keys of objects too. Rows and entries of one image are repeated for each of its copies, those of annotations
-for each of their copies, pasted ones too. What refers to several images is copied if each has one copy, with what stayed
-there of their annotations. What could be a reference, but does not say of what, is left out and counted, since its
-numbers would mean others. URLs are no references: they name the original.
+for each of their copies, pasted ones too. What refers to several images is copied if each has one copy, with what
+stayed there of their annotations. What could be a reference, but does not say of what, is left out and counted, since
+its numbers would mean others. URLs are no references: they name the original.
 
 Not for the tables ``images``, ``annotations`` and ``categories``, which the writers make; see
 `segpaste.datasets.formats.references` for their keys.
