@@ -186,15 +186,18 @@ def test_keys_with_ids_of_others_are_those_of_segments(tmp_path: Path) -> None:
     summary = convert_dataset(path, tmp_path / "panoptic", "coco-panoptic", images_dir=images)
     tables = read_json(tmp_path / "panoptic/panoptic.json")
     given = {row["id"]: row for row in read_json(path)["annotations"]}
-    num = 0
+    num_segments = 0
     for segments in (row["segments_info"] for row in tables["annotations"]):
         for row in segments:
-            num += 1
+            num_segments += 1
             assert row["annotation_id"] == str(row["id"])
             assert {row.get("parent", row["id"]), *row["children"]} <= {other["id"] for other in segments}
-    assert num
-    assert tables["images"] == read_json(path)["images"]
-    assert summary.losses["key 'object_id' of objects: ids of annotations"] == num
+    assert num_segments
+    images_there = read_json(path)["images"]
+    num = sum(bool(row["annotation_ids"]) and bool(row.pop("annotation_ids")) for row in images_there)
+    assert tables["images"] == images_there
+    assert summary.losses["key 'annotation_ids' of images: ids of annotations"] == num
+    assert summary.losses["key 'object_id' of objects: ids of annotations"] == num_segments
     summary = convert_dataset(path, tmp_path / "coco", "coco", images_dir=images)  # with the ids that they had
     assert not any("annotations" in key for key in summary.losses)
     for row in read_json(tmp_path / "coco/annotations.json")["annotations"]:

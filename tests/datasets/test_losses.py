@@ -556,6 +556,10 @@ def test_further_keys_of_panoptic_maps(to: str, tmp_path: Path) -> None:
     wanted |= {"key 'of_thing' of annotations": 1} if to == "label-maps" else {}
     assert {key: num for key, num in found.items() if key.startswith("key 'of") or "panoptic" in key} == wanted
     assert losses(out, "coco-panoptic", number=1) == {}
+    words = ["augment", str(out), "--out", str(tmp_path / "made"), "--num", "2", "--gallery", "0", "min_area_px=1"]
+    assert main([*words, "source.kind=same_image"]) == 0
+    left_out = read_json(tmp_path / "made/annotations.json")["info"]["segpaste"]["left_out"]
+    assert left_out == {"key 'reviewer' of panoptic maps": 2, "key 'of_stuff' of segments of stuff": 2}
 
 
 class TestAttributesOfVoc:

@@ -186,6 +186,21 @@ class TestPlanted:
         assert "differs from what was read" in capsys.readouterr().err
         assert not (tmp_path / "out").exists()
 
+    @pytest.mark.parametrize("change", [without("reviewer"), lambda row: {**row, "image_id": 5 - row["image_id"]}])
+    def test_keys_of_panoptic_maps(self, change: Change, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        write_triangles(tmp_path)
+        assert main([*words_of("convert", "coco-panoptic", tmp_path), "--out", str(tmp_path / "in")]) == 0
+        path = tmp_path / "in/panoptic.json"
+        tables = json.loads(path.read_text())
+        for row in tables["annotations"]:
+            row |= {"reviewer": row["image_id"]}
+        path.write_text(json.dumps(tables))
+        words = ["convert", str(tmp_path / "in"), "--to", "coco-panoptic", "--out"]
+        assert main([*words, str(tmp_path / "right"), "--strict"]) == 0
+        module = importlib.import_module(f"{WRITERS}.coco_panoptic")
+        monkeypatch.setattr(module, "panoptic_row", of_result(change)(module.panoptic_row))
+        assert main([*words, str(tmp_path / "out")]) == 2
+
     def test_keys_of_a_data_yaml(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         data = write_yolo(tmp_path / "in", licence="CC", notes={"by": ["me", 1.5]})
         assert main(["convert", str(data), "--to", "yolo", "--out", str(tmp_path / "right")]) == 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -104,6 +104,13 @@ def copied(value: Any, name: str = "table") -> tuple[Any, dict[str, int]]:
             {"b/c.png": {"annotation_ids": [30]}}, {"000002.png": {"annotation_ids": [101]}}, id="within an image"
         ),
         pytest.param({"cover": "b/c.png"}, {"cover": "000002.png"}, id="an image with one copy"),
+        *(
+            pytest.param(
+                [{"image_id": 8, "prev_image_id": none}], [{"image_id": 2, "prev_image_id": none}], id=f"{none}"
+            )
+            for none in (None, 0, -1)
+        ),
+        pytest.param([{"prev_image_id": 5, "w": 1}], [{"prev_image_id": n, "w": 1} for n in (1, 3)], id="one before"),
     ],
 )
 def test_references_are_those_of_the_copies(table: Any, expected: Any) -> None:
@@ -128,7 +135,8 @@ def test_references_are_those_of_the_copies(table: Any, expected: Any) -> None:
             {"000001.png": {"annotation_ids": [102, 105]}},
             {of.NO_ANNOTATION: 1},
         ),
-        ({"best": {"annotation_id": 30}, "v": 1}, {"best": {}, "v": 1}, {of.ALONE: 1}),
+        ({"best": {"annotation_id": 30}, "v": 1}, {"best": {"annotation_id": 101}, "v": 1}, {}),
+        ({"best": {"annotation_id": 31}, "v": 1}, {"best": {}, "v": 1}, {of.ALONE: 1}),
         ([{"id": 1, "instance_ids": [30, 31]}], "left out", {of.OF_ANNOTATIONS: 1}),
         ({"pairs": [{"objectId": 30}], "v": 1}, {"v": 1}, {of.OF_ANNOTATIONS: 1}),
         ([{"image_ids": [5, 8]}], "left out", {of.OF_SEVERAL: 1}),
@@ -141,6 +149,9 @@ def test_references_are_those_of_the_copies(table: Any, expected: Any) -> None:
         ({"val_ids": [5, 8], "v": 1}, {"v": 1}, {of.UNCLEAR: 2}),
         ({"images": [5]}, {}, {of.UNCLEAR: 1}),
         ([{"source_image_id": 5}], "left out", {of.UNCLEAR: 1}),
+        ([{"image_id": 8, "prev_image_id": 5}], "left out", {of.OF_SEVERAL: 1}),
+        ([{"image_id": 8, "prev_image_id": 9}], "left out", {of.OF_SEVERAL: 1}),
+        ([{"image_id": 8, "prev_image_id": 77}], "left out", {of.UNKNOWN: 1}),
         ([{"image_index": 5}], "left out", {of.UNCLEAR: 1}),
         ([{"image_id": 77}], "left out", {of.UNKNOWN: 1}),
         ({"a.png": 1, "e.png": 2}, {"000001.png": 1, "000003.png": 1}, {of.UNKNOWN: 1}),
@@ -170,6 +181,33 @@ def test_others_are_left_out_by_name(table: Any, kept: Any, reasons: dict[str, i
 )
 def test_the_rest_is_unchanged(table: Any) -> None:
     assert copied(table, "about") == (table, {})
+
+
+IN_PAIRS = [
+    ([{"image_id": 8, "prev_image_id": 5, "w": 1}], [{"image_id": 2, "prev_image_id": 1, "w": 1}]),
+    ([{"image_id": 8, "neighbour_image_ids": ["5", 8]}], [{"image_id": 2, "neighbour_image_ids": ["1", 2]}]),
+    (
+        [{"image_id": 8, "prev_image_id": 5, "annotation_id": 30, "prev_annotation_id": 31}],
+        [{"image_id": 2, "prev_image_id": 1, "annotation_id": 101, "prev_annotation_id": 102}],
+    ),
+    ([{"annotation_id": 30, "prev_annotation_id": 31}], [{"annotation_id": 101, "prev_annotation_id": 102}]),
+    ([{"prev_image_id": 5, "next": "b/c.png"}], [{"prev_image_id": 1, "next": "000002.png"}]),
+    ({"b/c.png": {"prev_image_id": 5}}, {"000002.png": {"prev_image_id": 1}}),
+    (
+        {"by_annotation": {"30": {"image_id": 8, "prev": "a.png"}}},
+        {"by_annotation": {"101": {"image_id": 2, "prev": "000001.png"}}},
+    ),
+]
+
+
+@pytest.mark.parametrize(("table", "expected"), IN_PAIRS)
+def test_rows_of_several_images_with_one_copy_each(table: Any, expected: Any) -> None:
+    """Annotation 30 was pasted into image 1, too, where the row is not repeated."""
+    pasted = WrittenAnnotation(COPIES[0], 104, is_pasted=True)
+    made = {30: [MADE[30][0], pasted], 31: [MADE[31][0]]}
+    tables = CopiedTables(NAMES, COPIES[:2], lambda: ANNOTATIONS, lambda: made)
+    assert tables.copied({"table": table}) == {"table": expected}
+    assert not tables.left_out
 
 
 def test_names_of_two_images_are_no_references() -> None:
@@ -258,8 +296,94 @@ class TestConverted:
         assert written["tags"] == {"img (1).png": 1, new: 2, "img (3).png": 3}
         assert written["tracks"] == TABLES["tracks"]
 
+    def test_keys_of_images_with_ids_of_annotations(self, tmp_path: Path) -> None:
+        """They are left out where annotations are numbered again; ids of images stay."""
+        path = _write(tmp_path)
+        tables = json.loads(path.read_text())
+        tables["images"][0] |= {"main_annotation_id": 3, "next_image_id": 2}
+        path.write_text(json.dumps(tables))
+        found = convert_dataset(path, tmp_path / "out", "coco-panoptic", images_dir=tmp_path / "photos")
+        assert found.losses[f"key 'main_annotation_id' of images: {of.OF_ANNOTATIONS}"] == 1
+        image = read_json(tmp_path / "out/panoptic.json")["images"][0]
+        assert "main_annotation_id" not in image
+        assert image["next_image_id"] == 2
+        convert_dataset(tmp_path / "out", tmp_path / "back", "coco")
+        (file,) = (tmp_path / "back").rglob("*.json")
+        assert read_json(file)["images"][0]["next_image_id"] == 2
+
     def test_annotations_with_new_ids(self, tmp_path: Path) -> None:
         found = convert_dataset(_write(tmp_path), tmp_path / "out", "coco-panoptic", images_dir=tmp_path / "photos")
         assert found.losses[f"table 'tracks': {of.OF_ANNOTATIONS}"] == 2
         written = read_json(tmp_path / "out/panoptic.json")
         assert {name: written.get(name) for name in TABLES} == {**TABLES, "tracks": None, "objects": None}
+
+
+class TestKeysThatNameImages:
+    """Images get other names if they are encoded again, or if some file system takes their names for one."""
+
+    OLD: ClassVar[Any] = {"prev_file_name": "x/1.jpg", "of": {"pair": ["1.jpg", "a.png"]}, "note": "see a.png"}
+    NEW: ClassVar[Any] = {"prev_file_name": "x/1.png", "of": {"pair": ["1.png", "a_2.png"]}, "note": "see a.png"}
+
+    def write(self, folder: Path) -> Path:
+        (folder / "photos/x").mkdir(parents=True)
+        exif = Image.Exif()
+        exif[0x0112] = 3
+        images: list[Any] = [
+            {"id": n, "file_name": name, "height": 48, "width": 64}
+            for n, name in enumerate(("x/1.jpg", "A.png", "a.png"), start=1)
+        ]
+        for row in images:
+            turned = {"exif": exif} if row["id"] == 1 else {}
+            Image.fromarray(noise((48, 64), row["id"])).save(folder / "photos" / row["file_name"], **turned)
+        images[1] |= {**self.OLD, "prev_image_id": 1, "coco_url": "http://images/a.png"}
+        row = {"id": 7, "image_id": 2, "category_id": 1, "segmentation": [[4, 4, 20, 4, 20, 20, 4, 20]]}
+        row |= {"bbox": [4, 4, 16, 16], "area": 256, "iscrowd": 0, **self.OLD}
+        tables = {
+            "images": images,
+            "annotations": [row],
+            "categories": [{"id": 1, "name": "a.png", "example": "a.png"}],
+        }
+        (folder / "a.json").write_text(json.dumps(tables))
+        return folder / "a.json"
+
+    @pytest.mark.parametrize("by", [("coco",), ("roboflow",), ("lvis",), ("coco-panoptic",), ("coco-panoptic", "coco")])
+    def test_they_name_the_written_ones(self, by: tuple[str, ...], tmp_path: Path) -> None:
+        path: Path = self.write(tmp_path)
+        for number, to in enumerate(by):
+            options: Any = {} if number else {"images_dir": tmp_path / "photos"}
+            convert_dataset(path, tmp_path / to, to, **options)
+            path = tmp_path / to
+        (file,) = path.rglob("*.json")
+        tables = read_json(file)
+        images = {row["id"]: row for row in tables["images"]}
+        assert [images[n]["file_name"] for n in (1, 2, 3)] == ["x/1.png", "A.png", "a_2.png"]
+        rows = tables["annotations"]
+        (row,) = rows if "segments_info" not in rows[0] else [s for of in rows for s in of["segments_info"]]
+        for found in (images[2], row):
+            assert {key: found[key] for key in self.NEW} == self.NEW
+        assert images[2]["coco_url"] == "http://images/a.png"
+        assert images[2]["prev_image_id"] == 1
+        assert tables["categories"][0]["name"] == "a.png"
+        assert tables["categories"][0]["example"] == "a_2.png"
+
+    def test_those_of_panoptic_maps(self, tmp_path: Path) -> None:
+        out = tmp_path / "first"
+        convert_dataset(self.write(tmp_path), out, "coco-panoptic", images_dir=tmp_path / "photos")
+        text = (out / "panoptic.json").read_text()
+        tables = json.loads(text)
+        of_map = next(row for row in tables["annotations"] if row["image_id"] == 2)
+        of_map |= {"prev_file_name": "a.png", "reviewer": "x"}
+        Image.open(out / "images/a_2.png").save(out / "images/a.png")
+        tables["images"][2]["file_name"] = "a.png"
+        (out / "panoptic.json").write_text(json.dumps(tables))
+        convert_dataset(out, tmp_path / "second", "coco-panoptic")
+        rows = read_json(tmp_path / "second/annotations/panoptic_train.json")["annotations"]
+        found = next(row for row in rows if row["image_id"] == 2)
+        assert (found["prev_file_name"], found["reviewer"]) == ("a_2.png", "x")
+
+    def test_in_voc(self, tmp_path: Path) -> None:
+        """Whose images are in one folder."""
+        convert_dataset(self.write(tmp_path), tmp_path / "out", "voc", images_dir=tmp_path / "photos")
+        text = (tmp_path / "out/Annotations/A.xml").read_text()
+        assert text.count(">x_1.png<") >= 2
+        assert "x/1.jpg" not in text

@@ -76,7 +76,7 @@ class Inputs:
     @property
     def unread(self) -> Counter[str]:
         """Number of files and folders beside the annotations that are not read, by description."""
-        return Counter() if self.found is None else unread_beside(self.found.path, self.annotated)
+        return Counter() if self.found is None else unread_beside(self.found.path, [self.annotated])
 
     @property
     def void_is_contour(self) -> bool:

@@ -15,6 +15,7 @@ from torch import Tensor
 from segpaste.bank.read.own_size import over_classes
 from segpaste.datasets._orders import shuffled_order
 from segpaste.datasets.contract import AnnotatedDataset, Crowd
+from segpaste.datasets.conversion.given import panoptic_keys
 from segpaste.datasets.formats.kept_shapes import KeptShape, kept_shapes
 from segpaste.datasets.jitter import FixedSizeCrop, LargeScaleJitter, make_large_scale_jittering
 from segpaste.datasets.writers.coco import tight_xywh
@@ -236,6 +237,8 @@ class PhotoReader:
             others = {*photos.annotation_ids(index), *(crowd.annotation_id for crowd in crowds)}
             regions = sum(crowd.box is None and not crowd.mask.any() for crowd in crowds)
             lost["annotations without a pixel"] = len(ids - others) + regions
+        else:
+            lost += panoptic_keys(photos, index, crowds)
         return +lost
 
     def crowds(self, pick: PhotoPick) -> Sequence[Crowd]:

@@ -222,6 +222,10 @@ class AnnotatedDataset(Dataset[DenseSample], ABC):
         """Return the paths of the maps of an image, such as depth."""
         return ()
 
+    def map_row(self, index: int) -> JsonRow:
+        """Return the entry of the panoptic map of an image, without its segments; empty without one."""
+        return {}
+
     def shape_rows(self, index: int, size: tuple[int, int]) -> dict[int, JsonRow]:
         """Return the entries of an image's objects by annotation id, with polygons or boxes of an image of (H, W)."""
         return {row["id"]: row for row in self.annotation_rows(index) if "id" in row}
@@ -303,6 +307,10 @@ class AnnotatedDataset(Dataset[DenseSample], ABC):
         """Return the files of labels and maps that belong to no image, with a word for their kind."""
         return {}
 
+    def unread_paths(self) -> Mapping[Path, str]:
+        """Return further files of the dataset that belong to no image of a split, with words for their kind."""
+        return {}
+
     def left_out_files(self) -> Counter[str]:
         """Count what the whole dataset leaves out beside the annotations of read images, by description."""
         lost = Counter(f"images without {role}" for role in self.incomplete_images().values())
@@ -314,7 +322,7 @@ ATTRIBUTES = tuple(AnnotatedDataset.__annotations__)
 OF_IMAGE = (
     "instance_labels", "annotation_ids", "left_out", "unread", "void", "image_id", "dataset_idx", "place_of",
     "file_name", "photo_file", "label_file", "is_drawn_upright", "photo_frame", "federated", "crowds", "image_row",
-    "annotation_rows", "drawn_rows", "path_of", "map_files",
+    "annotation_rows", "drawn_rows", "path_of", "map_files", "map_row",
 )  # fmt: skip
 """Methods whose first argument is the index of a sample."""
 
@@ -379,6 +387,10 @@ class DatasetWrapper(DatasetView):
     def facts(self) -> Any:
         """Return the facts of the other dataset."""
         return self.dataset.facts()
+
+    def unread_paths(self) -> Mapping[Path, str]:
+        """Return the files of the other dataset that belong to no image."""
+        return self.dataset.unread_paths()
 
     def left_out_files(self) -> Counter[str]:
         """Count what the other dataset leaves out."""

@@ -14,6 +14,7 @@ from segpaste.datasets.checking.listing import ListedObject, Listing
 from segpaste.datasets.checking.objects import Measured, ObjectCheck, map_regions, mismatches
 from segpaste.datasets.checking.report import KINDS, ClassHealth, Finding, HealthReport, Spread, in_order
 from segpaste.datasets.checking.sample_listing import describe_beside, list_samples
+from segpaste.datasets.contract import AnnotatedDataset
 from segpaste.datasets.errors import DatasetError, collected
 from segpaste.datasets.formats.coco.dataset import CocoDetectionV2
 from segpaste.datasets.formats.coco.folders import CocoFile, CocoFolder, PanopticFolder, RoboflowFolder
@@ -22,6 +23,7 @@ from segpaste.datasets.formats.format import ReadOptions, expect_folder
 from segpaste.datasets.formats.image_files import ImageHead
 from segpaste.datasets.formats.outlined import OutlinedImages
 from segpaste.datasets.formats.registry import FoundDataset, find_dataset
+from segpaste.datasets.formats.sidecar_maps import UNLISTED
 from segpaste.datasets.formats.voc.dataset import VocMasks
 from segpaste.datasets.formats.yolo.data import read_data
 from segpaste.datasets.formats.yolo.dataset import YoloDataset, YoloFormat
@@ -129,11 +131,22 @@ def _list_files(
 
 
 def _listed(dataset: Samples, num_threads: int, decode: bool) -> Listing:
-    listing = listed_files(dataset)
+    listing, own = listed_files(dataset), annotated(dataset)
     if listing is None:
-        return list_samples(annotated(dataset), num_threads, decode=decode)
-    describe_beside(listing, annotated(dataset), decode=decode)
+        listing = list_samples(own, num_threads, decode=decode)
+    else:
+        describe_beside(listing, own, decode=decode)
+    _add_unread(listing, own)
     return listing
+
+
+def _add_unread(listing: Listing, dataset: AnnotatedDataset) -> None:
+    """Add findings about the files of a dataset that belong to no image."""
+    unread = dataset.unread_paths()
+    listing.unlisted = [path for path, kind in unread.items() if kind == UNLISTED]
+    for path, kind in unread.items():
+        if kind != UNLISTED:
+            listing.findings.append(Finding.at(path, "stray_labels", f"one of the {kind}"))
 
 
 @singledispatch
@@ -238,7 +251,9 @@ def _of_images_and_classes(listing: Listing, num_threads: int) -> list[Finding]:
     """Return the findings about images and classes, which belong to no single annotation."""
     shown = {found.image for found in listing.objects}.union(*listing.mapped.values())
     used = {found.label for found in listing.objects} | listing.mapped.keys()
-    findings = copies_among(listing.images, num_threads) + unlisted(listing.images) + _equal_names(listing)
+    findings = (
+        copies_among(listing.images, num_threads) + unlisted(listing.images, listing.unlisted) + _equal_names(listing)
+    )
     if not listing.has_annotations:
         return findings
     unread = {found.photo for found in listing.findings if KINDS[found.kind][0] == "error"}

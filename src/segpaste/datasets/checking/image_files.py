@@ -103,22 +103,31 @@ def _digest(path: Path) -> str | None:
         return None
 
 
-def unlisted(listed_images: Sequence[ListedImage]) -> list[Finding]:
-    """Return a finding for each folder of listed images that has unlisted ones, with their number."""
+def unlisted(listed_images: Sequence[ListedImage], more: Iterable[Path] = ()) -> list[Finding]:
+    """Return a finding for each folder of listed images that has unlisted ones, with their number.
+
+    Args:
+        listed_images: the images.
+        more: further unlisted images, such as those in other folders.
+    """
     names: defaultdict[Path, set[str]] = defaultdict(set)
     others = {path for image in listed_images for path in image.other_paths}
     for image in listed_images:
         if image.path is not None:
             names[image.path.parent].add(image.path.name)
-    findings = []
+    found: defaultdict[Path, set[str]] = defaultdict(set)
+    for path in more:
+        found[path.parent].add(path.name)
     for folder, listed in names.items():
         files = sorted(folder.iterdir()) if os.path.isdir(folder) else []
         images = [path for path in files if path.suffix.lower() in IMAGE_SUFFIXES and path.name not in listed]
-        others_here = [path.name for path in images if path not in others and path.is_file()]
-        if others_here:
-            text = f"{len(others_here):,} image{'s' * (len(others_here) > 1)}, {first_few(others_here)}"
-            findings.append(Finding.at(folder, "unlisted_photo", text))
-    return findings
+        found[folder] |= {path.name for path in images if path not in others and path.is_file()}
+    texts = {
+        folder: f"{len(there):,} image{'s' * (len(there) > 1)}, {first_few(sorted(there))}"
+        for folder, there in found.items()
+        if there
+    }
+    return [Finding.at(folder, "unlisted_photo", text) for folder, text in texts.items()]
 
 
 def named_file(error: DatasetError, known: Iterable[Path] = ()) -> Path | None:

@@ -101,6 +101,7 @@ class Listing:
         depth: depth of the images; None without depth.
         normals: normals of the images; None without normals.
         mapped: for each class the images whose semantic maps show it, by index.
+        unlisted: image files of the dataset that no split lists.
     """
 
     images: list[ListedImage] = field(default_factory=list)
@@ -114,6 +115,7 @@ class Listing:
     depth: SurfaceHealth | None = None
     normals: SurfaceHealth | None = None
     mapped: defaultdict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
+    unlisted: list[Path] = field(default_factory=list)
 
     def find(
         self, kind: str, text: str, image: str | None = None, annotation: int | None = None, *, file: Path | None = None

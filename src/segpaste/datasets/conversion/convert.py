@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from segpaste._version import __version__
@@ -19,8 +19,9 @@ from segpaste.datasets.contract import AnnotatedDataset, DatasetWrapper
 from segpaste.datasets.conversion.entries import has_entries, has_further_fields
 from segpaste.datasets.conversion.masks import SamMasker, with_masks_from
 from segpaste.datasets.conversion.names import ClassList, TakenNames, photo_names
+from segpaste.datasets.conversion.new_names import NewNames
 from segpaste.datasets.conversion.photos import SplitConverter, written_categories
-from segpaste.datasets.conversion.tables import kept_tables, texts_of
+from segpaste.datasets.conversion.tables import kept_tables
 from segpaste.datasets.conversion.yaml_keys import YamlKeys
 from segpaste.datasets.entries import finite_tables
 from segpaste.datasets.errors import DatasetError
@@ -123,10 +124,12 @@ class Conversion:
             in_folder = taken[self._form.photos_dir(written_name)]
             by_label = sorted(written_categories(photos, self._form), key=lambda row: int(row["id"]))
             joined = {} if classes is None else {"names": classes.names}
+            of_photos = photo_names(photos, self._form, in_folder, by_stem=self._form.by_stem or has_further)
             self._converters.append(
                 SplitConverter(
                     photos,
-                    photo_names(photos, self._form, in_folder, by_stem=self._form.by_stem or has_further),
+                    of_photos,
+                    NewNames(photos, of_photos),
                     self._form,
                     View.of(self.to, written_name, by_label, **joined, **facts),
                     () if classes is None else classes.labels_of(number),
@@ -171,7 +174,7 @@ class Conversion:
                 num_crowds[converter.name] += noted["num_crowds"]
                 num_done += len(indices)
                 progress("image", num_done, self.num_photos)
-            tables = [self._tables(space, converter) for converter in self._converters]
+            tables = [self._tables(converter) for converter in self._converters]
             written = [
                 (kept, converter.categories, self._rows(space, converter))
                 for converter, (kept, _) in zip(self._converters, tables, strict=True)
@@ -182,7 +185,7 @@ class Conversion:
                 losses.update(left_out)
                 for row in converter.photos.categories if self._form.keeps_extra_keys else ():
                     finite_row(row, "categories", losses)
-                losses.update(unread_beside(self.found.path, converter.photos))
+            losses.update(unread_beside(self.found.path, [converter.photos for converter in self._converters]))
             views = [view for c in self._converters for view in self._views(space, c, writers[c.name])]
             of_note = lambda note: [row["file"] for row in note["ledger"]]  # noqa: E731
             verified = guard.verified(space.files, views, range(len(list(self._steps()))), of_note)
@@ -273,7 +276,7 @@ class Conversion:
             for number in self._numbers(converter):
                 yield from map(ExpectedImage.of_note, space.notes.read(number)["ledger"])
 
-        return writer.views(images, self._tables(space, converter)[0] if self._form.keeps_extra_keys else None)
+        return writer.views(images, self._tables(converter)[0] if self._form.keeps_extra_keys else None)
 
     def _numbers(self, converter: SplitConverter) -> list[int]:
         """Return the numbers of the steps of a split."""
@@ -287,12 +290,12 @@ class Conversion:
 
         return rows
 
-    def _tables(self, space: Workspace, converter: SplitConverter) -> tuple[dict[str, Any], Losses]:
+    def _tables(self, converter: SplitConverter) -> tuple[dict[str, Any], Losses]:
         """Return the other tables of a split as JSON, and what is left out of them."""
-        tables, left_out = self._copied_tables(space, converter)
+        tables, left_out = self._copied_tables(converter)
         return (finite_tables(tables, left_out) if self._form.keeps_extra_keys else tables), left_out
 
-    def _copied_tables(self, space: Workspace, converter: SplitConverter) -> tuple[dict[str, Any], Losses]:
+    def _copied_tables(self, converter: SplitConverter) -> tuple[dict[str, Any], Losses]:
         photos = converter.photos
         if isinstance(photos, MapPhotos) and not self._form.keeps_extra_keys:
             return {}, Counter()  # the declaration describes the files that are read
@@ -304,12 +307,7 @@ class Conversion:
             return {"info": {"description": self.found.path.resolve().name}}, Counter()
         if not tables or not is_of_coco:
             return tables, Counter()
-        texts, new_names = set(texts_of(tables)), dict[str, str]()
-        old_names = [photos.file_name(index) for index in range(len(photos))]
-        if any(name in texts or PurePosixPath(name).name in texts for name in old_names):
-            rows = self._rows(space, converter)()
-            new_names = {old: str(row.image["file_name"]) for old, row in zip(old_names, rows, strict=True)}
-        return kept_tables(tables, new_names, converter.keeps_annotation_ids)
+        return kept_tables(tables, converter.new_names, converter.keeps_annotation_ids)
 
 
 def _is_whole(notes: Notes, number: int) -> bool:

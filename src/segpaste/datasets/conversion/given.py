@@ -12,10 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from segpaste.datasets.contract import Crowd, JsonRow
+from segpaste.datasets.contract import AnnotatedDataset, Crowd, JsonRow
 from segpaste.datasets.entries import box_of
 from segpaste.datasets.formats.carried import REGION_KEYS
-from segpaste.datasets.formats.coco.panoptic import CocoPanoptic
 from segpaste.datasets.formats.tool_shapes import OTHER_BOXES, is_other_box
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
 from segpaste.datasets.formats.yolo.labels import polygon_px
@@ -105,7 +104,7 @@ def _num_other_boxes(
     )
 
 
-def panoptic_keys(photos: CocoPanoptic, index: int, crowds: Sequence[Crowd]) -> Counter[str]:
+def panoptic_keys(photos: AnnotatedDataset, index: int, crowds: Sequence[Crowd]) -> Counter[str]:
     """Count the further keys of a panoptic map, and of its segments of stuff, which only panoptic segments hold."""
     lost = Counter[str]()
     count_keys(lost, "panoptic maps", [photos.map_row(index)], ("image_id", "file_name"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import PurePosixPath
 
 from torch import Tensor
 
@@ -19,11 +18,12 @@ from segpaste.datasets.conversion.entries import (
 )
 from segpaste.datasets.conversion.given import given_losses, of_entries, of_rows, panoptic_keys
 from segpaste.datasets.conversion.names import PhotoNames
+from segpaste.datasets.conversion.new_names import NewNames
 from segpaste.datasets.entries import finite
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.carried import finite_row
+from segpaste.datasets.formats.carried import IMAGE_KEYS, POINT_KEYS, REGION_KEYS, finite_row
 from segpaste.datasets.formats.coco.panoptic import CocoPanoptic
-from segpaste.datasets.formats.image_files import ImageHead, expect_readable, num_frames, read_head
+from segpaste.datasets.formats.image_files import expect_readable, num_frames, read_head
 from segpaste.datasets.formats.instances import InstanceImages
 from segpaste.datasets.formats.text_files import is_background
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
@@ -32,6 +32,9 @@ from segpaste.datasets.writers.coco import camera_keys
 from segpaste.datasets.writers.coco_panoptic import CocoSegments
 from segpaste.datasets.writers.dataset_writer import DatasetWriter, Write
 from segpaste.datasets.writers.format import LabelledImage, Losses, Unchanged, View, WrittenFormat, unread_losses
+
+_OWN = REGION_KEYS | POINT_KEYS
+"""Keys of an entry with ids and geometry, which name no image."""
 
 
 def written_categories(photos: AnnotatedDataset, to: WrittenFormat) -> list[JsonRow]:
@@ -56,6 +59,7 @@ class SplitConverter:
     Attributes:
         photos: the split.
         names: names of the images in the written dataset.
+        new_names: the same names, for keys and tables that name images.
         to: the written format.
         view: its classes and labels.
         labels: the written class of each class of the split; empty if they are the same.
@@ -65,6 +69,7 @@ class SplitConverter:
 
     photos: AnnotatedDataset
     names: PhotoNames
+    new_names: NewNames
     to: WrittenFormat
     view: View
     labels: Sequence[int]
@@ -79,7 +84,8 @@ class SplitConverter:
     @property
     def categories(self) -> list[JsonRow]:
         """The written entries of the classes, in the order of the file."""
-        return [finite_row(row, "categories", Losses()) for row in written_categories(self.photos, self.to)]
+        rows = (finite_row(row, "categories", Losses()) for row in written_categories(self.photos, self.to))
+        return [self.new_names.in_row(row, "categories", ("id", "name")) for row in rows]
 
     @property
     def keeps_annotation_ids(self) -> bool:
@@ -98,7 +104,7 @@ class SplitConverter:
         """
         photos, losses = self.photos, Losses()
         head = read_head(photos.path_of(index))
-        reason = self._reason_to_draw(index, head)
+        reason = self.new_names.reason_to_draw(index, head)
         name = (self.names.copied if reason is None else self.names.drawn)[index]
         if reason is None:
             losses["file names of images"] += int(self.names.is_changed[index])
@@ -131,23 +137,34 @@ class SplitConverter:
         photos = self.photos
         same, has_sample = self._unchanged(index, lost)
         if same is not None and not has_sample:
-            return LabelledImage(name, image_entry(photos, index, name, size_of(photos, index)), None, unchanged=same)
+            return LabelledImage(name, self._entry(index, name, size_of(photos, index)), None, unchanged=same)
         sample = photos[index]
         size = sample.canvas_size if same is None or same.text is not None else size_of(photos, index)
-        entry = image_entry(photos, index, name, size) | camera_keys(sample)
-        return labelled_image(photos, index, entry, sample, self.view.format, same)
+        entry = self._entry(index, name, size) | camera_keys(sample)
+        image = labelled_image(photos, index, entry, sample, self.view.format, same)
+        crowds = [(crowd, self.new_names.in_row(row, "objects", _OWN)) for crowd, row in image.crowds]
+        return replace(image, rows=self._renamed(image.rows), crowds=crowds)
+
+    def _entry(self, index: int, name: str, size: tuple[int, int]) -> JsonRow:
+        """Return the entry of an image under its new name, and with those of others; ``size`` is (H, W)."""
+        return self.new_names.in_row(image_entry(self.photos, index, name, size), "images", IMAGE_KEYS)
+
+    def _renamed(self, rows: Sequence[JsonRow]) -> list[JsonRow]:
+        """Return entries of annotations with new names of images."""
+        return [self.new_names.in_row(row, "objects", _OWN) for row in rows]
 
     def _unchanged(self, index: int, lost: Losses) -> tuple[Unchanged | None, bool]:
         """Return the annotations that the format takes as they are, and whether samples have more than these."""
         photos = self.photos
         if self.keeps_entries and self.to.of_entries:
             size = size_of(photos, index)
-            given = readable_entries(photos, index, size, lost)
+            given = self._renamed(readable_entries(photos, index, size, lost))
             rows = kept_entries(photos, index, given, size, with_iscrowd=self.to.has_iscrowd)
             return Unchanged(rows, given), self.has_further_fields
         if isinstance(self.to, CocoSegments) and isinstance(photos, CocoPanoptic):
-            segments = readable_entries(photos, index, None, lost)
+            segments = self._renamed(readable_entries(photos, index, None, lost))
             row = finite(photos.map_row(index), "keys of panoptic maps", lost)
+            row = self.new_names.in_row(row, "images", ("image_id", "file_name"))
             file = photos.panoptic_dir / row["file_name"]
             return Unchanged(segments, segments, (row, file)), photos.beside is not None
         if isinstance(photos, YoloDataset) and self.to.name == "yolo" and self._keeps_labels(photos, index):
@@ -158,7 +175,7 @@ class SplitConverter:
         """Count what only the annotations as given tell, and what the reader left out."""
         photos, sample, lost = self.photos, image.labelled, Losses()
         given, crowd_rows = of_entries(image.rows), [row for _, row in image.crowds]
-        if isinstance(photos, CocoPanoptic):
+        if photos.schema is not None:
             lost.update(panoptic_keys(photos, index, [crowd for crowd, _ in image.crowds]))
         size = int(image.entry["height"]), int(image.entry["width"])
         if isinstance(photos, YoloDataset):
@@ -193,10 +210,3 @@ class SplitConverter:
         rows = map(str.split, photos.label_text(index).splitlines())
         is_converted = self.view.task == "detect" and any(len(words) not in (0, BOX_NUMBERS) for words in rows)
         return photos.task == self.view.task and not is_converted
-
-    def _reason_to_draw(self, index: int, head: ImageHead) -> str | None:
-        """Return why the image is encoded again: some readers would not read its file, or would turn its pixels."""
-        if head.is_oriented:
-            return "EXIF orientation"
-        suffix = PurePosixPath(self.photos.file_name(index)).suffix
-        return None if self.names.is_readable[index] else f"suffix {suffix or 'missing'}"

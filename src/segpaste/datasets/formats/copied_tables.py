@@ -2,9 +2,9 @@
 
 A reference is certain if its key says so (``image_id``, ``annotation_ids``), or if its value is the file name of an
 image, in keys of objects too. Rows and entries of one image are repeated for each of its copies, those of annotations
-for each of their copies, pasted ones too. What refers to several images is copied if each has one copy. What could be a
-reference, but does not say of what, is left out and counted, since its numbers would mean others. URLs are no
-references: they name the original.
+for each of their copies, pasted ones too. What refers to several images is copied if each has one copy, with what
+stayed there of their annotations. What could be a reference, but does not say of what, is left out and counted, since
+its numbers would mean others. URLs are no references: they name the original.
 
 Not for the tables ``images``, ``annotations`` and ``categories``, which the writers make; see
 `segpaste.datasets.formats.references` for their keys.
@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 from segpaste.datasets.entries import JsonRow
 from segpaste.datasets.formats.references import (
     ANNOTATIONS,
+    IMAGES,
     NO_ANNOTATION,
     OF_ANNOTATIONS,
     OF_OBJECTS,
@@ -126,9 +127,8 @@ class CopiedTables:
         """Return the rows that name no image, then those of each copy; rows with ``id`` are numbered again."""
         if found == {UNCLEAR} and not any(isinstance(item, dict | list) for item in items):
             return self._leave(path, len(items), UNCLEAR)
-        rows: list[Any] = []
+        rows, of_others = list[Any](), list[Any]()
         of_image: dict[int, list[Any]] = {}
-        of_others: list[Any] = []
         is_copied = False
         for item in items:
             refers = set(self._scan(item, path))
@@ -185,25 +185,25 @@ class CopiedTables:
                 return None
             of_images[source] = copies[0]
             if isinstance(ref, Annotation):
-                made = self._made().get(ref.number, [])
-                if len(made) != 1 or made[0].copy.image_id != copies[0].image_id:
+                made = [one for one in self._made().get(ref.number, ()) if not one.is_pasted]
+                if len(made) != 1:
                     return None
                 of_annotations[ref.number] = made[0].annotation_id
         return _To(of_images, of_annotations)
 
     def _by_image(self, value: JsonRow, path: tuple[str, ...], images: Mapping[str, int | None]) -> JsonRow:
         """Return an object whose keys are images for the copies of these."""
-        kept: dict[int, list[tuple[str, set[Reference]]]] = {}
+        kept, found = dict[int, list[tuple[str, set[Reference]]]](), JsonRow()
         for key, source in images.items():
             refers = set(self._scan(value[key], path))
-            others = {
-                ref for ref in refers if ref != source and not (isinstance(ref, Annotation) and ref.source == source)
-            }
-            if source is None or others:
-                self._leave(path, 1, UNKNOWN if source is None else _reason(refers, OF_SEVERAL))
-            else:
+            if source is None:
+                self._leave(path, 1, UNKNOWN)
+            elif all(ref == source or (isinstance(ref, Annotation) and ref.source == source) for ref in refers):
                 kept.setdefault(source, []).append((key, refers))
-        found: JsonRow = {}
+            elif (only := self._only({source, *refers})) is not None:
+                found[self._word(key, only.copies[source])] = self._renamed(value[key], path, only)
+            else:
+                self._leave(path, 1, _reason(refers, OF_SEVERAL))
         for copy in self._copies:
             for key, refers in kept.get(copy.source, ()):
                 to = _To({copy.source: copy}, self._within(refers, copy))
@@ -226,12 +226,16 @@ class CopiedTables:
         """Return an object whose keys are ids of annotations for the copies of these."""
         kept: JsonRow = {}
         for key, item in value.items():
-            number = int(key)
-            refers = {*self._scan(item, path)}
-            if number not in self._annotations() or refers:
-                self._leave(path, 1, _reason(refers, OF_ANNOTATIONS))
+            number, refers = int(key), {*self._scan(item, path)}
+            source = self._annotations().get(number)
+            if source is None or refers:
+                only = None if source is None else self._only({Annotation(number, source), *refers})
+                if only is None:
+                    self._leave(path, 1, _reason(refers, OF_ANNOTATIONS if source is None else OF_SEVERAL))
+                else:
+                    kept[str(in_form(key, only.annotations[number]))] = self._renamed(item, path, only)
                 continue
-            made, source = self._made().get(number, ()), self._annotations()[number]
+            made = self._made().get(number, ())
             there = {written.copy.image_id for written in made}
             if num := sum(copy.image_id not in there for copy in self._of_source.get(source, ())):
                 self._leave(path, num, NO_ANNOTATION)
@@ -285,10 +289,12 @@ class CopiedTables:
             return Annotation(number, self._annotations()[number])
         if isinstance(value, str) and (source := self._of_name.get(value)) is not None:
             return source
-        if _IMAGE_KEY.fullmatch(word):
+        is_other = IMAGES.fullmatch(word) is not None and not _IMAGE_ID.fullmatch(word)
+        if is_other or _IMAGE_KEY.fullmatch(word):
             if number in self._names:
                 return number
-            return UNKNOWN if _IMAGE_ID.fullmatch(word) else None
+            is_unknown = number is not None and number > 0 if is_other else _IMAGE_ID.fullmatch(word)
+            return UNKNOWN if is_unknown else None
         if isinstance(value, str) and "://" not in value and ("/" in value or "\\" in value):
             last = re.split(r"[/\\]", value)[-1]
             return PATHS if last in self._of_name and "." in last else None
@@ -329,7 +335,7 @@ class CopiedTables:
         word = letters(path[-1])
         if not items or not all(isinstance(item, int) and not isinstance(item, bool) for item in items):
             return False
-        if any(own.fullmatch(word) for own in (_IMAGE_KEY, ANNOTATIONS, OF_OBJECTS, _NO_IDS)):
+        if any(own.fullmatch(word) for own in (_IMAGE_KEY, IMAGES, ANNOTATIONS, OF_OBJECTS, _NO_IDS)):
             return False
         is_named = any(_LISTS.fullmatch(letters(name)) for name in path)
         return is_named and all(item in self._names or item in self._annotations() for item in items)

@@ -11,7 +11,7 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from os import PathLike
@@ -85,10 +85,13 @@ class AnnotatedImages(AnnotatedDataset):
     Attributes:
         drawn_upright: True if annotations are drawn on images rotated by their EXIF orientation, unless their size
             shows otherwise.
+        around: function that finds the unread files in the folders of the dataset, see
+            `segpaste.datasets.formats.sidecar_maps`; None if it is given as a file.
     """
 
     annotations_file: Path
     drawn_upright: bool = False
+    around: Callable[[AnnotatedDataset], Mapping[Path, str]] | None = None
 
     def __init__(
         self,
@@ -173,6 +176,10 @@ class AnnotatedImages(AnnotatedDataset):
     def label_file(self, index: int) -> Path | None:
         """Return the file with the annotations of an image; None if they are in several files."""
         return self.annotations_file if self.annotations_file.is_file() else None
+
+    def unread_paths(self) -> Mapping[Path, str]:
+        """Return the files in the folders of the dataset that belong to no image, with words for their kind."""
+        return {} if self.around is None else self.around(self)
 
     def is_drawn_upright(self, index: int) -> bool:
         """Return ``drawn_upright``."""

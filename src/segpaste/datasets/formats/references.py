@@ -22,6 +22,7 @@ from segpaste.datasets.entries import JsonRow
 Owner = Literal["images", "objects", "categories"]
 Kind = Literal["image", "may be an image", "annotation", "unclear"]
 KINDS: frozenset[Kind] = frozenset({"image", "may be an image", "annotation", "unclear"})
+IMAGE_KINDS: frozenset[Kind] = frozenset({"image", "may be an image"})
 
 _IMAGE = "(image|img|photo|picture)"
 ANNOTATIONS = re.compile(".*(annotation|anno|ann|annot)s?(ids?|refs?)")
@@ -32,11 +33,12 @@ _RELATIVE = re.compile(
     "(.*parent|child(ren)?|.*sibling|previous|prev|next|occluder|duplicate)s?(of)?(annotation|anno|ann)?(ids?|idx|index|refs?)?"
     "|(part|member|copy|duplicate|occluded|covered|linked|related|belongs)(of|by|to)(ids?)?"
 )
-_IMAGES = re.compile(
+IMAGES = re.compile(
     f"({_IMAGE}ids?)|((previous|prev|next|parent|child(ren)?|sibling|first|last|(key|ref|reference|start|end)?frame|ref|"
     "reference|example|sample|cover|preview|key|left|right|paired|pair|related|similar|duplicate|neighbou?r|template|query|anchor|before|after|start|"
     f"end|stereo)s?(of)?(frame)?{_IMAGE}(ids?|refs?)?)"
 )
+"""Keys of ids of images."""
 _LIKE_IMAGES = re.compile(f"(.*{_IMAGE}s?ids?)|{_IMAGE}")
 _NEIGHBOURS = re.compile(
     "(previous|prev|next|parent|child(ren)?|sibling|first|last)s?(of)?(frame)?(ids?|idx|index|refs?)?"
@@ -113,7 +115,7 @@ def kind_of(owner: Owner, key: str) -> Kind | None:
         return "annotation"
     if owner == "objects" and OF_OBJECTS.fullmatch(word):
         return "unclear"
-    if _IMAGES.fullmatch(word):
+    if IMAGES.fullmatch(word):
         return "image"
     is_like = _LIKE_IMAGES.fullmatch(word) or (owner == "images" and _NEIGHBOURS.fullmatch(word))
     return "may be an image" if is_like else None
@@ -148,9 +150,35 @@ class _Gone:
 GONE = _Gone()
 
 
-def without_references(row: Mapping[str, Any], owner: Owner, lost: Counter[str], own: Collection[str] = ()) -> JsonRow:
-    """Return an entry without ids of others, for a format without ids; they are counted by key."""
-    return _row(row, owner, None, lost, own)
+class _Without(NamedTuple):
+    """Counterparts of nothing: references of these kinds are left out."""
+
+    kinds: frozenset[Kind]
+
+    def is_image(self, number: int) -> bool:
+        """Return False."""
+        return False
+
+    def image(self, number: int) -> None:
+        """Return None."""
+
+    def annotation(self, number: int) -> None:
+        """Return None."""
+
+    def name(self, text: str) -> str:
+        """Return the same text."""
+        return text
+
+
+def without_references(
+    row: Mapping[str, Any],
+    owner: Owner,
+    lost: Counter[str],
+    own: Collection[str] = (),
+    kinds: frozenset[Kind] = KINDS,
+) -> JsonRow:
+    """Return an entry without ids of others, for a format without ids of these kinds; they are counted by key."""
+    return _row(row, owner, _Without(kinds), lost, own)
 
 
 def resolved(
@@ -169,7 +197,7 @@ def resolved(
 
 
 def _row(
-    row: Mapping[str, Any], owner: Owner, to: Counterparts | None, lost: Counter[str], own: Collection[str] = ()
+    row: Mapping[str, Any], owner: Owner, to: Counterparts, lost: Counter[str], own: Collection[str] = ()
 ) -> JsonRow:
     found = {
         key: value if key == OWN_KEY or key in own else _value(value, key, owner, to, lost)
@@ -178,30 +206,28 @@ def _row(
     return {key: value for key, value in found.items() if value is not GONE}
 
 
-def _value(
-    value: Any, key: str, owner: Owner, to: Counterparts | None, lost: Counter[str], kind: Kind | None = None
-) -> Any:
+def _value(value: Any, key: str, owner: Owner, to: Counterparts, lost: Counter[str], kind: Kind | None = None) -> Any:
     """Return a value of an entry with the ids of counterparts, or GONE; ``kind`` is that of the list it is in."""
     kind = kind or _kind(owner, key, value)
-    if to is not None and kind not in to.kinds:
+    if kind not in to.kinds:
         kind = None
-    if kind is not None and (kind == "unclear" or to is None) and are_numbers(value):
+    if kind is not None and (kind == "unclear" or isinstance(to, _Without)) and are_numbers(value):
         is_kept = kind == "may be an image" or _says_nothing(value)
         return value if is_kept else _leave(key, owner, OF_IMAGES if kind == "image" else OF_ANNOTATIONS, lost)
     if isinstance(value, dict):
-        if _is_by_annotation(value, key) and (to is None or "annotation" in to.kinds):
+        if _is_by_annotation(value, key) and "annotation" in to.kinds:
             return _by_annotation(value, key, owner, to, lost)
         return _row(value, owner, to, lost)
     if isinstance(value, list):
         items = [_value(item, key, owner, to, lost, kind) for item in value]
         return [item for item in items if item is not GONE]
     number = number_of(value)
-    if kind is not None and number is not None and to is not None:
+    if kind is not None and number is not None:
         new = _counterpart(number, kind, to)
         if isinstance(new, str):
             return _leave(key, owner, new, lost)
         return value if new == number else in_form(value, new)
-    if isinstance(value, str) and to is not None and (name := to.name(value)) != value:
+    if isinstance(value, str) and (name := to.name(value)) != value:
         return _leave(key, owner, NO_IMAGE, lost) if name is None else name
     return value
 
@@ -219,9 +245,9 @@ def _counterpart(number: int, kind: Kind, to: Counterparts) -> int | str:
     return NO_IMAGE if new is None else new
 
 
-def _by_annotation(value: JsonRow, key: str, owner: Owner, to: Counterparts | None, lost: Counter[str]) -> Any:
+def _by_annotation(value: JsonRow, key: str, owner: Owner, to: Counterparts, lost: Counter[str]) -> Any:
     """Return an object whose keys are ids of annotations with those of the counterparts."""
-    if to is None:
+    if isinstance(to, _Without):
         return _leave(key, owner, OF_ANNOTATIONS, lost)
     kept: JsonRow = {}
     for word, item in value.items():

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
 
@@ -38,7 +39,7 @@ from segpaste.datasets.formats.maps.formats import (
     LabelMapFiles,
 )
 from segpaste.datasets.formats.maps.hints import UndeclaredMaps
-from segpaste.datasets.formats.sidecar_maps import find_beside
+from segpaste.datasets.formats.sidecar_maps import find_beside, unread_around
 from segpaste.datasets.formats.text_files import head_of
 from segpaste.datasets.formats.voc.dataset import VocFormat
 from segpaste.datasets.formats.yolo.dataset import YoloFormat
@@ -104,6 +105,10 @@ class FoundDataset:
         name = self.chosen_split(split)
         dataset = self.format.open(self.path, name, options)
         dataset.beside = find_beside(self.path, name, dataset)
+        if self.path.is_dir():
+            bare = replace(options, transforms=None)
+            others = [partial(self.open, other, bare) for other in self.splits if other != name]
+            dataset.around = partial(unread_around, self.path, others)
         dataset.depth_fill = options.depth_fill
         return dataset
 

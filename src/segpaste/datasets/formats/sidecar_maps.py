@@ -5,11 +5,17 @@
 SPLIT is omitted in datasets without splits and in augmented datasets. Depth is float32 in metres, normals are unit
 vectors right-down-forward, pixel i has its centre at i + 0.5. Without ``intrinsics`` the camera may be in the entry of
 the image. Depth in other units or files is not read; declare it, see `segpaste.datasets.formats.maps`.
+
+Maps beside no image, and images that the annotations do not list, are named. A dataset that is given as a folder is all
+that is in the folders of its images; of one that is given as a file, the file says what it is.
 """
 
 from __future__ import annotations
 
+import os
 from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -17,12 +23,19 @@ from typing import Any
 from segpaste.datasets.contract import AnnotatedDataset, JsonRow
 from segpaste.datasets.errors import DatasetError, naming
 from segpaste.datasets.formats.conventions import convert_depth, convert_normals
+from segpaste.datasets.formats.folders import files_below
 from segpaste.datasets.formats.format import AnnotatedImages
 from segpaste.datasets.formats.maps.geometry import read_calibration
 from segpaste.datasets.formats.stored_pixels import one_channel, read_array
+from segpaste.datasets.formats.yolo.data import IMAGE_SUFFIXES
 from segpaste.types import CameraIntrinsics, DenseSample
 
 FOLDERS = ("depth", "normals", "intrinsics")
+UNLISTED = "image files that the annotations do not list"
+_NEVER_READ = ("semantic",)
+"""Folders of maps that only a declaration reads."""
+_IMAGES = IMAGE_SUFFIXES | {".gif", ".jfif", ".jpe"}
+_SUFFIXES = {"depth": "npy", "depth_valid": "png", "normals": "npy", "intrinsics": "txt"}
 _OURS = ("right", "down", "forward")
 _PIXEL_CENTRE = 0.5
 
@@ -66,6 +79,27 @@ class SidecarMaps:
             fields["normals"] = _converted(path, convert_normals, axes=_OURS)
         with naming(f"{file_name}: depth, normals or camera beside it"):
             return replace(sample, **fields)
+
+    def folders(self) -> list[str]:
+        """Return the existing folders of the files."""
+        return [folder for folder in _SUFFIXES if (self.root / folder).is_dir()]
+
+    def stems(self, photos: AnnotatedDataset) -> set[str]:
+        """Return the name of the files of each image, without suffix."""
+        return {_stem(photos.file_name(index), self.num_cut) for index in range(len(photos))}
+
+    def files(self, photos: AnnotatedDataset) -> set[str]:
+        """Return the path of each file that is read for an image if it exists, relative to ``root``."""
+        read = {"depth": self.has_depth, "depth_valid": self.has_depth, "normals": self.has_normals, "intrinsics": True}
+        start = f"{self.below}/" if self.below else ""
+        named = [f"{folder}/{start}{{}}.{suffix}" for folder, suffix in _SUFFIXES.items() if read[folder]]
+        return {name.format(stem) for stem in self.stems(photos) for name in named}
+
+    def unread_kind(self, name: str, stems: Collection[str]) -> str:
+        """Return words for a file, relative to ``root``, that is not read; ``stems`` are those of the images."""
+        folder, inner = name.split("/", 1)
+        stem = PurePosixPath(inner.removeprefix(f"{self.below}/")).with_suffix("").as_posix()
+        return f"files of '{folder}' {'that are not read' if stem in stems else 'without an image'}"
 
     def _depth(self, name: str) -> dict[str, Any]:
         depth, valid = _converted(self._path("depth", name, "npy"), convert_depth, metres_per_unit=1)
@@ -116,12 +150,69 @@ def find_beside(root: Path, split: str, dataset: AnnotatedImages) -> SidecarMaps
     return None
 
 
-def unread_beside(root: Path, photos: AnnotatedDataset) -> Counter[str]:
-    """Count what a dataset leaves out, and the unread files of annotations and folders of maps beside it."""
-    unread = photos.left_out_files()
-    unread.update(f"file '{name}', which is not read" for name in photos.unread_files)
-    if photos.declared_maps is None and photos.beside is None:
-        unread.update(f"folder '{folder}'" for folder in FOLDERS if (root / folder).is_dir())
+def unread_around(
+    root: Path, others: Sequence[Callable[[], AnnotatedDataset]], photos: AnnotatedDataset
+) -> dict[Path, str]:
+    """Return the files that belong to no image of a split, nor of the other ones, with words for their kind.
+
+    Args:
+        root: the folder of the dataset.
+        others: opens each other split; called only if files are left.
+        photos: the split.
+    """
+    images, maps = _unlisted_images(root, photos), _unread_maps(photos)
+    for opened in others if images or maps else ():
+        with suppress(DatasetError):  # named when that split is opened
+            other = opened()
+            images -= {os.path.normpath(other.path_of(index)) for index in range(len(other))}
+            if isinstance(other.beside, SidecarMaps):
+                read = other.beside.files(other)
+                maps = {name: kind for name, kind in maps.items() if name not in read}
+    found = {Path(path): UNLISTED for path in sorted(images)}
+    return found | {root / name: kind for name, kind in sorted(maps.items())}
+
+
+def _unlisted_images(root: Path, photos: AnnotatedDataset) -> set[str]:
+    """Return the image files that are not listed, in the folders of images and below; not below the dataset's."""
+    if photos.searched_folders() or photos.declared_maps is not None:
+        return set()  # all images are read, or named by their missing map
+    listed = {os.path.normpath(photos.path_of(index)) for index in range(len(photos))}
+    whole, folders = os.path.normpath(root), {os.path.normpath(photos.images_dir), *map(os.path.dirname, listed)}
+    there = {os.path.join(whole, name) for name in os.listdir(whole)} if whole in folders else set()
+    for folder in filter(os.path.isdir, folders - {whole}):
+        there |= {os.path.join(folder, name) for name in files_below(folder)}
+    return {path for path in there - listed if _is_image(Path(path))}
+
+
+def _is_image(path: Path) -> bool:
+    return path.suffix.lower() in _IMAGES and path.name[0] != "." and path.is_file()
+
+
+def _unread_maps(photos: AnnotatedDataset) -> dict[str, str]:
+    """Return the files of depth, normals and cameras, relative to the dataset's folder, that are those of no image."""
+    if not isinstance(beside := photos.beside, SidecarMaps):
+        return {}
+    read, stems = beside.files(photos), beside.stems(photos)
+    names = (f"{folder}/{name}" for folder in beside.folders() for name in files_below(beside.root / folder))
+    return {name: beside.unread_kind(name, stems) for name in names if name not in read}
+
+
+def unread_beside(root: Path, splits: Sequence[AnnotatedDataset]) -> Counter[str]:
+    """Count what splits leave out, and the unread files of annotations, images and maps beside them.
+
+    Args:
+        root: the folder of the dataset.
+        splits: the opened splits.
+    """
+    unread, paths = Counter[str](), dict[Path, str]()
+    for photos in splits:
+        unread += photos.left_out_files()
+        unread.update(f"file '{name}', which is not read" for name in photos.unread_files)
+        paths |= photos.unread_paths()
+    unread.update(paths.values())
+    if all(photos.declared_maps is None for photos in splits):
+        folders = (*_NEVER_READ, *(() if any(photos.beside for photos in splits) else FOLDERS))
+        unread.update(f"folder '{folder}'" for folder in folders if (root / folder).is_dir())
     return unread
 
 

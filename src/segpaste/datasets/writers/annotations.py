@@ -45,6 +45,7 @@ from segpaste.datasets.writers.ledger import (
     digest,
     entry_regions,
     further_keys,
+    map_digest,
     measure,
     sample_regions,
 )
@@ -226,6 +227,8 @@ def _xml_objects(
 def _segments(view: View, photos: AnnotatedDataset, index: int, expected: ExpectedImage) -> list[Region]:
     """Return the segments of a panoptic image; the map of their pixels is compared here."""
     assert isinstance(photos, CocoPanoptic)
+    if expected.map_keys not in (None, map_digest(photos.map_row(index))):
+        raise DatasetError("expected the keys of its panoptic map as they were read, got others")
     rows = photos.annotation_rows(index)
     label_of = {number: label for label, number in enumerate(photos.category_ids)}
     if expected.segments is None:

@@ -20,7 +20,7 @@ from segpaste.datasets.contract import AnnotatedDataset, JsonRow
 from segpaste.datasets.entries import finite_tables
 from segpaste.datasets.formats.carried import IMAGE_KEYS, POINT_KEYS, REGION_KEYS, finite_row
 from segpaste.datasets.formats.copied_tables import CopiedTables
-from segpaste.datasets.formats.references import KINDS, Copy, Kind, WrittenAnnotation, refers, resolved
+from segpaste.datasets.formats.references import IMAGE_KINDS, KINDS, Copy, Kind, WrittenAnnotation, refers, resolved
 from segpaste.datasets.writers.format import MADE_OF, Losses, SampleRows
 from segpaste.datasets.writers.ledger import ExpectedImage, digest
 
@@ -146,7 +146,7 @@ class WrittenCounterparts:
             place = _Place.of(self, row)
             segments = row.segments
             if segments is not None:
-                of_segments = place._replace(kinds=_OF_IMAGES)
+                of_segments = place._replace(kinds=IMAGE_KINDS)
                 segments = [of_segments.entry(segment, Losses()) for segment in segments]
             yield replace(
                 row,
@@ -156,7 +156,6 @@ class WrittenCounterparts:
             )
 
 
-_OF_IMAGES: frozenset[Kind] = frozenset({"image", "may be an image"})
 _NO_SOURCE = -(1 << 62)
 """Id of the original of an image that is not made of one of the dataset."""
 
@@ -233,7 +232,7 @@ class _InSegments(NamedTuple):
 
     ids: Mapping[tuple[int, int], Sequence[int]]
     source: int
-    kinds: frozenset[Kind] = KINDS - _OF_IMAGES
+    kinds: frozenset[Kind] = KINDS - IMAGE_KINDS
 
     def is_image(self, number: int) -> bool:
         """Return whether the dataset has an image of this id; it is not asked."""

@@ -32,7 +32,7 @@ from segpaste.datasets.formats.pixel_bytes import (
     num_too_far,
     picture_bytes,
 )
-from segpaste.datasets.formats.references import refers, without_references
+from segpaste.datasets.formats.references import IMAGE_KINDS, KINDS, refers, without_references
 from segpaste.datasets.writers.coco import Crowds, tight_xywh
 from segpaste.datasets.writers.counterparts import numbered
 from segpaste.datasets.writers.expectation import as_labelled, expect_labels, geometry_values
@@ -115,20 +115,20 @@ class DatasetWriter:
         shown, rows, has_entries = self._shown(image), SampleRows(image.entry, []), False
         parts = [part for part in self.parts if not part.table or image.labelled.panoptic_map is not None]
         lost = [Losses() for _ in parts]
-        has_references = _refers(image)
         for part, told in zip(parts, lost, strict=True):
             if part.format.of_entries and has_entries:
                 continue  # they are the same in all formats
-            is_bare = has_references and not self._keeps_references(part)
-            found, labels = part.format.labels(_bare(shown, told) if is_bare else shown, part.view, told)
+            found, labels = part.format.labels(self._held(shown, part, told), part.view, told)
             files |= dict(labels)
+            if part.format.keeps_extra_keys:
+                rows = replace(rows, image=found.image)
             if part.format.of_entries:
                 has_entries, rows = True, replace(rows, annotations=found.annotations)
             if found.segments is not None:
                 rows = replace(rows, segments=found.segments, map=found.map)
         for path, content in files.items():
             write(self.folder / path, content)
-        rows = replace(rows, refers=has_references and self.resolves)
+        rows = replace(rows, refers=self.resolves and _refers(image))
         expected = self._expected(image, files, parts, lost)
         losses += reduce(and_, lost) + _in_tables_only([part.view for part in parts], lost)
         return {"rows": rows.as_note(), "ledger": expected.as_note(), "losses": losses, "files": [*files]}
@@ -164,15 +164,26 @@ class DatasetWriter:
                 expected.pixels = checksum(sample.image.as_subclass(Tensor).permute(1, 2, 0).numpy())
             expected.values = geometry_values(self.stem(image), sample, self.depth_format)
             image = as_labelled(image, self.labels, hides=self.hides)
-        has_references = _refers(image)
         for part, told in zip(parts, lost, strict=True):
-            is_bare = has_references and not self._keeps_references(part)
-            expect_labels(part.view, _bare(image, Losses()) if is_bare else image, expected, told)
+            expect_labels(part.view, self._held(image, part, Losses()), expected, told)
         return expected
 
-    def _keeps_references(self, part: Part) -> bool:
-        """Return whether a format has ids, and the ids in keys of entries become those of the written dataset."""
-        return part.format.keeps_extra_keys and (self.resolves or not part.format.of_entries)
+    def _held(self, image: LabelledImage, part: Part, lost: Losses) -> LabelledImage:
+        """Return an image without references that a format does not hold, which are counted.
+
+        Tables hold all if they are resolved later. Otherwise images keep their ids, but annotations do not; segments
+        get those of their image at once.
+        """
+        has_ids, own = part.format.keeps_extra_keys, REGION_KEYS
+        if not _refers(image) or (has_ids and self.resolves):
+            return image
+        kinds = KINDS - IMAGE_KINDS if has_ids else KINDS
+        image = replace(image, entry=without_references(image.entry, "images", lost, IMAGE_KEYS, kinds))
+        if has_ids and not part.format.of_entries:
+            return image
+        rows = [without_references(row, "objects", lost, own, kinds) for row in image.rows]
+        crowds = [(crowd, without_references(row, "objects", lost, own, kinds)) for crowd, row in image.crowds]
+        return replace(image, rows=rows, crowds=crowds)
 
     def _lost_depth(self, sample: DenseSample | None) -> Losses:
         if self.depth_format == "npy" or sample is None or sample.depth is None or sample.depth_valid is None:
@@ -273,13 +284,6 @@ def _refers(image: LabelledImage) -> bool:
         return False
     rows = [*image.rows, *(row for _, row in image.crowds)]
     return refers(image.entry, "images", IMAGE_KEYS) or any(refers(row, "objects", REGION_KEYS) for row in rows)
-
-
-def _bare(image: LabelledImage, lost: Losses) -> LabelledImage:
-    """Return an image whose entries have no ids of others, for formats without ids; they are counted."""
-    rows = [without_references(row, "objects", lost, REGION_KEYS) for row in image.rows]
-    crowds = [(crowd, without_references(row, "objects", lost, REGION_KEYS)) for crowd, row in image.crowds]
-    return replace(image, entry=without_references(image.entry, "images", lost, IMAGE_KEYS), rows=rows, crowds=crowds)
 
 
 def _content(image: LabelledImage) -> bytes:

@@ -36,6 +36,7 @@ from segpaste.datasets.writers.ledger import (
     extent_of,
     further_keys,
     image_keys,
+    map_digest,
     masks_of,
     sample_regions,
     unnamed_losses,
@@ -61,6 +62,9 @@ def expect_labels(view: View, image: LabelledImage, expected: ExpectedImage, tol
         expected.keys[view.format] = keys if refers(keys, "images", IMAGE_KEYS) else digest(keys)
     elif view.format == "voc":
         expected.texts = image_texts(image.entry, view.split)
+    if view.format == "coco-panoptic":
+        given = None if image.unchanged is None else image.unchanged.map
+        expected.map_keys = map_digest({"image_id": image.entry["id"]} if given is None else given[0])
     is_unchanged, maps = _add_unchanged(view, image, expected), Maps(None)
     if is_unchanged and (image.sample is None or _holds_pixels(image.unchanged)):
         return

@@ -87,6 +87,7 @@ class ExpectedImage:
         views: annotations by the format of the view.
         keys: checksum of the further keys of its entry by the format of the view; the keys themselves if they refer to
             others.
+        map_keys: checksum of the keys of the entry of its panoptic map; None without one.
         texts: texts of its further keys in an XML of VOC, by name.
         values: checksum of the values of each file of labels, depth, normals or camera.
         copies: checksum of the bytes of each other file that is copied, such as a map of segments.
@@ -101,6 +102,7 @@ class ExpectedImage:
     pixels: int | None = None
     views: dict[str, list[Region]] = field(default_factory=dict)
     keys: dict[str, int | JsonRow] = field(default_factory=dict)
+    map_keys: int | None = None
     texts: JsonRow = field(default_factory=dict)
     values: dict[str, int] = field(default_factory=dict)
     copies: dict[str, int] = field(default_factory=dict)
@@ -176,6 +178,11 @@ def image_keys(view: View, row: JsonRow, regions: Collection[int] = ()) -> JsonR
         keys["neg_category_ids"] = sorted({*(row.get("neg_category_ids") or ())} - {*regions})
         keys["not_exhaustive_category_ids"] = sorted({*(row.get("not_exhaustive_category_ids") or ()), *regions})
     return keys
+
+
+def map_digest(row: JsonRow) -> int:
+    """Return the checksum of the keys of the entry of a panoptic map, with the id of its image, without its file."""
+    return digest({key: value for key, value in row.items() if key not in ("file_name", "segments_info")})
 
 
 def _keys(row: JsonRow) -> int | JsonRow:

@@ -6,6 +6,7 @@ in the JSON. Segment ids exist only in these files; a sample has class ids and i
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -24,9 +25,11 @@ from segpaste.datasets.contract import Crowd, JsonRow
 from segpaste.datasets.entries import Categories, Segment
 from segpaste.datasets.errors import DatasetError, first_few
 from segpaste.datasets.formats.coco.dataset import IndexedImages, IndexedRecords, image_columns
+from segpaste.datasets.formats.folders import files_below
 from segpaste.datasets.formats.format import expect_folder
 from segpaste.datasets.formats.image_files import read_rgb
 from segpaste.datasets.formats.stored_pixels import read_colors, read_stored
+from segpaste.datasets.formats.yolo.data import IMAGE_SUFFIXES
 from segpaste.datasets.large_json.file import AnnotationFile
 from segpaste.datasets.large_json.index import Index, firsts_of, id_column, narrow
 from segpaste.datasets.tables import IMAGE_COLUMNS, SEGMENTS, AnnotationTables
@@ -159,6 +162,16 @@ class CocoPanoptic(IndexedImages):
     def left_out_files(self) -> Counter[str]:
         """Count the images without an annotation."""
         return Counter({"images without an annotation": self.num_unannotated_images})
+
+    def unread_paths(self) -> Mapping[Path, str]:
+        """Return the files that belong to no image, with the PNG files of segments that no entry names."""
+        found = super().unread_paths()
+        names = [name for name in files_below(self.panoptic_dir) if Path(name).suffix.lower() in IMAGE_SUFFIXES]
+        if self.around is None or len(names) <= len(self):  # a missing map is an error of its image
+            return found
+        named = {os.path.normpath(self.map_row(index)["file_name"]) for index in range(len(self))}
+        strays = (self.panoptic_dir / name for name in names if name not in named)
+        return {**found, **dict.fromkeys(strays, "maps of segments that the annotations do not list")}
 
     @property
     def num_unannotated_images(self) -> int:
