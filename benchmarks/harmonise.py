@@ -14,7 +14,7 @@ import time
 import torch
 
 from segpaste.augmentation import HarmonizeConfig
-from segpaste.augmentation.harmonize import MODES, harmonized
+from segpaste.augmentation.harmonize import MODES, Harmonizer
 
 SIZE, FIRST, END = 512, 100, 300
 
@@ -25,11 +25,11 @@ def milliseconds(mode: str, num_runs: int = 8) -> float:
     composed, target = torch.randint(0, 256, (2, 1, 3, SIZE, SIZE), generator=generator, dtype=torch.uint8)
     visible = torch.zeros(1, SIZE, SIZE, dtype=torch.bool)
     visible[:, FIRST:END, FIRST:END] = True
-    config = HarmonizeConfig.model_validate({"mode": mode, "prob": 1.0})
+    harmonizer = Harmonizer(HarmonizeConfig.model_validate({"mode": mode, "prob": 1.0}))
     seeds, times = torch.zeros(1, dtype=torch.int64), []
     for _ in range(num_runs):
         start = time.thread_time()
-        harmonized(composed, target, visible, seeds, config)
+        harmonizer(composed, target, visible, seeds)
         times.append(time.thread_time() - start)
     return min(times) * 1000
 

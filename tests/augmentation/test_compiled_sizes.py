@@ -102,6 +102,19 @@ class TestConfigs:
         assert len(seen) > 6
         assert num_graphs() == 1
 
+    def test_of_harmonisation_too(self) -> None:
+        """Each mode takes a graph."""
+        numbers = [{"prob": (i + 1) / 12, "surround_px": 2 + i, "max_gain": 1.5 + i} for i in range(10)]
+        numbers += [{"feather_px": 2}, {"blur_px": 0.75}]
+        batch, seen = inputs(4, "plain", with_seeds=True), set()
+        for values in numbers:
+            options = {"harmonize": {"mode": "reinhard", **values}}
+            out = torch.compile(module_of(options), fullgraph=True, backend="eager")(batch)
+            assert_equal(out, module_of(options)(batch))
+            seen.add(out.images.sum().item())
+        assert len(seen) > 6
+        assert num_graphs() == 1
+
     def test_rules_are_numbers_in_an_exported_program(self) -> None:
         batch = inputs(2, "plain", with_seeds=True)
         module = module_of(NUMBERS[3])

@@ -11,7 +11,7 @@ import torch
 
 from samples import CPU_BACKENDS, SCHEMA, assert_backends_agree, assert_same, make_batch, paste
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
-from segpaste.augmentation.harmonize import MODES, harmonized
+from segpaste.augmentation.harmonize import MODES, Harmonizer
 from segpaste.engine import use_backend
 from segpaste.types import Modality
 
@@ -48,14 +48,8 @@ class TestOnlyTheImageChanges:
             assert_backends_agree((out.derived(images=hard.images), report), (hard, hard_report))
             seen = (report.visible_layer >= 0)[:, None].expand_as(out.images)
             assert torch.equal(out.images[~seen], batch.images[~seen])
-            expected = harmonized(
-                hard.images,
-                batch.images,
-                seen[:, 0],
-                batch.sample_seeds,
-                make_config(mode, feather_px=feather_px).harmonize,
-                batch.padding_mask,
-            )
+            harmonizer = Harmonizer(make_config(mode, feather_px=feather_px).harmonize)
+            expected = harmonizer(hard.images, batch.images, seen[:, 0], batch.sample_seeds, batch.padding_mask)
             assert torch.equal(out.images, expected)
             num_changed += int((out.images != hard.images).sum())
         assert num_changed > 100
@@ -64,7 +58,7 @@ class TestOnlyTheImageChanges:
         def refuse(*_: Any) -> None:
             raise AssertionError("harmonised")
 
-        monkeypatch.setattr("segpaste.augmentation.batch_copy_paste.harmonized", refuse)
+        monkeypatch.setattr("segpaste.augmentation.batch_copy_paste.Harmonizer.__call__", refuse)
         batch = framed_batch()
         assert_same(
             paste(batch, make_config(prob=0.0))[0], paste(batch, BatchCopyPasteConfig(**without(make_config())))[0]
@@ -186,5 +180,6 @@ class TestCompiled:
             visible[:, 5:20, :9] = True
             for padding in (None, batch.padding_mask):
                 arguments = images, images.flip(0), visible, batch.sample_seeds, padding
-                values = "multiband", 1.0, 5, 4, 4.0, 8, 1, 0.0
-                torch.library.opcheck(torch.ops.segpaste.harmonize.default, (*arguments, *values))
+                numbers = [1.0, 5, 4, 4.0, 8, 1, 0.0]
+                for values in ((numbers, None), ([], torch.tensor(numbers, dtype=torch.float64))):
+                    torch.library.opcheck(torch.ops.segpaste.harmonize.default, (*arguments, "multiband", *values))

@@ -24,7 +24,7 @@ from hypothesis import given, settings
 
 from segpaste import seeding
 from segpaste.augmentation import HarmonizeConfig, poisson
-from segpaste.augmentation.harmonize import MODES, edge_weight, fitted, harmonized, is_near
+from segpaste.augmentation.harmonize import MODES, Harmonizer, edge_weight, fitted, is_near
 
 ALL_MODES = pytest.mark.parametrize("mode", sorted(MODES))
 DTYPES = (torch.float32, torch.uint8, torch.float16, torch.bfloat16)
@@ -36,7 +36,7 @@ def make_config(mode: str, **values: Any) -> HarmonizeConfig:
 
 def run(pasted: Pasted, config: HarmonizeConfig) -> torch.Tensor:
     seeds = torch.arange(len(pasted.composed)) * 7919 + 1
-    return harmonized(pasted.composed, pasted.target, pasted.visible, seeds, config, pasted.padding_mask)
+    return Harmonizer(config)(pasted.composed, pasted.target, pasted.visible, seeds, pasted.padding_mask)
 
 
 def raw(pasted: Pasted, config: HarmonizeConfig) -> torch.Tensor:
@@ -293,9 +293,9 @@ class TestEveryMode:
         seeds = torch.arange(40) * 31 - 7
         drawn = seeding.random_bernoulli(seeds, "harmonize", 0.4)
         assert 5 < int(drawn.sum()) < 35
-        out = harmonized(*pasted[:3], seeds, make_config(mode, prob=0.4))
+        out = Harmonizer(make_config(mode, prob=0.4))(*pasted[:3], seeds)
         assert torch.equal((out != pasted.composed).flatten(1).any(1), drawn)
-        feathered = harmonized(*pasted[:3], seeds, make_config(mode, prob=0.4, feather_px=1))
+        feathered = Harmonizer(make_config(mode, prob=0.4, feather_px=1))(*pasted[:3], seeds)
         assert (feathered != pasted.composed).flatten(1).any(1).all()
 
     @ALL_MODES

@@ -11,7 +11,7 @@ from torch import Tensor
 from segpaste._reprs import changed_keys
 from segpaste.augmentation import arguments, prepare
 from segpaste.augmentation.config.paste import BatchCopyPasteConfig
-from segpaste.augmentation.harmonize import harmonized
+from segpaste.augmentation.harmonize import Harmonizer
 from segpaste.augmentation.loading import AugmentedLoader
 from segpaste.augmentation.masks import Spared, spared
 from segpaste.augmentation.modes import SwitchedModule
@@ -116,6 +116,7 @@ class BatchCopyPaste(SwitchedModule):
             self._placement = self._placement.model_copy(update=drawn)
         fixed = fixed_rules(self._placement, whole_only=self.config.source.whole_only)
         self._rules = ModuleRules(fixed, paste_rules(self.config))
+        self._harmonizer = Harmonizer(self.config.harmonize)
         self._region_classes = region_classes(self._placement)
         self._needs_whole = self.config.source.whole_only and self._placement.position == "random"
         self.classes = None if self.config.panoptic is None else ClassTables(self.config.panoptic)
@@ -366,7 +367,7 @@ class BatchCopyPaste(SwitchedModule):
         self, engine: Engine, scene: Scene, placement: Placement, kept: Spared | None, *, with_layer: bool
     ) -> Outcome:
         """Compose the paste, and harmonise it if the config asks for it."""
-        target, harmonizes = scene.target, self.config.harmonize.is_active
+        target, harmonizes = scene.target, self._harmonizer.is_active
         assert target.sample_seeds is not None
         before = target.images.clone() if self.inplace and harmonizes else target.images
         with_layer = with_layer or harmonizes or derived.needs_layer(scene)
@@ -376,9 +377,7 @@ class BatchCopyPaste(SwitchedModule):
         if not harmonizes:
             return outcome
         seen, pasted = outcome.visible_layer >= 0, outcome.batch
-        images = harmonized(
-            pasted.images, before, seen, target.sample_seeds, self.config.harmonize, target.padding_mask
-        )
+        images = self._harmonizer(pasted.images, before, seen, target.sample_seeds, target.padding_mask)
         fitted = pasted.derived(images=images)
         return outcome._replace(batch=write_back(target, fitted) if self.inplace else fitted)
 

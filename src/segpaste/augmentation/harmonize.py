@@ -25,7 +25,9 @@ import math
 from collections.abc import Callable
 from decimal import Decimal
 from functools import cache
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -33,6 +35,7 @@ from torch.nn import functional as F
 from segpaste import seeding
 from segpaste.augmentation.config.paste import HarmonizeConfig
 from segpaste.augmentation.poisson import poisson, total
+from segpaste.augmentation.tables import holds_numbers, table
 from segpaste.engine import empty_plane
 from segpaste.types.sampling import root
 
@@ -50,11 +53,11 @@ Returns:
     [B, C, H, W] float32, meaningful inside only.
 """
 
-_OPTIONS = tuple(HarmonizeConfig.model_fields)
+_OPTIONS: dict[str, type] = {name: type(value) for name, value in HarmonizeConfig() if name != "mode"}
+"""Numbers of a config with their types."""
 _SCHEMA = (
-    "(Tensor composed, Tensor target, Tensor visible, Tensor seeds, Tensor? padding_mask, str mode, float prob, "
-    "SymInt pyramid_levels, SymInt surround_px, float max_gain, SymInt poisson_cycles, SymInt feather_px, "
-    "float blur_px) -> Tensor"
+    "(Tensor composed, Tensor target, Tensor visible, Tensor seeds, Tensor? padding_mask, str mode, float[] numbers, "
+    "Tensor? held) -> Tensor"
 )
 
 _ONE = 1 << 15
@@ -67,39 +70,60 @@ _FAR = 1 << 20
 """Greater than the distance between any two pixels of a canvas."""
 
 
-def harmonized(
-    composed: Tensor,
-    target: Tensor,
-    visible: Tensor,
-    seeds: Tensor,
-    config: HarmonizeConfig,
-    padding_mask: Tensor | None = None,
-) -> Tensor:
+class Harmonizer:
     """Fit the pasted colours of composed images to the target.
 
     Args:
-        composed: [B, C, H, W] uint8, float16, bfloat16 or float32 of any range, the target with pastes.
-        target: as ``composed``, before the paste.
-        visible: [B, H, W] bool, M_eff: pixels where a paste is visible.
-        seeds: [B] int64, seeds of the images, which decide the images to harmonise.
-        config: options.
-        padding_mask: [B, 1, H, W] bool, True for padding, which is treated like the outside of the canvas.
+        config: options. Compiled code reads their numbers as rules are read, see `ModuleRules`.
 
-    Returns:
-        A new tensor of the shape, dtype and memory format of ``composed``. Outside of ``visible``, and in images that
-        are not drawn and whose edges stay hard, it is ``composed`` bit for bit. uint8 is rounded half to even; floats
-        stay in the range of the values of ``composed`` and ``target`` of that image.
+    Attributes:
+        is_active: False if images would not change.
     """
-    options = [getattr(config, name) for name in _OPTIONS]
-    out: Tensor = _harmonize(composed, target, visible, seeds, padding_mask, *options)
-    return out
+
+    def __init__(self, config: HarmonizeConfig) -> None:
+        self._config, self._mode, self.is_active = config, config.mode, config.is_active
+        self._numbers = [float(getattr(config, name)) for name in _OPTIONS]
+        self._held = table(self._numbers, np.float64)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Harmonizer, (self._config,)
+
+    def __call__(
+        self, composed: Tensor, target: Tensor, visible: Tensor, seeds: Tensor, padding_mask: Tensor | None = None
+    ) -> Tensor:
+        """Return the fitted images.
+
+        Args:
+            composed: [B, C, H, W] uint8, float16, bfloat16 or float32 of any range, the target with pastes.
+            target: as ``composed``, before the paste.
+            visible: [B, H, W] bool, M_eff: pixels where a paste is visible.
+            seeds: [B] int64, seeds of the images, which decide the images to harmonise.
+            padding_mask: [B, 1, H, W] bool, True for padding, which is treated like the outside of the canvas.
+
+        Returns:
+            A new tensor of the shape, dtype and memory format of ``composed``. Outside of ``visible``, and in images
+            that are not drawn and whose edges stay hard, it is ``composed`` bit for bit. uint8 is rounded half to even;
+            floats stay in the range of the values of ``composed`` and ``target`` of that image.
+        """
+        numbers, held = ([], self._held) if holds_numbers(composed.device) else (self._numbers, None)
+        out: Tensor = _harmonize(composed, target, visible, seeds, padding_mask, self._mode, numbers, held)
+        return out
 
 
 @torch.library.custom_op("segpaste::harmonize", mutates_args=(), schema=_SCHEMA)
 def _harmonize(
-    composed: Tensor, target: Tensor, visible: Tensor, seeds: Tensor, padding_mask: Tensor | None, *options: object
+    composed: Tensor,
+    target: Tensor,
+    visible: Tensor,
+    seeds: Tensor,
+    padding_mask: Tensor | None,
+    mode: str,
+    numbers: list[float],
+    held: Tensor | None,
 ) -> Tensor:
-    config = HarmonizeConfig.model_validate(dict(zip(_OPTIONS, options, strict=True)))
+    numbers = numbers if held is None else held.tolist()
+    options = {name: kind(number) for (name, kind), number in zip(_OPTIONS.items(), numbers, strict=True)}
+    config = HarmonizeConfig.model_validate({"mode": mode, **options})
     drawn = seeding.random_bernoulli(seeds, "harmonize", config.prob)
     out = empty_plane("images", composed).copy_(composed)
     outside = ~visible if padding_mask is None else ~visible & ~padding_mask[:, 0]

@@ -12,7 +12,7 @@ from torch import Tensor
 from segpaste.augmentation.config.base import as_fraction
 from segpaste.augmentation.config.paste import BatchCopyPasteConfig
 from segpaste.augmentation.config.placement import PlacementConfig
-from segpaste.augmentation.tables import table
+from segpaste.augmentation.tables import holds_numbers, table
 from segpaste.engine import DrawRules, PasteRules
 from segpaste.engine.schema import SCALE_DEN, SIZE_DEN, HeldRules
 
@@ -24,11 +24,7 @@ FEW_SCALES = 4
 
 
 class ModuleRules:
-    """Rules of the draws and of the composition.
-
-    Compiled code is compiled again for every number that it reads from a module, and torch allows eight such versions.
-    So on the CPU it gets the rules as tensors. On other devices it gets the numbers: their operators are recorded with
-    them in CUDA graphs.
+    """Rules of the draws and of the composition, as numbers or in tensors, see `holds_numbers`.
 
     Args:
         draw: rules of the draws.
@@ -42,15 +38,11 @@ class ModuleRules:
 
     def draw(self, device: torch.device) -> DrawRules:
         """Return the rules of the draws for a batch on a device."""
-        return cast(DrawRules, self._held[0]) if self._are_held(device) and not self._depend_on_canvas else self._draw
+        return cast(DrawRules, self._held[0]) if holds_numbers(device) and not self._depend_on_canvas else self._draw
 
     def paste(self, device: torch.device) -> PasteRules:
         """Return the rules of the composition for a batch on a device."""
-        return cast(PasteRules, self._held[1]) if self._are_held(device) else self._paste
-
-    @staticmethod
-    def _are_held(device: torch.device) -> bool:
-        return device.type == "cpu" and torch.compiler.is_compiling() and not torch.compiler.is_exporting()
+        return cast(PasteRules, self._held[1]) if holds_numbers(device) else self._paste
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ModuleRules, (self._draw, self._paste)

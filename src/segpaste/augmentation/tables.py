@@ -51,6 +51,16 @@ def table(values: ArrayLike, dtype: DTypeLike = np.int64) -> Tensor:
         return torch.from_numpy(np.array(values, dtype))
 
 
+def holds_numbers(device: torch.device) -> bool:
+    """Return whether operators get the numbers of a config in a tensor, on the CPU.
+
+    Compiled code is compiled again for every number that it reads from a module, and torch allows eight such versions.
+    So on the CPU it gets a tensor. On other devices it gets the numbers: operators are recorded with them in CUDA
+    graphs.
+    """
+    return device.type == "cpu" and torch.compiler.is_compiling() and not torch.compiler.is_exporting()
+
+
 class TableModule(nn.Module):
     """Module with tables that move with it and are not buffers.
 
