@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from pathlib import Path
 from typing import Any
@@ -82,11 +83,13 @@ class TestMessage:
         found = said(DatasetBank(SCENES), batch())
         assert found is not None
         head, _, remedy = found.partition(" times as large as the batch's objects of their classes; ")
-        assert 3 < float(head.removeprefix("BatchCopyPaste: pastes are ")) < 5
-        assert remedy == (
-            "if your loader resizes images, give fit_into=(30, 40) to DatasetBank or build_bank; else set "
-            "placement.scale_range or size_range"
-        )
+        times = float(head.removeprefix("BatchCopyPaste: pastes are "))
+        assert 3 < times < 5
+        middle = float(remedy.partition(" with a middle of ")[2].partition(";")[0])
+        assert middle * times == pytest.approx(math.sqrt(math.prod(config().placement.scale_range)), rel=0.05)
+        assert remedy.endswith("; or, if a loader resizes images, fit_into=(30, 40) of DatasetBank or build_bank")
+        fitting = config(scale_range=(middle, middle))
+        assert PasteSizes(fitting).message(crops(DatasetBank(SCENES)), batch()) is None
 
     def test_of_smaller_pastes(self) -> None:
         """Images that are enlarged by the loader; ``fit_into`` is no remedy, since it never enlarges."""
@@ -94,7 +97,8 @@ class TestMessage:
         assert found is not None
         head, _, remedy = found.partition(" times as large as the batch's objects of their classes; ")
         assert 0.15 < float(head.removeprefix("BatchCopyPaste: pastes are ")) < 0.35
-        assert remedy == "set placement.scale_range or size_range"
+        assert remedy.startswith("set placement.size_range, or scale_range with a middle of ")
+        assert "fit_into" not in remedy
 
     def test_sizes_that_fit(self) -> None:
         assert said(DatasetBank(SCENES, fit_into=SMALL), batch()) is None

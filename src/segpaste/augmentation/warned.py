@@ -155,12 +155,12 @@ class PasteSizes:
         if 1 / MOST_TIMES <= times <= MOST_TIMES:
             return None
         found = f"BatchCopyPaste: pastes are {times:.2g} times as large as the batch's objects of their classes; "
-        remedy = "set placement.scale_range or size_range"
+        remedy = f"set placement.size_range, or scale_range with a middle of {self._middle / times:.2g}"
         if times < 1:
             return found + remedy
         height, width = target.canvas_size
-        fit = f"if your loader resizes images, give fit_into=({height}, {width}) to DatasetBank or build_bank; else "
-        return found + fit + remedy
+        fit = f"fit_into=({height}, {width}) of DatasetBank or build_bank"
+        return f"{found}{remedy}; or, if a loader resizes images, {fit}"
 
     def _add(self, staged: StagedCrops, target: PaddedBatchedDenseSample) -> None:
         self._num_batches += 1
