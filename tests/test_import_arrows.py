@@ -66,6 +66,7 @@ HEAVY = {
     "pycocotools",
     "yaml",
     "tqdm",
+    "deflate",
     "matplotlib",
     "pandas",
     "scipy",

@@ -1,12 +1,14 @@
 """Encoding of pixels as file contents: images, label maps with a palette, depth, normals and intrinsics.
 
-The same values give the same bytes. Not for reading: see `segpaste.datasets.formats.image_files`.
+The same values give the same bytes on every machine. Not for reading: see `segpaste.datasets.formats.image_files`.
+PNG: https://www.w3.org/TR/png-3/. Its compression is libdeflate's, see ``docs/decisions/image-encoders.md``.
 """
 
 from __future__ import annotations
 
+import struct
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from io import BytesIO
 from typing import Any, Literal
 
@@ -21,11 +23,11 @@ ImageFormat = Literal["png", "jpg"]
 DepthFormat = Literal["npy", "png"]
 """Formats of depth files: float32 metres, or 16-bit millimetres."""
 
-_ENCODING: Mapping[ImageFormat, Mapping[str, Any]] = {
-    "png": {"format": "PNG", "compress_type": zlib.Z_RLE, "compress_level": 1},
-    "jpg": {"format": "JPEG", "quality": 95, "subsampling": 0},
-}
-"""Photos filtered by PNG have few long repeats: runs alone take a quarter of the time, for 2 % larger files."""
+_JPEG_QUALITY = 95
+_GREY, _RGB, _INDEXED = 0, 2, 3
+"""Colour types of PNG."""
+_PLAIN, _UP = 0, 2
+"""Filters of a row of PNG: its bytes, or their differences from those above."""
 _MAX_MM = (1 << 16) - 1
 
 
@@ -90,18 +92,40 @@ def intrinsics_text(sample: DenseSample) -> bytes | None:
 
 def picture_bytes(pixels: NDArray[Any], image_format: ImageFormat = "png") -> bytes:
     """Encode an image: [H, W, 3] uint8 RGB, or [H, W] uint8 or uint16."""
+    if image_format == "png":
+        return _png(pixels, _GREY if pixels.ndim == 2 else _RGB)
     buffer = BytesIO()
-    Image.fromarray(np.ascontiguousarray(pixels)).save(buffer, **_ENCODING[image_format])
+    Image.fromarray(np.ascontiguousarray(pixels)).save(buffer, "JPEG", quality=_JPEG_QUALITY, subsampling=0)
     return buffer.getvalue()
 
 
 def palette_bytes(pixels: NDArray[np.uint8], palette: NDArray[np.uint8]) -> bytes:
     """Encode a map [H, W] as PNG with a palette [256, 3]."""
-    picture = Image.fromarray(np.ascontiguousarray(pixels))
-    picture.putpalette(palette.tobytes())
-    buffer = BytesIO()
-    picture.save(buffer, format="PNG")
-    return buffer.getvalue()
+    return _png(pixels, _INDEXED, (b"PLTE", palette.tobytes()))
+
+
+def _png(pixels: NDArray[Any], color_type: int, *chunks: tuple[bytes, bytes]) -> bytes:
+    """Encode rows of pixels as PNG, with further chunks before them.
+
+    Colours and depth are filtered, and compressed at level 1: they have few long repeats. Maps have many.
+    """
+    import deflate
+
+    height, width = pixels.shape[:2]
+    values = np.ascontiguousarray(pixels, pixels.dtype.newbyteorder(">"))
+    rows = values.view(np.uint8).reshape(height, -1)
+    is_filtered = color_type == _RGB or pixels.dtype.itemsize > 1
+    lines = np.empty((height, 1 + rows.shape[1]), np.uint8)
+    lines[:, 0] = _UP if is_filtered else _PLAIN
+    lines[:, 1:] = rows
+    if is_filtered:
+        np.subtract(rows[1:], rows[:-1], out=lines[1:, 1:])
+    head = struct.pack(">IIBBBBB", width, height, 8 * pixels.dtype.itemsize, color_type, 0, 0, 0)
+    data = bytes(deflate.zlib_compress(lines, 1 if is_filtered else 6))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(content, zlib.crc32(name)))
+        for name, content in [(b"IHDR", head), *chunks, (b"IDAT", data), (b"IEND", b"")]
+    )
 
 
 def npy_bytes(values: NDArray[np.float32]) -> bytes:

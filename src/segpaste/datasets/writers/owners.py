@@ -10,14 +10,14 @@ from segpaste.datasets.writers.format import Losses
 from segpaste.types import DenseSample
 
 
-def owners_of(sample: DenseSample, losses: Losses) -> NDArray[np.int64]:
-    """Return the position of the instance of each pixel, [H, W] int64, -1 without an instance.
+def owners_of(sample: DenseSample, losses: Losses) -> NDArray[np.int32]:
+    """Return the position of the instance of each pixel, [H, W] int32, -1 without an instance.
 
     Where masks overlap, the smaller mask is on top; of equal ones the later. Covered objects are counted.
     """
     assert sample.instance_masks is not None
     masks: NDArray[np.bool_] = sample.instance_masks.as_subclass(Tensor).numpy()
-    owners = np.full(sample.canvas_size, -1, np.int64)
+    owners = np.full(sample.canvas_size, -1, np.int32)
     areas = masks.sum((1, 2))
     for position in np.argsort(-areas, kind="stable"):
         owners[masks[position]] = position

@@ -129,21 +129,20 @@ def _maps(image: LabelledImage, view: View, losses: Losses) -> tuple[NDArray[np.
             f"expected no object of the class {view.names[0]!r}, whose value 0 is the background of VOC's maps, "
             "got one; rename the class"
         )
-    owners = np.full(sample.canvas_size, -1)
+    objects = np.zeros(sample.canvas_size, np.uint8)
     if sample.instance_masks is not None:
-        owners = owners_of(sample, losses)
-    classes = np.concatenate([[0], sample.labels.numpy() + first])[owners + 1]
+        objects = (owners_of(sample, losses) + 1).astype(np.uint8)
+    free = objects == 0
+    classes = np.array([0, *(sample.labels + first).tolist()], np.uint8)[objects]
     if sample.semantic_map is not None:
         semantic = sample.semantic_map.as_subclass(Tensor).numpy()
-        stuff = np.where(semantic == IGNORE_INDEX, IGNORE_INDEX, semantic + first)
-        classes = np.where(owners >= 0, classes, stuff)
-    objects = owners + 1
-    if sample.semantic_map is not None:
-        objects[(owners < 0) & (classes == IGNORE_INDEX) & ~_in_boxes(image)] = IGNORE_INDEX
+        stuff = np.where(semantic == IGNORE_INDEX, IGNORE_INDEX, semantic + first).astype(np.uint8)
+        np.copyto(classes, stuff, where=free)
+        objects[free & (classes == IGNORE_INDEX) & ~_in_boxes(image)] = IGNORE_INDEX
     for crowd, _ in image.crowds:
-        free = crowd.mask & (owners < 0)
-        classes[free] = objects[free] = IGNORE_INDEX
-    return classes.astype(np.uint8), objects.astype(np.uint8)
+        hidden = crowd.mask & free
+        classes[hidden] = objects[hidden] = IGNORE_INDEX
+    return classes, objects
 
 
 def _in_boxes(image: LabelledImage) -> NDArray[np.bool_]:
