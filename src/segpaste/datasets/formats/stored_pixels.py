@@ -1,10 +1,10 @@
 """Values of map files as stored, for maps of classes, objects, depth and normals: image files, NumPy, OpenEXR.
 
-Pillow shows pixels instead: it spreads grey values of 1, 2 and 4 bits over 0 to 255, inverts TIFFs whose 0 is white,
-and leaves out pages and channels. A file of OpenEXR (https://openexr.com/en/latest/TechnicalIntroduction.html) stores
-the pixels of its data window. Its image is the display window: pixels outside of the data window are 0, and pixels
-outside of the display window are left out. Channels of all parts are found; deep images and channels of another
-resolution are rejected.
+Pillow shows pixels instead: it spreads grey values of 1, 2 and 4 bits over 0 to 255, inverts TIFFs, PBMs and Sun
+rasters whose 0 is white, and leaves out pages and channels. A file of OpenEXR
+(https://openexr.com/en/latest/TechnicalIntroduction.html) stores the pixels of its data window. Its image is the
+display window: pixels outside of the data window are 0, and pixels outside of the display window are left out. Channels
+of all parts are found; deep images and channels of another resolution are rejected.
 
 Not for images, see `segpaste.datasets.formats.image_files`.
 """
@@ -174,7 +174,7 @@ def _raw_format(picture: Image.Image) -> _RawFormat:
 
 def _as_stored(values: NDArray[Any], raw_format: _RawFormat) -> NDArray[Any]:
     """Undo what Pillow does to stored values."""
-    if raw_format.is_tiff and _INVERTED.match(raw_format.raw):
+    if _INVERTED.match(raw_format.raw):
         values = ~values if values.dtype == bool else 255 - values
     if values.dtype == bool:
         return values.astype(np.uint8)
