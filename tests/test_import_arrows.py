@@ -47,7 +47,7 @@ ARROWS: dict[str, set[str]] = {
     "integrations._hub_columns": {"datasets"},  # what an image is
     "integrations._hub": {"types", "targets", "datasets"},  # its decoder of polygons
     "integrations._training": {"types", "bank", "datasets", "viz", "epochs", "augmentation"},
-    "integrations.rfdetr": {"types", "targets", "bank", "augmentation"},
+    "integrations.rfdetr": {"types", "targets", "bank", "datasets", "augmentation"},
     "integrations.ultralytics": {"types", "targets", "bank", "augmentation"},
     "integrations.huggingface": {"types", "targets", "augmentation", "epochs", "seeding"},
     "integrations.lightning": {"types", "viz", "bank", "augmentation", "seeding"},

@@ -86,6 +86,29 @@ class TestShapes:
         row = photos.annotation_rows(0)[0]
         assert (row["keypoints"], row["num_keypoints"]) == ([20, 7.75, 2, 11.5, 3.5, 1, 0, 0, 0], 2)
 
+    @pytest.mark.parametrize(("yes", "no"), [("1", "0"), ("True", "False"), (" true ", "false"), ("1.0", "0.0")])
+    def test_flags_in_any_spelling(self, tmp_path: Path, yes: str, no: str) -> None:
+        points = element("points", label="right eye", points="12,4", occluded=yes, outside=no)
+        points += element("points", label="left eye", points="20,8", occluded=no)
+        points += element("points", label="nose", points="1,1", outside=yes)
+        striped = f'<attribute name="striped">{yes}</attribute>'
+        shapes = (
+            element("skeleton", points, label="person", occluded=yes),
+            element("polygon", striped, label="zebra", occluded=no, points=cvat_points(BAR_POINTS)),
+        )
+        folder = write_cvat(tmp_path, {"a": "".join(shapes)}, labels=CVAT_LABELS + SKELETON)
+        photos = open_dataset(folder, task="detect")
+        person, zebra = photos.annotation_rows(0)
+        assert person["keypoints"][2::3] == [2, 1, 0]
+        assert person["attributes"]["occluded"] is True
+        assert zebra["attributes"] == {"occluded": False, "striped": True}
+
+    @pytest.mark.parametrize("key", ["occluded", "outside"])
+    def test_what_is_no_flag_is_refused(self, tmp_path: Path, key: str) -> None:
+        points = element("points", label="nose", points="22,5", **{key: "yes"})
+        with pytest.raises(DatasetError, match=f"expected '{key}' as 0 or 1, got 'yes'"):
+            one(tmp_path, element("skeleton", points, label="person"), labels=SKELETON)
+
     def test_a_skeleton_grouped_with_an_outline(self, tmp_path: Path) -> None:
         """One object with a mask and keypoints."""
         points = element("points", label="nose", points="22,5", occluded=0)

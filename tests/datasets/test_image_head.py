@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import os
+import re
 import zlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from PIL import Image
 
+import segpaste
 from on_disk import noise
 from segpaste.datasets import DatasetError
+from segpaste.datasets.formats.cutouts import read_cutout
 from segpaste.datasets.formats.image_files import check_head, read_head, read_pixels, read_upright, upright_size
+from segpaste.datasets.formats.stored_pixels import read_array
+from segpaste.datasets.writers.annotations import stored_pixels
 
 SIZE = (7, 11)
 ORIENTATION = 0x0112
@@ -92,3 +99,51 @@ def test_a_head_is_refused_where_its_photo_is(tmp_path: Path, orientation: int, 
     shown = read_pixels(path, size)
     stored = read_pixels(write(tmp_path / "plain.png", None), SIZE)
     assert head.is_rotated_for(size) == (shown.shape != stored.shape or bool((shown != stored).any()))
+
+
+TURNED: dict[int, Callable[[Any], Any]] = {
+    1: lambda values: values,
+    2: lambda values: values[:, ::-1],
+    3: lambda values: values[::-1, ::-1],
+    4: lambda values: values[::-1],
+    5: lambda values: values.swapaxes(0, 1),
+    6: lambda values: np.rot90(values, -1),
+    7: lambda values: values[::-1, ::-1].swapaxes(0, 1),
+    8: np.rot90,
+}
+"""Pixels [H, W] or [H, W, C] as stored to those that each EXIF orientation shows."""
+
+
+class TestTurnedTiffs:
+    """Pillow maps uncompressed files that it opens by their names, with the sides that it has swapped."""
+
+    @pytest.mark.parametrize("orientation", TURNED)
+    @pytest.mark.parametrize("mode", ["1", "L", "P", "LA", "RGB", "RGBA", "CMYK"])
+    def test_photos(self, tmp_path: Path, mode: str, orientation: int) -> None:
+        path, photo = tmp_path / "a.tif", Image.fromarray(noise(SIZE)).convert(mode)
+        photo.save(path, tiffinfo={ORIENTATION: orientation})
+        wanted = TURNED[orientation](np.array(photo.convert("RGB")))
+        np.testing.assert_array_equal(read_upright(path).permute(1, 2, 0), wanted)
+        np.testing.assert_array_equal(read_pixels(path, wanted.shape[:2]).permute(1, 2, 0), wanted)
+        assert read_head(path)[:2] == (wanted.shape[:2], 1)
+
+    @pytest.mark.parametrize("orientation", TURNED)
+    @pytest.mark.parametrize("dtype", [np.bool_, np.uint8, np.uint16, np.int32, np.float32])
+    @pytest.mark.parametrize("compression", ["raw", "tiff_deflate"])
+    def test_maps(self, tmp_path: Path, compression: str, dtype: type, orientation: int) -> None:
+        path, values = tmp_path / "a.tif", (noise(SIZE)[..., 0] % 2 * 77).astype(dtype)
+        Image.fromarray(values).save(path, compression=compression, tiffinfo={ORIENTATION: orientation})
+        for read in (read_array, stored_pixels):
+            np.testing.assert_array_equal(read(path), TURNED[orientation](values))
+
+    @pytest.mark.parametrize("orientation", TURNED)
+    def test_cutouts(self, tmp_path: Path, orientation: int) -> None:
+        path, alpha = tmp_path / "a.tif", noise(SIZE)[..., :1] // 128 * 255
+        Image.fromarray(np.concatenate([noise(SIZE, 1), alpha], -1)).save(path, tiffinfo={ORIENTATION: orientation})
+        mask = read_cutout(path, 0.5)[1]
+        np.testing.assert_array_equal(mask[1:-1, 1:-1], TURNED[orientation](alpha[..., 0] > 0))
+
+    def test_no_file_is_opened_by_its_name(self) -> None:
+        sources = Path(segpaste.__file__).parent.rglob("*.py")
+        calls = {call for path in sources for call in re.findall(r"Image\.open\(([\w.]+)", path.read_text())}
+        assert calls == {"file", "BytesIO", "io.BytesIO"}

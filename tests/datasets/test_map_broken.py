@@ -207,6 +207,15 @@ UNDECLARED: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"images/a.png": PHOTO, "mask/gt_a_mask.PNG": np.where(CHECKS == 3, 255, CHECKS).astype(np.uint8)},
         ["semantic: {files: 'mask/gt_{name}_mask.PNG', void: [255]}"],
     ),
+    "greys from black to white": (
+        {"images/a.png": PHOTO, "masks/a.png": CHECKS * 85},
+        ["classes: {0: background, 85: class_85, 170: class_170, 255: class_255}", "'masks/{name}.png'}}"],
+    ),
+    "PBM": (
+        {"images/a.png": PHOTO, "masks/a.pbm": CHECKS > 1},
+        ["classes: {0: background, 1: class_1}", "semantic: {files: 'masks/{name}.pbm'}"],
+    ),
+    "PGM in names": ({"1.png": PHOTO, "1_mask.pgm": CHECKS}, ["semantic: {files: '{name}_mask.pgm'}"]),
     "black and white": ({"images/a.png": PHOTO, "masks/a.png": CHECKS // 3 * 255}, ["{0: background, 255: class_255}"]),
     "colours": (
         {"images/a.png": PHOTO, "labels/a.png": TABLE[CHECKS]},
@@ -296,6 +305,28 @@ def test_undeclared_folders_show_what_to_write(tmp_path: Path, case: str) -> Non
     write_yaml(tmp_path, text.partition("for example:")[2])
     photos = open_dataset(tmp_path, "train" if "{split}" in text else None)
     assert photos[0].canvas_size == (H, W)
+
+
+@pytest.mark.parametrize("values", [(0, 1, 255), (0, 85, 255), (0, 11, 26, 255), (0, 50, 100, 255)])
+def test_void_of_a_shown_declaration_is_asked_for(tmp_path: Path, values: tuple[int, ...]) -> None:
+    """255 is void by custom, but may be a class, so the error asks for it."""
+    save(tmp_path / "images/a.png", PHOTO)
+    save(tmp_path / "masks/a.png", np.array(values, np.uint8)[CHECKS % len(values)])
+    with pytest.raises(DatasetError, match=r"with what it calls void as a class if it is one, for example: .*void: \["):
+        find_dataset(tmp_path)
+
+
+@pytest.mark.parametrize(("image", "mask"), [("images/a.jpg", "masks/a.jpg"), ("a.png", "a_mask.jpeg")])
+def test_maps_in_jpeg_are_refused(tmp_path: Path, image: str, mask: str) -> None:
+    save(tmp_path / image, PHOTO)
+    save(tmp_path / mask, CHECKS * 85)
+    with pytest.raises(DatasetError, match=rf"got JPEG such as {mask}, .* save the maps as PNG") as caught:
+        find_dataset(tmp_path)
+    assert "\n" not in str(caught.value)
+    (tmp_path / mask).unlink()
+    save((tmp_path / mask).with_suffix(".png"), CHECKS * 85)
+    with pytest.raises(DatasetError, match=r"found none; write it, for example"):
+        find_dataset(tmp_path)
 
 
 def test_other_folders_are_told_of_the_declaration(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from segpaste.datasets.formats.coco.panoptic import read_segment_ids
 from segpaste.datasets.formats.image_files import read_upright
 from segpaste.datasets.formats.stored_pixels import one_channel, read_array
 from segpaste.datasets.formats.voc.files import palette, read_map
-from stored_files import chunk, png, tiff
+from stored_files import chunk, packed, png, tiff
 
 CLASSES = np.arange(15, dtype=np.uint8).reshape(3, 5)
 WIDE = CLASSES.astype(np.int64)
@@ -34,6 +35,13 @@ PNGS = {
     "gamma": (png(few(4), 4, more=chunk(b"gAMA", (45455).to_bytes(4)) + chunk(b"sRGB", b"\0")), few(4)),
     "transparent grey": (png(few(2), 2, more=chunk(b"tRNS", b"\0\1")), few(2)),
 }
+
+
+def sun_rows(values: Any) -> bytes:
+    """Bits of a Sun raster, whose rows have an even number of bytes."""
+    return b"".join(packed(row, 1).ljust(2, b"\0") for row in values)
+
+
 SIGNED = (WIDE - 7).astype(np.int8)
 TIFFS = {
     **{f"tiff {bits}": (tiff([few(bits)], bits), few(bits)) for bits in (1, 2, 4, 8)},
@@ -48,6 +56,9 @@ TIFFS = {
     "tiff with a smaller copy": (tiff([CLASSES, CLASSES[::2, ::2]], subfile=1), CLASSES),
     "pgm of 15": (b"P5 5 3 15\n" + CLASSES.tobytes(), CLASSES),
     "pgm of 300": (b"P5 5 3 300\n" + (WIDE * 20).astype(">u2").tobytes(), WIDE * 20),
+    "pbm": (b"P4 5 3 " + b"".join(packed(row, 1) for row in few(1)), few(1)),
+    "pbm in text": (b"P1 5 3\n" + " ".join(map(str, few(1).ravel())).encode(), few(1)),
+    "sun raster": (struct.pack(">8I", 0x59A66A95, 5, 3, 1, 6, 1, 0, 0) + sun_rows(few(1)), few(1)),
     "pgm in text": (b"P2 5 3 20\n" + " ".join(map(str, CLASSES.ravel())).encode(), CLASSES),
 }
 

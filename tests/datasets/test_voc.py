@@ -9,10 +9,22 @@ import pytest
 from drawn_files import BAR, BAR_BOX, ELL, SPOT, VOID, indexed, photo, voc_object, voc_xml, write_voc
 from PIL import Image
 
-from segpaste.datasets import DatasetError, find_dataset, open_dataset
+from segpaste.datasets import DatasetError, check_dataset, convert_dataset, find_dataset, open_dataset
 from segpaste.datasets.formats.voc.files import palette
 
 MAPS = ("SegmentationObject", "SegmentationClass")
+
+
+FLAGS = {
+    **dict.fromkeys(("1", " 1 ", "1.0", "true", "True", "TRUE\n"), 1),
+    **dict.fromkeys(("0", "0.0", "false", " False", "", " "), 0),
+}
+FINER = {
+    "polygon": "<polygon><x1>5</x1><y1>5</y1><x2>9</x2><y2>5</y2><x3>9</x3><y3>9</y3></polygon>",
+    "points": "<polygon><pt><x>5</x><y>5</y></pt><pt><x>9</x><y>5</y></pt><pt><x>9</x><y>9</y></pt></polygon>",
+    "rotated": "<robndbox><cx>20</cx><cy>20</cy><w>9</w><h>5</h><angle>0.3</angle></robndbox>",
+    "empty": "<polygon/>",
+}
 
 
 def write_boxes(folder: Path, *objects: str, name: str = "a") -> Path:
@@ -37,6 +49,35 @@ class TestBoxes:
         assert sample.labels.tolist() == [0]
         np.testing.assert_array_equal(sample.crowd_mask, [BAR])
         assert [row.get("ignore") for row in photos.annotation_rows(0)] == [1, None]
+
+    @pytest.mark.parametrize(("text", "flag"), FLAGS.items())
+    def test_flags_in_any_spelling(self, tmp_path: Path, text: str, flag: int) -> None:
+        photos = open_dataset(write_boxes(tmp_path, voc_object("cup", BAR_BOX, difficult=text, occluded=text)))
+        row = photos.annotation_rows(0)[0]
+        assert row.get("ignore", 0) == flag
+        assert not text.strip() or row["attributes"] == {"difficult": flag, "occluded": flag}
+
+    @pytest.mark.parametrize("text", ["yes", "2", "-1", "nan", "Unspecified", "0.5"])
+    def test_what_is_no_flag_is_refused(self, tmp_path: Path, text: str) -> None:
+        folder = write_boxes(tmp_path, voc_object("cup", BAR_BOX, difficult=text, truncated=text))
+        message = f"object 1: expected 'difficult' as 0 or 1, got {text!r}; correct it"
+        with pytest.raises(DatasetError, match=message):
+            open_dataset(folder)
+        (tmp_path / "a.xml").write_text(voc_xml("a.png", voc_object("cup", BAR_BOX, truncated=text)))
+        assert open_dataset(folder).annotation_rows(0)[0]["attributes"] == {"truncated": text}
+
+    @pytest.mark.parametrize("shape", FINER)
+    def test_shapes_beside_boxes_are_named(self, tmp_path: Path, shape: str) -> None:
+        """Other tools write outlines, whose origin VOC does not define."""
+        finer = voc_object("cup", BAR_BOX).replace("</object>", f"{FINER[shape]}</object>")
+        folder = write_boxes(tmp_path / "in", finer, voc_object("zebra", BAR_BOX))
+        photos = open_dataset(folder)
+        assert photos[0].boxes.tolist() == [list(BAR_BOX)] * 2
+        what = "outlines and rotated boxes of XML files (<polygon>, <robndbox>), whose upright boxes are read"
+        num = int(shape != "empty")
+        said = [found for found in check_dataset(photos).findings if found.kind == "left_out"]
+        assert [found.message.endswith(f": 1 {what}") for found in said] == [True] * num
+        assert convert_dataset(folder, tmp_path / "out", "coco").losses.get(what, 0) == num
 
     def test_parts_and_poses_are_kept(self, tmp_path: Path) -> None:
         part = "<part><name>head</name><bndbox><xmin>3</xmin></bndbox></part>"

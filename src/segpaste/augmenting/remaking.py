@@ -15,7 +15,6 @@ from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from segpaste._version import __version__
 from segpaste.augmenting.inputs import Inputs
@@ -26,6 +25,7 @@ from segpaste.augmenting.steps import carried_of, keys_of, made_image
 from segpaste.bank import DatasetBank, InstanceBank
 from segpaste.datasets.contract import AnnotatedDataset, JsonRow
 from segpaste.datasets.formats.carried import IMAGE_KEYS, POINT_KEYS, REGION_KEYS, without_counts
+from segpaste.datasets.formats.image_files import open_image
 from segpaste.datasets.formats.references import KINDS, Copy, Owner, is_file_name, resolved
 from segpaste.datasets.formats.text_files import parse_xml
 from segpaste.datasets.tables import IMAGE_COLUMNS, read_tables
@@ -281,7 +281,7 @@ def _array(path: Path) -> NDArray[Any]:
     try:
         if path.suffix == ".npy":
             return cast(NDArray[Any], np.load(path, allow_pickle=False))
-        with Image.open(path) as picture:
+        with open_image(path) as picture:
             return np.array(picture)
     except (OSError, ValueError) as error:
         raise AugmentError(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from io import BytesIO
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
-from segpaste.datasets.formats.image_files import EIGHT_BIT_MODES
+from segpaste.datasets.formats.image_files import EIGHT_BIT_MODES, open_image
 from segpaste.datasets.formats.stored_pixels import read_stored
 
 _MOST = float(np.finfo(np.float32).max) / 4
@@ -98,7 +97,7 @@ def _decoded(value: object, place: str) -> object:
     if not isinstance(value, Mapping) or not (value.get("bytes") or value.get("path")):
         return value
     try:
-        with Image.open(BytesIO(value["bytes"]) if value.get("bytes") else value["path"]) as opened:
+        with open_image(value.get("bytes") or Path(value["path"])) as opened:
             return ImageOps.exif_transpose(opened)
     except Exception as error:  # Pillow's errors for broken files depend on the format
         raise _broken(place, "bytes or the path of an image", error) from error

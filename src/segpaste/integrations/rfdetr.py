@@ -23,12 +23,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 import torch
-from PIL import Image
 from torch import Tensor, nn
 from torchvision.transforms import v2
 
 from segpaste.augmentation.modes import pasting
 from segpaste.bank.read.class_draws import DrawMode
+from segpaste.datasets.formats.image_files import open_image
 from segpaste.integrations._training import (
     MOST_WORKERS,
     PICTURE,
@@ -278,7 +278,7 @@ class CocoObjects:
 
     def __getitem__(self, index: int) -> DenseSample:
         image_id = self.ids[index]
-        with Image.open(self.root / self.coco.imgs[image_id]["file_name"]) as opened:
+        with open_image(self.root / self.coco.imgs[image_id]["file_name"]) as opened:
             image = torch.from_numpy(np.array(opened.convert("RGB"))).permute(2, 0, 1).contiguous()
         found = [self.coco.annToMask(row).astype(bool) for row in self._rows(index)]
         masks = torch.from_numpy(np.stack(found)) if found else image.new_zeros(0, *image.shape[1:], dtype=torch.bool)

@@ -25,12 +25,13 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from PIL import Image, ImageOps
+from PIL import ImageOps
 
 from segpaste.datasets.contract import Crowd, JsonRow
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.folders import files_below
 from segpaste.datasets.formats.format import AnnotatedImages, PackedRecords
+from segpaste.datasets.formats.image_files import open_image
 from segpaste.datasets.formats.instances import without_objects
 from segpaste.datasets.formats.size_priors import EVERY_CLASS, size_at
 from segpaste.types import DenseSample
@@ -218,7 +219,7 @@ def read_cutout(path: Path, alpha_threshold: float) -> tuple[NDArray[np.uint8], 
         DatasetError: the file is missing, broken or opaque, or no pixel has enough alpha.
     """
     try:
-        with Image.open(path) as picture:
+        with open_image(path) as picture:
             values = np.array(ImageOps.exif_transpose(picture).convert("RGBA"))
     except FileNotFoundError:
         raise DatasetError(f"{path}: expected an image, found no such file; check the folder") from None
@@ -252,7 +253,7 @@ def _fault_of(path: Path) -> str | None:
     if not path.is_file():
         return "is not a file"
     try:
-        with Image.open(path) as picture:
+        with open_image(path) as picture:
             if getattr(picture, "n_frames", 1) > 1:
                 return "has more than one frame"
             return None if picture.has_transparency_data else f"has no transparency (mode {picture.mode})"

@@ -22,7 +22,16 @@ from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.errors import DatasetError, each
 from segpaste.datasets.formats.format import NO_SPLIT, AnnotatedImages, Format, ReadOptions, file_digest
 from segpaste.datasets.formats.outlined import AnnotatedImage, ShapeTable, open_shapes
-from segpaste.datasets.formats.text_files import head_of, in_utf8, joined, parse_xml, xml_number, xml_value
+from segpaste.datasets.formats.text_files import (
+    flag_of,
+    head_of,
+    in_utf8,
+    joined,
+    parse_xml,
+    xml_flag,
+    xml_number,
+    xml_value,
+)
 from segpaste.datasets.formats.tool_shapes import (
     Point,
     Shape,
@@ -157,8 +166,8 @@ def _attributes(element: ElementTree.Element, labels: CvatLabels) -> JsonRow:
     kinds = labels.get(element.get("label", "")).attribute_kinds
     found: JsonRow = {key: value for key, value in element.attrib.items() if key not in _GEOMETRY}
     for key in ("occluded", "outside"):
-        if key in found:
-            found[key] = found[key] == "1"
+        if key in found and (flag := flag_of(found[key])) is not None:
+            found[key] = flag
     for key in ("z_order", "group_id", "rotation"):
         if key in found:
             found[key] = _as_number(found[key])
@@ -167,7 +176,7 @@ def _attributes(element: ElementTree.Element, labels: CvatLabels) -> JsonRow:
         name, text = child.get("name", ""), child.text or ""
         kind = kinds.get(name)
         if kind == "checkbox":
-            value: object = text.strip().lower() == "true"
+            value: object = text if (flag := flag_of(text)) is None else flag
         else:
             value = _as_number(text) if kind == "number" else text
         named.setdefault(name, []).append(value)
@@ -220,7 +229,8 @@ def _skeleton_points(where: str, element: ElementTree.Element, label: CvatLabel)
                 "add it to the label"
             )
         found = _points(where, point)
-        v = 0 if point.get("outside") == "1" else 1 if point.get("occluded") == "1" else 2
+        is_outside, is_hidden = (xml_flag(where, key, point.get(key)) for key in ("outside", "occluded"))
+        v = 0 if is_outside else 1 if is_hidden else 2
         yield name, (found[0][0], found[0][1], v)
 
 

@@ -10,12 +10,13 @@ import stat
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
+from PIL import ExifTags, Image, ImageFile, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
 from segpaste.datasets.errors import DatasetError
@@ -88,7 +89,7 @@ def read_head(path: Path) -> ImageHead:
             is_oriented = is_known and orientation > 1
             is_known &= image.format != "TIFF"  # Pillow has already rotated the size, and rotates the pixels
             is_wide = has_wide_channels(image)
-            return ImageHead(image.size[::-1], orientation if is_known else 1, image.mode, is_wide, is_oriented)
+            return ImageHead(_size_of(image), orientation if is_known else 1, image.mode, is_wide, is_oriented)
 
 
 def header_size(content: bytes) -> Size | None:
@@ -105,6 +106,26 @@ def header_size(content: bytes) -> Size | None:
 
 
 @contextmanager
+def open_image(source: Path | bytes) -> Iterator[ImageFile.ImageFile]:
+    """Open an image file, or its content, for a block.
+
+    Pillow maps an uncompressed file that it opens by its name into memory, with the sides of the image after a TIFF's
+    orientation, so that the rows of an image turned by 90 degrees are scrambled. It decodes a file that is open.
+    """
+    with source.open("rb") if isinstance(source, Path) else BytesIO(source) as file, Image.open(file) as image:
+        yield image
+
+
+def _size_of(image: Image.Image) -> Size:
+    """Return the (H, W) of an opened image; of a TIFF after its orientation, which old releases of Pillow leave out."""
+    if image.format != "TIFF":
+        return image.size[::-1]
+    tags = image.tag_v2  # type: ignore[attr-defined]
+    size = tags[ExifTags.Base.ImageLength], tags[ExifTags.Base.ImageWidth]
+    return size[::-1] if tags.get(ExifTags.Base.Orientation) in range(_TRANSPOSED, 9) else size
+
+
+@contextmanager
 def _opened(path: Path, verb: str) -> Iterator[Image.Image]:
     """Open an image file for a block that reads or decodes it; errors of Pillow name the file.
 
@@ -113,7 +134,7 @@ def _opened(path: Path, verb: str) -> Iterator[Image.Image]:
     """
     expect_file(path)
     try:
-        with Image.open(path) as image:
+        with open_image(path) as image:
             expect_one_page(path, image)
             yield image
     except FileNotFoundError:
@@ -128,7 +149,7 @@ def _opened(path: Path, verb: str) -> Iterator[Image.Image]:
 
 def num_frames(path: Path) -> int:
     """Return the number of frames of an image file, of which readers read the first."""
-    with Image.open(path) as image:
+    with open_image(path) as image:
         return int(getattr(image, "n_frames", 1))
 
 
@@ -307,7 +328,7 @@ def _decode(
 ) -> tuple[Image.Image, tuple[int, int], int]:
     """Return the image, turned upright unless it is of this size as stored; its stored (W, H), and its reduction."""
     with _opened(path, "decode") as image:
-        stored = image.size
+        stored = _size_of(image)[::-1]
         if has_wide_channels(image):
             raise DatasetError(f"{path}: {TOO_WIDE}")
         if size is not None and factor > 1 and sorted(stored) == sorted(size) and image.format in ("JPEG", "MPO"):

@@ -1,10 +1,10 @@
 """Values of map files as stored, for maps of classes, objects, depth and normals: image files, NumPy, OpenEXR.
 
-Pillow shows pixels instead: it spreads grey values of 1, 2 and 4 bits over 0 to 255, inverts TIFFs whose 0 is white,
-and leaves out pages and channels. A file of OpenEXR (https://openexr.com/en/latest/TechnicalIntroduction.html) stores
-the pixels of its data window. Its image is the display window: pixels outside of the data window are 0, and pixels
-outside of the display window are left out. Channels of all parts are found; deep images and channels of another
-resolution are rejected.
+Pillow shows pixels instead: it spreads grey values of 1, 2 and 4 bits over 0 to 255, inverts TIFFs, PBMs and Sun
+rasters whose 0 is white, and leaves out pages and channels. A file of OpenEXR
+(https://openexr.com/en/latest/TechnicalIntroduction.html) stores the pixels of its data window. Its image is the
+display window: pixels outside of the data window are 0, and pixels outside of the display window are left out. Channels
+of all parts are found; deep images and channels of another resolution are rejected.
 
 Not for images, see `segpaste.datasets.formats.image_files`.
 """
@@ -14,7 +14,6 @@ from __future__ import annotations
 import re
 import zipfile
 from collections import Counter
-from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,7 +22,7 @@ from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.image_files import has_wide_channels, left_out_by_pillow
+from segpaste.datasets.formats.image_files import has_wide_channels, left_out_by_pillow, open_image
 from segpaste.extras import require
 
 _SPREAD = re.compile(r"^L;([24])")
@@ -61,7 +60,7 @@ def read_stored(path: Path, content: bytes | None = None) -> StoredPixels:
         DatasetError: the file is missing or broken, or has pages or channels that Pillow leaves out.
     """
     try:
-        with Image.open(path if content is None else BytesIO(content)) as picture:
+        with open_image(path if content is None else content) as picture:
             expect_whole(path, picture)
             if has_wide_channels(picture):
                 return StoredPixels(_of_16_bit_channels(path, content))
@@ -94,7 +93,7 @@ def read_colors(path: Path) -> NDArray[Any]:
         return np.asarray(table[stored.values])
     if stored.values.ndim == 3:
         return stored.values
-    with Image.open(path) as picture:
+    with open_image(path) as picture:
         return np.asarray(picture if picture.mode.startswith("I") else picture.convert("RGB"))
 
 
@@ -175,7 +174,7 @@ def _raw_format(picture: Image.Image) -> _RawFormat:
 
 def _as_stored(values: NDArray[Any], raw_format: _RawFormat) -> NDArray[Any]:
     """Undo what Pillow does to stored values."""
-    if raw_format.is_tiff and _INVERTED.match(raw_format.raw):
+    if _INVERTED.match(raw_format.raw):
         values = ~values if values.dtype == bool else 255 - values
     if values.dtype == bool:
         return values.astype(np.uint8)
@@ -200,7 +199,7 @@ def _of_16_bit_channels(path: Path, content: bytes | None) -> NDArray[np.uint16]
     """Read channels of 16 bits: Pillow decodes the upper halves of the values, then the lower halves."""
     halves = []
     for order in ("16B", "16L"):  # the first or the second of each pair of bytes
-        with Image.open(path if content is None else BytesIO(content)) as picture:
+        with open_image(path if content is None else content) as picture:
             tiles = getattr(picture, "tile", [])
             if picture.format != "PNG" or not all(str(tile.args).endswith("16B") for tile in tiles):
                 raise DatasetError(

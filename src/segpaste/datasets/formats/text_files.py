@@ -184,6 +184,30 @@ def xml_number(where: str, element: ElementTree.Element, key: str, default: floa
     raise DatasetError(f"{where}: expected '{key}', a number of pixels, got {text!r:.40}; correct it")
 
 
+def flag_of(text: str) -> bool | None:
+    """Return whether a text says yes, as a number or a word: 1, 1.0, true; 0, 0.0, false; None if it is no flag."""
+    word = text.strip().lower()
+    if word in ("true", "false"):
+        return word == "true"
+    try:
+        return {0.0: False, 1.0: True}.get(float(word))
+    except ValueError:
+        return None
+
+
+def xml_flag(where: str, key: str, text: str | None) -> bool:
+    """Return a flag of XML; a missing or empty one is not set.
+
+    Raises:
+        DatasetError: it is not 0, 1, true or false.
+    """
+    if text is None or not text.strip():
+        return False
+    if (flag := flag_of(text)) is None:
+        raise DatasetError(f"{where}: expected '{key}' as 0 or 1, got {text!r:.40}; correct it")
+    return flag
+
+
 def xml_value(element: ElementTree.Element) -> Any:
     """Return an element as JSON: its text, or its attributes and children by name."""
     if not len(element) and not element.attrib:

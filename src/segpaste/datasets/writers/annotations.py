@@ -19,7 +19,6 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from segpaste.datasets.contract import AnnotatedDataset, JsonRow
 from segpaste.datasets.entries import has_segmentation
@@ -28,6 +27,7 @@ from segpaste.datasets.formats.carried import finite_row
 from segpaste.datasets.formats.coco.dataset import CocoDetectionV2
 from segpaste.datasets.formats.coco.panoptic import CocoPanoptic, read_segment_ids, segment_positions
 from segpaste.datasets.formats.format import AnnotatedImages, ReadOptions
+from segpaste.datasets.formats.image_files import open_image
 from segpaste.datasets.formats.references import refers
 from segpaste.datasets.formats.registry import find_dataset
 from segpaste.datasets.formats.sidecar_maps import find_beside
@@ -288,5 +288,5 @@ def _other_key(promised: JsonRow, there: JsonRow) -> str | None:
 
 def stored_pixels(path: Path) -> NDArray[Any]:
     """Return the values of a picture as stored, without its palette."""
-    with Image.open(path) as picture:
+    with open_image(path) as picture:
         return np.asarray(picture)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.format import AnnotatedImages, Format, ReadOptions
 from segpaste.datasets.formats.maps.declaration import DECLARATION_FILE
-from segpaste.datasets.formats.maps.pairs import MAP_SUFFIXES, Pairs, find_pairs
+from segpaste.datasets.formats.maps.pairs import LOSSY_SUFFIXES, MAP_SUFFIXES, Pairs, find_pairs
 from segpaste.datasets.formats.stored_pixels import color_of, distinct, one_channel, read_array
 from segpaste.datasets.formats.yolo.data import IMAGE_SUFFIXES
 from segpaste.extras import MissingPackageError
@@ -104,10 +104,23 @@ def missing_declaration(root: Path) -> str | None:
     if not lines and (pairs := find_pairs(root)) is not None:
         lines = list(_lines_of_pairs(pairs))
     if not lines:
-        return None
+        return _lossy_maps(root)
+    doubt = ", with what it calls void as a class if it is one" if any(", void: [" in line for line in lines) else ""
     return (
         f"{root}: expected {DECLARATION_FILE} with folders of maps, since it declares the meaning of their values, "
-        f"found none; write it, for example: {{{', '.join(lines)}}}"
+        f"found none; write it{doubt}, for example: {{{', '.join(lines)}}}"
+    )
+
+
+def _lossy_maps(root: Path) -> str | None:
+    """Return the error for a folder of maps in JPEG; None for other folders."""
+    if (pairs := find_pairs(root, LOSSY_SUFFIXES)) is None:
+        return None
+    first = next(iter(pairs.files.values()))[0].relative_to(root).as_posix()
+    return (
+        f"{root}: expected maps whose values are stored exactly, got JPEG such as {first}, which changes values near "
+        "edges; save the maps as PNG from their source, or with each value set to that of the nearest class, and "
+        f"declare them in {DECLARATION_FILE} (docs/guide/maps.md)"
     )
 
 
@@ -208,11 +221,17 @@ def _of_values(pattern: str, values: _Values) -> Iterator[str]:
         yield "classes: [object]"
         yield f"instances: {{files: '{pattern}', encoding: number, class: object}}"
     elif values.ids:
-        is_void = {value for value in values.ids if value < 0 or (value == 255 and not values.ids <= {0, 255})}
+        is_void = {value for value in values.ids if value < 0 or (value == 255 and not _is_spread(values.ids))}
         names = {value: "background" if value == 0 else f"class_{value}" for value in sorted(values.ids - is_void)}
         yield f"classes: {{{', '.join(f'{value}: {name}' for value, name in names.items())}}}"
         void = f", void: {sorted(is_void)}" if is_void else ""
         yield f"semantic: {{files: '{pattern}'{void}}}"
+
+
+def _is_spread(ids: Collection[int]) -> bool:
+    """Return whether values are evenly from 0 to 255, as classes are drawn to be seen, so that 255 is one of them."""
+    steps = len(ids) - 1
+    return all(abs(value * steps - 255 * i) <= steps for i, value in enumerate(sorted(ids)))
 
 
 def _of_geometry(

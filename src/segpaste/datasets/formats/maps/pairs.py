@@ -20,7 +20,9 @@ from segpaste.datasets.formats.maps.declaration import MapDeclaration
 from segpaste.datasets.formats.maps.files import MapFiles, splits_of
 from segpaste.datasets.formats.yolo.data import IMAGE_SUFFIXES
 
-MAP_SUFFIXES = (".png", ".tif", ".tiff", ".bmp", ".npy", ".npz", ".exr", ".gif")
+MAP_SUFFIXES = (".png", ".tif", ".tiff", ".bmp", ".npy", ".npz", ".exr", ".gif", ".pbm", ".pgm", ".ppm", ".pnm")
+LOSSY_SUFFIXES = (".jpg", ".jpeg", ".jpe", ".jfif")
+"""Suffixes of JPEG, whose pixels near edges are not those that were saved."""
 WORDS: Mapping[str, str] = {
     "semantic": "masks?|labels?|lbls?|labelids|segs?|segm|segmaps?|segmentations?|gts?|ground[-_ ]?truths?|annots?|"
     "annotations?|anns?|annos?|targets?|semantic|instances?|semseg|mattes?",
@@ -60,10 +62,10 @@ _Key = tuple[tuple[str, ...], str]
 _Found = dict[_Shape, dict[_Key, list[str]]]
 
 
-def find_pairs(root: Path) -> Pairs | None:
-    """Return the patterns for a folder; None if no image has a map."""
+def find_pairs(root: Path, suffixes: Sequence[str] = MAP_SUFFIXES) -> Pairs | None:
+    """Return the patterns for a folder with maps of these suffixes; None if no image has a map."""
     paths = list(islice(_paths(root), _MANY_FILES))
-    is_map = {path: role for path in paths if (role := _role(path)) is not None}
+    is_map = {path: role for path in paths if (role := _role(path, suffixes)) is not None}
     others = [path for path in paths if path not in is_map and PurePosixPath(path).suffix.lower() in IMAGE_SUFFIXES]
     by_role: dict[str, list[str]] = defaultdict(list)
     for path, role in is_map.items():
@@ -129,10 +131,10 @@ def _paths(root: Path) -> Iterator[str]:
                 yield (below / name).as_posix()
 
 
-def _role(path: str) -> str | None:
+def _role(path: str, suffixes: Sequence[str]) -> str | None:
     """Return the role of a map by the words in its path, those of its name first; None for other files."""
     file = PurePosixPath(path)
-    if file.suffix.lower() not in MAP_SUFFIXES:
+    if file.suffix.lower() not in suffixes:
         return None
     for part in (file.stem, *reversed(file.parent.parts)):
         if re.fullmatch(_OF_IMAGES, part, re.IGNORECASE):

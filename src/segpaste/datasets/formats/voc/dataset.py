@@ -24,6 +24,7 @@ from segpaste.datasets.formats.image_files import upright_size
 from segpaste.datasets.formats.outlined import AnnotatedImage, OutlinedImages, ShapeTable, expect_no_pose, open_shapes
 from segpaste.datasets.formats.rle import encode_mask, mask_box
 from segpaste.datasets.formats.stored_pixels import distinct
+from segpaste.datasets.formats.text_files import parse_xml
 from segpaste.datasets.formats.tool_shapes import (
     OTHER_BOXES,
     Shape,
@@ -43,12 +44,12 @@ from segpaste.datasets.formats.voc.files import (
     find_splits,
     listed_classes,
     map_facts,
-    missing_name,
     palette,
     read_map,
     read_xml,
     region_flag,
 )
+from segpaste.datasets.formats.yolo.data import IMAGE_SUFFIXES
 from segpaste.types import DenseSample, SemanticMap
 from segpaste.types.sampling import Size
 
@@ -104,7 +105,7 @@ def read_voc(folder: VocFolder, are_masks: bool) -> ShapeTable:
             raise DatasetError(f"{missing}: expected the boxes of an image of the split, found no such file; add it")
         maps = [map_facts(folder.map_file(name, stem)) for name in (folder.maps if are_masks else ())]
         size = maps[0][0] if maps else None
-        image = _image(folder, stem, names.get(stem) or missing_name(stem, file), file, size, listed or ())
+        image = _image(folder, stem, names.get(stem) or _missing_name(stem, file), file, size, listed or ())
         digest.update(stem.encode(errors="surrogatepass"))
         for of_file in [*([] if file is None else [file_digest(file)]), *(of_map for _, of_map in maps)]:
             digest.update(of_file.encode())
@@ -115,6 +116,12 @@ def read_voc(folder: VocFolder, are_masks: bool) -> ShapeTable:
     categories = _categories(folder, used, are_masks, listed)
     digest.update(json.dumps(categories).encode())
     return ShapeTable(folder.path, images, categories, digest.hexdigest())
+
+
+def _missing_name(stem: str, xml: Path | None) -> str:
+    """Return the name of an image that is missing: as its XML file says if that fits its stem, else with ``.jpg``."""
+    said = Path("" if xml is None else parse_xml(xml).findtext("filename") or "").name.strip()
+    return said if Path(said).stem == stem and Path(said).suffix.lower() in IMAGE_SUFFIXES else f"{stem}.jpg"
 
 
 def _image(

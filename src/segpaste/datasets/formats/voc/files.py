@@ -41,16 +41,17 @@ from segpaste.datasets.formats.outlined import AnnotatedImage
 from segpaste.datasets.formats.stored_pixels import Color, color_code, color_of, one_channel, packed_colors, read_stored
 from segpaste.datasets.formats.text_files import (
     class_names_of,
+    flag_of,
     head_of,
     image_name_of,
     parse_xml,
     read_lines,
     read_text,
+    xml_flag,
     xml_number,
     xml_parts,
 )
-from segpaste.datasets.formats.tool_shapes import Shape, checked_size
-from segpaste.datasets.formats.yolo.data import IMAGE_SUFFIXES
+from segpaste.datasets.formats.tool_shapes import READ_AS_BOXES, Shape, checked_size
 from segpaste.types.sampling import Size
 
 BACKGROUND, VOID = 0, 255
@@ -320,8 +321,6 @@ def listed_classes(path: Path) -> tuple[list[str] | None, dict[Color, int]]:
 _FLAGS = ("difficult", "truncated", "occluded")
 _GEOMETRY = ("name", "bndbox")
 _SIZE = ("filename", "size", "object")
-
-
 _BEFORE_FIRST = "boxes of XML files that begin before the first pixel, which is 1, and are cut there"
 
 
@@ -337,7 +336,7 @@ def read_xml(path: Path, name: str, size_of: Callable[[], Size], class_names: Co
         class_names: the listed classes. A name is one of them, with the blanks at its ends, or is read without blanks.
 
     Raises:
-        DatasetError: the file is broken, or an object has no name or box.
+        DatasetError: the file is broken, an object has no name or box, or ``difficult`` is no flag.
     """
     root = parse_xml(path)
     if root.tag != "annotation":
@@ -352,13 +351,8 @@ def read_xml(path: Path, name: str, size_of: Callable[[], Size], class_names: Co
         row["attributes"] = rest
     objects = root.findall("object")
     shapes = [_shape(f"{path}: object {i}", element, class_names) for i, element in enumerate(objects, start=1)]
-    return AnnotatedImage(row, shapes, path, {_BEFORE_FIRST: sum(map(_begins_before, objects))})
-
-
-def missing_name(stem: str, xml: Path | None) -> str:
-    """Return the name of an image that is missing: as its XML file says if that fits its stem, else with ``.jpg``."""
-    said = Path("" if xml is None else parse_xml(xml).findtext("filename") or "").name.strip()
-    return said if Path(said).stem == stem and Path(said).suffix.lower() in IMAGE_SUFFIXES else f"{stem}.jpg"
+    unread = {_BEFORE_FIRST: sum(map(_begins_before, objects)), READ_AS_BOXES: sum(map(_has_finer_shape, objects))}
+    return AnnotatedImage(row, shapes, path, unread)
 
 
 def _from_zero(edge: float) -> float:
@@ -369,6 +363,11 @@ def _from_zero(edge: float) -> float:
 def _begins_before(element: ElementTree.Element) -> bool:
     edges = element.find("bndbox")
     return edges is not None and any(float(edges.findtext(key) or 1) < 1 for key in ("xmin", "ymin"))
+
+
+def _has_finer_shape(element: ElementTree.Element) -> bool:
+    shapes = (*element.findall("polygon"), *element.findall("robndbox"))
+    return any(len(shape) or (shape.text or "").strip() for shape in shapes)
 
 
 def region_flag(attributes: JsonRow) -> str | None:
@@ -390,9 +389,9 @@ def _shape(where: str, element: ElementTree.Element, class_names: Collection[str
     x1, y1, x2, y2 = (xml_number(f"{where}: <bndbox>", edges, key) for key in ("xmin", "ymin", "xmax", "ymax"))
     attributes = xml_parts(element, _GEOMETRY)
     for key in _FLAGS:
-        if isinstance(flag := attributes.get(key), str) and flag.strip() in ("0", "1"):
+        if isinstance(text := attributes.get(key), str) and (flag := flag_of(text)) is not None:
             attributes[key] = int(flag)
     box = max(_from_zero(x1), 0.0), max(_from_zero(y1), 0.0), x2, y2
-    is_region = attributes.get("difficult") == 1
+    is_region = any(xml_flag(where, "difficult", flag.text) for flag in element.findall("difficult"))
     is_crowd = is_region and region_flag(attributes) == "iscrowd"
     return Shape(label, [], box, None, attributes, is_region and not is_crowd, None, where, is_crowd)
