@@ -123,7 +123,7 @@ def gallery_png(
 def png_bytes(picture: UInt8Image) -> bytes:
     """Return a picture [h, w, 3] as a PNG file; the same pixels give the same bytes."""
     buffer = BytesIO()
-    Image.fromarray(picture).save(buffer, format="PNG", optimize=True)
+    Image.fromarray(picture).save(buffer, format="PNG", compress_level=3)
     return buffer.getvalue()
 
 

@@ -91,6 +91,7 @@ class AnnotatedImages(AnnotatedDataset):
 
     annotations_file: Path
     drawn_upright: bool = False
+    _RECENT: ClassVar[int] = 64
     around: Callable[[AnnotatedDataset], Mapping[Path, str]] | None = None
 
     def __init__(
@@ -116,6 +117,17 @@ class AnnotatedImages(AnnotatedDataset):
     @cached_property
     def _records(self) -> Sequence[JsonRow]:
         return self._read_records()
+
+    @cached_property
+    def _ids_of_recent(self) -> dict[int, tuple[int, ...]]:
+        """Ids of the instances of images that were read lately, by the id of the image."""
+        return {}
+
+    def _remember(self, image_id: int, ids: Iterable[int]) -> None:
+        """Keep the ids of the instances of a read image, so that nobody decodes its masks again to learn them."""
+        if len(self._ids_of_recent) >= self._RECENT:
+            self._ids_of_recent.clear()
+        self._ids_of_recent[image_id] = tuple(ids)
 
     def __getstate__(self) -> JsonRow:
         return {name: value for name, value in self.__dict__.items() if name not in ("_records", "_document")}

@@ -58,7 +58,6 @@ class InstanceImages(AnnotatedImages):
     """
 
     has_crowds: bool
-    _last_read: tuple[int | None, tuple[int, ...]] = None, ()  # an image, and the ids of its instances
 
     @cached_property
     def _empty_ids(self) -> set[int]:
@@ -71,10 +70,12 @@ class InstanceImages(AnnotatedImages):
 
     def annotation_ids(self, index: int) -> tuple[int, ...]:
         """Return the id of each instance before ``transforms``; instance id i + 1 is at position i."""
-        record, (image_id, ids) = self._records[index], self._last_read
+        record = self._records[index]
         if not self.has_masks:
             return tuple(row["id"] for row, _ in self._boxes(record))
-        return ids if image_id == record["id"] else tuple(row["id"] for row in self._instances(record)[0])
+        if (ids := self._ids_of_recent.get(record["id"])) is not None:
+            return ids
+        return tuple(row["id"] for row in self._instances(record)[0])
 
     def instance_labels(self, index: int) -> tuple[int, ...]:
         """Return the class of each annotation except crowds, from the annotations alone; no image or mask is read.
@@ -179,7 +180,7 @@ class InstanceImages(AnnotatedImages):
         masks = torch.zeros(len(kept), *window.size, dtype=torch.bool, device="cpu")
         for mask, (*_, counts, _) in zip(masks, kept, strict=True):
             windows.read_runs(counts, window, mask)
-        self._last_read = record["id"], tuple(ids)
+        self._remember(record["id"], ids)
         boxes = np.array([shown.box for *_, shown in kept], np.int64).reshape(-1, 4)
         return DenseSample(
             image=image,
@@ -249,7 +250,7 @@ class InstanceImages(AnnotatedImages):
                 kept.append(annotation)
             else:
                 self._leave_out(annotation["id"])
-        self._last_read = record["id"], tuple(annotation["id"] for annotation in kept)
+        self._remember(record["id"], (annotation["id"] for annotation in kept))
         return kept, torch.from_numpy(masks[: len(kept)])
 
     def _boxes(self, record: JsonRow) -> list[tuple[JsonRow, Box]]:

@@ -35,7 +35,7 @@ from segpaste.datasets.formats.format import (
 )
 from segpaste.datasets.formats.image_files import read_upright, upright_size
 from segpaste.datasets.formats.instances import sample_of_boxes
-from segpaste.datasets.formats.rle import decode_segmentation
+from segpaste.datasets.formats.rle import decode_segmentation, write_mask
 from segpaste.datasets.formats.text_files import read_text
 from segpaste.datasets.formats.yolo.data import (
     YAML_SUFFIXES,
@@ -147,6 +147,8 @@ class YoloDataset(AnnotatedImages):
     def annotation_ids(self, index: int) -> tuple[int, ...]:
         """Return the line number of each object in its label file, from 1; instance id i + 1 is at position i."""
         record = self._records[index]
+        if (lines := self._ids_of_recent.get(record["id"])) is not None:
+            return lines
         return tuple(row["line"] for row in self._objects(record, upright_size(self._image_file(record)))[0])
 
     def instance_labels(self, index: int) -> tuple[int, ...]:
@@ -310,8 +312,7 @@ class YoloDataset(AnnotatedImages):
         for row in record["rows"]:
             if is_segment:
                 mask = decode_segmentation([polygon_px(row["values"], size)], size)
-                masks[len(kept)] = mask
-                is_there = bool(mask.any())
+                is_there = write_mask(mask, masks[len(kept)])
             else:
                 x1, y1, x2, y2 = box_px(row["values"], size)
                 is_there = x1 < x2 and y1 < y2
@@ -319,6 +320,7 @@ class YoloDataset(AnnotatedImages):
                 kept.append(row)
             else:
                 self._leave_out(record, row)
+        self._remember(record["id"], (row["line"] for row in kept))
         return kept, torch.from_numpy(masks[: len(kept)]) if is_segment else None
 
     def _leave_out(self, record: JsonRow, row: JsonRow) -> None:

@@ -54,7 +54,7 @@ def _loops(mask: NDArray[np.bool_]) -> list[Points]:
     padded = np.pad(mask, 1)
     height, width = mask.shape
     outside = padded[:-2, 1:-1], padded[1:-1, 2:], padded[2:, 1:-1], padded[1:-1, :-2]
-    edge_at = np.full((height + 1, width + 1, 4), -1)  # the edge that starts at a corner in a direction
+    edge_at = np.full((height + 1, width + 1, 4), -1, np.int32)  # the edge that starts at a corner in a direction
     found: list[tuple[NDArray[np.int64], NDArray[np.int64], int]] = []
     num = 0
     for direction, beyond in enumerate(outside):
