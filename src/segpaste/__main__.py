@@ -1,8 +1,6 @@
 """Entry point of `python -m segpaste`, which runs the `segpaste` command."""
 
-import sys
-
-from segpaste.cli import main
+from segpaste.cli import entry
 
 if __name__ == "__main__":
-    sys.exit(main())
+    entry()

@@ -15,9 +15,8 @@ from bank_cases import write_bank
 from numpy.typing import NDArray
 
 from segpaste.bank import BankError, BankSampler
-from segpaste.bank.read.class_draws import MODES, ClassTable, class_probabilities, photo_fracs
-from segpaste.bank.read.sampler import DrawReport
-from segpaste.samplers.classes import SamplesOfClasses
+from segpaste.bank.read.class_draws import MODES, ClassTable, DrawReport, class_probabilities, photo_fracs
+from segpaste.samplers.by_class import SamplesOfClasses
 
 TAIL = (1000, 316, 0, 100, 32, 10, 1)
 """Crops of each class; one has none."""

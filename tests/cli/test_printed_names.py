@@ -11,7 +11,7 @@ import pytest
 from segpaste._printable import in_html, printable
 from segpaste.augmenting.summary import AugmentSummary
 from segpaste.bank import BuildSummary, Crop, Layout, MemmapWriter
-from segpaste.bank.read.sampler import report_draws
+from segpaste.bank.read.class_draws import report_draws
 from segpaste.cli import _errors, main
 from segpaste.cli.bank import build_lines
 from segpaste.viz import PastedObject, ReportItem, write_html_report

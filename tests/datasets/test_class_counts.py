@@ -8,7 +8,8 @@ from dataclasses import replace
 import torch
 
 from segpaste.datasets import AnnotatedDataset, SceneConfig, SceneDataset
-from segpaste.datasets.class_counts import ClassCounts, MapCounts, count_classes
+from segpaste.datasets.class_counts import ClassCounts, MapCounts
+from segpaste.datasets.dataset_counts import count_classes
 from segpaste.types import DenseSample, Modality, SemanticMap
 
 

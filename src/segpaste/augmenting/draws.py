@@ -15,8 +15,8 @@ from segpaste.augmenting.options import AnyPath, AugmentError
 from segpaste.augmenting.photos import PhotoPick
 from segpaste.bank import BankSampler, DatasetBank, StoredBank, open_bank, stage_bank_batch
 from segpaste.bank.building.dataset_bank import objects_to_paste
+from segpaste.bank.read.class_draws import DrawReport, report_draws
 from segpaste.bank.read.own_size import NO_CROP
-from segpaste.bank.read.sampler import DrawReport, report_draws
 from segpaste.types import StagedCrops
 from segpaste.types.sampling import Size
 

@@ -21,7 +21,7 @@ from segpaste.augmenting.inputs import Inputs
 from segpaste.augmenting.options import AugmentError
 from segpaste.augmenting.photos import Photo, PhotoPick, PhotoReader, PhotoSequence, Window, cut_to
 from segpaste.augmenting.sources import PasteSources, Staged, photos_with_objects
-from segpaste.datasets.class_counts import class_pixels
+from segpaste.datasets.dataset_counts import class_pixels
 from segpaste.replay import ReplayRecord, records
 from segpaste.replay.record import RecordedJitter, RecordedLayer
 from segpaste.replay.rows import row_sample

@@ -14,9 +14,10 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from typing import NoReturn
 
 from segpaste._version import __version__
-from segpaste.cli import _arguments, _errors
+from segpaste.cli import _arguments, _errors, _process
 
 _COMMANDS = {
     "demo": "show what a paste does",
@@ -53,6 +54,11 @@ example:
 """
 
 
+def entry() -> NoReturn:
+    """Run the command of this process, and end the process with its exit code."""
+    _process.run_alone(main)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command.
 
@@ -68,6 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with _errors.reported("--debug" in words, is_first) as outcome:
         args = parse(words)
         args.run(args)
+        print(end="", flush=True)  # so that output that cannot be written is an error, too
     return outcome.exit_code
 
 

@@ -22,6 +22,7 @@ from segpaste.cli._arguments import (
     sides,
 )
 from segpaste.cli._errors import CommandError
+from segpaste.cli._process import importing
 from segpaste.workspace import Workspace
 
 _EXAMPLE = """\
@@ -102,8 +103,9 @@ def run(args: argparse.Namespace) -> None:
     start = time.perf_counter()
     options = options_of(AugmentOptions, args)
     Workspace(Path(os.path.abspath(args.out)), CommandError)  # refuses a name before the imports, which take seconds
-    from segpaste.augmenting.augment import augment
-    from segpaste.cli._printed import print_summary, progress_bars
+    with importing():
+        from segpaste.augmenting.augment import augment
+        from segpaste.cli._printed import print_summary, progress_bars
 
     with progress_bars() as progress:
         summary = augment(options, partial(print, flush=True), progress)

@@ -15,6 +15,7 @@ from segpaste.augmenting.options import MAX_SEED
 from segpaste.cli._arguments import BANK_FORMATS, add_depth_fill, add_split, integer, number
 from segpaste.cli._errors import CommandError
 from segpaste.cli._printed import progress
+from segpaste.cli._process import importing
 from segpaste.workspace import naming
 
 if TYPE_CHECKING:
@@ -190,9 +191,10 @@ def _add_paths(parser: argparse.ArgumentParser) -> None:
 
 def build(args: argparse.Namespace) -> None:
     """Build the bank, and print what became of the annotations."""
-    from segpaste.bank import Selection, build_bank
-    from segpaste.bank.building.cropping import DEFAULT_MARGIN_FRAC
-    from segpaste.cli._bank_sources import open_sources
+    with importing():
+        from segpaste.bank import Selection, build_bank
+        from segpaste.bank.building.cropping import DEFAULT_MARGIN_FRAC
+        from segpaste.cli._bank_sources import open_sources
 
     start = time.perf_counter()
     of_scenes = {"--num": args.num, "--size": args.size, "--seed": args.seed}
@@ -281,8 +283,9 @@ def verify(args: argparse.Namespace) -> None:
 
 def gallery(args: argparse.Namespace) -> None:
     """Draw crops of every class."""
-    from segpaste.bank import open_bank
-    from segpaste.viz import write_bank_gallery
+    with importing():
+        from segpaste.bank import open_bank
+        from segpaste.viz import write_bank_gallery
 
     with open_bank(args.bank) as bank:
         print(f"file     {write_bank_gallery(bank, args.out, args.per_class)}")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from segpaste.augmenting.options import InputOptions
 from segpaste.cli._arguments import add_photos, integer, options_of
 from segpaste.cli._errors import CommandError
+from segpaste.cli._process import importing
 
 if TYPE_CHECKING:
     from segpaste.datasets.checking.report import HealthReport
@@ -64,11 +65,12 @@ def run(args: argparse.Namespace) -> None:
 def _check(args: argparse.Namespace) -> HealthReport:
     import warnings
 
-    from segpaste.augmenting.inputs import open_dataset
-    from segpaste.cli._printed import progress
-    from segpaste.datasets import DatasetError, check_dataset
-    from segpaste.datasets.checking.check import check_unopened
-    from segpaste.datasets.formats.format import ReadOptions
+    with importing():
+        from segpaste.augmenting.inputs import open_dataset
+        from segpaste.cli._printed import progress
+        from segpaste.datasets import DatasetError, check_dataset
+        from segpaste.datasets.checking.check import check_unopened
+        from segpaste.datasets.formats.format import ReadOptions
 
     options: dict[str, Any] = {"decode": args.decode, "num_threads": max(1, args.workers)}
     with warnings.catch_warnings():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from segpaste._printable import printable
 from segpaste.augmenting.options import LAYOUTS, WRITTEN_TASKS
 from segpaste.cli._arguments import add_files, add_from, add_verify
 from segpaste.cli._errors import CommandError
+from segpaste.cli._process import importing
 
 if TYPE_CHECKING:
     from segpaste.datasets.conversion.convert import ConversionSummary
@@ -65,8 +67,9 @@ def run(args: argparse.Namespace) -> None:
     """Convert and print what became of the dataset."""
     if args.dataset == "scenes":
         raise CommandError("convert: expected a dataset, got scenes; segpaste augment writes them")
-    from segpaste.cli._printed import progress_bars
-    from segpaste.datasets.conversion.convert import convert_dataset
+    with importing() if args.masks_from is None else nullcontext():  # a model takes all threads
+        from segpaste.cli._printed import progress_bars
+        from segpaste.datasets.conversion.convert import convert_dataset
 
     if args.device is not None and args.masks_from is None:
         raise CommandError("--device: expected --masks-from, whose model runs on it; give it")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from segpaste.augmenting.options import MAX_SEED, InputOptions
 from segpaste.cli._arguments import integer
 from segpaste.cli._errors import CommandError
+from segpaste.cli._process import importing
 from segpaste.workspace import naming
 
 if TYPE_CHECKING:
@@ -52,12 +53,13 @@ def add_to(commands: Any, summary: str) -> None:
 def run(args: argparse.Namespace) -> None:
     """Paste, draw, print; exits with 1 where nothing is pasted."""
     start = time.perf_counter()
-    from segpaste.augmenting.checks import expect_masks, expect_region, expect_sources
-    from segpaste.augmenting.pasting import open_paster
-    from segpaste.augmenting.report import describe, draw, report_item, write_pages
-    from segpaste.augmenting.settings import load_config
-    from segpaste.augmenting.summary import AugmentSummary
-    from segpaste.cli._printed import print_summary, progress
+    with importing():
+        from segpaste.augmenting.checks import expect_masks, expect_region, expect_sources
+        from segpaste.augmenting.pasting import open_paster
+        from segpaste.augmenting.report import describe, draw, report_item, write_pages
+        from segpaste.augmenting.settings import load_config
+        from segpaste.augmenting.summary import AugmentSummary
+        from segpaste.cli._printed import print_summary, progress
 
     inputs = _opened(args)
     config = load_config(args.config, args.overrides, inputs.schema, every_image=True, class_names=inputs.class_names)

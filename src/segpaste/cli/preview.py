@@ -20,6 +20,7 @@ from segpaste.cli._arguments import (
     sides,
 )
 from segpaste.cli._errors import CommandError
+from segpaste.cli._process import importing
 
 if TYPE_CHECKING:
     from segpaste.augmenting.preview import DatasetStudio
@@ -91,8 +92,9 @@ def open_studio(args: argparse.Namespace) -> DatasetStudio:
     Raises:
         ValueError: the dataset, an option or the configuration is invalid.
     """
-    from segpaste.augmenting.inputs import open_dataset
-    from segpaste.augmenting.preview import DatasetStudio
+    with importing():
+        from segpaste.augmenting.inputs import open_dataset
+        from segpaste.augmenting.preview import DatasetStudio
 
     if args.dataset is None and args.backgrounds is None:
         args.dataset = "scenes"

@@ -10,6 +10,7 @@ from typing import Any
 from segpaste.augmenting.options import WRITTEN_TASKS, ReplayOptions
 from segpaste.cli._arguments import add_backgrounds, add_photos, add_verify, integer, options_of
 from segpaste.cli._errors import CommandError
+from segpaste.cli._process import importing
 from segpaste.workspace import Workspace
 
 _EXAMPLE = """\
@@ -52,9 +53,10 @@ def run(args: argparse.Namespace) -> None:
     options = options_of(ReplayOptions, args)
     if args.out is not None:  # before the imports, which take seconds
         Workspace(Path(os.path.abspath(args.out)), CommandError).expect_free()
-    from segpaste.augmenting.replay import replay_records
-    from segpaste.augmenting.summary import left_out_lines
-    from segpaste.cli._printed import progress_bars
+    with importing():
+        from segpaste.augmenting.replay import replay_records
+        from segpaste.augmenting.summary import left_out_lines
+        from segpaste.cli._printed import progress_bars
 
     with progress_bars() as progress:
         summary = replay_records(options, progress)

@@ -11,9 +11,10 @@ from segpaste._printable import printable
 from segpaste.augmenting.options import balance_options
 from segpaste.cli._arguments import add_balance, add_split, integer
 from segpaste.cli._errors import CommandError
+from segpaste.cli._process import importing
 
 if TYPE_CHECKING:
-    from segpaste.bank.read.sampler import DrawReport
+    from segpaste.bank.read.class_draws import DrawReport
     from segpaste.datasets.class_counts import ClassCounts, MapCounts
 
 _SCENE_SIZE_PX = 256
@@ -59,8 +60,7 @@ def run(args: argparse.Namespace) -> None:
         raise CommandError("--num, --seed: expected these options only with scenes; leave them out")
     options = balance_options(args.balance, args.threshold, args.temperature)
     mode = options["mode"]
-    from segpaste.bank.read.class_draws import class_probabilities
-    from segpaste.bank.read.sampler import report_draws
+    from segpaste.bank.read.class_draws import class_probabilities, report_draws
     from segpaste.datasets.class_counts import MapCounts
 
     counts = _count(args, has_photos=mode == "instance_aware")
@@ -110,19 +110,15 @@ def _map_document(counts: MapCounts) -> dict[str, Any]:
 
 
 def _count(args: argparse.Namespace, has_photos: bool) -> ClassCounts | MapCounts:
+    """Count a table, a bank or a dataset; only a dataset and scenes need torch."""
     from segpaste.bank.storage.folder import is_url, local_path
-    from segpaste.datasets import SceneConfig, SceneDataset, find_dataset
-    from segpaste.datasets.class_counts import count_annotations, count_classes
-    from segpaste.datasets.formats.format import ReadOptions
-    from segpaste.datasets.formats.registry import found_at
-    from segpaste.types import Modality
+    from segpaste.datasets.class_counts import count_annotations
 
     if is_url(args.target):
         return _count_crops(args.target, has_photos)
     path = Path(local_path(args.target))
     if args.target == "scenes":
-        config = SceneConfig(height=_SCENE_SIZE_PX, width=_SCENE_SIZE_PX)
-        return count_classes(SceneDataset(args.num or 50, config, args.seed or 0, modalities=(Modality.INSTANCE,)))
+        return _count_scenes(args.num or 50, args.seed or 0)
     tables = [path / name for name in ("annotations.json", "panoptic.json") if (path / name).is_file()]
     if tables and args.split is None:
         return count_annotations(tables[0])
@@ -131,18 +127,42 @@ def _count(args: argparse.Namespace, has_photos: bool) -> ClassCounts | MapCount
     ]
     if not path.exists():
         raise CommandError(f"{path}: expected a dataset or a bank, found neither file nor folder; check the path")
+    is_bank = (path / "meta.json").is_file()
     is_table = path.is_file() and path.suffix == ".json" and args.from_ is None
-    if not (path / "meta.json").is_file() and not is_table and found_at(path, args.from_) is not None:
-        return count_classes(find_dataset(path, args.from_).open(args.split, ReadOptions(task=args.task)))
+    if not (is_bank or is_table) and (counts := _count_dataset(path, args)) is not None:
+        return counts
     if given:
         raise CommandError(f"--{given[0]}: expected this option with a dataset, got {path}; leave it out")
     if path.is_file():
         return count_annotations(path)
-    if not (path / "meta.json").is_file():
+    if not is_bank:
         raise CommandError(
             f"{path}: expected a dataset with annotations.json or a bank with meta.json, found neither; check the path"
         )
     return _count_crops(path, has_photos)
+
+
+def _count_scenes(num: int, seed: int) -> ClassCounts | MapCounts:
+    with importing():
+        from segpaste.datasets import SceneConfig, SceneDataset
+        from segpaste.datasets.dataset_counts import count_classes
+        from segpaste.types import Modality
+
+    config = SceneConfig(height=_SCENE_SIZE_PX, width=_SCENE_SIZE_PX)
+    return count_classes(SceneDataset(num, config, seed, modalities=(Modality.INSTANCE,)))
+
+
+def _count_dataset(path: Path, args: argparse.Namespace) -> ClassCounts | MapCounts | None:
+    """Count a dataset of any format; return None if no format knows it."""
+    with importing():
+        from segpaste.datasets import find_dataset
+        from segpaste.datasets.dataset_counts import count_classes
+        from segpaste.datasets.formats.format import ReadOptions
+        from segpaste.datasets.formats.registry import found_at
+
+    if found_at(path, args.from_) is None:
+        return None
+    return count_classes(find_dataset(path, args.from_).open(args.split, ReadOptions(task=args.task)))
 
 
 def _count_crops(where: str | Path, has_photos: bool) -> ClassCounts:

@@ -19,8 +19,8 @@ from segpaste.augmentation.config.paste import BatchCopyPasteConfig
 from segpaste.augmentation.schedule import Schedule
 from segpaste.bank import BankDataLoader, DatasetBank, InstanceBank, create_bank_dataloader
 from segpaste.bank.building.dataset_bank import objects_to_paste
-from segpaste.bank.read.class_draws import DrawMode
-from segpaste.bank.read.sampler import BankSampler, report_draws
+from segpaste.bank.read.class_draws import DrawMode, report_draws
+from segpaste.bank.read.sampler import BankSampler
 from segpaste.datasets.views import Samples
 from segpaste.epochs.replicas import this_process
 from segpaste.types import StagedCrops

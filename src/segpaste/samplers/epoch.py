@@ -28,7 +28,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from segpaste.samplers.classes import Labels, SamplesOfClasses, read_labels
+from segpaste.samplers.by_class import SamplesOfClasses
+from segpaste.samplers.classes import Labels, read_labels
 from segpaste.seeding import check_uint64, random_bits_numpy
 
 Ints = NDArray[np.int64]

@@ -22,7 +22,8 @@ from torch.utils.data import BatchSampler, Sampler
 
 from segpaste._reprs import counted, described
 from segpaste.epochs import EpochPass, EpochProgress, EpochReader, EpochSampler, Replica
-from segpaste.samplers.classes import Labels, SamplesOfClasses, read_labels
+from segpaste.samplers.by_class import SamplesOfClasses
+from segpaste.samplers.classes import Labels, read_labels
 from segpaste.samplers.epoch import Plan
 from segpaste.seeding import check_uint64, derive_seed
 

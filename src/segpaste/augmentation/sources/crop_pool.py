@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from segpaste.bank import BankSampler, DatasetBank, InstanceBank, stage_bank_batch
-from segpaste.bank.read.class_draws import ClassTable, DrawMode, uniforms
+from segpaste.bank.read.class_draws import ClassTable, DrawMode, DrawReport, report_draws, uniforms
 from segpaste.bank.read.pairing import PairedCrops
-from segpaste.bank.read.sampler import DrawReport, report_draws
 from segpaste.datasets.views import Samples
 from segpaste.epochs import EpochPass, Stateful, expect_facts, has_state
 from segpaste.seeding import from_int64

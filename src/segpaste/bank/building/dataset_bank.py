@@ -35,7 +35,7 @@ from segpaste.bank.building.parts import Selection, frame_of, groups_for
 from segpaste.bank.format.protocol import Columns, checked_read
 from segpaste.bank.schema.record import Array, BankError, Crop, Layout
 from segpaste.datasets.views import Samples, annotated
-from segpaste.samplers.classes import SamplesOfClasses
+from segpaste.samplers.by_class import SamplesOfClasses
 from segpaste.seeding import random_bits_numpy
 from segpaste.types import DenseSample
 from segpaste.types.fields import flags_of

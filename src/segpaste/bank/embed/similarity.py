@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from segpaste.bank.format.protocol import Columns, InstanceBank
 from segpaste.bank.schema.record import EMBEDDING_SIZE, BankError
-from segpaste.samplers.classes import SamplesOfClasses
+from segpaste.samplers.by_class import SamplesOfClasses
 
 _BLOCK = 2048
 _ROUNDING = 1e-6

@@ -13,19 +13,18 @@ With n_c crops of class c and its frequency f_c = n_c / N, over all classes that
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from segpaste._printable import printable
 from segpaste.bank.format.protocol import InstanceBank
 from segpaste.bank.schema.record import BankError
-from segpaste.samplers.classes import SamplesOfClasses
-from segpaste.seeding import random_bits_numpy
-
-if TYPE_CHECKING:
-    from segpaste.datasets.class_counts import ClassCounts
+from segpaste.datasets.class_counts import ClassCounts
+from segpaste.samplers.by_class import SamplesOfClasses
 
 DrawMode = Literal["natural", "repeat_factor", "instance_aware", "tempered", "class_uniform"]
 MODES: tuple[DrawMode, ...] = ("natural", "repeat_factor", "instance_aware", "tempered", "class_uniform")
@@ -89,6 +88,50 @@ def balancing_threshold(fracs: NDArray[np.float64]) -> float:
     return float(fracs.mean())
 
 
+@dataclass(frozen=True)
+class DrawReport:
+    """Expected draws of a sampler in an epoch, before any training.
+
+    Attributes:
+        class_names: name of each class.
+        num_crops: number of crops of each class in the bank.
+        expected_draws: expected draws of each class on one replica.
+        factors: ratio to uniform draws for a crop of each class; 0 for a class without crops.
+    """
+
+    class_names: tuple[str, ...]
+    num_crops: tuple[int, ...]
+    expected_draws: tuple[float, ...]
+    factors: tuple[float, ...]
+
+    def __str__(self) -> str:
+        names = [printable(name) for name in self.class_names]
+        width = max([len(name) for name in names] + [5])
+        lines = [f"{'class':{width}}  {'crops':>10}  {'share':>7}  {'draws':>12}  {'share':>7}  factor"]
+        total, drawn = max(sum(self.num_crops), 1), sum(self.expected_draws) or 1.0
+        for name, num, draws, factor in zip(names, self.num_crops, self.expected_draws, self.factors, strict=True):
+            lines.append(
+                f"{name:{width}}  {num:10d}  {num / total:7.2%}  {draws:12.1f}  {draws / drawn:7.2%}  {factor:6.2f}"
+            )
+        present = [num for num in self.num_crops if num > 0]
+        is_balanced = max(present, default=0) <= 1.05 * min(present, default=0)
+        if len(present) > 1 and not is_balanced and max(self.factors) < 1.05:
+            lines.append(
+                "no class is drawn noticeably more often than it occurs: raise threshold, or use class_uniform"
+            )
+        return "\n".join(lines)
+
+
+def report_draws(
+    class_names: Sequence[str], counts: ArrayLike, probabilities: NDArray[np.float64], num_samples: int
+) -> DrawReport:
+    """Return the report of ``num_samples`` draws with these probabilities of classes; see `class_probabilities`."""
+    num = np.asarray(counts, np.int64)
+    factors = probabilities * num.sum() / np.maximum(num, 1)
+    expected = probabilities * num_samples
+    return DrawReport(tuple(class_names), tuple(num.tolist()), tuple(expected.tolist()), tuple(factors.tolist()))
+
+
 class ClassTable:
     """Table that draws classes by probabilities [C] in constant time: Walker's alias method (Vose, TSE 17(9), 1991)."""
 
@@ -136,8 +179,6 @@ def count_photos(bank: InstanceBank, crops: SamplesOfClasses) -> tuple[NDArray[n
 
 def count_crops(bank: InstanceBank, *, images: bool = False) -> ClassCounts:
     """Count the crops of each class; with ``images`` also the images that show it, which reads a column of the bank."""
-    from segpaste.datasets.class_counts import ClassCounts  # which imports readers that no draw needs
-
     counts = ClassCounts("bank", tuple(bank.class_names), tuple(bank.class_frequencies))
     if not images:
         return counts
@@ -153,6 +194,8 @@ def photo_fracs(bank: InstanceBank, crops: SamplesOfClasses) -> NDArray[np.float
 
 def uniforms(seed: int, name: str, *indices: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return numbers in [0, 1), multiples of 2 ** -53, for each index; see `segpaste.seeding.random_bits`."""
+    from segpaste.seeding import random_bits_numpy  # with torch, which probabilities do not need
+
     return np.asarray((random_bits_numpy(seed, name, *indices) >> np.uint64(11)) * 2.0**-53)
 
 

@@ -16,14 +16,14 @@ from numpy.typing import ArrayLike, NDArray
 from torch.utils.data import Dataset
 
 from segpaste.bank.format.protocol import InstanceBank, check_bank
-from segpaste.bank.read.class_draws import DrawMode
+from segpaste.bank.read.class_draws import DrawMode, DrawReport
 from segpaste.bank.read.predicates import CropChooser, Predicate
-from segpaste.bank.read.sampler import BankSampler, DrawReport, Draws, Replicas
+from segpaste.bank.read.sampler import BankSampler, Draws, Replicas
 from segpaste.bank.read.staging import stage_bank_batch
 from segpaste.bank.schema.record import BankError
 from segpaste.epochs import EpochLoader, EpochSampler, Replica, ReplicaFinder, callable_facts
 from segpaste.samplers import NxMBatches, NxMReport, NxMSampler
-from segpaste.samplers.classes import SamplesOfClasses
+from segpaste.samplers.by_class import SamplesOfClasses
 from segpaste.seeding import derive_seed
 from segpaste.types import StagedCrops
 from segpaste.types.check import check_count

@@ -17,7 +17,7 @@ from segpaste.bank.format.protocol import Columns, InstanceBank
 from segpaste.bank.read.class_draws import uniforms
 from segpaste.bank.read.sampler import Draws
 from segpaste.bank.schema.record import BankError, Crop
-from segpaste.samplers.classes import SamplesOfClasses
+from segpaste.samplers.by_class import SamplesOfClasses
 from segpaste.types.check import check_count
 
 

@@ -6,20 +6,26 @@ iterate over its indices instead.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from segpaste._printable import printable
 from segpaste._reprs import counted
 from segpaste.bank.format.protocol import InstanceBank, check_bank
-from segpaste.bank.read.class_draws import ClassTable, DrawMode, class_probabilities, photo_fracs, uniforms
+from segpaste.bank.read.class_draws import (
+    ClassTable,
+    DrawMode,
+    DrawReport,
+    class_probabilities,
+    photo_fracs,
+    report_draws,
+    uniforms,
+)
 from segpaste.epochs import EpochPass, EpochProgress, EpochSampler, Replica
-from segpaste.samplers.classes import SamplesOfClasses
+from segpaste.samplers.by_class import SamplesOfClasses
 from segpaste.seeding import check_uint64, derive_seed
 from segpaste.types.check import check_count, check_number
 
@@ -43,50 +49,6 @@ class Draws(NamedTuple):
     positions: NDArray[np.int64]
     classes: NDArray[np.int64]
     crops: NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class DrawReport:
-    """Expected draws of a sampler in an epoch, before any training.
-
-    Attributes:
-        class_names: name of each class.
-        num_crops: number of crops of each class in the bank.
-        expected_draws: expected draws of each class on one replica.
-        factors: ratio to uniform draws for a crop of each class; 0 for a class without crops.
-    """
-
-    class_names: tuple[str, ...]
-    num_crops: tuple[int, ...]
-    expected_draws: tuple[float, ...]
-    factors: tuple[float, ...]
-
-    def __str__(self) -> str:
-        names = [printable(name) for name in self.class_names]
-        width = max([len(name) for name in names] + [5])
-        lines = [f"{'class':{width}}  {'crops':>10}  {'share':>7}  {'draws':>12}  {'share':>7}  factor"]
-        total, drawn = max(sum(self.num_crops), 1), sum(self.expected_draws) or 1.0
-        for name, num, draws, factor in zip(names, self.num_crops, self.expected_draws, self.factors, strict=True):
-            lines.append(
-                f"{name:{width}}  {num:10d}  {num / total:7.2%}  {draws:12.1f}  {draws / drawn:7.2%}  {factor:6.2f}"
-            )
-        present = [num for num in self.num_crops if num > 0]
-        is_balanced = max(present, default=0) <= 1.05 * min(present, default=0)
-        if len(present) > 1 and not is_balanced and max(self.factors) < 1.05:
-            lines.append(
-                "no class is drawn noticeably more often than it occurs: raise threshold, or use class_uniform"
-            )
-        return "\n".join(lines)
-
-
-def report_draws(
-    class_names: Sequence[str], counts: ArrayLike, probabilities: NDArray[np.float64], num_samples: int
-) -> DrawReport:
-    """Return the report of ``num_samples`` draws with these probabilities of classes; see `class_probabilities`."""
-    num = np.asarray(counts, np.int64)
-    factors = probabilities * num.sum() / np.maximum(num, 1)
-    expected = probabilities * num_samples
-    return DrawReport(tuple(class_names), tuple(num.tolist()), tuple(expected.tolist()), tuple(factors.tolist()))
 
 
 class BankSampler(EpochSampler[int]):
