@@ -176,6 +176,10 @@ def checked(place: str, given: Annotated) -> Annotated:
     return given._replace(masks=given.masks.bool(), set_value=set_value(f"{place}: masks", given.masks))
 
 
+_VALUES_OF_BYTES = {(0, 0): None, (0, 1): 1, (1, 1): 1, (-1, 0): 255, (-1, -1): 255}
+"""The value of valid masks where they are set, by their extremes as signed bytes, in which 255 is -1."""
+
+
 def set_value(name: str, masks: Tensor) -> int | None:
     """Return the value of masks where they are set, 1 or 255; None if no pixel is set.
 
@@ -188,8 +192,12 @@ def set_value(name: str, masks: Tensor) -> int | None:
     """
     if not masks.numel():
         return None
-    if masks.dtype == torch.bool:
-        return 1 if bool(masks.any()) else None
+    if masks.dtype in (torch.bool, torch.uint8):
+        low, high = (int(extreme) for extreme in masks.view(torch.int8).aminmax())
+        if masks.dtype == torch.bool:
+            return 1 if low or high else None
+        if (low, high) in _VALUES_OF_BYTES:
+            return _VALUES_OF_BYTES[low, high]
     if masks.dtype in (torch.uint16, torch.uint32):  # torch has no maximum for them
         masks = masks.to(torch.int64)
     most = masks.amax()
