@@ -297,11 +297,12 @@ class PaddedBatchedDenseSample(Movable):
     def _check_invalid_rows(self) -> None:
         if self.images.device.type != "cpu":
             return
+        valid = check.numbers_of(self.instance_valid)
         for field in INSTANCE_FIELDS:
             value: Tensor | None = getattr(self, field.batched_name)
             if value is None or field.resample is not None:
                 continue
-            if bool((value[~self.instance_valid] != 0).any()):
+            if check.numbers_of(value)[~valid].any():
                 raise ValueError(
                     f"PaddedBatchedDenseSample.{field.batched_name}: expected zeros in rows whose instance_valid is "
                     "False, got other values; zero them"

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Literal, Protocol, Self, runtime_checkable
 
+import numpy as np
 import torch
 from torch import Tensor
 from torchvision import tv_tensors
@@ -190,6 +191,15 @@ class PanopticSchema(Protocol):
     def max_instances_per_image(self) -> int:
         """Maximum number of instances in one image; more are an error."""
         ...
+
+
+def pixel_counts(masks: Tensor) -> Tensor:
+    """Return the number of pixels of each mask [N, H, W] bool, [N] int64."""
+    plain = masks.as_subclass(Tensor)
+    if plain.is_cpu:  # NumPy counts bools many times faster than torch adds them
+        counts = [np.count_nonzero(mask) for mask in plain.numpy()]
+        return torch.tensor(counts, dtype=torch.int64, device="cpu")
+    return plain.flatten(1).sum(1)
 
 
 def tight_boxes(masks: Tensor) -> Tensor:

@@ -28,13 +28,13 @@ from segpaste.datasets.entries import Box, edges_of
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.format import AnnotatedImages
 from segpaste.datasets.formats.image_files import read_pixels, read_rgb
-from segpaste.datasets.formats.rle import coded_runs, decode_segmentation, write_mask
+from segpaste.datasets.formats.rle import coded_runs, decode_segmentation
 from segpaste.datasets.jitter import LargeScaleJitter
 from segpaste.engine.native import windows
 from segpaste.engine.native.windows import Counts, Shown
 from segpaste.types import CrowdMask, DenseSample, InstanceMask, KeypointSchema
 from segpaste.types.keypoints import MovingKeypoints, moved_points
-from segpaste.types.sampling import Size, Window, outward_box
+from segpaste.types.sampling import Size, Window, outward_box, write_mask
 
 
 class InstanceImages(AnnotatedImages):

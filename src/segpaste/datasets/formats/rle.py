@@ -67,24 +67,6 @@ def expect_segmentation(segmentation: object, size: tuple[int, int]) -> None:
     expect_filled(run_lengths(counts.decode()) if isinstance(counts, bytes) else counts, size)
 
 
-def mask_box(mask: NDArray[np.bool_]) -> tuple[int, int, int, int] | None:
-    """Return the box (x1, y1, x2, y2) around the pixels of a mask [H, W]; None without a pixel."""
-    rows, cols = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
-    return (int(cols[0]), int(rows[0]), int(cols[-1]) + 1, int(rows[-1]) + 1) if rows.size else None
-
-
-def write_mask(mask: NDArray[np.bool_], zeros: NDArray[np.bool_]) -> bool:
-    """Write a mask [H, W] into zeros of that shape, and return whether it has a pixel.
-
-    Only the mask's box is written, because untouched zeros take no memory.
-    """
-    if (box := mask_box(mask)) is None:
-        return False
-    inside = slice(box[1], box[3]), slice(box[0], box[2])
-    zeros[inside] = mask[inside]
-    return True
-
-
 def coded_runs(segmentation: object, size: tuple[int, int]) -> bytes | NDArray[np.int64]:
     """Return the run lengths of an annotation for the native library; arguments as for `decode_segmentation`.
 
