@@ -34,7 +34,7 @@ from segpaste.types import DenseSample
 from . import report, timing
 from .machine import machine
 
-NUM_SAMPLES, NUM_ROUNDS, NUM_CALLS = 50, 20, 25
+NUM_SAMPLES, NUM_ROUNDS, NUM_CALLS = 50, 8, 25
 ROOT = Path(__file__).resolve().parents[1]
 CASES = {
     "bank, 1 object, image and target": "of_pair",

@@ -8,6 +8,7 @@ rasterised by pycocotools, so masks equal those of COCO's evaluation.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -132,10 +133,20 @@ def _polygon_runs(polygons: Sequence[object], size: tuple[int, int]) -> bytes | 
     return text
 
 
+def _are_near(values: list[Any]) -> bool:
+    """Return whether values are numbers that the rasteriser takes; all at once, since outlines have many points."""
+    try:
+        return not values or bool(np.abs(np.frombuffer(array("d", values))).max() <= _MAX_COORDINATE_PX)
+    except (TypeError, OverflowError):
+        return False
+
+
 def _checked_polygon(polygon: object) -> list[float]:
     """Return a checked list of coordinate pairs; infinite or distant ones would crash the rasteriser."""
     if not isinstance(polygon, list) or len(polygon) % 2:
         raise ValueError(f"expected each polygon as a list [x1, y1, x2, y2, ...], got {polygon!r:.40}")
+    if _are_near(polygon):
+        return polygon
     for value in polygon:
         if not isinstance(value, int | float) or not abs(value) <= _MAX_COORDINATE_PX:
             raise ValueError(f"expected polygon coordinates in pixels, got {value!r:.40}")
