@@ -8,7 +8,7 @@ a compiled region; `PaddedBatchedDenseSample.to_batched` restores the tags.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -357,7 +357,8 @@ class PaddedBatchedDenseSample(Movable):
         """Return a batch with new values for some fields, which are not validated: compute them from a valid batch."""
         if is_traced():
             return replace(self, **changes)
-        values = {item.name: getattr(self, item.name) for item in fields(self)}
+        names: tuple[str, ...] = self.__match_args__
+        values = {name: getattr(self, name) for name in names}
         return self._unchecked({**values, **changes})
 
     def _children(self, transform: v2.Transform | None) -> dict[str, Any]:

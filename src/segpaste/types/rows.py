@@ -47,7 +47,10 @@ def own_row(sample: DenseSample, num_slots: int, key: SampleKey | None = None) -
 def _row(
     sample: DenseSample, num_slots: int, key: SampleKey | None, dense: Callable[[Tensor], Tensor]
 ) -> PaddedBatchedDenseSample:
-    """Return a batch of one sample whose dense fields come from a function of those of the sample, [1, ...] each."""
+    """Return a batch of one sample whose dense fields come from a function of those of the sample, [1, ...] each.
+
+    It is not validated again: a sample has been, and here only the devices of its fields could differ.
+    """
     if sample.padding_mask is not None:
         check.check_padding("one_row: padding_mask", sample.padding_mask.as_subclass(Tensor))
     num, device, values = sample.num_instances, sample.image.device, flags_of(sample)
@@ -59,6 +62,7 @@ def _row(
             continue
         plain: Tensor = value.as_subclass(Tensor)
         if field.layout == "dense":
+            _expect_device(f"one_row: {field.name}", plain, device)
             values[field.batched_name] = dense(plain[None])
             continue
         if field.name == "instance_masks":
@@ -69,11 +73,19 @@ def _row(
         values[field.batched_name] = slots[None]
     values["instance_valid"] = torch.arange(num_slots, device=device)[None] < num
     keys: dict[str, Any] = {} if key is None else {**key_tensors([key])}
-    return PaddedBatchedDenseSample(**values, **keys)
+    return PaddedBatchedDenseSample._unchecked({**values, **keys})
+
+
+def _expect_device(label: str, value: Tensor, device: torch.device) -> None:
+    if value.device != device:
+        raise ValueError(f"{label}: expected device {device}, the image's, got {value.device}")
 
 
 def row_sample(batch: PaddedBatchedDenseSample, b: int = 0) -> DenseSample:
-    """Return one row of a batch, which may share its memory; large masks are moved to the first slots of the batch."""
+    """Return one row of a valid batch, not validated again, which may share its memory.
+
+    Large masks are moved to the first slots of the batch.
+    """
     values = flags_of(batch)
     slots = batch.instance_valid[b].nonzero()[:, 0]
     for field in SAMPLE_FIELDS:
@@ -88,7 +100,7 @@ def row_sample(batch: PaddedBatchedDenseSample, b: int = 0) -> DenseSample:
             own, are_masks = column[b], field.name == "instance_masks"
             rows = _moved_up(own, slots.tolist()) if are_masks and _are_large(own) else kept_slots(own, slots)
             values[field.name] = field.wrapped(rows, batch.canvas_size)
-    return DenseSample(**values)
+    return DenseSample._unchecked(values)
 
 
 def masks_in_slots(masks: Tensor, num_slots: int, device: torch.device) -> Tensor:
