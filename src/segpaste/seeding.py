@@ -148,9 +148,11 @@ def random_bits(seeds: Tensor, name: str, *indices: Tensor) -> Tensor:
 
 def random_bits_numpy(seed: int, name: str, *indices: NDArray[np.int64]) -> NDArray[np.uint64]:
     """Return `random_bits` of one seed in [0, 2**64), as a NumPy array of uint64 with the shape of the indices."""
-    seeds = torch.tensor(to_int64(seed), dtype=torch.int64, device="cpu")
-    bits = random_bits(seeds, name, *(torch.from_numpy(index) for index in indices))
-    return bits.numpy().view(np.uint64)
+    with np.errstate(over="ignore"):
+        state = _mix64_numpy(np.array(seed ^ name_key(name) % _UINT64, np.uint64))
+        for index in indices:
+            state = _mix64_numpy(state + (index.astype(np.uint64) ^ np.uint64(INDEX_SALT)) * np.uint64(GOLDEN))
+    return np.asarray(state)
 
 
 def random_u32(seeds: Tensor, name: str, *indices: Tensor) -> Tensor:
@@ -192,6 +194,12 @@ def _mix64(z: Tensor) -> Tensor:
     z = (z ^ _shift_right(z, 30)) * to_int64(MULTIPLIERS[0])
     z = (z ^ _shift_right(z, 27)) * to_int64(MULTIPLIERS[1])
     return z ^ _shift_right(z, 31)
+
+
+def _mix64_numpy(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(MULTIPLIERS[0])
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(MULTIPLIERS[1])
+    return z ^ (z >> np.uint64(31))
 
 
 def _shift_right(z: Tensor, bits: int) -> Tensor:

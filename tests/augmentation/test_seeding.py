@@ -206,3 +206,14 @@ def test_what_is_no_integer_is_an_error_that_names_the_argument(seed: Any) -> No
     ):
         with pytest.raises(ValueError, match=f"expected an integer as base_seed, .* got {seed!r}"):
             make()
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2**63, 2**64 - 1])
+def test_numpy_draws_the_same_bits(seed: int) -> None:
+    first, second = np.arange(-3, 5, dtype=np.int64)[:, None], np.array([0, 2**62], np.int64)
+    seeds = torch.tensor(seeding.to_int64(seed))
+    for indices in ((), (first,), (first, second)):
+        bits = seeding.random_bits_numpy(seed, "a name", *indices)
+        expected = seeding.random_bits(seeds, "a name", *map(torch.from_numpy, indices))
+        assert bits.dtype == np.uint64
+        assert bits.view(np.int64).tolist() == expected.tolist()

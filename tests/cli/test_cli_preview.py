@@ -30,9 +30,9 @@ from segpaste import BatchCopyPaste
 from segpaste.augmenting import settings
 from segpaste.augmenting.preview import DatasetStudio
 from segpaste.cli import main, parse, preview
-from segpaste.replay.rows import row_sample
 from segpaste.seeding import key_tensors
 from segpaste.types import BatchedDenseSample, Modality
+from segpaste.types.rows import row_sample
 from segpaste.viz.preview.controls import Control, controls_of
 from segpaste.viz.preview.rendering import draw_of, render, setup_of
 from segpaste.viz.preview.serving import PageRequest, make_server, respond
@@ -290,7 +290,8 @@ class TestRefusals:
                 assert len(error["text"]) < 250
 
     def test_more_slots_than_memory(self, studio: DatasetStudio, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("segpaste.replay.rows.untouched_zeros", _too_large)
+        monkeypatch.setattr("segpaste.types.rows._LARGE_BYTES", 0)
+        monkeypatch.setattr("segpaste.types.rows.untouched_masks", _too_large)
         (error,) = render(studio, {"values": {"max_instances": 30_000}})["errors"]
         assert error["key"] == "max_instances"
         assert "expected as many slots as fit into memory" in error["text"]

@@ -175,14 +175,25 @@ def test_channels_are_named(num: int, came: str) -> None:
         (torch.tensor([0, 255], dtype=torch.uint8), 255),
         (torch.tensor([0, 255], dtype=torch.uint16), 255),
         (torch.tensor([1.0, 1.0]), 1),
+        (torch.tensor([1, 1], dtype=torch.uint8), 1),
+        (torch.tensor([255, 255], dtype=torch.uint8), 255),
+        (torch.zeros(2, dtype=torch.uint8), None),
+        (torch.tensor([0, 1], dtype=torch.int8), 1),
         (torch.tensor([False, True]), 1),
         (torch.tensor([False]), None),
+        (torch.tensor([0, 255], dtype=torch.uint8).view(torch.bool), 1),
         (torch.zeros(2), None),
         (torch.zeros(0), None),
     ],
 )
 def test_the_value_of_masks(masks: Tensor, expected: int | None) -> None:
     assert set_value("masks", masks) == expected
+
+
+@pytest.mark.parametrize("values", [[0, 2], [0, 1, 255], [1, 255], [0, 254, 255], [128, 255], [0, 127], [255, 127]])
+def test_other_bytes_are_no_mask(values: list[int]) -> None:
+    with pytest.raises(ValueError, match="masks: expected 0 and 1, or 0 and 255, got"):
+        set_value("masks", torch.tensor(values, dtype=torch.uint8))
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,7 @@ from segpaste.types import (
     SemanticMap,
 )
 from segpaste.types.fields import SAMPLE_FIELDS
+from segpaste.types.tensors import pixel_counts
 
 SUBSETS = [pytest.param(s, id=subset_id(s)) for s in all_modality_subsets()]
 
@@ -384,3 +385,11 @@ def test_boxes_converted_to_another_format_are_refused() -> None:
     fields["boxes"] = v2.functional.convert_bounding_box_format(fields["boxes"], new_format="XYWH")
     with pytest.raises(ValueError, match="expected format XYXY, got XYWH"):
         DenseSample.from_dict(fields)
+
+
+def test_pixels_are_counted() -> None:
+    masks = torch.zeros(3, 4, 5, dtype=torch.bool)
+    masks[0, 1:3, 2:], masks[2] = True, True
+    assert pixel_counts(InstanceMask(masks)).tolist() == [6, 0, 20]
+    assert pixel_counts(masks[:, :, ::2]).tolist() == [4, 0, 12]
+    assert pixel_counts(masks[:0]).tolist() == []

@@ -24,9 +24,9 @@ from segpaste.augmenting.sources import PasteSources, Staged, photos_with_object
 from segpaste.datasets.dataset_counts import class_pixels
 from segpaste.replay import ReplayRecord, records
 from segpaste.replay.record import RecordedJitter, RecordedLayer
-from segpaste.replay.rows import row_sample
 from segpaste.seeding import SampleKey
 from segpaste.types import DenseSample, PaddedBatchedDenseSample
+from segpaste.types.rows import row_sample
 
 
 @dataclass(frozen=True, slots=True)

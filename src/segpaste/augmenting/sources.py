@@ -30,7 +30,6 @@ from segpaste.augmenting.photos import (
     window_for,
 )
 from segpaste.bank.read.own_size import StagedObject, stage_own_size
-from segpaste.replay.rows import one_row
 from segpaste.seeding import key_tensors
 from segpaste.types import (
     BatchedDenseSample,
@@ -39,6 +38,7 @@ from segpaste.types import (
     StagedCrops,
     select_instances,
 )
+from segpaste.types.rows import one_row
 
 _MOST_PHOTOS = 4
 """Number of images that single objects of one target are taken from, if images are drawn."""

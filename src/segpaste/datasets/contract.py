@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from torch.utils.data import Dataset
 
 from segpaste.datasets.entries import JsonRow as JsonRow
+from segpaste.datasets.lone_objects import LoneObjects
 from segpaste.types import DenseSample, KeypointSchema, PanopticSchema
 from segpaste.types.movable import Movable
 
@@ -253,6 +254,10 @@ class AnnotatedDataset(Dataset[DenseSample], ABC):
         """Return the classes that were annotated in the image, or None if the file does not say, as in COCO."""
         return None
 
+    def lone_objects(self, index: int) -> LoneObjects | None:
+        """Return the instances of an image to decode one by one; None if only its whole sample can be read."""
+        return None
+
     def crowds(self, index: int) -> Sequence[Crowd]:
         """Return the crowd and ignored regions of an image separately, and its objects without a mask.
 
@@ -346,6 +351,11 @@ class DatasetView(AnnotatedDataset):
     def __getitem__(self, index: int) -> DenseSample:
         dataset, own = self.place(index)
         return dataset[own]
+
+    def lone_objects(self, index: int) -> LoneObjects | None:
+        """Return those of the other dataset, unless this one changes its samples."""
+        dataset, own = self.place(index)
+        return dataset.lone_objects(own) if type(self).__getitem__ is DatasetView.__getitem__ else None
 
 
 for _name in OF_IMAGE:

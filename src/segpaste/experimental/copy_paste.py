@@ -25,8 +25,9 @@ from segpaste.targets.annotated import Annotated, sample_of, with_masks
 from segpaste.targets.colours import expect_colours, expect_rgb
 from segpaste.targets.objects import LabelMap, to_framework
 from segpaste.targets.outcome import Outcome, outcome_of
-from segpaste.types import FIELDS, BatchedDenseSample, DenseSample, KeypointSchema, PaddedBatchedDenseSample
+from segpaste.types import FIELDS, DenseSample, KeypointSchema, PaddedBatchedDenseSample
 from segpaste.types.check import check_count, not_none
+from segpaste.types.rows import own_row, row_sample
 
 PATIENCE = 32
 """Number of consecutive samples without a paste after which a warning is raised."""
@@ -164,7 +165,7 @@ class CopyPaste(v2.Transform):
             raise ValueError(
                 "CopyPaste: expected class ids in label_map, because labels of samples are integers, got texts"
             )
-        return self._pasted(sample)[0].to_batched().to_samples()[0]
+        return row_sample(self._pasted(sample)[0])
 
     def _of_target(self, image: Any, target: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
         self._check_options()
@@ -200,12 +201,11 @@ class CopyPaste(v2.Transform):
         expect_rgb("CopyPaste", len(sample.image))
         if sample.image.dtype != torch.uint8 and white is not None:
             expect_colours("CopyPaste: image", [sample.image], white, "source.value_range in the config")
-        padded = BatchedDenseSample.from_samples([sample]).to_padded(self._num_slots(sample.num_instances))
-        batch = prepare.seeded(padded, None)
+        batch = prepare.seeded(own_row(sample, self._num_slots(sample.num_instances)), None)
         staged = crops.staged(not_none(batch.sample_seeds))
         if self._class_ids is not None:
             staged.class_ids.copy_(self._class_ids[staged.class_ids])
-        out, report = self.augment(batch, staged=staged.to(batch.device), return_report=True)
+        out, report = self.augment(batch, staged=staged, return_report=True)
         self._warn_if_nothing_pasted(report)
         return out, report
 

@@ -19,10 +19,9 @@ from segpaste.engine import LayerRows
 from segpaste.engine.reference.classmix import where_they_stand
 from segpaste.replay.record import ReplayError, ReplayRecord
 from segpaste.replay.recording import differing, float_means, row_digest
-from segpaste.replay.rows import one_row, row_sample
 from segpaste.seeding import SampleKey, key_tensors
 from segpaste.types import BatchedDenseSample, DenseSample, PaddedBatchedDenseSample, StagedCrops
-from segpaste.types.fields import SAMPLE_FIELDS
+from segpaste.types.rows import own_row, row_sample
 
 
 def replay(
@@ -89,7 +88,7 @@ def replayed(
         for slot, layer in zip(slots, report.slot_layer[0, slots].tolist(), strict=True)
     ]
     del batch, source, apart, staged
-    return row_sample(out) if out.images.device.type == "cpu" else out.to_batched().to_samples()[0], origins
+    return row_sample(out), origins
 
 
 def _check_result(record: ReplayRecord, out: PaddedBatchedDenseSample) -> None:
@@ -220,10 +219,7 @@ def _batch_of(
     """Return samples as rows of a batch; empty parts of the masks of a single sample are not copied."""
     first = samples[0]
     if len(samples) == 1 and first.num_instances <= num_slots and first.image.device.type == "cpu":
-        row = one_row(first, num_slots, keys[0])
-        dense = [field.batched_name for field in SAMPLE_FIELDS if field.layout == "dense"]
-        given = {name: value for name in dense if (value := getattr(row, name)) is not None}
-        return replace(row, **{name: value.clone() for name, value in given.items()})  # for a paste in place
+        return own_row(first, num_slots, keys[0])
     batch = BatchedDenseSample.from_samples(samples)
     return batch.to_padded(num_slots, overflow="largest", **key_tensors(keys[: len(samples)]))
 

@@ -173,7 +173,13 @@ def checked(place: str, given: Annotated) -> Annotated:
     """
     if given.masks is None:
         return given
-    return given._replace(masks=given.masks.bool(), set_value=set_value(f"{place}: masks", given.masks))
+    masks, value = given.masks, set_value(f"{place}: masks", given.masks)
+    are_bools = masks.dtype == torch.uint8 and value != 255
+    return given._replace(masks=masks.view(torch.bool) if are_bools else masks.bool(), set_value=value)
+
+
+_VALUES_OF_BYTES = {(0, 0): None, (0, 1): 1, (1, 1): 1, (-1, 0): 255, (-1, -1): 255}
+"""The value of valid masks where they are set, by their extremes as signed bytes, in which 255 is -1."""
 
 
 def set_value(name: str, masks: Tensor) -> int | None:
@@ -188,8 +194,12 @@ def set_value(name: str, masks: Tensor) -> int | None:
     """
     if not masks.numel():
         return None
-    if masks.dtype == torch.bool:
-        return 1 if bool(masks.any()) else None
+    if masks.dtype in (torch.bool, torch.uint8):
+        low, high = (int(extreme) for extreme in masks.view(torch.int8).aminmax())
+        if masks.dtype == torch.bool:
+            return 1 if low or high else None
+        if (low, high) in _VALUES_OF_BYTES:
+            return _VALUES_OF_BYTES[low, high]
     if masks.dtype in (torch.uint16, torch.uint32):  # torch has no maximum for them
         masks = masks.to(torch.int64)
     most = masks.amax()
@@ -236,8 +246,9 @@ def sample_of(
     """
     height, width = given.image.shape[-2:]
     ends = (0, 0) if canvas is None else (0, canvas[1] - width, 0, canvas[0] - height)
-    objects, image, masks = ~given.is_crowd, given.image, given.masks
-    if with_crowds or bool(given.is_crowd.any()):
+    image, masks, any_crowds = given.image, given.masks, bool(given.is_crowd.any())
+    objects = ~given.is_crowd if any_crowds else slice(None)  # a slice copies no masks
+    if with_crowds or any_crowds:
         fields["crowd_mask"] = CrowdMask(pad(crowd_regions(given).any(0, keepdim=True), ends))
     if canvas is not None:
         inside = torch.ones(1, height, width, dtype=torch.bool, device=image.device)

@@ -21,7 +21,7 @@ from segpaste.targets.annotated import Annotated, sample_of
 from segpaste.targets.colours import normalized
 from segpaste.types import BatchedDenseSample, PaddedBatchedDenseSample
 from segpaste.types.check import check_class, check_count
-from segpaste.types.tensors import tensor_of
+from segpaste.types.tensors import pixel_counts, tensor_of
 
 LabelMap = int | Sequence[int] | Mapping[int, int] | NDArray[np.integer[Any]] | Tensor
 """Class ids of a framework: a number to add to ours, one id for each of our classes (a list, an array of integers), or
@@ -177,7 +177,7 @@ def box_areas(boxes: Tensor) -> Tensor:
 
 def visible_areas(boxes: Tensor, masks: Tensor | None) -> Tensor:
     """Return the number of pixels of each mask [N, H, W], or the area of each xyxy box without masks, [N] float32."""
-    return box_areas(boxes) if masks is None else masks.flatten(1).sum(1, dtype=torch.float32)
+    return box_areas(boxes) if masks is None else pixel_counts(masks).float()
 
 
 class Objects(NamedTuple):

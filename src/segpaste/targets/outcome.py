@@ -58,19 +58,39 @@ def outcome_of(given: Annotated, batch: PaddedBatchedDenseSample, is_paste: Tens
     """
     valid = batch.instance_valid[0]
     own, pasted = ((valid & which).nonzero()[:, 0] for which in (~is_paste, is_paste))
-    crowds, regions, crowd_boxes = _crowds_left(given, batch)
-    slots, masks, points = torch.cat([own, pasted]), batch.instance_masks, given.keypoints
-    rows = torch.cat([(~given.is_crowd).nonzero()[:, 0][own], torch.full_like(pasted, -1), crowds])
+    slots, masks, points = torch.cat([own, pasted]), batch.instance_masks, batch.keypoints
     found = Outcome(
         image=batch.images[0],
-        boxes=torch.cat([batch.boxes[0, slots], crowd_boxes]),
-        labels=torch.cat([batch.labels[0, slots], given.labels[crowds]]),
-        masks=None if masks is None else torch.cat([masks[0, slots], regions]),
-        rows=rows,
-        keypoints=None if points is None else torch.cat([not_none(batch.keypoints)[0, slots], points[crowds]]),
+        boxes=batch.boxes[0, slots],
+        labels=batch.labels[0, slots],
+        masks=None if masks is None else _in_slots(masks[0], slots),
+        rows=torch.cat([(~given.is_crowd).nonzero()[:, 0][own], torch.full_like(pasted, -1)]),
+        keypoints=None if given.keypoints is None else not_none(points)[0, slots],
         set_value=mask_value if given.set_value is None else given.set_value,
     )
-    return found if not len(crowds) else _in_order(found, torch.where(rows < 0, len(given.labels), rows))
+    return found if batch.crowd_mask is None else _with_crowds(found, given, batch.crowd_mask[0])
+
+
+def _in_slots(masks: Tensor, slots: Tensor) -> Tensor:
+    """Return the masks in these slots of [K, H, W]: without a copy if they are all of them, in their order."""
+    are_all = slots.tolist() == list(range(len(masks)))
+    return masks if are_all else masks[slots]
+
+
+def _with_crowds(found: Outcome, given: Annotated, crowd_mask: Tensor) -> Outcome:
+    """Return an outcome with the crowds that have a pixel left, at their places among the annotations."""
+    crowds, regions, boxes = _crowds_left(given, crowd_mask)
+    if not len(crowds):
+        return found
+    masks, points, rows = found.masks, found.keypoints, torch.cat([found.rows, crowds])
+    joined_up = found._replace(
+        boxes=torch.cat([found.boxes, boxes]),
+        labels=torch.cat([found.labels, given.labels[crowds]]),
+        masks=None if masks is None else torch.cat([masks, regions]),
+        rows=rows,
+        keypoints=None if points is None else torch.cat([points, not_none(given.keypoints)[crowds]]),
+    )
+    return _in_order(joined_up, torch.where(rows < 0, len(given.labels), rows))
 
 
 def _in_order(found: Outcome, keys: Tensor) -> Outcome:
@@ -81,17 +101,13 @@ def _in_order(found: Outcome, keys: Tensor) -> Outcome:
     return found._replace(**fields)
 
 
-def _crowds_left(given: Annotated, batch: PaddedBatchedDenseSample) -> tuple[Tensor, Tensor, Tensor]:
+def _crowds_left(given: Annotated, crowd_mask: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return the rows [M], regions [M, H, W] and boxes [M, 4] of the crowds that have a pixel left after the paste.
 
     Without masks, a crowd that no paste overlaps keeps its box, and another one its part around the visible pixels.
     """
-    rows = given.is_crowd.nonzero()[:, 0]
-    if batch.crowd_mask is None:
-        empty = torch.zeros(0, *batch.canvas_size, dtype=torch.bool, device=batch.device)
-        return rows[:0], empty, given.boxes[:0]
-    whole = crowd_regions(given)
-    regions = whole & batch.crowd_mask[0]
+    rows, whole = given.is_crowd.nonzero()[:, 0], crowd_regions(given)
+    regions = whole & crowd_mask
     boxes, own = tight_boxes(regions), given.boxes[rows]
     if given.masks is None:
         is_cut = (regions != whole).flatten(1).any(1, keepdim=True)

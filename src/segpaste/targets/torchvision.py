@@ -262,9 +262,9 @@ def write_pair(image: Any, target: Mapping[str, Any], found: Outcome) -> tuple[A
     if found.masks is not None:
         masks = target.get("masks")
         dtype = masks.dtype if isinstance(masks, Tensor) else torch.uint8
-        values = found.masks.to(dtype)
+        values = found.masks.view(dtype) if dtype == torch.uint8 else found.masks.to(dtype)
         if found.set_value != 1 and dtype != torch.bool:
-            values *= found.set_value
+            values = values * found.set_value
         written["masks"] = tv_tensors.Mask(values, device=values.device)
         if isinstance(masks, Tensor) and not isinstance(masks, tv_tensors.Mask):
             written["masks"] = written["masks"].as_subclass(Tensor)

@@ -8,7 +8,7 @@ a compiled region; `PaddedBatchedDenseSample.to_batched` restores the tags.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -297,11 +297,12 @@ class PaddedBatchedDenseSample(Movable):
     def _check_invalid_rows(self) -> None:
         if self.images.device.type != "cpu":
             return
+        valid = check.numbers_of(self.instance_valid)
         for field in INSTANCE_FIELDS:
             value: Tensor | None = getattr(self, field.batched_name)
             if value is None or field.resample is not None:
                 continue
-            if bool((value[~self.instance_valid] != 0).any()):
+            if check.numbers_of(value)[~valid].any():
                 raise ValueError(
                     f"PaddedBatchedDenseSample.{field.batched_name}: expected zeros in rows whose instance_valid is "
                     "False, got other values; zero them"
@@ -356,7 +357,8 @@ class PaddedBatchedDenseSample(Movable):
         """Return a batch with new values for some fields, which are not validated: compute them from a valid batch."""
         if is_traced():
             return replace(self, **changes)
-        values = {item.name: getattr(self, item.name) for item in fields(self)}
+        names: tuple[str, ...] = self.__match_args__
+        values = {name: getattr(self, name) for name in names}
         return self._unchecked({**values, **changes})
 
     def _children(self, transform: v2.Transform | None) -> dict[str, Any]:

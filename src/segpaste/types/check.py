@@ -9,10 +9,11 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torchvision import tv_tensors
 
@@ -115,6 +116,12 @@ def check_tensor(
     return value
 
 
+def numbers_of(value: Tensor) -> NDArray[Any]:
+    """Return the values of a tensor on the CPU as an array, in which small tables are checked in fewer steps."""
+    found: NDArray[Any] = value.detach().as_subclass(Tensor).numpy()
+    return found
+
+
 def check_bools(label: str, value: Tensor) -> None:
     """Check that bool values on the CPU are stored as 0 or 1, as torch expects; see `has_other_bytes`.
 
@@ -133,7 +140,7 @@ def has_other_bytes(value: Tensor) -> bool:
     if value.dtype != torch.bool or value.device.type != "cpu" or not value.numel():
         return False
     # NumPy, because torch waits forever in a forked process whose parent has started torch's threads.
-    return int(value.as_subclass(Tensor).view(torch.uint8).numpy().max()) > 1
+    return int(numbers_of(value).view(np.uint8).max()) > 1
 
 
 def with_plain_bytes(value: Tensor) -> Tensor:
@@ -214,9 +221,10 @@ def check_boxes(label: str, boxes: Tensor, canvas_size: tuple[int, int]) -> None
             )
     if boxes.device.type != "cpu":
         return
-    if not bool(boxes.isfinite().all()):
+    corners = numbers_of(boxes)
+    if not np.isfinite(corners).all():
         raise ValueError(f"{label}: expected finite coordinates, got NaN or infinity; remove those instances")
-    if bool((boxes[..., 2:] < boxes[..., :2]).any()):
+    if (corners[..., 2:] < corners[..., :2]).any():
         raise ValueError(
             f"{label}: expected x1 <= x2 and y1 <= y2, got a box that is inside out; "
             "are these (x, y, width, height)? Convert them to (x1, y1, x2, y2)"
@@ -227,12 +235,13 @@ def check_instance_ids(label: str, ids: Tensor, most: int = MAX_INSTANCE_ID) -> 
     """Raise ValueError unless the ids of one sample are unique, > 0 and at most ``most``."""
     if ids.device.type != "cpu" or ids.numel() == 0:
         return
-    if int(ids.min()) <= 0:
-        raise ValueError(f"{label}: expected ids > 0, got {int(ids.min())}; 0 means stuff in panoptic maps")
-    if int(ids.max()) > most:
-        raise ValueError(f"{label}: expected ids <= {most}, which leaves room for fresh ones, got {int(ids.max())}")
-    if len(set(ids.tolist())) != ids.numel():
-        raise ValueError(f"{label}: expected ids that are unique in the sample, got {ids.tolist()}")
+    listed = ids.tolist()
+    if min(listed) <= 0:
+        raise ValueError(f"{label}: expected ids > 0, got {min(listed)}; 0 means stuff in panoptic maps")
+    if max(listed) > most:
+        raise ValueError(f"{label}: expected ids <= {most}, which leaves room for fresh ones, got {max(listed)}")
+    if len(set(listed)) != len(listed):
+        raise ValueError(f"{label}: expected ids that are unique in the sample, got {listed}")
 
 
 def check_padded_ids(label: str, ids: Tensor, valid: Tensor) -> None:
@@ -243,11 +252,12 @@ def check_padded_ids(label: str, ids: Tensor, valid: Tensor) -> None:
     """
     if ids.device.type != "cpu" or ids.numel() == 0:
         return
-    stand_ins = -torch.arange(1, ids.shape[1] + 1, dtype=ids.dtype, device=ids.device)
-    in_order = torch.where(valid, ids, stand_ins).sort(1).values
-    wrong = (valid & ((ids <= 0) | (ids > MAX_FED_BACK_ID))).any(1) | (in_order[:, 1:] == in_order[:, :-1]).any(1)
-    if bool(wrong.any()):
-        b = int(wrong.to(torch.int8).argmax())
+    given, is_valid = numbers_of(ids), numbers_of(valid)
+    in_order = np.sort(np.where(is_valid, given, -np.arange(1, given.shape[1] + 1, dtype=given.dtype)), 1)
+    wrong = (is_valid & ((given <= 0) | (given > MAX_FED_BACK_ID))).any(1)
+    wrong |= (in_order[:, 1:] == in_order[:, :-1]).any(1)
+    if wrong.any():
+        b = int(wrong.argmax())
         check_instance_ids(f"{label}[{b}]", ids[b][valid[b]], MAX_FED_BACK_ID)
 
 

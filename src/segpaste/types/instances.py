@@ -13,7 +13,7 @@ from torchvision import tv_tensors
 from segpaste.types import check
 from segpaste.types.dense import DenseSample
 from segpaste.types.fields import INSTANCE_FIELDS, SAMPLE_FIELDS
-from segpaste.types.tensors import IGNORE_INDEX, PanopticMap, SemanticMap
+from segpaste.types.tensors import IGNORE_INDEX, PanopticMap, SemanticMap, pixel_counts
 
 Overflow = Literal["raise", "largest"]
 """Handling of an image that has more instances than slots."""
@@ -25,7 +25,7 @@ def largest_instances(boxes: Tensor, masks: Tensor | None, max_instances: int) -
     The area is that of the mask, or of the box if there are no masks. Of equal areas the earlier instance is kept.
     """
     if masks is not None:
-        area = masks.as_subclass(Tensor).flatten(1).sum(1)
+        area = pixel_counts(masks)
     else:
         corners = boxes.as_subclass(Tensor)
         area = (corners[:, 2:] - corners[:, :2]).prod(1)

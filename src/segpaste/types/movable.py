@@ -130,8 +130,9 @@ class Movable:
     def _unchecked(cls, values: Mapping[str, Any]) -> Self:
         """Create a record without validation."""
         record = object.__new__(cls)
-        for item in fields(record):
-            object.__setattr__(record, item.name, values.get(item.name))
+        names: tuple[str, ...] = cls.__match_args__  # of a dataclass's fields, in less time than ``fields`` takes
+        for name in names:
+            object.__setattr__(record, name, values.get(name))
         return record
 
 

@@ -17,7 +17,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 Size = tuple[int, int]
@@ -220,3 +222,21 @@ class Window(NamedTuple):
     def inside(self) -> Size:
         """Size of the part at the top left of the output that the image fills, (H, W); the rest is padding."""
         return min(self.resized[0], self.size[0]), min(self.resized[1], self.size[1])
+
+
+def mask_box(mask: NDArray[np.bool_]) -> tuple[int, int, int, int] | None:
+    """Return the box (x1, y1, x2, y2) around the pixels of a mask [H, W]; None without a pixel."""
+    rows, cols = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
+    return (int(cols[0]), int(rows[0]), int(cols[-1]) + 1, int(rows[-1]) + 1) if rows.size else None
+
+
+def write_mask(mask: NDArray[np.bool_], zeros: NDArray[np.bool_]) -> bool:
+    """Write a mask [H, W] into zeros of that shape, and return whether it has a pixel.
+
+    Only the mask's box is written, because untouched zeros take no memory.
+    """
+    if (box := mask_box(mask)) is None:
+        return False
+    inside = slice(box[1], box[3]), slice(box[0], box[2])
+    zeros[inside] = mask[inside]
+    return True

@@ -22,6 +22,8 @@ def is_traced() -> bool:
 def _is_transformed() -> bool:
     if torch._C._functorch.peek_interpreter_stack() is not None:
         return True
+    if not torch._C._len_torch_dispatch_stack():  # the usual case, in one call
+        return False
     return any(_mode(key) is not None for key in (_KEYS.FAKE, _KEYS.FUNCTIONAL, _KEYS.PROXY))
 
 

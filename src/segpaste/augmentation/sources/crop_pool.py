@@ -216,7 +216,8 @@ class SeededCrops:
         """
         drawn = [self._drawn(from_int64(seed)) for seed in seeds.tolist()]
         indices = np.array(drawn, np.int64).reshape(len(drawn), self.crops_per_target)
-        return stage_bank_batch(self.bank, indices).to(seeds.device, non_blocking=True)
+        staged = stage_bank_batch(self.bank, indices)
+        return staged if seeds.is_cpu else staged.to(seeds.device, non_blocking=True)
 
     def _drawn(self, seed: int) -> NDArray[np.int64]:
         """Draw the crops of one target, [K] int64."""

@@ -26,6 +26,7 @@ from torch import Tensor
 from segpaste.bank.schema.record import COLUMNS, GROUPS, BankError, Crop
 from segpaste.types import CameraIntrinsics, DenseSample, sampling, tight_boxes
 from segpaste.types.depth_holes import filled_depth
+from segpaste.types.tensors import pixel_counts
 
 DEFAULT_MARGIN_FRAC = 1 / 16
 """Default margin, as a fraction of the longer side of the box. Some background is needed: the filters that paint a
@@ -45,7 +46,7 @@ class CropAxis:
         size: number of pixels of content in the crop.
         before, after: numbers of padding pixels on each side of the content.
         nearest: nearest pixel of the image, [size] int64.
-        linear: pixels of the image [size, 2] int64 and their weights [size, 2] float32.
+        linear: pixels of the image [size, 2] int64 and their weights [size, 2] float32; None if nothing reads them.
         filter: pixels of the image [size, T] int64 and their weights [size, T] int64; the sum of the weights is
             `sampling.WEIGHT_ONE`.
     """
@@ -54,7 +55,7 @@ class CropAxis:
     before: int
     after: int
     nearest: Tensor
-    linear: tuple[Tensor, Tensor]
+    linear: tuple[Tensor, Tensor] | None
     filter: tuple[Tensor, Tensor]
 
 
@@ -117,8 +118,9 @@ def crop_object(
     fitted = _fitted(frame or PhotoFrame((height, width), (1, 1)), fit_into)
     if fitted.scale[0] * den < num * fitted.scale[1]:
         num, den = fitted.scale
-    rows = _axis(top, bottom, height, crop_size[0], num, den)
-    cols = _axis(left, right, width, crop_size[1], num, den)
+    has_surface = sample.depth is not None or sample.normals is not None
+    rows = _axis(top, bottom, height, crop_size[0], num, den, has_surface)
+    cols = _axis(left, right, width, crop_size[1], num, den, has_surface)
     image = sample.image.as_subclass(Tensor)
     values: dict[str, Any] = {"image": _edges_go_on(_filtered(image, rows, cols, content), rows, cols)}
     alpha = torch.zeros(1, *crop_size, dtype=torch.bool, device="cpu")
@@ -296,7 +298,7 @@ def checked_fit(fit_into: int | Sequence[int] | None) -> tuple[int, int] | None:
     return int(sides[0]), int(sides[1])
 
 
-def _axis(start: int, end: int, length: int, crop_length: int, num: int, den: int) -> CropAxis:
+def _axis(start: int, end: int, length: int, crop_length: int, num: int, den: int, with_linear: bool) -> CropAxis:
     """Return the positions for content from ``start`` to ``end`` of an image axis of ``length`` pixels."""
     size = max(1, -(-(2 * (end - start) * num - den) // (2 * den)))
     numerator = torch.tensor(num, dtype=torch.int64, device="cpu")
@@ -307,8 +309,10 @@ def _axis(start: int, end: int, length: int, crop_length: int, num: int, den: in
         first, weights = sampling.filter_taps(position, numerator, denominator, num_taps)
         return (first[:, None] + torch.arange(num_taps, device="cpu") + start).clamp(0, length - 1), weights
 
-    idx, weights = taps(num, 2)
-    linear = idx, weights / sampling.WEIGHT_ONE
+    linear = None
+    if with_linear:
+        idx, weights = taps(num, 2)
+        linear = idx, weights / sampling.WEIGHT_ONE
     before = (crop_length - size) // 2
     return CropAxis(size, before, crop_length - size - before, nearest, linear, taps(den, -(-2 * den // num)))
 
@@ -337,13 +341,14 @@ def _weighed(values: Tensor, dim: int, idx: Tensor, weights: Tensor) -> Tensor:
 def _geometry(sample: DenseSample, rows: CropAxis, cols: CropAxis) -> dict[str, Tensor]:
     """Return depth, its validity and normals, [., rows, cols] each, if the sample has them."""
     values: dict[str, Tensor] = {}
-    if sample.depth is None and sample.normals is None:
+    if rows.linear is None or cols.linear is None:
         return values
     at = rows.nearest[:, None], cols.nearest
-    weights = (rows.linear[1][:, None, :, None] * cols.linear[1][None, :, None, :]).flatten(-2)
+    (y, of_rows), (x, of_cols) = rows.linear, cols.linear
+    weights = (of_rows[:, None, :, None] * of_cols[None, :, None, :]).flatten(-2)
 
     def taps(value: Tensor) -> Tensor:
-        return value[..., rows.linear[0][:, None, :, None], cols.linear[0][None, :, None, :]].flatten(-2)
+        return value[..., y[:, None, :, None], x[None, :, None, :]].flatten(-2)
 
     if sample.depth is not None and sample.depth_valid is not None:
         depth, valid = sample.depth.as_subclass(Tensor), sample.depth_valid.as_subclass(Tensor)
@@ -390,6 +395,6 @@ def _checked_mask(sample: DenseSample, position: int) -> Tensor:
     if sample.padding_mask is not None and bool(sample.padding_mask.any()):
         raise BankError("crop: expected an image without padding, got some; build from the dataset without transforms")
     mask: Tensor = sample.instance_masks[position].as_subclass(Tensor)
-    if not bool(mask.any()):
+    if not int(pixel_counts(mask[None])):
         raise BankError(f"crop: expected a mask with pixels for instance {position}, got an empty one")
     return mask

@@ -34,6 +34,7 @@ from segpaste.bank.building.listing import (
 from segpaste.bank.building.parts import Selection, frame_of, groups_for
 from segpaste.bank.format.protocol import Columns, checked_read
 from segpaste.bank.schema.record import Array, BankError, Crop, Layout
+from segpaste.datasets.lone_objects import LoneObjects
 from segpaste.datasets.views import Samples, annotated
 from segpaste.samplers.by_class import SamplesOfClasses
 from segpaste.seeding import random_bits_numpy
@@ -219,7 +220,7 @@ class DatasetBank:
         self._forget()
 
     def __getstate__(self) -> dict[str, Any]:
-        kept = "_rows", "_lock", "_sample"
+        kept = "_rows", "_lock", "_sample", "_lone"
         return {name: value for name, value in self.__dict__.items() if name not in kept}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -229,6 +230,7 @@ class DatasetBank:
     def _forget(self) -> None:
         self._rows: OrderedDict[int, Array] = OrderedDict()
         self._sample: tuple[int, DenseSample] | None = None  # the last one read
+        self._lone: tuple[int, LoneObjects | None] | None = None  # likewise
         self._lock = threading.Lock()
 
     def _row(self, index: int) -> Array:
@@ -246,7 +248,7 @@ class DatasetBank:
 
     def _cut(self, index: int) -> Crop:
         """Cut out an object, or another one of its class if it is rejected."""
-        for found in self.found(index):
+        for found in self._found(index, alone=True):
             crop = self._crop_of(found)
             if crop.alpha.any():
                 return crop
@@ -258,40 +260,71 @@ class DatasetBank:
         Raises:
             BankError: a sample is invalid.
         """
+        return self._found(index, alone=False)
+
+    def _found(self, index: int, *, alone: bool) -> Iterator[FoundObject]:
+        """Yield the objects of `found`; with ``alone`` other instances of their images need not be decoded."""
         class_id = self._class_ids[index]
         turns = np.arange(MOST_TRIES - 1, dtype=np.int64)
         places = random_bits_numpy(index, "dataset_bank.instead", turns) % np.uint64(self._of_class.counts[class_id])
         others = self._of_class.pick(np.full(len(turns), class_id), places.astype(np.int64))
         for other in (index, *others.tolist()):
-            if (found := self._found_one(other)) is not None:
+            if (found := self._found_one(other, alone=alone)) is not None:
                 yield found
 
-    def _found_one(self, index: int) -> FoundObject | None:
+    def _found_one(self, index: int, *, alone: bool) -> FoundObject | None:
         """Read an object; None if it is rejected."""
         image = int(self._image_idx[index])
         if image in self.unreadable:
             return None
         try:
-            sample = self._sample_of(image)
+            lone = self._lone_of(image) if alone else None
+            return self._read_one(index, image) if lone is None else self._read_alone(index, image, lone)
+        except BankError:
+            raise
         except (ValueError, OSError) as error:
             if not self.skips_unreadable:
                 raise
             self.unreadable[image] = str(error)
             return None
-        try:
-            if sample.instance_masks is None or sample.instance_ids is None:
-                raise BankError("expected instance_masks, got none; objects are cut out by their masks")
-            if (flags := flags_of(sample)) != self._flags:
-                raise BankError(f"expected {self._flags} as in the first image, got {flags}")
-        except BankError as error:
-            raise BankError(f"DatasetBank: sample {image}: {error}") from error
-        of_class = (sample.labels == int(self._class_ids[index])).nonzero()[:, 0].tolist()
-        if self._ordinals[index] >= len(of_class):
-            return None  # readers leave out objects without a pixel
-        position = of_class[self._ordinals[index]]
-        mask = self.selection.without_strays(sample.instance_masks[position].as_subclass(Tensor))
-        is_rejected = self.selection.reason_against(mask) is not None
-        return None if is_rejected else FoundObject(index, image, sample, position, mask)
+
+    def _read_one(self, index: int, image: int) -> FoundObject | None:
+        """Read an object with its whole image; None if it is rejected."""
+        sample = self._sample_of(image)
+        masks = self._checked_masks(sample, image)
+        position = self._position_of(index, sample.labels.tolist())
+        mask = None if position is None else self._accepted(masks[position])
+        return None if position is None or mask is None else FoundObject(index, image, sample, position, mask)
+
+    def _read_alone(self, index: int, image: int, lone: LoneObjects) -> FoundObject | None:
+        """Read an object without the others of its image, which is decoded last; None if it is rejected."""
+        position = self._position_of(index, lone.labels)
+        mask = None if position is None else self._accepted(lone.mask(position))
+        if position is None or mask is None:
+            return None
+        sample = lone.sample(position)
+        self._checked_masks(sample, image)
+        return FoundObject(index, image, sample, 0, mask)
+
+    def _position_of(self, index: int, labels: Sequence[int]) -> int | None:
+        """Return the position of an object in its sample; None if it has no pixel, since readers leave it out then."""
+        of_class = [position for position, label in enumerate(labels) if label == self._class_ids[index]]
+        return of_class[self._ordinals[index]] if self._ordinals[index] < len(of_class) else None
+
+    def _accepted(self, whole: Tensor) -> Tensor | None:
+        """Return the pixels of an object to cut out; None if it is rejected."""
+        mask = self.selection.without_strays(whole)
+        return mask if self.selection.reason_against(mask) is None else None
+
+    def _checked_masks(self, sample: DenseSample, image: int) -> Tensor:
+        """Return the masks of a sample; raise BankError if it has none, or other flags than the first."""
+        where, flags = f"DatasetBank: sample {image}", flags_of(sample)
+        if sample.instance_masks is None or sample.instance_ids is None:
+            raise BankError(f"{where}: expected instance_masks, got none; objects are cut out by their masks")
+        if flags != self._flags:
+            raise BankError(f"{where}: expected {self._flags} as in the first image, got {flags}")
+        masks: Tensor = sample.instance_masks.as_subclass(Tensor)
+        return masks
 
     def image_id_of(self, found: FoundObject) -> int:
         """Return the id in the dataset of the image of an object."""
@@ -317,6 +350,12 @@ class DatasetBank:
             return replace(crop, dataset_idx=self._annotated.dataset_idx(found.image))
         except BankError as error:
             raise BankError(f"DatasetBank: sample {found.image}: {error}") from error
+
+    def _lone_of(self, image: int) -> LoneObjects | None:
+        last = self._lone
+        if last is None or last[0] != image:
+            last = self._lone = image, self._annotated.lone_objects(image)
+        return last[1]
 
     def _sample_of(self, image: int) -> DenseSample:
         last = self._sample

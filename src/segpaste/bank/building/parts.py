@@ -27,6 +27,7 @@ from segpaste.bank.schema.record import Array, BankError, Layout
 from segpaste.datasets.contract import AnnotatedDataset
 from segpaste.types import DenseSample
 from segpaste.types.fields import flags_of
+from segpaste.types.tensors import pixel_counts
 from segpaste.workspace import Notes, write_whole
 
 PHOTOS_PER_PART = 32
@@ -79,7 +80,7 @@ class Selection:
 
     def reason_against(self, mask: Tensor) -> str | None:
         """Return the reason why an object of this mask [H, W] is skipped: a key of `REASONS`."""
-        area = int(mask.sum())
+        area = int(pixel_counts(mask[None]))
         if area == 0:
             return "empty"
         if area < self.min_area_px:

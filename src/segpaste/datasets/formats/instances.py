@@ -14,7 +14,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -23,19 +23,20 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torchvision import tv_tensors
 
-from segpaste.datasets._windows import boxes_of, padding_of
+from segpaste.datasets._windows import boxes_of, padding_of, runs_natively
 from segpaste.datasets.contract import Crowd, JsonRow
 from segpaste.datasets.entries import Box, boxless, edges_of, has_segmentation
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.format import AnnotatedImages
 from segpaste.datasets.formats.image_files import read_pixels, read_rgb
-from segpaste.datasets.formats.rle import coded_runs, decode_segmentation, expect_segmentation, write_mask
+from segpaste.datasets.formats.rle import coded_runs, decode_segmentation, expect_segmentation
 from segpaste.datasets.jitter import LargeScaleJitter
+from segpaste.datasets.lone_objects import LoneObjects
 from segpaste.engine.native import windows
 from segpaste.engine.native.windows import Counts, Shown
 from segpaste.types import CrowdMask, DenseSample, InstanceMask, KeypointSchema
 from segpaste.types.keypoints import MovingKeypoints, moved_points
-from segpaste.types.sampling import Size, Window, outward_box
+from segpaste.types.sampling import Size, Window, outward_box, write_mask
 
 UNREAD_REGIONS = "masks of crowd and ignored regions that cannot be read, instead of which the box is ignored, if any"
 EMPTY_REGIONS = "crowd and ignored regions with neither a mask nor a box"
@@ -141,11 +142,9 @@ class InstanceImages(AnnotatedImages):
         Raises:
             DatasetError: its image or one of its annotations cannot be read.
         """
-        record, kind = self._records[index], type(self)
-        is_own = (kind.__getitem__, kind._read_sample) == (AnnotatedImages.__getitem__, InstanceImages._read_sample)
-        is_plain = is_own and self.has_masks and self.transforms is None and self.beside is None
+        record = self._records[index]
         size = record["height"], record["width"]
-        window = jitter.window(size, seed) if is_plain else None
+        window = jitter.window(size, seed) if self._is_plain else None
         if window is None:
             return jitter(self[index], seed)
         at_least = window.resized if jitter.decode_reduced else None
@@ -163,24 +162,11 @@ class InstanceImages(AnnotatedImages):
 
     def _jittered(self, record: JsonRow, image: tv_tensors.Image, window: Window, min_area_px: float) -> DenseSample:
         """Return the sample of a decoded image; masks are measured first, and drawn only if kept."""
-        kept: list[tuple[int, JsonRow, Counts, Shown]] = []
-        number, ids = 0, list[int]()
-        for annotation in record["annotations"]:
-            counts = self._decoded(coded_runs, record, annotation)
-            if (shown := windows.read_runs(counts, window)) is None:
-                self._decoded(decode_segmentation, record, annotation)  # raises an error with the reason
-                raise AssertionError(f"annotation {annotation['id']}: run lengths that only one reader refuses")
-            if not shown.source_area:
-                self._leave_out(annotation["id"])
-                continue
-            number += 1
-            ids.append(annotation["id"])
-            if shown.area and shown.area >= min_area_px:
-                kept.append((number, annotation, counts, shown))
+        measured = enumerate(self._measured(record, window), start=1)
+        kept = [(number, *one) for number, one in measured if one[2].area and one[2].area >= min_area_px]
         masks = torch.zeros(len(kept), *window.size, dtype=torch.bool, device="cpu")
         for mask, (*_, counts, _) in zip(masks, kept, strict=True):
             windows.read_runs(counts, window, mask)
-        self._remember(record["id"], ids)
         boxes = np.array([shown.box for *_, shown in kept], np.int64).reshape(-1, 4)
         return DenseSample(
             image=image,
@@ -192,6 +178,54 @@ class InstanceImages(AnnotatedImages):
             crowd_mask=CrowdMask(self._crowd_mask(record, window)) if self.has_crowds else None,
             **self._keypoints(record, [annotation for _, annotation, *_ in kept], window),
         )
+
+    def _measured(self, record: JsonRow, window: Window) -> list[tuple[JsonRow, Counts, Shown]]:
+        """Return the annotations that are instances, with their run lengths and their measures in a window."""
+        found = []
+        for annotation in record["annotations"]:
+            counts = self._decoded(coded_runs, record, annotation)
+            if (shown := windows.read_runs(counts, window)) is None:
+                self._decoded(decode_segmentation, record, annotation)  # raises an error with the reason
+                raise AssertionError(f"annotation {annotation['id']}: run lengths that only one reader refuses")
+            if shown.source_area:
+                found.append((annotation, counts, shown))
+            else:
+                self._leave_out(annotation["id"])
+        self._remember(record["id"], (annotation["id"] for annotation, *_ in found))
+        return found
+
+    def lone_objects(self, index: int) -> LoneObjects | None:
+        """Return the instances of an image to decode one by one, where samples are read from these files alone."""
+        if not (self._is_plain and runs_natively()):
+            return None
+        record = self._records[index]
+        size = record["height"], record["width"]
+        window = Window(size, size, False, (0, 0), size)
+        measured = self._measured(record, window)
+
+        @cache
+        def image() -> Tensor:
+            return read_pixels(self.images_dir / record["file_name"], size, drawn_upright=self.drawn_upright)
+
+        def mask(position: int) -> Tensor:
+            found = torch.zeros(size, dtype=torch.bool, device="cpu")
+            windows.read_runs(measured[position][1], window, found)
+            return found
+
+        def sample(position: int) -> DenseSample:
+            annotation, ids = measured[position][0], torch.tensor([position + 1], dtype=torch.int32, device="cpu")
+            labels = torch.tensor([annotation["label"]], dtype=torch.int64, device="cpu")
+            keypoints = self._keypoints(record, [annotation])
+            return DenseSample.from_masks(image(), mask(position)[None], labels, instance_ids=ids, **keypoints)
+
+        return LoneObjects(tuple(annotation["label"] for annotation, *_ in measured), mask, sample)
+
+    @property
+    def _is_plain(self) -> bool:
+        """True if samples are what this class reads from images and masks."""
+        kind = type(self)
+        is_own = (kind.__getitem__, kind._read_sample) == (AnnotatedImages.__getitem__, InstanceImages._read_sample)
+        return is_own and self.has_masks and self.transforms is None and self.beside is None
 
     def _read_sample(self, record: JsonRow) -> DenseSample:
         size = record["height"], record["width"]

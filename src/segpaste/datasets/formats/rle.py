@@ -8,6 +8,7 @@ rasterised by pycocotools, so masks equal those of COCO's evaluation.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -65,24 +66,6 @@ def expect_segmentation(segmentation: object, size: tuple[int, int]) -> None:
         return
     counts = coded_runs(segmentation, size)
     expect_filled(run_lengths(counts.decode()) if isinstance(counts, bytes) else counts, size)
-
-
-def mask_box(mask: NDArray[np.bool_]) -> tuple[int, int, int, int] | None:
-    """Return the box (x1, y1, x2, y2) around the pixels of a mask [H, W]; None without a pixel."""
-    rows, cols = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
-    return (int(cols[0]), int(rows[0]), int(cols[-1]) + 1, int(rows[-1]) + 1) if rows.size else None
-
-
-def write_mask(mask: NDArray[np.bool_], zeros: NDArray[np.bool_]) -> bool:
-    """Write a mask [H, W] into zeros of that shape, and return whether it has a pixel.
-
-    Only the mask's box is written, because untouched zeros take no memory.
-    """
-    if (box := mask_box(mask)) is None:
-        return False
-    inside = slice(box[1], box[3]), slice(box[0], box[2])
-    zeros[inside] = mask[inside]
-    return True
 
 
 def coded_runs(segmentation: object, size: tuple[int, int]) -> bytes | NDArray[np.int64]:
@@ -150,10 +133,20 @@ def _polygon_runs(polygons: Sequence[object], size: tuple[int, int]) -> bytes | 
     return text
 
 
+def _are_near(values: list[Any]) -> bool:
+    """Return whether values are numbers that the rasteriser takes; all at once, since outlines have many points."""
+    try:
+        return not values or bool(np.abs(np.frombuffer(array("d", values))).max() <= _MAX_COORDINATE_PX)
+    except (TypeError, OverflowError):
+        return False
+
+
 def _checked_polygon(polygon: object) -> list[float]:
     """Return a checked list of coordinate pairs; infinite or distant ones would crash the rasteriser."""
     if not isinstance(polygon, list) or len(polygon) % 2:
         raise ValueError(f"expected each polygon as a list [x1, y1, x2, y2, ...], got {polygon!r:.40}")
+    if _are_near(polygon):
+        return polygon
     for value in polygon:
         if not isinstance(value, int | float) or not abs(value) <= _MAX_COORDINATE_PX:
             raise ValueError(f"expected polygon coordinates in pixels, got {value!r:.40}")

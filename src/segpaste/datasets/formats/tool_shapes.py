@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.entries import Box, edges_of
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.rle import decode_segmentation, encode_mask, mask_box
-from segpaste.types.sampling import Size
+from segpaste.datasets.formats.rle import decode_segmentation, encode_mask
+from segpaste.types.sampling import Size, mask_box
 
 Kind = Literal["outline", "box"]
 Point = tuple[float, float, int]

@@ -22,7 +22,7 @@ from segpaste.datasets.errors import DatasetError, each
 from segpaste.datasets.formats.format import AnnotatedImages, Format, PackedRecords, ReadOptions, file_digest
 from segpaste.datasets.formats.image_files import upright_size
 from segpaste.datasets.formats.outlined import AnnotatedImage, OutlinedImages, ShapeTable, expect_no_pose, open_shapes
-from segpaste.datasets.formats.rle import encode_mask, mask_box
+from segpaste.datasets.formats.rle import encode_mask
 from segpaste.datasets.formats.stored_pixels import distinct
 from segpaste.datasets.formats.text_files import parse_xml
 from segpaste.datasets.formats.tool_shapes import (
@@ -51,7 +51,7 @@ from segpaste.datasets.formats.voc.files import (
 )
 from segpaste.datasets.formats.yolo.data import IMAGE_SUFFIXES
 from segpaste.types import DenseSample, SemanticMap
-from segpaste.types.sampling import Size
+from segpaste.types.sampling import Size, mask_box
 
 _IDS_PER_IMAGE = 10_000
 _FIRST_OF_XML = 1_000  # above the numbers of objects in a map

@@ -35,7 +35,7 @@ from segpaste.datasets.formats.format import (
 )
 from segpaste.datasets.formats.image_files import read_upright, upright_size
 from segpaste.datasets.formats.instances import sample_of_boxes
-from segpaste.datasets.formats.rle import decode_segmentation, write_mask
+from segpaste.datasets.formats.rle import decode_segmentation
 from segpaste.datasets.formats.text_files import read_text
 from segpaste.datasets.formats.yolo.data import (
     YAML_SUFFIXES,
@@ -61,7 +61,7 @@ from segpaste.datasets.formats.yolo.labels import (
     polygon_px,
 )
 from segpaste.types import DenseSample
-from segpaste.types.sampling import Size
+from segpaste.types.sampling import Size, write_mask
 
 ONE_KIND = "complete the polygons, or read all as boxes with the task detect"
 """Advice for a dataset with both boxes and polygons."""
