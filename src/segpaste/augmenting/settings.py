@@ -72,13 +72,13 @@ def load_config(
         values["panoptic"] = {"taxonomy": taxonomy}
     if every_image:
         values["placement"] = {"paste_prob": 1.0}
-    if fills_depth:
-        values["depth_order"] = "value"
     if cover_void:
         values["placement"] = {**values.get("placement", {}), "cover_void": True}
     given = {} if preset is None else _of_preset(preset, of_bank=of_bank)
     given = merged(given, config_values(config))
     override(given, overrides)
+    if fills_depth and given.get("emit_depth") is not False:
+        values["depth_order"] = "value"
     values = merged(values, given)
     if isinstance(place := values.get("placement"), dict) and isinstance(region := place.get("region"), dict):
         place["region"] = _by_label(region, class_names)

@@ -9,8 +9,7 @@ overrides what it knows:
         def __len__(self) -> int: ...
         def __getitem__(self, index: int) -> DenseSample: ...
 
-Everything else has a default, so nobody asks whether a dataset has a member. `segpaste.datasets.views.annotated` gives
-datasets of other classes, and subsets and concatenations of torch, the same members.
+Everything else has a default, so nobody asks for a member. `segpaste.datasets.views.annotated` gives any dataset these.
 """
 
 from __future__ import annotations
@@ -274,10 +273,7 @@ class AnnotatedDataset(Dataset[DenseSample], ABC):
         return [{"id": label, "name": name} for label, name in enumerate(self.class_names, start=1)]
 
     def image_row(self, index: int) -> JsonRow:
-        """Return the entry of an image as in the file, with all its keys, such as ``license`` or ``flickr_url``.
-
-        Without such an entry, return ``id`` and ``file_name``.
-        """
+        """Return the entry of an image as in the file, with all its keys; without one, ``id`` and ``file_name``."""
         return {"id": self.image_id(index), "file_name": self.file_name(index)}
 
     def annotation_rows(self, index: int) -> list[JsonRow]:
@@ -287,10 +283,6 @@ class AnnotatedDataset(Dataset[DenseSample], ABC):
         `annotation_ids` and of `crowds`. The list is empty if the file has no such entries.
         """
         return []
-
-    def drawn_rows(self, index: int) -> list[JsonRow]:
-        """Return the entries of the annotation file that stands beside maps; without maps, `annotation_rows`."""
-        return self.annotation_rows(index)
 
     def tables(self) -> JsonRow:
         """Return the other keys of the file, such as ``info`` and ``licenses``, as in the file and in file order."""
@@ -327,7 +319,7 @@ ATTRIBUTES = tuple(AnnotatedDataset.__annotations__)
 OF_IMAGE = (
     "instance_labels", "annotation_ids", "left_out", "unread", "void", "image_id", "dataset_idx", "place_of",
     "file_name", "photo_file", "label_file", "is_drawn_upright", "photo_frame", "federated", "crowds", "image_row",
-    "annotation_rows", "drawn_rows", "path_of", "map_files", "map_row",
+    "annotation_rows", "path_of", "map_files", "map_row",
 )  # fmt: skip
 """Methods whose first argument is the index of a sample."""
 

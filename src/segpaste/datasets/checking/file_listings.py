@@ -7,6 +7,7 @@ that a dataset also has are not read.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping
 from functools import partial
 from itertools import compress
@@ -32,7 +33,7 @@ from segpaste.datasets.errors import DatasetError, collected, refuse
 from segpaste.datasets.formats.format import Task
 from segpaste.datasets.formats.outlined import OutlinedImages
 from segpaste.datasets.formats.text_files import read_lines
-from segpaste.datasets.formats.tool_shapes import READ_AS_BOXES
+from segpaste.datasets.formats.tool_shapes import FURTHER_PARTS, READ_AS_BOXES
 from segpaste.datasets.formats.yolo.data import (
     YoloData,
     expect_labels,
@@ -259,7 +260,7 @@ def list_shapes(dataset: OutlinedImages) -> Listing:
     listing = Listing(class_names=list(dataset.class_names), has_masks=dataset.has_masks, file=dataset.annotations_file)
     for kind, num in dataset.not_objects.items():
         listing.find("left_out", f"{num:,} shapes of the kind '{kind}' enclose nothing, so they are not objects")
-    rows, num_boxed = _ShapeRows(dataset), 0
+    rows, lost = _ShapeRows(dataset), Counter[str]()
     for index in range(len(dataset)):
         path, size = dataset.photo_file(index)
         listing.images.append(
@@ -271,7 +272,7 @@ def list_shapes(dataset: OutlinedImages) -> Listing:
                 drawn_upright=dataset.drawn_upright,
             )
         )
-        num_boxed += OutlinedImages.unread(dataset, index).get(READ_AS_BOXES, 0)  # a subclass would read maps
+        lost.update(OutlinedImages.unread(dataset, index))  # a subclass would read maps
         for i, (row, where) in enumerate(zip(rows.of(index), dataset.places(index), strict=True)):
             listing.objects.append(
                 ListedObject(
@@ -285,8 +286,9 @@ def list_shapes(dataset: OutlinedImages) -> Listing:
                     where=where,
                 )
             )
-    if num_boxed:
-        listing.find("left_out", f"{num_boxed:,} {READ_AS_BOXES}")
+    for what in (READ_AS_BOXES, FURTHER_PARTS):
+        if lost[what]:
+            listing.find("left_out", f"{lost[what]:,} {what}")
     return listing
 
 

@@ -25,7 +25,7 @@ from torchvision import tv_tensors
 
 from segpaste.datasets._windows import boxes_of, padding_of, runs_natively
 from segpaste.datasets.contract import Crowd, JsonRow
-from segpaste.datasets.entries import Box, boxless, edges_of, has_segmentation
+from segpaste.datasets.entries import Box, CocoPoints, boxless, edges_of, has_segmentation
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.format import AnnotatedImages
 from segpaste.datasets.formats.image_files import read_pixels, read_rgb
@@ -347,10 +347,6 @@ def without_objects(image: Tensor) -> DenseSample:
     """Return a sample of masks without an object."""
     no_masks = torch.zeros(0, *image.shape[1:], dtype=torch.bool, device="cpu")
     return DenseSample.from_masks(image, no_masks, torch.zeros(0, dtype=torch.int64, device="cpu"))
-
-
-CocoPoints = Sequence[float]
-_FARTHEST = 1e6  # pixels
 
 
 def keypoints_of(rows: Sequence[CocoPoints | None], schema: KeypointSchema, canvas_size: Size) -> Tensor:

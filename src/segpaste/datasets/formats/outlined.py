@@ -182,6 +182,10 @@ class OutlinedImages(InstanceImages):
         rows: list[JsonRow] = self._records[index]["rows"]
         return rows
 
+    def drawn_rows(self, index: int) -> list[JsonRow]:
+        """Return the entries of the files that stand beside maps; without maps, `annotation_rows`."""
+        return self.annotation_rows(index)
+
     def tables(self) -> JsonRow:
         """Return the values of the files about the dataset."""
         return dict(self._tables)

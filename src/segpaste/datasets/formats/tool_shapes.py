@@ -31,6 +31,7 @@ Point = tuple[float, float, int]
 
 OTHER_BOXES = "boxes of objects and regions, not those of their masks"
 """Description of given boxes that differ from those of their masks by more than `_ROUNDING_PX`."""
+FURTHER_PARTS = "second names and boxes of objects in XML files, of which the first are read"
 READ_AS_BOXES = "outlines and rotated boxes of XML files (<polygon>, <robndbox>), whose upright boxes are read"
 """Description of shapes beside the boxes of VOC, which does not define them: where their pixels begin is not known."""
 _ROUNDING_PX = 1.0

@@ -28,6 +28,7 @@ from segpaste.datasets.formats.coco.dataset import CocoDetectionV2
 from segpaste.datasets.formats.coco.panoptic import CocoPanoptic, read_segment_ids, segment_positions
 from segpaste.datasets.formats.format import AnnotatedImages, ReadOptions
 from segpaste.datasets.formats.image_files import open_image
+from segpaste.datasets.formats.outlined import OutlinedImages
 from segpaste.datasets.formats.references import refers
 from segpaste.datasets.formats.registry import find_dataset
 from segpaste.datasets.formats.sidecar_maps import find_beside
@@ -208,6 +209,7 @@ def _xml_objects(
     view: View, photos: AnnotatedDataset, index: int, expected: ExpectedImage, folder: Path
 ) -> list[Region]:
     """Return the objects of an XML file of VOC, as they were read when the split was opened."""
+    assert isinstance(photos, OutlinedImages)
     stem = Path(expected.file).stem
     if VocFolder(folder, view.split).xml_file(stem) is None:
         raise DatasetError(f"expected Annotations/{stem}.xml, found none")

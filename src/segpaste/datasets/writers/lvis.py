@@ -11,7 +11,7 @@ from typing import Any
 
 from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.writers.coco import CocoInstances, json_lines
-from segpaste.datasets.writers.format import File, Losses, SampleRows, WrittenSplit
+from segpaste.datasets.writers.format import File, LabelledImage, Losses, SampleRows, View, WrittenSplit
 
 _MOST_RARE, _MOST_COMMON = 10, 100
 
@@ -37,13 +37,16 @@ class LvisInstances(CocoInstances):
         """Return the file of a split."""
         return f"annotations/lvis_{split}.json"
 
+    def labels(self, image: LabelledImage, view: View, losses: Losses) -> tuple[SampleRows, Sequence[File]]:
+        """Return the entries of the annotations, and count the regions, which the closing file leaves out."""
+        rows, files = super().labels(image, view, losses)
+        for annotation in filter(_is_region, rows.annotations):
+            losses["ignored regions" if annotation.get("ignore") else "crowd regions"] += 1
+        return rows, files
+
     def closing_files(self, splits: Sequence[WrittenSplit], losses: Losses) -> Iterator[File]:
         """Yield a file of all entries for each split."""
         for split in splits:
-            for row in split.rows():
-                for annotation in row.annotations:
-                    if _is_region(annotation):
-                        losses["crowd regions" if annotation.get("iscrowd") else "ignored regions"] += 1
             images = (_image(row) for row in split.rows())
             annotations = (a for row in split.rows() for a in row.annotations if not _is_region(a))
             tables: dict[str, Any] = {**split.tables, "categories": lvis_categories(split), "images": images}

@@ -51,7 +51,7 @@ from segpaste.datasets.formats.text_files import (
     xml_number,
     xml_parts,
 )
-from segpaste.datasets.formats.tool_shapes import READ_AS_BOXES, Shape, checked_size
+from segpaste.datasets.formats.tool_shapes import FURTHER_PARTS, READ_AS_BOXES, Shape, checked_size
 from segpaste.types.sampling import Size
 
 BACKGROUND, VOID = 0, 255
@@ -319,7 +319,7 @@ def listed_classes(path: Path) -> tuple[list[str] | None, dict[Color, int]]:
 
 
 _FLAGS = ("difficult", "truncated", "occluded")
-_GEOMETRY = ("name", "bndbox")
+_GEOMETRY, _EDGES = ("name", "bndbox"), ("xmin", "ymin", "xmax", "ymax")
 _SIZE = ("filename", "size", "object")
 _BEFORE_FIRST = "boxes of XML files that begin before the first pixel, which is 1, and are cut there"
 
@@ -342,16 +342,15 @@ def read_xml(path: Path, name: str, size_of: Callable[[], Size], class_names: Co
     if root.tag != "annotation":
         raise DatasetError(f"{path}: expected <annotation> of Pascal VOC, got <{root.tag}>; move the file away")
     said = root.find("size")
-    height, width = (
-        0 if said is None else int(xml_number(f"{path}: <size>", said, key, 0)) for key in ("height", "width")
-    )
-    height, width = checked_size(str(path), height, width) if height or width else size_of()
+    sides = [0 if said is None else int(xml_number(f"{path}: <size>", said, key, 0)) for key in ("height", "width")]
+    height, width = checked_size(str(path), *sides) if any(sides) else size_of()
     row: JsonRow = {"file_name": name, "height": height, "width": width}
     if rest := xml_parts(root, _SIZE):
         row["attributes"] = rest
     objects = root.findall("object")
     shapes = [_shape(f"{path}: object {i}", element, class_names) for i, element in enumerate(objects, start=1)]
     unread = {_BEFORE_FIRST: sum(map(_begins_before, objects)), READ_AS_BOXES: sum(map(_has_finer_shape, objects))}
+    unread[FURTHER_PARTS] = sum(len(element.findall(key)) - 1 for element in objects for key in _GEOMETRY)
     return AnnotatedImage(row, shapes, path, unread)
 
 
@@ -362,7 +361,7 @@ def _from_zero(edge: float) -> float:
 
 def _begins_before(element: ElementTree.Element) -> bool:
     edges = element.find("bndbox")
-    return edges is not None and any(float(edges.findtext(key) or 1) < 1 for key in ("xmin", "ymin"))
+    return edges is not None and any(float(edges.findtext(key) or 1) < 1 for key in _EDGES)
 
 
 def _has_finer_shape(element: ElementTree.Element) -> bool:
@@ -386,7 +385,8 @@ def _shape(where: str, element: ElementTree.Element, class_names: Collection[str
     edges = element.find("bndbox")
     if not is_named or edges is None:
         raise DatasetError(f"{where}: expected a <name> and a <bndbox>, got {label!r:.40}; add them")
-    x1, y1, x2, y2 = (xml_number(f"{where}: <bndbox>", edges, key) for key in ("xmin", "ymin", "xmax", "ymax"))
+    x1, y1, x2, y2 = (xml_number(f"{where}: <bndbox>", edges, key) for key in _EDGES)
+    (x1, x2), (y1, y2) = sorted((x1, x2)), sorted((y1, y2))
     attributes = xml_parts(element, _GEOMETRY)
     for key in _FLAGS:
         if isinstance(text := attributes.get(key), str) and (flag := flag_of(text)) is not None:
