@@ -43,7 +43,6 @@ CASES = {
 }
 PEERS = {
     "AlbumentationsX, 1 object, masks": "albumentationsx",
-    "Ultralytics, 1 image, masks": "ultralytics",
     "AlbumentationsX, 4 objects from files": "albumentationsx_files",
 }
 Call = Callable[[], object]

@@ -1,7 +1,6 @@
-"""Copy-paste of other libraries on one sample at a time, for `benchmarks.one_sample`.
+"""AlbumentationsX on one sample at a time, for `benchmarks.one_sample`.
 
-AlbumentationsX takes a donor in memory, or four whose photos are decoded for the call; Ultralytics takes the objects of
-another image in memory, as polygons, and makes masks of the result as its loader does.
+It takes a donor in memory, or four whose photos are decoded for the call.
 """
 
 from __future__ import annotations
@@ -26,9 +25,7 @@ def calls(dataset: Any, bank: Path, case: str) -> Iterator[Call]:
     cv2.setNumThreads(1)
     samples = [dataset[i] for i in range(min(NUM_SAMPLES, len(dataset)))]
     batches = [as_batch(sample) for sample in samples if sample.num_instances]
-    if case == "ultralytics":
-        yield from _ultralytics(batches)
-    elif case == "albumentationsx":
+    if case == "albumentationsx":
         yield from _albumentations(batches, open_bank(bank))
     else:
         yield from _albumentations_of_files(batches, dataset)
@@ -78,23 +75,3 @@ def _albumentations_of_files(batches: list[PaddedBatchedDenseSample], dataset: A
 
 def _donor(image: Any, mask: Any, label: int) -> dict[str, Any]:
     return {"image": image, "mask": mask.astype(np.uint8), "bbox_labels": {"labels": label}}
-
-
-def _ultralytics(batches: list[PaddedBatchedDenseSample]) -> Iterator[Call]:
-    from ultralytics.data.augment import CopyPaste
-    from ultralytics.data.utils import polygons2masks
-
-    from .ultralytics import _Images, _labels
-
-    images = [_labels(batch, 0) for batch in batches]
-    size = images[0]["img"].shape
-    images = [labels for labels in images if labels["img"].shape == size]  # it pastes images of one size only
-    transform = CopyPaste(dataset=_Images(images), p=1.0, mode="mixup")
-
-    def call(labels: dict[str, Any]) -> Any:
-        return polygons2masks(size[:2], transform(labels)["instances"].segments, 1)
-
-    while True:
-        for labels in images:
-            given = dict(labels)
-            yield lambda given=given: call(given)

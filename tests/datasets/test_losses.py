@@ -18,6 +18,7 @@ from PIL import Image
 from pycocotools import mask as coco_mask
 
 from on_disk import Mask, rectangle
+from segpaste import augment_dataset
 from segpaste.cli import main
 from segpaste.datasets import DatasetError, check_dataset, convert_dataset, find_dataset, open_dataset
 from segpaste.datasets.conversion.convert import Conversion
@@ -876,3 +877,19 @@ def test_boxes_that_the_reader_refuses_are_findings(box: Any, tmp_path: Path) ->
     (finding,) = (found for found in check_dataset(open_dataset(path)).findings if found.kind == "broken_entry")
     assert finding.message == str(raised.value)
     assert (finding.annotation, finding.photo) == (2, "one.png")
+
+
+def test_regions_that_an_lvis_file_lacks_are_named_by_augment_as_by_convert(tmp_path: Path) -> None:
+    mask = runs(rectangle(SIZE, 1, 1, 4, 4))
+    rows = [
+        annotation_row(1, 8, mask, bbox=[1, 1, 3, 3]),
+        annotation_row(2, 8, runs(rectangle(SIZE, 6, 6, 9, 9)), bbox=[6, 6, 3, 3], iscrowd=1),
+        annotation_row(3, 8, runs(rectangle(SIZE, 10, 10, 13, 13)), bbox=[10, 10, 3, 3], ignore=1),
+    ]
+    path = document(tmp_path, rows)
+    assert losses(path, "lvis") == {"crowd regions": 1, "ignored regions": 1}
+    summary = augment_dataset(
+        path, tmp_path / "augmented", num=2, layout="lvis", overrides={"placement.paste_prob": 0.0}
+    )
+    only = "(only in annotations.json)"
+    assert dict(summary.left_out) == {f"crowd regions {only}": 2, f"ignored regions {only}": 2}

@@ -10,6 +10,7 @@ from drawn_files import BAR, BAR_BOX, ELL, SPOT, VOID, indexed, photo, voc_objec
 from PIL import Image
 
 from segpaste.datasets import DatasetError, check_dataset, convert_dataset, find_dataset, open_dataset
+from segpaste.datasets.formats.tool_shapes import FURTHER_PARTS
 from segpaste.datasets.formats.voc.files import palette
 
 MAPS = ("SegmentationObject", "SegmentationClass")
@@ -301,3 +302,41 @@ def test_real_maps(test_data: Path) -> None:
         for mask, label in zip(sample.instance_masks, sample.labels, strict=True):
             assert {*classes[mask.numpy()].tolist()} - {255} == {int(label)}
     assert find_dataset(folder.parent.parent / "semantic_segmentation_voc").format.name == "voc"
+
+
+class TestOddBoxes:
+    """Objects of XML files as tools write them: edges in another order, and elements that stand twice."""
+
+    def write(self, folder: Path, boxes: str, name: str = "<name>cup</name>") -> Path:
+        (folder / "train").mkdir(parents=True)
+        Image.new("RGB", (40, 48)).save(folder / "train" / "a.png")
+        (folder / "train" / "a.xml").write_text(
+            f"<annotation><filename>a.png</filename><size><width>40</width><height>48</height></size><object>{name}"
+            f"{boxes}</object></annotation>"
+        )
+        return folder
+
+    @staticmethod
+    def box(x1: int, y1: int, x2: int, y2: int) -> str:
+        edges = {"xmin": x1, "ymin": y1, "xmax": x2, "ymax": y2}
+        return "<bndbox>" + "".join(f"<{key}>{edge}</{key}>" for key, edge in edges.items()) + "</bndbox>"
+
+    @pytest.mark.parametrize("edges", [(3, 4, 20, 30), (20, 4, 3, 30), (3, 30, 20, 4), (20, 30, 3, 4)])
+    def test_edges_in_any_order_are_the_same_box(self, edges: tuple[int, int, int, int], tmp_path: Path) -> None:
+        dataset = open_dataset(self.write(tmp_path / "in", self.box(*edges)))
+        assert dataset[0].boxes.tolist() == [[2.0, 3.0, 20.0, 30.0]]
+
+    def test_a_swapped_edge_before_the_first_pixel_is_counted(self, tmp_path: Path) -> None:
+        dataset = open_dataset(self.write(tmp_path / "in", self.box(20, 4, 0, 30)))
+        assert sum(dataset.unread(0).values()) == 1
+
+    @pytest.mark.parametrize("what", ["name", "box"])
+    def test_a_second_one_is_a_loss_and_a_finding(self, what: str, tmp_path: Path) -> None:
+        first, second = self.box(3, 4, 20, 30), self.box(5, 6, 7, 8)
+        boxes, names = (
+            (first + second, "<name>cup</name>") if what == "box" else (first, "<name>cup</name><name>b</name>")
+        )
+        path = self.write(tmp_path / "in", boxes, names)
+        assert open_dataset(path)[0].boxes.tolist() == [[2.0, 3.0, 20.0, 30.0]]
+        assert convert_dataset(path, tmp_path / "out", "coco").losses[FURTHER_PARTS] == 1
+        assert [found.kind for found in check_dataset(open_dataset(path)).findings] == ["boxes_alone", "left_out"]

@@ -2,9 +2,10 @@
 
     augment = BatchCopyPaste(source_pool=DatasetBank(dataset), balance="class_uniform")
 
-Nothing is written. A read of a crop reads its image and all annotations of that image, about 10 ms, so read crops in
-the workers of a loader (`segpaste.create_bank_dataloader`). Each process keeps the crops that it read last. If training
-still waits for crops, build a bank: `segpaste.bank.build_bank`.
+Nothing is written. A read of a crop decodes its image, a few milliseconds, and of a dataset whose objects cannot be
+read one by one (`lone_objects`) all objects of the image, too. So read crops in the workers of a loader
+(`segpaste.create_bank_dataloader`). Each process keeps the crops that it read last. If training still waits for crops,
+build a bank: `segpaste.bank.build_bank`.
 """
 
 from __future__ import annotations

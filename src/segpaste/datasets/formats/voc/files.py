@@ -386,7 +386,7 @@ def _shape(where: str, element: ElementTree.Element, class_names: Collection[str
     if not is_named or edges is None:
         raise DatasetError(f"{where}: expected a <name> and a <bndbox>, got {label!r:.40}; add them")
     x1, y1, x2, y2 = (xml_number(f"{where}: <bndbox>", edges, key) for key in _EDGES)
-    (x1, x2), (y1, y2) = sorted((x1, x2)), sorted((y1, y2))
+    (x1, x2), (y1, y2) = ((b, a) if a - 1 > b else (a, b) for a, b in ((x1, x2), (y1, y2)))  # some tools swap them
     attributes = xml_parts(element, _GEOMETRY)
     for key in _FLAGS:
         if isinstance(text := attributes.get(key), str) and (flag := flag_of(text)) is not None:

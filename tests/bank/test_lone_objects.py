@@ -1,0 +1,125 @@
+"""Objects that are cut out of a dataset without the others of their image."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from photo_folder import open_photos, write_photos
+from torch.utils.data import ConcatDataset, Subset
+
+from segpaste.bank import DatasetBank
+from segpaste.bank.building.dataset_bank import objects_to_paste
+from segpaste.datasets import CocoDetectionV2, DatasetError, JoinedPhotos
+from segpaste.datasets.contract import DatasetWrapper
+from segpaste.datasets.formats import instances
+from segpaste.datasets.lone_objects import LoneObjects
+from segpaste.datasets.views import annotated
+from segpaste.engine.select import use_backend
+from segpaste.types import DenseSample
+
+
+class WholeSamples(CocoDetectionV2):
+    """Reads whole samples only."""
+
+    def lone_objects(self, index: int) -> LoneObjects | None:
+        return None
+
+
+def rows_of(dataset: Any, **options: Any) -> dict[str, Any]:
+    bank = DatasetBank(dataset, crop_size=(9, 8), cache_bytes=0, **options)
+    return bank.read(range(len(bank)))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_photos(tmp_path_factory.mktemp("photos") / "here", 20)
+
+
+@pytest.mark.parametrize("whole_only", [True, False])
+@pytest.mark.filterwarnings("ignore:.*has no pixel")
+def test_crops_are_those_of_whole_samples(folder: Path, whole_only: bool) -> None:
+    selection = objects_to_paste(whole_only=whole_only)
+    found = rows_of(open_photos(folder), selection=selection)
+    expected = rows_of(WholeSamples(folder, folder / "labels.json"), selection=selection)
+    for name, rows in expected.items():
+        assert np.array_equal(found[name], rows), name
+
+
+def test_crops_of_photos_with_polygons_and_keypoints_are_those_of_whole_samples(test_data: Path) -> None:
+    paths = test_data / "tiny_coco" / "val2017", test_data / "tiny_coco" / "annotations" / "instances_val2017.json"
+    banks = [DatasetBank(kind(*paths), cache_bytes=0) for kind in (CocoDetectionV2, WholeSamples)]
+    chosen = np.arange(0, len(banks[0]), 9)
+    found, expected = (bank.read(chosen) for bank in banks)
+    assert all(np.array_equal(found[name], rows) for name, rows in expected.items())
+
+
+@pytest.mark.filterwarnings("ignore:.*has no pixel")
+def test_lone_objects_are_those_of_the_sample(folder: Path) -> None:
+    dataset = open_photos(folder)
+    for index in range(3):
+        sample, lone = dataset[index], dataset.lone_objects(index)
+        assert lone is not None
+        assert lone.labels == tuple(sample.labels.tolist())
+        assert sample.instance_masks is not None
+        assert sample.instance_ids is not None
+        for position in range(sample.num_instances):
+            alone = lone.sample(position)
+            assert torch.equal(alone.image, sample.image)
+            assert alone.labels.tolist() == [lone.labels[position]]
+            assert alone.instance_ids is not None
+            assert alone.instance_ids.tolist() == [int(sample.instance_ids[position])]
+            assert alone.instance_masks is not None
+            assert torch.equal(alone.instance_masks[0], sample.instance_masks[position])
+            assert torch.equal(lone.mask(position), sample.instance_masks[position])
+
+
+@pytest.mark.filterwarnings("ignore:.*has no pixel")
+def test_a_rejected_object_is_judged_before_its_image_is_decoded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bank = DatasetBank(open_photos(folder), crop_size=(9, 8), cache_bytes=0)
+    read, num = instances.read_pixels, [0]
+
+    def counted(*args: Any, **options: Any) -> Any:
+        num[0] += 1
+        return read(*args, **options)
+
+    monkeypatch.setattr(instances, "read_pixels", counted)
+    border = next(i for i in range(len(bank)) if next(bank.found(i)).index != i)
+    num[0] = 0
+    bank.read([border])
+    assert num == [1]  # of the object that replaces it
+
+
+class Inverted(DatasetWrapper):
+    """A dataset of other pixels."""
+
+    def __getitem__(self, index: int) -> DenseSample:
+        return self.dataset[index]
+
+
+@pytest.mark.filterwarnings("ignore:.*has no pixel")
+def test_who_changes_samples_reads_them_whole(folder: Path) -> None:
+    dataset = open_photos(folder)
+    parts = annotated(Subset(dataset, [1, 2])), annotated(ConcatDataset([dataset, dataset]))
+    assert all(part.lone_objects(1) is not None for part in parts)
+    assert Inverted(dataset).lone_objects(1) is None
+    assert JoinedPhotos([dataset, dataset]).lone_objects(1) is None
+    assert CocoDetectionV2(folder, folder / "labels.json", transforms=lambda s: s).lone_objects(1) is None
+    with use_backend("reference"):
+        assert dataset.lone_objects(1) is None
+
+
+@pytest.mark.filterwarnings("ignore:.*has no pixel")
+def test_a_broken_neighbour_is_an_error(folder: Path, tmp_path: Path) -> None:
+    tables = json.loads((folder / "labels.json").read_text())
+    own = [row for row in tables["annotations"] if row["image_id"] == 1000 - 2]
+    own[-1]["segmentation"]["counts"] = [5]
+    (tmp_path / "labels.json").write_text(json.dumps(tables))
+    bank = DatasetBank(CocoDetectionV2(folder, tmp_path / "labels.json"), crop_size=(9, 8))
+    crops = np.flatnonzero(bank.image_of(np.arange(len(bank))) == 2)
+    with pytest.raises(DatasetError, match=r"expected run lengths that fill .* correct or remove it"):
+        bank.read(crops[:1])
