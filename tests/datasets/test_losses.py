@@ -889,7 +889,7 @@ def test_regions_that_an_lvis_file_lacks_are_named_by_augment_as_by_convert(tmp_
     path = document(tmp_path, rows)
     assert losses(path, "lvis") == {"crowd regions": 1, "ignored regions": 1}
     summary = augment_dataset(
-        path, tmp_path / "augmented", num=2, layout="lvis", overrides={"placement.paste_prob": 0.0}
+        path, tmp_path / "augmented", num=2, layout="lvis", overrides={"source.kind": "same_image"}
     )
     only = "(only in annotations.json)"
     assert dict(summary.left_out) == {f"crowd regions {only}": 2, f"ignored regions {only}": 2}
