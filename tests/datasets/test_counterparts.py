@@ -85,8 +85,13 @@ def test_equal_ids_of_images_have_no_counterparts() -> None:
     [
         *(("images", key, "image") for key in ("prev_image_id", "nextImageId", "first_frame_image_id", "image_id")),
         *(("images", key, "may be an image") for key in ("source_image_id", "prev", "parent_id", "image")),
+        *(("images", key, "may be an image") for key in ("stereo_pair", "left_id", "ref_id", "duplicate_of", "rgb_id")),
+        *(("images", key, "may be an image") for key in ("original_id", "neighbors", "key_frame", "similar_to")),
         *(("images", key, None) for key in ("frame_id", "video_id", "license", "num_images", "scan_id", "instance_id")),
+        *(("images", key, None) for key in ("depth", "left", "source", "original", "start", "end", "num_pairs")),
         *(("objects", key, "annotation") for key in ("parent", "children", "annotation_ids", "ann_ref")),
+        *(("objects", key, "annotation") for key in ("matched_annotation", "linked_ann", "same_as", "overlapping_ids")),
+        *(("objects", key, None) for key in ("person_id", "pair_id", "num_annotations", "left_id", "annotations_left")),
         *(("objects", key, "unclear") for key in ("object_id", "instance_id", "segment_ids", "annotation_index")),
         *(("objects", key, None) for key in ("track_id", "category_id", "parent_name", "annotator", "segpaste")),
         ("categories", "example_image_id", "image"),

@@ -31,7 +31,9 @@ OF_OBJECTS = re.compile(".*(annotation|anno|ann|annot|instance|object|obj|bbox|b
 """Keys of ids or positions of annotations, or of something else, such as tracks."""
 _RELATIVE = re.compile(
     "(.*parent|child(ren)?|.*sibling|previous|prev|next|occluder|duplicate)s?(of)?(annotation|anno|ann)?(ids?|idx|index|refs?)?"
-    "|(part|member|copy|duplicate|occluded|covered|linked|related|belongs)(of|by|to)(ids?)?"
+    "|(part|member|copy|duplicate|occluded|covered|linked|related|belongs|same|held|carried|worn|attached|overlaps|"
+    "overlapping)(of|by|to|as|with)(ids?)?|overlappings?ids?"
+    "|(matched|matching|linked|other|paired|associated|overlapping|neighbou?r|same)(annotation|anno|ann|annot)s?"
 )
 IMAGES = re.compile(
     f"({_IMAGE}ids?)|((previous|prev|next|parent|child(ren)?|sibling|first|last|(key|ref|reference|start|end)?frame|ref|"
@@ -42,6 +44,10 @@ IMAGES = re.compile(
 _LIKE_IMAGES = re.compile(f"(.*{_IMAGE}s?ids?)|{_IMAGE}")
 _NEIGHBOURS = re.compile(
     "(previous|prev|next|parent|child(ren)?|sibling|first|last)s?(of)?(frame)?(ids?|idx|index|refs?)?"
+    "|(stereo|paired|duplicate|similar|linked|related|same)(pair|of|to|as)s?(ids?|refs?)?|(pair|neighbou?r|keyframe|twin)s?"
+    "|(left|right|pair(ed)?|stereo|ref(erence)?|source|src|orig(inal)?|duplicate|similar|related|neighbou?r|key|keyframe|"
+    "anchor|query|before|after|start|end|rgb|thermal|depth|infrared|ir|nir|twin|match(ed|ing)?)s?(frame|view)?"
+    "(ids?|idx|index|refs?)"
 )
 _BY_ANNOTATION = re.compile("(.*(by|per)(annotation|anno|ann)s?(ids?)?)|((annotation|anno|ann)s?ids?(to|2).*)")
 
