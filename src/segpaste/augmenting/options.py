@@ -100,11 +100,6 @@ def _limited(default: Any = None, **limits: Any) -> Any:
     return field(default=default, metadata=limits)
 
 
-def limits_of(kind: type, name: str) -> Mapping[str, Any]:
-    """Return the limits of an option: ``low`` and ``high`` of an integer, ``most`` of a number, or ``choices``."""
-    return next(entry.metadata for entry in fields(kind) if entry.name == name)
-
-
 def expected(limits: Mapping[str, Any]) -> str:
     """Return in words what an option with these limits takes."""
     if "choices" in limits:

@@ -16,7 +16,6 @@ import zlib
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -390,8 +389,3 @@ def unnamed_losses(
     if view.format == "yolo" and view.task in ("detect", "pose") and sample.instance_masks is not None:
         lost[f"masks of objects (the task {view.task} has none)"] = sample.num_instances
     return lost - told
-
-
-def stem_of(file_name: str) -> str:
-    """Return a file name without its suffix."""
-    return PurePosixPath(file_name).with_suffix("").as_posix()
