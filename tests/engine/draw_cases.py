@@ -9,12 +9,13 @@ from cuda_cases import DEVICE
 from torch import Generator, Tensor
 
 from segpaste.augmentation.tables import TEMPERATURE_ONE, inverse_weights, log_table
+from segpaste.engine.record_fields import flags_of
 from segpaste.engine.regions import region_sums
 from segpaste.engine.schema import SCALE_DEN, DrawRules, DrawTables, LayerRows, Pick, Sources, Targets
 
 HEIGHT, WIDTH, NUM_CLASSES = 24, 32, 4
 
-PLAIN = DrawRules(
+PLAIN = DrawRules(**dict.fromkeys(DrawRules._fields, 0))._replace(
     num_layers=2,
     low_scale=30000,
     high_scale=90000,
@@ -22,23 +23,14 @@ PLAIN = DrawRules(
     flip_threshold=1 << 31,
     max_attempts=1,
     patch=1,
-    on_grid=0,
-    whole_patches=0,
-    one_each=0,
-    clips=0,
     seen_num=1,
     seen_den=4,
-    keeps_place=0,
-    hides_cuts=0,
-    fits_scale=0,
     region_num=3,
     region_den=4,
-    counts_available=0,
     cover_num=2,
     cover_den=1,
     candidate_num=1,
     candidate_den=1,
-    needs_objects=0,
 )
 """Rules that limit nothing."""
 
@@ -84,6 +76,7 @@ RULES: dict[str, dict[str, Any]] = {
     "everything": _EVERYTHING,
     "everything on patches": {**_EVERYTHING, **_PATCHES, "candidate_den": 2, "pick": "given"},
 }
+RULES |= {flag: {flag: 1} for flag in flags_of(DrawRules) if not any(flag in rules for rules in RULES.values())}
 """By name: fields of `DrawRules`, and the properties of targets, sources and tables that `draw_case` names."""
 
 

@@ -14,9 +14,11 @@ from unittest import mock
 import pytest
 import torch
 
+from segpaste.augmentation import PlacementConfig
+from segpaste.augmentation.rules import fixed_rules
 from segpaste.engine import operators, schema
 from segpaste.engine.native import jobs
-from segpaste.engine.record_fields import NO_BACKEND, empty, fields_of, names_of
+from segpaste.engine.record_fields import NO_BACKEND, empty, fields_of, flags_of, names_of
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 RECORDS = [value for value in vars(schema).values() if inspect.isclass(value) and value.__module__ == schema.__name__]
@@ -139,3 +141,9 @@ def test_operators_have_the_fields_of_their_records() -> None:
     assert names_of(schema.Placement) == operators._MAPS
     assert names_of(schema.PlacementCounts) == operators._COUNTS
     assert len(operators.Findings.__args__) == len(schema.Outcome._fields) - 1
+
+
+def test_switches_of_the_draws_are_marked() -> None:
+    """Kernels are compiled for each value of a mark; a switch without one would be read as a number."""
+    rules = fixed_rules(PlacementConfig(), whole_only=True)._asdict()
+    assert {name for name, value in rules.items() if isinstance(value, bool)} == {*flags_of(schema.DrawRules)}

@@ -19,6 +19,8 @@ NO_BACKEND: Final[frozenset[Backend]] = frozenset()
 """Mark of a field that no backend reads or writes."""
 NOT_NATIVE: Final[frozenset[Backend]] = frozenset({"reference", "triton"})
 ONLY_REFERENCE: Final[frozenset[Backend]] = frozenset({"reference"})
+FLAG: Final = object()
+"""Mark of a number that is 0 or 1, and known when a kernel is compiled."""
 
 T = TypeVar("T")
 
@@ -68,6 +70,12 @@ def field_of(name: str, hint: Any) -> RecordField:
 def names_of(record: type, backend: Backend | None = None) -> tuple[str, ...]:
     """Return the names of the fields that a backend has; by default, those that any has."""
     return tuple(f.name for f in fields_of(record) if (backend in f.backends if backend else f.backends))
+
+
+def flags_of(record: type) -> tuple[str, ...]:
+    """Return the names of the fields with the mark `FLAG`."""
+    hints = get_type_hints(record, include_extras=True).items()
+    return tuple(name for name, hint in hints if FLAG in getattr(hint, "__metadata__", ()))
 
 
 @cache

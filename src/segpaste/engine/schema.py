@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, Literal, NamedTuple
 
 from torch import Tensor
 
-from segpaste.engine.record_fields import NO_BACKEND, NOT_NATIVE, ONLY_REFERENCE
+from segpaste.engine.record_fields import FLAG, NO_BACKEND, NOT_NATIVE, ONLY_REFERENCE
 from segpaste.types import PaddedBatchedDenseSample
 from segpaste.types.movable import Movable, register_pytree
 
@@ -96,29 +96,29 @@ class DrawRules(NamedTuple):
     """Number of places tried for each layer."""
     patch: int
     """Side of a patch in pixels, 1 if nothing is aligned."""
-    on_grid: int
+    on_grid: Annotated[int, FLAG]
     """1 if scales and places keep the edges of the source canvas on patches, else 0."""
-    whole_patches: int
+    whole_patches: Annotated[int, FLAG]
     """1 if scales and places keep the edges of each object on patches, else 0."""
-    one_each: int
+    one_each: Annotated[int, FLAG]
     """1 if each layer carries one object, else 0."""
-    clips: int
+    clips: Annotated[int, FLAG]
     """1 if objects that extend beyond the image are clipped, 0 if they are not pasted."""
     seen_num: int
     """A clipped object keeps at least ``seen_num / seen_den`` of its box."""
     seen_den: int
-    keeps_place: int
+    keeps_place: Annotated[int, FLAG]
     """1 if objects stay where they are in their image, 0 if places are drawn."""
-    hides_cuts: int
+    hides_cuts: Annotated[int, FLAG]
     """1 if an object that touches a border of its image is pasted only where it touches that border of the target, too;
     else 0.
     """
-    fits_scale: int
+    fits_scale: Annotated[int, FLAG]
     """1 if scales are limited to those at which the objects of a layer fit into the image, else 0."""
     region_num: int
     """At least ``region_num / region_den`` of an object's box lies in its region."""
     region_den: int
-    counts_available: int
+    counts_available: Annotated[int, FLAG]
     """1 if the number of slots is drawn from the part of its range that the sources have, else 0."""
     cover_num: int
     """An object covers less than ``cover_num / cover_den`` of the box of each instance of the target; above 1 it may
@@ -128,7 +128,7 @@ class DrawRules(NamedTuple):
     candidate_num: int
     """Of the objects that may be pasted, ``candidate_num / candidate_den`` are; if that is 1, all."""
     candidate_den: int
-    needs_objects: int
+    needs_objects: Annotated[int, FLAG]
     """1 if nothing is tried for images in which no instance has a box with an area, else 0."""
 
     @property

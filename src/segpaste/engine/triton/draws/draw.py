@@ -11,7 +11,7 @@ import torch
 import triton.language as tl
 from torch import Tensor
 
-from segpaste.engine.record_fields import empty, names_of
+from segpaste.engine.record_fields import empty, flags_of, names_of
 from segpaste.engine.schema import (
     Drawn,
     DrawRules,
@@ -35,19 +35,7 @@ from segpaste.types.check import not_none
 REGISTERS = 128
 """Largest number of registers of a thread. Without a limit the assembler aims at fewer, and spills some."""
 
-FLAGS: Final = (
-    "on_grid",
-    "whole_patches",
-    "one_each",
-    "clips",
-    "keeps_place",
-    "hides_cuts",
-    "fits_scale",
-    "counts_available",
-    "needs_objects",
-    "limits_cover",
-    "takes_part",
-)
+FLAGS: Final = (*flags_of(DrawRules), "limits_cover", "takes_part")
 """Rules that are known when a kernel is compiled."""
 
 RuleArguments = argument_tuple("RuleArguments", *names_of(DrawRules, "triton"), "limits_cover", "takes_part")
