@@ -19,6 +19,7 @@ REQUIRED = {
     "pydantic": "pydantic>=2.7",
     "yaml": "pyyaml>=6",
     "PIL": "pillow>=10.1",
+    "deflate": "deflate>=0.7",
     "pycocotools": "pycocotools>=2.0.8",
     "tqdm": "tqdm>=4.66",
 }
