@@ -18,6 +18,7 @@ from format_cases import NUM, assert_equal, assert_sound, make_crop, write
 from remote_cases import SHARD, small_blocks, write_large_shards
 
 from segpaste.bank import BankError, open_bank
+from segpaste.bank.storage._object_store import GOOGLE_TIMEOUT_S, ObjectStore
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
@@ -132,15 +133,15 @@ class TestGoogle:
     URL = "gs://bucket/bank"
 
     @pytest.fixture
-    def options(self, emulator: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
-        options = {"token": "anon", "endpoint_url": emulator}
+    def options(self, emulator: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+        options = {"token": "anon", "endpoint_url": emulator, "requests_timeout": 30}
         yield options
         fs = fsspec.filesystem("gs", **options)
         fs.invalidate_cache()
         if fs.exists("bucket/bank"):
             fs.rm("bucket/bank", recursive=True)
 
-    def test_built_to_and_read(self, options: dict[str, str], tmp_path: Path) -> None:
+    def test_built_to_and_read(self, options: dict[str, Any], tmp_path: Path) -> None:
         local = tmp_path / "bank"
         write_large_shards(local)
         write_large_shards(self.URL, storage_options=options)
@@ -154,7 +155,13 @@ class TestGoogle:
             columns = bank.read(range(NUM))
             assert (columns["image"][7] == make_crop(bank.layout, 7).image).all()
 
-    def test_what_is_there_stays(self, options: dict[str, str]) -> None:
+    def test_a_lost_response_ends(self, options: dict[str, Any]) -> None:
+        """Without a limit, a request of gcsfs waits forever."""
+        own = {name: value for name, value in options.items() if name != "requests_timeout"}
+        for given, seconds in ((own, GOOGLE_TIMEOUT_S), (options, 30)):
+            assert ObjectStore(self.URL, given)._system()[0].requests_timeout == seconds
+
+    def test_what_is_there_stays(self, options: dict[str, Any]) -> None:
         write_large_shards(self.URL, storage_options=options)
         with pytest.raises(BankError, match="expected a new or an empty folder"):
             write_large_shards(self.URL, storage_options=options)

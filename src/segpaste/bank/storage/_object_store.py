@@ -27,6 +27,9 @@ NUM_ATTEMPTS = 6
 FIRST_PAUSE_S = 0.4
 """Mean pause before the second attempt, seconds; all pauses together take 12 seconds."""
 
+GOOGLE_TIMEOUT_S = 600
+"""Longest time of a request to Google's store, a large upload included, unless ``requests_timeout`` says otherwise."""
+
 _NEEDS = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "http": "aiohttp", "https": "aiohttp"}
 """Package that fsspec's file system needs for the scheme of a URL."""
 _SYSTEMS: dict[tuple[int, str, str], tuple[Any, str]] = {}
@@ -152,6 +155,8 @@ class ObjectStore:
             if self.is_s3:
                 config = options.get("config_kwargs", {})
                 options = {**options, "config_kwargs": {"retries": {"max_attempts": 0}, **config}}
+            if self._scheme in ("gs", "gcs"):  # gcsfs would wait for a lost response forever
+                options = {"requests_timeout": GOOGLE_TIMEOUT_S, **options}
             fs, path = require("fsspec").url_to_fs(self.url, skip_instance_cache=True, **options)
             if self.is_s3 and not self.inner_retries:
                 fs.retries = 1  # its own and botocore's would make 25 of one attempt here
