@@ -17,7 +17,8 @@ from on_disk import tree
 from segpaste.augmenting import photos as _photos
 from segpaste.augmenting import steps
 from segpaste.cli import main
-from segpaste.replay import read_records, rows
+from segpaste.replay import read_records
+from segpaste.types import rows as _rows
 from segpaste.workspace import Workspace, shards
 
 NUM = 9
@@ -157,7 +158,7 @@ class TestLargePhotos:
     @pytest.fixture
     def windowed(self, world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.setattr(_photos, "_LARGE_BYTES", 0)
-        monkeypatch.setattr(rows, "_LARGE_BYTES", 0)
+        monkeypatch.setattr(_rows, "_LARGE_BYTES", 0)
         assert augment(world, tmp_path / "out", "placement.scale_range=[1,1]", num=16) == 0
         return tmp_path / "out"
 
