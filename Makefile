@@ -49,7 +49,7 @@ lint: $(VENV)/.dev
 
 # The whole suite has the tests that check runs.
 test: lint $(OLDEST_TRITON_DONE) $(TRAINERS) $(VERSIONS)
-	$(BIN)/pytest -q -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
+	$(BIN)/pytest -q -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --max-worker-restart 1
 
 wheels: $(VENV)/.dev
 	$(BIN)/python scripts/build_wheels.py --out dist

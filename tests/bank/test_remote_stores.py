@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 import http.server
-import logging
 import re
-import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -113,20 +113,28 @@ class TestHttp:
             write_large_shards(url)
 
 
+EMULATOR = """
+import logging
+from gcp_storage_emulator.server import create_server
+logging.getLogger("gcp_storage_emulator").setLevel(logging.ERROR)
+server = create_server("127.0.0.1", 0, in_memory=True, default_bucket="bucket")
+server.start()
+print(server._api._httpd.server_address[1], flush=True)
+"""
+"""Google's store at a free port, in a process of its own: in this one, a port that another process took between the
+search for it and the start would be awaited forever, and the end waits for a connection that is open."""
+
+
 @pytest.fixture(scope="module")
 def emulator() -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")  # gRPC, which the emulator does not speak
         import gcsfs  # noqa: F401 (reads it)
-    from gcp_storage_emulator.server import create_server
-
-    logging.getLogger("gcp_storage_emulator").setLevel(logging.ERROR)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    server = create_server("127.0.0.1", port, in_memory=True, default_bucket="bucket")
-    server.start()
-    yield f"http://127.0.0.1:{port}"
-    server.stop()
+    command = [sys.executable, "-W", "ignore", "-c", EMULATOR]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        yield f"http://127.0.0.1:{int(process.stdout.readline())}"
+        process.kill()
 
 
 class TestGoogle:
@@ -134,7 +142,7 @@ class TestGoogle:
 
     @pytest.fixture
     def options(self, emulator: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
-        options = {"token": "anon", "endpoint_url": emulator, "requests_timeout": 30}
+        options = {"token": "anon", "endpoint_url": emulator, "requests_timeout": 10}
         yield options
         fs = fsspec.filesystem("gs", **options)
         fs.invalidate_cache()
@@ -158,7 +166,7 @@ class TestGoogle:
     def test_a_lost_response_ends(self, options: dict[str, Any]) -> None:
         """Without a limit, a request of gcsfs waits forever."""
         own = {name: value for name, value in options.items() if name != "requests_timeout"}
-        for given, seconds in ((own, GOOGLE_TIMEOUT_S), (options, 30)):
+        for given, seconds in ((own, GOOGLE_TIMEOUT_S), (options, 10)):
             assert ObjectStore(self.URL, given)._system()[0].requests_timeout == seconds
 
     def test_what_is_there_stays(self, options: dict[str, Any]) -> None:
