@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from segpaste import get_preset, list_presets
+from segpaste import BatchCopyPasteConfig, get_preset, list_presets
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 FILE = Path(__file__).with_name("engine.json")
@@ -73,6 +73,19 @@ def test_every_option_is_recorded_with_several_values(records: list[dict[str, An
     for dtype in ("uint8", "float32", "float16", "bfloat16"):
         assert {(dtype, order, a, b) for order in layouts for a in (False, True) for b in (False, True)} <= combinations
     assert len({tuple(record["inputs"]["modalities"]) for record in placing}) >= 19
+
+
+@pytest.mark.parametrize("suffix", [".json", ".yaml"])
+def test_every_option_survives_a_file(records: list[dict[str, Any]], suffix: str, tmp_path: Path) -> None:
+    """The test above says that each option has other values than its default here."""
+    path, seen = tmp_path / f"config{suffix}", set[tuple[str, str]]()
+    for values in (record["config"] for record in records if "config" in record):
+        if seen >= {*leaves(values)}:
+            continue
+        seen |= {*leaves(values)}
+        config = BatchCopyPasteConfig.model_validate(values)
+        config.save(path)
+        assert BatchCopyPasteConfig.load(path) == config
 
 
 def test_presets_mean_what_they_meant(records: list[dict[str, Any]]) -> None:
