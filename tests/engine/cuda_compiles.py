@@ -4,8 +4,8 @@
 The arguments of every launch are those of `segpaste.engine.triton`, so Triton specializes them as it does on a card: an
 integer 1 becomes a constant, a multiple of 16 and an aligned pointer are marked, None is dropped.
 
-What was compiled without a fault is on record, by its code, values, card and version of Triton; it is compiled again
-only where one of them is another, and for the first launch of each kernel.
+What was compiled without a fault is on record, by its code, values, card and version of Triton; of that only the first
+launch of each kernel is compiled again. What is not on record is named, so that it is written and not compiled each time.
 
     python tests/engine/cuda_compiles.py 0            # the first of two shares
     python tests/engine/cuda_compiles.py 1 --write    # the other share; keeps the record of what has no fault
@@ -147,9 +147,15 @@ def main(share: str, *options: str) -> None:
     known, kernels, good = json.loads(RECORD.read_text()), set[str](), set[str]()
     for card, launch in shares(launches, CARDS, NUM_SHARES)[int(share)]:
         digest = digest_of(card, launch)
+        is_new = digest not in known and "--write" not in options
         is_known = digest in known and launch.name in kernels
         found = [] if is_known else faults(card, compiled_for(card, launch))
-        print(card, launch.name, *found)
+        print(
+            card,
+            launch.name,
+            *found,
+            *([f"not on record: run {Path(__file__).name} {share} --write"] if is_new else []),
+        )
         kernels.add(launch.name)
         good |= set() if found else {digest}
     if "--write" in options:
