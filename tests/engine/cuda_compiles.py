@@ -4,8 +4,8 @@
 The arguments of every launch are those of `segpaste.engine.triton`, so Triton specializes them as it does on a card: an
 integer 1 becomes a constant, a multiple of 16 and an aligned pointer are marked, None is dropped.
 
-What was compiled without a fault is on record, by its code, values, card and version of Triton; of that only the first
-launch of each kernel is compiled again. What is not on record is named, so that it is written and not compiled each time.
+What has no fault is on record, by its code, values, card and version of Triton; of that only the first launch of each
+kernel is compiled again. What is not on record is named, so that it is written and not compiled each time.
 
     python tests/engine/cuda_compiles.py 0            # the first of two shares
     python tests/engine/cuda_compiles.py 1 --write    # the other share; keeps the record of what has no fault
