@@ -11,22 +11,23 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from segpaste.bank.building.cropping import box_of
+from segpaste.bank.building.cropping import PixelBox, box_of
 
 Ints = NDArray[np.int64]
 
 
-def without_strays(mask: Tensor, min_part_frac: float) -> Tensor:
+def without_strays(mask: Tensor, min_part_frac: float, box: PixelBox | None = None) -> Tensor:
     """Remove the strays of a mask.
 
     Args:
         mask: [H, W] bool, not empty.
         min_part_frac: minimum fraction of the pixels of the mask for a part that is no stray; 0 removes none.
+        box: its tight box, xyxy; by default it is measured.
 
     Returns:
         [H, W] bool; ``mask`` itself if nothing is removed.
     """
-    left, top, right, bottom = box_of(mask)
+    left, top, right, bottom = box or box_of(mask)
     inner = mask[top:bottom, left:right]
     rows, starts, ends = _runs(inner.numpy())
     parts = _parts(rows, starts, ends, right - left)
