@@ -28,8 +28,7 @@ from segpaste.datasets.contract import Crowd, JsonRow
 from segpaste.datasets.entries import Box, CocoPoints, boxless, edges_of, has_segmentation
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.format import AnnotatedImages
-from segpaste.datasets.formats.image_files import read_pixels, read_rgb
-from segpaste.datasets.formats.image_parts import read_part
+from segpaste.datasets.formats.image_files import read_part, read_pixels, read_rgb
 from segpaste.datasets.formats.rle import coded_runs, decode_segmentation, expect_segmentation
 from segpaste.datasets.jitter import LargeScaleJitter
 from segpaste.datasets.lone_objects import LoneObjects

@@ -10,6 +10,7 @@ namespace SEGPASTE_NAMESPACE::reading {
 
 constexpr i64 SHARE_ONE = 1 << 11;  // weights of an axis sum to this
 constexpr i64 COLORS = 3;
+constexpr i64 WIDEST = 4;  // bytes of a pixel of which three are colours
 
 // Where the pixels of the content along one axis read the image; tap t of pixel i is at i * count + t.
 struct CutAxis {
@@ -46,16 +47,17 @@ inline CutAxis make_cut_axis(Arena& arena, const CutSide& side, i64 num, i64 den
 
 // Averages the content; ``line`` has room for the columns ``low`` to ``high`` - 1 of three channels.
 inline void average_content(const CutJob& job, const CutAxis& down, const CutAxis& along, i64 low, i64 high, i32* line) {
-    bool is_together = job.channel_stride == 1 && job.column_stride == COLORS;
-    i64 width = high - low, pixel = is_together ? COLORS : 1, channel = is_together ? 1 : width;
+    bool is_together = job.channel_stride == 1 && (job.column_stride == COLORS || job.column_stride == WIDEST);
+    i64 width = high - low, pixel = is_together ? job.column_stride : 1, channel = is_together ? 1 : width;
+    i64 size = is_together ? (width - 1) * pixel + COLORS : COLORS * width;
     for (i64 y = 0; y < job.rows.size; ++y) {
-        for (i64 k = 0; k < COLORS * width; ++k) line[k] = 0;
+        for (i64 k = 0; k < size; ++k) line[k] = 0;
         for (i64 t = 0; t < down.count; ++t) {
             i32 weight = down.weight[y * down.count + t];
             const u8* source = job.in + down.idx[y * down.count + t] * job.line_stride + low * job.column_stride;
             if (weight == 0) continue;
             if (is_together) {
-                for (i64 k = 0; k < COLORS * width; ++k) line[k] += weight * i32(source[k]);
+                for (i64 k = 0; k < size; ++k) line[k] += weight * i32(source[k]);
                 continue;
             }
             for (i64 c = 0; c < COLORS; ++c) {
@@ -126,7 +128,7 @@ inline i64 cut_out(const CutJob& job, Arena& arena) {
             low = least(low, i64(along.idx[i]));
             high = most(high, i64(along.idx[i]) + 1);
         }
-        auto line = take<i32>(arena, COLORS * (high - low));
+        auto line = take<i32>(arena, WIDEST * (high - low));
         if (arena.failed) return 1;
         average_content(job, down, along, low, high, line);
     }

@@ -13,10 +13,10 @@ import torch
 from PIL import ExifTags, Image, JpegImagePlugin
 
 from segpaste.datasets import DatasetError
-from segpaste.datasets.formats import image_files, image_parts
-from segpaste.datasets.formats.image_parts import read_part
+from segpaste.datasets.formats import image_files, plain_jpeg
+from segpaste.datasets.formats.image_files import read_part, read_pixels
 
-SIZE = (75, 53)
+SIZE, PART = (75, 53), (3, 2, 9, 20)
 PLAIN: dict[str, dict[str, Any]] = {
     "4:4:4": {"subsampling": 0},
     "4:2:2": {"subsampling": 1},
@@ -24,12 +24,15 @@ PLAIN: dict[str, dict[str, Any]] = {
     "low quality": {"quality": 20},
     "optimised": {"optimize": True},
     "restart marks": {"restart_marker_rows": 1},
-    "upright": {"exif": {ExifTags.Base.Orientation: 1, ExifTags.Base.Artist: "nobody"}},
+    "XMP": {"xmp": b"<x:xmpmeta/>"},
+    "resolution": {"dpi": (72, 72)},
     "grey": {"mode": "L"},
 }
-WHOLE: dict[str, dict[str, Any]] = {
+OTHERS: dict[str, dict[str, Any]] = {
     "progressive": {"progressive": True},
     "CMYK": {"mode": "CMYK"},
+    "EXIF": {"exif": {ExifTags.Base.Artist: "nobody"}},
+    "XMP with an orientation": {"xmp": b'<x tiff:Orientation="3"/>'},
     "turned": {"exif": {ExifTags.Base.Orientation: 3}},
     "mirrored": {"exif": {ExifTags.Base.Orientation: 2}},
     "PNG": {"format": "PNG"},
@@ -60,20 +63,21 @@ def parts() -> list[tuple[int, int, int, int]]:
 
 @pytest.fixture
 def whole_reads(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """Note the files that are decoded whole."""
+    """Note the files that are decoded as a whole."""
     found: list[Path] = []
-    read: Callable[..., torch.Tensor] = image_parts.read_pixels
+    decode: Callable[..., Any] = image_files._decode
 
-    def noted(path: Path, *args: Any, **options: Any) -> torch.Tensor:
+    def noted(path: Path, *args: Any, **options: Any) -> Any:
         found.append(path)
-        return read(path, *args, **options)
+        return decode(path, *args, **options)
 
-    monkeypatch.setattr(image_parts, "read_pixels", noted)
+    monkeypatch.setattr(image_files, "_decode", noted)
     return found
 
 
-def expect_parts(path: Path) -> None:
-    whole = image_files.read_pixels(path, SIZE)
+def expect_pixels(path: Path) -> None:
+    """Expect parts with the pixels of the whole image."""
+    whole = read_pixels(path, SIZE)
     for part in parts():
         left, top, right, bottom = part
         assert torch.equal(read_part(path, SIZE, part), whole[:, top:bottom, left:right]), part
@@ -81,22 +85,22 @@ def expect_parts(path: Path) -> None:
 
 @pytest.mark.parametrize("kind", PLAIN)
 def test_plain_files_are_decoded_in_part(kind: str, tmp_path: Path, whole_reads: list[Path]) -> None:
-    expect_parts(write(tmp_path / "photo.jpg", PLAIN[kind]))
-    assert len(whole_reads) == 1 + image_parts._ROWS_BELOW  # only for what ends near the last row
+    expect_pixels(write(tmp_path / "photo.jpg", PLAIN[kind]))
+    assert len(whole_reads) == 1
 
 
-@pytest.mark.parametrize("kind", WHOLE)
+@pytest.mark.parametrize("kind", OTHERS)
 def test_other_files_are_decoded_whole(kind: str, tmp_path: Path, whole_reads: list[Path]) -> None:
-    expect_parts(write(tmp_path / "photo.jpg", WHOLE[kind]))
-    assert len(whole_reads) == len(parts())
+    expect_pixels(write(tmp_path / "photo.jpg", OTHERS[kind]))
+    assert len(whole_reads) == 1 + len(parts())
 
 
 def test_photos_with_several_frames_are_decoded_whole(tmp_path: Path, whole_reads: list[Path]) -> None:
     frames = [Image.open(write(tmp_path / f"{n}.jpg", {"quality": 60 + n})) for n in range(2)]
     path = tmp_path / "photo.jpg"
     frames[0].save(path, format="MPO", save_all=True, append_images=frames[1:])
-    expect_parts(path)
-    assert len(whole_reads) == len(parts())
+    expect_pixels(path)
+    assert len(whole_reads) == 1 + len(parts())
 
 
 def test_less_is_decoded_for_a_part_at_the_top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,7 +113,7 @@ def test_less_is_decoded_for_a_part_at_the_top(tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.setattr(JpegImagePlugin.JpegImageFile, "load", noted)
     read_part(write(tmp_path / "photo.jpg", {}), SIZE, (3, 2, 9, 20))
-    assert heights[0] == 20 + image_parts._ROWS_BELOW
+    assert heights[0] == 20 + plain_jpeg._ROWS_BELOW
 
 
 @pytest.mark.parametrize("fault", ["missing", "another size", "truncated", "no picture", "folder"])
@@ -127,21 +131,26 @@ def test_errors_are_those_of_the_whole_image(fault: str, tmp_path: Path) -> None
         if fault == "folder":
             path.mkdir()
     messages = []
-    for read in (lambda: image_files.read_pixels(path, size), lambda: read_part(path, size, (3, 2, 9, 20))):
+    for read in (
+        lambda: read_pixels(path, size),
+        lambda: read_part(path, size, PART),
+    ):
         with pytest.raises(DatasetError) as caught:
             read()
         messages.append(str(caught.value))
     assert messages[0] == messages[1]
 
 
-def test_photos_of_coco(test_data: Path, whole_reads: list[Path]) -> None:
-    files = sorted((test_data / "tiny_coco" / "val2017").glob("*.jpg"))
-    for n, path in enumerate(files):
+@pytest.mark.parametrize("folder", ["tiny_coco/val2017", "coco128_seg", "labelme_voc", "fruits_nuts", "cleargrasp"])
+def test_photos_of_datasets(folder: str, test_data: Path, whole_reads: list[Path]) -> None:
+    files = sorted((test_data / folder).rglob("*.jpg"))
+    for n, path in enumerate(files[:40]):
         width, height = Image.open(path).size
-        whole = image_files.read_pixels(path, (height, width))
-        bottom = 1 + n * 37 % (height - 1 - image_parts._ROWS_BELOW)
+        whole = read_pixels(path, (height, width))
+        bottom = 1 + n * 37 % height
         left, top, right = width // 5, bottom // 2, width - 7
         assert torch.equal(
             read_part(path, (height, width), (left, top, right, bottom)), whole[:, top:bottom, left:right]
         )
-    assert not whole_reads
+    num = len(files[:40])
+    assert num <= len(whole_reads) <= num + 1  # one has an orientation in its XMP
