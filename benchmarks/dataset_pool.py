@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import argparse
 import time
+from dataclasses import replace
 from pathlib import Path
+
+from torch import Tensor
 
 from segpaste.bank import BankSampler, DatasetBank, stage_bank_batch
 from segpaste.bank.read.class_draws import DrawMode
 from segpaste.datasets import open_dataset
 from segpaste.datasets.contract import AnnotatedDataset, DatasetWrapper
-from segpaste.datasets.lone_objects import LoneObjects
+from segpaste.datasets.lone_objects import LoneObjects, Part
 from segpaste.types import DenseSample
 
 STEP = 4
@@ -32,17 +35,15 @@ class Counting(DatasetWrapper):
         return self.dataset[index]
 
     def lone_objects(self, index: int) -> LoneObjects | None:
-        """Return those of the dataset; their image is decoded once."""
+        """Return those of the dataset."""
         if (lone := self.dataset.lone_objects(index)) is None:
             return None
-        decoded = set[int]()
 
-        def sample(position: int) -> DenseSample:
-            self.num_reads += not decoded
-            decoded.add(position)
-            return lone.sample(position)
+        def read_part(part: Part) -> Tensor:
+            self.num_reads += 1
+            return lone.read_part(part)
 
-        return lone._replace(sample=sample)
+        return replace(lone, read_part=read_part)
 
 
 def measure(dataset: AnnotatedDataset, mode: DrawMode, cache_bytes: int, num: int) -> tuple[float, float]:

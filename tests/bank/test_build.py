@@ -263,6 +263,8 @@ class TestStrays:
         assert cut_off((0, 0, 30, 30), (30, 30, 31, 31), (32, 32, 33, 33)) == [2]
         assert cut_off(*((x, 0, x + 1, 2) for x in range(0, 120, 2))) == []
         assert cut_off((0, 0, 50, 50), (60, 0, 70, 10)) == []
+        assert cut_off((0, 0, 50, 50), (60, 50, 62, 51)) == [1]  # one run in each row
+        assert cut_off((60, 0, 110, 50), (50, 50, 52, 51)) == [1]
 
     def test_parts_against_a_flood_fill(self) -> None:
         rng = np.random.default_rng(0)

@@ -67,27 +67,32 @@ def test_lone_objects_are_those_of_the_sample(folder: Path) -> None:
         assert lone.labels == tuple(sample.labels.tolist())
         assert sample.instance_masks is not None
         assert sample.instance_ids is not None
-        for position in range(sample.num_instances):
-            alone = lone.sample(position)
-            assert torch.equal(alone.image, sample.image)
-            assert alone.labels.tolist() == [lone.labels[position]]
-            assert alone.instance_ids is not None
-            assert alone.instance_ids.tolist() == [int(sample.instance_ids[position])]
-            assert alone.instance_masks is not None
-            assert torch.equal(alone.instance_masks[0], sample.instance_masks[position])
-            assert torch.equal(lone.mask(position), sample.instance_masks[position])
+        assert sample.instance_ids.tolist() == [*range(1, sample.num_instances + 1)]
+        height, width = sample.canvas_size
+        part = width // 3, height // 4, width - 1, height - 2
+        here = slice(part[1], part[3]), slice(part[0], part[2])
+        assert lone.size == (height, width)
+        assert torch.equal(lone.pixels(part), sample.image[:, *here])
+        assert torch.equal(lone.image(), sample.image)
+        assert torch.equal(lone.pixels(part), sample.image[:, *here])
+        for position, (_, area, box) in enumerate(lone.measures):
+            mask = sample.instance_masks[position]
+            assert torch.equal(lone.mask(position), mask)
+            assert torch.equal(lone.mask(position, part), mask[here])
+            assert (area, list(box)) == (int(mask.sum()), sample.boxes[position].tolist())
+        assert len(lone.measures) == sample.num_instances
 
 
 @pytest.mark.filterwarnings("ignore:.*has no pixel")
 def test_a_rejected_object_is_judged_before_its_image_is_decoded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bank = DatasetBank(open_photos(folder), crop_size=(9, 8), cache_bytes=0)
-    read, num = instances.read_pixels, [0]
+    read, num = instances.read_part, [0]
 
     def counted(*args: Any, **options: Any) -> Any:
         num[0] += 1
         return read(*args, **options)
 
-    monkeypatch.setattr(instances, "read_pixels", counted)
+    monkeypatch.setattr(instances, "read_part", counted)
     border = next(i for i in range(len(bank)) if next(bank.found(i)).index != i)
     num[0] = 0
     bank.read([border])

@@ -19,7 +19,9 @@ from torch import Tensor
 
 from fresh_process import fresh_output
 from samples import tight_boxes
+from segpaste.datasets.cutting import CutSide, cut_out
 from segpaste.engine.native import library, windows
+from segpaste.engine.select import use_backend
 from segpaste.types.sampling import Window
 
 
@@ -71,11 +73,13 @@ def _reference_runs(mask: np.ndarray[Any, Any]) -> list[int]:
 
 
 class TestReadImage:
-    @given(any_window, st.integers(1, 4), st.booleans(), st.integers(0, 255), st.integers(0, 99))
-    def test_equals_torch(self, window: Window, channels: int, interleaved: bool, fill: int, seed: int) -> None:
+    @given(any_window, st.integers(1, 4), st.sampled_from([0, 1, 3, 4, 5]), st.integers(0, 255), st.integers(0, 99))
+    def test_equals_torch(self, window: Window, channels: int, pixel_size: int, fill: int, seed: int) -> None:
         image = noise((channels, *window.canvas_size), seed)
-        if interleaved:
-            image = image.permute(1, 2, 0).contiguous().permute(2, 0, 1)
+        if pixel_size:  # channels are adjacent in pixels of at least so many bytes, of which they are the last ones
+            pixels = noise((*window.canvas_size, max(pixel_size, channels)), seed + 1)
+            pixels[..., -channels:] = image.permute(1, 2, 0)
+            image = pixels.permute(2, 0, 1)[-channels:]
         if not windows.takes_image(image, window):
             assert window.resized == (1, 1)
             return
@@ -203,7 +207,69 @@ def digest_of_windows() -> str:
             out = torch.empty(len(planes), *window.size, dtype=torch.uint8)
             read(planes, window, 3, out)  # type: ignore[operator]
             found.update(out.numpy().tobytes())
+    for num in (7, 5, 3):
+        size, (rows, cols), scale = make_cut((61, 83), ((3, 90), (5, 77)), (8 * num, 9 * num), 7)
+        for layout in ("planes", "pixels"):
+            for part in cut_out(picture(size, layout), noise(size, 1) < 99, rows, cols, scale):
+                found.update(part.numpy().tobytes())
     return found.hexdigest()
+
+
+def make_cut(sizes: Any, edges: Any, room: tuple[int, int], den: int) -> tuple[tuple[int, int], Any, tuple[int, int]]:
+    """Return the size of an image, the axes of a cut in it, and its scale, at which the content fits."""
+    content = []
+    for size, (one, other) in zip(sizes, edges, strict=True):
+        start = one % size
+        content.append((start, start + 1 + other % (size - start)))
+    num = min([den, *(den * most // (end - start) for (start, end), most in zip(content, room, strict=True))])
+    scale = max(num, 1), den
+    sides = [CutSide.of(*pair, size, most, *scale) for pair, size, most in zip(content, sizes, room, strict=True)]
+    return sizes, [side._replace(room=max(side.room, side.size)) for side in sides], scale
+
+
+edges = st.tuples(st.integers(0, 99), st.integers(0, 99))
+any_cut = st.builds(make_cut, pairs, st.tuples(edges, edges), pairs, st.integers(1, 9))
+
+
+def picture(size: tuple[int, int], layout: str) -> Tensor:
+    """Return noise [3, H, W], whose channels are planes, or adjacent in memory, or of a wider pixel."""
+    if layout == "planes":
+        return noise((3, *size), 3)
+    return noise((*size, 3 if layout == "pixels" else 4), 3).permute(2, 0, 1)[:3]
+
+
+@pytest.mark.parametrize("layout", ["planes", "pixels", "wide pixels"])
+@given(cut=any_cut)
+def test_cuts_are_those_of_the_reference(cut: Any, layout: str) -> None:
+    size, (rows, cols), scale = cut
+    image, mask = picture(size, layout), noise(size, 4) < 128
+    rows, cols = (side._replace(before=max(0, (side.room - side.size) // 2)) for side in (rows, cols))
+    found = cut_out(image, mask, rows, cols, scale)
+    with use_backend("reference"):
+        expected = cut_out(image, mask, rows, cols, scale)
+    assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
+
+
+@given(cut=any_cut)
+def test_a_part_of_the_image_is_enough(cut: Any) -> None:
+    size, (rows, cols), scale = cut
+    image, mask = noise((3, *size), 5), noise(size, 6) < 128
+    rows, cols = (side._replace(before=0) for side in (rows, cols))
+    (y1, y2), (x1, x2) = rows.reach(*scale), cols.reach(*scale)
+    part = image[:, y1:y2, x1:x2], mask[y1:y2, x1:x2], rows.within(y1, y2), cols.within(x1, x2)
+    expected = cut_out(image, mask, rows, cols, scale)
+    assert all(torch.equal(one, other) for one, other in zip(cut_out(*part, scale), expected, strict=True))
+
+
+def test_a_cut_outside_of_the_image_is_refused() -> None:
+    side, image, mask = CutSide.of(0, 5, 5, 5, 1, 1), noise((3, 5, 5), 0), torch.ones(5, 5, dtype=torch.bool)
+    for wrong in (side._replace(end=6), side._replace(start=-1), side._replace(size=6), side._replace(before=1)):
+        for rows, cols in ((side, wrong), (wrong, side)):
+            with pytest.raises(ValueError, match="expected CutSide"):
+                cut_out(image, mask, rows, cols, (1, 1))
+    for scale in ((2, 1), (0, 1)):
+        with pytest.raises(ValueError, match="expected CutSide"):
+            cut_out(image, mask, side, side, scale)
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -229,4 +295,7 @@ def test_records_are_as_long_on_both_sides(monkeypatch: pytest.MonkeyPatch) -> N
     windows.read_image(image, window, 0, image.clone())
     windows.read_planes(image, window, 0, image.clone())
     windows.read_runs(b"", window)
-    assert found == list((ctypes.c_int64 * 3).in_dll(library.load(), "segpaste_window_sizes"))
+    side = CutSide.of(0, 1, 1, 1, 1, 1)
+    rgb, mask = noise((3, 1, 1), 0), torch.ones(1, 1, 1, dtype=torch.bool)
+    windows.cut_out(rgb, mask[0], side, side, (1, 1), rgb.clone(), mask.clone())
+    assert found == list((ctypes.c_int64 * 4).in_dll(library.load(), "segpaste_window_sizes"))

@@ -94,9 +94,11 @@ def padded_columns(
             ).to(images.device)
         else:
             tail = [sizes[s] if isinstance(s, str) else s for s in field.shape[1:]]
-            padded = torch.zeros(len(column), max_instances, *tail, dtype=field.dtypes[0], device=images.device)
+            padded = torch.empty(len(column), max_instances, *tail, dtype=field.dtypes[0], device=images.device)
             for b, row in enumerate(column):
-                padded[b, : len(kept[b])] = row.as_subclass(Tensor)[kept[b]]
+                rows = row.as_subclass(Tensor)
+                padded[b, : len(kept[b])] = rows if len(kept[b]) == len(rows) else rows[kept[b]]
+                padded[b, len(kept[b]) :] = 0
             values[field.batched_name] = padded
     num = torch.tensor([len(k) for k in kept], dtype=torch.int64, device=images.device)
     values["instance_valid"] = torch.arange(max_instances, device=images.device) < num[:, None]

@@ -11,24 +11,27 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from segpaste.bank.building.cropping import box_of
+from segpaste.bank.building.cropping import PixelBox, box_of
 
 Ints = NDArray[np.int64]
 
 
-def without_strays(mask: Tensor, min_part_frac: float) -> Tensor:
+def without_strays(mask: Tensor, min_part_frac: float, box: PixelBox | None = None) -> Tensor:
     """Remove the strays of a mask.
 
     Args:
         mask: [H, W] bool, not empty.
         min_part_frac: minimum fraction of the pixels of the mask for a part that is no stray; 0 removes none.
+        box: its tight box, xyxy; by default it is measured.
 
     Returns:
         [H, W] bool; ``mask`` itself if nothing is removed.
     """
-    left, top, right, bottom = box_of(mask)
+    left, top, right, bottom = box or box_of(mask)
     inner = mask[top:bottom, left:right]
     rows, starts, ends = _runs(inner.numpy())
+    if len(rows) == bottom - top and (starts[1:] <= ends[:-1]).all() and (ends[1:] >= starts[:-1]).all():
+        return mask  # one run in each row, which touches that of the row above
     parts = _parts(rows, starts, ends, right - left)
     areas = np.bincount(parts, ends - starts)
     is_large = areas >= min_part_frac * areas.sum()
@@ -50,9 +53,13 @@ def without_strays(mask: Tensor, min_part_frac: float) -> Tensor:
 
 def _runs(mask: NDArray[np.bool_]) -> tuple[Ints, Ints, Ints]:
     """Return row, first column and end of each run of pixels within a row, in reading order."""
-    steps = np.diff(mask.astype(np.int8), axis=1, prepend=0, append=0)
-    rows, starts = np.nonzero(steps == 1)
-    return rows, starts, np.nonzero(steps == -1)[1]
+    height, width = mask.shape
+    padded = np.zeros((height, width + 2), bool)  # so that a run ends in its row
+    padded[:, 1:-1] = mask
+    flat = padded.reshape(-1)
+    edges = np.flatnonzero(flat[1:] != flat[:-1])  # a run begins and ends, in turn
+    rows, starts = np.divmod(edges[::2], width + 2)
+    return rows, starts, edges[1::2] % (width + 2)
 
 
 def _parts(rows: Ints, starts: Ints, ends: Ints, width: int) -> Ints:

@@ -7,24 +7,24 @@ then lies in the content, so the other side is rounded to the nearest pixel, a h
 image is averaged by the antialiasing triangle filter of `segpaste.types.sampling`, in integers; the mask is read at the
 nearest pixel; depth and normals are read as in the resizing of a sample.
 
-Every function is pure, and its result is the same to the bit on every machine.
+Every function is pure, and its result is the same to the bit on every machine; see `segpaste.datasets.cutting`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from segpaste.bank.schema.record import COLUMNS, GROUPS, BankError, Crop
-from segpaste.types import CameraIntrinsics, DenseSample, sampling, tight_boxes
+from segpaste.datasets.cutting import CutSide, cut_out, cut_surfaces, moved_camera, moved_points
+from segpaste.types import CameraIntrinsics, DenseSample, tight_boxes
 from segpaste.types.depth_holes import filled_depth
 from segpaste.types.tensors import pixel_counts
 
@@ -38,25 +38,8 @@ _PLANES = tuple(column.name for column in COLUMNS if column.shape[1:] == ("h", "
 PixelBox = tuple[int, int, int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class CropAxis:
-    """Positions in the image that the pixels of a crop along one axis read.
-
-    Attributes:
-        size: number of pixels of content in the crop.
-        before, after: numbers of padding pixels on each side of the content.
-        nearest: nearest pixel of the image, [size] int64.
-        linear: pixels of the image [size, 2] int64 and their weights [size, 2] float32; None if nothing reads them.
-        filter: pixels of the image [size, T] int64 and their weights [size, T] int64; the sum of the weights is
-            `sampling.WEIGHT_ONE`.
-    """
-
-    size: int
-    before: int
-    after: int
-    nearest: Tensor
-    linear: tuple[Tensor, Tensor] | None
-    filter: tuple[Tensor, Tensor]
+Pixels = Callable[[PixelBox], tuple[Tensor, Tensor]]
+"""Function that returns the image [3, h, w] uint8 and the mask of one object [h, w] bool in a part of the image."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +55,67 @@ class PhotoFrame:
     scale: tuple[int, int]
 
 
-def crop_object(
-    sample: DenseSample,
-    position: int,
+@dataclass(frozen=True, slots=True, eq=False)
+class ImageObject:
+    """One object in its image, to be cut out.
+
+    Attributes:
+        size: size (H, W) of the image, pixels.
+        box: tight box of the object, xyxy in pixel edges.
+        label: class of the object.
+        pixels: function that returns a part of the image, and of the object's mask.
+        points: keypoints of the object, [P, 3].
+        surface: sample with the depth, normals and camera of the image; None if it has none of them.
+    """
+
+    size: tuple[int, int]
+    box: PixelBox
+    label: int
+    pixels: Pixels
+    points: Tensor | None = None
+    surface: DenseSample | None = None
+
+    @classmethod
+    def of(cls, sample: DenseSample, position: int, mask: Tensor | None = None) -> ImageObject:
+        """Return an object of a sample; ``mask`` replaces its own.
+
+        Raises:
+            BankError: the sample has no masks or has padding, the mask is empty, or the image is not uint8 [3, H, W].
+        """
+        whole = _checked_mask(sample, position)
+        mask, image = whole if mask is None else mask, sample.image.as_subclass(Tensor)
+
+        def pixels(part: PixelBox) -> tuple[Tensor, Tensor]:
+            left, top, right, bottom = part
+            return image[:, top:bottom, left:right], mask[top:bottom, left:right]
+
+        points = None if sample.keypoints is None else sample.keypoints[position]
+        return cls(sample.canvas_size, box_of(mask), int(sample.labels[position]), pixels, points, sample)
+
+
+def crop_object(sample: DenseSample, position: int, crop_size: tuple[int, int], **options: Any) -> Crop:
+    """Cut out one object of a sample.
+
+    Args:
+        sample: sample with a uint8 image [3, H, W] and instance masks, without padding.
+        position: index of the object among the instances of the sample.
+        crop_size: size (h, w) of the crop, pixels.
+        options: those of `cut_object`, and ``mask``: pixels of the object to cut out, [H, W] bool, not empty; by
+            default all of them.
+
+    Returns:
+        The crop, with the depth, normals, camera and keypoints that the sample has, without embedding.
+
+    Raises:
+        BankError: see `ImageObject.of`.
+    """
+    return cut_object(ImageObject.of(sample, position, options.pop("mask", None)), crop_size, **options)
+
+
+def cut_object(
+    found: ImageObject,
     crop_size: tuple[int, int],
     *,
-    mask: Tensor | None = None,
     margin_frac: float = DEFAULT_MARGIN_FRAC,
     frame: PhotoFrame | None = None,
     fit_into: tuple[int, int] | None = None,
@@ -88,10 +126,8 @@ def crop_object(
     """Cut out one object.
 
     Args:
-        sample: sample with a uint8 image [3, H, W] and instance masks, without padding.
-        position: index of the object among the instances of the sample.
+        found: the object.
         crop_size: size (h, w) of the crop, pixels.
-        mask: pixels of the object to cut out, [H, W] bool, not empty; by default all of them.
         margin_frac: margin around the box of the object on each side, as a fraction of the longer side of the box,
             rounded up to pixels; smaller at the edge of the image.
         frame: assumed image around the sample, by default the sample itself. The resolution of the crop is
@@ -103,44 +139,35 @@ def crop_object(
         annotation_id: id of the object.
 
     Returns:
-        The crop, with the depth, normals, camera and keypoints that the sample has, without embedding. A mask that is
-        much thinner than a pixel of the crop can become empty.
-
-    Raises:
-        BankError: the sample has no masks or has padding, the mask is empty, or the image is not uint8 [3, H, W].
+        The crop. A mask that is much thinner than a pixel of the crop can become empty.
     """
-    whole = _checked_mask(sample, position)
-    mask = whole if mask is None else mask
-    height, width = sample.canvas_size
-    box = box_of(mask)
-    left, top, right, bottom = content = content_of(box, (height, width), margin_frac)
+    height, width = found.size
+    left, top, right, bottom = content_of(found.box, found.size, margin_frac)
     num, den = ratio((bottom - top, right - left), crop_size)
-    fitted = _fitted(frame or PhotoFrame((height, width), (1, 1)), fit_into)
+    fitted = _fitted(frame or PhotoFrame(found.size, (1, 1)), fit_into)
     if fitted.scale[0] * den < num * fitted.scale[1]:
         num, den = fitted.scale
-    has_surface = sample.depth is not None or sample.normals is not None
-    rows = _axis(top, bottom, height, crop_size[0], num, den, has_surface)
-    cols = _axis(left, right, width, crop_size[1], num, den, has_surface)
-    image = sample.image.as_subclass(Tensor)
-    values: dict[str, Any] = {"image": _edges_go_on(_filtered(image, rows, cols, content), rows, cols)}
-    alpha = torch.zeros(1, *crop_size, dtype=torch.bool, device="cpu")
+    rows = CutSide.of(top, bottom, height, crop_size[0], num, den)
+    cols = CutSide.of(left, right, width, crop_size[1], num, den)
+    (y1, y2), (x1, x2) = rows.reach(num, den), cols.reach(num, den)
+    image, alpha = cut_out(*found.pixels((x1, y1, x2, y2)), rows.within(y1, y2), cols.within(x1, x2), (num, den))
+    values: dict[str, Any] = {"image": image}
     x, y = cols.before, rows.before
-    alpha[0, y : y + rows.size, x : x + cols.size] = mask[rows.nearest[:, None], cols.nearest]
-    for name, value in _geometry(sample, rows, cols).items():
-        values[name] = _edges_go_on(value, rows, cols)
-    if depth_fill and "depth" in values:
-        values["depth"] = filled_depth(values["depth"], values["depth_valid"], alpha)
-    if (camera := sample.camera_intrinsics) is not None:
-        values["intrinsics"] = moved_camera(camera, (left, top), num / den, (x, y))
-    if sample.keypoints is not None:
-        values["keypoints"] = moved_points(sample.keypoints[position], (left, top), num / den, (x, y))
+    if (sample := found.surface) is not None:
+        values |= cut_surfaces(sample, rows, cols, (num, den))
+        if depth_fill and "depth" in values:
+            values["depth"] = filled_depth(values["depth"], values["depth_valid"], alpha)
+        if (camera := sample.camera_intrinsics) is not None:
+            values["intrinsics"] = moved_camera(camera, (left, top), num / den, (x, y))
+    if found.points is not None:
+        values["keypoints"] = moved_points(found.points, (left, top), num / den, (x, y))
     return Crop(
         alpha=alpha.numpy(),
-        class_id=int(sample.labels[position]),
+        class_id=found.label,
         content_box=np.array([x, y, x + cols.size, y + rows.size], np.int32),
         image_id=image_id,
         annotation_id=annotation_id,
-        **_in_photo(box, num / den, fitted, is_own=frame is None),
+        **_in_photo(found.box, num / den, fitted, is_own=frame is None),
         **_arrays(values),
     )
 
@@ -296,92 +323,6 @@ def checked_fit(fit_into: int | Sequence[int] | None) -> tuple[int, int] | None:
     if not is_pair or not all(isinstance(s, Integral) and not isinstance(s, bool) and int(s) > 0 for s in sides):
         raise BankError(f"expected fit_into (H, W) in pixels, or one number for a square, got {fit_into!r}")
     return int(sides[0]), int(sides[1])
-
-
-def _axis(start: int, end: int, length: int, crop_length: int, num: int, den: int, with_linear: bool) -> CropAxis:
-    """Return the positions for content from ``start`` to ``end`` of an image axis of ``length`` pixels."""
-    size = max(1, -(-(2 * (end - start) * num - den) // (2 * den)))
-    numerator = torch.tensor(num, dtype=torch.int64, device="cpu")
-    position = sampling.source_position(torch.arange(size, device="cpu"), 0, numerator, den)
-    nearest = sampling.nearest_index(position, numerator).clamp(max=end - start - 1) + start
-
-    def taps(denominator: int, num_taps: int) -> tuple[Tensor, Tensor]:
-        first, weights = sampling.filter_taps(position, numerator, denominator, num_taps)
-        return (first[:, None] + torch.arange(num_taps, device="cpu") + start).clamp(0, length - 1), weights
-
-    linear = None
-    if with_linear:
-        idx, weights = taps(num, 2)
-        linear = idx, weights / sampling.WEIGHT_ONE
-    before = (crop_length - size) // 2
-    return CropAxis(size, before, crop_length - size - before, nearest, linear, taps(den, -(-2 * den // num)))
-
-
-def _filtered(image: Tensor, rows: CropAxis, cols: CropAxis, content: PixelBox) -> Tensor:
-    """Average [3, H, W] uint8 to [3, rows, cols], rounded to the nearest, a half upwards."""
-    if rows.filter[0].shape[1] == 2:  # not shrunk: the first tap has all the weight
-        return image[:, content[1] : content[3], content[0] : content[2]].clone()
-    x0, x1 = int(cols.filter[0].min()), int(cols.filter[0].max()) + 1
-    wide = _weighed(image[:, :, x0:x1], 1, *rows.filter)
-    total = _weighed(wide, 2, cols.filter[0] - x0, cols.filter[1])
-    return ((total + (1 << (2 * sampling.WEIGHT_BITS - 1))) >> (2 * sampling.WEIGHT_BITS)).to(torch.uint8)
-
-
-def _weighed(values: Tensor, dim: int, idx: Tensor, weights: Tensor) -> Tensor:
-    """Return the sum over taps along one dimension, int32; one tap at a time, so that memory stays small."""
-    shape = [1, 1, 1]
-    shape[dim] = -1
-    total = torch.zeros((), dtype=torch.int32, device="cpu")
-    for tap in range(idx.shape[1]):
-        weight = weights[:, tap].int().view(shape)
-        total = total + values.index_select(dim, idx[:, tap]).int() * weight
-    return total
-
-
-def _geometry(sample: DenseSample, rows: CropAxis, cols: CropAxis) -> dict[str, Tensor]:
-    """Return depth, its validity and normals, [., rows, cols] each, if the sample has them."""
-    values: dict[str, Tensor] = {}
-    if rows.linear is None or cols.linear is None:
-        return values
-    at = rows.nearest[:, None], cols.nearest
-    (y, of_rows), (x, of_cols) = rows.linear, cols.linear
-    weights = (of_rows[:, None, :, None] * of_cols[None, :, None, :]).flatten(-2)
-
-    def taps(value: Tensor) -> Tensor:
-        return value[..., y[:, None, :, None], x[None, :, None, :]].flatten(-2)
-
-    if sample.depth is not None and sample.depth_valid is not None:
-        depth, valid = sample.depth.as_subclass(Tensor), sample.depth_valid.as_subclass(Tensor)
-        values["depth"], values["depth_valid"] = sampling.mix_depth(
-            taps(depth), taps(valid), weights, depth[..., at[0], at[1]]
-        )
-    if sample.normals is not None:
-        normals = sample.normals.as_subclass(Tensor)
-        values["normals"] = sampling.mix_normals(taps(normals), weights, normals[..., at[0], at[1]])
-    return values
-
-
-def moved_camera(
-    camera: CameraIntrinsics, corner: tuple[int, int], scale: float, offset: tuple[int, int]
-) -> NDArray[np.float32]:
-    """Return the camera [4] of a crop; ``corner`` (x, y) of the image is at ``offset`` in the crop."""
-    moved = camera.cropped(corner[1], corner[0]).resized(scale, scale).cropped(-offset[1], -offset[0])
-    return np.array([moved.fx, moved.fy, moved.cx, moved.cy], np.float32)
-
-
-def moved_points(points: Tensor, corner: tuple[int, int], scale: float, offset: tuple[int, int]) -> Tensor:
-    """Return keypoints [P, 3] of an image in a crop; ``corner`` (x, y) of the image is at ``offset`` in the crop."""
-    moved = points.double()
-    shift = torch.tensor([*offset], dtype=torch.float64, device="cpu")
-    moved[:, :2] = (moved[:, :2] - torch.tensor([*corner], dtype=torch.float64, device="cpu")) * scale + shift
-    return torch.where(points[:, 2:] > 0, moved, 0.0).float()
-
-
-def _edges_go_on(value: Tensor, rows: CropAxis, cols: CropAxis) -> Tensor:
-    """Pad [., rows, cols] to the size of the crop with its own edge."""
-    y = torch.arange(-rows.before, rows.size + rows.after, device="cpu").clamp(0, rows.size - 1)
-    x = torch.arange(-cols.before, cols.size + cols.after, device="cpu").clamp(0, cols.size - 1)
-    return value.index_select(1, y).index_select(2, x)
 
 
 def _checked_mask(sample: DenseSample, position: int) -> Tensor:

@@ -16,15 +16,15 @@ import json
 import operator
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from segpaste.bank.building.cropping import DEFAULT_MARGIN_FRAC, box_of, checked_fit, crop_object
+from segpaste.bank.building.cropping import DEFAULT_MARGIN_FRAC, ImageObject, checked_fit, cut_object
 from segpaste.bank.building.listing import (
     check_first,
     checked_names,
@@ -43,6 +43,8 @@ from segpaste.types import DenseSample
 from segpaste.types.fields import flags_of
 
 MOST_TRIES = 16
+
+Found = TypeVar("Found")
 
 
 def objects_to_paste(*, whole_only: bool) -> Selection:
@@ -249,9 +251,9 @@ class DatasetBank:
 
     def _cut(self, index: int) -> Crop:
         """Cut out an object, or another one of its class if it is rejected."""
-        for found in self._found(index, alone=True):
-            crop = self._crop_of(found)
-            if crop.alpha.any():
+        for other in self._candidates(index):
+            crop = self._if_readable(other, self._cut_one)
+            if crop is not None and crop.alpha.any():
                 return crop
         return self.empty(int(self._class_ids[index]))
 
@@ -261,26 +263,25 @@ class DatasetBank:
         Raises:
             BankError: a sample is invalid.
         """
-        return self._found(index, alone=False)
+        for other in self._candidates(index):
+            if (found := self._if_readable(other, self._read_one)) is not None:
+                yield found
 
-    def _found(self, index: int, *, alone: bool) -> Iterator[FoundObject]:
-        """Yield the objects of `found`; with ``alone`` other instances of their images need not be decoded."""
+    def _candidates(self, index: int) -> Iterator[int]:
+        """Yield the index of a crop, then those of the objects of its class that may replace it."""
+        yield index
         class_id = self._class_ids[index]
         turns = np.arange(MOST_TRIES - 1, dtype=np.int64)
         places = random_bits_numpy(index, "dataset_bank.instead", turns) % np.uint64(self._of_class.counts[class_id])
-        others = self._of_class.pick(np.full(len(turns), class_id), places.astype(np.int64))
-        for other in (index, *others.tolist()):
-            if (found := self._found_one(other, alone=alone)) is not None:
-                yield found
+        yield from self._of_class.pick(np.full(len(turns), class_id), places.astype(np.int64)).tolist()
 
-    def _found_one(self, index: int, *, alone: bool) -> FoundObject | None:
-        """Read an object; None if it is rejected."""
+    def _if_readable(self, index: int, read: Callable[[int, int], Found | None]) -> Found | None:
+        """Return what ``read`` returns for an object and its image; None if it is rejected or skipped."""
         image = int(self._image_idx[index])
         if image in self.unreadable:
             return None
         try:
-            lone = self._lone_of(image) if alone else None
-            return self._read_one(index, image) if lone is None else self._read_alone(index, image, lone)
+            return read(index, image)
         except BankError:
             raise
         except (ValueError, OSError) as error:
@@ -297,15 +298,23 @@ class DatasetBank:
         mask = None if position is None else self._accepted(masks[position])
         return None if position is None or mask is None else FoundObject(index, image, sample, position, mask)
 
-    def _read_alone(self, index: int, image: int, lone: LoneObjects) -> FoundObject | None:
-        """Read an object without the others of its image, which is decoded last; None if it is rejected."""
-        position = self._position_of(index, lone.labels)
-        mask = None if position is None else self._accepted(lone.mask(position))
-        if position is None or mask is None:
+    def _cut_one(self, index: int, image: int) -> Crop | None:
+        """Cut out an object, without the others of its image where that is possible; None if it is rejected."""
+        if (lone := self._lone_of(image)) is None:
+            if (whole := self._read_one(index, image)) is None:
+                return None
+            try:
+                found = ImageObject.of(whole.sample, whole.position, whole.mask)
+            except BankError as error:
+                raise BankError(f"DatasetBank: sample {image}: {error}") from error
+            return self._crop_of(image, found, whole.instance_id)
+        if (position := self._position_of(index, lone.labels)) is None:
             return None
-        sample = lone.sample(position)
-        self._checked_masks(sample, image)
-        return FoundObject(index, image, sample, 0, mask)
+        chosen, _ = self.selection.chosen(lone, position)
+        if isinstance(chosen, str):
+            return None
+        self._check_flags(lone.flags, image)
+        return self._crop_of(image, chosen, position + 1)
 
     def _position_of(self, index: int, labels: Sequence[int]) -> int | None:
         """Return the position of an object in its sample; None if it has no pixel, since readers leave it out then."""
@@ -319,38 +328,35 @@ class DatasetBank:
 
     def _checked_masks(self, sample: DenseSample, image: int) -> Tensor:
         """Return the masks of a sample; raise BankError if it has none, or other flags than the first."""
-        where, flags = f"DatasetBank: sample {image}", flags_of(sample)
         if sample.instance_masks is None or sample.instance_ids is None:
-            raise BankError(f"{where}: expected instance_masks, got none; objects are cut out by their masks")
-        if flags != self._flags:
-            raise BankError(f"{where}: expected {self._flags} as in the first image, got {flags}")
+            raise BankError(
+                f"DatasetBank: sample {image}: expected instance_masks, got none; objects are cut out by their masks"
+            )
+        self._check_flags(flags_of(sample), image)
         masks: Tensor = sample.instance_masks.as_subclass(Tensor)
         return masks
+
+    def _check_flags(self, flags: Mapping[str, Any], image: int) -> None:
+        if flags != self._flags:
+            raise BankError(f"DatasetBank: sample {image}: expected {self._flags} as in the first image, got {flags}")
 
     def image_id_of(self, found: FoundObject) -> int:
         """Return the id in the dataset of the image of an object."""
         return int(self._image_ids[found.image])
 
-    def _crop_of(self, found: FoundObject) -> Crop:
-        """Cut out an object."""
-        size, margin_frac = self.layout.crop_size, self.margin_frac
-        frame = frame_of(self._annotated, found.image, box_of(found.mask))
-        try:
-            crop = crop_object(
-                found.sample,
-                found.position,
-                size,
-                mask=found.mask,
-                margin_frac=margin_frac,
-                frame=frame,
-                fit_into=self.fit_into,
-                depth_fill=self.depth_fill,
-                image_id=self.image_id_of(found),
-                annotation_id=found.instance_id,
-            )
-            return replace(crop, dataset_idx=self._annotated.dataset_idx(found.image))
-        except BankError as error:
-            raise BankError(f"DatasetBank: sample {found.image}: {error}") from error
+    def _crop_of(self, image: int, found: ImageObject, instance_id: int) -> Crop:
+        """Cut an object out of its image."""
+        crop = cut_object(
+            found,
+            self.layout.crop_size,
+            margin_frac=self.margin_frac,
+            frame=frame_of(self._annotated, image, found.box),
+            fit_into=self.fit_into,
+            depth_fill=self.depth_fill,
+            image_id=int(self._image_ids[image]),
+            annotation_id=instance_id,
+        )
+        return replace(crop, dataset_idx=self._annotated.dataset_idx(image))
 
     def _lone_of(self, image: int) -> LoneObjects | None:
         last = self._lone

@@ -22,9 +22,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from segpaste.bank.building._strays import without_strays
-from segpaste.bank.building.cropping import PhotoFrame, PixelBox, box_of, crop_object, groups_of
+from segpaste.bank.building.cropping import (
+    ImageObject,
+    PhotoFrame,
+    PixelBox,
+    box_of,
+    cut_object,
+    groups_of,
+)
 from segpaste.bank.schema.record import Array, BankError, Layout
 from segpaste.datasets.contract import AnnotatedDataset
+from segpaste.datasets.lone_objects import LoneObjects
 from segpaste.types import DenseSample
 from segpaste.types.fields import flags_of
 from segpaste.types.tensors import pixel_counts
@@ -81,14 +89,51 @@ class Selection:
     def reason_against(self, mask: Tensor) -> str | None:
         """Return the reason why an object of this mask [H, W] is skipped: a key of `REASONS`."""
         area = int(pixel_counts(mask[None]))
+        return self._reason(area, box_of(mask) if area else (0, 0, 0, 0), (mask.shape[0], mask.shape[1]))
+
+    def _reason(self, area: int, box: PixelBox, size: tuple[int, int]) -> str | None:
         if area == 0:
             return "empty"
         if area < self.min_area_px:
             return "small"
-        left, top, right, bottom = box_of(mask)
-        if self.whole_only and (min(left, top) == 0 or bottom == mask.shape[0] or right == mask.shape[1]):
+        left, top, right, bottom = box
+        if self.whole_only and (min(left, top) == 0 or bottom == size[0] or right == size[1]):
             return "cut_off"
         return "sparse" if area < self.min_fill_frac * (right - left) * (bottom - top) else None
+
+    def chosen(self, objects: DenseSample | LoneObjects, position: int) -> tuple[ImageObject | str, bool]:
+        """Return an object of an image to cut out, or why it is skipped, a key of `REASONS`; and if it lost strays.
+
+        No image is decoded for this and, unless it may have strays, no mask of `LoneObjects`.
+
+        Raises:
+            BankError: see `ImageObject.of`.
+        """
+        if isinstance(objects, DenseSample):
+            return self._chosen_of_sample(objects, position)
+        lone, (_, area, box) = objects, objects.measures[position]
+        mask, is_trimmed = None, False
+        if self.min_part_frac > 0:
+            whole = lone.mask(position)
+            mask = without_strays(whole, self.min_part_frac, box)
+            if is_trimmed := mask is not whole:
+                area, box = int(pixel_counts(mask[None])), box_of(mask)
+        if (reason := self._reason(area, box, lone.size)) is not None:
+            return reason, is_trimmed
+
+        def pixels(part: PixelBox) -> tuple[Tensor, Tensor]:
+            left, top, right, bottom = part
+            seen = lone.mask(position, part) if mask is None else mask[top:bottom, left:right]
+            return lone.pixels(part), seen
+
+        return ImageObject(lone.size, box, lone.labels[position], pixels, lone.points(position)), is_trimmed
+
+    def _chosen_of_sample(self, sample: DenseSample, position: int) -> tuple[ImageObject | str, bool]:
+        assert sample.instance_masks is not None
+        whole: Tensor = sample.instance_masks[position].as_subclass(Tensor)
+        mask = self.without_strays(whole)
+        reason = self.reason_against(mask)
+        return (ImageObject.of(sample, position, mask) if reason is None else reason), mask is not whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,43 +224,45 @@ class PartMaker:
     def _rows(self, index: int, tally: dict[str, Any]) -> Iterator[Array]:
         """Yield the records of one image, and count its annotations, see `found`."""
         try:
-            sample, image_id = self.photos[index], self.photos.image_id(index)
+            objects, image_id = self._objects(index), self.photos.image_id(index)
         except (ValueError, OSError):
             if not self.skips_unreadable:
                 raise
             tally["skipped"]["unreadable"] += 1
             return
         try:
-            ids = self._checked_ids(sample, index)
-            assert sample.instance_masks is not None
+            ids = self._checked_ids(objects, index)
             tally["skipped"].update(self._left_out(index))
             for position in sorted(range(len(ids)), key=lambda i: ids[i]):
-                whole = sample.instance_masks[position].as_subclass(Tensor)
-                mask = self.selection.without_strays(whole)
-                reason = self.selection.reason_against(mask)
-                if reason is None:
-                    crop = crop_object(
-                        sample,
-                        position,
-                        self.layout.crop_size,
-                        mask=mask,
-                        margin_frac=self.margin_frac,
-                        frame=frame_of(self.photos, index, box_of(mask)),
-                        fit_into=self.fit_into,
-                        depth_fill=self.depth_fill,
-                        image_id=image_id,
-                        annotation_id=ids[position],
-                    )
-                    crop = replace(crop, dataset_idx=self.photos.dataset_idx(index))
-                    reason = None if crop.alpha.any() else "vanished"
-                if reason is None:
-                    tally["trimmed"] += mask is not whole
-                    tally["kept"][crop.class_id] += 1
-                    yield self.layout.pack(crop)
-                else:
-                    tally["skipped"][reason] += 1
+                found, is_trimmed = self.selection.chosen(objects, position)
+                if isinstance(found, str):
+                    tally["skipped"][found] += 1
+                    continue
+                crop = cut_object(
+                    found,
+                    self.layout.crop_size,
+                    margin_frac=self.margin_frac,
+                    frame=frame_of(self.photos, index, found.box),
+                    fit_into=self.fit_into,
+                    depth_fill=self.depth_fill,
+                    image_id=image_id,
+                    annotation_id=ids[position],
+                )
+                if not crop.alpha.any():
+                    tally["skipped"]["vanished"] += 1
+                    continue
+                tally["trimmed"] += is_trimmed
+                tally["kept"][crop.class_id] += 1
+                yield self.layout.pack(replace(crop, dataset_idx=self.photos.dataset_idx(index)))
         except BankError as error:
             raise BankError(f"image {image_id}: {error}") from error
+
+    def _objects(self, index: int) -> DenseSample | LoneObjects:
+        """Read an image and its objects."""
+        if (lone := self.photos.lone_objects(index)) is None:
+            return self.photos[index]
+        lone.image()
+        return lone
 
     def _left_out(self, index: int) -> Mapping[str, int]:
         """Return the annotations of a sample that are no instances, by reason."""
@@ -232,22 +279,25 @@ class PartMaker:
             )
         return {reason: int(num) for reason, num in found.items()}
 
-    def _checked_ids(self, sample: DenseSample, index: int) -> list[int]:
-        """Return the dataset's id of each instance of a sample."""
-        if sample.instance_masks is None or sample.instance_ids is None:
-            raise BankError("expected instance_masks, got none; objects are cut out by their masks")
-        for name, value in flags_of(sample).items():
+    def _checked_ids(self, objects: DenseSample | LoneObjects, index: int) -> list[int]:
+        """Return the dataset's id of each instance of an image."""
+        if isinstance(objects, LoneObjects):
+            labels, instance_ids, flags = [*objects.labels], [*range(1, len(objects.labels) + 1)], objects.flags
+        else:
+            if objects.instance_masks is None or objects.instance_ids is None:
+                raise BankError("expected instance_masks, got none; objects are cut out by their masks")
+            labels, instance_ids, flags = objects.labels.tolist(), objects.instance_ids.tolist(), flags_of(objects)
+        for name, value in flags.items():
             if value != self.flags[name]:
                 raise BankError(f"expected {name}={self.flags[name]} as in the first image, got {value}")
-        labels = sample.labels.tolist()
         if labels and not 0 <= min(labels) <= max(labels) < self.num_classes:
             raise BankError(f"expected labels from 0 to {self.num_classes - 1}, got {min(labels)} to {max(labels)}")
-        ids, most = self.photos.annotation_ids(index), max(sample.instance_ids.tolist(), default=0)
+        ids, most = self.photos.annotation_ids(index), max(instance_ids, default=0)
         if len(ids) < most:
             raise BankError(
                 f"expected {most} ids of annotation_ids({index}), since its ids go up to {most}, got {len(ids)}"
             )
-        return [stored_id(ids[instance_id - 1], "annotation") for instance_id in sample.instance_ids.tolist()]
+        return [stored_id(ids[instance_id - 1], "annotation") for instance_id in instance_ids]
 
     def _is_done(self, part: int) -> bool:
         """Return whether both files exist and are complete; `rows` checks the content."""

@@ -14,12 +14,12 @@ from io import BytesIO
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-import torch
 from PIL import ExifTags, Image, ImageFile, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
 from segpaste.datasets.errors import DatasetError
+from segpaste.datasets.formats.pillow_pixels import pixels_of
+from segpaste.datasets.formats.plain_jpeg import read_plain_part
 from segpaste.types.sampling import Size
 
 EIGHT_BIT_MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr")
@@ -309,10 +309,31 @@ def read_pixels(
     return _rgb(path, image)
 
 
+def read_part(path: Path, size: Size, part: tuple[int, int, int, int], *, drawn_upright: bool = False) -> Tensor:
+    """Return a part of an image, the same pixels as of `read_pixels`.
+
+    Args:
+        path: an image file that Pillow reads.
+        size: (H, W) in the annotation file.
+        part: box in the image, xyxy, pixels, not empty.
+        drawn_upright: see `read_pixels`.
+
+    Returns:
+        [3, h, w] uint8; the channels of a pixel are adjacent in memory.
+
+    Raises:
+        DatasetError: see `read_pixels`.
+    """
+    if (found := read_plain_part(path, size, part)) is not None:
+        return found
+    left, top, right, bottom = part
+    return read_pixels(path, size, drawn_upright=drawn_upright)[:, top:bottom, left:right]
+
+
 def _rgb(path: Path, image: Image.Image) -> Tensor:
     if image.mode not in EIGHT_BIT_MODES:
         raise DatasetError(f"{path}: expected an image of 8 bits per channel, got mode {image.mode}; convert it")
-    return torch.from_numpy(np.array(image if image.mode == "RGB" else image.convert("RGB"))).permute(2, 0, 1)
+    return pixels_of(image if image.mode == "RGB" else image.convert("RGB"))
 
 
 def _reduction(size: tuple[int, int], at_least: tuple[int, int]) -> int:

@@ -14,7 +14,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache, cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from segpaste.datasets.contract import Crowd, JsonRow
 from segpaste.datasets.entries import Box, CocoPoints, boxless, edges_of, has_segmentation
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.format import AnnotatedImages
-from segpaste.datasets.formats.image_files import read_pixels, read_rgb
+from segpaste.datasets.formats.image_files import read_part, read_pixels, read_rgb
 from segpaste.datasets.formats.rle import coded_runs, decode_segmentation, expect_segmentation
 from segpaste.datasets.jitter import LargeScaleJitter
 from segpaste.datasets.lone_objects import LoneObjects
@@ -200,25 +200,18 @@ class InstanceImages(AnnotatedImages):
             return None
         record = self._records[index]
         size = record["height"], record["width"]
-        window = Window(size, size, False, (0, 0), size)
-        measured = self._measured(record, window)
-
-        @cache
-        def image() -> Tensor:
-            return read_pixels(self.images_dir / record["file_name"], size, drawn_upright=self.drawn_upright)
-
-        def mask(position: int) -> Tensor:
-            found = torch.zeros(size, dtype=torch.bool, device="cpu")
-            windows.read_runs(measured[position][1], window, found)
-            return found
-
-        def sample(position: int) -> DenseSample:
-            annotation, ids = measured[position][0], torch.tensor([position + 1], dtype=torch.int32, device="cpu")
-            labels = torch.tensor([annotation["label"]], dtype=torch.int64, device="cpu")
-            keypoints = self._keypoints(record, [annotation])
-            return DenseSample.from_masks(image(), mask(position)[None], labels, instance_ids=ids, **keypoints)
-
-        return LoneObjects(tuple(annotation["label"] for annotation, *_ in measured), mask, sample)
+        measured = self._measured(record, Window(size, size, False, (0, 0), size))
+        path = self.images_dir / record["file_name"]
+        return LoneObjects(
+            size,
+            tuple(annotation["label"] for annotation, *_ in measured),
+            [shown for *_, shown in measured],
+            [counts for _, counts, _ in measured],
+            self._keypoints(record, [annotation for annotation, *_ in measured]).get("keypoints"),
+            {"metric_depth": False, "keypoint_schema": self.keypoint_schema},
+            partial(read_part, path, size, drawn_upright=self.drawn_upright),
+            partial(read_pixels, path, size, drawn_upright=self.drawn_upright),
+        )
 
     @property
     def _is_plain(self) -> bool:

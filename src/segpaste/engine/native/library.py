@@ -26,7 +26,7 @@ from segpaste.engine.native import build
 
 _JOBS = {
     "survey": 1,
-    **dict.fromkeys(("rows", "draw", "draw_classes", "read_image", "read_planes", "read_runs"), 2),
+    **dict.fromkeys(("rows", "draw", "draw_classes", "read_image", "read_planes", "read_runs", "cut_out"), 2),
     "compose": 3,
 }
 """Functions on records, and the number of addresses that each takes."""

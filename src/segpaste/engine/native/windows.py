@@ -1,4 +1,4 @@
-"""Native reads of images, masks and run lengths through a `Window`, straight into the output.
+"""Native reads of images, masks and run lengths through a `Window`, straight into the output, and cuts of objects.
 
 The results are equal to the last bit to those of torchvision's antialiased resize of uint8 on x86 (images), and of
 `segpaste.types.transforms_v2` (masks and maps). Floats, depth and normals are not supported; torch reads
@@ -8,6 +8,7 @@ them.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -113,6 +114,48 @@ def read_runs(counts: Counts, window: Window, out: Tensor | None = None) -> Show
         return None
     source_area, area, *box = found
     return Shown(source_area, area, (box[0], box[1], box[2], box[3]))
+
+
+def cut_out(
+    image: Tensor,
+    mask: Tensor,
+    rows: Sequence[int],
+    cols: Sequence[int],
+    scale: tuple[int, int],
+    out: Tensor,
+    alpha: Tensor,
+) -> None:
+    """Cut out an object; see `segpaste.datasets.cutting.cut_out`.
+
+    Args:
+        image: [3, H, W] uint8 with any strides.
+        mask: [H, W] bool.
+        rows: start, end, length, size, before and room of the vertical axis, see ``window_records.hpp``.
+        cols: those of the horizontal axis.
+        scale: number of crop pixels per image pixel, as (num, den), at most 1.
+        out: [3, h, w] uint8, dense, written.
+        alpha: [1, h, w] bool, dense, written.
+
+    Raises:
+        ValueError: shapes or dtypes that do not fit the axes.
+        MemoryError: there is not enough memory.
+    """
+    size, room = (rows[2], cols[2]), (rows[5], cols[5])
+    shapes = [tuple(tensor.shape) for tensor in (image, mask, out, alpha)]
+    dtypes = [tensor.dtype for tensor in (image, mask, out, alpha)]
+    is_inside = all(
+        0 <= start < end <= length and 1 <= num <= end - start and before >= 0 and before + num <= most
+        for start, end, length, num, before, most in (rows, cols)
+    )
+    if (
+        shapes != [(3, *size), size, (3, *room), (1, *room)]
+        or dtypes != [torch.uint8, torch.bool] * 2
+        or not (is_inside and 1 <= scale[0] <= scale[1] and out.is_contiguous() and alpha.is_contiguous())
+    ):
+        raise ValueError(f"expected {rows} and {cols} at {scale} of uint8 and bool, got {shapes} of {dtypes}")
+    mask = mask.contiguous()
+    words = [address(image), *image.stride(), address(mask), *rows, *cols, *scale, address(out), address(alpha)]
+    _call("segpaste_cut_out", words)
 
 
 def _words(window: Window) -> tuple[int, ...]:

@@ -14,4 +14,5 @@ struct Functions {
     int64_t (*read_image)(const ImageJob*, void* workspace);
     int64_t (*read_planes)(const PlanesJob*, void* workspace);
     int64_t (*read_runs)(const RunsJob*, void* workspace);
+    int64_t (*cut_out)(const CutJob*, void* workspace);
 };

@@ -5,6 +5,7 @@
 #include "draws/survey.hpp"
 #include "functions.hpp"
 #include "paste/compose.hpp"
+#include "window/cut.hpp"
 #include "window/runs.hpp"
 
 namespace SEGPASTE_NAMESPACE {
@@ -48,6 +49,8 @@ static int64_t read_all_planes(const PlanesJob* job, void* workspace) { return r
 
 static int64_t read_one_mask(const RunsJob* job, void* workspace) { return read_window(reading::read_runs, job, workspace); }
 
+static int64_t cut_one_out(const CutJob* job, void* workspace) { return read_window(reading::cut_out, job, workspace); }
+
 }  // namespace SEGPASTE_NAMESPACE
 
 extern "C" const Functions SEGPASTE_FUNCTIONS = {
@@ -59,4 +62,5 @@ extern "C" const Functions SEGPASTE_FUNCTIONS = {
     SEGPASTE_NAMESPACE::read_one_image,
     SEGPASTE_NAMESPACE::read_all_planes,
     SEGPASTE_NAMESPACE::read_one_mask,
+    SEGPASTE_NAMESPACE::cut_one_out,
 };

@@ -25,7 +25,9 @@ EXPORT extern const char segpaste_digest[] = SEGPASTE_DIGEST;
 EXPORT extern const int64_t segpaste_sizes[5] = {
     sizeof(SurveyJob), sizeof(DrawJob), sizeof(ComposeJob), sizeof(RowsJob), sizeof(MixtureJob),
 };
-EXPORT extern const int64_t segpaste_window_sizes[3] = {sizeof(ImageJob), sizeof(PlanesJob), sizeof(RunsJob)};
+EXPORT extern const int64_t segpaste_window_sizes[4] = {
+    sizeof(ImageJob), sizeof(PlanesJob), sizeof(RunsJob), sizeof(CutJob),
+};
 
 #if defined(__x86_64__)
 
@@ -150,5 +152,7 @@ EXPORT int64_t segpaste_read_image(const ImageJob* job, void* workspace) { retur
 EXPORT int64_t segpaste_read_planes(const PlanesJob* job, void* workspace) { return chosen->read_planes(job, workspace); }
 
 EXPORT int64_t segpaste_read_runs(const RunsJob* job, void* workspace) { return chosen->read_runs(job, workspace); }
+
+EXPORT int64_t segpaste_cut_out(const CutJob* job, void* workspace) { return chosen->cut_out(job, workspace); }
 
 }  // extern "C"

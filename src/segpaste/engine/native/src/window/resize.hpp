@@ -67,14 +67,15 @@ inline Shorts8 pair_of(u64 bytes) {
                     : SEGPASTE_SHUFFLE(both, both, 0, 15, 4, 15, 1, 15, 5, 15, 2, 15, 6, 15, 3, 15, 7, 15));
 }
 
-// Each pixel next to its right neighbour; ``pairs`` are LINES apart. Nothing after the pixels is read.
+// Each pixel next to its right neighbour; ``pairs`` are LINES apart. Nothing after the pixels is read, nor the last
+// ``unused`` bytes of the last one.
 template <i64 STRIDE>
-inline void pair_pixels(const u8* pixels, i64 count, Shorts8* pairs) {
-    i64 k = 0;
-    for (; k * STRIDE + 8 <= count * STRIDE; ++k) pairs[k * LINES] = pair_of<STRIDE>(load_u64(pixels + k * STRIDE));
+inline void pair_pixels(const u8* pixels, i64 count, Shorts8* pairs, i64 unused = 0) {
+    i64 k = 0, size = count * STRIDE - unused;
+    for (; k * STRIDE + 8 <= size; ++k) pairs[k * LINES] = pair_of<STRIDE>(load_u64(pixels + k * STRIDE));
     for (; k < count; ++k) {
         u8 end[8] = {};
-        for (i64 i = 0; i < (count - k) * STRIDE; ++i) end[i] = pixels[k * STRIDE + i];
+        for (i64 i = 0; i < size - k * STRIDE; ++i) end[i] = pixels[k * STRIDE + i];
         pairs[k * LINES] = pair_of<STRIDE>(load_u64(end));
     }
 }
@@ -83,9 +84,9 @@ inline void pair_pixels(const u8* pixels, i64 count, Shorts8* pairs) {
 inline void pair_line(const ImageJob& job, i64 y, i64 low, i64 high, u8* room, Shorts8* pairs) {
     const u8* line = job.in + y * job.line_stride + low * job.column_stride;
     i64 count = high - low, channels = job.num_channels;
-    bool is_together = job.channel_stride == 1 && job.column_stride == channels;
-    if (is_together && channels == 3) return pair_pixels<3>(line, count, pairs);
-    if (is_together && channels == 4) return pair_pixels<4>(line, count, pairs);
+    bool is_together = job.channel_stride == 1 && channels >= 3;
+    if (is_together && job.column_stride == 3) return pair_pixels<3>(line, count, pairs);
+    if (is_together && job.column_stride == 4) return pair_pixels<4>(line, count, pairs, 4 - channels);
     if (job.column_stride == 1 && channels == 3) {
         const u8 *red = line, *green = red + job.channel_stride, *blue = green + job.channel_stride;
         for (i64 k = 0; k < count; ++k) {

@@ -44,3 +44,20 @@ struct RunsJob {
     uint8_t* out;          // [H, W] of zeros, written; or null to measure alone
     int64_t* measures;     // [6], written: area of the source, then area, x1, y1, x2, y2 of what the window shows
 };
+
+// One axis of a cut: ``start`` to ``end`` of ``length`` pixels are the content, which takes ``size`` pixels of the crop
+// from ``before`` on, of ``room``.
+struct CutSide {
+    int64_t start, end, length;
+    int64_t size, before, room;
+};
+
+struct CutJob {
+    const uint8_t* in;  // [3, H, W] with these strides
+    int64_t channel_stride, line_stride, column_stride;
+    const uint8_t* mask;  // [H, W], dense
+    CutSide rows, columns;
+    int64_t num, den;  // pixels of the crop per pixel of the image, at most 1
+    uint8_t* out;      // [3, h, w], written
+    uint8_t* alpha;    // [h, w], written
+};
