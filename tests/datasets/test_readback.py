@@ -178,6 +178,16 @@ class TestPlanted:
             convert_dataset(path, tmp_path / "out", to, images_dir=images_dir)
         assert not (tmp_path / "out").exists()
 
+    def test_a_fault_of_our_encoder_and_our_decoder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        images_dir, path = write_instances(tmp_path)
+        plant(monkeypatch, f"{WRITERS}.voc.palette_bytes", first_argument(lambda values: values[::-1]))
+        plant(
+            *(monkeypatch, "segpaste.datasets.formats.stored_pixels.plain_png"),
+            of_rows(lambda found: None if found is None else (found[0][::-1].copy(), found[1])),
+        )
+        with pytest.raises(DatasetError, match=r"expected the values in SegmentationClass/.* as they were read"):
+            convert_dataset(path, tmp_path / "out", "voc", images_dir=images_dir)
+
     @pytest.mark.parametrize("by", [0, 0.01])
     def test_corners_that_are_given(self, by: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         images_dir, path = write_instances(tmp_path)

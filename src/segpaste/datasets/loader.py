@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple
 
 from torch.utils.data import BatchSampler, Dataset, Sampler
 
+from segpaste._worker_ends import end_after_sending
 from segpaste.datasets._orders import DatasetOrder, PassSampler, SamplePlace, SamplerOrder
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.coco.dataset import CocoDetectionV2
@@ -81,6 +82,7 @@ class Collate:
 
     def __call__(self, loaded: Sequence[Loaded]) -> FetchedSamples:
         """Return the batch of the samples that could be read."""
+        end_after_sending()
         broken = [one.error for one in loaded if one.sample is None]
         samples = [one.sample for one in loaded if one.sample is not None]
         keys = [one.key for one in loaded if one.sample is not None]

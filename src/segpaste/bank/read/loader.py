@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from torch.utils.data import Dataset
 
+from segpaste._worker_ends import end_after_sending
 from segpaste.bank.format.protocol import InstanceBank, check_bank
 from segpaste.bank.read.class_draws import DrawMode, DrawReport
 from segpaste.bank.read.predicates import CropChooser, Predicate
@@ -273,6 +274,7 @@ class _StepCrops(Dataset[Any]):
     chooser: CropChooser | None
 
     def __getitem__(self, draws: Draws) -> _Fetched:
+        end_after_sending()
         num_drawn = np.bincount(draws.classes, minlength=len(self.bank.class_names))
         num_rejected = np.zeros_like(num_drawn)
         try:

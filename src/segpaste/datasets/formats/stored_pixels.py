@@ -23,6 +23,7 @@ from PIL import Image, UnidentifiedImageError
 
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.image_files import has_wide_channels, left_out_by_pillow, open_image
+from segpaste.datasets.formats.plain_png import plain_png
 from segpaste.extras import require
 
 _SPREAD = re.compile(r"^L;([24])")
@@ -60,6 +61,10 @@ def read_stored(path: Path, content: bytes | None = None) -> StoredPixels:
         DatasetError: the file is missing or broken, or has pages or channels that Pillow leaves out.
     """
     try:
+        if content is None and path.suffix.lower() == ".png":
+            content = path.read_bytes()
+        if content is not None and (plain := plain_png(content)) is not None:
+            return StoredPixels(*plain)
         with open_image(path if content is None else content) as picture:
             expect_whole(path, picture)
             if has_wide_channels(picture):
@@ -116,12 +121,14 @@ def distinct(values: NDArray[Any]) -> list[int]:
     """Return the distinct values of an array of integers, ascending."""
     if not values.size:
         return []
+    flat = values.ravel(order="K")
+    firsts = np.concatenate([flat[:1], flat[1:][flat[1:] != flat[:-1]]])  # of runs, of which a map has few
     if values.dtype == np.uint8:
-        return [int(v) for v in np.flatnonzero(np.bincount(values.ravel(order="K")))]
-    low, high = int(values.min()), int(values.max())
+        return [int(v) for v in np.flatnonzero(np.bincount(firsts))]
+    low, high = int(firsts.min()), int(firsts.max())
     if high - low < MOST_DIRECT:
-        return [int(v) + low for v in np.flatnonzero(np.bincount((values - low).ravel()))]
-    return [int(v) for v in np.unique(values)]
+        return [int(v) + low for v in np.flatnonzero(np.bincount(firsts - low))]
+    return [int(v) for v in np.unique(firsts)]
 
 
 def one_channel(values: NDArray[Any]) -> NDArray[Any]:

@@ -9,7 +9,6 @@ A file gets its name only when it is complete and on the disk. The same image gi
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -46,7 +45,7 @@ from segpaste.datasets.writers.format import (
     WrittenSplit,
     copied_bytes,
 )
-from segpaste.datasets.writers.ledger import ExpectedImage, checksum
+from segpaste.datasets.writers.ledger import ExpectedImage, byte_sum, checksum
 from segpaste.datasets.writers.readback import WrittenView
 from segpaste.types import DenseSample, SemanticMap
 from segpaste.workspace import Content, write_whole
@@ -158,7 +157,7 @@ class DatasetWriter:
         content = files[file] if image.source is None else image.source.read_bytes()
         assert isinstance(content, bytes)
         size = int(image.entry["height"]), int(image.entry["width"])
-        expected = ExpectedImage(file, size, len(content), zlib.crc32(content))
+        expected = ExpectedImage(file, size, len(content), byte_sum(content))
         if sample is not None:
             if image.source is None and image.is_compared and file.endswith(".png"):
                 expected.pixels = checksum(sample.image.as_subclass(Tensor).permute(1, 2, 0).numpy())

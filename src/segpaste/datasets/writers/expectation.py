@@ -6,7 +6,6 @@ Label maps, depth, normals and cameras are made as values of files by code that 
 
 from __future__ import annotations
 
-import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -30,6 +29,7 @@ from segpaste.datasets.writers.ledger import (
     Kind,
     Region,
     areas_of,
+    byte_sum,
     checksum,
     digest,
     entry_regions,
@@ -130,7 +130,7 @@ def _add_unchanged(view: View, image: LabelledImage, expected: ExpectedImage) ->
         Region(label_of[row["category_id"]], "entry", keys=digest(row)) for row in same.given
     ]
     folder = f"annotations/panoptic_{view.split}" if view.split else "panoptic"
-    expected.copies[f"{folder}/{image.stem}{Path(row['file_name']).suffix or '.png'}"] = zlib.crc32(path.read_bytes())
+    expected.copies[f"{folder}/{image.stem}{Path(row['file_name']).suffix or '.png'}"] = byte_sum(path.read_bytes())
     return True
 
 

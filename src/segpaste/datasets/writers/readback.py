@@ -10,7 +10,6 @@ from __future__ import annotations
 import filecmp
 import os
 import warnings
-import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from torch import Tensor
 from segpaste.datasets.contract import AnnotatedDataset, JsonRow
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.image_files import header_size, read_head, read_pixels
+from segpaste.datasets.formats.stored_pixels import read_stored
 from segpaste.datasets.writers.annotations import key_differences, read_regions, stored_pixels, tolerance_px
 from segpaste.datasets.writers.counterparts import without_origin
 from segpaste.datasets.writers.format import View
@@ -30,6 +30,7 @@ from segpaste.datasets.writers.ledger import (
     OF_ENTRIES,
     ExpectedImage,
     Region,
+    byte_sum,
     checksum,
     digest,
     image_keys,
@@ -159,7 +160,7 @@ def _compared(folder: Path, views: Sequence[WrittenView], mode: Verify, copies: 
             try:
                 if is_new:
                     own.add(expected.file)
-                    _compare_files(folder, expected, done, found)
+                    _compare_files(folder, expected, done, found, by_pillow=has_pixels)
                 if not (left := places.get(expected.file)):
                     found.add(expected.file, f"expected this image in {written.view.format}, not found by the reader")
                     continue
@@ -220,11 +221,16 @@ def _compare_lists(written: WrittenView, photos: AnnotatedDataset, found: _Diffe
                 found.add("", f"table {name!r} of {view.split or 'the dataset'}: expected it as it was, got another")
 
 
-def _compare_files(folder: Path, expected: ExpectedImage, done: Verified, found: _Differences) -> None:
-    """Compare the header and the bytes of an image, and the values of the files beside it."""
+def _compare_files(
+    folder: Path, expected: ExpectedImage, done: Verified, found: _Differences, *, by_pillow: bool
+) -> None:
+    """Compare the header and the bytes of an image, and the values of the files beside it, decoded by our readers.
+
+    The values of some are decoded ``by_pillow``, as others will do.
+    """
     path = folder / expected.file
     content = path.read_bytes()
-    if (len(content), zlib.crc32(content)) != (expected.num_bytes, expected.sum):
+    if (len(content), byte_sum(content)) != (expected.num_bytes, expected.sum):
         found.add(expected.file, f"expected {expected.num_bytes:,} bytes as encoded, got {len(content):,} other ones")
     if header_size(content) != expected.size:
         head = read_head(path)
@@ -235,21 +241,21 @@ def _compare_files(folder: Path, expected: ExpectedImage, done: Verified, found:
         done.files += 1
         if not (folder / name).is_file():
             found.add(expected.file, f"expected {name}, found no such file")
-        elif _values(folder / name) != value:
+        elif _values(folder / name, by_pillow) != value:
             found.add(expected.file, f"expected the values in {name} as they were read, got others")
     for name, value in expected.copies.items():
         done.files += 1
-        if not (folder / name).is_file() or zlib.crc32((folder / name).read_bytes()) != value:
+        if not (folder / name).is_file() or byte_sum((folder / name).read_bytes()) != value:
             found.add(expected.file, f"expected {name} as it was read, it is missing or another file")
 
 
-def _values(path: Path) -> int:
+def _values(path: Path, by_pillow: bool) -> int:
     """Return the checksum of the values of a file."""
     if path.suffix == ".npy":
         return checksum(np.load(path, allow_pickle=False))
     if path.suffix == ".txt":
         return checksum(np.array([float(word) for word in path.read_text().split()], np.float64))
-    values = stored_pixels(path)
+    values = stored_pixels(path) if by_pillow else read_stored(path).values
     return checksum(values if values.dtype == np.uint8 else values.astype(np.uint16))
 
 
