@@ -7,8 +7,9 @@ integer 1 becomes a constant, a multiple of 16 and an aligned pointer are marked
 What has no fault is on record, by its code, values, card and version of Triton; of that only the first launch of each
 kernel is compiled again. What is not on record is named, so that it is written and not compiled each time.
 
-    python tests/engine/cuda_compiles.py 0            # the first of two shares
-    python tests/engine/cuda_compiles.py 1 --write    # the other share; keeps the record of what has no fault
+    export TRITON_INTERPRET= OMP_NUM_THREADS=1 PYTHONPATH=src:tests
+    PYTHONPATH=.venv/triton-3.6:$PYTHONPATH python tests/engine/cuda_compiles.py 0 --write  # share of the oldest Triton
+    python tests/engine/cuda_compiles.py 1 --write    # the other share; --write keeps the record of what has no fault
 """
 
 from __future__ import annotations
