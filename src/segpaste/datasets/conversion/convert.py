@@ -18,7 +18,7 @@ from segpaste._version import __version__
 from segpaste.datasets.contract import AnnotatedDataset, DatasetWrapper
 from segpaste.datasets.conversion.entries import has_entries, has_further_fields
 from segpaste.datasets.conversion.masks import SamMasker, with_masks_from
-from segpaste.datasets.conversion.names import ClassList, TakenNames, photo_names
+from segpaste.datasets.conversion.names import ClassList, TakenNames, photo_names, without_repeats
 from segpaste.datasets.conversion.new_names import NewNames
 from segpaste.datasets.conversion.photos import SplitConverter, written_categories
 from segpaste.datasets.conversion.tables import kept_tables
@@ -109,6 +109,8 @@ class Conversion:
         names = self.found.splits if self.splits is None else tuple(dict.fromkeys(self.splits))
         by_name: dict[str, AnnotatedImages] = {}
         opened = [self._open(None if name == NO_SPLIT else name, by_name) for name in names]
+        if self.found.format.name == "voc":
+            names, opened = without_repeats(names, opened)
         opened = [photos if self.adapt is None else self.adapt(photos) for photos in opened]
         if not sum(map(len, opened)):
             raise DatasetError(f"{self.found.path}: expected at least one image, got none")
