@@ -14,6 +14,7 @@ from drawn_files import photo, write_cvat, write_label_studio, write_labelme, wr
 
 from segpaste.cli import main
 from segpaste.datasets import check_dataset, convert_dataset, open_dataset
+from segpaste.datasets.formats.registry import find_dataset
 from yolo_files import write_yolo
 
 UNLISTED = "image files that the annotations do not list"
@@ -215,3 +216,137 @@ class TestImages:
         done = convert_dataset(path, tmp_path / "out", "coco", splits=["train"])
         assert done.num_photos == {"train": num + 1}
         assert UNLISTED not in done.losses
+
+
+def nested_labelme(folder: Path) -> None:
+    """Write files of labelme in the folder and below."""
+    write_labelme(folder)
+    write_labelme(folder / "more/batch")
+
+
+def nested_voc(folder: Path) -> None:
+    """Write XML files beside their images, in a split and below another folder."""
+    flat_voc(folder / "train")
+    flat_voc(folder / "val/batch")
+
+
+def half_yaml(folder: Path) -> None:
+    """Write a YOLO dataset whose YAML leaves a split out, and lists of names that are no labels."""
+    for split in ("train", "val"):
+        photo(folder / f"images/{split}/{split}.png")
+        (folder / f"labels/{split}").mkdir(parents=True)
+        (folder / f"labels/{split}/{split}.txt").write_text("0 .5 .5 .2 .2\n")
+    (folder / "train.txt").write_text("images/train/train.png\n")
+    (folder / "README.txt").write_text("5 images, 2 of them with cups\n")
+    (folder / "data.yaml").write_text("train: images/train\nnames: [cup]\n")
+
+
+def split_coco(folder: Path, prefix: str = "instances") -> None:
+    """Write two splits in COCO's form; the images of one are missing."""
+    write_folder(folder)
+    tables = (folder / "annotations.json").read_text()
+    (folder / "annotations.json").unlink()
+    (folder / "images").rename(folder / "train")
+    (folder / "annotations").mkdir()
+    for split in ("train", "val"):
+        (folder / f"annotations/{prefix}_{split}.json").write_text(tables)
+
+
+def split_lvis(folder: Path) -> None:
+    """Write `split_coco` with the names of LVIS."""
+    split_coco(folder, "lvis")
+
+
+def images_alone(folder: Path) -> None:
+    """Write a split of COCO, and a folder of images without a file."""
+    split_coco(folder)
+    (folder / "annotations/instances_val.json").unlink()
+    photo(folder / "test/a.png")
+
+
+def whole_and_split(folder: Path) -> None:
+    """Write annotations.json beside a split of COCO, which is not read."""
+    split_coco(folder / "other")
+    (folder / "other/annotations").rename(folder / "annotations")
+    (folder / "other/train").rename(folder / "val")
+    (folder / "annotations/instances_train.json").unlink()
+    (folder / "other").rmdir()
+    write_folder(folder)
+
+
+def copied_roboflow(folder: Path) -> None:
+    """Write a split whose file has the name that a browser gives to a second download."""
+    roboflow(folder)
+    shutil.copytree(folder / "train", folder / "valid")
+    (folder / "valid/_annotations.coco.json").rename(folder / "valid/_annotations.coco (1).json")
+
+
+def boxes_without_image(folder: Path) -> None:
+    """Write a VOC dataset with the boxes of an image that is in no list."""
+    write_voc(folder)
+    (folder / "ImageSets/Main").mkdir(parents=True, exist_ok=True)
+    stems = sorted(path.stem for path in (folder / "Annotations").glob("*.xml"))
+    shutil.copy(folder / f"Annotations/{stems[0]}.xml", folder / "Annotations/zz.xml")
+    (folder / "ImageSets/Main/train.txt").write_text("\n".join(stems))
+
+
+LABELS = "annotation files that no split reads"
+IMAGES = "image files that no split reads"
+UNREAD: dict[Any, tuple[dict[str, Any], tuple[str, ...]]] = {
+    nested_labelme: ({"task": "segment"}, (LABELS, IMAGES)),
+    nested_voc: ({}, (LABELS, IMAGES)),
+    half_yaml: ({}, (f"{LABELS}: labels/val/val.txt", f"{IMAGES}: images/val/val.png")),
+    split_coco: ({}, (f"{LABELS}: annotations/instances_val.json",)),
+    split_lvis: ({}, (f"{LABELS}: annotations/lvis_val.json",)),
+    images_alone: ({}, (f"{IMAGES}: test/a.png",)),
+    whole_and_split: ({}, (f"{LABELS}: annotations/instances_val.json", f"{IMAGES}: val/1.png, val/2.png")),
+    copied_roboflow: ({}, (f"{LABELS}: valid/_annotations.coco (1).json", f"{IMAGES}: valid/1.png, valid/2.png")),
+    boxes_without_image: ({}, (f"{LABELS}: Annotations/zz.xml",)),
+}
+
+
+class TestWhatNoSplitReads:
+    """Files of a format below the folder of a dataset that none of its splits reads."""
+
+    @pytest.mark.parametrize("write", UNREAD)
+    def test_of_each_format(self, write: Any, tmp_path: Path, capsys: Any) -> None:
+        path, (options, wanted) = tmp_path / "in", UNREAD[write]
+        path.mkdir()
+        write(path)
+        losses = convert_dataset(path, tmp_path / "out", "coco", **options).losses
+        found = sorted(what for what in losses if "that no split reads" in what)
+        assert [what for what, start in zip(found, sorted(wanted), strict=True) if not what.startswith(start)] == []
+        words = ["convert", str(path), "--to", "coco", "--out", str(tmp_path / "strict"), "--strict"]
+        assert main([*words, *(["--task", "segment"] if options else [])]) == 1
+        kinds_there = {"stray_labels"} if LABELS in wanted[0] else set()
+        kinds_there |= {"unlisted_photo"} if IMAGES in wanted[-1] else set()
+        first = next(iter(open_splits(path)), None)
+        assert kinds_there <= {*kinds(path, first, **options)}
+
+    def test_maps_of_a_split_without_images(self, tmp_path: Path) -> None:
+        path = write_folder(tmp_path / "source")
+        convert_dataset(path, tmp_path / "in", "label-maps")
+        split = next((tmp_path / "in/semantic").iterdir())
+        shutil.copytree(split, split.with_name("zz"))
+        losses = convert_dataset(tmp_path / "in", tmp_path / "out", "label-maps").losses
+        assert losses["files of 'semantic' without an image"] == 2
+
+    def test_other_files_are_not_counted(self, tmp_path: Path) -> None:
+        """Descriptions, unfinished runs, other JSON, and the files of a split that is not converted."""
+        path = tmp_path / "in"
+        path.mkdir()
+        split_coco(path)
+        shutil.copytree(path / "train", path / "val")
+        photo(path / "overview.png")
+        photo(path / "out.partial/files/train/1.png")
+        (path / "stats.json").write_text('{"images": 3}')
+        (path / "README.txt").write_text("1 2 3 4 5\n")
+        for splits in (None, ["train"], ["val"]):
+            out = tmp_path / "-".join(["out", *(splits or ["all"])])
+            assert convert_dataset(path, out, "coco", splits=splits).losses == {}
+        assert kinds(path, "train") == kinds(path, "val") == {}
+
+
+def open_splits(path: Path) -> list[str]:
+    """Return the names of the splits of a dataset; empty without splits."""
+    return [split for split in find_dataset(path).splits if split]

@@ -340,3 +340,22 @@ class TestOddBoxes:
         assert open_dataset(path)[0].boxes.tolist() == [[2.0, 3.0, 20.0, 30.0]]
         assert convert_dataset(path, tmp_path / "out", "coco").losses[FURTHER_PARTS] == 1
         assert [found.kind for found in check_dataset(open_dataset(path)).findings] == ["boxes_alone", "left_out"]
+
+
+@pytest.mark.filterwarnings("ignore:data.yaml")
+@pytest.mark.parametrize("to", ["yolo", "coco", "voc", "label-maps"])
+def test_an_image_of_several_lists_is_written_once(to: str, tmp_path: Path) -> None:
+    """In the first of train, val and test that names it; the usual union, trainval, adds nothing."""
+    path = write_voc(tmp_path / "in")
+    lists = path / "ImageSets/Segmentation"
+    lists.mkdir(parents=True, exist_ok=True)
+    stems = sorted(file.stem for file in (path / "JPEGImages").iterdir())
+    for name, named in (("train", stems[:1]), ("val", stems[:2]), ("trainval", stems[:2]), ("a_list", stems)):
+        (lists / f"{name}.txt").write_text("\n".join(named))
+    done = convert_dataset(path, tmp_path / "out", to)
+    assert done.num_photos == {"train": 1, "val": 1, "a_list": len(stems) - 2}
+    opened = [open_dataset(tmp_path / "out", split) for split in find_dataset(tmp_path / "out").splits]
+    images = [Path(photos.file_name(index)).stem for photos in opened for index in range(len(photos))]
+    assert sorted(images) == stems
+    alone = convert_dataset(path, tmp_path / "alone", to, splits=["trainval"])
+    assert alone.num_photos == {"trainval": 2}

@@ -24,6 +24,7 @@ from segpaste.datasets.formats.image_files import ImageHead
 from segpaste.datasets.formats.outlined import OutlinedImages
 from segpaste.datasets.formats.registry import FoundDataset, find_dataset
 from segpaste.datasets.formats.sidecar_maps import UNLISTED
+from segpaste.datasets.formats.unread_files import UNREAD_IMAGES
 from segpaste.datasets.formats.voc.dataset import VocMasks
 from segpaste.datasets.formats.yolo.data import read_data
 from segpaste.datasets.formats.yolo.dataset import YoloDataset, YoloFormat
@@ -143,9 +144,9 @@ def _listed(dataset: Samples, num_threads: int, decode: bool) -> Listing:
 def _add_unread(listing: Listing, dataset: AnnotatedDataset) -> None:
     """Add findings about the files of a dataset that belong to no image."""
     unread = dataset.unread_paths()
-    listing.unlisted = [path for path, kind in unread.items() if kind == UNLISTED]
+    listing.unlisted = [path for path, kind in unread.items() if kind in (UNLISTED, UNREAD_IMAGES)]
     for path, kind in unread.items():
-        if kind != UNLISTED:
+        if kind not in (UNLISTED, UNREAD_IMAGES):
             listing.findings.append(Finding.at(path, "stray_labels", f"one of the {kind}"))
 
 

@@ -18,7 +18,7 @@ from segpaste._version import __version__
 from segpaste.datasets.contract import AnnotatedDataset, DatasetWrapper
 from segpaste.datasets.conversion.entries import has_entries, has_further_fields
 from segpaste.datasets.conversion.masks import SamMasker, with_masks_from
-from segpaste.datasets.conversion.names import ClassList, TakenNames, photo_names
+from segpaste.datasets.conversion.names import ClassList, TakenNames, photo_names, without_repeats
 from segpaste.datasets.conversion.new_names import NewNames
 from segpaste.datasets.conversion.photos import SplitConverter, written_categories
 from segpaste.datasets.conversion.tables import kept_tables
@@ -28,7 +28,7 @@ from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.carried import finite_row
 from segpaste.datasets.formats.coco.dataset import CocoDetectionV2
 from segpaste.datasets.formats.coco.panoptic import CocoPanoptic
-from segpaste.datasets.formats.format import NO_SPLIT, TASKS, ReadOptions, WrittenTask, expect_outside
+from segpaste.datasets.formats.format import NO_SPLIT, TASKS, AnnotatedImages, ReadOptions, WrittenTask, expect_outside
 from segpaste.datasets.formats.maps.dataset import MapPhotos
 from segpaste.datasets.formats.pixel_bytes import DepthFormat
 from segpaste.datasets.formats.registry import FoundDataset, find_dataset
@@ -107,7 +107,10 @@ class Conversion:
     def __post_init__(self) -> None:
         self._form = written_format(self.to)
         names = self.found.splits if self.splits is None else tuple(dict.fromkeys(self.splits))
-        opened = [self._open(None if name == NO_SPLIT else name) for name in names]
+        by_name: dict[str, AnnotatedImages] = {}
+        opened = [self._open(None if name == NO_SPLIT else name, by_name) for name in names]
+        if self.found.format.name == "voc":
+            names, opened = without_repeats(names, opened)
         opened = [photos if self.adapt is None else self.adapt(photos) for photos in opened]
         if not sum(map(len, opened)):
             raise DatasetError(f"{self.found.path}: expected at least one image, got none")
@@ -194,14 +197,14 @@ class Conversion:
         lost = {what: num for what, num in losses.items() if num}
         return ConversionSummary(space.out, self.to, counts, num_objects, lost, num_crowds, verified)
 
-    def _open(self, name: str | None) -> AnnotatedDataset:
+    def _open(self, name: str | None, opened: dict[str, AnnotatedImages]) -> AnnotatedDataset:
         """Open a split. Labels are read for their own task, or if that fails for the task that is written."""
         try:
-            return self.found.open(name, self.options)
+            return self.found.open(name, self.options, opened)
         except DatasetError:
             if self.task not in TASKS or "task" not in self.found.format.takes:
                 raise
-            return self.found.open(name, replace(self.options, task=self.task))
+            return self.found.open(name, replace(self.options, task=self.task), opened)
 
     def _facts(self, opened: Sequence[AnnotatedDataset]) -> dict[str, Any]:
         """Return what the views of all splits have in common."""

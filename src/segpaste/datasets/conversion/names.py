@@ -13,6 +13,7 @@ from segpaste.datasets.contract import AnnotatedDataset
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.coco.dataset import CocoDetectionV2
 from segpaste.datasets.formats.coco.panoptic import CocoPanoptic
+from segpaste.datasets.views import SelectedSamples
 from segpaste.datasets.writers.format import WrittenFormat
 
 _JPEG = frozenset({".jfif", ".jif", ".jpe"})
@@ -180,3 +181,23 @@ class ClassList:
     def labels_of(self, split: int) -> list[int]:
         """Return the joined class of each class of a split."""
         return self._maps[split]
+
+
+def without_repeats(
+    names: Sequence[str], opened: Sequence[AnnotatedDataset]
+) -> tuple[tuple[str, ...], list[AnnotatedDataset]]:
+    """Return splits whose lists may name the same images, each with the images of its own, and without empty ones.
+
+    An image is in the first of train, val, test and the others that names it, so ``trainval`` adds nothing to both.
+    """
+    rank = {name: number for number, name in enumerate(("train", "val", "test"))}
+    taken: set[str] = set()
+    kept: dict[str, AnnotatedDataset] = {}
+    for name, photos in sorted(zip(names, opened, strict=True), key=lambda pair: rank.get(pair[0], len(rank))):
+        paths = [os.path.normpath(photos.path_of(index)) for index in range(len(photos))]
+        own = [index for index, path in enumerate(paths) if path not in taken]
+        taken.update(paths)
+        if own or not paths:
+            kept[name] = photos if len(own) == len(paths) else SelectedSamples(photos, own)
+    left = tuple(name for name in names if name in kept)
+    return left, [kept[name] for name in left]

@@ -92,7 +92,7 @@ class AnnotatedImages(AnnotatedDataset):
     annotations_file: Path
     drawn_upright: bool = False
     _RECENT: ClassVar[int] = 64
-    around: Callable[[AnnotatedDataset], Mapping[Path, str]] | None = None
+    around: Callable[[Any], Mapping[Path, str]] | None = None
 
     def __init__(
         self,
@@ -189,8 +189,13 @@ class AnnotatedImages(AnnotatedDataset):
         """Return the file with the annotations of an image; None if they are in several files."""
         return self.annotations_file if self.annotations_file.is_file() else None
 
+    def files_of(self, index: int) -> tuple[Path, ...]:
+        """Return the files with the annotations and maps of an image."""
+        file = self.label_file(index)
+        return (*(() if file is None else (file,)), *self.map_files(index))
+
     def unread_paths(self) -> Mapping[Path, str]:
-        """Return the files in the folders of the dataset that belong to no image, with words for their kind."""
+        """Return the files in the folder of the dataset that belong to no image, with words for their kind."""
         return {} if self.around is None else self.around(self)
 
     def is_drawn_upright(self, index: int) -> bool:
@@ -312,6 +317,10 @@ class Format(ABC):
         Raises:
             DatasetError: the dataset is broken or incomplete.
         """
+
+    def places(self, path: Path, split: str) -> tuple[Path, ...]:
+        """Return the files and folders of a split, to know its files without opening it; empty if they are unknown."""
+        return ()
 
     def copies(self, path: Path, split: str) -> Iterator[tuple[PurePosixPath, Path]]:
         """Yield the files of a split, as path in a copy of the dataset and source path.

@@ -98,8 +98,20 @@ class FoundDataset:
             return NO_SPLIT
         return chosen_split(self.path, self.splits, split)
 
-    def open(self, split: str | None = None, options: ReadOptions | None = None) -> AnnotatedImages:
-        """Open one split; see `open_dataset`."""
+    def open(
+        self,
+        split: str | None = None,
+        options: ReadOptions | None = None,
+        opened: dict[str, AnnotatedImages] | None = None,
+    ) -> AnnotatedImages:
+        """Open one split; see `open_dataset`.
+
+        Args:
+            split: its name.
+            options: its options.
+            opened: splits that are open, by name; this one is added.
+        """
+        opened = {} if opened is None else opened
         options = ReadOptions() if options is None else options
         self.format.expect_taken(self.path, options)
         name = self.chosen_split(split)
@@ -107,10 +119,18 @@ class FoundDataset:
         dataset.beside = find_beside(self.path, name, dataset)
         if self.path.is_dir():
             bare = replace(options, transforms=None)
-            others = [partial(self.open, other, bare) for other in self.splits if other != name]
-            dataset.around = partial(unread_around, self.path, others)
+            others = [
+                (self.format.places(self.path, other), partial(self._other, other, bare, opened))
+                for other in self.splits
+                if other != name
+            ]
+            dataset.around = partial(unread_around, self.path, self.format.name, others)
         dataset.depth_fill = options.depth_fill
+        opened[name] = dataset
         return dataset
+
+    def _other(self, split: str, options: ReadOptions, opened: dict[str, AnnotatedImages]) -> AnnotatedImages:
+        return opened.get(split) or self.open(split, options)
 
 
 def find_dataset(path: str | PathLike[str], format: str | None = None) -> FoundDataset:

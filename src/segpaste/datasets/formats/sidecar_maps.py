@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -27,14 +27,22 @@ from segpaste.datasets.formats.folders import files_below
 from segpaste.datasets.formats.format import AnnotatedImages
 from segpaste.datasets.formats.maps.geometry import read_calibration
 from segpaste.datasets.formats.stored_pixels import one_channel, read_array
-from segpaste.datasets.formats.yolo.data import IMAGE_SUFFIXES
+from segpaste.datasets.formats.unread_files import (
+    IMAGE_FILES,
+    NAMED,
+    UNREAD_IMAGES,
+    UNREAD_LABELS,
+    Opener,
+    named_kind,
+    of_annotation,
+    unread_below,
+)
 from segpaste.types import CameraIntrinsics, DenseSample
 
 FOLDERS = ("depth", "normals", "intrinsics")
 UNLISTED = "image files that the annotations do not list"
 _NEVER_READ = ("semantic",)
 """Folders of maps that only a declaration reads."""
-_IMAGES = IMAGE_SUFFIXES | {".gif", ".jfif", ".jpe"}
 _SUFFIXES = {"depth": "npy", "depth_valid": "png", "normals": "npy", "intrinsics": "txt"}
 _OURS = ("right", "down", "forward")
 _PIXEL_CENTRE = 0.5
@@ -151,24 +159,31 @@ def find_beside(root: Path, split: str, dataset: AnnotatedImages) -> SidecarMaps
 
 
 def unread_around(
-    root: Path, others: Sequence[Callable[[], AnnotatedDataset]], photos: AnnotatedDataset
+    root: Path,
+    format: str,
+    others: Sequence[tuple[Sequence[Path], Opener]],
+    photos: AnnotatedImages,
 ) -> dict[Path, str]:
     """Return the files that belong to no image of a split, nor of the other ones, with words for their kind.
 
     Args:
         root: the folder of the dataset.
-        others: opens each other split; called only if files are left.
+        format: the name of its format.
+        others: of each other split its places, see `Format.places`, and a function that opens it.
         photos: the split.
     """
     images, maps = _unlisted_images(root, photos), _unread_maps(photos)
-    for opened in others if images or maps else ():
+    for _, opener in others if images or maps else ():
         with suppress(DatasetError):  # named when that split is opened
-            other = opened()
+            other = opener()
             images -= {os.path.normpath(other.path_of(index)) for index in range(len(other))}
             if isinstance(other.beside, SidecarMaps):
                 read = other.beside.files(other)
                 maps = {name: kind for name, kind in maps.items() if name not in read}
-    found = {Path(path): UNLISTED for path in sorted(images)}
+    unread = unread_below(root, format, photos, others)
+    kinds = {path: unread[path] for path in unread if unread[path] == UNREAD_LABELS or path not in images}
+    kinds |= {path: UNREAD_IMAGES if of_annotation(path, unread) else UNLISTED for path in images}
+    found = {Path(path): kind for path, kind in sorted(kinds.items())}
     return found | {root / name: kind for name, kind in sorted(maps.items())}
 
 
@@ -185,7 +200,7 @@ def _unlisted_images(root: Path, photos: AnnotatedDataset) -> set[str]:
 
 
 def _is_image(path: Path) -> bool:
-    return path.suffix.lower() in _IMAGES and path.name[0] != "." and path.is_file()
+    return path.suffix.lower() in IMAGE_FILES and path.name[0] != "." and path.is_file()
 
 
 def _unread_maps(photos: AnnotatedDataset) -> dict[str, str]:
@@ -209,7 +224,10 @@ def unread_beside(root: Path, splits: Sequence[AnnotatedDataset]) -> Counter[str
         unread += photos.left_out_files()
         unread.update(f"file '{name}', which is not read" for name in photos.unread_files)
         paths |= photos.unread_paths()
-    unread.update(paths.values())
+    unread.update(kind for kind in paths.values() if kind not in NAMED)
+    for kind in NAMED:
+        if found := [path for path, own in paths.items() if own == kind]:
+            unread[named_kind(kind, root, found)] = len(found)
     if all(photos.declared_maps is None for photos in splits):
         folders = (*_NEVER_READ, *(() if any(photos.beside for photos in splits) else FOLDERS))
         unread.update(f"folder '{folder}'" for folder in folders if (root / folder).is_dir())

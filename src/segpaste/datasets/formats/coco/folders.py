@@ -106,6 +106,11 @@ class CocoFolder(Format):
             dataset.unread_files = tuple(f"annotations/{o.name}" for o in others if o != file and o.is_file())
         return dataset
 
+    def places(self, path: Path, split: str) -> tuple[Path, ...]:
+        """Return the folder of the images of a split, and the annotation files of these images."""
+        images, file = self.locate(path, split)
+        return images, file, *(file.with_name(f"{kind}_{split}.json") for kind in _KINDS)
+
     def locate(self, path: Path, split: str) -> tuple[Path, Path]:
         """Return the folder of the images of a split, and its annotation file."""
         if (file := self._whole(path)) is not None:

@@ -112,6 +112,7 @@ class MapFiles:
         if lists and split != next(iter(lists)):
             return {}
         images = find_images(self.root, PathPattern(self.declared.photos))
+        claimed = sorted({words[SPLIT] for _, words in images if SPLIT in words})
         images = [(path, words) for path, words in images if not split or words.get(SPLIT, split) == split]
         filled = [role for role in self.roles.values() if role.is_filled_by(images[0][1])]
         used = {path for path, _ in images} | {role.fill(words) for role in filled for _, words in images}
@@ -122,7 +123,8 @@ class MapFiles:
                 continue
             known = {tuple(words[word].casefold() for word in shared) for _, words in images}
             for path, words in pattern.find(self.root):
-                is_of_split = not split or SPLIT not in words or words[SPLIT] == split
+                is_of_split = not split or words.get(SPLIT, split) == split
+                is_of_split |= split in claimed[:1] and words.get(SPLIT, split) not in claimed
                 if is_of_split and path not in used and tuple(words[word].casefold() for word in shared) not in known:
                     found.setdefault(path, role)
         return found

@@ -269,6 +269,13 @@ class VocMasks(OutlinedImages):
         """Return the objects of the XML file of an image in COCO's form, without the masks of the maps."""
         return [{"category_id": row["label"] + 1, **row} for row in self._entry(index)["boxes"]]
 
+    def files_of(self, index: int) -> tuple[Path, ...]:
+        """Return the maps of an image, and the file of its boxes."""
+        stem = Path(self.file_name(index)).stem
+        xml = self._folder.xml_file(stem)
+        maps = (self._folder.map_file(name, stem) for name in self._folder.maps)
+        return (*maps, *(() if xml is None else (xml,)))
+
     def label_file(self, index: int) -> Path | None:
         """Return the map of the objects of an image, or without objects that of its classes."""
         stem = Path(self.file_name(index)).stem

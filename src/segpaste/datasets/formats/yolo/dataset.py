@@ -140,9 +140,12 @@ class YoloDataset(AnnotatedImages):
     @property
     def categories(self) -> list[JsonRow]:
         """Classes in COCO's form, with ids from 1."""
-        schema = self.keypoint_schema
-        points = {} if schema is None else {"keypoints": list(schema.names), "skeleton": []}
+        points = {"keypoints": list(schema.names), "skeleton": []} if (schema := self.keypoint_schema) else {}
         return [{"id": label + 1, "name": name, **points} for label, name in enumerate(self.class_names)]
+
+    def files_of(self, index: int) -> tuple[Path, ...]:
+        """Return the label file of an image."""
+        return (found_labels(self.path_of(index)),)
 
     def annotation_ids(self, index: int) -> tuple[int, ...]:
         """Return the line number of each object in its label file, from 1; instance id i + 1 is at position i."""
@@ -343,8 +346,7 @@ def _text_of(path: Path) -> str:
 def _numbered(data: YoloData) -> tuple[str, ...]:
     """Return numbered names for the classes of all splits, for datasets without class names."""
     label_format = LabelFormat(1 << 16, data.keypoint_shape)
-    images = {image for sources in data.splits.values() for source in sources for image in images_of(source)}
-    files = map(found_labels, images)
+    files = {found_labels(image) for of in data.splits.values() for source in of for image in images_of(source)}
     labels = (row["label"] for file in files for row in parse_labels(file, _text_of(file), label_format)[0])
     return tuple(f"class_{i}" for i in range(max(labels, default=0) + 1))
 
