@@ -350,10 +350,10 @@ def test_an_image_of_several_lists_is_written_once(to: str, tmp_path: Path) -> N
     lists = path / "ImageSets/Segmentation"
     lists.mkdir(parents=True, exist_ok=True)
     stems = sorted(file.stem for file in (path / "JPEGImages").iterdir())
-    for name, named in (("train", stems[:1]), ("val", stems[:2]), ("trainval", stems[:2]), ("a_list", stems)):
+    for name, named in (("train", stems[:1]), ("val", stems[:2]), ("trainval", stems[:2]), ("test", stems)):
         (lists / f"{name}.txt").write_text("\n".join(named))
     done = convert_dataset(path, tmp_path / "out", to)
-    assert done.num_photos == {"train": 1, "val": 1, "a_list": len(stems) - 2}
+    assert done.num_photos == {"train": 1, "val": 1, "test": len(stems) - 2}
     opened = [open_dataset(tmp_path / "out", split) for split in find_dataset(tmp_path / "out").splits]
     images = [Path(photos.file_name(index)).stem for photos in opened for index in range(len(photos))]
     assert sorted(images) == stems
