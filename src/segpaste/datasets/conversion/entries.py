@@ -17,9 +17,7 @@ from segpaste.datasets.formats.coco.dataset import CocoDetectionV2
 from segpaste.datasets.formats.coco.panoptic import CocoPanoptic
 from segpaste.datasets.formats.image_files import upright_size
 from segpaste.datasets.formats.kept_shapes import KeptShape, given_shapes
-from segpaste.datasets.formats.maps.dataset import MapPhotos
 from segpaste.datasets.formats.rle import decode_segmentation, encode_mask, expect_segmentation
-from segpaste.datasets.formats.sidecar_maps import SidecarMaps
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
 from segpaste.datasets.writers.coco import tight_xywh
 from segpaste.datasets.writers.format import LabelledImage, Unchanged
@@ -183,11 +181,12 @@ def with_stored_normals(photos: AnnotatedDataset, index: int, sample: DenseSampl
     if sample.normals is None:
         return sample
     photos, index = photos.place_of(index)
+    of_own, of_beside = (getattr(found, "stored_normals", None) for found in (photos, photos.beside))
     stored = None
-    if isinstance(photos.beside, SidecarMaps):
-        stored = photos.beside.stored_normals(photos.file_name(index))
-    elif isinstance(photos, MapPhotos):
-        stored = photos.stored_normals(index)
+    if of_beside is not None:
+        stored = of_beside(photos.file_name(index))
+    elif of_own is not None:
+        stored = of_own(index)
     return sample if stored is None else replace(sample, normals=torch.from_numpy(stored))
 
 
