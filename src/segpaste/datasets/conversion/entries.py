@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -17,7 +17,9 @@ from segpaste.datasets.formats.coco.dataset import CocoDetectionV2
 from segpaste.datasets.formats.coco.panoptic import CocoPanoptic
 from segpaste.datasets.formats.image_files import upright_size
 from segpaste.datasets.formats.kept_shapes import KeptShape, given_shapes
+from segpaste.datasets.formats.maps.dataset import MapPhotos
 from segpaste.datasets.formats.rle import decode_segmentation, encode_mask, expect_segmentation
+from segpaste.datasets.formats.sidecar_maps import SidecarMaps
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
 from segpaste.datasets.writers.coco import tight_xywh
 from segpaste.datasets.writers.format import LabelledImage, Unchanged
@@ -181,12 +183,11 @@ def with_stored_normals(photos: AnnotatedDataset, index: int, sample: DenseSampl
     if sample.normals is None:
         return sample
     photos, index = photos.place_of(index)
-    of_own, of_beside = (getattr(found, "stored_normals", None) for found in (photos, photos.beside))
     stored = None
-    if of_beside is not None:
-        stored = of_beside(photos.file_name(index))
-    elif of_own is not None:
-        stored = of_own(index)
+    if isinstance(photos.beside, SidecarMaps):
+        stored = photos.beside.stored_normals(photos.file_name(index))
+    elif photos.declared_maps is not None and "normals" in photos.declared_maps:
+        stored = cast(MapPhotos, photos).stored_normals(index)
     return sample if stored is None else replace(sample, normals=torch.from_numpy(stored))
 
 
