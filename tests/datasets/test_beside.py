@@ -12,6 +12,7 @@ import torch
 from segpaste.cli import main
 from segpaste.datasets import convert_dataset, make_large_scale_jittering, open_dataset
 from segpaste.datasets.errors import DatasetError
+from segpaste.datasets.writers.dataset_writer import UNREAD_DEPTH
 from segpaste.types import DenseSample
 
 NUM = 2
@@ -67,11 +68,20 @@ def test_jittered_samples_have_them(rgbd: Path) -> None:
 
 def test_depth_in_other_files_is_named(rgbd: Path, tmp_path: Path) -> None:
     """Millimetres of PNG files are read by a declaration alone: other datasets mean other units."""
-    convert_dataset(rgbd, tmp_path / "png", "coco", depth_format="png")
+    losses = convert_dataset(rgbd, tmp_path / "png", "coco", depth_format="png").losses
+    assert losses[UNREAD_DEPTH] == NUM
     shutil.rmtree(tmp_path / "png/normals")
     assert open_dataset(tmp_path / "png")[0].depth is None
     losses = convert_dataset(tmp_path / "png", tmp_path / "out", "coco").losses
     assert losses == {"folder 'depth'": 1, "folder 'intrinsics'": 1}
+
+
+@pytest.mark.parametrize("to", ["coco", "coco-panoptic", "lvis", "roboflow", "yolo", "voc", "label-maps"])
+def test_depth_as_png_is_read_again_or_named(rgbd: Path, to: str, tmp_path: Path) -> None:
+    losses = convert_dataset(rgbd, tmp_path / "out", to, depth_format="png").losses
+    sample = open_dataset(tmp_path / "out")[0]
+    assert losses.get(UNREAD_DEPTH, 0) == (NUM if sample.depth is None else 0)
+    assert (sample.depth is not None) == (to == "label-maps")
 
 
 @pytest.mark.parametrize(
