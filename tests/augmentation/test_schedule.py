@@ -222,8 +222,10 @@ class TestState:
             (torch.tensor([float("inf"), 1, 2, 0, 0]), "a state of 5 finite numbers, got .inf"),
             (
                 Schedule(PlacementConfig()).get_extra_state().half(),
-                "float16 does not hold them, so cast floating",
+                "float16 does not hold them and bfloat16 rounds them, so cast other tensors only",
             ),
+            (Schedule(PlacementConfig()).get_extra_state().bfloat16(), r"\(bfloat16\); float16 does not hold them and"),
+            (torch.tensor([1, 1, 2, 0, 0]).half(), r"\(float16\); float16 does not"),
             (torch.tensor([1, 3, 2, 0, 0]), r"k_range .*got \(3, 2\)"),
         ],
     )

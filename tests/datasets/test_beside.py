@@ -12,6 +12,7 @@ import torch
 from segpaste.cli import main
 from segpaste.datasets import convert_dataset, make_large_scale_jittering, open_dataset
 from segpaste.datasets.errors import DatasetError
+from segpaste.datasets.writers.dataset_writer import UNREAD_DEPTH
 from segpaste.types import DenseSample
 
 NUM = 2
@@ -67,11 +68,20 @@ def test_jittered_samples_have_them(rgbd: Path) -> None:
 
 def test_depth_in_other_files_is_named(rgbd: Path, tmp_path: Path) -> None:
     """Millimetres of PNG files are read by a declaration alone: other datasets mean other units."""
-    convert_dataset(rgbd, tmp_path / "png", "coco", depth_format="png")
+    losses = convert_dataset(rgbd, tmp_path / "png", "coco", depth_format="png").losses
+    assert losses[UNREAD_DEPTH] == NUM
     shutil.rmtree(tmp_path / "png/normals")
     assert open_dataset(tmp_path / "png")[0].depth is None
     losses = convert_dataset(tmp_path / "png", tmp_path / "out", "coco").losses
     assert losses == {"folder 'depth'": 1, "folder 'intrinsics'": 1}
+
+
+@pytest.mark.parametrize("to", ["coco", "coco-panoptic", "lvis", "roboflow", "yolo", "voc", "label-maps"])
+def test_depth_as_png_is_read_again_or_named(rgbd: Path, to: str, tmp_path: Path) -> None:
+    losses = convert_dataset(rgbd, tmp_path / "out", to, depth_format="png").losses
+    sample = open_dataset(tmp_path / "out")[0]
+    assert losses.get(UNREAD_DEPTH, 0) == (NUM if sample.depth is None else 0)
+    assert (sample.depth is not None) == (to == "label-maps")
 
 
 @pytest.mark.parametrize(
@@ -128,3 +138,26 @@ def test_maps_alone_are_checked_by_what_is_known(
 def test_a_declaration_is_no_table(rgbd: Path, tmp_path: Path) -> None:
     convert_dataset(rgbd, tmp_path / "maps", "label-maps")
     assert not convert_dataset(tmp_path / "maps", tmp_path / "again", "label-maps").losses
+
+
+@pytest.mark.parametrize("to", ["coco", "yolo", "label-maps"])
+def test_stored_normals_and_cameras_are_written_bit_by_bit(rgbd: Path, to: str, tmp_path: Path) -> None:
+    """Also those of another length, which samples have as unit vectors or as invalid ones."""
+    shutil.copytree(rgbd, tmp_path / "in")
+    for path in sorted((tmp_path / "in/normals").iterdir()):
+        normals = np.load(path)
+        normals[:5] *= np.float32(0.95)
+        normals[5:9] *= np.float32(0.5)
+        normals[9, :2] = [[0, np.nan, -0.0], [0.1, 0.2, -0.97]]
+        np.save(path, normals)
+        camera = tmp_path / "in/intrinsics" / f"{path.stem}.txt"
+        camera.write_text("50.1 0 31.7\n0 51.3 22.9\n0 0 1\n")
+    own = open_dataset(tmp_path / "in")
+    convert_dataset(tmp_path / "in", tmp_path / "first", to)
+    convert_dataset(tmp_path / "first", tmp_path / "second", "coco")
+    for out in (tmp_path / "first", tmp_path / "second"):
+        for index, path in enumerate(sorted((tmp_path / "in/normals").iterdir())):
+            assert np.load(next(out.glob(f"normals/**/{path.name}"))).tobytes() == np.load(path).tobytes()
+            text = next(out.glob(f"intrinsics/**/{path.stem}.txt")).read_text()
+            assert list(map(float, text.split())) == [50.1, 0, 31.7, 0, 51.3, 22.9, 0, 0, 1]
+            assert_same_geometry(own[index], open_dataset(out)[index])

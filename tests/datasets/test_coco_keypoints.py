@@ -13,7 +13,7 @@ from coco_files import annotation_row, image_row, runs, write_coco
 
 from on_disk import rectangle
 from samples import assert_same
-from segpaste.datasets import CocoDetectionV2, DatasetError, make_large_scale_jittering
+from segpaste.datasets import CocoDetectionV2, DatasetError, convert_dataset, make_large_scale_jittering
 from written import write_image, write_rest
 
 SIZE = (40, 60)
@@ -187,3 +187,14 @@ def test_fractions_come_back(tmp_path: Path) -> None:
     photos = write(tmp_path, points=[12.37, 7.125, 2, 14.999, 9.001, 1, 0, 0, 0])
     rows = write_image(tmp_path / "out", 1, photos[0], CATEGORIES)
     assert rows.annotations[0]["keypoints"] == [12.37, 7.125, 2, 14.999, 9.001, 1, 0, 0, 0]
+
+
+def test_segments_keep_the_keypoints_of_their_entries(tmp_path: Path) -> None:
+    """They come back, and are not named as lost."""
+    (tmp_path / "in").mkdir()
+    own = write(tmp_path / "in")
+    losses = convert_dataset(own.annotations_file, tmp_path / "out", "coco-panoptic", images_dir=own.images_dir).losses
+    assert "keypoints of objects" not in losses
+    convert_dataset(tmp_path / "out", tmp_path / "back", "coco")
+    back = json.loads(next((tmp_path / "back").rglob("*.json")).read_text())["annotations"]
+    assert sorted(row["keypoints"] for row in back if any(row.get("keypoints", ()))) == sorted([POINTS, OTHERS, OTHERS])

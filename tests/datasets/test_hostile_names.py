@@ -280,3 +280,21 @@ def test_names_that_are_encoded_again_meet_no_other() -> None:
 def test_a_file_and_a_folder_of_one_name() -> None:
     names: Any = photo_names(_Named("x.png", "../x.png/1.png", "y/1.png", "../y"), written_format("coco"), TakenNames())
     assert list(names.copied) == ["x.png", "x.png_1.png", "y/1.png", "y_2"]
+
+
+@pytest.mark.parametrize("to", FORMATS)
+def test_long_names(tmp_path: Path, to: str) -> None:
+    """Names of folders are joined by some formats; what is too long then is shortened, and counted as renamed."""
+    names = [
+        "x" * 251 + ".png",
+        "é" * 119 + ".png",
+        *("/".join([*"ab", end * 200, "z" * 200 + ".png"]) for end in "yz"),
+    ]
+    source = write_coco(tmp_path / "in", names, ["cup"], [[0]] * len(names))
+    summary = convert_dataset(source, tmp_path / "out", to, images_dir=tmp_path / "in/photos/in")
+    photos = open_dataset(tmp_path / "out")
+    found = {photos.file_name(index).split("/")[-1] for index in range(len(photos))}
+    assert len(photos) == len(names)
+    assert {names[0], names[1]} <= found
+    num = sum(len(name) > 251 and name != names[0] for name in found)
+    assert summary.losses.get("file names of images", 0) == num == (2 if written_format(to).flat else 0)

@@ -16,7 +16,7 @@ from on_disk import noise, rectangle
 from samples import EVERY_IMAGE
 from segpaste import BatchCopyPaste, create_coco_dataloader
 from segpaste.cli import main
-from segpaste.datasets import CocoDetectionV2, DatasetError, FederatedLabels
+from segpaste.datasets import CocoDetectionV2, DatasetError, FederatedLabels, convert_dataset, open_dataset
 from segpaste.seeding import keys_of
 
 SIZE = (24, 32)
@@ -78,6 +78,24 @@ class TestReader:
         dataset = CocoDetectionV2(images, file)
         assert dataset.file_name(0) == "val2017/000000000139.png"
         assert dataset[0].canvas_size == SIZE
+
+    @pytest.mark.parametrize("is_named", [False, True], ids=["url", "file_name"])
+    @pytest.mark.parametrize("folder", ["", "val2017"])
+    def test_the_folder_of_the_photos_or_the_one_above_is_given(
+        self, tmp_path: Path, folder: str, is_named: bool
+    ) -> None:
+        """The advice to give the folder of the images is right, though their names begin with it."""
+        images, file = write_coco(tmp_path, [image_row(5, SIZE)], [], photos=False)
+        tables = json.loads(file.read_text())
+        del tables["images"][0]["file_name"]
+        key = "file_name" if is_named else "coco_url"
+        tables["images"][0][key] = ("" if is_named else "http://images.example.org/") + "val2017/139.png"
+        file.write_text(json.dumps(tables))
+        (images / "val2017").mkdir()
+        Image.fromarray(noise(SIZE)).save(images / "val2017/139.png")
+        dataset = open_dataset(file, images_dir=images / folder)
+        assert dataset[0].canvas_size == SIZE
+        assert convert_dataset(file, tmp_path / "out", "lvis", images_dir=images / folder).num_photos == {"train": 1}
 
     @pytest.mark.parametrize("key", ["neg_category_ids", "not_exhaustive_category_ids"])
     @pytest.mark.parametrize(("ids", "message"), [([4], "got 4; add it there"), (7, "expected a list of ids")])

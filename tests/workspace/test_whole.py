@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from segpaste.workspace.whole import WholeFiles, flush, make_folder, publish, sweep, write_whole
+from segpaste.workspace.whole import WholeFiles, flush, is_partial, make_folder, publish, sweep, write_whole
 
 pytestmark = pytest.mark.usefixtures("real_fsync")
 
@@ -27,6 +27,18 @@ class TestWriteWhole:
     def test_content(self, tmp_path: Path, content: bytes) -> None:
         assert write_whole(tmp_path / "new" / "file", content).read_bytes() == b"ab"
         assert os.listdir(tmp_path / "new") == ["file"]
+
+    @pytest.mark.parametrize("name", ["x" * 242, "x" * 255, "é" * 127], ids=len)
+    def test_long_names(self, tmp_path: Path, name: str) -> None:
+        def content() -> Iterator[bytes]:
+            (half,) = os.listdir(tmp_path)
+            assert is_partial(half)
+            (tmp_path / half.replace(f".{os.getpid()}.", ".1.")).touch()
+            yield b"whole"
+
+        assert write_whole(tmp_path / name, content()).read_bytes() == b"whole"
+        sweep(tmp_path)
+        assert os.listdir(tmp_path) == [name]
 
     def test_no_final_name_before_the_end(self, tmp_path: Path) -> None:
         path = tmp_path / "file"

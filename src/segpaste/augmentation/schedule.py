@@ -220,10 +220,13 @@ class _Values(NamedTuple):
 def _named(state: Tensor) -> dict[str, Any]:
     """Return the values of a saved tensor by name."""
     num = len(_Values._fields)
-    if state.shape != (num,) or not bool(state.isfinite().all()):
+    is_coarse = state.is_floating_point() and torch.finfo(state.dtype).eps > torch.finfo(torch.float32).eps
+    if state.shape != (num,) or is_coarse or not bool(state.isfinite().all()):
+        kind = str(state.dtype).removeprefix("torch.")
         raise ValueError(
-            f"Schedule: expected a state of {num} finite numbers, got {state.tolist()}; float16 does not hold them, so "
-            "cast floating-point tensors only, or remove the key from the checkpoint: the values are then the config's"
+            f"Schedule: expected a state of {num} finite numbers, got {state.tolist()} ({kind}); float16 does not hold "
+            "them and bfloat16 rounds them, so cast other tensors only, or remove the key from the checkpoint: the "
+            "values are then the config's"
         )
     values = _Values(*(round(value) for value in state.tolist()))
     return {

@@ -11,6 +11,7 @@ Do not use it for caches: a cache that detects damaged entries needs no flush.
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
 import re
@@ -26,6 +27,7 @@ Content = bytes | bytearray | memoryview | Iterable[bytes]
 
 _NO_FOLDER_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EACCES}  # errors of file systems that cannot fsync a folder
 _PARTIAL = re.compile(r"\..+\.\d+\.partial")
+_LONGEST_NAME = 255  # bytes
 
 
 class WholeFiles:
@@ -53,7 +55,7 @@ class WholeFiles:
         """
         path = Path(path)
         make_folder(path.parent)
-        partial = self._partials[path] = path.with_name(f".{path.name}.{os.getpid()}.partial")
+        partial = self._partials[path] = path.with_name(_partial_name(path.name))
         with naming(path, partial), partial.open("wb") as file:
             if isinstance(content, bytes | bytearray | memoryview):
                 file.write(content)
@@ -176,6 +178,14 @@ def sweep(folder: Path) -> None:
 def is_partial(name: str) -> bool:
     """Return whether a name is that of an unfinished file of `WholeFiles`."""
     return _PARTIAL.fullmatch(name) is not None
+
+
+def _partial_name(name: str) -> str:
+    """Return the name of a file while it is written; its digest stands for a long name."""
+    end = f".{os.getpid()}.partial"
+    if len(os.fsencode(f".{name}{end}")) > _LONGEST_NAME:
+        name = hashlib.sha256(os.fsencode(name)).hexdigest()
+    return f".{name}{end}"
 
 
 def _sync(path: Path) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
+
+import torch
 
 from segpaste.datasets.contract import AnnotatedDataset, JsonRow
 from segpaste.datasets.entries import has_segmentation, not_json
@@ -14,7 +17,9 @@ from segpaste.datasets.formats.coco.dataset import CocoDetectionV2
 from segpaste.datasets.formats.coco.panoptic import CocoPanoptic
 from segpaste.datasets.formats.image_files import upright_size
 from segpaste.datasets.formats.kept_shapes import KeptShape, given_shapes
+from segpaste.datasets.formats.maps.dataset import MapPhotos
 from segpaste.datasets.formats.rle import decode_segmentation, encode_mask, expect_segmentation
+from segpaste.datasets.formats.sidecar_maps import SidecarMaps
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
 from segpaste.datasets.writers.coco import tight_xywh
 from segpaste.datasets.writers.format import LabelledImage, Unchanged
@@ -171,6 +176,19 @@ def image_entry(photos: AnnotatedDataset, index: int, name: str, size: tuple[int
     """Return the entry of an image under its new name; ``size`` is (H, W)."""
     row = photos.image_row(index)
     return {**row, "file_name": name, "width": size[1], "height": size[0]}
+
+
+def with_stored_normals(photos: AnnotatedDataset, index: int, sample: DenseSample) -> DenseSample:
+    """Return a sample of a file with its normals as stored, whose length need not be 1; they are written unchanged."""
+    if sample.normals is None:
+        return sample
+    photos, index = photos.place_of(index)
+    stored = None
+    if isinstance(photos.beside, SidecarMaps):
+        stored = photos.beside.stored_normals(photos.file_name(index))
+    elif photos.declared_maps is not None and "normals" in photos.declared_maps:
+        stored = cast(MapPhotos, photos).stored_normals(index)
+    return sample if stored is None else replace(sample, normals=torch.from_numpy(stored))
 
 
 def _completed(photos: AnnotatedDataset, row: JsonRow, size: tuple[int, int]) -> JsonRow:

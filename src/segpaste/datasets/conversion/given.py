@@ -77,7 +77,7 @@ def given_losses(
         lost[CUT] += sum(_is_cut(given, size, False, True) for given in regions)
     if view.format in OF_ENTRIES or (view.format, view.task) == ("yolo", "pose"):
         lost[POINTS_BEYOND] = sum(_num_beyond(given, size) for given in objects)
-    else:
+    elif view.format != "coco-panoptic":  # whose writer counts them
         written = [*objects, *(boxed if view.format == "voc" else ())]
         lost[POINTS] = sum(bool(given.points) for given in written)
     return lost - told

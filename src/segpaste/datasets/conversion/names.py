@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import unicodedata
@@ -21,6 +22,7 @@ _JPEG = frozenset({".jfif", ".jif", ".jpe"})
 _PICTURES = frozenset({".apng", ".avif", ".bmp", ".gif", ".heic", ".heif", ".ico", ".j2k", ".jp2", ".jpeg", ".jpg"})
 _PICTURES |= {".jpx", ".mpo", ".pbm", ".pcx", ".pgm", ".png", ".pnm", ".ppm", ".tga", ".tif", ".tiff", ".webp"}
 """Suffixes of images, which are replaced; to any other end of a name a suffix is added."""
+_LONGEST_NAME, _LONGEST_SUFFIX = 255, 8  # bytes
 _NOT_IN_LISTS = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _ENDS = re.compile(r"^[\s.]+|\s+$")
 
@@ -58,8 +60,8 @@ class TakenNames:
             names: names in the order of preference.
             by_stem: True if names must differ without their suffixes.
         """
-        for name in names:
-            free = PurePosixPath("_".join(name.parts)) if self._files & _folders(name) else name
+        for name in map(shortened, names):
+            free = shortened(PurePosixPath("_".join(name.parts))) if self._files & _folders(name) else name
             key, stem = _key(free), _key(free.with_suffix(""))
             if not (key in self._files or key in self._folders or (by_stem and stem in self._stems)):
                 self._files.add(key)
@@ -104,6 +106,25 @@ def photo_names(
     drawn = [_drawn(name, taken, by_stem) for name in copied]
     is_changed = [name != PurePosixPath(old) for name, old in zip(copied, given, strict=True)]
     return PhotoNames([name.as_posix() for name in copied], drawn, is_readable, is_changed)
+
+
+def shortened(name: PurePosixPath) -> PurePosixPath:
+    """Return a path whose parts fit into a file system: the digest of a long part ends what is left of it.
+
+    The stem of the last one leaves room for the suffix of another file that is named after the image.
+    """
+    return PurePosixPath(*(_short(part) for part in name.parts[:-1]), _short(name.name, of_file=True))
+
+
+def _short(part: str, *, of_file: bool = False) -> str:
+    stem, suffix = os.path.splitext(part) if of_file else (part, "")
+    if len(os.fsencode(suffix)) > _LONGEST_SUFFIX:
+        stem, suffix = part, ""
+    room = _LONGEST_NAME - max(len(os.fsencode(suffix)), len(".png") if of_file else 0)
+    if len(content := os.fsencode(stem)) <= room:
+        return part
+    digest = hashlib.sha256(content).hexdigest()[:16]
+    return content[: room - len(digest) - 1].decode(errors="ignore") + f"-{digest}{suffix}"
 
 
 def _inside(name: str) -> PurePosixPath:

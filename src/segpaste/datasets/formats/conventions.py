@@ -21,6 +21,7 @@ _TOWARDS = {"right": (0, 1), "left": (0, -1), "down": (1, 1), "up": (1, -1), "fo
 """Axis of our frame and the sign on it: x right, y down, z forward."""
 
 _LENGTH_TOLERANCE = 0.1  # 8 bits per component leave a length within 0.014 of 1; (-1, -1, -1) has 1.73
+_ROUNDING = 4 * float(np.finfo(np.float32).eps)
 
 
 def convert_semantic(values: ArrayLike, *, void: int | Collection[int] = (), first_class: int = 0) -> SemanticMap:
@@ -92,7 +93,8 @@ def convert_normals(values: ArrayLike, *, axes: tuple[str, str, str]) -> Tensor:
     """Convert a map of normals to unit vectors in our camera frame: x right, y down, z forward.
 
     A vector whose length differs from 1 by more than a tenth is invalid: NaN, zero, markers such as (-1, -1, -1), and
-    averages at smoothed edges.
+    averages at smoothed edges. Floats whose length is 1 but for the rounding of float32 keep their bits, so that what
+    was converted once does not change again.
 
     Args:
         values: [H, W, 3], as stored: floats in -1..1, or uint8 or uint16 where 0 stands for -1 and the largest value
@@ -105,6 +107,25 @@ def convert_normals(values: ArrayLike, *, axes: tuple[str, str, str]) -> Tensor:
 
     Raises:
         ValueError: the shape or dtype is wrong, or the axes are not a frame.
+    """
+    vectors = oriented_normals(values, axes=axes)
+    length = np.sqrt(np.square(vectors).sum(0))
+    valid = np.abs(length - 1) <= _LENGTH_TOLERANCE
+    if np.asarray(values).dtype.kind == "f":
+        length[np.abs(length - 1) <= _ROUNDING] = 1
+    ours = np.zeros(vectors.shape, np.float32)
+    ours[:, valid] = vectors[:, valid] / length[valid]
+    return torch.from_numpy(ours)
+
+
+def oriented_normals(values: ArrayLike, *, axes: tuple[str, str, str]) -> NDArray[np.float64]:
+    """Return a map of normals in our camera frame with the lengths that are stored; see `convert_normals`.
+
+    Returns:
+        [3, H, W].
+
+    Raises:
+        ValueError: as `convert_normals`.
     """
     stored = _plain(values)
     if stored.ndim != 3 or stored.shape[2] != 3 or stored.dtype.kind not in "fu":
@@ -119,13 +140,11 @@ def convert_normals(values: ArrayLike, *, axes: tuple[str, str, str]) -> Tensor:
     vectors: NDArray[Any] = stored.astype(np.float64)
     if stored.dtype.kind == "u":
         vectors = vectors * (2 / np.iinfo(stored.dtype).max) - 1
-    length = np.sqrt(np.square(vectors).sum(-1))
-    valid = np.abs(length - 1) <= _LENGTH_TOLERANCE
-    ours = np.zeros((3, *stored.shape[:2]), np.float32)
+    ours = np.zeros((3, *stored.shape[:2]), np.float64)
     for component, name in enumerate(axes):
         axis, sign = _TOWARDS[name]
-        ours[axis][valid] = sign * (vectors[..., component][valid] / length[valid])
-    return torch.from_numpy(ours)
+        ours[axis] = sign * vectors[..., component]
+    return ours
 
 
 def _plain(values: ArrayLike) -> NDArray[Any]:

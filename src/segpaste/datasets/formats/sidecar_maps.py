@@ -20,9 +20,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from segpaste.datasets.contract import AnnotatedDataset, JsonRow
 from segpaste.datasets.errors import DatasetError, naming
-from segpaste.datasets.formats.conventions import convert_depth, convert_normals
+from segpaste.datasets.formats.conventions import convert_depth, convert_normals, oriented_normals
 from segpaste.datasets.formats.folders import files_below
 from segpaste.datasets.formats.format import AnnotatedImages
 from segpaste.datasets.formats.maps.geometry import read_calibration
@@ -87,6 +90,14 @@ class SidecarMaps:
             fields["normals"] = _converted(path, convert_normals, axes=_OURS)
         with naming(f"{file_name}: depth, normals or camera beside it"):
             return replace(sample, **fields)
+
+    def stored_normals(self, file_name: str) -> NDArray[np.float32] | None:
+        """Return the normals of an image as stored, [3, H, W] of any length; None if there are none, or no floats."""
+        if not self.has_normals:
+            return None
+        path = self._path("normals", _stem(file_name, self.num_cut), "npy")
+        found = _converted(path, lambda values: values if values.dtype.kind == "f" else None)
+        return None if found is None else oriented_normals(found, axes=_OURS).astype(np.float32)
 
     def folders(self) -> list[str]:
         """Return the existing folders of the files."""

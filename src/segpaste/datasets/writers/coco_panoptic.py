@@ -18,6 +18,7 @@ from segpaste.datasets.formats.pixel_bytes import picture_bytes
 from segpaste.datasets.writers.coco import CocoInstances, Crowds, table_lines, tight_xywh, without_region
 from segpaste.datasets.writers.counterparts import among_segments
 from segpaste.datasets.writers.format import (
+    POINTS,
     UNMASKED,
     File,
     LabelledImage,
@@ -82,7 +83,7 @@ def segments_of(image: LabelledImage, categories: Sequence[JsonRow], losses: Los
     Args:
         image: an image whose sample has instance masks; stuff comes from its semantic map.
         categories: the category of each class, with ``isthing``.
-        losses: counts partly and completely covered objects, and those without a mask.
+        losses: counts partly and completely covered objects, those without a mask, and keypoints that entries lack.
 
     Raises:
         ValueError: the sample has no masks.
@@ -90,6 +91,9 @@ def segments_of(image: LabelledImage, categories: Sequence[JsonRow], losses: Los
     if num := len(image.boxed):
         losses[UNMASKED] += num
     whole, crowds = image.labelled, image.crowds
+    if whole.keypoints is not None:
+        has_points = (whole.keypoints[..., 2] > 0).any(1).tolist()
+        losses[POINTS] += sum(has and "keypoints" not in row for has, row in zip(has_points, image.rows, strict=True))
     if whole.panoptic_map is None:
         whole = _with_panoptic_map(whole, losses)
         crowds = _apart(crowds, _free(whole, categories))

@@ -50,6 +50,7 @@ from segpaste.datasets.writers.readback import WrittenView
 from segpaste.types import DenseSample, SemanticMap
 from segpaste.workspace import Content, write_whole
 
+UNREAD_DEPTH = "depth maps as PNG, which segpaste reads only in label-maps or by a declaration"
 _OWN = REGION_KEYS | POINT_KEYS
 Write = Callable[[Path, Content], Path]
 """Function that writes the content of a file: `segpaste.workspace.WholeFiles.write` for many images at once."""
@@ -189,7 +190,8 @@ class DatasetWriter:
             return Losses()
         depth, valid = (value.as_subclass(Tensor)[0].numpy() for value in (sample.depth, sample.depth_valid))
         too_far = {"pixels of depth beyond 65.535 m, which are invalid in PNG": num_too_far(depth, valid)}
-        return Losses({"depth below a millimetre, in images": int(has_fractions(depth, valid)), **too_far})
+        unread = {UNREAD_DEPTH: int(not any(part.view.format == "label-maps" for part in self.parts))}
+        return Losses({"depth below a millimetre, in images": int(has_fractions(depth, valid)), **too_far, **unread})
 
     def _shown(self, image: LabelledImage) -> LabelledImage:
         """Return an image with the classes of the parts, and with the visible parts of its regions."""

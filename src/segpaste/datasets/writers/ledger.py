@@ -387,7 +387,8 @@ def unnamed_losses(
         lost["ignored regions"] = regions - lost["crowd regions"]
     if view.format in ("label-maps", "coco-panoptic") or (view.format, view.task) == ("yolo", "segment"):
         lost[UNMASKED] = boxed
-    if sample.keypoints is not None and view.format not in OF_ENTRIES and (view.format, view.task) != ("yolo", "pose"):
+    keeps_points = view.format in (*OF_ENTRIES, "coco-panoptic") or (view.format, view.task) == ("yolo", "pose")
+    if sample.keypoints is not None and not keeps_points:  # entries of segments may have them, which the writer knows
         lost[POINTS] = int((sample.keypoints[..., 2] > 0).any(1).sum())
     if seen is not None and sample.panoptic_map is None and sample.instance_masks is not None:
         pairs = list(zip(seen, areas_of(sample), strict=True))

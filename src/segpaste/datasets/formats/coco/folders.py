@@ -12,7 +12,7 @@ train/_annotations.coco.json           Roboflow: the images of a split beside it
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import ClassVar
 
@@ -57,10 +57,23 @@ class CocoFile(Format):
                     f"{path}: expected a folder of the PNG files of its panoptic segments, found none at {segments}; "
                     "give it (panoptic_dir=, --panoptic-dir)"
                 )
-            return CocoPanoptic(options.images_dir, file, segments, transforms=options.transforms)
+            return _where_images_are(
+                lambda folder: CocoPanoptic(folder, file, segments, transforms=options.transforms), options.images_dir
+            )
         if options.panoptic_dir is not None:
             raise DatasetError(f"{path}: expected panoptic segments with a folder of their PNG files, got instances")
-        return open_instances(options.images_dir, file, options.transforms)
+        return _where_images_are(lambda folder: open_instances(folder, file, options.transforms), options.images_dir)
+
+
+def _where_images_are(opened: Callable[[Path], AnnotatedImages], folder: Path) -> AnnotatedImages:
+    """Open a file with the folder of its images, or with the one above if file names begin with the folder's name.
+
+    Names from the urls of LVIS do, such as ``train2017/000000391895.jpg``. The first image decides.
+    """
+    dataset = opened(folder)
+    first, _, inside = dataset.file_name(0).partition("/") if len(dataset) else ("", "", "")
+    is_its_name = inside and first == folder.absolute().name and not (folder / first / inside).is_file()
+    return opened(folder.absolute().parent) if is_its_name and (folder / inside).is_file() else dataset
 
 
 class CocoFolder(Format):

@@ -160,6 +160,10 @@ class MapPhotos(AnnotatedImages):
         objects = self._labels(self._records[index])[1]
         return None if objects is None or objects.void is None or not objects.void.any() else objects.void
 
+    def stored_normals(self, index: int) -> NDArray[np.float32] | None:
+        """Return the normals of an image as stored, [3, H, W] of any length; None if there are none, or no floats."""
+        return self._reader.stored_normals(self._records[index])
+
     def crowds(self, index: int) -> list[Crowd]:
         """Return, for each thing class, the pixels without an object, before ``transforms``."""
         if self.schema is None:

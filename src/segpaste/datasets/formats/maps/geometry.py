@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from segpaste.datasets.errors import DatasetError, naming
-from segpaste.datasets.formats.conventions import convert_depth, convert_normals
+from segpaste.datasets.formats.conventions import convert_depth, convert_normals, oriented_normals
 from segpaste.datasets.formats.maps.declaration import DepthFiles, DisparityFiles, NormalFiles
 from segpaste.datasets.formats.stored_pixels import one_channel
 from segpaste.datasets.formats.text_files import read_text
@@ -70,6 +70,20 @@ def normals_of(values: NDArray[Any], files: NormalFiles, place: str) -> Tensor:
     Raises:
         DatasetError: the array has the wrong shape or dtype.
     """
+    with naming(place):
+        return convert_normals(_vectors(values, files), axes=files.axes)
+
+
+def stored_normals_of(values: NDArray[Any], files: NormalFiles, place: str) -> NDArray[np.float32] | None:
+    """Return stored floats [3, H, W], right-down-forward, of any length; None if the files have other numbers."""
+    if values.dtype.kind != "f" or files.range != (-1.0, 1.0):
+        return None
+    with naming(place):
+        return oriented_normals(_vectors(values, files), axes=files.axes).astype(np.float32)
+
+
+def _vectors(values: NDArray[Any], files: NormalFiles) -> NDArray[Any]:
+    """Return the array as [H, W, 3] floats of -1..1 or unsigned integers."""
     vectors = values
     if vectors.ndim == 3 and vectors.shape[0] == 3 and vectors.shape[2] != 3:
         vectors = vectors.transpose(1, 2, 0)
@@ -78,8 +92,7 @@ def normals_of(values: NDArray[Any], files: NormalFiles, place: str) -> Tensor:
     if vectors.dtype.kind == "f" and files.range != (-1.0, 1.0):
         low, high = files.range
         vectors = (vectors.astype(np.float64) - low) * (2 / (high - low)) - 1
-    with naming(place):
-        return convert_normals(vectors, axes=files.axes)
+    return vectors
 
 
 def _plane(values: NDArray[Any], place: str) -> NDArray[Any]:
@@ -138,7 +151,7 @@ class Calibration:
         Raises:
             ValueError: the image has another aspect ratio, or a number is invalid.
         """
-        ours = CameraIntrinsics(*self.focal, *(c + 0.5 - pixel_centre for c in self.centre))
+        ours = CameraIntrinsics(*self.focal, *(c + (0.5 - pixel_centre) for c in self.centre))
         if self.size is None or self.size == (size[1], size[0]):
             return ours
         by_x, by_y = size[1] / self.size[0], size[0] / self.size[1]
@@ -197,15 +210,15 @@ def _parsed(path: Path, text: str) -> object:
 
 def _of_text(path: Path, text: str) -> Calibration:
     try:
-        numbers = np.array([float(word) for word in text.replace(",", " ").split()])
+        numbers = [float(word) for word in text.replace(",", " ").split()]
     except ValueError:
-        numbers = np.zeros(0)
-    if numbers.size == 4:
+        numbers = []
+    if len(numbers) == 4:
         return Calibration((numbers[0], numbers[1]), (numbers[2], numbers[3]))
-    matrix = _matrix(numbers.tolist())
+    matrix = _matrix(numbers)
     if matrix is None:
         raise DatasetError(
-            f"{path}: expected a 3 x 3 matrix or the four numbers fx fy cx cy, got {numbers.size or 'no'} numbers; "
+            f"{path}: expected a 3 x 3 matrix or the four numbers fx fy cx cy, got {len(numbers) or 'no'} numbers; "
             "correct it"
         )
     return Calibration(*_of_matrix(matrix, str(path)))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.errors import DatasetError, naming
@@ -28,6 +29,7 @@ from segpaste.datasets.formats.maps.geometry import (
     depth_of_disparity,
     normals_of,
     read_calibration,
+    stored_normals_of,
 )
 from segpaste.datasets.formats.stored_pixels import one_channel, read_array
 from segpaste.datasets.formats.text_files import is_background
@@ -102,6 +104,13 @@ class MapReader:
             fields |= self._depth(record)
             sizes.add((fields["depth"].shape[1], fields["depth"].shape[2]))
         return fields, sizes
+
+    def stored_normals(self, record: JsonRow) -> NDArray[np.float32] | None:
+        """Return the normals of an image as stored, [3, H, W] of any length; None if there are none, or no floats."""
+        if (files := self.files.declared.normals) is None:
+            return None
+        path = self.files.path(record, "normals")
+        return stored_normals_of(read_array(path, files.key, as_colors=True), files, str(path))
 
     def camera(self, record: JsonRow) -> Calibration | None:
         """Return the calibration of an image; None if there is none.
