@@ -40,6 +40,7 @@ from segpaste.datasets.writers.format import View
 from segpaste.datasets.writers.ledger import (
     HAS_TABLES,
     OF_ENTRIES,
+    UNCHANGED,
     ExpectedImage,
     Region,
     checksum,
@@ -47,10 +48,10 @@ from segpaste.datasets.writers.ledger import (
     entry_regions,
     further_keys,
     map_digest,
-    measure,
+    region_digest,
     sample_regions,
 )
-from segpaste.datasets.writers.mask_sums import segmentation_sum
+from segpaste.datasets.writers.mask_sums import FILLED_BOX, fills_box, measure, segmentation_sum
 from segpaste.datasets.writers.xml_texts import image_texts, object_texts
 
 
@@ -137,9 +138,12 @@ def _entries(view: View, photos: AnnotatedDataset, index: int, expected: Expecte
     rows = photos.annotation_rows(index)
     there = entry_regions(rows, label_of, expected.size)
     for i, (row, region) in enumerate(zip(rows, wanted, strict=False)):
-        if region.kind == "entry":
+        if region.kind in UNCHANGED:
             there[i] = there[i]._replace(box=row.get("bbox"), area=row.get("area"))
-        if region.kind == "entry" or there[i].label < 0:
+            if region.mask == FILLED_BOX and fills_box(row.get("segmentation"), region.box, expected.size):
+                there[i] = there[i]._replace(keys=region_digest(row, is_filled=True), mask=FILLED_BOX)
+            continue
+        if there[i].label < 0:
             continue
         box, area = row.get("bbox"), row.get("area")
         measured = measure(row["segmentation"], expected.size) if has_segmentation(row) else (region.box, region.area)
@@ -151,7 +155,7 @@ def _entries(view: View, photos: AnnotatedDataset, index: int, expected: Expecte
                 float(np.float32(value + 0.5)) if i % 3 < 2 and given[i - i % 3 + 2] else value
                 for i, value in enumerate(given)
             ]
-        kind = "region" if there[i].kind == "region" else "object"
+        kind = "object" if there[i].kind != "kept" else "ignored" if row.get("ignore") else "region"
         mask = segmentation_sum(row["segmentation"]) if region.mask and row.get("segmentation") else 0
         there[i] = Region(there[i].label, kind, box, area, points, digest(further_keys(row)), mask)  # type: ignore[arg-type]
     return there

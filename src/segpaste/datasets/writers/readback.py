@@ -27,7 +27,9 @@ from segpaste.datasets.writers.annotations import key_differences, read_regions,
 from segpaste.datasets.writers.counterparts import without_origin
 from segpaste.datasets.writers.format import View
 from segpaste.datasets.writers.ledger import (
+    HAS_TABLES,
     OF_ENTRIES,
+    UNCHANGED,
     ExpectedImage,
     Region,
     byte_sum,
@@ -267,6 +269,10 @@ def _compare_labels(
         there = digest(image_keys(view, photos.image_row(index)))
         if there != (digest(keys) if isinstance(keys, dict) else keys):
             found.add(expected.file, f"expected the further keys of its entry in {view.format} as they were read")
+    if view.format in HAS_TABLES:
+        row = photos.image_row(index)
+        if (size := (row.get("height"), row.get("width"))) != expected.size:
+            found.add(expected.file, f"expected (height, width) {expected.size}, got {size} in {view.format}")
     wanted = expected.views.get(view.format, [])
     regions = read_regions(view, photos, index, expected, folder)
     if len(regions) != len(wanted):
@@ -337,7 +343,7 @@ def _compare_sample(
     even for pixels of an eighth of its size, so what is broken is found, in 60 % of the time.
     """
     regions = expected.views.get(view.format, [])
-    if expected.pixels is None and any(region.kind in ("entry", "line") for region in regions):
+    if expected.pixels is None and any(region.kind in UNCHANGED for region in regions):
         read_pixels(photos.path_of(index), expected.size, (1, 1), drawn_upright=photos.is_drawn_upright(index))
         return
     sample = photos[index]
@@ -349,7 +355,7 @@ def _compare_sample(
         if checksum(pixels) != expected.pixels:
             found.add(expected.file, "expected the pixels as they were made, got others")
     if view.format in OF_ENTRIES or view.format == "yolo":
-        if any(region.kind in ("entry", "line") for region in regions):
+        if any(region.kind in UNCHANGED for region in regions):
             return
         kinds = ("object",) if photos.has_masks else ("object", "boxed")
         wanted = [(region.label, region.area) for region in regions if region.kind in kinds]
