@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ from conversion_world import SIZES, read_json, write_instances
 
 from segpaste.cli import main
 from segpaste.datasets import DatasetError, convert_dataset
-from segpaste.datasets.writers import dataset_writer
 from segpaste.workspace import WholeFiles
 
 Change = Callable[[str], str]
@@ -76,6 +76,27 @@ REGIONS: dict[str, Change] = {
     "ignored region as a crowd": of_regions(lambda row: row.pop("ignore", None)),
 }
 OF_JSON = r"/(annotations|instances_[^/]*|_annotations.coco|lvis_[^/]*|panoptic[^/]*)\.json$"
+LISTS: dict[str, tuple[str, str, Change]] = {
+    "yolo: train as val": ("yolo", "data.yaml$", of_text("(?m)^train:", "val:")),
+    "yolo: images of another split": ("yolo", "data.yaml$", of_text("images/train", "labels/../images/train")),
+    "yolo: further key": ("yolo", "data.yaml$", of_text("(?m)^nc:", "test: images/train\nnc:")),
+    "voc: image not in Main": ("voc", "/Main/[a-z]+.txt$", of_text(r"\A[^\n]*\n", "")),
+    "voc: image not in Segmentation": ("voc", "/Segmentation/[a-z]+.txt$", of_text(r"\A[^\n]*\n", "")),
+    "voc: filename": ("voc", ".xml$", of_text("(<filename>)", r"\1other_")),
+    "voc: width": ("voc", ".xml$", of_text("(<width>)", r"\g<1>1")),
+    "voc: depth": ("voc", ".xml$", of_text("<depth>3", "<depth>1")),
+    "voc: segmented": ("voc", ".xml$", of_text("<segmented>1", "<segmented>0")),
+    "voc: class list": ("voc", "class_names.txt$", of_text("zebra", "horse")),
+}
+OTHER_TABLES: dict[str, Change] = {
+    "no licence": of_json(lambda document: document.update(licenses=[])),
+    "no type": of_json(lambda document: document.pop("type")),
+    "another info": of_json(lambda document: document["info"].update(year=1999, version="?")),
+}
+COUNTS: dict[str, Change] = {
+    key: of_each("categories", lambda row, key=key: row.update({key: "f" if key == "frequency" else 99}))  # type: ignore[misc]
+    for key in ("frequency", "image_count", "instance_count", "synset")
+}
 PLANTED: dict[str, tuple[str, str, Change]] = {
     **{f"coco: {name}": ("coco", OF_JSON, change) for name, change in REGIONS.items()},
     **{f"roboflow: {name}": ("roboflow", OF_JSON, change) for name, change in REGIONS.items()},
@@ -83,6 +104,13 @@ PLANTED: dict[str, tuple[str, str, Change]] = {
         f"{to}: width of an image": (to, OF_JSON, of_each("images", wider))
         for to in ("coco", "roboflow", "lvis", "coco-panoptic")
     },
+    **LISTS,
+    **{
+        f"{to}: {name}": (to, OF_JSON, change)
+        for to in ("coco", "roboflow", "lvis", "coco-panoptic")
+        for name, change in OTHER_TABLES.items()
+    },
+    **{f"lvis: {key}": ("lvis", OF_JSON, change) for key, change in COUNTS.items()},
 }
 AUGMENTED: dict[str, tuple[str, str, Change]] = {
     **{f"coco: {name}": ("coco", OF_JSON, change) for name, change in REGIONS.items()},
@@ -90,6 +118,13 @@ AUGMENTED: dict[str, tuple[str, str, Change]] = {
         f"{to}: width of an image": (to, OF_JSON, of_each("images", wider))
         for to in ("coco", "roboflow", "lvis", "yolo", "voc", "label-maps")
     },
+    **LISTS,
+    **{
+        f"{to}: {name}": (to, OF_JSON, change)
+        for to in ("coco", "roboflow", "lvis", "yolo", "voc", "label-maps")
+        for name, change in OTHER_TABLES.items()
+    },
+    **{f"lvis: {key}": ("lvis", OF_JSON, change) for key, change in COUNTS.items()},
 }
 
 
@@ -103,9 +138,8 @@ def plant(monkeypatch: pytest.MonkeyPatch, pattern: str, change: Change) -> list
         found.append(path.name)
         return change((content if isinstance(content, bytes) else b"".join(content)).decode()).encode()
 
-    for home, name in ((WholeFiles, "write"), (dataset_writer, "write_whole")):
-        real = getattr(home, name)
-        monkeypatch.setattr(home, name, lambda *args, real=real: real(*args[:-1], changed(Path(args[-2]), args[-1])))
+    real = WholeFiles.write
+    monkeypatch.setattr(WholeFiles, "write", lambda self, path, content: real(self, path, changed(Path(path), content)))
     return found
 
 
@@ -140,13 +174,27 @@ class TestPlanted:
         assert "differs from what was read" in capsys.readouterr().err
         assert not (tmp_path / "out").exists()
 
+    @pytest.mark.parametrize("by", ["", "[0, 1]"])
+    def test_swaps_of_keypoints(self, by: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        images_dir, path = write_instances(tmp_path)
+        document = read_json(path)
+        for row in document["categories"]:
+            row |= {"keypoints": ["left_ear", "right_ear"], "skeleton": []}
+        for row in document["annotations"]:
+            row |= {"keypoints": [2, 3, 2, 4, 4, 1], "num_keypoints": 2}
+        path.write_text(json.dumps(document))
+        if by:
+            plant(monkeypatch, "data.yaml$", of_text(r"(?<=flip_idx: )\[1, 0\]", by))
+        with pytest.raises(DatasetError, match="'flip_idx'") if by else nullcontext():
+            convert_dataset(path, tmp_path / "out", "yolo", images_dir=images_dir, task="pose")
+
     @pytest.mark.parametrize("given", [{}, {"segmentation": []}, {"segmentation": None}, {"bbox": None}])
     def test_regions_without_a_mask(self, given: dict[str, Any], tmp_path: Path) -> None:
         """What a writer completes is no fault."""
         images_dir, path = write_instances(tmp_path)
         document = read_json(path)
         for row in document["annotations"][-2:]:
-            for key in ("segmentation", "area") if not given else given:
+            for key in given or ("segmentation", "area"):
                 row.pop(key)
             row |= given
         path.write_text(json.dumps(document))
