@@ -15,6 +15,7 @@ from conversion_world import SIZES, read_json, write_instances
 from segpaste.cli import main
 from segpaste.datasets import DatasetError, convert_dataset
 from segpaste.workspace import WholeFiles
+from yolo_files import write_yolo
 
 Change = Callable[[str], str]
 
@@ -200,3 +201,56 @@ class TestPlanted:
         path.write_text(json.dumps(document))
         summary = convert_dataset(path, tmp_path / "out", "coco", images_dir=images_dir)
         assert summary.verified.images == 2
+
+
+class TestEqualRows:
+    @pytest.mark.parametrize(
+        "rows",
+        [
+            "0 .5 .5 .2 .2\n0 .4 .4 .6 .4 .6 .6 .4 .6\n",
+            "0 0.500000 0.500000 0.200000 0.200000\n0 .4 .4 .6 .4 .6 .6 .4 .6\n",
+        ],
+    )
+    def test_a_box_and_its_polygon(self, rows: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        data = write_yolo(tmp_path / "in", {"a": rows, "b": "1 .1 .1 .1 .1\n"})
+        words = ["augment", str(data), "--task", "detect", "source.mask_from=boxes", "--num", "4", "--gallery", "0"]
+        assert main([*words, "--out", str(tmp_path / "out")]) == 0, capsys.readouterr().err
+        assert "rows equal to another of their label file (only in annotations.json)" in capsys.readouterr().out
+        for file in (tmp_path / "out/labels").rglob("*.txt"):
+            found = [[round(float(word), 6) for word in line.split()] for line in file.read_text().splitlines()]
+            assert found.count([0, 0.5, 0.5, 0.2, 0.2]) <= 1
+
+
+class TestOwnKey:
+    """The key `segpaste` of a dataset, of a user or of an augmentation before."""
+
+    @pytest.mark.parametrize("value", [{"pasted": True}, "mine"])
+    @pytest.mark.parametrize("to", ["yolo", "voc", "label-maps"])
+    def test_it_is_held_or_named(self, to: str, value: Any, tmp_path: Path) -> None:
+        images_dir, path = write_instances(tmp_path)
+        document = read_json(path)
+        for row in (*document["annotations"][:3], document["images"][0]):
+            row["segpaste"] = value
+        path.write_text(json.dumps(document))
+        summary = convert_dataset(path, tmp_path / "out", to, images_dir=images_dir)
+        if to == "voc" and value == "mine":
+            (xml,) = (tmp_path / "out").rglob("*one.xml")
+            assert xml.read_text().count("mine") == 4
+        else:
+            assert summary.losses["key 'segpaste' of annotations"] == 3
+            assert summary.losses["key 'segpaste' of images"] == 1
+
+    def test_augmentation_replaces_it(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        images_dir, path = write_instances(tmp_path)
+        document = read_json(path)
+        document["annotations"][0]["segpaste"] = "mine"
+        path.write_text(json.dumps(document))
+        assert augment((images_dir, path), "coco", tmp_path / "out") == 0
+        assert "key 'segpaste' of annotations, replaced by the provenance" in capsys.readouterr().out
+        left_out = read_json(tmp_path / "out/annotations.json")["info"]["segpaste"]["left_out"]
+        assert left_out["key 'segpaste' of annotations, replaced by the provenance"]
+
+    def test_provenance_is_named(self, tmp_path: Path) -> None:
+        assert augment(write_instances(tmp_path), "coco", tmp_path / "first") == 0
+        summary = convert_dataset(tmp_path / "first", tmp_path / "out", "voc")
+        assert {"key 'segpaste' of annotations", "key 'segpaste' of images"} <= {*summary.losses}

@@ -27,7 +27,7 @@ from segpaste.datasets.entries import has_segmentation
 from segpaste.datasets.formats.carried import POINT_KEYS, REGION_KEYS
 from segpaste.datasets.formats.kept_shapes import KeptShape
 from segpaste.datasets.formats.references import refers
-from segpaste.datasets.formats.yolo.labels import polygon_px
+from segpaste.datasets.formats.yolo.labels import polygon_px, row_key, text_key
 from segpaste.datasets.formats.yolo.outlines import given_corners
 from segpaste.datasets.writers.format import POINTS, UNMASKED, View, made_of
 from segpaste.datasets.writers.mask_sums import FILLED_BOX, has_pixels, mask_sum, measure, segmentation_sum
@@ -280,7 +280,7 @@ def _unequal(
         assert masks is not None
         alike = Counter((region.label, region.area) for region in regions)
         keys: Sequence[object] = [
-            repr(shape.line)
+            row_key(region.label, shape.line)
             if shape.line is not None
             else checksum(mask)
             if alike[region.label, region.area] > 1
@@ -291,7 +291,8 @@ def _unequal(
         has_boxes = view.task in ("detect", "pose")
         boxed = [(crowd.label, crowd.box) for crowd in crowds if crowd.box is not None and has_boxes]
         rows = [{**row, **shape.entry} for row, shape in zip(rows, shapes, strict=True)]
-        keys = label_rows(sample, view.task, view.point_size, rows, boxed, [shape.line for shape in shapes])
+        texts = label_rows(sample, view.task, view.point_size, rows, boxed, [shape.line for shape in shapes])
+        keys = [*map(text_key, texts)]
     limit = math.inf if view.task == "obb" else 1e-5 * max(sample.canvas_size)
     first = dict[object, Region]()
     kept = []
