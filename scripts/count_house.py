@@ -36,7 +36,7 @@ IMPORTED_BY = 3
 AROUND_DATASETS = ("datasets", "cli", "bank", "replay", "tuning", "augmenting", "viz", "integrations", "targets")
 
 CEILINGS: dict[str, int] = {
-    "files with one importer, in their own folder": 63,
+    "files with one importer, in their own folder": 64,
     "files over 400 lines": 0,
     "protocols of a dataset with annotations": 2,
     "getattr and hasattr of members of a dataset": 8,
@@ -67,8 +67,8 @@ CEILINGS: dict[str, int] = {
 }
 """Highest value of each count of the table, lines to the next hundred; what is not named is not limited."""
 WALKS: dict[str, int] = {
-    "files of segpaste augment": 139,
-    "records of segpaste augment": 82,
+    "files of segpaste augment": 140,
+    "records of segpaste augment": 83,
     "calls from segpaste augment to the forward": 8,
     "files of a forward": 28,
     "records of a forward": 10,

@@ -17,6 +17,7 @@ from segpaste.datasets._orders import shuffled_order
 from segpaste.datasets.contract import AnnotatedDataset, Crowd
 from segpaste.datasets.conversion.given import panoptic_keys
 from segpaste.datasets.formats.kept_shapes import KeptShape, kept_shapes
+from segpaste.datasets.formats.references import OWN_KEY
 from segpaste.datasets.jitter import FixedSizeCrop, LargeScaleJitter, make_large_scale_jittering
 from segpaste.datasets.writers.coco import tight_xywh
 from segpaste.datasets.writers.format import unread_losses
@@ -35,6 +36,7 @@ MOST_TRIES = 16
 
 WITHOUT_PIXEL = "objects with a box whose mask has no pixel"
 """Description of objects that are left out of augmented images."""
+_OVERWRITTEN = f"key '{OWN_KEY}' of {{}}, replaced by the provenance"
 
 _order_of = lru_cache(maxsize=2)(shuffled_order)
 
@@ -231,9 +233,12 @@ class PhotoReader:
         """Count what the files say of an image, but neither its sample nor the annotations beside it."""
         lost = unread_losses(self.photos.unread(pick.index), layout.name)
         crowds, (photos, index) = self.photos.crowds(pick.index), self.photos.place_of(pick.index)
+        lost[_OVERWRITTEN.format("images")] = bool(photos.image_row(index).get(OWN_KEY))
+        rows = photos.annotation_rows(index)
+        lost[_OVERWRITTEN.format("annotations")] = sum(bool(row.get(OWN_KEY)) for row in rows)
         lost[WITHOUT_PIXEL] = sum(not crowd.is_in_sample for crowd in crowds)
         if photos.schema is None:
-            ids = {row["id"] for row in photos.annotation_rows(index) if "id" in row}
+            ids = {row["id"] for row in rows if "id" in row}
             others = {*photos.annotation_ids(index), *(crowd.annotation_id for crowd in crowds)}
             regions = sum(crowd.box is None and not crowd.mask.any() for crowd in crowds)
             lost["annotations without a pixel"] = len(ids - others) + regions

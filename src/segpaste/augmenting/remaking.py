@@ -196,10 +196,11 @@ def write_dataset(
         for number in numbers:
             left_out.update(space.notes.read(number).get("losses", {}))
         writer = writer_of(space.files, inputs, layout, source_yaml)
-        finish([writer], [({"info": info, **others}, categories, made_of.rows)], Losses(), ())
+        tables = {"info": info, **others}
+        finish([writer], [(tables, categories, made_of.rows)], Losses(), ())
         write_whole(space.files / RECORDS, text)
         facts = lambda: (ExpectedImage.of_note(space.notes.read(number)["ledger"]) for number in numbers)  # noqa: E731
-        views = writer.views(lambda: made_of.expected(facts))
+        views = writer.views(lambda: made_of.expected(facts), tables, ())
         done = guard.verified(space.files, views, numbers, lambda note: [note["ledger"]["file"]])
         space.publish()
     return done, left_out

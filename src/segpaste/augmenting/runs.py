@@ -7,7 +7,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from itertools import chain, repeat
@@ -22,14 +22,15 @@ from segpaste.augmenting.photos import RECORDS
 from segpaste.augmenting.report import draw, report_item, write_pages
 from segpaste.augmenting.steps import StepMaker
 from segpaste.augmenting.summary import AugmentSummary
+from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.formats.carried import without_counts
 from segpaste.datasets.formats.references import Copy
 from segpaste.datasets.writers.counterparts import WrittenCounterparts
-from segpaste.datasets.writers.dataset_writer import finish
+from segpaste.datasets.writers.dataset_writer import DatasetWriter, finish
 from segpaste.datasets.writers.format import Losses, SampleRows
 from segpaste.datasets.writers.guard import Guard
 from segpaste.datasets.writers.layouts import FOLDERS, WrittenLayout
-from segpaste.datasets.writers.readback import Verified
+from segpaste.datasets.writers.readback import Verified, WrittenView
 from segpaste.workspace import (
     Fingerprint,
     Run,
@@ -183,21 +184,21 @@ class AugmentRun:
         """
         space = self.space
         made_of = counterparts(self.maker)
-        summary = assemble(self.maker, made, self.options.gallery, others.names, made_of)
+        summary, writer, tables = assemble(self.maker, made, self.options.gallery, others.names, made_of)
         others.write(space.files, self.progress)
-        summary.verified = self.verify(guard, others, made_of)
+        expected = lambda: made_of.expected(self.maker.expected)  # noqa: E731
+        summary.verified = self.verify(guard, others, writer.views(expected, tables, others.names))
         space.publish()
         remove_shards(space.out)
         summary.out, summary.num_made, summary.workers = space.out, self.num_made, self.workers
         summary.copied, summary.num_copied = others.names, len(others.copies)
         return summary
 
-    def verify(self, guard: Guard, others: OtherSplits, made_of: WrittenCounterparts) -> Verified:
+    def verify(self, guard: Guard, others: OtherSplits, views: Iterable[WrittenView]) -> Verified:
         """Read the written files again and compare them with the ledger."""
         maker, files = self.maker, self.space.files
         copies = {files / target: source for target, source in others.copies.items()}
         of_note = lambda note: [item["ledger"]["file"] for item in note]  # noqa: E731
-        views = maker.writer().views(lambda: made_of.expected(maker.expected))
         done = guard.verified(files, views, range(maker.num_steps), of_note, copies)
         if done.images:
             self.log.say(f"verified {done}")
@@ -223,8 +224,8 @@ def counterparts(maker: StepMaker) -> WrittenCounterparts:
 
 def assemble(
     maker: StepMaker, made: Mapping[str, Any], gallery: int, copied: Sequence[str], made_of: WrittenCounterparts
-) -> AugmentSummary:
-    """Write the files that cover all images, and return their summary.
+) -> tuple[AugmentSummary, DatasetWriter, JsonRow]:
+    """Write the files that cover all images; return their summary, their writer, and the other tables.
 
     Args:
         maker: the step maker, whose steps are all finished.
@@ -253,7 +254,8 @@ def assemble(
     if source_info := others.pop("info", None):
         info["source_info"] = source_info
     writer = writer_of(files, paster.inputs, maker.layout, source_yaml)
-    finish([writer], [({"info": info, **others}, categories, made_of.rows)], Losses(), copied)
+    tables = {"info": info, **others}
+    finish([writer], [(tables, categories, made_of.rows)], Losses(), copied)
     write_whole(files / RECORDS, (f"{item['record']}\n".encode() for item in maker.items()))
     drawn = []
     for position in range(min(gallery, maker.num)):
@@ -261,7 +263,7 @@ def assemble(
     pictures = chain(drawn, repeat(()))
     pages = (report_item(item["shown"], its) for item, its in zip(maker.items(), pictures, strict=False))
     write_pages(files, pages, summary, f"segpaste augment {name}")
-    return summary
+    return summary, writer, tables
 
 
 def run_digest(made: Mapping[str, Any], num: int) -> str:

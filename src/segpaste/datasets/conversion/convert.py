@@ -279,7 +279,7 @@ class Conversion:
             for number in self._numbers(converter):
                 yield from map(ExpectedImage.of_note, space.notes.read(number)["ledger"])
 
-        return writer.views(images, self._tables(converter)[0] if self._form.keeps_extra_keys else None)
+        return writer.views(images, self._tables(converter)[0])
 
     def _numbers(self, converter: SplitConverter) -> list[int]:
         """Return the numbers of the steps of a split."""

@@ -1,8 +1,5 @@
 """Annotations of a written image as our readers find them, in the form of the ledger; and how splits are opened.
 
-The keys of categories and of the data YAML of YOLO are compared here. Of those of categories that refer to images or
-annotations, the new ids are not known, so they are left out.
-
 Comparison is exact but for what a format cannot say: the six decimals of YOLO and the first pixel of VOC, which is 1,
 see `tolerance_px`, and oriented boxes of YOLO, which have the corners of a rectangular polygon, or enclose their mask
 and are no larger than its box.
@@ -11,8 +8,6 @@ and are no larger than its box.
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -23,23 +18,21 @@ from numpy.typing import NDArray
 from segpaste.datasets.contract import AnnotatedDataset, JsonRow
 from segpaste.datasets.entries import has_segmentation
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.carried import finite_row
 from segpaste.datasets.formats.coco.dataset import CocoDetectionV2
 from segpaste.datasets.formats.coco.panoptic import CocoPanoptic, read_segment_ids, segment_positions
 from segpaste.datasets.formats.format import AnnotatedImages, ReadOptions
 from segpaste.datasets.formats.image_files import open_image
 from segpaste.datasets.formats.outlined import OutlinedImages
-from segpaste.datasets.formats.references import refers
 from segpaste.datasets.formats.registry import find_dataset
 from segpaste.datasets.formats.sidecar_maps import find_beside
 from segpaste.datasets.formats.voc.files import VocFolder
-from segpaste.datasets.formats.yolo.data import read_data, read_yaml
+from segpaste.datasets.formats.yolo.data import read_data
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
 from segpaste.datasets.formats.yolo.labels import box_px, points_px, polygon_px
 from segpaste.datasets.writers.format import View
 from segpaste.datasets.writers.ledger import (
-    HAS_TABLES,
     OF_ENTRIES,
+    UNCHANGED,
     ExpectedImage,
     Region,
     checksum,
@@ -47,11 +40,11 @@ from segpaste.datasets.writers.ledger import (
     entry_regions,
     further_keys,
     map_digest,
-    measure,
+    region_digest,
     sample_regions,
 )
-from segpaste.datasets.writers.mask_sums import segmentation_sum
-from segpaste.datasets.writers.xml_texts import image_texts, object_texts
+from segpaste.datasets.writers.mask_sums import FILLED_BOX, fills_box, measure, segmentation_sum
+from segpaste.datasets.writers.xml_texts import header_texts, image_texts, object_texts, written_header
 
 
 def open_split(folder: Path, view: View) -> AnnotatedDataset:
@@ -137,9 +130,12 @@ def _entries(view: View, photos: AnnotatedDataset, index: int, expected: Expecte
     rows = photos.annotation_rows(index)
     there = entry_regions(rows, label_of, expected.size)
     for i, (row, region) in enumerate(zip(rows, wanted, strict=False)):
-        if region.kind == "entry":
+        if region.kind in UNCHANGED:
             there[i] = there[i]._replace(box=row.get("bbox"), area=row.get("area"))
-        if region.kind == "entry" or there[i].label < 0:
+            if region.mask == FILLED_BOX and fills_box(row.get("segmentation"), region.box, expected.size):
+                there[i] = there[i]._replace(keys=region_digest(row, is_filled=True), mask=FILLED_BOX)
+            continue
+        if there[i].label < 0:
             continue
         box, area = row.get("bbox"), row.get("area")
         measured = measure(row["segmentation"], expected.size) if has_segmentation(row) else (region.box, region.area)
@@ -151,7 +147,7 @@ def _entries(view: View, photos: AnnotatedDataset, index: int, expected: Expecte
                 float(np.float32(value + 0.5)) if i % 3 < 2 and given[i - i % 3 + 2] else value
                 for i, value in enumerate(given)
             ]
-        kind = "region" if there[i].kind == "region" else "object"
+        kind = "object" if there[i].kind != "kept" else "ignored" if row.get("ignore") else "region"
         mask = segmentation_sum(row["segmentation"]) if region.mask and row.get("segmentation") else 0
         there[i] = Region(there[i].label, kind, box, area, points, digest(further_keys(row)), mask)  # type: ignore[arg-type]
     return there
@@ -211,8 +207,15 @@ def _xml_objects(
     """Return the objects of an XML file of VOC, as they were read when the split was opened."""
     assert isinstance(photos, OutlinedImages)
     stem = Path(expected.file).stem
-    if VocFolder(folder, view.split).xml_file(stem) is None:
+    if (file := VocFolder(folder, view.split).xml_file(stem)) is None:
         raise DatasetError(f"expected Annotations/{stem}.xml, found none")
+    has_objects = any(path.startswith("SegmentationObject/") for path in expected.values)
+    wanted, found = (
+        header_texts(Path(expected.file).name, expected.size, is_segmented=has_objects),
+        written_header(file),
+    )
+    if wrong := [key for key, text in wanted.items() if found.get(key) != text]:
+        raise DatasetError(f"{stem}.xml: expected the {wrong[0]} {wanted[wrong[0]]}, got {found.get(wrong[0])}")
     texts = image_texts(photos.image_row(index), view.split) if expected.texts else {}
     if lost := [key for key, text in expected.texts.items() if texts.get(key) != text]:
         raise DatasetError(f"expected the element {lost[0]!r} in {stem}.xml as it was read, got another, or none")
@@ -249,43 +252,6 @@ def _segments(view: View, photos: AnnotatedDataset, index: int, expected: Expect
             kind = "stuff"
         there.append(Region(label, kind, row["bbox"], row["area"], keys=digest(further_keys(row))))
     return there
-
-
-def key_differences(view: View, photos: AnnotatedDataset) -> Iterator[str]:
-    """Yield how the keys of categories and of the data YAML differ from those of the view."""
-    if view.format in HAS_TABLES:
-        there = {row["id"]: row for row in photos.categories}
-        for row in view.categories:
-            if (key := _other_key(row, there.get(row["id"], {}))) is not None:
-                yield f"category {row['name']!r}: expected {key!r} as it was read, got another, or none"
-    elif view.format == "yolo":
-        yield from _yaml_differences(view, photos)
-
-
-def _yaml_differences(view: View, photos: AnnotatedDataset) -> Iterator[str]:
-    """Yield how the keypoints and the further keys of a data YAML differ, and label files without an image."""
-    assert isinstance(photos, YoloDataset)
-    promised = dict(view.source_yaml or {})
-    if view.schema is not None and view.task == "pose":
-        there = (*photos.data.keypoint_names,) if photos.data.keypoint_names else ()
-        if there != view.schema.names:
-            yield f"data.yaml: expected the keypoints {list(view.schema.names)}, got {list(there)}"
-        if "flip_idx" in promised and photos.data.flip_idx != view.schema.flip_order:
-            yield f"data.yaml: expected flip_idx {list(view.schema.flip_order)}, got {photos.data.flip_idx}"
-    promised.pop("flip_idx", None)
-    document = read_yaml(photos.data.file) if promised else {}
-    for key, value in promised.items():
-        if repr(document.get(key)) != repr(value):
-            yield f"data.yaml: expected {key!r} as it was read, got another, or none"
-
-
-def _other_key(promised: JsonRow, there: JsonRow) -> str | None:
-    """Return the first key of the entry of a class that is not there as promised, None without one."""
-    keys = finite_row(promised, "categories", Counter())
-    keys = {key: value for key, value in keys.items() if not refers({key: value}, "categories")}
-    if digest(keys) == digest({key: there.get(key) for key in keys}):
-        return None
-    return next(key for key, value in keys.items() if key not in there or digest(value) != digest(there[key]))
 
 
 def stored_pixels(path: Path) -> NDArray[Any]:

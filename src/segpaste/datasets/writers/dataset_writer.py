@@ -138,17 +138,22 @@ class DatasetWriter:
         return "/".join(filter(None, [self.beside, image.stem]))
 
     def views(
-        self, images: Callable[[], Iterable[ExpectedImage]], tables: JsonRow | None = None
+        self,
+        images: Callable[[], Iterable[ExpectedImage]],
+        tables: JsonRow | None = None,
+        copied: Sequence[str] | None = None,
     ) -> Iterator[WrittenView]:
         """Yield how the written split is read again, for `segpaste.datasets.writers.readback.read_back`.
 
         Args:
             images: returns the facts of its images, in the order of writing.
-            tables: other tables that are written unchanged; None if they are not compared.
+            tables: the other tables, in formats that hold them; None if they are not compared.
+            copied: names of the splits that are copied beside a split to train on; None if all splits are written.
         """
         for part in self.parts:
             if not part.table or (self.folder / part.table).is_file():
-                yield WrittenView(part.view, part.open, images, tables)
+                kept = tables if part.format.keeps_extra_keys else None
+                yield WrittenView(part.view, part.open, images, kept, copied)
 
     def _expected(
         self, image: LabelledImage, files: Mapping[str, Content], parts: Sequence[Part], lost: Sequence[Losses]

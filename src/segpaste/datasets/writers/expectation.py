@@ -123,7 +123,7 @@ def _add_unchanged(view: View, image: LabelledImage, expected: ExpectedImage) ->
         given = [{**row, "segmentation": []} if row.get("segmentation", ()) is None else row for row in same.given]
         regions = entry_regions(given, label_of, expected.size)
         is_held = view.format != "lvis"
-        expected.views[view.format] = [region for region in regions if is_held or region.kind != "region"]
+        expected.views[view.format] = [region for region in regions if is_held or region.kind != "kept"]
         return True
     row, path = same.map
     expected.views[view.format] = [

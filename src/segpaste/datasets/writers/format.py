@@ -330,6 +330,7 @@ OF_OBJECTS = frozenset(
         "ignored regions",
         "objects partly covered by another",
         "objects wholly covered by others",
+        "rows equal to another of their label file",
     }
 )
 """Descriptions of annotations that label files may lack, and the tables of COCO hold."""
@@ -389,6 +390,6 @@ def count_lost(
         losses[UNMASKED] += len(image.boxed)
     if image.labelled.keypoints is not None and not points:
         losses[POINTS] += int((image.labelled.keypoints[..., 2] > 0).any(1).sum())
-    count_keys(losses, "images", [further_keys(image, view)], IMAGE_KEYS | {"camera_intrinsics", "segpaste"})
-    known = REGION_KEYS | POINT_KEYS | {"segpaste", *held}
+    count_keys(losses, "images", [further_keys(image, view)], IMAGE_KEYS | {"camera_intrinsics"})
+    known = REGION_KEYS | POINT_KEYS | {*held}
     count_keys(losses, "annotations", [*image.rows, *(row for _, row in image.crowds)], known)

@@ -27,17 +27,18 @@ from segpaste.datasets.entries import has_segmentation
 from segpaste.datasets.formats.carried import POINT_KEYS, REGION_KEYS
 from segpaste.datasets.formats.kept_shapes import KeptShape
 from segpaste.datasets.formats.references import refers
-from segpaste.datasets.formats.yolo.labels import polygon_px
+from segpaste.datasets.formats.yolo.labels import polygon_px, row_key, text_key
 from segpaste.datasets.formats.yolo.outlines import given_corners
 from segpaste.datasets.writers.format import POINTS, UNMASKED, View, made_of
-from segpaste.datasets.writers.mask_sums import mask_sum, segmentation_sum
+from segpaste.datasets.writers.mask_sums import FILLED_BOX, has_pixels, mask_sum, measure, segmentation_sum
 from segpaste.datasets.writers.xml_texts import object_texts
 from segpaste.datasets.writers.yolo import label_rows
 from segpaste.types import DenseSample
 
-Kind = Literal["object", "boxed", "region", "stuff", "entry", "line"]
-"""Kind of an annotation: an object without a mask (``boxed``); a crowd or ignored ``region``; an unchanged ``entry`` of
-COCO or ``line`` of YOLO."""
+Kind = Literal["object", "boxed", "region", "ignored", "stuff", "entry", "kept", "line"]
+"""Kind of an annotation: an object without a mask (``boxed``); a crowd or ignored ``region``, in COCO's entries
+``ignored``; an unchanged ``entry`` of COCO, ``kept`` if it is such a region, or ``line`` of YOLO."""
+UNCHANGED = ("entry", "kept", "line")
 
 OF_ENTRIES = ("coco", "roboflow", "lvis")
 HAS_TABLES = (*OF_ENTRIES, "coco-panoptic")
@@ -60,8 +61,8 @@ class Region(NamedTuple):
             None without them.
         keys: checksum of the further keys, such as attributes; 0 if they are not compared. If they refer to others, the
             keys themselves and the ids of the original: the new ids are known at the end.
-        mask: checksum of the mask, or of given polygons, see `segpaste.datasets.writers.mask_sums`; 0 if it is not
-            compared.
+        mask: checksum of the mask, or of given polygons, see `segpaste.datasets.writers.mask_sums`, or `FILLED_BOX`; 0
+            if it is not compared.
     """
 
     label: int
@@ -144,25 +145,30 @@ def entry_digest(row: JsonRow) -> int:
     return zlib.crc32(marshal.dumps(whole, 2))
 
 
+def region_digest(row: JsonRow, *, is_filled: bool) -> int:
+    """Return the checksum of the entry of a region; without its segmentation if that is the filled box."""
+    own = {key: value for key, value in row.items() if key != "segmentation" or not is_filled}
+    return digest([entry_digest(own), bool(row.get("ignore"))])
+
+
 def entry_regions(rows: Sequence[JsonRow], label_of: Mapping[int, int], size: tuple[int, int]) -> list[Region]:
     """Return the annotations of entries that are written unchanged.
 
-    Of crowd and ignored regions the class and further keys are compared, since their segmentation may be completed.
-    A missing box or area is that of the segmentation.
+    A missing box or area is that of the segmentation. A region without a pixel gets its filled box as mask.
     """
     found = []
     for row in rows:
-        label = label_of[row["category_id"]]
-        if row.get("iscrowd") or row.get("ignore"):
-            found.append(Region(label, "region", keys=digest(further_keys(row))))
-            continue
+        label, is_region = label_of[row["category_id"]], bool(row.get("iscrowd") or row.get("ignore"))
         box, area = row.get("bbox"), row.get("area")
         if (box is None or area is None) and has_segmentation(row):
             measured = measure(row["segmentation"], size)
             box, area = (measured[0] if box is None else box), (measured[1] if area is None else area)
         elif area is None and isinstance(box, list):
             area = box[2] * box[3]
-        found.append(Region(label, "entry", box, area, keys=entry_digest(row)))
+        is_filled = is_region and not has_pixels(row, size)
+        keys = region_digest(row, is_filled=is_filled) if is_region else entry_digest(row)
+        mask = FILLED_BOX if is_filled else 0
+        found.append(Region(label, "kept" if is_region else "entry", box, area, keys=keys, mask=mask))
     return found
 
 
@@ -195,19 +201,6 @@ def _keys(row: JsonRow) -> int | JsonRow:
     """Return the checksum of the further keys of an object, or the keys if they have ids of others."""
     keys = further_keys(row)
     return {**keys, **made_of(row)} if refers(keys, "objects") else digest(keys)
-
-
-def measure(segmentation: Any, size: tuple[int, int]) -> tuple[list[float], int]:
-    """Return box and area of a segmentation of COCO, by pycocotools."""
-    from pycocotools import mask as coco_mask
-
-    if isinstance(segmentation, list):
-        runs = coco_mask.merge(coco_mask.frPyObjects([part for part in segmentation if len(part) >= 6], *size))
-    elif isinstance(segmentation["counts"], list):
-        runs = coco_mask.frPyObjects(segmentation, *size)
-    else:
-        runs = segmentation
-    return coco_mask.toBbox(runs).tolist(), int(coco_mask.area(runs))
 
 
 def sample_regions(
@@ -287,7 +280,7 @@ def _unequal(
         assert masks is not None
         alike = Counter((region.label, region.area) for region in regions)
         keys: Sequence[object] = [
-            repr(shape.line)
+            row_key(region.label, shape.line)
             if shape.line is not None
             else checksum(mask)
             if alike[region.label, region.area] > 1
@@ -298,7 +291,8 @@ def _unequal(
         has_boxes = view.task in ("detect", "pose")
         boxed = [(crowd.label, crowd.box) for crowd in crowds if crowd.box is not None and has_boxes]
         rows = [{**row, **shape.entry} for row, shape in zip(rows, shapes, strict=True)]
-        keys = label_rows(sample, view.task, view.point_size, rows, boxed, [shape.line for shape in shapes])
+        texts = label_rows(sample, view.task, view.point_size, rows, boxed, [shape.line for shape in shapes])
+        keys = [*map(text_key, texts)]
     limit = math.inf if view.task == "obb" else 1e-5 * max(sample.canvas_size)
     first = dict[object, Region]()
     kept = []
@@ -323,7 +317,8 @@ def _crowd_regions(view: View, crowds: Sequence[Crowd], rows: Sequence[JsonRow])
             yield Region(crowd.label, "boxed", [*crowd.xywh], area, None, keys)
         elif crowd.box is None and view.format in ("coco", "roboflow"):
             box = extent_of(crowd.mask)
-            yield Region(crowd.label, "region", box, int(crowd.mask.sum()), None, keys, mask_sum(crowd.mask, box))
+            kind: Kind = "ignored" if crowd.is_ignored else "region"
+            yield Region(crowd.label, kind, box, int(crowd.mask.sum()), None, keys, mask_sum(crowd.mask, box))
         elif crowd.box is None and view.format == "voc" and crowd.mask.any():
             yield Region(crowd.label, "region", extent_of(crowd.mask), None, None, keys)
 

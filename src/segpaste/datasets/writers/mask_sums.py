@@ -13,6 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from segpaste.datasets.contract import JsonRow
+from segpaste.datasets.entries import has_segmentation
+from segpaste.datasets.formats.rle import decode_segmentation
+
+FILLED_BOX = -1
+"""In place of the checksum of a region that has no mask: that of its filled box."""
 _MORE, _SIGN, _DIGIT, _BITS = 32, 16, 31, 5
 """Bits of a character of compressed run lengths: it has a successor; it is negative; its digits; their number."""
 
@@ -50,6 +56,46 @@ def segmentation_sum(segmentation: Any) -> int:
     for part in segmentation:
         found = zlib.crc32(np.array([len(part), *part], np.float64).tobytes(), found)
     return found
+
+
+def measure(segmentation: Any, size: tuple[int, int]) -> tuple[list[float], int]:
+    """Return box and area of a segmentation of COCO, by pycocotools."""
+    from pycocotools import mask as coco_mask
+
+    if isinstance(segmentation, list):
+        runs = coco_mask.merge(coco_mask.frPyObjects([part for part in segmentation if len(part) >= 6], *size))
+    elif isinstance(segmentation["counts"], list):
+        runs = coco_mask.frPyObjects(segmentation, *size)
+    else:
+        runs = segmentation
+    return coco_mask.toBbox(runs).tolist(), int(coco_mask.area(runs))
+
+
+def has_pixels(row: JsonRow, size: tuple[int, int]) -> bool:
+    """Return whether the segmentation of an entry can be read, and has a pixel."""
+    if not has_segmentation(row):
+        return False
+    try:
+        if isinstance(row["segmentation"], dict):
+            return measure(row["segmentation"], size)[1] > 0
+        return bool(decode_segmentation(row["segmentation"], size).any())
+    except ValueError:
+        return False
+
+
+def fills_box(segmentation: Any, box: Sequence[float] | None, size: tuple[int, int]) -> bool:
+    """Return whether a segmentation is a whole box in an image of (H, W), to the pixel on each side."""
+    if not segmentation:
+        return False
+    (x, y, width, height), area = measure(segmentation, size)
+    if box is None:
+        return area == 0
+    low = [min(max(edge, 0), side) for edge, side in zip(box[:2], size[::-1], strict=True)]
+    high = [min(max(box[i] + box[i + 2], 0), side) for i, side in enumerate(size[::-1])]
+    if not area:
+        return any(two - one < 1 for one, two in zip(low, high, strict=True))
+    edges = zip((x, y, x + width, y + height), (*low, *high), strict=True)
+    return area == width * height and all(abs(one - other) <= 1 for one, other in edges)
 
 
 def _lengths(counts: bytes) -> NDArray[np.int64]:

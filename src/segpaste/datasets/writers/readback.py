@@ -23,11 +23,13 @@ from segpaste.datasets.contract import AnnotatedDataset, JsonRow
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.image_files import header_size, read_head, read_pixels
 from segpaste.datasets.formats.stored_pixels import read_stored
-from segpaste.datasets.writers.annotations import key_differences, read_regions, stored_pixels, tolerance_px
+from segpaste.datasets.writers.annotations import read_regions, stored_pixels, tolerance_px
 from segpaste.datasets.writers.counterparts import without_origin
 from segpaste.datasets.writers.format import View
 from segpaste.datasets.writers.ledger import (
+    HAS_TABLES,
     OF_ENTRIES,
+    UNCHANGED,
     ExpectedImage,
     Region,
     byte_sum,
@@ -35,6 +37,7 @@ from segpaste.datasets.writers.ledger import (
     digest,
     image_keys,
 )
+from segpaste.datasets.writers.lists import Images, SplitNames, key_differences, table_differences
 from segpaste.datasets.writers.mask_sums import mask_sum
 from segpaste.types import DenseSample
 
@@ -90,13 +93,15 @@ class WrittenView:
         view: format and classes.
         open: opens it.
         images: returns the facts of its images, in the order of writing.
-        tables: other tables of an annotation file that are written unchanged; None if they are not compared.
+        tables: other tables of an annotation file; None if it has none.
+        copied: names of the splits that are copied beside a split to train on; None if all splits are written.
     """
 
     view: View
     open: Callable[[], AnnotatedDataset]
     images: Callable[[], Iterable[ExpectedImage]]
     tables: JsonRow | None = None
+    copied: Sequence[str] | None = None
 
 
 @dataclass(slots=True)
@@ -151,12 +156,14 @@ def _compared(folder: Path, views: Sequence[WrittenView], mode: Verify, copies: 
         except (DatasetError, OSError) as error:
             found.add_error("", error)
             continue
-        _compare_lists(written, photos, found)
-        places, own = _places(photos, folder), set[str]()
+        every = [other.view.split for other in views if other.view.format == written.view.format]
+        _compare_lists(written, photos, SplitNames(every, written.copied), found)
+        places, own, images = _places(photos, folder), set[str](), Images()
         for expected in written.images():
             is_new = expected.file not in seen
             has_pixels = is_new and (mode == "full" or is_decoded(len(seen)) or expected.pixels is not None)
             seen.add(expected.file)
+            images.add(written.view, expected)
             try:
                 if is_new:
                     own.add(expected.file)
@@ -173,6 +180,8 @@ def _compared(folder: Path, views: Sequence[WrittenView], mode: Verify, copies: 
                     done.decoded += 1
             except (DatasetError, ValueError, KeyError, OSError) as error:
                 found.add_error(expected.file, error)
+        for text in images.differences(written.view, photos, folder):
+            found.add("", text)
         for file in (file for file, left in places.items() for _ in left):
             found.add(file, f"expected no such image in {written.view.format}, the reader finds one")
     for target, source in copies.items():
@@ -196,7 +205,7 @@ def _path_of(photos: AnnotatedDataset, index: int, folder: Path) -> str:
     return os.path.relpath(photos.path_of(index), folder).replace(os.sep, "/")
 
 
-def _compare_lists(written: WrittenView, photos: AnnotatedDataset, found: _Differences) -> None:
+def _compare_lists(written: WrittenView, photos: AnnotatedDataset, splits: SplitNames, found: _Differences) -> None:
     """Compare the list of classes with their keys, and the other tables."""
     view, names = written.view, list(photos.class_names)
     for path, kind in photos.stray_files().items():
@@ -212,13 +221,10 @@ def _compare_lists(written: WrittenView, photos: AnnotatedDataset, found: _Diffe
         if first is not None:
             told = f"the class {expected[first]!r} at position {first}, the reader finds {names[first]!r}"
         found.add("", f"list of classes of {view.format} {view.split or 'dataset'}: expected {told}")
-    for text in key_differences(view, photos):
+    for text in key_differences(view, photos, splits):
         found.add("", f"{view.format} {view.split or 'dataset'}: {text}")
-    if written.tables is not None:
-        there = photos.tables()
-        for name in {**written.tables, **there}:
-            if digest(written.tables.get(name)) != digest(there.get(name)):
-                found.add("", f"table {name!r} of {view.split or 'the dataset'}: expected it as it was, got another")
+    for name in [] if written.tables is None else table_differences(written.tables, photos):
+        found.add("", f"table {name!r} of {view.split or 'the dataset'}: expected it as it was, got another")
 
 
 def _compare_files(
@@ -267,6 +273,10 @@ def _compare_labels(
         there = digest(image_keys(view, photos.image_row(index)))
         if there != (digest(keys) if isinstance(keys, dict) else keys):
             found.add(expected.file, f"expected the further keys of its entry in {view.format} as they were read")
+    if view.format in HAS_TABLES:
+        row = photos.image_row(index)
+        if (size := (row.get("height"), row.get("width"))) != expected.size:
+            found.add(expected.file, f"expected (height, width) {expected.size}, got {size} in {view.format}")
     wanted = expected.views.get(view.format, [])
     regions = read_regions(view, photos, index, expected, folder)
     if len(regions) != len(wanted):
@@ -337,7 +347,7 @@ def _compare_sample(
     even for pixels of an eighth of its size, so what is broken is found, in 60 % of the time.
     """
     regions = expected.views.get(view.format, [])
-    if expected.pixels is None and any(region.kind in ("entry", "line") for region in regions):
+    if expected.pixels is None and any(region.kind in UNCHANGED for region in regions):
         read_pixels(photos.path_of(index), expected.size, (1, 1), drawn_upright=photos.is_drawn_upright(index))
         return
     sample = photos[index]
@@ -349,7 +359,7 @@ def _compare_sample(
         if checksum(pixels) != expected.pixels:
             found.add(expected.file, "expected the pixels as they were made, got others")
     if view.format in OF_ENTRIES or view.format == "yolo":
-        if any(region.kind in ("entry", "line") for region in regions):
+        if any(region.kind in UNCHANGED for region in regions):
             return
         kinds = ("object",) if photos.has_masks else ("object", "boxed")
         wanted = [(region.label, region.area) for region in regions if region.kind in kinds]

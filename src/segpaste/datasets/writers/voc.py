@@ -26,6 +26,7 @@ from torch import Tensor
 from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.formats.carried import IMAGE_KEYS, POINT_KEYS, REGION_KEYS
 from segpaste.datasets.formats.pixel_bytes import palette_bytes
+from segpaste.datasets.formats.references import OWN_KEY
 from segpaste.datasets.formats.text_files import INDENT, class_list_text
 from segpaste.datasets.writers.coco import tight_xywh
 from segpaste.datasets.writers.format import (
@@ -46,7 +47,7 @@ from segpaste.types import IGNORE_INDEX
 _MOST = 254
 _FLAGS = ("pose", "truncated", "occluded", "difficult")
 _SCALARS = (str, bool, int, float)
-_OF_PHOTOS = IMAGE_KEYS | {"camera_intrinsics", "segpaste"}
+_OF_PHOTOS = IMAGE_KEYS | {"camera_intrinsics"}
 _ELEMENTS = frozenset({"filename", "size", "object"})
 """Elements of an image that are written from its sample."""
 _NAME = re.compile(r"[A-Za-z_][\w.-]*", re.ASCII)
@@ -217,7 +218,8 @@ def _further_elements(image: LabelledImage, view: View, losses: Losses) -> list[
         values = value if isinstance(value, list) and is_repeated else [value]
         if key == "segmented" and str(value) in ("0", "1"):
             continue  # says whether there are maps
-        if key not in _ELEMENTS and all(_is_tree(key, one) for one in values):
+        is_provenance = key == OWN_KEY and isinstance(value, dict)
+        if key not in _ELEMENTS and not is_provenance and all(_is_tree(key, one) for one in values):
             found += [(key, one) for one in values]
         else:
             count_keys(losses, "images", [{key: value}], ())
@@ -280,7 +282,7 @@ def _add_object(
 
 def _values(row: JsonRow) -> list[tuple[str, object]]:
     """Return the further keys of an entry, and its attributes, with their values; a name may stand several times."""
-    others = {key: value for key, value in row.items() if key not in REGION_KEYS | POINT_KEYS | {"segpaste"}}
+    others = {key: value for key, value in row.items() if key not in REGION_KEYS | POINT_KEYS}
     given = others.pop("attributes") if isinstance(others.get("attributes"), dict) else {}
     flat, inner = _flat(given)
     return _every(others, flat.items(), inner)

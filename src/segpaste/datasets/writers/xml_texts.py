@@ -6,11 +6,14 @@ are compared by their kind, have none; nor has what XML holds in another form, o
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.formats.carried import IMAGE_KEYS, POINT_KEYS, REGION_KEYS
+from segpaste.datasets.formats.text_files import parse_xml
 
 _FLAGS = ("pose", "truncated", "occluded")
 _OF_FLAGS = {"True": "1", "False": "0"}
@@ -18,6 +21,7 @@ _OF_REGIONS = frozenset({"difficult", "iscrowd", "ignore"})
 _NOTHING = {("pose", "Unspecified"), ("truncated", "0"), ("occluded", "0"), ("folder", "VOC")}
 _OF_FILE = frozenset({"filename", "size", "object", "segmented"})
 """Elements of an image that are made for its file."""
+_NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def object_texts(row: JsonRow) -> list[tuple[str, str]]:
@@ -34,6 +38,23 @@ def image_texts(row: JsonRow, split: str) -> JsonRow:
     of_split = {key for key in ("split", "subset") if found.get(key) == split}
     left_out = (given.keys() & others.keys()) | _OF_FILE | of_split
     return {key: text for key, text in found.items() if key.isascii() and key.isidentifier() and key not in left_out}
+
+
+def header_texts(name: str, size: tuple[int, int], *, is_segmented: bool) -> dict[str, str]:
+    """Return the texts of the elements that an XML has of its image file; ``size`` is (H, W)."""
+    sides = {"height": str(size[0]), "width": str(size[1]), "depth": "3"}
+    return {"filename": _NOT_XML.sub("", name), **sides, "segmented": str(int(is_segmented))}
+
+
+def written_header(path: Path) -> dict[str, str | None]:
+    """Return those texts of an XML file."""
+    root = parse_xml(path)
+    places = {
+        "filename": "filename",
+        "segmented": "segmented",
+        **{s: f"size/{s}" for s in ("height", "width", "depth")},
+    }
+    return {key: root.findtext(place) for key, place in places.items()}
 
 
 def _pairs(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -25,7 +25,7 @@ from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.formats.carried import POINT_KEYS
 from segpaste.datasets.formats.format import WrittenTask
 from segpaste.datasets.formats.yolo.data import IMAGE_SUFFIXES, SPLIT_KEYS, label_path
-from segpaste.datasets.formats.yolo.labels import given_text, label_text
+from segpaste.datasets.formats.yolo.labels import RowKey, given_text, label_text, text_key
 from segpaste.datasets.formats.yolo.outlines import given_corners, is_rectangle, least_rectangle, outline
 from segpaste.datasets.writers.format import (
     File,
@@ -169,7 +169,11 @@ def sample_labels(
     Raises:
         ValueError: the sample lacks what the task needs.
     """
-    return "".join(dict.fromkeys(label_rows(sample, task, point_size, entries, more, lines)))
+    rows = label_rows(sample, task, point_size, entries, more, lines)
+    first = dict[RowKey, str]()
+    for row in rows:
+        first.setdefault(text_key(row), row)
+    return "".join(first.values())
 
 
 def label_rows(

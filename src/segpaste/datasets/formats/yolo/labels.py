@@ -28,6 +28,7 @@ from segpaste.types import KeypointSchema
 
 BOX_NUMBERS = 5
 ORIENTED_NUMBERS = 9
+RowKey = tuple[int, bytes]
 _TOLERANCE = 0.01
 """Allowed distance of a coordinate outside of 0..1, as in Ultralytics; objects are clipped to the image."""
 
@@ -77,13 +78,13 @@ def parse_labels(path: Path, text: str, label_format: LabelFormat) -> tuple[list
         DatasetError: a line is invalid; the message names file and line.
     """
     rows: list[JsonRow] = []
-    seen: set[tuple[str, int, bytes]] = set()
+    seen: set[tuple[str, RowKey]] = set()
     num_twice = 0
     for number, line in enumerate(text.splitlines(), start=1):
         if not (words := line.split()):
             continue
         row = _parsed(f"{path}: line {number}", words, label_format)
-        key = row["kind"], row["label"], array("f", row["values"]).tobytes()
+        key = row["kind"], row_key(row["label"], row["values"])
         num_twice += key in seen
         if key not in seen:
             seen.add(key)
@@ -91,6 +92,17 @@ def parse_labels(path: Path, text: str, label_format: LabelFormat) -> tuple[list
                 row |= {"kind": "detect", "values": _box_of_polygon(row["values"])}
             rows.append({"line": number, **row})
     return rows, num_twice
+
+
+def row_key(label: int, values: Sequence[float]) -> RowKey:
+    """Return what equal rows have in common: their class and numbers, rounded to float32 as in Ultralytics."""
+    return label, array("f", values).tobytes()
+
+
+def text_key(text: str) -> RowKey:
+    """Return the key of the text of a row that was written, see `row_key`."""
+    label, *values = text.split()
+    return row_key(int(label), [*map(float, values)])
 
 
 def _parsed(where: str, words: list[str], label_format: LabelFormat) -> JsonRow:
