@@ -20,6 +20,7 @@ from segpaste.datasets.conversion.convert import Conversion
 from segpaste.datasets.conversion.masks import with_masks_from
 from segpaste.datasets.formats.format import ReadOptions
 from segpaste.datasets.formats.pixel_bytes import DepthFormat
+from segpaste.datasets.writers.dataset_writer import UNREAD_DEPTH
 from segpaste.types import DenseSample
 from yolo_files import BOX, SQUARE, write_yolo
 
@@ -122,4 +123,4 @@ def test_depth_comes_along_beside_entries(tmp_path: Path, depth_format: DepthFor
         assert not summary.losses
     else:
         assert (read_map(depth) == 1500).all()
-        assert dict(summary.losses) == {"depth below a millimetre, in images": 2}
+        assert dict(summary.losses) == {"depth below a millimetre, in images": 2, UNREAD_DEPTH: 2}
