@@ -14,8 +14,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from segpaste.datasets._windows import runs_natively
-from segpaste.engine.native import windows
 from segpaste.types import CameraIntrinsics, DenseSample, sampling
 
 
@@ -100,6 +98,9 @@ def cut_out(image: Tensor, mask: Tensor, rows: CutSide, cols: CutSide, scale: tu
     Returns:
         The crop [3, h, w] uint8, whose padding repeats the edge of the content, and its mask [1, h, w] bool.
     """
+    from segpaste.datasets._windows import runs_natively  # importing segpaste does not import the native core
+    from segpaste.engine.native import windows
+
     num, den = scale
     if runs_natively() and image.is_cpu and mask.is_cpu:
         size = rows.room, cols.room

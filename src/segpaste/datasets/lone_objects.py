@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from segpaste.engine.native import windows
-from segpaste.engine.native.windows import Counts, Shown
 from segpaste.types.sampling import Size, Window
+
+if TYPE_CHECKING:
+    from segpaste.engine.native.windows import Counts, Shown
 
 Part = tuple[int, int, int, int]
 """Box in an image, xyxy, pixels."""
@@ -65,6 +66,8 @@ class LoneObjects:
 
     def mask(self, position: int, part: Part | None = None) -> Tensor:
         """Return the mask of an instance in a part of the image, [h, w] bool; by default in all of it, [H, W]."""
+        from segpaste.engine.native import windows  # importing segpaste does not import the native core
+
         left, top, right, bottom = part or (0, 0, self.size[1], self.size[0])
         size = bottom - top, right - left
         found = torch.zeros(size, dtype=torch.bool, device="cpu")
