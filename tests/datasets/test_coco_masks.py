@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from on_disk import rectangle
-from segpaste.datasets.formats.rle import decode_segmentation, run_lengths
+from segpaste.datasets.formats.rle import decode_segmentation, encode_mask, run_lengths
 
 SIZE = (17, 11)
 masks = st.tuples(st.integers(1, 23), st.integers(1, 23)).flatmap(lambda size: arrays(np.bool_, size))
@@ -25,6 +25,10 @@ class TestDecodeSegmentation:
             np.testing.assert_array_equal(decode_segmentation(segmentation, mask.shape), mask)
         assert run_lengths(compressed(mask)["counts"]).tolist() == runs(mask)["counts"]
         np.testing.assert_array_equal(unroll(runs(mask)["counts"], mask.shape), mask)
+
+    @given(masks)
+    def test_masks_are_encoded_as_by_pycocotools(self, mask: Any) -> None:
+        assert encode_mask(mask) == compressed(mask)
 
     def test_long_runs_take_several_characters(self) -> None:
         mask = np.zeros((701, 499), bool)

@@ -38,6 +38,20 @@ def through_a_file(mask: Mask) -> Mask:
     return decode_segmentation([polygon_px(row["values"], mask.shape)], mask.shape)
 
 
+class TestLabelText:
+    @given(st.lists(st.floats(-1e6, 1e6) | st.sampled_from([-0.0, -4e-7, 0.1, 1.0, 10.0, 1e5, float("nan")])))
+    def test_numbers_have_six_decimals_without_trailing_zeros(self, values: list[float]) -> None:
+        text = label_text(7, values)
+        label, *words = text.removesuffix("\n").split(" ")
+        assert text.endswith("\n")
+        assert label == "7"
+        for word, value in zip(words, values, strict=True):
+            assert float(word) == (0 if value != value else float(f"{value:.6f}"))
+            assert word == "0" or not ("." in word and word.endswith("0"))
+            assert word not in ("-0", "nan")
+            assert not word.endswith(".")
+
+
 @st.composite
 def masks(draw: st.DrawFn) -> Mask:
     size = draw(st.integers(1, 13)), draw(st.integers(1, 17))

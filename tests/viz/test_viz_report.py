@@ -19,6 +19,7 @@ from viz_cases import NAMES, full_sample
 
 from headless_browser import Browser, find_browser
 from segpaste import viz
+from segpaste.viz import _report_cards
 
 
 class PageReader(HTMLParser):
@@ -207,6 +208,25 @@ class TestReport:
         widths = {attrs["width"] for tag, attrs in page.tags if tag == "img"}
         assert len(widths) == 1
         assert int(widths.pop() or 0) in (320, 420, 520)
+
+    def test_pictures_of_a_known_number_are_encoded_once(self, tmp_path: Path) -> None:
+        """All have the size that the first one needs; without the number, they are encoded again at each size."""
+        rng = np.random.default_rng(0)
+        picture = rng.integers(0, 256, (150, 150, 3), np.uint8).repeat(4, 0).repeat(4, 1)
+        items = [viz.ReportItem("a", [viz.Comparison("image", picture, picture)])] * 12
+        encoded, pages = [], []
+        real = _report_cards.Cards._encoded
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(_report_cards.Cards, "_encoded", lambda *args: encoded.append(1) or real(*args))
+            for num in (None, len(items)):
+                encoded.clear()
+                page = viz.write_html_report(tmp_path / "r.html", items, {}, "t", num_pictured=num)
+                pages.append((len(encoded), page.stat().st_size, self.read(page)))
+        (again, _, first), (once, size, second) = pages
+        assert once <= 2 * (12 + 4) < again
+        assert size < 3_000_000
+        assert all("12 of 12 images shown" in page.text for page in (first, second))
+        assert len({attrs["width"] for tag, attrs in second.tags if tag == "img"}) == 1
 
     @pytest.mark.skipif(find_browser() is None, reason="no Chromium: apt-get install chromium-headless-shell")
     def test_a_view_per_class(self, tmp_path: Path) -> None:

@@ -116,7 +116,9 @@ def report_item(item: Mapping[str, Any], pictures: Sequence[Comparison] = ()) ->
     return ReportItem(item["name"], pictures, things, item["dropped"], before, after, lost)
 
 
-def write_pages(folder: Path, items: Iterable[ReportItem], summary: AugmentSummary, title: str) -> list[Path]:
+def write_pages(
+    folder: Path, items: Iterable[ReportItem], num_pictured: int, summary: AugmentSummary, title: str
+) -> list[Path]:
     """Write ``report.html``, and ``gallery.png`` and ``modalities.png`` of images with pictures; return the paths."""
     drawn: list[ReportItem] = []
 
@@ -128,7 +130,7 @@ def write_pages(folder: Path, items: Iterable[ReportItem], summary: AugmentSumma
 
     counted = "pixels" if summary.pixels_after and not summary.after else "objects"
     options: dict[str, Any] = {"advice": summary.advice, "lost_advice": lost_advice(summary.config), "counted": counted}
-    options["left_out"] = summary.left_out
+    options |= {"left_out": summary.left_out, "num_pictured": num_pictured}
     paths = [write_html_report(folder / "report.html", watched(), summary.headline(), title, **options)]
     if drawn:
         paths.append(_write_gallery(folder / "gallery.png", drawn))

@@ -262,7 +262,7 @@ def assemble(
         drawn.append(draw(paster.image(position), paster))
     pictures = chain(drawn, repeat(()))
     pages = (report_item(item["shown"], its) for item, its in zip(maker.items(), pictures, strict=False))
-    write_pages(files, pages, summary, f"segpaste augment {name}")
+    write_pages(files, pages, len(drawn), summary, f"segpaste augment {name}")
     return summary, writer, tables
 
 

@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> None:
             items.append(report_item(described, draw(augmented, paster)))
             bar.update()
     with naming(args.out):
-        paths = write_pages(args.out, items, summary, "segpaste demo")
+        paths = write_pages(args.out, items, num, summary, "segpaste demo")
     summary.unreadable |= {str(index): reason for index, reason in paster.unreadable.items()}
     summary.num_made = num
     print_summary(summary, time.perf_counter() - start)

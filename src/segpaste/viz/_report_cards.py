@@ -117,13 +117,16 @@ class Cards:
     Args:
         max_bytes: of all of them.
         picture_px: the longer side of a picture, at most.
+        num_expected: number of cards that will be added, if it is known: then the first one decides the size and
+            quality of all pictures, unless later ones are larger.
 
     Attributes:
         num_left_out: items with pictures that have no card.
     """
 
-    def __init__(self, max_bytes: int, picture_px: int) -> None:
+    def __init__(self, max_bytes: int, picture_px: int, num_expected: int | None = None) -> None:
         self.max_bytes, self.picture_px = max_bytes, picture_px
+        self._num_expected = num_expected or 1
         self.num_left_out = 0
         self._level = 0
         self._kept: list[_Kept] = []
@@ -138,12 +141,17 @@ class Cards:
             return
         pairs = [(p.title, self._encoded(p.before), self._encoded(p.after)) for p in item.pictures]
         self._kept.append(_Kept(replace(item, pictures=()), pairs, len(_card(item, [], []).encode())))
-        while sum(kept.num_bytes for kept in self._kept) > self.max_bytes:
+        while self._num_bytes() > self.max_bytes:
             if self._level + 1 < len(_LEVELS):
                 self._level += 1
                 self._kept = [replace(kept, pairs=self._smaller(kept.pairs)) for kept in self._kept]
             else:
                 self.drop_last()
+
+    def _num_bytes(self) -> int:
+        """Return the size of the cards, or, after the first one, the expected size of all."""
+        num = self._num_expected if len(self._kept) == 1 and self._level + 1 < len(_LEVELS) else 1
+        return num * sum(kept.num_bytes for kept in self._kept)
 
     def drop_last(self) -> None:
         """Leave the last card out."""

@@ -68,6 +68,7 @@ def write_html_report(
     counted: str = "objects",
     left_out: Mapping[str, int] | None = None,
     max_bytes: int = MAX_BYTES,
+    num_pictured: int | None = None,
 ) -> Path:
     """Write the report; the file appears only when it is complete.
 
@@ -83,6 +84,7 @@ def write_html_report(
         counted: what ``counts_before`` and ``counts_after`` of the items count.
         left_out: number of each kind of what the images have and the dataset does not, by description.
         max_bytes: size that the file stays below, unless its tables alone are larger.
+        num_pictured: number of items with pictures, if it is known; then no picture is encoded twice to be smaller.
 
     Returns:
         The path.
@@ -90,7 +92,7 @@ def write_html_report(
     Raises:
         OSError: the file cannot be written; no partial file remains.
     """
-    totals, cards = _Totals(), Cards(max_bytes - _RESERVED_BYTES, picture_px)
+    totals, cards = _Totals(), Cards(max_bytes - _RESERVED_BYTES, picture_px, num_pictured)
     for item in items:
         totals.add(item)
         if item.pictures:

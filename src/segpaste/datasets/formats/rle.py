@@ -46,8 +46,16 @@ def encode_mask(mask: NDArray[np.bool_]) -> dict[str, Any]:
     """Return a mask [H, W] as compressed run lengths, ``{"size": [H, W], "counts": text}``."""
     from pycocotools import mask as coco_mask
 
-    runs = coco_mask.encode(np.asfortranarray(mask, np.uint8))
-    return {"size": list(mask.shape), "counts": runs["counts"].decode()}
+    height, width = mask.shape
+    columns = np.flatnonzero(mask.any(0))
+    first, end = (int(columns[0]), int(columns[-1]) + 1) if columns.size else (0, 0)
+    inside = np.zeros((end - first) * height + 2, bool)  # of the mask's columns, between two pixels of background
+    inside[1:-1].reshape(end - first, height)[...] = mask[:, first:end].T
+    edges = np.flatnonzero(inside[1:] != inside[:-1]) + first * height
+    runs = np.diff(edges, prepend=0, append=mask.size)
+    runs = runs[:-1] if runs.size > 1 and not runs[-1] else runs
+    plain = {"size": [height, width], "counts": runs.tolist()}
+    return {"size": [height, width], "counts": coco_mask.frPyObjects(plain, height, width)["counts"].decode()}
 
 
 def expect_filled(runs: NDArray[np.int64], size: tuple[int, int]) -> None:

@@ -27,7 +27,7 @@ _MANY_POINTS = 20_000  # more loops are joined without a search for the nearest 
 _BLOCK_SIZE = 1 << 20
 
 # For the top, right, bottom and left edge of a pixel, which the outline follows with the mask on its right: the corner
-# where the edge starts and the midpoint of the edge in steps, both from the pixel's top left corner.
+# where the edge starts, the midpoint of the edge in steps, both from the pixel's top left corner, and the way ahead.
 _CORNERS = ((0, 0), (1, 0), (1, 1), (0, 1))
 _MIDDLES = ((10, 1), (19, 10), (10, 19), (1, 10))
 _AHEAD = ((1, 0), (0, 1), (-1, 0), (0, -1))
@@ -51,41 +51,41 @@ def outline(mask: NDArray[np.bool_]) -> NDArray[np.float64]:
 
 def _loops(mask: NDArray[np.bool_]) -> list[Points]:
     """Return the closed outlines of parts and holes, [P, 2] in steps; pixels that touch at a corner are one part."""
-    padded = np.pad(mask, 1)
-    height, width = mask.shape
-    outside = padded[:-2, 1:-1], padded[1:-1, 2:], padded[2:, 1:-1], padded[1:-1, :-2]
-    edge_at = np.full((height + 1, width + 1, 4), -1, np.int32)  # the edge that starts at a corner in a direction
-    found: list[tuple[NDArray[np.int64], NDArray[np.int64], int]] = []
-    num = 0
-    for direction, beyond in enumerate(outside):
-        y, x = np.nonzero(mask & ~beyond)
-        dx, dy = _CORNERS[direction]
-        edge_at[y + dy, x + dx, direction] = np.arange(num, num + y.size)
-        num += y.size
-        found.append((y, x, direction))
-    middles, followers = [], []
-    for y, x, direction in found:
-        middles.append(np.stack([x, y], 1) * STEPS_PER_PX + _MIDDLES[direction])
-        (dx, dy), (step_x, step_y) = _CORNERS[direction], _AHEAD[direction]
-        left, ahead, right = edge_at[y + dy + step_y, x + dx + step_x][:, [direction - 1, direction, direction - 3]].T
+    width = mask.shape[1] + 2  # of the rows of pixels, and of corners, in one dimension
+    pixels = np.pad(mask, 1).ravel()
+    inside = pixels[width:-width]
+    beyond = pixels[: -2 * width], pixels[width + 1 : 1 - width], pixels[2 * width :], pixels[width - 1 : -width - 1]
+    found = [np.flatnonzero(inside > outside) + width for outside in beyond]
+    ends = np.cumsum([0, *map(len, found)])
+    edge_at = np.full((4, len(pixels)), -1, np.int32)  # the edge that starts at a corner in a direction
+    starts = [at + dx + dy * width for at, (dx, dy) in zip(found, _CORNERS, strict=True)]
+    for direction, corners in enumerate(starts):
+        edge_at[direction, corners] = np.arange(ends[direction], ends[direction + 1])
+    followers = []
+    for direction, (corners, (dx, dy)) in enumerate(zip(starts, _AHEAD, strict=True)):
+        reached = corners + dx + dy * width
+        left, ahead, right = (edge_at[direction - turn, reached] for turn in (1, 0, 3))
         followers.append(np.where(left >= 0, left, np.where(ahead >= 0, ahead, right)))
-    return _cycles(np.concatenate(middles), np.concatenate(followers).tolist())
+    rows, columns = np.divmod(np.concatenate(found), width)
+    middles = np.stack([columns - 1, rows - 1], 1) * STEPS_PER_PX
+    middles += np.repeat(_MIDDLES, np.diff(ends), 0)
+    return _cycles(middles, np.concatenate(followers).tolist())
 
 
 def _cycles(points: Points, followers: list[int]) -> list[Points]:
     """Return the points of each cycle of followers."""
-    loops = []
+    order, ends = list[int](), list[int]()
     is_seen = bytearray(len(followers))
     for start in range(len(followers)):
-        cycle = []
+        if is_seen[start]:
+            continue
         at = start
         while not is_seen[at]:
             is_seen[at] = 1
-            cycle.append(at)
+            order.append(at)
             at = followers[at]
-        if cycle:
-            loops.append(points[cycle])
-    return loops
+        ends.append(len(order))
+    return np.split(points[order], ends[:-1])
 
 
 def _joined(loops: list[Points]) -> Points:
@@ -112,11 +112,16 @@ def _bridges(loops: list[Points]) -> list[tuple[int, int, int]]:
     Prim's algorithm. The second point is an index over the points of all loops.
     """
     starts = np.cumsum([0, *map(len, loops)])
+    low, high = (np.array([of(loop, 0) for loop in loops]) for of in (np.min, np.max))
     nearest: dict[int, tuple[float, int, int]] = dict.fromkeys(range(1, len(loops)), (np.inf, 0, 0))
     bridges = []
     latest = 0
     while nearest:
+        apart = np.maximum(np.maximum(low - high[latest], low[latest] - high), 0)  # of their boxes
+        least = np.square(apart).sum(1).tolist()
         for loop, (distance, _, _) in nearest.items():
+            if least[loop] >= distance:
+                continue
             own, other, squared = _nearest(loops[loop], loops[latest])
             if squared < distance:
                 nearest[loop] = squared, own, int(starts[latest]) + other
@@ -128,6 +133,12 @@ def _bridges(loops: list[Points]) -> list[tuple[int, int, int]]:
 
 def _nearest(points: Points, others: Points) -> tuple[int, int, float]:
     """Return the nearest two points of two lines, and their squared distance; block by block, to limit the memory."""
+    near = others[_squared(others, points[0]).argmin()]
+    bound = _squared(others, points[_squared(points, near).argmin()]).min()
+    own_kept = np.flatnonzero(_squared_from_box(points, others) <= bound)
+    points = points[own_kept]
+    others_kept = np.flatnonzero(_squared_from_box(others, points) <= bound)
+    others = others[others_kept]
     best = 0, 0, float("inf")
     block = max(1, _BLOCK_SIZE // len(others))
     for start in range(0, len(points), block):
@@ -135,8 +146,19 @@ def _nearest(points: Points, others: Points) -> tuple[int, int, float]:
         squared = (part[:, None, 0] - others[:, 0]) ** 2 + (part[:, None, 1] - others[:, 1]) ** 2
         own, other = divmod(int(squared.argmin()), len(others))
         if squared[own, other] < best[2]:
-            best = start + own, other, float(squared[own, other])
+            best = int(own_kept[start + own]), int(others_kept[other]), float(squared[own, other])
     return best
+
+
+def _squared(points: Points, other: Points) -> NDArray[np.int64]:
+    """Return the squared distances of points [P, 2] from a point."""
+    squared: NDArray[np.int64] = np.square(points - other).sum(1)
+    return squared
+
+
+def _squared_from_box(points: Points, others: Points) -> NDArray[np.int64]:
+    """Return the squared distance of each point from the box around others."""
+    return _squared(points, points.clip(others.min(0), others.max(0)))
 
 
 def _without_middles(points: Points) -> Points:
