@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,8 +22,10 @@ from segpaste.datasets.conversion.entries import (
     ROUNDED_NORMALS,
 )
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.writers.dataset_writer import UNREAD_DEPTH
+from segpaste.datasets.formats.pixel_bytes import DepthFormat, npy_bytes, picture_bytes
+from segpaste.datasets.writers.dataset_writer import UNREAD_DEPTH, DatasetWriter
 from segpaste.types import DenseSample
+from segpaste.workspace import WholeFiles
 
 NUM = 2
 
@@ -230,3 +234,41 @@ def test_values_of_a_declaration_that_are_written_otherwise(tmp_path: Path) -> N
     )
     summary = convert_dataset(tmp_path / "in", tmp_path / "out", "label-maps")
     assert (summary.losses, summary.changes) == ({}, {INVALID_DEPTH: 4, NO_NORMAL: 3 * 9})
+
+
+def _changed(content: bytes) -> bytes:
+    """Depth in which one value is another one."""
+    if content[:4] == b"\x89PNG":
+        pixels = np.asarray(Image.open(BytesIO(content))).copy()
+        pixels[20, 20] += 1
+        return picture_bytes(pixels)
+    values = np.load(BytesIO(content))
+    values[20, 20] += 1
+    return npy_bytes(values)
+
+
+@pytest.mark.parametrize("to", ["coco", "yolo", "voc", "label-maps"])
+@pytest.mark.parametrize(("folder", "depth_format"), [("depth", "npy"), ("depth", "png"), ("normals", "npy")])
+def test_each_map_is_read_again(
+    to: str, folder: str, depth_format: DepthFormat, rgbd: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also the depth that the dataset's reader does not read: a changed value in the last file is found."""
+    real = WholeFiles.write
+
+    def write(self: WholeFiles, file: Any, content: Any) -> Path:
+        is_last = Path(file).stem == "000002" and folder in Path(file).parts
+        return real(self, file, _changed(content) if is_last else content)
+
+    monkeypatch.setattr(WholeFiles, "write", write)
+    with pytest.raises(DatasetError, match=rf"000002\.png: expected the values in {folder}/.*000002\.\w+ as they were"):
+        convert_dataset(rgbd, tmp_path / "out", to, depth_format=depth_format)
+
+
+@pytest.mark.parametrize("to", ["coco", "coco-panoptic", "lvis", "roboflow", "yolo", "voc", "label-maps"])
+def test_the_reader_finds_what_is_written(to: str, rgbd: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files where the reader does not look are no dataset, however right their values are."""
+    monkeypatch.setattr(DatasetWriter, "stem", lambda self, image: f"elsewhere/{image.stem}")
+    words = r"expected files of 'depth'" if to == "label-maps" else r"find \w+/elsewhere/\d+\.\w+ as it is, got nothing"
+    with pytest.raises(DatasetError, match=words):
+        convert_dataset(rgbd, tmp_path / "out", to)
+    assert not (tmp_path / "out").exists()
