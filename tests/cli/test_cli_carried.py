@@ -276,3 +276,31 @@ def test_numbers_that_are_not_json_in_augmented_images(tmp_path: Path) -> None:
     assert main(["replay", str(out), *words, "--check", str(out)]) == 0
     assert main(["replay", str(out), *words, "--out", str(again)]) == 0
     assert _strict(again / "annotations.json")["scores"] == found["scores"]
+
+
+@pytest.mark.parametrize("grouping", ["image", "instance"])
+def test_the_key_segpaste_is_named_where_it_is_overwritten(
+    grouping: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of every written row whose original has it, also a pasted one; of no other."""
+    path, images = write_instances(tmp_path)
+    tables = read_json(path)
+    for row in (tables["images"][0], *tables["annotations"][::2]):
+        row["segpaste"] = {"own": row["id"]}
+    path.write_text(json.dumps(tables))
+    having = {row["id"] for row in tables["annotations"][::2]}
+    dataset, out = [str(path), "--images", str(images)], str(tmp_path / "out")
+    words = ["--num", "6", "--gallery", "0", f"placement.grouping={grouping}", "placement.scale_range=[0.5,0.6]"]
+    assert main(["augment", *dataset, "--out", out, *words]) == 0
+    found = read_json(tmp_path / "out/annotations.json")
+    made_of = [row["segpaste"] for row in found["annotations"] if row["segpaste"]["source_annotation_id"] in having]
+    assert any(row["pasted"] for row in made_of)
+    first = tables["images"][0]["id"]
+    num_images = sum(row["segpaste"]["source_image_id"] == first for row in found["images"])
+    lines = {
+        f"key 'segpaste' of annotations, replaced by the provenance {len(made_of)}",
+        f"key 'segpaste' of images, replaced by the provenance {num_images}",
+    }
+    assert {" ".join(line.split()) for line in capsys.readouterr().out.splitlines() if "'segpaste'" in line} == lines
+    assert main(["replay", out, "--dataset", *dataset, "--out", str(tmp_path / "again")]) == 0
+    assert {" ".join(line.split()) for line in capsys.readouterr().out.splitlines() if "'segpaste'" in line} == lines

@@ -205,7 +205,7 @@ class TestBackgrounds:
             (["--bank", "@/bank", "--backgrounds", "@/bank"], "bank: expected at least one image, got none"),
             (
                 ["scenes", "--backgrounds", "@/rooms"],
-                "--backgrounds: expected a dataset without semantic maps, got scenes",
+                "--backgrounds: expected a dataset without cameras, got scenes with metric depth",
             ),
         ],
     )
@@ -217,8 +217,31 @@ class TestBackgrounds:
         assert expected in error
         assert error.count("\n") == 1
 
-    def test_panoptic(self, tmp_path: Path, world: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    @pytest.mark.parametrize("advice", [["placement.cover_void=true"], None])
+    def test_panoptic(
+        self, advice: list[str] | None, tmp_path: Path, world: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """No class is background, so backgrounds are void; both ways that the error names work."""
         labels, photos, maps = map(str, write_panoptic(tmp_path))
-        words = [labels, "--images", photos, "--panoptic-dir", maps, "--backgrounds", "@/rooms"]
-        assert augment(world, tmp_path / "out", *words, "--num", "2")[0] == 2
-        assert ".json with them: all pixels of an image without a map are ignored" in capsys.readouterr().err
+        words = [labels, "--images", photos, "--panoptic-dir", maps, "--num", "6", "placement.scale_range=[0.5,0.8]"]
+        rooms = ["--backgrounds", "@/rooms"]
+        assert augment(world, tmp_path / "out", *words, *rooms)[0] == 2
+        error = capsys.readouterr().err
+        assert (
+            "--backgrounds: expected placement.cover_void=true, got false: no class of the semantic maps of " in error
+        )
+        assert "give placement.cover_void=true, or leave --backgrounds out" in error
+        code, found = augment(world, tmp_path / "out", *words, *([] if advice is None else [*rooms, *advice]))
+        assert code == 0
+        pasted = [num for row, num in found if row["segpaste"]["source_file_name"].startswith("rooms/")]
+        assert any(pasted) == (advice is not None)
+        panoptic = json.loads((tmp_path / "out" / "panoptic.json").read_text())
+        of_rooms = {row["id"] for row, _ in found if row["segpaste"]["source_file_name"].startswith("rooms/")}
+        rows = [row for row in panoptic["annotations"] if row["image_id"] in of_rooms]
+        assert sum(len(row["segments_info"]) for row in rows) == sum(pasted)
+        dataset = [word.replace("@", str(world)) for word in words[:5]]
+        again = [] if advice is None else [word.replace("@", str(world)) for word in rooms]
+        assert (
+            main(["replay", str(tmp_path / "out"), "--dataset", *dataset, *again, "--check", str(tmp_path / "out")])
+            == 0
+        )

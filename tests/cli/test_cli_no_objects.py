@@ -75,10 +75,6 @@ def test_backgrounds_beside_depth(depth_only: str, tmp_path: Path, capsys: pytes
     assert main(["replay", out, "--dataset", *words, "--check", out]) == 0
     for line, why in (
         ("camera: {fx: 30, fy: 30, cx: 18, cy: 20}\n", "expected a dataset without cameras, got in with metric depth"),
-        (
-            "semantic: {files: 'masks/{name}.png'}\n",
-            "expected a dataset without semantic maps, got in with them: all pixels of an image",
-        ),
     ):
         (folder / "segpaste.yaml").write_text(declared + line)
         assert main(["augment", *words, "--out", f"{out}2", "--num", "6"]) == 2

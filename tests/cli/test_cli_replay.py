@@ -225,11 +225,11 @@ class TestOut:
     def test_interrupted_and_gone_on(self, world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         remade, asked = remaking.Remaker._remade, []
 
-        def interrupted(remaker: Any, record: Any) -> Any:
+        def interrupted(remaker: Any, record: Any, lost: Any) -> Any:
             asked.append(record.name)
             if len(asked) == 4:
                 raise KeyboardInterrupt
-            return remade(remaker, record)
+            return remade(remaker, record, lost)
 
         monkeypatch.setattr(remaking.Remaker, "_remade", interrupted)
         assert replay(world, "--out", str(tmp_path / "again")) == 130

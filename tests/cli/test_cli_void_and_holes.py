@@ -12,6 +12,7 @@ import torch
 from PIL import Image
 from test_cli_maps import rgbd
 
+from cutout_files import write_backgrounds
 from map_files import NUM, save
 from segpaste.bank import DatasetBank, build_bank, open_bank
 from segpaste.cli import main
@@ -53,6 +54,34 @@ class TestVoid:
         assert len(said(capsys, "void")) == 1
         assert main([*words, "scenes"]) == 0
         assert said(capsys, "void") == []
+
+
+class TestBackgrounds:
+    @pytest.mark.parametrize("layout", ["voc", "label-maps", "coco"])
+    def test_are_background_in_the_maps(self, tmp_path: Path, layout: str) -> None:
+        """Backgrounds beside VOC have maps of its background, into which objects are pasted."""
+        dataset, rooms, out = write_voc(tmp_path / "voc"), write_backgrounds(tmp_path / "rooms", 3), tmp_path / "out"
+        inputs = [str(dataset), "--backgrounds", str(rooms)]
+        words = ["--num", "12", "--layout", layout, "--gallery", "0", "placement.scale_range=[0.5,0.8]"]
+        assert main(["augment", *inputs, "--out", str(out), *words]) == 0
+        records = list(read_records(out / "replay.jsonl"))
+        assert main(["replay", str(out), "--dataset", *inputs, "--check", str(out)]) == 0
+        if layout == "coco":
+            return
+        folder = out / ("SegmentationClass" if layout == "voc" else "semantic/train")
+        values = [set(np.unique(np.array(Image.open(file))).tolist()) for file in sorted(folder.glob("*.png"))]
+        found = [own for own, record in zip(values, records, strict=True) if record.photos[0].index >= 3]
+        assert len(found) == 6
+        assert all(0 in own and 255 not in own for own in found)
+        assert sum(bool(own & {1, 2}) for own in found) > 3
+
+    def test_are_no_sources_of_classes(self, tmp_path: Path) -> None:
+        """Classes are taken from annotated images; a room would cover its target with background."""
+        dataset, rooms, out = write_voc(tmp_path / "voc"), write_backgrounds(tmp_path / "rooms", 3), tmp_path / "out"
+        words = ["--num", "12", "--layout", "label-maps", "--gallery", "0", "emit_classmix=true"]
+        assert main(["augment", str(dataset), "--backgrounds", str(rooms), "--out", str(out), *words]) == 0
+        records = list(read_records(out / "replay.jsonl"))
+        assert {photo.index for record in records for photo in record.photos[1:]} == {0, 1, 2}
 
 
 @pytest.fixture(scope="module")

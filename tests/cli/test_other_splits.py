@@ -100,7 +100,9 @@ def test_a_split_that_cannot_be_read(tmp_path: Path, capsys: pytest.CaptureFixtu
     write_split(tmp_path / "in", "train", {"a": SQUARE, "b": SQUARE})
     write_split(tmp_path / "in", "val", {"a": "7 0.1 0.2 0.3 0.2 0.3 0.6"}, start=9)
     assert augment(write_yaml(tmp_path / "in"), tmp_path / "out") == 0
-    assert "expected a readable split to copy val: " in capsys.readouterr().err
+    told = capsys.readouterr()
+    assert "expected a readable split to copy val: " in told.err
+    assert "split 'val', which is not copied 1" in [" ".join(line.split()) for line in told.out.splitlines()]
     assert not (tmp_path / "out/labels/val").exists()
 
 

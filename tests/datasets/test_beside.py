@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import shutil
+from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from segpaste.cli import main
 from segpaste.datasets import convert_dataset, make_large_scale_jittering, open_dataset
+from segpaste.datasets.conversion.entries import (
+    BEYOND_FLOAT32,
+    INVALID_DEPTH,
+    NO_NORMAL,
+    ROUNDED_DEPTH,
+    ROUNDED_NORMALS,
+)
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.writers.dataset_writer import UNREAD_DEPTH
+from segpaste.datasets.formats.pixel_bytes import DepthFormat, npy_bytes, picture_bytes
+from segpaste.datasets.writers.dataset_writer import UNREAD_DEPTH, DatasetWriter
 from segpaste.types import DenseSample
+from segpaste.workspace import WholeFiles
 
 NUM = 2
 
@@ -161,3 +173,102 @@ def test_stored_normals_and_cameras_are_written_bit_by_bit(rgbd: Path, to: str, 
             text = next(out.glob(f"intrinsics/**/{path.stem}.txt")).read_text()
             assert list(map(float, text.split())) == [50.1, 0, 31.7, 0, 51.3, 22.9, 0, 0, 1]
             assert_same_geometry(own[index], open_dataset(out)[index])
+
+
+def _write_wide(folder: Path) -> None:
+    """Depth and normals of float64: three rows of them invalid in ways of their own, one masked, one pixel too far."""
+    for path in sorted((folder / "depth").iterdir()):
+        depth = np.full(np.load(path).shape, 1.5)
+        depth[0], depth[1], depth[2], depth[4, 0], depth[5, 0] = np.nan, -2, np.inf, 1e300, 1 / 3
+        np.save(path, depth)
+        valid = np.full(depth.shape, 255, np.uint8)
+        valid[3] = 0
+        Image.fromarray(valid).save(folder / "depth_valid" / f"{path.stem}.png")
+    path = min((folder / "normals").iterdir())
+    np.save(path, np.load(path).astype(np.float64) / 3)
+
+
+@pytest.mark.parametrize("to", ["coco", "label-maps"])
+def test_values_that_are_written_otherwise(
+    rgbd: Path, to: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They are named with their number; they are no losses, since what is invalid stays invalid."""
+    shutil.copytree(rgbd, tmp_path / "in")
+    _write_wide(tmp_path / "in")
+    own = open_dataset(tmp_path / "in")
+    summary = convert_dataset(tmp_path / "in", tmp_path / "out", to)
+    width = own[0].canvas_size[1]
+    assert summary.losses.pop(BEYOND_FLOAT32) == NUM  # type: ignore[attr-defined]
+    assert BEYOND_FLOAT32 not in summary.changes
+    assert summary.changes == {INVALID_DEPTH: 4 * width * NUM, ROUNDED_DEPTH: NUM, ROUNDED_NORMALS: 1}
+    for index in range(NUM):
+        assert torch.equal(own[index].depth_valid, open_dataset(tmp_path / "out")[index].depth_valid)  # type: ignore
+    for path in (tmp_path / "in/depth").iterdir():
+        depth = np.load(path)
+        depth[4, 0] = np.nan
+        np.save(path, depth)
+    capsys.readouterr()
+    words = ["convert", str(tmp_path / "in"), "--to", to, "--out", str(tmp_path / "strict"), "--strict"]
+    assert main(words) == int(bool(summary.losses))
+    printed = capsys.readouterr().out
+    assert "changed  written otherwise, with the same meaning:" in printed
+    assert f"{INVALID_DEPTH:<48} {(4 * width + 1) * NUM:>10,}" in printed
+    again = convert_dataset(tmp_path / "strict", tmp_path / "again", to)
+    assert not again.changes
+
+
+def test_values_of_a_declaration_that_are_written_otherwise(tmp_path: Path) -> None:
+    """Markers of invalid depth, and colours that are no unit vectors."""
+    for name in ("photos", "depth", "normals"):
+        (tmp_path / "in" / name).mkdir(parents=True)
+    depth = np.full((8, 9), 1500, np.uint16)
+    depth[0], depth[1, :4] = 0, 65535
+    Image.fromarray(depth).save(tmp_path / "in/depth/a.png")
+    normals = np.full((8, 9, 3), 128, np.uint8)
+    normals[3:, :, 2] = 255
+    Image.fromarray(normals).save(tmp_path / "in/normals/a.png")
+    Image.fromarray(normals).save(tmp_path / "in/photos/a.png")
+    (tmp_path / "in/segpaste.yaml").write_text(
+        "photos: 'photos/{name}.png'\ndepth: {files: 'depth/{name}.png', unit: mm, invalid: [65535]}\n"
+        "normals: {files: 'normals/{name}.png', axes: [right, down, forward]}\n"
+    )
+    summary = convert_dataset(tmp_path / "in", tmp_path / "out", "label-maps")
+    assert (summary.losses, summary.changes) == ({}, {INVALID_DEPTH: 4, NO_NORMAL: 3 * 9})
+
+
+def _changed(content: bytes) -> bytes:
+    """Depth in which one value is another one."""
+    if content[:4] == b"\x89PNG":
+        pixels = np.asarray(Image.open(BytesIO(content))).copy()
+        pixels[20, 20] += 1
+        return picture_bytes(pixels)
+    values = np.load(BytesIO(content))
+    values[20, 20] += 1
+    return npy_bytes(values)
+
+
+@pytest.mark.parametrize("to", ["coco", "yolo", "voc", "label-maps"])
+@pytest.mark.parametrize(("folder", "depth_format"), [("depth", "npy"), ("depth", "png"), ("normals", "npy")])
+def test_each_map_is_read_again(
+    to: str, folder: str, depth_format: DepthFormat, rgbd: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also the depth that the dataset's reader does not read: a changed value in the last file is found."""
+    real = WholeFiles.write
+
+    def write(self: WholeFiles, file: Any, content: Any) -> Path:
+        is_last = Path(file).stem == "000002" and folder in Path(file).parts
+        return real(self, file, _changed(content) if is_last else content)
+
+    monkeypatch.setattr(WholeFiles, "write", write)
+    with pytest.raises(DatasetError, match=rf"000002\.png: expected the values in {folder}/.*000002\.\w+ as they were"):
+        convert_dataset(rgbd, tmp_path / "out", to, depth_format=depth_format)
+
+
+@pytest.mark.parametrize("to", ["coco", "coco-panoptic", "lvis", "roboflow", "yolo", "voc", "label-maps"])
+def test_the_reader_finds_what_is_written(to: str, rgbd: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files where the reader does not look are no dataset, however right their values are."""
+    monkeypatch.setattr(DatasetWriter, "stem", lambda self, image: f"elsewhere/{image.stem}")
+    words = r"expected files of 'depth'" if to == "label-maps" else r"find \w+/elsewhere/\d+\.\w+ as it is, got nothing"
+    with pytest.raises(DatasetError, match=words):
+        convert_dataset(rgbd, tmp_path / "out", to)
+    assert not (tmp_path / "out").exists()

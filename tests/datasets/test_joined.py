@@ -256,13 +256,19 @@ class TestFields:
         assert [joined[i].instance_masks for i in (0, 1)] == [None, None]
         assert not joined.has_masks
 
-    def test_maps_with_backgrounds(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize(("first", "kind", "label"), [("_background_", "stuff", 0), ("sky", "stuff", 255)])
+    def test_maps_with_backgrounds(self, first: str, kind: str, label: int, tmp_path: Path) -> None:
+        """Pixels of an image without a map are background if the maps have such a class, else void."""
         panoptic = Listed(make_samples(1, modalities=PANOPTIC))
+        names = (first, *panoptic.class_names[1:])
+        panoptic.class_names = names
         backgrounds = BackgroundImages(write_backgrounds(tmp_path / "rooms", 1))
-        with pytest.raises(
-            DatasetError, match=r"rooms: .* those of Listed, got a difference in panoptic_map, semantic_map"
-        ):
-            JoinedPhotos([panoptic, backgrounds], names=["Listed", "rooms"])
+        joined = JoinedPhotos([panoptic, backgrounds], names=["Listed", "rooms"])
+        assert joined.background_label == label
+        room = joined[1]
+        assert (room.semantic_map == label).all()  # type: ignore[union-attr]
+        assert not room.panoptic_map.any()  # type: ignore[union-attr]
+        assert room.modalities == joined[0].modalities
 
     def test_a_sample_that_differs_later(self, two: Any) -> None:
         odd = Listed([*make_samples(1, modalities=[Modality.INSTANCE]), *make_samples(1)])

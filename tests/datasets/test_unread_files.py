@@ -346,6 +346,29 @@ class TestWhatNoSplitReads:
             assert convert_dataset(path, out, "coco", splits=splits).losses == {}
         assert kinds(path, "train") == kinds(path, "val") == {}
 
+    @pytest.mark.parametrize("to", ["coco", "lvis", "coco-panoptic", "roboflow", "yolo", "voc", "label-maps"])
+    @pytest.mark.parametrize("write", [split_coco, write_voc])
+    def test_a_written_dataset_in_the_folder_of_its_source(self, write: Any, to: str, tmp_path: Path) -> None:
+        """It is named as a dataset; its files are not named one by one."""
+        path = tmp_path / "in"
+        path.mkdir()
+        write(path)
+        before = dict(convert_dataset(path, path / "more/out", to).losses)
+        after = dict(convert_dataset(path, tmp_path / "again", to).losses)
+        assert after.pop("files of another dataset in 'more/out', which is not read") > 0
+        assert after == before
+        assert kinds(path, next(iter(open_splits(path)), None)).keys() == {"stray_labels"}
+
+    def test_an_augmented_dataset_in_the_folder_of_its_source_is_left_out(self, tmp_path: Path) -> None:
+        path = tmp_path / "in"
+        path.mkdir()
+        write_voc(path)
+        for layout in ("coco", "yolo", "voc"):
+            words = ["--layout", layout, "--out", str(path / layout), "--num", "3", "--gallery", "1"]
+            assert main(["augment", str(path), *words]) == 0
+        assert convert_dataset(path, tmp_path / "out", "voc").losses == {}
+        assert kinds(path) == {}
+
 
 def open_splits(path: Path) -> list[str]:
     """Return the names of the splits of a dataset; empty without splits."""

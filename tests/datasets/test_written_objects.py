@@ -268,7 +268,7 @@ def test_depth_that_millimetres_do_not_hold() -> None:
     [
         *((to, "jpg", True) for to in ("coco", "yolo", "voc", "label-maps", "coco-panoptic", "lvis", "roboflow")),
         *((to, "tiff", True) for to in ("coco", "yolo")),
-        *((to, kind, False) for to in ("coco", "yolo", "voc") for kind in ("jpg", "webp")),
+        *((to, kind, False) for to in ("coco", "yolo", "voc") for kind in ("jpg", "webp", "tiff")),
     ],
 )
 def test_no_written_image_has_an_orientation(tmp_path: Path, to: str, kind: str, upright: bool) -> None:

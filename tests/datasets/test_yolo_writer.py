@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
+from drawn_files import write_voc
 from hypothesis import given
 from hypothesis import strategies as st
 from torchvision import tv_tensors
@@ -160,5 +161,33 @@ def test_splits_of_other_names(names: tuple[str, ...], expected: dict[str, Any],
     (split,) = expected
     num = 4 * len(names) if split == "train" else 4
     assert len(open_dataset(tmp_path / "out", split)) == num
-    told = {what: count for what, count in summary.losses.items() if "does not name" in what}
-    assert told == ({"images that data.yaml does not name, of the split 'cam1'": 4} if split == "val" else {})
+    told = {what: count for what, count in summary.losses.items() if what.startswith("images of the split")}
+    words = "does not name" if split == "val" else "joins with others as train" if len(names) > 1 else "calls train"
+    cameras = [name for name in names if name != "val"]
+    assert told == {f"images of the split '{name}', which data.yaml {words}": 4 for name in cameras}
+
+
+@pytest.mark.parametrize(
+    ("lists", "expected"),
+    [
+        ({"night": "abc"}, {"images of the split 'night', which data.yaml calls train": 3}),
+        ({"train": "ab", "night": "c"}, {"images of the split 'night', which data.yaml does not name": 1}),
+        (
+            {"train": "ab", "train_night": "c"},
+            {
+                "images of the split 'train', which data.yaml joins with others as train": 2,
+                "images of the split 'train_night', which data.yaml joins with others as train": 1,
+            },
+        ),
+        ({"train2017": "ab", "val2017": "c"}, {}),
+        ({"trainval": "abc"}, {}),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:data.yaml")
+def test_names_of_lists_that_are_lost(lists: dict[str, str], expected: dict[str, int], tmp_path: Path) -> None:
+    """The keys of a data YAML hold no lists of VOC of other names, and not two that begin alike."""
+    (write_voc(tmp_path / "in") / "ImageSets/Segmentation").mkdir(parents=True)
+    for name, stems in lists.items():
+        (tmp_path / f"in/ImageSets/Segmentation/{name}.txt").write_text("\n".join(stems))
+    losses = convert_dataset(tmp_path / "in", tmp_path / "out", "yolo").losses
+    assert {what: num for what, num in losses.items() if "of the split" in what} == expected

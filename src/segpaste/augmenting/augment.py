@@ -16,6 +16,7 @@ from segpaste.augmentation.config.values import flat
 from segpaste.augmenting import steps
 from segpaste.augmenting.checks import (
     estimate,
+    expect_backgrounds,
     expect_masks,
     expect_modalities,
     expect_region,
@@ -246,6 +247,7 @@ def _opened(
     config = older.config(config, options)
     expect_masks(inputs, config)
     expect_region(inputs, config)
+    expect_backgrounds(inputs, config)
     problems = unreadable_photos(inputs, options.skip_unreadable, say)
     skipped = frozenset(problem.index for problem in problems)
     if any(getattr(config, key) for key in _NEEDING):

@@ -93,6 +93,16 @@ def expect_region(inputs: Inputs, config: BatchCopyPasteConfig) -> None:
         )
 
 
+def expect_backgrounds(inputs: Inputs, config: BatchCopyPasteConfig) -> None:
+    """Raise `AugmentError` if nothing could be pasted into backgrounds, because all of their pixels are void."""
+    if inputs.backgrounds_are_void and not config.placement.cover_void:
+        raise AugmentError(
+            f"{option('backgrounds')}: expected placement.cover_void=true, got false: no class of the semantic maps of "
+            f"{inputs.name} is background, so all pixels of the backgrounds are void; give placement.cover_void=true, "
+            f"or leave {option('backgrounds')} out"
+        )
+
+
 def expect_masks(inputs: Inputs, config: BatchCopyPasteConfig) -> None:
     """Reject boxes or semantic maps without masks, unless the configuration says how they are pasted.
 

@@ -38,6 +38,7 @@ from segpaste.datasets.views import Samples, annotated
 from segpaste.datasets.writers.coco_panoptic import CocoSegments
 from segpaste.types import BatchedDenseSample, DenseSample, InstanceMask, PanopticSchema
 from segpaste.types.sampling import outward_box
+from segpaste.types.tensors import IGNORE_INDEX
 
 NUM_SCENES = 100_000
 """Number of distinct scenes of one seed; more output images than this repeat scenes, with other pastes."""
@@ -57,6 +58,8 @@ class Inputs:
         known_as: digest of the facts alone, by which records may know it, too; empty if there is no other.
         found: the recognised format and files; None for scenes.
         split: split of the folder.
+        num_backgrounds: number of backgrounds that were joined to the dataset.
+        backgrounds_are_void: True if they have semantic maps without a class.
     """
 
     photos: AnnotatedDataset
@@ -67,11 +70,15 @@ class Inputs:
     known_as: str = ""
     found: FoundDataset | None = None
     split: str = "train"
+    num_backgrounds: int = 0
+    backgrounds_are_void: bool = False
 
     @property
     def annotated(self) -> AnnotatedDataset:
         """The samples of the dataset, without backgrounds."""
-        return self.photos.datasets[0] if isinstance(self.photos, JoinedPhotos) else self.photos
+        return (
+            self.photos.datasets[0] if self.num_backgrounds and isinstance(self.photos, JoinedPhotos) else self.photos
+        )
 
     @property
     def unread(self) -> Counter[str]:
@@ -162,11 +169,6 @@ def has_objects(photos: AnnotatedDataset) -> bool:
 
 def _with_backgrounds(inputs: Inputs, folder: Path) -> Inputs:
     backgrounds = BackgroundImages(folder)
-    if inputs.schema is not None or inputs.photos.has_semantic_maps:
-        raise AugmentError(
-            f"{option('backgrounds')}: expected a dataset without semantic maps, got {inputs.name} with them: all "
-            "pixels of an image without a map are ignored, and nothing is pasted over ignored pixels; leave it out"
-        )
     if first_readable(inputs.photos, np.arange(min(MOST_TRIES, len(inputs.photos))), {}).metric_depth:
         raise AugmentError(
             f"{option('backgrounds')}: expected a dataset without cameras, got {inputs.name} with metric "
@@ -174,7 +176,8 @@ def _with_backgrounds(inputs: Inputs, folder: Path) -> Inputs:
         )
     photos = JoinedPhotos([inputs.photos, backgrounds], names=[inputs.name, folder.resolve().name])
     digest = hashlib.sha256(f"{inputs.digest} {backgrounds.digest}".encode()).hexdigest()
-    return replace(inputs, photos=photos, digest=digest)
+    made = replace(inputs, photos=photos, digest=digest, num_backgrounds=len(backgrounds))
+    return replace(made, backgrounds_are_void=photos.has_semantic_maps and photos.background_label == IGNORE_INDEX)
 
 
 def open_annotated(

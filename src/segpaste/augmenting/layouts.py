@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from segpaste.augmenting.inputs import Inputs
@@ -28,10 +28,12 @@ class OtherSplits:
     Attributes:
         copies: source of each copied file of the output.
         names: names of the splits.
+        losses: splits that are not copied, and names that the output does not hold.
     """
 
     copies: dict[PurePosixPath, Path]
     names: tuple[str, ...]
+    losses: Counter[str] = field(default_factory=Counter)
 
     def write(self, folder: Path, progress: Progress) -> None:
         """Copy the files that do not exist yet; existing files are complete."""
@@ -101,7 +103,7 @@ def other_splits(inputs: Inputs, layout: WrittenLayout) -> OtherSplits:
     found = inputs.found
     if found is None:
         return OtherSplits({}, ())
-    others = tuple(name for name in found.splits if name not in (inputs.split, NO_SPLIT))
+    others = every = tuple(name for name in found.splits if name not in (inputs.split, NO_SPLIT))
     if others and found.format.name != layout.name:
         warnings.warn(
             f"{found.path}: expected the layout {found.format.name} to copy {', '.join(others)}, got {layout.name}; "
@@ -127,7 +129,11 @@ def other_splits(inputs: Inputs, layout: WrittenLayout) -> OtherSplits:
             if (same := copies.setdefault(target, source)) != source:
                 raise AugmentError(f"{source}: expected a unique file name in '{name}', got that of {same}; rename it")
         there += [name] if len(copies) > num_before else []
-    return OtherSplits(copies, tuple(there))
+    losses = Counter(f"split '{name}', which is not copied" for name in every if name not in there)
+    for name in there:
+        if told := layout.format.lost_name(name, [layout.split, *there], layout.split):
+            losses[f"copied split '{name}', {told}"] += 1
+    return OtherSplits(copies, tuple(there), losses)
 
 
 def _difference(inputs: Inputs, found: FoundDataset, layout: WrittenLayout, name: str) -> str | None:

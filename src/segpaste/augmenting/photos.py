@@ -36,7 +36,7 @@ MOST_TRIES = 16
 
 WITHOUT_PIXEL = "objects with a box whose mask has no pixel"
 """Description of objects that are left out of augmented images."""
-_OVERWRITTEN = f"key '{OWN_KEY}' of {{}}, replaced by the provenance"
+OVERWRITTEN = f"key '{OWN_KEY}' of {{}}, replaced by the provenance"
 
 _order_of = lru_cache(maxsize=2)(shuffled_order)
 
@@ -233,9 +233,8 @@ class PhotoReader:
         """Count what the files say of an image, but neither its sample nor the annotations beside it."""
         lost = unread_losses(self.photos.unread(pick.index), layout.name)
         crowds, (photos, index) = self.photos.crowds(pick.index), self.photos.place_of(pick.index)
-        lost[_OVERWRITTEN.format("images")] = bool(photos.image_row(index).get(OWN_KEY))
+        lost[OVERWRITTEN.format("images")] = bool(photos.image_row(index).get(OWN_KEY))
         rows = photos.annotation_rows(index)
-        lost[_OVERWRITTEN.format("annotations")] = sum(bool(row.get(OWN_KEY)) for row in rows)
         lost[WITHOUT_PIXEL] = sum(not crowd.is_in_sample for crowd in crowds)
         if photos.schema is None:
             ids = {row["id"] for row in rows if "id" in row}

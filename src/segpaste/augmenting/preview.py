@@ -20,7 +20,7 @@ from torch import Tensor
 
 from segpaste.augmentation import BatchCopyPasteConfig
 from segpaste.augmentation.config.values import explained
-from segpaste.augmenting.checks import expect_masks, expect_modalities, expect_region
+from segpaste.augmenting.checks import expect_backgrounds, expect_masks, expect_modalities, expect_region
 from segpaste.augmenting.draws import default_balance, draws_objects, objects_of, open_sequence, sequence_of
 from segpaste.augmenting.inputs import Inputs
 from segpaste.augmenting.options import AnyPath, PasteOptions, flag_of
@@ -143,6 +143,7 @@ class DatasetStudio:
         if any(getattr(config, key) for key in _NEEDING):
             expect_modalities(self.inputs, config, {key: key for key in _NEEDING}, (), False)
         expect_region(self.inputs, config)
+        expect_backgrounds(self.inputs, config)
         try:
             expect_masks(self.inputs, config)
         except ValueError as error:

@@ -69,17 +69,23 @@ class Remaker:
         Raises:
             ReplayError: the dataset does not give the recorded sample, or has fewer classes.
         """
-        reader, target, after, rows = self._remade(record)
-        image = made_image(reader, target, after, rows, self.layout, Path(record.name or "").suffix[1:])
+        lost = Counter[str]()
+        reader, target, after, rows = self._remade(record, lost)
+        image = made_image(reader, target, after, rows, self.layout, Path(record.name or "").suffix[1:], lost)
         note = writer.add(image, write)
-        return {**note, "losses": note["losses"] + reader.lost(target.pick, self.layout)}
+        return {**note, "losses": note["losses"] + reader.lost(target.pick, self.layout) + lost}
 
     def remade(self, record: ReplayRecord) -> DenseSample:
         """Return the augmented image of a record; see `write`."""
-        return self._remade(record)[2]
+        return self._remade(record, Counter())[2]
 
-    def _remade(self, record: ReplayRecord) -> tuple[PhotoReader, Photo, DenseSample, list[JsonRow]]:
-        """Return the reader and the target of a record, its augmented image, and further keys of each object."""
+    def _remade(
+        self, record: ReplayRecord, lost: Counter[str]
+    ) -> tuple[PhotoReader, Photo, DenseSample, list[JsonRow]]:
+        """Return the reader and the target of a record, its augmented image, and further keys of each object.
+
+        Overwritten keys of objects are counted.
+        """
         num_classes = len(self.inputs.by_label)
         labels = [layer.label for layer in record.layers if layer.label is not None]
         if labels and max(labels) >= num_classes:
@@ -105,24 +111,25 @@ class Remaker:
         for number, slot in origins:
             layer = source_of.get(number)
             if layer is not None and layer.crop is not None:
-                rows.append(self._keys_of_crop(layer.crop))
+                rows.append(self._keys_of_crop(layer.crop, lost))
                 continue
             key = record.sample_keys[0] if layer is None or layer.source is None else SampleKey(*layer.source)
             index, inputs = picks[key].index, self.inputs.photos
             origin = index, inputs.image_id(index), ids[key][slot]
-            rows.append(keys_of({}, carried_of(inputs, [index]), origin))
+            rows.append(keys_of({}, carried_of(inputs, [index]), origin, lost))
         return reader, photos[0], after, rows
 
-    def _keys_of_crop(self, crop: int) -> JsonRow:
+    def _keys_of_crop(self, crop: int, lost: Counter[str]) -> JsonRow:
         """Return the further keys of the object of a crop; none of another dataset."""
         if not isinstance(self.bank, DatasetBank):
-            return keys_of({}, {}, (None, None, None))
+            return keys_of({}, {}, (None, None, None), lost)
         photos, image = self.inputs.photos, int(self.bank.image_of(np.array([crop]))[0])
         own = carried_of(photos, [image])
         if not any(own.values()) and not _has_further_tables(photos):
-            return keys_of({}, {}, (None, None, None))
+            return keys_of({}, {}, (None, None, None), lost)
         found = next(self.bank.found(crop))
-        return keys_of({}, own, (image, photos.image_id(image), photos.annotation_ids(image)[found.instance_id - 1]))
+        origin = image, photos.image_id(image), photos.annotation_ids(image)[found.instance_id - 1]
+        return keys_of({}, own, origin, lost)
 
     def copies(self, records: Sequence[ReplayRecord]) -> list[Copy]:
         """Return the images of records that are made of images of the dataset, not of backgrounds."""

@@ -184,7 +184,7 @@ class AugmentRun:
         """
         space = self.space
         made_of = counterparts(self.maker)
-        summary, writer, tables = assemble(self.maker, made, self.options.gallery, others.names, made_of)
+        summary, writer, tables = assemble(self.maker, made, self.options.gallery, others, made_of)
         others.write(space.files, self.progress)
         expected = lambda: made_of.expected(self.maker.expected)  # noqa: E731
         summary.verified = self.verify(guard, others, writer.views(expected, tables, others.names))
@@ -223,7 +223,7 @@ def counterparts(maker: StepMaker) -> WrittenCounterparts:
 
 
 def assemble(
-    maker: StepMaker, made: Mapping[str, Any], gallery: int, copied: Sequence[str], made_of: WrittenCounterparts
+    maker: StepMaker, made: Mapping[str, Any], gallery: int, splits: OtherSplits, made_of: WrittenCounterparts
 ) -> tuple[AugmentSummary, DatasetWriter, JsonRow]:
     """Write the files that cover all images; return their summary, their writer, and the other tables.
 
@@ -231,7 +231,7 @@ def assemble(
         maker: the step maker, whose steps are all finished.
         made: entry ``segpaste`` of the tables' info: how this dataset was made.
         gallery: number of images to draw.
-        copied: names of the splits that are copied.
+        splits: the splits that are copied.
         made_of: counterparts of the images and annotations of the dataset.
     """
     paster, files = maker.paster, maker.files
@@ -248,14 +248,14 @@ def assemble(
     others, summary.left_out = made_of.tables()
     categories = made_of.categories(without_counts(paster.inputs.categories), summary.left_out)
     source_yaml, keys = yaml_keys(paster.inputs, maker.layout)
-    summary.left_out += lost + keys + made_of.losses + paster.inputs.unread
+    summary.left_out += lost + keys + made_of.losses + paster.inputs.unread + splits.losses
     if summary.left_out:
         said["left_out"] = dict(summary.left_out)
     if source_info := others.pop("info", None):
         info["source_info"] = source_info
     writer = writer_of(files, paster.inputs, maker.layout, source_yaml)
     tables = {"info": info, **others}
-    finish([writer], [(tables, categories, made_of.rows)], Losses(), copied)
+    finish([writer], [(tables, categories, made_of.rows)], Losses(), splits.names)
     write_whole(files / RECORDS, (f"{item['record']}\n".encode() for item in maker.items()))
     drawn = []
     for position in range(min(gallery, maker.num)):

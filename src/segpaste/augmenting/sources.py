@@ -215,7 +215,7 @@ def photos_with_objects(inputs: Inputs, config: BatchCopyPasteConfig) -> NDArray
     """Return the indices of the images with something to paste, ascending."""
     photos = inputs.photos
     if not photos.lists_labels or config.emit_classmix:
-        return np.arange(len(photos))
+        return np.arange(len(photos) - inputs.num_backgrounds)
     things = None if config.panoptic is None else config.panoptic.taxonomy.classes
     found = [
         index

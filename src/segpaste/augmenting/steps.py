@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,10 +12,11 @@ from segpaste.augmenting import report
 from segpaste.augmenting.inputs import Inputs
 from segpaste.augmenting.layouts import writer_of
 from segpaste.augmenting.pasting import Augmented, Origin, Paster
-from segpaste.augmenting.photos import Photo, PhotoReader
+from segpaste.augmenting.photos import OVERWRITTEN, Photo, PhotoReader
 from segpaste.datasets.contract import AnnotatedDataset, JsonRow
 from segpaste.datasets.formats.carried import carried_annotations, carried_image
 from segpaste.datasets.formats.pixel_bytes import ImageFormat
+from segpaste.datasets.formats.references import OWN_KEY
 from segpaste.datasets.writers.dataset_writer import DatasetWriter, Write, crowds_left
 from segpaste.datasets.writers.format import LabelledImage
 from segpaste.datasets.writers.layouts import WrittenLayout, made_entry
@@ -116,17 +118,19 @@ class StepMaker:
         name, image_id = photos.file_name(pick.index), photos.image_id(pick.index)
         made_of = {"source_image_id": image_id, "source_file_name": name}
         made_of |= {"epoch": pick.key.epoch, "position": pick.position, "seed": pick.key.seed}
+        lost = paster.reader.lost(pick, self.layout)
         carried = carried_of(photos, {pick.index, *(o.index for o in augmented.origins if o.index is not None)})
         image = made_image(
             paster.reader,
             augmented.target,
             augmented.after,
             [
-                keys_of(_provenance(o, pick.key.seed), carried, (o.index, o.image_id, o.annotation_id))
+                keys_of(_provenance(o, pick.key.seed), carried, (o.index, o.image_id, o.annotation_id), lost)
                 for o in augmented.origins
             ],
             self.layout,
             self.image_format,
+            lost,
             {**_federated(paster.inputs, augmented), "segpaste": made_of},
             {"pasted": False, "source_image_id": image_id},
         )
@@ -140,7 +144,7 @@ class StepMaker:
             "record": augmented.record.model_copy(update={"name": image.file_name}).to_json(),
             "files": note["files"],
             "ledger": note["ledger"],
-            "losses": note["losses"] + paster.reader.lost(pick, self.layout),
+            "losses": note["losses"] + lost,
             "unreadable": {str(index): reason for index, reason in paster.unreadable.items()},
         }
 
@@ -152,6 +156,7 @@ def made_image(
     rows: list[JsonRow],
     layout: WrittenLayout,
     suffix: str,
+    lost: Counter[str],
     further: JsonRow | None = None,
     of_crowd: JsonRow | None = None,
 ) -> LabelledImage:
@@ -164,6 +169,7 @@ def made_image(
         rows: further keys of the row of each object.
         layout: layout of the written dataset.
         suffix: ``png`` or ``jpg``.
+        lost: overwritten keys of its crowd regions are counted.
         further: further keys of its entry, beside those of the dataset.
         of_crowd: provenance of its crowd regions without their ids; None for rows without provenance.
     """
@@ -172,7 +178,7 @@ def made_image(
     crowds = []
     for crowd in reader.crowds(pick):
         said = {**of_crowd, "source_annotation_id": crowd.annotation_id} if of_crowd else {}
-        crowds.append((crowd, keys_of(said, own, (pick.index, image_id, crowd.annotation_id))))
+        crowds.append((crowd, keys_of(said, own, (pick.index, image_id, crowd.annotation_id), lost)))
     entry = made_entry(pick.position + 1, after, suffix, {**carried_image(photos, pick.index), **(further or {})})
     shapes, void = reader.kept_shapes(target, after, layout), reader.void(pick)
     is_compared = is_decoded(pick.position)
@@ -185,7 +191,10 @@ def carried_of(photos: AnnotatedDataset, indices: Iterable[int]) -> Carried:
 
 
 def keys_of(
-    provenance: Mapping[str, object], carried: Carried, origin: tuple[int | None, int | None, int | None]
+    provenance: Mapping[str, object],
+    carried: Carried,
+    origin: tuple[int | None, int | None, int | None],
+    lost: Counter[str],
 ) -> JsonRow:
     """Return the further keys of a row of an augmented dataset, with the ids of its original if this has an entry.
 
@@ -193,11 +202,13 @@ def keys_of(
         provenance: what this package says of it.
         carried: the keys that objects keep, by image and annotation.
         origin: index of its image in the dataset, id of that image, and id of the annotation.
+        lost: an overwritten key is counted.
     """
     index, image_id, annotation_id = origin
     if (keys := carried.get((index, annotation_id))) is None:
-        return {"segpaste": provenance}
-    return {**keys, "segpaste": provenance, "id": annotation_id, "image_id": image_id}
+        return {OWN_KEY: provenance}
+    lost[OVERWRITTEN.format("annotations")] += bool(keys.get(OWN_KEY))
+    return {**keys, OWN_KEY: provenance, "id": annotation_id, "image_id": image_id}
 
 
 def _federated(inputs: Inputs, augmented: Augmented) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -105,7 +105,14 @@ def lines(summary: ConversionSummary) -> Iterator[str]:
         yield f"verified {summary.verified}"
     if not summary.losses:
         yield "kept     everything"
-        return
-    yield f"lost     the format {summary.format} cannot hold:"
-    for what, num in sorted(summary.losses.items()):
+    else:
+        yield f"lost     the format {summary.format} cannot hold:"
+        yield from _counted(summary.losses)
+    if summary.changes:
+        yield "changed  written otherwise, with the same meaning:"
+        yield from _counted(summary.changes)
+
+
+def _counted(numbers: Mapping[str, int]) -> Iterator[str]:
+    for what, num in sorted(numbers.items()):
         yield f"  {printable(what):<48} {num:>10,}"

@@ -9,8 +9,9 @@ from typing import Any, Literal
 import torch
 
 from segpaste.datasets.errors import DatasetError
-from segpaste.types import CrowdMask, DenseSample, InstanceMask, KeypointSchema
+from segpaste.types import CrowdMask, DenseSample, InstanceMask, KeypointSchema, PanopticMap, SemanticMap
 from segpaste.types.fields import SAMPLE_FIELDS
+from segpaste.types.tensors import IGNORE_INDEX
 
 MOST_TRIES = 16
 _FILLED = frozenset({"crowd_mask", "keypoints"})
@@ -18,6 +19,8 @@ _FILLED = frozenset({"crowd_mask", "keypoints"})
 _OF_OBJECTS = frozenset({"instance_ids", "instance_masks"})
 _OF_SURFACES = frozenset({"depth", "depth_valid", "normals"})
 """Fields that a dataset without classes gets, too: nothing of its surfaces is valid."""
+_OF_CLASSES = frozenset({"semantic_map", "panoptic_map"})
+"""Fields that it gets, too: all of its pixels are background, or void if there is no such class."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,7 @@ class CommonFields:
         keypoint_schema: names of the keypoints; None without keypoints.
         leaves_out: True to drop other fields, False to reject them.
         has_objects: for each dataset, True if it has classes.
+        background: class of all pixels in semantic maps of datasets without classes, `IGNORE_INDEX` for void.
     """
 
     names: tuple[str, ...]
@@ -39,9 +43,16 @@ class CommonFields:
     keypoint_schema: KeypointSchema | None
     leaves_out: bool
     has_objects: tuple[bool, ...]
+    background: int = IGNORE_INDEX
 
     @classmethod
-    def of(cls, datasets: Sequence[Any], names: Sequence[str], fields: Literal["same", "common"]) -> CommonFields:
+    def of(
+        cls,
+        datasets: Sequence[Any],
+        names: Sequence[str],
+        fields: Literal["same", "common"],
+        background: int = IGNORE_INDEX,
+    ) -> CommonFields:
         """Determine the fields from one sample of each dataset.
 
         Raises:
@@ -64,7 +75,8 @@ class CommonFields:
             present -= _parted(samples, present)
         present |= {"keypoints"} if schema is not None else set()
         present |= {"crowd_mask"} if any("crowd_mask" in fields_of for fields_of in found) else set()
-        common = cls(tuple(names), frozenset(present), samples[first].metric_depth, schema, leaves_out, has_objects)
+        is_metric = samples[first].metric_depth
+        common = cls(tuple(names), frozenset(present), is_metric, schema, leaves_out, has_objects, background)
         for n, sample in enumerate(samples):
             common._check(sample, n, first)
         return common
@@ -91,6 +103,9 @@ class CommonFields:
         if "instance_masks" in self.present - there:
             values["instance_masks"] = InstanceMask(torch.zeros(0, height, width, dtype=torch.bool, device="cpu"))
             values["instance_ids"] = torch.zeros(0, dtype=torch.int32, device="cpu")
+        for name, kind, value in (("semantic_map", SemanticMap, self.background), ("panoptic_map", PanopticMap, 0)):
+            if name in self.present - there:
+                values[name] = kind(torch.full((height, width), value, dtype=torch.int64, device="cpu"))
         if "depth" in self.present - there:
             values["depth"] = torch.zeros(1, height, width, dtype=torch.float32, device="cpu")
             values["depth_valid"] = torch.zeros(1, height, width, dtype=torch.bool, device="cpu")
@@ -108,7 +123,7 @@ class CommonFields:
 
     def _check(self, sample: DenseSample, part: int, first: int) -> None:
         there = _present(sample)
-        may_lack = _FILLED if self.has_objects[part] else _FILLED | _OF_OBJECTS | _OF_SURFACES
+        may_lack = _FILLED if self.has_objects[part] else _FILLED | _OF_OBJECTS | _OF_SURFACES | _OF_CLASSES
         missing = self.present - there - may_lack
         more = set() if self.leaves_out else there - self.present - may_lack
         if "depth" in there & self.present and sample.metric_depth != self.metric_depth:

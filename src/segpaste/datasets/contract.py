@@ -34,6 +34,8 @@ ImageFile = tuple[Path, tuple[int, int] | None]
 """Path of an image, and its (H, W) in the annotations, or None if they do not give it."""
 Frame = tuple[tuple[int, int], tuple[int, int]]
 """Size (H, W) of the image around a picture, and its number of pixels per pixel of the picture, (num, den)."""
+Surfaces = tuple[NDArray[Any] | None, float, NDArray[np.float64] | None]
+"""Values of the maps that a declaration names, before invalid ones are zero; None without such a map."""
 
 
 class Crowd(NamedTuple):
@@ -184,11 +186,12 @@ class AnnotatedDataset(Dataset[DenseSample], ABC):
         return {}
 
     def void(self, index: int) -> NDArray[np.bool_] | None:
-        """Return the pixels of an image without a class, [H, W], if its sample cannot say so; None without any.
-
-        They are in the frame of the image before ``transforms``.
-        """
+        """Return the pixels [H, W] without a class that a sample cannot tell, before ``transforms``; or None."""
         return None
+
+    def stored_surfaces(self, index: int) -> Surfaces:
+        """Return depth [H, W] as stored, its metres per unit, and stored floats of normals [3, H, W] in our frame."""
+        return None, 1.0, None
 
     def image_id(self, index: int) -> int:
         """Return the id of the image in the annotations."""
@@ -243,10 +246,7 @@ class AnnotatedDataset(Dataset[DenseSample], ABC):
         return ()
 
     def photo_frame(self, index: int, box: tuple[int, int, int, int]) -> Frame | None:
-        """Return the image that is assumed around a picture with an object of this box; None for the picture itself.
-
-        See `segpaste.datasets.CutOuts.photo_frame`.
-        """
+        """Return the image that is assumed around a picture, see `segpaste.datasets.CutOuts.photo_frame`; or None."""
         return None
 
     def federated(self, index: int) -> FederatedLabels | None:
@@ -319,7 +319,7 @@ ATTRIBUTES = tuple(AnnotatedDataset.__annotations__)
 OF_IMAGE = (
     "instance_labels", "annotation_ids", "left_out", "unread", "void", "image_id", "dataset_idx", "place_of",
     "file_name", "photo_file", "label_file", "is_drawn_upright", "photo_frame", "federated", "crowds", "image_row",
-    "annotation_rows", "path_of", "map_files", "map_row",
+    "annotation_rows", "path_of", "map_files", "map_row", "stored_surfaces",
 )  # fmt: skip
 """Methods whose first argument is the index of a sample."""
 

@@ -26,7 +26,7 @@ from segpaste.datasets._common_fields import CommonFields
 from segpaste.datasets.contract import AnnotatedDataset, Crowd, DatasetView, FederatedLabels, JsonRow
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.format import file_digest
-from segpaste.datasets.formats.text_files import read_yaml_or_json
+from segpaste.datasets.formats.text_files import is_background, read_yaml_or_json
 from segpaste.datasets.views import Samples, annotated
 from segpaste.types import DenseSample, SemanticMap
 from segpaste.types.instances import select_instances
@@ -104,9 +104,9 @@ class JoinedPhotos(DatasetView):
 
     Samples must have the same modalities, because a batch requires it. Missing fields are filled in some cases: a crowd
     mask is False for datasets without crowds, keypoints are not labelled where a dataset has none, and datasets without
-    classes, such as `BackgroundImages`, have masks if the others have some, and depth and normals that are valid
-    nowhere. Datasets without classes cannot be joined with datasets that have metric depth, which needs a camera, or
-    semantic maps, which need classes.
+    classes, such as `BackgroundImages`, have masks if the others have some, depth and normals that are valid nowhere,
+    and semantic maps of the class `background_label`. Datasets without classes cannot be joined with datasets that have
+    metric depth, which needs a camera.
 
     Args:
         datasets: at least one map-style dataset with ``class_names``, such as a reader of segpaste. One sample of each
@@ -118,6 +118,9 @@ class JoinedPhotos(DatasetView):
 
     Attributes:
         class_names: the joined classes, in the order in which the datasets name them; labels index it.
+        background_label: class of all pixels of datasets without classes, in semantic maps: 0 if the first class is
+            named background and is no thing, else 255, which is void. Pastes cover void only with
+            ``placement.cover_void``.
         names: unique names of the datasets.
         keypoint_schema: names of the keypoints; None without keypoints.
         has_crowds: True if samples have a crowd mask.
@@ -150,15 +153,16 @@ class JoinedPhotos(DatasetView):
         label_of = {name: label for label, name in enumerate(self.class_names)}
         self._tables = tuple(tuple(DROPPED if n is None else label_of[n] for n in part) for part in renamed)
         self._ends = list(accumulate(len(dataset) for dataset in self.datasets))
-        self._common = CommonFields.of(self.datasets, self.names, fields)
+        self._only = self._only_one()
+        self.schema = None if self._only is None else self._only.schema
+        self.background_label = self._background()
+        self._common = CommonFields.of(self.datasets, self.names, fields, self.background_label)
         self.keypoint_schema = self._common.keypoint_schema
         self.has_crowds: bool = self._common.has_crowds
         self.has_masks = "instance_masks" in self._common.present
         self.depth_fill = any(dataset.depth_fill for dataset in self.datasets)
         self.lists_labels = all(dataset.lists_labels for dataset in self.datasets)
         self.num_datasets = len(self.datasets)
-        self._only = self._only_one()
-        self.schema = None if self._only is None else self._only.schema
         self.has_semantic_maps = "semantic_map" in self._common.present
         facts = [[kind, len(one), digest_of(one)] for kind, one in zip(kinds, self.datasets, strict=True)]
         self.digest = hashlib.sha256(json.dumps([facts, self._tables, self.class_names]).encode()).hexdigest()
@@ -272,6 +276,11 @@ class JoinedPhotos(DatasetView):
         }
         positive, partly = (set(self._mapped(part, ids)) - {DROPPED} for ids in (lists.positive, lists.not_exhaustive))
         return FederatedLabels(*(tuple(sorted(labels)) for labels in (positive, negative, partly)))
+
+    def _background(self) -> int:
+        """Return the class of the pixels of datasets without classes."""
+        is_thing = self.schema is not None and self.schema.classes.get(0) == "thing"
+        return 0 if self.class_names and is_background(self.class_names[0]) and not is_thing else IGNORE_INDEX
 
     def _place(self, index: int) -> tuple[int, int]:
         """Return the dataset of a sample and the index in it."""

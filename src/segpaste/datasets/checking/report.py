@@ -58,7 +58,7 @@ _REMARKS = {
     "no_annotation": "image without annotations",
     "left_out": "image or shape that readers leave out, such as an image without a map, or a line",
     "unlisted_photo": "folder with image files that the annotations do not list, such as those of another split",
-    "stray_labels": "label file or map without an image, or that no split reads",
+    "stray_labels": "label file or map without an image, or that no split reads, or file of another dataset below",
     "unused_category": "category without an annotation",
     "orientation_applied": "image that is rotated or flipped by its EXIF orientation, like its annotations",
     "orientation_ignored": "image whose EXIF orientation is ignored, since its annotations are on stored pixels",

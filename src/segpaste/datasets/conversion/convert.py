@@ -16,7 +16,7 @@ from typing import Any
 
 from segpaste._version import __version__
 from segpaste.datasets.contract import AnnotatedDataset, DatasetWrapper
-from segpaste.datasets.conversion.entries import has_entries, has_further_fields
+from segpaste.datasets.conversion.entries import CHANGES, has_entries, has_further_fields
 from segpaste.datasets.conversion.masks import SamMasker, with_masks_from
 from segpaste.datasets.conversion.names import ClassList, TakenNames, photo_names, without_repeats
 from segpaste.datasets.conversion.new_names import NewNames
@@ -60,6 +60,7 @@ class ConversionSummary:
         losses: number of each kind of entry that the format cannot keep, by its description.
         num_crowds: number of crowd and ignored regions of each split.
         verified: numbers of what was read again.
+        changes: number of values that are written otherwise with the same meaning, by description; they are no losses.
     """
 
     out: Path
@@ -69,6 +70,7 @@ class ConversionSummary:
     losses: Mapping[str, int]
     num_crowds: Mapping[str, int]
     verified: Verified = field(default_factory=Verified)
+    changes: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -194,8 +196,9 @@ class Conversion:
             verified = guard.verified(space.files, views, range(len(list(self._steps()))), of_note)
             space.publish()
         counts = {converter.name: len(converter.photos) for converter in self._converters}
+        changes = {what: num for what in sorted(CHANGES) if (num := losses.pop(what, 0))}
         lost = {what: num for what, num in losses.items() if num}
-        return ConversionSummary(space.out, self.to, counts, num_objects, lost, num_crowds, verified)
+        return ConversionSummary(space.out, self.to, counts, num_objects, lost, num_crowds, verified, changes)
 
     def _open(self, name: str | None, opened: dict[str, AnnotatedImages]) -> AnnotatedDataset:
         """Open a split. Labels are read for their own task, or if that fails for the task that is written."""

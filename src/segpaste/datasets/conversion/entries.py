@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from segpaste.datasets.contract import AnnotatedDataset, JsonRow
 from segpaste.datasets.entries import has_segmentation, not_json
@@ -17,7 +20,6 @@ from segpaste.datasets.formats.coco.dataset import CocoDetectionV2
 from segpaste.datasets.formats.coco.panoptic import CocoPanoptic
 from segpaste.datasets.formats.image_files import upright_size
 from segpaste.datasets.formats.kept_shapes import KeptShape, given_shapes
-from segpaste.datasets.formats.maps.dataset import MapPhotos
 from segpaste.datasets.formats.rle import decode_segmentation, encode_mask, expect_segmentation
 from segpaste.datasets.formats.sidecar_maps import SidecarMaps
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
@@ -28,6 +30,13 @@ from segpaste.types import DenseSample
 
 _OWN = REGION_KEYS | POINT_KEYS
 """Keys of an entry with its geometry, of which no number may be missing."""
+INVALID_DEPTH = "pixels of invalid depth with a value, written as 0"
+ROUNDED_DEPTH = "files of depth with more digits than float32, rounded"
+NO_NORMAL = "pixels of normals that are no unit vectors, written as 0"
+ROUNDED_NORMALS = "files of normals with more digits than float32, rounded"
+CHANGES = frozenset({INVALID_DEPTH, ROUNDED_DEPTH, NO_NORMAL, ROUNDED_NORMALS})
+"""Descriptions of values that are written otherwise, with the same meaning, and are no losses."""
+BEYOND_FLOAT32 = "pixels of depth beyond float32, which are invalid"
 
 
 def has_entries(photos: AnnotatedDataset) -> bool:
@@ -178,17 +187,44 @@ def image_entry(photos: AnnotatedDataset, index: int, name: str, size: tuple[int
     return {**row, "file_name": name, "width": size[1], "height": size[0]}
 
 
-def with_stored_normals(photos: AnnotatedDataset, index: int, sample: DenseSample) -> DenseSample:
-    """Return a sample of a file with its normals as stored, whose length need not be 1; they are written unchanged."""
+def with_stored_normals(photos: AnnotatedDataset, index: int, sample: DenseSample, told: Counter[str]) -> DenseSample:
+    """Return a sample of a file with its normals as stored, whose length need not be 1; they are written unchanged.
+
+    Count the values of depth and normals that are written otherwise.
+    """
+    if isinstance(photos.beside, SidecarMaps):
+        depth, metres_per_unit, normals = photos.beside.stored(photos.file_name(index))
+    else:
+        depth, metres_per_unit, normals = photos.stored_surfaces(index)
+    if depth is not None and sample.depth_valid is not None:
+        _count_depth(depth, metres_per_unit, sample.depth_valid[0].numpy(), told)
     if sample.normals is None:
         return sample
-    photos, index = photos.place_of(index)
-    stored = None
-    if isinstance(photos.beside, SidecarMaps):
-        stored = photos.beside.stored_normals(photos.file_name(index))
-    elif photos.declared_maps is not None and "normals" in photos.declared_maps:
-        stored = cast(MapPhotos, photos).stored_normals(index)
-    return sample if stored is None else replace(sample, normals=torch.from_numpy(stored))
+    if normals is None:
+        zero = (sample.normals.as_subclass(Tensor) == 0).all(0)
+        told[NO_NORMAL] += int(zero.sum())
+        return sample
+    told[ROUNDED_NORMALS] += int(_is_rounded(normals))
+    return replace(sample, normals=torch.from_numpy(normals.astype(np.float32)))
+
+
+def _count_depth(stored: NDArray[Any], metres_per_unit: float, valid: NDArray[np.bool_], told: Counter[str]) -> None:
+    """Count values [H, W] of depth that are written otherwise: as 0, or rounded."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        metres = (stored * np.float64(metres_per_unit)).astype(np.float32)
+    beyond = np.isfinite(stored) & (stored > 0) & ~(np.isfinite(metres) & (metres > 0))
+    told[BEYOND_FLOAT32] += int(beyond.sum())
+    told[INVALID_DEPTH] += int(((stored != 0) & ~valid & ~beyond).sum())
+    told[ROUNDED_DEPTH] += int(_is_rounded(stored[valid]))
+
+
+def _is_rounded(stored: NDArray[Any]) -> bool:
+    """Return whether float32 does not hold some values."""
+    if stored.dtype == np.float32 or stored.dtype.itemsize < 4:
+        return False
+    with np.errstate(over="ignore", invalid="ignore"):
+        rounded = stored.astype(np.float32).astype(np.float64)
+    return bool(((rounded != stored) & np.isfinite(stored)).any())
 
 
 def _completed(photos: AnnotatedDataset, row: JsonRow, size: tuple[int, int]) -> JsonRow:

@@ -139,7 +139,7 @@ class SplitConverter:
         same, has_sample = self._unchanged(index, lost)
         if same is not None and not has_sample:
             return LabelledImage(name, self._entry(index, name, size_of(photos, index)), None, unchanged=same)
-        sample = with_stored_normals(photos, index, photos[index])
+        sample = with_stored_normals(photos, index, photos[index], lost)
         size = sample.canvas_size if same is None or same.text is not None else size_of(photos, index)
         entry = self._entry(index, name, size) | camera_keys(sample)
         image = labelled_image(photos, index, entry, sample, self.view.format, same)

@@ -29,24 +29,36 @@ TOO_WIDE = "expected an image of 8 bits per channel, got 16; convert it to 8"
 _TRANSPOSED = 5
 _SUBFILE, _OLD_SUBFILE, _SAMPLES = 254, 255, 277
 _OLD_REDUCED = 2
+_TURNED_BACK = {
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_90,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_270,
+}
+"""What makes an upright TIFF the stored one, by its orientation."""
 
 
 class ImageHead(NamedTuple):
     """Header of an image file.
 
     Attributes:
-        size: (H, W) as stored; of a TIFF after its orientation, which Pillow applies.
-        orientation: EXIF orientation, 1 to 8; 1 is upright, and is used for every TIFF.
+        size: (H, W) as stored.
+        orientation: EXIF orientation, 1 to 8; 1 is upright.
         mode: color mode, in Pillow's names.
         is_wide: True if it has several channels of 16 bits, of which Pillow keeps the upper 8.
-        is_oriented: True if it has an EXIF orientation other than upright; of a TIFF, too. Only some readers apply it.
+        is_tiff: True for a TIFF, whose orientation almost all readers apply.
     """
 
     size: Size
     orientation: int
     mode: str
     is_wide: bool = False
-    is_oriented: bool = False
+    is_tiff: bool = False
+
+    @property
+    def is_oriented(self) -> bool:
+        """True if it has an EXIF orientation other than upright. Only some readers apply it."""
+        return self.orientation > 1
 
     @property
     def upright_size(self) -> Size:
@@ -68,7 +80,7 @@ class ImageHead(NamedTuple):
         Returns:
             None if the image has this size in neither orientation.
         """
-        if size is None or (drawn_upright and size == self.upright_size):
+        if size is None or ((drawn_upright or self.is_tiff) and size == self.upright_size):
             return self.orientation > 1
         if size == self.size:
             return False
@@ -86,10 +98,8 @@ def read_head(path: Path) -> ImageHead:
         with _opened(path, "read") as image:
             orientation = _metadata(path, image).get(ExifTags.Base.Orientation, 1)
             is_known = isinstance(orientation, int) and 1 <= orientation <= 8
-            is_oriented = is_known and orientation > 1
-            is_known &= image.format != "TIFF"  # Pillow has already rotated the size, and rotates the pixels
-            is_wide = has_wide_channels(image)
-            return ImageHead(_size_of(image), orientation if is_known else 1, image.mode, is_wide, is_oriented)
+            is_wide, is_tiff = has_wide_channels(image), image.format == "TIFF"
+            return ImageHead(_stored_size(image), orientation if is_known else 1, image.mode, is_wide, is_tiff)
 
 
 def header_size(content: bytes) -> Size | None:
@@ -116,13 +126,12 @@ def open_image(source: Path | bytes) -> Iterator[ImageFile.ImageFile]:
         yield image
 
 
-def _size_of(image: Image.Image) -> Size:
-    """Return the (H, W) of an opened image; of a TIFF after its orientation, which old releases of Pillow leave out."""
+def _stored_size(image: Image.Image) -> Size:
+    """Return the (H, W) of an opened image as stored; recent releases of Pillow turn the size of a TIFF."""
     if image.format != "TIFF":
         return image.size[::-1]
     tags = image.tag_v2  # type: ignore[attr-defined]
-    size = tags[ExifTags.Base.ImageLength], tags[ExifTags.Base.ImageWidth]
-    return size[::-1] if tags.get(ExifTags.Base.Orientation) in range(_TRANSPOSED, 9) else size
+    return tags[ExifTags.Base.ImageLength], tags[ExifTags.Base.ImageWidth]
 
 
 @contextmanager
@@ -284,7 +293,7 @@ def read_pixels(
 
     Annotations are drawn either on the stored pixels or on the image rotated by its EXIF orientation, and only the
     size in the annotation file tells which. The image is rotated if only the rotated size is that of the annotations.
-    If both sizes are, ``drawn_upright`` decides.
+    If both sizes are, ``drawn_upright`` decides, but a TIFF is always rotated, since almost all readers do it.
 
     Args:
         path: an image file that Pillow reads.
@@ -347,9 +356,10 @@ def _reduction(size: tuple[int, int], at_least: tuple[int, int]) -> int:
 def _decode(
     path: Path, size: tuple[int, int] | None, factor: int, drawn_upright: bool
 ) -> tuple[Image.Image, tuple[int, int], int]:
-    """Return the image, turned upright unless it is of this size as stored; its stored (W, H), and its reduction."""
+    """Return the image, turned upright unless this is the stored size alone; its stored (W, H), and its reduction."""
     with _opened(path, "decode") as image:
-        stored = _size_of(image)[::-1]
+        stored = _stored_size(image)[::-1]
+        orientation = image.tag_v2.get(ExifTags.Base.Orientation) if image.format == "TIFF" else None  # type: ignore
         if has_wide_channels(image):
             raise DatasetError(f"{path}: {TOO_WIDE}")
         if size is not None and factor > 1 and sorted(stored) == sorted(size) and image.format in ("JPEG", "MPO"):
@@ -357,6 +367,8 @@ def _decode(
         else:
             factor = 1
         image.load()
+        if orientation in _TURNED_BACK and size is not None and stored == size[::-1] != image.size:
+            return image.transpose(_TURNED_BACK[orientation]), stored, factor  # Pillow turned it upright
         if size is not None and stored == size[::-1]:
             turned = ImageOps.exif_transpose(image) if drawn_upright else image
             return turned if turned.size == image.size else image, stored, factor

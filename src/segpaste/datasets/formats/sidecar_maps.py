@@ -20,10 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from segpaste.datasets.contract import AnnotatedDataset, JsonRow
+from segpaste.datasets.contract import AnnotatedDataset, JsonRow, Surfaces
 from segpaste.datasets.errors import DatasetError, naming
 from segpaste.datasets.formats.conventions import convert_depth, convert_normals, oriented_normals
 from segpaste.datasets.formats.folders import files_below
@@ -91,13 +88,15 @@ class SidecarMaps:
         with naming(f"{file_name}: depth, normals or camera beside it"):
             return replace(sample, **fields)
 
-    def stored_normals(self, file_name: str) -> NDArray[np.float32] | None:
-        """Return the normals of an image as stored, [3, H, W] of any length; None if there are none, or no floats."""
-        if not self.has_normals:
-            return None
-        path = self._path("normals", _stem(file_name, self.num_cut), "npy")
-        found = _converted(path, lambda values: values if values.dtype.kind == "f" else None)
-        return None if found is None else oriented_normals(found, axes=_OURS).astype(np.float32)
+    def stored(self, file_name: str) -> Surfaces:
+        """Return the surfaces of an image as stored, see `AnnotatedDataset.stored_surfaces`."""
+        name, depth, normals = _stem(file_name, self.num_cut), None, None
+        if self.has_depth:
+            depth = one_channel(read_array(self._path("depth", name, "npy")))
+        if self.has_normals:
+            path = self._path("normals", name, "npy")
+            normals = _converted(path, lambda values: values if values.dtype.kind == "f" else None)
+        return depth, 1.0, None if normals is None else oriented_normals(normals, axes=_OURS)
 
     def folders(self) -> list[str]:
         """Return the existing folders of the files."""

@@ -1,8 +1,9 @@
 """Annotation files, images and maps below the folder of a dataset that none of its splits reads.
 
 Files are known by suffix, annotation files also by their first bytes. Files that this package writes beside a dataset,
-and the maps of an annotation file, which are in the folder of its name, are not counted. Images directly in the folder
-of a dataset are those of a description, unless it has its images there.
+the maps of an annotation file, which are in the folder of its name, and augmented datasets, which have replay records,
+are not counted. Files of another dataset, in the form in which this package writes one, are named as such. Images
+directly in the folder of a dataset are those of a description, unless it has its images there.
 """
 
 from __future__ import annotations
@@ -38,6 +39,14 @@ _NOT_SEARCHED = ("depth", "depth_valid", "normals", "intrinsics", "semantic", "i
 """Folders of maps and of reports, in the folder of a dataset."""
 _OF_BOTH = ("annotations.json", "panoptic.json")
 """Tables of the same images in the folder of a dataset; one of them is read."""
+_RECORDS = "replay.jsonl"
+_OF_WRITTEN = (
+    *(("annotations.json", "images"), ("panoptic.json", "images"), ("data.yaml", "labels")),
+    *(("class_names.txt", "JPEGImages"), ("classes.txt", "images")),
+    *((f"annotations/{kind}_*.json",) for kind in ("instances", "lvis", "panoptic")),
+    ("*/_annotations.coco.json",),
+)
+"""Files and folders that are together in the folder of a written dataset."""
 Opener = Callable[[], AnnotatedImages]
 
 
@@ -69,7 +78,28 @@ def unread_below(
                 read.add_split(opener())
         except DatasetError:
             return {}  # named when that split is opened
-    return {path: kind for path, kind in sorted(left.items()) if path not in read}
+    return dict(_told({path: kind for path, kind in sorted(left.items()) if path not in read}, whole))
+
+
+def _told(left: Mapping[str, str], whole: str) -> Iterator[tuple[str, str]]:
+    """Yield unread files with words for their kind; those of augmented datasets are left out."""
+    written = dict[PurePosixPath, bool | None]()
+    for path, kind in left.items():
+        above = [*PurePosixPath(os.path.relpath(path, whole).replace(os.sep, "/")).parents][-2::-1]
+        for folder in (folder for folder in above if folder not in written):
+            written[folder] = _written_kind(Path(whole, folder))
+        found = next((folder for folder in above if written[folder] is not None), None)
+        if found is None:
+            yield path, kind
+        elif written[found] is False:
+            yield path, f"files of another dataset in '{found}', which is not read"
+
+
+def _written_kind(folder: Path) -> bool | None:
+    """Return whether a folder is an augmented dataset; None if it is none in the form in which we write one."""
+    if not any(all(any(folder.glob(name)) for name in names) for names in _OF_WRITTEN):
+        return None
+    return (folder / _RECORDS).is_file()
 
 
 class _Read:

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from segpaste.datasets.contract import AnnotatedDataset, JsonRow
 from segpaste.datasets.entries import has_segmentation
@@ -24,7 +25,7 @@ from segpaste.datasets.formats.format import AnnotatedImages, ReadOptions
 from segpaste.datasets.formats.image_files import open_image
 from segpaste.datasets.formats.outlined import OutlinedImages
 from segpaste.datasets.formats.registry import find_dataset
-from segpaste.datasets.formats.sidecar_maps import find_beside
+from segpaste.datasets.formats.sidecar_maps import SidecarMaps, find_beside
 from segpaste.datasets.formats.voc.files import VocFolder
 from segpaste.datasets.formats.yolo.data import read_data
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
@@ -45,6 +46,7 @@ from segpaste.datasets.writers.ledger import (
 )
 from segpaste.datasets.writers.mask_sums import FILLED_BOX, fills_box, measure, segmentation_sum
 from segpaste.datasets.writers.xml_texts import header_texts, image_texts, object_texts, written_header
+from segpaste.types import DenseSample
 
 
 def open_split(folder: Path, view: View) -> AnnotatedDataset:
@@ -59,7 +61,12 @@ def open_split(folder: Path, view: View) -> AnnotatedDataset:
         if view.format == "yolo"
         else found.format.open(folder, view.split, ReadOptions())
     )
-    photos.beside = find_beside(folder, view.split, photos)
+    return with_beside(folder, photos, view.split)
+
+
+def with_beside(folder: Path, photos: AnnotatedImages, split: str = "") -> AnnotatedImages:
+    """Return a split of a written dataset with the depth, normals and cameras beside its annotations."""
+    photos.beside = find_beside(folder, split, photos)
     return photos
 
 
@@ -252,6 +259,38 @@ def _segments(view: View, photos: AnnotatedDataset, index: int, expected: Expect
             kind = "stuff"
         there.append(Region(label, kind, row["bbox"], row["area"], keys=digest(further_keys(row))))
     return there
+
+
+def surface_difference(
+    view: View, photos: AnnotatedDataset, index: int, sample: DenseSample, expected: ExpectedImage
+) -> str | None:
+    """Return what the reader finds otherwise of depth, normals and camera than their files have; None if nothing.
+
+    The files are compared one by one; this finds a file that the reader passes over, or reads in another unit or frame.
+    Depth as PNG is read in label maps only.
+    """
+    beside = photos.beside
+    normals = (
+        beside.stored(photos.file_name(index)) if isinstance(beside, SidecarMaps) else photos.stored_surfaces(index)
+    )[2]
+    depth, camera = sample.depth, sample.camera_intrinsics
+    for name, value in expected.values.items():
+        what, there = name.partition("/")[0], None
+        if what == "depth" and (name.endswith(".npy") or view.format == "label-maps"):
+            metres = None if depth is None else depth.as_subclass(Tensor)[0].numpy()
+            if metres is not None and name.endswith(".png"):
+                metres = np.rint(metres.astype(np.float64) * 1000).astype(np.uint16)
+            there = None if metres is None else checksum(metres)
+        elif what == "normals":
+            there = None if normals is None else checksum(normals.transpose(1, 2, 0).astype(np.float32))
+        elif what == "intrinsics":
+            numbers = None if camera is None else [camera.fx, 0, camera.cx, 0, camera.fy, camera.cy, 0, 0, 1]
+            there = None if numbers is None else checksum(np.array(numbers, np.float64))
+        else:
+            continue
+        if there != value:
+            return f"expected the reader to find {name} as it is, got {'nothing' if there is None else 'other values'}"
+    return None
 
 
 def stored_pixels(path: Path) -> NDArray[Any]:

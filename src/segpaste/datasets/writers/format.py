@@ -250,6 +250,10 @@ class WrittenFormat(ABC):
         """Return the written name of a split; ``train`` for the only split of a dataset without splits."""
         return split or "train"
 
+    def lost_name(self, name: str, names: Sequence[str], trained: str | None = None) -> str:
+        """Return what is lost of the name of a split among ``names``, with one to train on if it is named; or empty."""
+        return ""
+
     def expect_classes(self, place: object, num: int, *, has_maps: bool) -> None:
         """Raise `DatasetError` if the format cannot hold so many classes, or so few.
 

@@ -21,7 +21,7 @@ from segpaste.datasets.formats.coco.dataset import open_instances
 from segpaste.datasets.formats.coco.folders import COCO_FILE, PANOPTIC_FILE, ROBOFLOW_FILE
 from segpaste.datasets.formats.coco.panoptic import CocoPanoptic
 from segpaste.datasets.formats.format import NO_SPLIT, WrittenTask
-from segpaste.datasets.writers.annotations import open_split
+from segpaste.datasets.writers.annotations import open_split, with_beside
 from segpaste.datasets.writers.coco import CocoInstances, RoboflowCoco, camera_keys
 from segpaste.datasets.writers.coco_panoptic import CocoSegments
 from segpaste.datasets.writers.dataset_writer import DatasetWriter, Part
@@ -110,12 +110,12 @@ class WrittenLayout:
             Part(
                 self._of_tables,
                 View.of("coco", table, categories, **facts),
-                partial(open_instances, images, folder / self.tables, None),
+                lambda: with_beside(folder, open_instances(images, folder / self.tables, None)),
             ),
             Part(
                 CocoSegments(),
                 View.of("coco-panoptic", NO_SPLIT, categories, **facts),
-                partial(CocoPanoptic, images, panoptic, panoptic.with_suffix("")),
+                lambda: with_beside(folder, CocoPanoptic(images, panoptic, panoptic.with_suffix(""))),
                 "" if self.name == "coco-panoptic" else PANOPTIC_FILE,
             ),
         ]

@@ -65,6 +65,15 @@ class YoloLabels(WrittenFormat):
         """Return the folders of images and labels."""
         return f"images/{split}", f"labels/{split}"
 
+    def lost_name(self, name: str, names: Sequence[str], trained: str | None = None) -> str:
+        """Return what the data YAML does not hold of the name of a split; empty if its key says the same."""
+        keys = split_keys(names, trained)
+        if (key := keys[name]) is None:
+            return "which data.yaml does not name"
+        if [*keys.values()].count(key) > 1:
+            return f"which data.yaml joins with others as {key}"
+        return "" if name == trained or name.startswith(key) else f"which data.yaml calls {key}"
+
     def label_files(self, image: LabelledImage, view: View, losses: Losses) -> Iterator[File]:
         """Yield the label file."""
         path = label_path(Path(self.photos_dir(view.split), image.file_name)).as_posix()
@@ -90,13 +99,10 @@ class YoloLabels(WrittenFormat):
         view, copied = splits[0].view, splits[0].copied
         trained = None if copied is None else view.split
         names = [*(split.name for split in splits), *(copied or ())]
-        keys = split_keys(names, trained)
         for split in splits:
             count_split(losses, split, ("keypoints",) if view.task == "pose" else ())
-            if keys[split.name] is None:
-                losses[f"images that data.yaml does not name, of the split '{split.name}'"] += sum(
-                    1 for _ in split.rows()
-                )
+            if told := self.lost_name(split.name, names, trained):
+                losses[f"images of the split '{split.name}', {told}"] += sum(1 for _ in split.rows())
         schema = view.schema if view.task == "pose" else None
         text = data_yaml(view.names, yaml_splits(names, trained), schema, view.point_size, view.source_yaml)
         yield "data.yaml", text.encode()
@@ -122,14 +128,12 @@ def yaml_splits(names: Sequence[str], trained: str | None = None) -> dict[str, A
     """Return the split keys of a data YAML, each with one or several folders of images.
 
     Args:
-        names: names of the splits, such as ``train2017``; a name without a key is left out with a warning.
+        names: names of the splits, such as ``train2017``; a name without a key is left out, see `YoloLabels.lost_name`.
         trained: name of the split for ``train``, even if it begins with no key.
     """
     found: dict[str, list[str]] = {}
     for name, key in split_keys(names, trained).items():
-        if key is None:  # it may be held out, so it is not used for training
-            warnings.warn(f"data.yaml: '{name}' was copied, but is not in {', '.join(SPLIT_KEYS)}", stacklevel=2)
-        else:
+        if key is not None:  # others may be held out, so they are not used for training
             found.setdefault(key, []).append(f"images/{name}")
     if "val" not in found:
         warnings.warn("data.yaml: expected a split to validate on, got none; add the key val to it", stacklevel=2)

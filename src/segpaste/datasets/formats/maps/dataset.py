@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from segpaste.datasets.contract import Crowd, JsonRow
+from segpaste.datasets.contract import Crowd, JsonRow, Surfaces
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.coco.panoptic import CocoPanopticSchema
 from segpaste.datasets.formats.format import AnnotatedImages, PackedRecords
@@ -160,9 +160,9 @@ class MapPhotos(AnnotatedImages):
         objects = self._labels(self._records[index])[1]
         return None if objects is None or objects.void is None or not objects.void.any() else objects.void
 
-    def stored_normals(self, index: int) -> NDArray[np.float32] | None:
-        """Return the normals of an image as stored, [3, H, W] of any length; None if there are none, or no floats."""
-        return self._reader.stored_normals(self._records[index])
+    def stored_surfaces(self, index: int) -> Surfaces:
+        """Return those of the declared files."""
+        return self._reader.stored(self._records[index])
 
     def crowds(self, index: int) -> list[Crowd]:
         """Return, for each thing class, the pixels without an object, before ``transforms``."""

@@ -74,12 +74,12 @@ def normals_of(values: NDArray[Any], files: NormalFiles, place: str) -> Tensor:
         return convert_normals(_vectors(values, files), axes=files.axes)
 
 
-def stored_normals_of(values: NDArray[Any], files: NormalFiles, place: str) -> NDArray[np.float32] | None:
+def stored_normals_of(values: NDArray[Any], files: NormalFiles, place: str) -> NDArray[np.float64] | None:
     """Return stored floats [3, H, W], right-down-forward, of any length; None if the files have other numbers."""
     if values.dtype.kind != "f" or files.range != (-1.0, 1.0):
         return None
     with naming(place):
-        return oriented_normals(_vectors(values, files), axes=files.axes).astype(np.float32)
+        return oriented_normals(_vectors(values, files), axes=files.axes)
 
 
 def _vectors(values: NDArray[Any], files: NormalFiles) -> NDArray[Any]:

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from segpaste.datasets.contract import JsonRow
+from segpaste.datasets.contract import JsonRow, Surfaces
 from segpaste.datasets.errors import DatasetError, naming
 from segpaste.datasets.formats.maps.cityscapes import ALL_IDS, WITH_INSTANCES, read_polygons
 from segpaste.datasets.formats.maps.declaration import Camera
@@ -105,12 +104,16 @@ class MapReader:
             sizes.add((fields["depth"].shape[1], fields["depth"].shape[2]))
         return fields, sizes
 
-    def stored_normals(self, record: JsonRow) -> NDArray[np.float32] | None:
-        """Return the normals of an image as stored, [3, H, W] of any length; None if there are none, or no floats."""
-        if (files := self.files.declared.normals) is None:
-            return None
-        path = self.files.path(record, "normals")
-        return stored_normals_of(read_array(path, files.key, as_colors=True), files, str(path))
+    def stored(self, record: JsonRow) -> Surfaces:
+        """Return the surfaces of an image as stored, see `AnnotatedDataset.stored_surfaces`."""
+        depth, normals = self.files.declared.depth, self.files.declared.normals
+        plane = vectors = None
+        if depth is not None:
+            plane = one_channel(read_array(self.files.path(record, "depth"), depth.key))
+        if normals is not None:
+            path = self.files.path(record, "normals")
+            vectors = stored_normals_of(read_array(path, normals.key, as_colors=True), normals, str(path))
+        return plane, 1.0 if depth is None else depth.metres_per_unit, vectors
 
     def camera(self, record: JsonRow) -> Calibration | None:
         """Return the calibration of an image; None if there is none.
