@@ -67,7 +67,7 @@ CEILINGS: dict[str, int] = {
 }
 """Highest value of each count of the table, lines to the next hundred; what is not named is not limited."""
 WALKS: dict[str, int] = {
-    "files of segpaste augment": 140,
+    "files of segpaste augment": 141,
     "records of segpaste augment": 83,
     "calls from segpaste augment to the forward": 8,
     "files of a forward": 28,

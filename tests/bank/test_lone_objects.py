@@ -10,13 +10,15 @@ import numpy as np
 import pytest
 import torch
 from photo_folder import open_photos, write_photos
+from PIL import Image
 from torch.utils.data import ConcatDataset, Subset
 
 from segpaste.bank import DatasetBank
 from segpaste.bank.building.dataset_bank import objects_to_paste
 from segpaste.datasets import CocoDetectionV2, DatasetError, JoinedPhotos
 from segpaste.datasets.contract import DatasetWrapper
-from segpaste.datasets.formats import instances
+from segpaste.datasets.formats import drawn_masks
+from segpaste.datasets.formats.yolo.dataset import YoloDataset
 from segpaste.datasets.lone_objects import LoneObjects
 from segpaste.datasets.views import annotated
 from segpaste.engine.select import use_backend
@@ -58,9 +60,69 @@ def test_crops_of_photos_with_polygons_and_keypoints_are_those_of_whole_samples(
     assert all(np.array_equal(found[name], rows) for name, rows in expected.items())
 
 
+class WholeLabelled(YoloDataset):
+    """Reads whole samples only."""
+
+    def lone_objects(self, index: int) -> LoneObjects | None:
+        return None
+
+
+@pytest.fixture
+def labelled(tmp_path: Path) -> Path:
+    """A YOLO dataset: an upright image, a turned one, a row without a pixel, an image without objects."""
+    rng = np.random.default_rng(4)
+    for folder in ("images/train", "labels/train"):
+        (tmp_path / folder).mkdir(parents=True)
+    for number, orientation in enumerate((1, 6, 3, 1)):
+        exif = Image.Exif()
+        exif[0x0112] = orientation
+        image = Image.fromarray(rng.integers(0, 256, (48, 64, 3), np.uint8))
+        image.save(tmp_path / f"images/train/{number}.jpg", exif=exif)
+        rows = [f"{i % 2} {' '.join(f'{value:.4f}' for value in rng.uniform(0.1, 0.9, 10))}" for i in range(5)]
+        rows.insert(2, "1 0.5 0.5 0.5001 0.5 0.5 0.5001")
+        (tmp_path / f"labels/train/{number}.txt").write_text("\n".join(rows if number < 3 else []))
+    (tmp_path / "data.yaml").write_text("train: images/train\nval: images/train\nnames: [a, b]\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize("whole_only", [True, False])
 @pytest.mark.filterwarnings("ignore:.*has no pixel")
-def test_lone_objects_are_those_of_the_sample(folder: Path) -> None:
-    dataset = open_photos(folder)
+def test_crops_of_label_files_are_those_of_whole_samples(labelled: Path, whole_only: bool) -> None:
+    selection = objects_to_paste(whole_only=whole_only)
+    found, expected = (rows_of(kind(labelled), selection=selection) for kind in (YoloDataset, WholeLabelled))
+    assert expected["alpha"].any()
+    for name, rows in expected.items():
+        assert np.array_equal(found[name], rows), name
+
+
+def test_only_masks_of_unchanged_label_files_are_read_alone(labelled: Path) -> None:
+    assert YoloDataset(labelled).lone_objects(0) is not None
+    assert WholeLabelled(labelled).lone_objects(0) is None
+    assert YoloDataset(labelled, task="detect").lone_objects(0) is None
+    assert YoloDataset(labelled, transforms=lambda sample: sample).lone_objects(0) is None
+    with use_backend("reference"):
+        assert YoloDataset(labelled).lone_objects(0) is None
+
+
+@pytest.mark.filterwarnings("ignore:.*has no pixel")
+def test_masks_are_the_same_without_the_native_library(labelled: Path, folder: Path) -> None:
+    for dataset in (YoloDataset(labelled), open_photos(folder)):
+        for index in range(3):
+            found = dataset[index]
+            with use_backend("reference"):
+                expected = dataset[index]
+            assert torch.equal(found.instance_masks, expected.instance_masks)
+            assert torch.equal(found.boxes, expected.boxes)
+            made = DenseSample.from_masks(expected.image, expected.instance_masks.clone(), expected.labels)
+            assert torch.equal(found.boxes, made.boxes)
+            assert found.boxes.dtype == made.boxes.dtype
+            assert found.num_instances == made.num_instances > 0
+
+
+@pytest.mark.filterwarnings("ignore:.*has no pixel")
+@pytest.mark.parametrize("kind", ["coco", "yolo"])
+def test_lone_objects_are_those_of_the_sample(folder: Path, labelled: Path, kind: str) -> None:
+    dataset = open_photos(folder) if kind == "coco" else YoloDataset(labelled)
     for index in range(3):
         sample, lone = dataset[index], dataset.lone_objects(index)
         assert lone is not None
@@ -86,13 +148,13 @@ def test_lone_objects_are_those_of_the_sample(folder: Path) -> None:
 @pytest.mark.filterwarnings("ignore:.*has no pixel")
 def test_a_rejected_object_is_judged_before_its_image_is_decoded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bank = DatasetBank(open_photos(folder), crop_size=(9, 8), cache_bytes=0)
-    read, num = instances.read_part, [0]
+    read, num = drawn_masks.read_part, [0]
 
     def counted(*args: Any, **options: Any) -> Any:
         num[0] += 1
         return read(*args, **options)
 
-    monkeypatch.setattr(instances, "read_part", counted)
+    monkeypatch.setattr(drawn_masks, "read_part", counted)
     border = next(i for i in range(len(bank)) if next(bank.found(i)).index != i)
     num[0] = 0
     bank.read([border])

@@ -14,7 +14,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,16 +27,17 @@ from segpaste.datasets._windows import boxes_of, padding_of, runs_natively
 from segpaste.datasets.contract import Crowd, JsonRow
 from segpaste.datasets.entries import Box, CocoPoints, boxless, edges_of, has_segmentation
 from segpaste.datasets.errors import DatasetError
+from segpaste.datasets.formats.drawn_masks import DrawnMasks, lone_objects, read_segmentation, whole
 from segpaste.datasets.formats.format import AnnotatedImages
-from segpaste.datasets.formats.image_files import read_part, read_pixels, read_rgb
-from segpaste.datasets.formats.rle import coded_runs, decode_segmentation, expect_segmentation
+from segpaste.datasets.formats.image_files import read_pixels, read_rgb
+from segpaste.datasets.formats.rle import decode_segmentation, expect_segmentation
 from segpaste.datasets.jitter import LargeScaleJitter
 from segpaste.datasets.lone_objects import LoneObjects
 from segpaste.engine.native import windows
 from segpaste.engine.native.windows import Counts, Shown
 from segpaste.types import CrowdMask, DenseSample, InstanceMask, KeypointSchema
 from segpaste.types.keypoints import MovingKeypoints, moved_points
-from segpaste.types.sampling import Size, Window, outward_box, write_mask
+from segpaste.types.sampling import Size, Window, outward_box
 
 UNREAD_REGIONS = "masks of crowd and ignored regions that cannot be read, instead of which the box is ignored, if any"
 EMPTY_REGIONS = "crowd and ignored regions with neither a mask nor a box"
@@ -183,10 +184,7 @@ class InstanceImages(AnnotatedImages):
         """Return the annotations that are instances, with their run lengths and their measures in a window."""
         found = []
         for annotation in record["annotations"]:
-            counts = self._decoded(coded_runs, record, annotation)
-            if (shown := windows.read_runs(counts, window)) is None:
-                self._decoded(decode_segmentation, record, annotation)  # raises an error with the reason
-                raise AssertionError(f"annotation {annotation['id']}: run lengths that only one reader refuses")
+            counts, shown = self._decoded(lambda given, _: read_segmentation(given, window), record, annotation)
             if shown.source_area:
                 found.append((annotation, counts, shown))
             else:
@@ -200,17 +198,14 @@ class InstanceImages(AnnotatedImages):
             return None
         record = self._records[index]
         size = record["height"], record["width"]
-        measured = self._measured(record, Window(size, size, False, (0, 0), size))
-        path = self.images_dir / record["file_name"]
-        return LoneObjects(
+        measured = self._measured(record, whole(size))
+        return lone_objects(
+            self.images_dir / record["file_name"],
             size,
-            tuple(annotation["label"] for annotation, *_ in measured),
-            [shown for *_, shown in measured],
-            [counts for _, counts, _ in measured],
-            self._keypoints(record, [annotation for annotation, *_ in measured]).get("keypoints"),
-            {"metric_depth": False, "keypoint_schema": self.keypoint_schema},
-            partial(read_part, path, size, drawn_upright=self.drawn_upright),
-            partial(read_pixels, path, size, drawn_upright=self.drawn_upright),
+            measured,
+            drawn_upright=self.drawn_upright,
+            keypoints=self._keypoints(record, [annotation for annotation, *_ in measured]).get("keypoints"),
+            keypoint_schema=self.keypoint_schema,
         )
 
     @property
@@ -228,11 +223,10 @@ class InstanceImages(AnnotatedImages):
             boxed = self._boxes(record)
             more = self._keypoints(record, [row for row, _ in boxed])
             return sample_of_boxes(image, [(row["label"], box) for row, box in boxed], crowd_mask=crowd_mask, **more)
-        annotations, masks = self._instances(record)
-        labels = torch.tensor([annotation["label"] for annotation in annotations], dtype=torch.int64, device="cpu")
-        return DenseSample.from_masks(
-            image, masks, labels, crowd_mask=crowd_mask, **self._keypoints(record, annotations)
-        )
+        annotations, drawn = self._instances(record)
+        labels = [annotation["label"] for annotation in annotations]
+        crowd = None if crowd_mask is None else CrowdMask(crowd_mask)
+        return drawn.sample(image, labels, crowd_mask=crowd, **self._keypoints(record, annotations))
 
     def _keypoints(self, record: JsonRow, annotations: list[JsonRow], window: Window | None = None) -> dict[str, Any]:
         """Return the keypoint fields of instances in a window; empty if the file has no keypoints."""
@@ -267,18 +261,17 @@ class InstanceImages(AnnotatedImages):
             mask[y1:y2, x1:x2] = True
         return mask
 
-    def _instances(self, record: JsonRow) -> tuple[list[JsonRow], Tensor]:
-        """Return the annotations that are instances, and their masks [N, H, W]."""
+    def _instances(self, record: JsonRow) -> tuple[list[JsonRow], DrawnMasks]:
+        """Return the annotations that are instances, and their masks."""
         kept: list[JsonRow] = []
-        masks = np.zeros((len(record["annotations"]), record["height"], record["width"]), bool)
+        drawn = DrawnMasks(len(record["annotations"]), (record["height"], record["width"]))
         for annotation in record["annotations"]:
-            mask = self._decoded(decode_segmentation, record, annotation)
-            if write_mask(mask, masks[len(kept)]):
+            if self._decoded(lambda given, _: drawn.draw(given), record, annotation):
                 kept.append(annotation)
             else:
                 self._leave_out(annotation["id"])
         self._remember(record["id"], (annotation["id"] for annotation in kept))
-        return kept, torch.from_numpy(masks[: len(kept)])
+        return kept, drawn
 
     def _boxes(self, record: JsonRow) -> list[tuple[JsonRow, Box]]:
         """Return the annotations whose box has an area in the image, each with its box (x1, y1, x2, y2) there."""

@@ -20,8 +20,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from segpaste.datasets._windows import runs_natively
 from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.errors import DatasetError
+from segpaste.datasets.formats.drawn_masks import DrawnMasks, lone_objects, read_segmentation, whole
 from segpaste.datasets.formats.folders import other_labels
 from segpaste.datasets.formats.format import (
     TASKS,
@@ -35,8 +37,6 @@ from segpaste.datasets.formats.format import (
 )
 from segpaste.datasets.formats.image_files import read_upright, upright_size
 from segpaste.datasets.formats.instances import sample_of_boxes
-from segpaste.datasets.formats.rle import decode_segmentation
-from segpaste.datasets.formats.text_files import read_text
 from segpaste.datasets.formats.yolo.data import (
     YAML_SUFFIXES,
     YoloData,
@@ -56,12 +56,15 @@ from segpaste.datasets.formats.yolo.labels import (
     box_px,
     exact_box,
     keypoint_schema,
+    numbered_classes,
     parse_labels,
     points_px,
     polygon_px,
+    read_labels,
 )
+from segpaste.datasets.lone_objects import LoneObjects
 from segpaste.types import DenseSample
-from segpaste.types.sampling import Size, write_mask
+from segpaste.types.sampling import Size
 
 ONE_KIND = "complete the polygons, or read all as boxes with the task detect"
 """Advice for a dataset with both boxes and polygons."""
@@ -198,7 +201,7 @@ class YoloDataset(AnnotatedImages):
 
     def label_text(self, index: int) -> str:
         """Return the text of an image's label file; empty if it has none."""
-        return _text_of(found_labels(self._image_file(self._records[index])))
+        return read_labels(found_labels(self._image_file(self._records[index])))
 
     def left_out(self, index: int) -> dict[str, int]:
         """Count the ``empty`` objects of a read image, which are not instances."""
@@ -211,7 +214,7 @@ class YoloDataset(AnnotatedImages):
 
     def _read_records(self) -> Sequence[JsonRow]:
         data = self.data
-        self.class_names = _numbered(data) if data.class_names is None else data.class_names
+        self.class_names = numbered_classes(data) if data.class_names is None else data.class_names
         label_format = LabelFormat(len(self.class_names), data.keypoint_shape, self._asked)
         digest = hashlib.sha256(json.dumps([self.class_names, data.keypoint_shape, data.flip_idx]).encode())
         self.num_duplicates = 0
@@ -221,7 +224,7 @@ class YoloDataset(AnnotatedImages):
         def records() -> Iterator[JsonRow]:
             for number, image in enumerate(images, start=1):
                 file_name, labels = Path(os.path.relpath(image, data.root)).as_posix(), found_labels(image)
-                text = _text_of(labels)
+                text = read_labels(labels)
                 labelled.append(labels.is_file())
                 rows, num_twice = parse_labels(labels, text, label_format)
                 self.num_duplicates += num_twice
@@ -293,12 +296,26 @@ class YoloDataset(AnnotatedImages):
     def _read_sample(self, record: JsonRow) -> DenseSample:
         image = read_upright(self._image_file(record))
         size = image.shape[1], image.shape[2]
-        rows, masks = self._objects(record, size)
-        if masks is not None:
-            labels = torch.tensor([row["label"] for row in rows], dtype=torch.int64, device="cpu")
-            return DenseSample.from_masks(image, masks, labels)
+        rows, drawn = self._objects(record, size)
+        if self.task == "segment":
+            return drawn.sample(image, [row["label"] for row in rows])
         more: Any = {"keypoints": self._keypoints(rows, size), "keypoint_schema": self.keypoint_schema}
         return sample_of_boxes(image, [(row["label"], box_px(row["values"], size)) for row in rows], **more)
+
+    def lone_objects(self, index: int) -> LoneObjects | None:
+        """Return the instances of an image to decode one by one, where samples have masks from these files alone."""
+        is_plain = type(self)._read_sample is YoloDataset._read_sample and self.transforms is None
+        if not (is_plain and self.task == "segment" and self.beside is None and runs_natively()):
+            return None
+        record = self._records[index]
+        path = self._image_file(record)
+        size = upright_size(path)
+        found = [(row, *read_segmentation([polygon_px(row["values"], size)], whole(size))) for row in record["rows"]]
+        for row in (row for row, _, shown in found if not shown.area):
+            self._leave_out(record, row)
+        kept = [(row, counts, shown) for row, counts, shown in found if shown.area]
+        self._remember(record["id"], (row["line"] for row, *_ in kept))
+        return lone_objects(path, size, kept, drawn_upright=True)
 
     def _keypoints(self, rows: list[JsonRow], size: Size) -> Tensor | None:
         shape = self.data.keypoint_shape
@@ -307,15 +324,14 @@ class YoloDataset(AnnotatedImages):
         points = [points_px(row["values"], shape, size) for row in rows]
         return torch.from_numpy(np.array(points, np.float32).reshape(-1, shape[0], 3))
 
-    def _objects(self, record: JsonRow, size: Size) -> tuple[list[JsonRow], Tensor | None]:
-        """Return the rows of instances of an image of (H, W), and for polygons their masks [N, H, W]."""
+    def _objects(self, record: JsonRow, size: Size) -> tuple[list[JsonRow], DrawnMasks]:
+        """Return the rows of instances of an image of (H, W), and the masks of polygons."""
         kept: list[JsonRow] = []
         is_segment = self.task == "segment"
-        masks = np.zeros((len(record["rows"]) if is_segment else 0, *size), bool)
+        drawn = DrawnMasks(len(record["rows"]) if is_segment else 0, size)
         for row in record["rows"]:
             if is_segment:
-                mask = decode_segmentation([polygon_px(row["values"], size)], size)
-                is_there = write_mask(mask, masks[len(kept)])
+                is_there = drawn.draw([polygon_px(row["values"], size)])
             else:
                 x1, y1, x2, y2 = box_px(row["values"], size)
                 is_there = x1 < x2 and y1 < y2
@@ -324,31 +340,13 @@ class YoloDataset(AnnotatedImages):
             else:
                 self._leave_out(record, row)
         self._remember(record["id"], (row["line"] for row in kept))
-        return kept, torch.from_numpy(masks[: len(kept)]) if is_segment else None
+        return kept, drawn
 
     def _leave_out(self, record: JsonRow, row: JsonRow) -> None:
         if not self._empty:
             where = f"{found_labels(self._image_file(record))}: line {row['line']}"
             warnings.warn(f"{where} has no pixel and is left out; further ones are only counted", stacklevel=2)
         self._empty.setdefault(record["id"], set()).add(row["line"])
-
-
-def _text_of(path: Path) -> str:
-    """Read the text of a label file; empty if the file is missing."""
-    try:
-        return read_text(path)
-    except FileNotFoundError:
-        return ""
-    except OSError as error:
-        raise DatasetError(f"{path}: expected a label file, could not read it ({error}); check the path") from error
-
-
-def _numbered(data: YoloData) -> tuple[str, ...]:
-    """Return numbered names for the classes of all splits, for datasets without class names."""
-    label_format = LabelFormat(1 << 16, data.keypoint_shape)
-    files = {found_labels(image) for of in data.splits.values() for source in of for image in images_of(source)}
-    labels = (row["label"] for file in files for row in parse_labels(file, _text_of(file), label_format)[0])
-    return tuple(f"class_{i}" for i in range(max(labels, default=0) + 1))
 
 
 class YoloFormat(Format):

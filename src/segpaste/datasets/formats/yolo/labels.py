@@ -25,6 +25,8 @@ from numpy.typing import NDArray
 from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.format import Task
+from segpaste.datasets.formats.text_files import read_text
+from segpaste.datasets.formats.yolo.data import YoloData, found_labels, images_of
 from segpaste.types import KeypointSchema
 
 BOX_NUMBERS = 5
@@ -223,6 +225,24 @@ def points_px(values: list[float], shape: tuple[int, int], size: tuple[int, int]
     points[:, :2] *= size[::-1]
     points[~is_inside | (points[:, 2] == 0)] = 0
     return points
+
+
+def read_labels(path: Path) -> str:
+    """Read the text of a label file; empty if the file is missing."""
+    try:
+        return read_text(path)
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise DatasetError(f"{path}: expected a label file, could not read it ({error}); check the path") from error
+
+
+def numbered_classes(data: YoloData) -> tuple[str, ...]:
+    """Return numbered names for the classes of all splits, for datasets without class names."""
+    label_format = LabelFormat(1 << 16, data.keypoint_shape)
+    files = {found_labels(image) for of in data.splits.values() for source in of for image in images_of(source)}
+    labels = (row["label"] for file in files for row in parse_labels(file, read_labels(file), label_format)[0])
+    return tuple(f"class_{i}" for i in range(max(labels, default=0) + 1))
 
 
 def label_text(label: int, values: Iterable[float]) -> str:
