@@ -3,19 +3,26 @@
 FILE.json                              COCO or LVIS instances, COCO panoptic; the images are given beside it
 images/ and annotations.json           as `segpaste augment` writes them
 annotations/instances_train2017.json   with the images in train2017/
-annotations/lvis_train.json            with the images in train/
+annotations/lvis_train.json            with the images in train/ or train2017/; also lvis_v1_train.json
 annotations/panoptic_train2017.json    with its PNG files in annotations/panoptic_train2017/, the images in train2017/
 images/, panoptic/ and panoptic.json   as `segpaste augment` writes them, preferred to an annotations.json beside them
 train/_annotations.coco.json           Roboflow: the images of a split beside its annotations
+
+The files of splits may also be in the folder of the dataset instead of ``annotations``.
 """
 
 from __future__ import annotations
 
+import json
+import mmap
+import re
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import ClassVar
 
+from segpaste.datasets.entries import file_name_of
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.coco.dataset import open_instances
 from segpaste.datasets.formats.coco.panoptic import CocoPanoptic
@@ -66,21 +73,23 @@ class CocoFile(Format):
 
 
 def _where_images_are(opened: Callable[[Path], AnnotatedImages], folder: Path) -> AnnotatedImages:
-    """Open a file with the folder of its images, or with the one above if file names begin with the folder's name.
+    """Open a file with the folder of its images, or with the one above if file names begin with the name of a folder.
 
     Names from the urls of LVIS do, such as ``train2017/000000391895.jpg``. The first image decides.
     """
-    dataset = opened(folder)
-    first, _, inside = dataset.file_name(0).partition("/") if len(dataset) else ("", "", "")
-    is_its_name = inside and first == folder.absolute().name and not (folder / first / inside).is_file()
-    return opened(folder.absolute().parent) if is_its_name and (folder / inside).is_file() else dataset
+    dataset, above = opened(folder), folder.absolute().parent
+    name = dataset.file_name(0) if len(dataset) else ""
+    is_above = "/" in name and not (folder / name).is_file() and (above / name).is_file()
+    return opened(above) if is_above else dataset
 
 
 class CocoFolder(Format):
     """Folder of COCO instances with their images.
 
     Attributes:
-        prefix: prefix of the annotation files of splits.
+        start: start of the names of the annotation files of splits.
+        version: expression of what the rest of these names may begin with before the name of the split.
+        endings: what the name of the folder of images may have after that of the split.
         file: annotation file of a dataset without splits, beside ``images``; None if the format has none.
     """
 
@@ -88,16 +97,43 @@ class CocoFolder(Format):
     title = "COCO folders"
     files = "images/ and annotations.json, or annotations/instances_SPLIT.json and SPLIT/"
     gives = "masks, or boxes only; keypoints, crowds"
-    prefix: ClassVar[str] = "annotations/instances_"
+    start: ClassVar[str] = "instances_"
+    version: ClassVar[str] = "^$"
+    endings: ClassVar[tuple[str, ...]] = ("",)
     file: ClassVar[str | None] = COCO_FILE
 
     def splits(self, path: Path) -> tuple[str, ...] | None:
         """Return ``train`` for a folder of `segpaste augment`, or the splits whose file and images exist."""
         if self._whole(path) is not None:
             return ("train",)
-        start = self.prefix.rpartition("/")[2]
-        names = (file.name.removeprefix(start).removesuffix(".json") for file in path.glob(f"{self.prefix}*.json"))
-        return tuple(sorted(name for name in names if _folder_of_images(path, name) is not None)) or None
+        return tuple(sorted(self._files(path))) or None
+
+    def _files(self, path: Path) -> dict[str, Path]:
+        """Return the annotation file of each split whose images exist.
+
+        Raises:
+            DatasetError: there are several files of a split.
+        """
+        found = dict[str, Path]()
+        for file in (file for folder in (path / "annotations", path) for file in sorted(folder.glob(f"{self.start}*"))):
+            if found and file.parent not in {one.parent for one in found.values()}:
+                break  # those in annotations/ are the dataset
+            whole = file.name.removeprefix(self.start).removesuffix(".json")
+            names = dict.fromkeys((whole, re.sub(self.version, "", whole)) if file.suffix == ".json" else ())
+            split = next((name for name in names if name and self._images(path, name) is not None), None)
+            if split is not None and (other := found.setdefault(split, file)) != file:
+                both = " and ".join(one.relative_to(path).as_posix() for one in (other, file))
+                raise DatasetError(
+                    f"{path}: expected one file of the split {split}, got {both}; give one of them with the folder of "
+                    "its images (images_dir=, --images)"
+                )
+        return found
+
+    def _images(self, path: Path, split: str) -> Path | None:
+        """Return the folder of the images of a split; None if it does not exist."""
+        names = [f"{split}{ending}" for ending in self.endings]
+        places = (folder / name for name in names for folder in (path, path / "images"))
+        return next(filter(Path.is_dir, places), None)
 
     def is_preferred(self, path: Path) -> bool:
         """Return False for instances beside the panoptic segments of the same images, which hold the stuff too."""
@@ -106,7 +142,7 @@ class CocoFolder(Format):
     def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedImages:
         """Open a split; warn of panoptic segments of the same images, which are not read."""
         images, file = self.locate(path, split)
-        segments = path / f"{PanopticFolder.prefix}{split}.json"
+        segments = file.with_name(f"{PanopticFolder.start}{split}.json")
         if file != segments and self._whole(path) is None and _has_segments(segments):
             warnings.warn(
                 f"{segments}: the panoptic segments of the images are not read, but only {file.name}; name the other "
@@ -116,7 +152,7 @@ class CocoFolder(Format):
         dataset = self._opened(images, file, options)
         if self._whole(path) is None:
             others = [file.with_name(f"{kind}_{split}.json") for kind in _KINDS]
-            dataset.unread_files = tuple(f"annotations/{o.name}" for o in others if o != file and o.is_file())
+            dataset.unread_files = tuple(o.relative_to(path).as_posix() for o in others if o != file and o.is_file())
         return dataset
 
     def places(self, path: Path, split: str) -> tuple[Path, ...]:
@@ -128,7 +164,8 @@ class CocoFolder(Format):
         """Return the folder of the images of a split, and its annotation file."""
         if (file := self._whole(path)) is not None:
             return path / "images", file
-        return _folder_of_images(path, split) or path, path / f"{self.prefix}{split}.json"
+        file = path / "annotations" / f"{self.start}{split}.json"
+        return self._images(path, split) or path, self._files(path).get(split, file)
 
     def _whole(self, path: Path) -> Path | None:
         """Return the annotation file of a dataset without splits; None if it does not exist."""
@@ -141,14 +178,27 @@ class CocoFolder(Format):
 
 
 class LvisFolder(CocoFolder):
-    """Folder of LVIS with its images, as `segpaste convert` writes it."""
+    """Folder of LVIS with its images, as `segpaste convert` writes it, or with the folders of COCO 2017."""
 
     name = "lvis"
     title = "LVIS folders"
-    files = "annotations/lvis_SPLIT.json and SPLIT/"
+    files = "annotations/lvis_SPLIT.json and SPLIT/; or lvis_v1_SPLIT.json and SPLIT2017/"
     gives = "masks, lists of absent and not exhaustive classes"
-    prefix = "annotations/lvis_"
+    start = "lvis_"
+    version = r"^v\d+(\.\d+)?_"
+    endings = "", "2017"
     file = None
+
+    def places(self, path: Path, split: str) -> tuple[Path, ...]:
+        """Return none if the file names the folders of its images: a split of LVIS has images of two of COCO's."""
+        return super().places(path, split) if self.locate(path, split)[0] == self._images(path, split) else ()
+
+    def locate(self, path: Path, split: str) -> tuple[Path, Path]:
+        """Return the folder of the images of a split, or the one above if file names begin with a folder's name."""
+        images, file = super().locate(path, split)
+        first, _, inside = _first_name(file).rpartition("/")[0].partition("/")
+        is_above = first and not inside and not (images / first).is_dir() and (images.parent / first).is_dir()
+        return images.parent if is_above else images, file
 
 
 class PanopticFolder(CocoFolder):
@@ -158,7 +208,7 @@ class PanopticFolder(CocoFolder):
     title = "COCO panoptic folders"
     files = "images/, panoptic/ and panoptic.json, or SPLIT/, annotations/panoptic_SPLIT/ and its .json"
     gives = "masks of things, semantic and panoptic maps, crowds"
-    prefix = "annotations/panoptic_"
+    start = "panoptic_"
     file = PANOPTIC_FILE
 
     def is_preferred(self, path: Path) -> bool:
@@ -206,6 +256,11 @@ def _has_segments(file: Path) -> bool:
     return file.is_file() and file.with_suffix("").is_dir()
 
 
-def _folder_of_images(path: Path, split: str) -> Path | None:
-    """Return the folder of the images of a split; None if it does not exist."""
-    return next((folder for folder in (path / split, path / "images" / split) if folder.is_dir()), None)
+def _first_name(file: Path) -> str:
+    """Return the first name of an image in an annotation file; empty without one."""
+    with file.open("rb") as opened, suppress(ValueError, DatasetError):
+        text = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
+        if (named := re.search(rb'"(file_name|coco_url)"\s*:', text)) is not None:
+            row = json.loads(text[text.rfind(b"{", 0, named.start()) : text.find(b"}", named.end()) + 1])
+            return file_name_of(file, row)
+    return ""
