@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -16,12 +15,13 @@ import pytest
 from cli_world import check_instances, read_pixels, write_instances, write_panoptic
 
 import segpaste
+from fresh_process import run_fresh
 from on_disk import tree
 from segpaste.augmenting import steps
 from segpaste.cli import main
 from segpaste.workspace import Workspace
 
-NUM, STEP = 60, 2
+NUM, STEP = 24, 2
 
 
 def words_for(folder: Path, out: Path, num: int = NUM) -> list[str]:
@@ -29,14 +29,17 @@ def words_for(folder: Path, out: Path, num: int = NUM) -> list[str]:
     return ["augment", str(folder / "labels.json"), "--images", str(folder / "photos"), *options]
 
 
-SHORT = f"""
-import sys
+BOUND = """
+import os, resource, sys
 from segpaste.augmenting import steps
 from segpaste.cli import main
-steps.IMAGES_PER_STEP = {STEP}
-sys.exit(main(sys.argv[1:]))
+steps.IMAGES_PER_STEP = {step}
+resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
+status = main({words})
+sys.stdout.flush(), sys.stderr.flush()
+os._exit(status)
 """
-"""The command with short steps, as in this process."""
+"""The command with short steps, as in this process, which can write no larger file."""
 
 PAUSING = f"""
 import sys, time
@@ -230,14 +233,10 @@ class TestFullDisk:
     @pytest.mark.parametrize(("limit", "what"), [(3_000, "photo"), (8_000, "report")])
     def test_one_line_and_nothing_half_written(self, world: Path, tmp_path: Path, limit: int, what: str) -> None:
         out, partial = tmp_path / "out", tmp_path / "out.partial"
-
-        def bound() -> None:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-
         words = [*words_for(world, out, num=1), "--gallery", "0"]
-        process = start(words, program=("-c", SHORT), preexec_fn=bound)
-        stdout, stderr = process.communicate(timeout=120)
-        assert (process.returncode, stdout) == (2, "")
+        done = run_fresh(BOUND.format(step=STEP, limit=limit, words=words))
+        stderr = done.stderr
+        assert (done.returncode, done.stdout) == (2, "")
         assert stderr.count("\n") == 1
         assert stderr.startswith("segpaste: error: ")
         assert {"photo": "images/000001.png:", "report": "files/report.html:"}[what] in stderr

@@ -95,15 +95,17 @@ RUNS = [(TASKS[d % 2], data, d // 2 * 2) for d, data in enumerate(DATA)]
 
 
 @pytest.mark.parametrize(("task", "data", "workers"), RUNS)
-def test_twenty_steps(task: str, data: str, workers: int, request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    assert len(losses_of(task, request.getfixturevalue(data), tmp_path, num_workers=workers)) == 20
+def test_steps(task: str, data: str, workers: int, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    """Over twenty steps of scenes memory stays flat."""
+    steps = 20 if data == "scenes" else 6
+    assert len(losses_of(task, request.getfixturevalue(data), tmp_path, steps=steps, num_workers=workers)) == steps
 
 
 @pytest.mark.parametrize(("task", "workers"), zip(TASKS, (0, 2), strict=True))
 def test_the_same_seed_gives_the_same_losses(scenes: Path, tmp_path: Path, task: str, workers: int) -> None:
-    first, second = (losses_of(task, scenes, tmp_path, steps=6, num_workers=workers) for _ in range(2))
+    first, second = (losses_of(task, scenes, tmp_path, steps=4, num_workers=workers) for _ in range(2))
     assert first == second
-    assert first != losses_of(task, scenes, tmp_path, augment=lambda batch: batch, steps=6, num_workers=workers)
+    assert first != losses_of(task, scenes, tmp_path, augment=lambda batch: batch, steps=4, num_workers=workers)
 
 
 @pytest.mark.parametrize(("task", "data", "workers"), [run for run in RUNS if run[1] != "yolo_photos"])
@@ -160,7 +162,8 @@ def test_the_other_augmentations_of_rfdetr(
     scenes: Path, tmp_path: Path, backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     on_this_device(monkeypatch)
-    assert len(losses_of("segment", scenes, tmp_path, augmentation_backend=backend, multi_scale=True)) == 20
+    options = {"steps": 6, "augmentation_backend": backend, "multi_scale": True}
+    assert len(losses_of("segment", scenes, tmp_path, **options)) == 6
 
 
 def test_the_lines_of_the_guide(scenes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,10 +178,10 @@ def test_the_lines_of_the_guide(scenes: Path, tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_eight_pasted_images_are_learned(scenes: Path, tmp_path: Path, task: str) -> None:
+def test_four_pasted_images_are_learned(scenes: Path, tmp_path: Path, task: str) -> None:
     lightning.seed_everything(3)
     model_config, train_config = configs(task, scenes, tmp_path, **STILL)
-    samples, targets = batch_of(ready(task, scenes, tmp_path, BatchCopyPaste(EVERY_IMAGE)), range(8))
+    samples, targets = batch_of(ready(task, scenes, tmp_path, BatchCopyPaste(EVERY_IMAGE)), range(4))
     module = RFDETRModelModule(model_config, train_config).train()
     optimizer = torch.optim.AdamW(module.model.parameters(), 2e-3)
     losses: list[float] = []

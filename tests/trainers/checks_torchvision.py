@@ -111,19 +111,19 @@ def test_the_same_seed_gives_the_same_losses(name: str, num_workers: int) -> Non
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_eight_pasted_images_are_learned(name: str) -> None:
+def test_four_pasted_images_are_learned(name: str) -> None:
     """Less than half of the first loss, and half as much again with the targets of another image.
 
     Class frequencies alone halve the loss: only a model that has learned its images tells their targets apart.
     """
     scenes = dataset_of("scenes")
-    samples = [scenes[i] for i in range(8)]
+    samples = [scenes[i] for i in range(4)]
     torch.manual_seed(0)
     batch = BatchCopyPaste(EVERY_IMAGE)(
         BatchedDenseSample.from_samples(samples).to_padded(MAX_INSTANCES, overflow="largest")
     )
     model, losses, ratio = model_of(name), [], 0.0
-    step = training_of(model, torch.optim.AdamW(model.parameters(), 5e-3))
+    step = training_of(model, torch.optim.AdamW(model.parameters(), 5e-3, betas=(0.9, 0.9)))
     while len(losses) < MOST_STEPS and (not losses or losses[-1] >= losses[0] / 2 or ratio < 1.5):
         losses += [step(batch) for _ in range(10)]
         ratio = loss_with_others_targets(model, batch) / losses[-1]

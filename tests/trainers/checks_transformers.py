@@ -35,7 +35,7 @@ PLAIN = {"mean": [0.0] * 3, "std": [1.0] * 3}
 QUERIES = {"num_queries": 20, "num_labels": NUM_CLASSES}
 FEED_FORWARD = {"d_model": 32, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32}
 RATES = {"mask2former": 2e-2, "eomt": 1e-2, "detr": 8e-3, "rt_detr": 5e-3}
-"""At which eight images are learned in few steps."""
+"""At which four images are learned in few steps."""
 MAX_INSTANCES = 24
 NUM_POINTS = 1024
 """Points of a mask at which the losses are taken; the default has more than these images have pixels."""
@@ -175,8 +175,9 @@ RUNS = [(name, DATA[m % len(DATA)], m % 2 * 2) for m, name in enumerate(MODELS)]
 
 
 @pytest.mark.parametrize(("name", "data", "num_workers"), RUNS)
-def test_twenty_steps(name: str, data: str, num_workers: int) -> None:
-    losses = train(name, dataset_of(data), 20, num_workers)
+def test_steps(name: str, data: str, num_workers: int) -> None:
+    """Memory stays flat over twenty steps of one model; all models have the same collator."""
+    losses = train(name, dataset_of(data), 20 if name == "mask2former" else 6, num_workers)
     assert torch.tensor(losses).isfinite().all()
 
 
@@ -187,11 +188,11 @@ def test_the_same_seed_gives_the_same_losses(name: str, num_workers: int) -> Non
 
 
 @pytest.mark.parametrize("name", [name for name in MODELS if name != "rt_detr"])
-def test_eight_pasted_images_are_learned(name: str) -> None:
+def test_four_pasted_images_are_learned(name: str) -> None:
     """RT-DETR is left out: it has the targets of DETR, and takes a minute to learn them."""
     torch.manual_seed(0)
     model = MODELS[name][0]()
-    inputs = collator_of(name)([dataset_of("scenes")[i] for i in range(8)])
+    inputs = collator_of(name)([dataset_of("scenes")[i] for i in range(4)])
     optimizer = torch.optim.AdamW(model.parameters(), RATES.get(name, 2e-3))
     losses: list[float] = []
     while len(losses) < MOST_STEPS and (not losses or losses[-1] >= LEARNT * losses[0]):
@@ -224,7 +225,7 @@ def test_the_trainer_of_transformers(name: str, num_workers: int, tmp_path: Any)
         arguments = transformers.TrainingArguments(
             output_dir=str(tmp_path),
             per_device_train_batch_size=4,
-            max_steps=20,
+            max_steps=8,
             logging_steps=1,
             report_to=[],
             remove_unused_columns=False,
@@ -241,7 +242,7 @@ def test_the_trainer_of_transformers(name: str, num_workers: int, tmp_path: Any)
         return [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
 
     first = losses()
-    assert len(first) == 20
+    assert len(first) == 8
     assert torch.tensor(first).isfinite().all()
     if name != "scenes":
         return

@@ -35,7 +35,9 @@ def train(state: Path, out: Path) -> None:
             return ready
 
         def final_eval(self) -> None:
-            """Leave out the validation, which asks for a GPU of this rank."""
+            """Leave out the validation, which asks for a GPU of this rank, and the trainer's own curves."""
+
+        plot_training_labels = plot_metrics = final_eval
 
     def note(trainer: Any) -> None:
         if not seen["losses"]:  # the first step made the crops
