@@ -10,16 +10,18 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-# uv installs, for it needs a fifth of the time of pip. It reads no settings of pip, so the index of pip is passed on.
+# uv installs, for it needs a fifth of the time of pip. It reads no settings of pip, so the index of pip is passed on;
+# where that is not enough, such as with several indexes, pip installs.
 INDEX = $${UV_DEFAULT_INDEX:-$${PIP_INDEX_URL:-$$($(BIN)/python -m pip config get global.index-url 2>/dev/null)}}
 UV = UV_DEFAULT_INDEX="$(INDEX)" $(BIN)/uv -q
-INSTALL = $(UV) pip install --python $(BIN)/python -c constraints.txt
+PIP = -m pip install --no-compile
 export UV_SYSTEM_CERTS ?= true
 WORKERS ?= 2
 # The Triton of the oldest torch that pyproject.toml accepts, and the newest NumPy with which its interpreter works:
 # tests/engine/test_cuda.py compiles and interprets the kernels with them.
 OLDEST_TRITON := 3.6
 ITS_NUMPY := 2.3
+OLDEST = --no-deps --target=$(VENV)/triton-$(OLDEST_TRITON) 'triton==$(OLDEST_TRITON).*' 'numpy==$(ITS_NUMPY).*'
 OLDEST_TRITON_DONE = $(VENV)/.triton-$(OLDEST_TRITON)-numpy-$(ITS_NUMPY)
 TRAINERS := $(patsubst tests/trainers/%.txt,$(VENV)/trainers/%/.done,$(wildcard tests/trainers/*.txt))
 # The lowest declared versions, and the newest that pip resolves: scripts/version_ends.py.
@@ -69,18 +71,18 @@ clean:
 
 # The stamps make a second run immediate; an interrupted installation leaves none and is taken up again.
 $(VENV)/.core: pyproject.toml constraints.txt $(NATIVE) | $(BIN)/uv
-	$(INSTALL) -e .
+	$(UV) pip install --python $(BIN)/python -c constraints.txt -e . || $(BIN)/python $(PIP) -c constraints.txt -e .
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml constraints.txt $(NATIVE) | $(BIN)/uv
-	$(INSTALL) -e '.[all]'
+	$(UV) pip install --python $(BIN)/python -c constraints.txt -e '.[all]' || \
+	    $(BIN)/python $(PIP) -c constraints.txt -e '.[all]'
 	@touch $(VENV)/.core $@
 
 # Beside the environment's own Triton, not over it: only a process whose PYTHONPATH begins with this folder imports it.
 $(OLDEST_TRITON_DONE): | $(BIN)/uv
 	rm -rf $(VENV)/triton-$(OLDEST_TRITON)
-	$(UV) pip install --python $(BIN)/python --no-deps --target=$(VENV)/triton-$(OLDEST_TRITON) \
-	    'triton==$(OLDEST_TRITON).*' 'numpy==$(ITS_NUMPY).*'
+	$(UV) pip install --python $(BIN)/python $(OLDEST) || $(BIN)/python $(PIP) $(OLDEST)
 	@touch $@
 
 # An environment of its own, which also sees the packages of $(VENV): torch is not installed twice.
@@ -93,20 +95,22 @@ endef
 
 $(VENV)/trainers/%/.done: tests/trainers/%.txt $(VENV)/.dev
 	$(ENVIRONMENT)
-	$(UV) pip install --python $(@D)/bin/python --no-deps -r $<
+	$(UV) pip install --python $(@D)/bin/python --no-deps -r $< || $(@D)/bin/python $(PIP) --no-deps -r $<
 	@touch $@
 
 $(VENV)/versions/%/.done: scripts/version_ends.py $(VENV)/.dev
 	$(ENVIRONMENT)
 	$(BIN)/python $< $* > $(@D)/requirements.txt
-	$(UV) pip compile --python $(BIN)/python --no-header --no-annotate $(@D)/requirements.txt -o $(@D)/resolved.txt
-	$(UV) pip freeze --python $(BIN)/python > $(@D)/seen.txt
-	grep -vxFf $(@D)/seen.txt $(@D)/resolved.txt > $(@D)/own.txt || true
-	$(UV) pip install --python $(@D)/bin/python --no-deps -r $(@D)/own.txt
+	{ $(UV) pip compile --python $(BIN)/python --no-header --no-annotate $(@D)/requirements.txt -o $(@D)/resolved.txt && \
+	$(UV) pip freeze --python $(BIN)/python > $(@D)/seen.txt && \
+	{ grep -vxFf $(@D)/seen.txt $(@D)/resolved.txt > $(@D)/own.txt || true; } && \
+	$(UV) pip install --python $(@D)/bin/python --no-deps -r $(@D)/own.txt; } || \
+	$(@D)/bin/python $(PIP) --upgrade -r $(@D)/requirements.txt
 	@touch $@
 
+# Without uv there is a command that fails, so that pip installs.
 $(BIN)/uv: | $(BIN)/pip
-	$(BIN)/python -m pip install -q --no-compile -c constraints.txt uv
+	$(BIN)/python $(PIP) -q -c constraints.txt uv || { echo 'exit 1' > $@ && chmod +x $@; }
 
 $(BIN)/pip:
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("segpaste needs Python 3.11 or newer and $(PYTHON) is " + sys.version.split()[0] + ": try make PYTHON=python3.12")'
