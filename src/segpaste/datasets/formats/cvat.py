@@ -8,7 +8,7 @@ objects. Exports of videos are rejected. Exports as COCO are read by `segpaste.d
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -33,19 +33,20 @@ from segpaste.datasets.formats.text_files import (
     xml_value,
 )
 from segpaste.datasets.formats.tool_shapes import (
+    ImageFiles,
     Point,
     Shape,
     box_around,
     checked_size,
     ellipse_mask,
-    find_image_file,
     paste_mask,
     rotated_box,
 )
 from segpaste.types.sampling import Size
 
 CVAT_FILE = "annotations.xml"
-_NO_SUBSETS = {"default"}
+_DEFAULT = "default"
+"""Subset of the images without one."""
 _NO_OBJECTS = ("tag", "polyline", "cuboid")
 _OPEN_SHAPES = ("polyline", "points", "cuboid")
 _GEOMETRY = frozenset(
@@ -69,8 +70,8 @@ class CvatFile(Format):
             return None
         if b"subset=" not in in_utf8(file.read_bytes()):
             return (NO_SPLIT,)
-        found = {image.get("subset", "") for image in parse_xml(file).iter("image")} - {""}
-        return (NO_SPLIT,) if found <= _NO_SUBSETS else tuple(sorted(found))
+        found = {image.get("subset") or _DEFAULT for image in parse_xml(file).iter("image")}
+        return (NO_SPLIT,) if found <= {_DEFAULT} else tuple(sorted(found))
 
     def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedImages:
         """Open a subset; without ``options.images_dir`` images are beside the file or in ``images`` beside it."""
@@ -91,8 +92,11 @@ def read_cvat(path: Path, images_dir: Path, subset: str) -> ShapeTable:
         raise DatasetError(f"{path}: expected <annotations> of images, got {what}; export as 'CVAT for images 1.1'")
     left_out = Counter[str]()
     labels = read_labels(path, root)
-    images = (image for image in root.iter("image") if subset in ("", image.get("subset", "")))
-    found = [*each(images, lambda image: _image(path, image, images_dir, labels, left_out))]
+    files, images = ImageFiles(images_dir), [*root.iter("image")]
+    own = [image for image in images if subset in ("", image.get("subset") or _DEFAULT)]
+    found = [*each(own, lambda image: _image(path, image, files, labels, left_out))]
+    if len(own) < len(images):  # files that subsets share are refused
+        deque(each(images, lambda image: _image_file(path, image, files)), 0)
     meta = root.find("meta")
     tables = {} if meta is None else {"cvat": xml_value(meta)}
     return ShapeTable(
@@ -101,16 +105,11 @@ def read_cvat(path: Path, images_dir: Path, subset: str) -> ShapeTable:
 
 
 def _image(
-    path: Path, image: ElementTree.Element, images_dir: Path, labels: CvatLabels, left_out: Counter[str]
+    path: Path, image: ElementTree.Element, files: ImageFiles, labels: CvatLabels, left_out: Counter[str]
 ) -> AnnotatedImage:
-    name = image.get("name", "")
-    where = f"{path}: image {name!r}"
+    where = f"{path}: image {image.get('name', '')!r}"
     height, width = checked_size(where, *(int(xml_number(where, image, key)) for key in ("height", "width")))
-    if not name:
-        raise DatasetError(f"{where}: expected the name of its file, got none; export the images again")
-    subset = image.get("subset", "")
-    places = (name, f"images/{name}", f"images/{subset}/{name}", f"{subset}/{name}", Path(name).name)
-    row: JsonRow = {"file_name": find_image_file(images_dir, places), "height": height, "width": width}
+    row: JsonRow = {"file_name": _image_file(path, image, files), "height": height, "width": width}
     attributes: JsonRow = {key: value for key, value in image.attrib.items() if key not in ("name", "width", "height")}
     shapes, others = [], []
     for i, element in enumerate(image, start=1):
@@ -124,6 +123,16 @@ def _image(
             shapes.append(_shape(of_shape, element, labels, (height, width)))
     row |= {"attributes": attributes} if attributes else {}
     return AnnotatedImage({**row, "shapes": others} if others else row, shapes)
+
+
+def _image_file(path: Path, image: ElementTree.Element, files: ImageFiles) -> str:
+    name, subset = image.get("name", ""), image.get("subset", "")
+    where = f"{path}: image {name!r}"
+    if not name:
+        raise DatasetError(f"{where}: expected the name of its file, got none; export the images again")
+    own = (f"images/{subset}/{name}", f"{subset}/{name}") if subset else ()
+    places = (*own, name, f"images/{name}", Path(name).name)
+    return files.find(where, f"{subset}/{name}" if subset else name, places)
 
 
 def _shape(where: str, element: ElementTree.Element, labels: CvatLabels, size: Size) -> Shape:

@@ -30,7 +30,7 @@ from segpaste.datasets.formats.label_studio_results import (
 )
 from segpaste.datasets.formats.outlined import AnnotatedImage, ShapeTable, open_shapes
 from segpaste.datasets.formats.text_files import head_of, json_of
-from segpaste.datasets.formats.tool_shapes import Point, Shape, find_image_file
+from segpaste.datasets.formats.tool_shapes import ImageFiles, Point, Shape
 from segpaste.types.sampling import Size
 
 _HASH_LENGTH = 8
@@ -64,7 +64,7 @@ def read_label_studio(path: Path, images_dir: Path) -> ShapeTable:
         DatasetError: the file is broken or JSON-MIN, or a region is invalid.
     """
     content = path.read_bytes()
-    left_out, num_more, num_guessed = Counter[str](), 0, 0
+    left_out, files, num_more, num_guessed = Counter[str](), ImageFiles(images_dir), 0, 0
     tasks = [(task, *_chosen(task["annotations"])) for task in _tasks(path, content)]
     tags = tags_of(result for _, chosen, _ in tasks for result in _results(chosen))
 
@@ -75,7 +75,7 @@ def read_label_studio(path: Path, images_dir: Path) -> ShapeTable:
         num_more += len([other for other in others if not other.get("was_cancelled")])
         num_guessed += not chosen and bool(task.get("predictions") or task.get("drafts"))
         of_images = split_by_image(where, task["data"], _results(chosen), tags)
-        return [_image(where, task, found, chosen, others, images_dir, left_out) for found in of_images.items()]
+        return [_image(where, task, found, chosen, others, files, left_out) for found in of_images.items()]
 
     images = [image for found in each(enumerate(tasks, start=1), read) for image in found]
     if num_more:
@@ -147,13 +147,13 @@ def _image(
     image: tuple[str, Results],
     chosen: JsonRow,
     others: list[JsonRow],
-    images_dir: Path,
+    files: ImageFiles,
     left_out: Counter[str],
 ) -> AnnotatedImage:
     """Return an image of a task by its address and its results, and count the results that enclose nothing."""
     regions, about_image = parsed_regions(where, image[1])
-    name = _image_file(image[0], images_dir)
-    size = _size(where, regions, images_dir / name)
+    name = _image_file(where, image[0], files)
+    size = _size(where, regions, files.images_dir / name)
     attributes = {
         **{key: value for key, value in task.items() if key not in ("annotations", "id")},
         "task": task.get("id"),
@@ -194,7 +194,7 @@ def _size(where: str, regions: list[Region], image: Path) -> Size:
     return next(iter(sizes)) if sizes else upright_size(image)
 
 
-def _image_file(address: str, images_dir: Path) -> str:
+def _image_file(where: str, address: str, files: ImageFiles) -> str:
     """Return the image file by its address, or by its name, with or without the prefix of an upload."""
     parts = urlsplit(address)
     place = unquote((parse_qs(parts.query).get("d") or [parts.path])[0]).replace("\\", "/")
@@ -202,4 +202,5 @@ def _image_file(address: str, images_dir: Path) -> str:
     name = Path(place).name
     prefix, dash, rest = name.partition("-")
     names = [name, *([rest] if dash and len(prefix) == _HASH_LENGTH else [])]
-    return find_image_file(images_dir, [place, *names, *(f"images/{one}" for one in names)])
+    told = f"{parts.netloc}/{place}" if parts.netloc else place
+    return files.find(where, told, [place, *names, *(f"images/{one}" for one in names)])

@@ -30,13 +30,13 @@ from segpaste.datasets.formats.image_files import upright_size
 from segpaste.datasets.formats.outlined import AnnotatedImage, ShapeTable, open_shapes
 from segpaste.datasets.formats.text_files import head_of, json_of, read_lines
 from segpaste.datasets.formats.tool_shapes import (
+    ImageFiles,
     Shape,
     are_points,
     box_around,
     checked_size,
     class_rows,
     ellipse_mask,
-    find_image_file,
     paste_mask,
 )
 from segpaste.types.sampling import Size
@@ -88,11 +88,12 @@ def read_labelme(folder: Path, images_dir: Path) -> ShapeTable:
         DatasetError: a file is broken, or a shape is invalid.
     """
     images, digest, left_out, names = [], hashlib.sha256(), Counter[str](), set[str]()
+    files = ImageFiles(images_dir)
 
     def read(path: Path) -> AnnotatedImage:
         content = path.read_bytes()
         digest.update(json.dumps([path.name, hashlib.sha256(content).hexdigest()]).encode())
-        return _image(path, _document(path, content), images_dir, left_out)
+        return _image(path, _document(path, content), files, left_out)
 
     for image in each(_files(folder), read):
         names |= {shape.label for shape in image.shapes}
@@ -132,15 +133,16 @@ def _document(path: Path, content: bytes) -> JsonRow:
     return document
 
 
-def _image(path: Path, document: JsonRow, images_dir: Path, left_out: Counter[str]) -> AnnotatedImage:
+def _image(path: Path, document: JsonRow, files: ImageFiles, left_out: Counter[str]) -> AnnotatedImage:
     """Return an image with its shapes, and count the shapes that enclose nothing."""
     name = document.get("imagePath")
     if not isinstance(name, str) or not name:
         raise DatasetError(f"{path}: expected the image's file as 'imagePath', got {name!r:.40}; add it")
     name = name.replace("\\", "/")
     is_outside = ".." in PurePosixPath(name).parts  # the annotations are in another folder than the images
-    name = find_image_file(images_dir, [Path(name).name, name] if is_outside else [name, Path(name).name])
-    size = _size(path, document, images_dir / name)
+    places = [Path(name).name, name] if is_outside else [name, Path(name).name]
+    name = files.find(str(path), name, places)
+    size = _size(path, document, files.images_dir / name)
     row: JsonRow = {"file_name": name, "height": size[0], "width": size[1]}
     known = ("shapes", "imagePath", "imageData", "imageHeight", "imageWidth")
     if rest := {key: value for key, value in document.items() if key not in known and value not in (None, {}, "")}:

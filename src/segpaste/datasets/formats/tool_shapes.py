@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
+import os
 import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -212,14 +213,47 @@ def _keypoints(points: Mapping[str, Point], names: Sequence[str]) -> JsonRow:
     return {"keypoints": values, "num_keypoints": sum(v > 0 for v in values[2::3])}
 
 
-def find_image_file(images_dir: Path, places: Iterable[str]) -> str:
-    """Return the first path, relative to a folder, at which a file exists; the first path if none exists."""
-    names = [name for name in places if name]
-    for name in names:
-        with contextlib.suppress(OSError):  # the name is too long
-            if (images_dir / name).is_file():
-                return name
-    return names[0]
+class ImageFiles:
+    """Image files of a dataset by the names that its annotations give them.
+
+    Args:
+        images_dir: the folder to which files are relative; also an attribute.
+    """
+
+    def __init__(self, images_dir: Path) -> None:
+        self.images_dir = images_dir
+        self._files: dict[str, str] = {}
+        self._names: dict[str, str] = {}
+
+    def find(self, where: str, name: str, places: Iterable[str]) -> str:
+        """Return the file of a listed image, at the first place with a file; without any, the first place.
+
+        Args:
+            where: text at the start of errors.
+            name: its name, which tells it from other images.
+            places: paths of the file, relative to the folder; empty ones are skipped.
+
+        Raises:
+            DatasetError: the file is that of an image of another name.
+        """
+        if name not in self._files:
+            self._files[name] = self._first(places)
+        file = self._files[name]
+        other = self._names.setdefault(os.path.normpath(file), name)
+        if other != name:
+            raise DatasetError(
+                f"{where}: expected a file for each image, got {file} for {other!r} and {name!r}; give each its own "
+                f"file below {self.images_dir}, at the path that its name says, or correct the names"
+            )
+        return file
+
+    def _first(self, places: Iterable[str]) -> str:
+        names = [place for place in places if place]
+        for name in names:
+            with contextlib.suppress(OSError):  # the name is too long
+                if (self.images_dir / name).is_file():
+                    return name
+        return names[0]
 
 
 def checked_size(where: str, height: object, width: object) -> Size:

@@ -1,0 +1,138 @@
+"""Images are told apart: no file, map or image is read for two of them, and no image is read from the wrong place."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from drawn_files import (
+    ELL_POINTS,
+    SIZE,
+    cvat_points,
+    element,
+    labelme_shape,
+    percents,
+    photo,
+    region,
+    task,
+    write_label_studio,
+    write_labelme,
+)
+
+from segpaste.datasets import DatasetError, convert_dataset, open_dataset
+from segpaste.datasets.checking.check import check_unopened
+from segpaste.datasets.formats.registry import find_dataset
+
+CUP = element("polygon", label="cup", points=cvat_points(ELL_POINTS))
+
+
+def write_cvat(folder: Path, *images: dict[str, Any], inside: str = CUP) -> Path:
+    """Write the XML file alone; images are given by their attributes."""
+    size = {"width": SIZE[1], "height": SIZE[0]}
+    texts = [element("image", inside, id=i, **size, **facts) for i, facts in enumerate(images)]
+    (folder / "annotations.xml").write_text(f"<annotations><meta></meta>{''.join(texts)}</annotations>")
+    return folder
+
+
+class TestTwoNamesOfOneFile:
+    """The last place of a listed image is its name without folders; it is that of one image only."""
+
+    def cvat(self, folder: Path) -> Path:
+        photo(folder / "images/1.png")
+        return write_cvat(folder, {"name": "cam1/1.png"}, {"name": "cam2/1.png"})
+
+    def label_studio(self, folder: Path, *addresses: str) -> Path:
+        cup = region("c", "polygonlabels", "cup", value={"points": percents(ELL_POINTS)})
+        tasks = [{**task(i, "1.png", [cup]), "data": {"image": address}} for i, address in enumerate(addresses)]
+        write_label_studio(folder, tasks)
+        for path in (folder / "images").iterdir():
+            path.unlink()
+        photo(folder / "images/1.png")
+        return folder
+
+    def labelme(self, folder: Path, *names: str) -> Path:
+        write_labelme(folder, {"1": []})
+        for i, name in enumerate(names, start=1):
+            facts = {"imagePath": name, "imageData": None, "imageHeight": SIZE[0], "imageWidth": SIZE[1]}
+            (folder / f"{i}.json").write_text(json.dumps({"shapes": [labelme_shape("cup", ELL_POINTS)], **facts}))
+        return folder
+
+    def test_cvat(self, tmp_path: Path) -> None:
+        file = self.cvat(tmp_path) / "annotations.xml"
+        with pytest.raises(DatasetError, match=r"image 'cam2/1.png': .* got 1.png for 'cam1/1.png' and 'cam2/1.png'"):
+            open_dataset(file, images_dir=tmp_path / "images")
+
+    def test_the_advice_works(self, tmp_path: Path) -> None:
+        self.cvat(tmp_path)
+        for i in (1, 2):
+            photo(tmp_path / f"cam{i}/1.png", i)
+        photos = open_dataset(tmp_path)
+        assert [photos.file_name(i) for i in (0, 1)] == ["cam1/1.png", "cam2/1.png"]
+
+    def test_a_check_names_it_once(self, tmp_path: Path) -> None:
+        path = self.labelme(tmp_path, "../x/1.png", "../y/1.png")
+        findings = check_unopened(path, DatasetError("")).findings
+        assert [finding.message for finding in findings if "for each image" in finding.message] == [
+            f"{path / '2.json'}: expected a file for each image, got 1.png for '../x/1.png' and '../y/1.png'; give "
+            f"each its own file below {path}, at the path that its name says, or correct the names"
+        ]
+
+    @pytest.mark.parametrize(
+        "addresses",
+        [
+            ("s3://b/cam1/1.png", "s3://b/cam2/1.png"),
+            ("s3://b1/1.png", "s3://b2/1.png"),
+            ("/data/upload/3/aaaaaaaa-1.png", "/data/upload/3/bbbbbbbb-1.png"),
+            ("/data/local-files/?d=cam1/1.png", "/data/local-files/?d=cam2/1.png"),
+        ],
+    )
+    def test_label_studio(self, tmp_path: Path, addresses: tuple[str, str]) -> None:
+        with pytest.raises(DatasetError, match="task 1: expected a file for each image, got"):
+            open_dataset(self.label_studio(tmp_path, *addresses))
+
+    def test_one_image_of_two_tasks(self, tmp_path: Path) -> None:
+        address = "https://h/1.png"
+        assert len(open_dataset(self.label_studio(tmp_path, f"{address}?token=1", f"{address}?token=2"))) == 2
+
+    def test_labelme(self, tmp_path: Path) -> None:
+        with pytest.raises(DatasetError, match=r"2.json: .* 1.png for '../x/1.png' and '../y/1.png'"):
+            open_dataset(self.labelme(tmp_path, "../x/1.png", "../y/1.png"))
+
+    def test_names_that_are_equal_are_one_image(self, tmp_path: Path) -> None:
+        assert len(open_dataset(self.labelme(tmp_path, "1.png", "1.png"))) == 2
+
+
+class TestSubsetsOfCvat:
+    def test_the_file_of_a_subset_comes_first(self, tmp_path: Path) -> None:
+        photo(tmp_path / "images/1.png", 1)
+        photo(tmp_path / "images/Train/1.png", 2)
+        write_cvat(tmp_path, {"name": "1.png", "subset": "Train"}, {"name": "1.png", "subset": "default"})
+        names = {split: open_dataset(tmp_path, split).file_name(0) for split in find_dataset(tmp_path).splits}
+        assert names == {"Train": "images/Train/1.png", "default": "images/1.png"}
+
+    def test_two_subsets_do_not_share_a_file(self, tmp_path: Path) -> None:
+        photo(tmp_path / "images/1.png", 1)
+        write_cvat(tmp_path, {"name": "1.png", "subset": "Train"}, {"name": "1.png", "subset": "Val"})
+        for split in ("Train", "Val"):
+            with pytest.raises(DatasetError, match=r"expected a file for each image, got images/1.png"):
+                open_dataset(tmp_path, split)
+
+    @pytest.mark.parametrize("without", [{}, {"subset": ""}, {"subset": "default"}])
+    def test_images_without_a_subset_are_those_of_the_default_one(self, tmp_path: Path, without: Any) -> None:
+        for i in (1, 2):
+            photo(tmp_path / f"images/{i}.png", i)
+        write_cvat(tmp_path, {"name": "1.png", **without}, {"name": "2.png", "subset": "Train"})
+        summary = convert_dataset(tmp_path, tmp_path / "out", "coco")
+        assert (summary.num_photos, summary.losses) == ({"Train": 1, "default": 1}, {})
+        assert open_dataset(tmp_path, "default").file_name(0) == "images/1.png"
+
+    @pytest.mark.parametrize("subsets", [("", ""), ("default", "default"), ("default", "")])
+    def test_without_other_subsets_there_is_no_split(self, tmp_path: Path, subsets: tuple[str, str]) -> None:
+        for i in (1, 2):
+            photo(tmp_path / f"images/{i}.png", i)
+        facts = [{"subset": subset} if subset else {} for subset in subsets]
+        write_cvat(tmp_path, {"name": "1.png", **facts[0]}, {"name": "2.png", **facts[1]})
+        assert find_dataset(tmp_path).splits == ("",)
+        assert len(open_dataset(tmp_path)) == 2
