@@ -19,6 +19,7 @@ from drawn_files import (
     task,
     write_label_studio,
     write_labelme,
+    write_voc,
 )
 
 from segpaste.datasets import DatasetError, convert_dataset, open_dataset
@@ -135,4 +136,89 @@ class TestSubsetsOfCvat:
         facts = [{"subset": subset} if subset else {} for subset in subsets]
         write_cvat(tmp_path, {"name": "1.png", **facts[0]}, {"name": "2.png", **facts[1]})
         assert find_dataset(tmp_path).splits == ("",)
+        assert len(open_dataset(tmp_path)) == 2
+
+
+class TestSuffixesOfVoc:
+    """Several image files of one name: the one in the XML file is read, or none."""
+
+    def write(self, folder: Path, said: str, images: str = "JPEGImages", xml: str = "Annotations") -> Path:
+        for i, suffix in enumerate(("jpg", "png", "webp")):
+            photo(folder / images / f"a.{suffix}", i)
+        (folder / xml).mkdir(exist_ok=True)
+        text = f"<annotation><filename>{said}</filename><size><width>{SIZE[1]}</width><height>{SIZE[0]}</height></size>"
+        box = "<bndbox><xmin>3</xmin><ymin>3</ymin><xmax>13</xmax><ymax>13</ymax></bndbox>"
+        (folder / xml / "a.xml").write_text(f"{text}<object><name>dog</name>{box}</object></annotation>")
+        return folder
+
+    @pytest.mark.parametrize("folders", [("JPEGImages", "Annotations"), ("", ""), ("images", "labels")])
+    def test_the_xml_file_says_which(self, tmp_path: Path, folders: tuple[str, str]) -> None:
+        for suffix in ("jpg", "png", "webp"):
+            folder = self.write(tmp_path / "in", f"a.{suffix}", *folders)
+            assert open_dataset(folder).file_name(0) == f"a.{suffix}"
+        losses = convert_dataset(folder, tmp_path / "out", "coco").losses
+        assert losses == {"image files that the annotations do not list": 2}
+
+    @pytest.mark.parametrize("said", ["", "b.jpg", "a.bmp"])
+    def test_without_a_name_there_is_an_error(self, tmp_path: Path, said: str) -> None:
+        with pytest.raises(DatasetError, match=r"a.jpg: expected one image of this name, got a.jpg, a.png, a.webp;"):
+            open_dataset(self.write(tmp_path, said))
+
+    def test_maps_alone(self, tmp_path: Path) -> None:
+        write_voc(tmp_path, xml=False)
+        photo(tmp_path / "JPEGImages/a.jpg")
+        with pytest.raises(DatasetError, match=r"a.jpg: expected one image of this name, got a.jpg, a.png; move"):
+            open_dataset(tmp_path)
+
+    def test_one_file_of_any_suffix(self, tmp_path: Path) -> None:
+        """One that is not searched for is found by its name in the XML file."""
+        self.write(tmp_path, "a.ppm")
+        (tmp_path / "JPEGImages/a.png").rename(tmp_path / "JPEGImages/a.ppm")
+        for suffix in ("jpg", "webp"):
+            (tmp_path / f"JPEGImages/a.{suffix}").unlink()
+        assert open_dataset(tmp_path).file_name(0) == "a.ppm"
+        convert_dataset(tmp_path, tmp_path / "out", "coco")
+
+
+class TestSplitsOfYolo:
+    """Folders without a data YAML."""
+
+    def write(self, folder: Path, *splits: str) -> Path:
+        for name in splits:
+            photo(folder / f"images/{name}/1.png")
+            (folder / f"labels/{name}").mkdir(parents=True, exist_ok=True)
+            (folder / f"labels/{name}/1.txt").write_text("0 .5 .5 .2 .2\n")
+        (folder / "classes.txt").write_text("cup\n")
+        return folder
+
+    @pytest.mark.parametrize("stray", ["preview.png", "._x.png", ".hidden.jpg"])
+    def test_an_image_beside_the_folders(self, tmp_path: Path, stray: str) -> None:
+        photo(self.write(tmp_path, "train", "val") / "images/stray.png").rename(tmp_path / f"images/{stray}")
+        summary = convert_dataset(tmp_path, tmp_path / "out", "coco")
+        assert summary.num_photos == {"train": 1, "val": 1}
+        named = {} if stray[0] == "." else {f"image files that no split reads: images/{stray}": 1}
+        assert summary.losses == named
+
+    def test_a_labelled_image_beside_the_folders(self, tmp_path: Path) -> None:
+        """Images to validate on are never those to train on."""
+        self.write(tmp_path, "train", "val", ".")
+        summary = convert_dataset(tmp_path, tmp_path / "out", "coco")
+        assert summary.num_photos == {"train": 1, "val": 1}
+        assert set(summary.losses) == {
+            "image files that no split reads: images/1.png",
+            "annotation files that no split reads: labels/1.txt",
+        }
+
+    def test_hidden_folders_are_no_splits(self, tmp_path: Path) -> None:
+        photo(self.write(tmp_path, "train", "val") / "images/.thumbs/1.png")
+        assert find_dataset(tmp_path).splits == ("train", "val")
+
+    @pytest.mark.parametrize("folders", [(".", "batch1"), (".",)])
+    def test_one_folder_of_images(self, tmp_path: Path, folders: tuple[str, ...]) -> None:
+        assert find_dataset(self.write(tmp_path, *folders)).splits == ("train",)
+        assert len(open_dataset(tmp_path)) == len(folders)
+
+    def test_images_without_labels(self, tmp_path: Path) -> None:
+        photo(self.write(tmp_path, ".") / "images/more/2.png")
+        (tmp_path / "labels/1.txt").unlink()
         assert len(open_dataset(tmp_path)) == 2

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -216,10 +217,13 @@ class VocFolder:
         path = self.path / folder / f"{stem}.png"
         return path if path.is_file() or not (upper := path.with_suffix(".PNG")).is_file() else upper
 
-    def image_names(self) -> dict[str, str]:
-        """Return the file name of each image by its name without suffix, sorted."""
-        files = (path for path in sorted(self.images_dir.iterdir()) if path.suffix.lower() in _SUFFIXES)
-        return {path.stem: path.name for path in files if path.name[0] != "."}
+    def image_names(self) -> dict[str, list[str]]:
+        """Return the file names of images by their name without suffix, sorted."""
+        names = defaultdict(list)
+        for path in sorted(self.images_dir.iterdir()):
+            if path.suffix.lower() in _SUFFIXES and path.name[0] != ".":
+                names[path.stem].append(path.name)
+        return names
 
     def stems(self, are_masks: bool) -> list[str]:
         """Return the names of the images of the split without suffix.

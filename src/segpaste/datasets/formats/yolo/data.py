@@ -23,6 +23,8 @@ from segpaste.datasets.formats.folders import may_be_labels, named_files, other_
 from segpaste.datasets.formats.text_files import class_names_of, image_name_of, read_lines, read_text
 
 SPLIT_KEYS = ("train", "val", "test")
+_HELD_OUT = ("val", "test")
+"""Beginnings of the names of folders that are splits."""
 IMAGE_SUFFIXES = frozenset(
     {".avif", ".bmp", ".dng", ".heic", ".heif", ".jp2", ".jpeg", ".jpg", ".mpo", ".png", ".tif", ".tiff", ".webp"}
 )
@@ -267,17 +269,29 @@ def _of_folder(folder: Path) -> YoloData:
 
 
 def split_folders(folder: Path) -> dict[str, Path]:
-    """Return the folders of images by split, found without a YAML; only ``train`` if there is a single folder."""
-    images = folder / "images"
-    if images.is_dir() and (folder / "labels").is_dir():
-        inside = {path.name: path for path in sorted(images.iterdir()) if path.is_dir()}
-        has_images = any(path.suffix.lower() in IMAGE_SUFFIXES for path in images.iterdir())
-        return {"train": images} if has_images or not inside else inside
+    """Return the folders of images by split, found without a YAML; only ``train`` if there is a single folder.
+
+    Images directly in ``images`` make it a single folder if one of them has labels, or no subfolder has any; not beside
+    a subfolder ``val`` or ``test`` with labels.
+    """
+    images, labels = folder / "images", folder / "labels"
+    if images.is_dir() and labels.is_dir():
+        there = [path for path in sorted(images.iterdir()) if not path.name.startswith(".")]
+        inside = {path.name: path for path in there if path.is_dir()}
+        direct = [path for path in there if path.name not in inside and path.suffix.lower() in IMAGE_SUFFIXES]
+        labelled = [name for name in inside if (labels / name).is_dir()]
+        are_splits = any(name.startswith(_HELD_OUT) for name in labelled)
+        is_single = bool(direct) and not (are_splits or (labelled and not any(map(_is_labelled, direct))))
+        return {"train": images} if is_single or not inside else inside
     return {
         path.name: path / "images"
         for path in (sorted(folder.iterdir()) if folder.is_dir() else ())
         if (path / "images").is_dir() and (path / "labels").is_dir() and not (path / "data.yaml").is_file()
     }
+
+
+def _is_labelled(image: Path) -> bool:
+    return found_labels(image).is_file()
 
 
 def _listed_names(folder: Path) -> tuple[str, ...] | None:
