@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from coco_files import annotation_row, image_row, write_coco
 from drawn_files import (
     ELL_POINTS,
     SIZE,
@@ -21,6 +23,7 @@ from drawn_files import (
     write_labelme,
     write_voc,
 )
+from PIL import Image
 
 from segpaste.datasets import DatasetError, convert_dataset, open_dataset
 from segpaste.datasets.checking.check import check_unopened
@@ -222,3 +225,78 @@ class TestSplitsOfYolo:
         photo(self.write(tmp_path, ".") / "images/more/2.png")
         (tmp_path / "labels/1.txt").unlink()
         assert len(open_dataset(tmp_path)) == 2
+
+
+class TestMapsOfTwoImages:
+    """Files of depth and normals beside the annotations are those of one image."""
+
+    def maps(self, root: Path, *names: str, folder: str = "depth") -> None:
+        for name in names:
+            for kind in (folder, "depth_valid"):
+                (root / kind / name).parent.mkdir(parents=True, exist_ok=True)
+            values = np.full(SIZE, 1.5, np.float32) if folder == "depth" else np.zeros((3, *SIZE), np.float32) - 0.5
+            np.save(root / folder / f"{name}.npy", values)
+            Image.fromarray(np.full(SIZE, 255, np.uint8)).save(root / "depth_valid" / f"{name}.png")
+
+    def coco(self, root: Path, *names: str) -> Path:
+        images = [{**image_row(i, SIZE), "file_name": name} for i, name in enumerate(names, start=1)]
+        rows = [annotation_row(i, i, [[1, 1, 9, 1, 9, 9]]) for i in range(1, len(names) + 1)]
+        for name in names:
+            photo(root / "photos" / name)
+        write_coco(root, images, rows)
+        (root / "photos").rename(root / "images")
+        return root
+
+    @pytest.mark.parametrize("folder", ["depth", "normals"])
+    @pytest.mark.parametrize("names", [("train/1.png", "val/1.png"), ("a.jpg", "a.png")])
+    def test_of_one_split(self, tmp_path: Path, names: tuple[str, str], folder: str) -> None:
+        self.coco(tmp_path, *names)
+        self.maps(tmp_path, Path(names[0]).stem, folder=folder)
+        with pytest.raises(DatasetError, match=r"expected depth and normals of one image each, got '(1|a)' for "):
+            open_dataset(tmp_path)
+
+    def test_the_advice_works(self, tmp_path: Path) -> None:
+        self.coco(tmp_path, "train/1.png", "val/1.png")
+        self.maps(tmp_path, "train/1", "val/1")
+        assert open_dataset(tmp_path)[1].depth is not None
+
+    def test_of_two_splits(self, tmp_path: Path) -> None:
+        (tmp_path / "annotations").mkdir()
+        for split in ("train", "val"):
+            photo(tmp_path / f"{split}/1.png")
+            self.coco(tmp_path / f"{split}/x", "1.png")
+            (tmp_path / f"{split}/x/annotations.json").rename(tmp_path / f"annotations/instances_{split}.json")
+        self.maps(tmp_path, "1")
+        for split in ("train", "val"):
+            with pytest.raises(DatasetError, match="expected depth and normals of one image each"):
+                open_dataset(tmp_path, split)
+        self.maps(tmp_path, "train/1", "val/1")
+        assert open_dataset(tmp_path, "val")[0].depth is not None
+
+    def test_lists_of_one_image(self, tmp_path: Path) -> None:
+        """An image of several lists is one image."""
+        write_voc(tmp_path)
+        (tmp_path / "ImageSets/Segmentation").mkdir(parents=True)
+        for split in ("train", "trainval"):
+            (tmp_path / f"ImageSets/Segmentation/{split}.txt").write_text("a\n")
+        self.maps(tmp_path, "a")
+        assert open_dataset(tmp_path, "train")[0].depth is not None
+
+    @pytest.mark.parametrize("splits", [True, False])
+    def test_of_a_declaration(self, tmp_path: Path, splits: bool) -> None:
+        for i, name in enumerate(("train", "val")):
+            photo(tmp_path / f"images/{name}/1.png", i)
+        (tmp_path / "depth/train").mkdir(parents=True)
+        for name in ("1.png", "train/1.png"):
+            Image.fromarray(np.full(SIZE, 1500, np.uint16)).save(tmp_path / "depth" / name)
+        word = "split" if splits else "place"
+        for files in ("{name}.png", f"{{{word}}}/{{name}}.png"):
+            text = f"photos: images/{{{word}}}/{{name}}.png\ndepth: {{files: 'depth/{files}', unit: mm}}\n"
+            (tmp_path / "segpaste.yaml").write_text(text)
+            if files == "{name}.png":
+                with pytest.raises(
+                    DatasetError, match=r"got one for images/train/1.png and images/val/1.png; name them"
+                ):
+                    open_dataset(tmp_path, "train" if splits else None)
+            else:
+                assert len(open_dataset(tmp_path, "train" if splits else None)) == 1
