@@ -24,7 +24,7 @@ from PIL import Image
 
 from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.errors import DatasetError, each
-from segpaste.datasets.formats.folders import files_with, paired_folders
+from segpaste.datasets.formats.folders import files_with, folders_in, paired_folders
 from segpaste.datasets.formats.format import NO_SPLIT, AnnotatedImages, Format, ReadOptions
 from segpaste.datasets.formats.image_files import upright_size
 from segpaste.datasets.formats.outlined import AnnotatedImage, ShapeTable, open_shapes
@@ -67,8 +67,7 @@ class LabelmeFolder(Format):
             return (NO_SPLIT,)
         if pairs := paired_folders(path, _is_labelme):
             return tuple(pairs)
-        folders = (folder for folder in sorted(path.iterdir()) if folder.is_dir() and folder.name[0] != ".")
-        return tuple(folder.name for folder in folders if _is_labelme(folder)) or None
+        return tuple(folder.name for folder in folders_in(path) if _is_labelme(folder)) or None
 
     def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedImages:
         """Open a split; without ``options.images_dir`` the files contain the paths of images."""

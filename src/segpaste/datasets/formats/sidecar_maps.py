@@ -183,19 +183,20 @@ def expect_own_maps(root: Path, dataset: AnnotatedImages, others: Mapping[str, O
     Raises:
         DatasetError: two images have the same files.
     """
-    splits = [dataset]
-    if isinstance(dataset.beside, SidecarMaps) and not dataset.beside.below:
-        for split, opener in others.items():
-            with suppress(DatasetError):  # named when that split is opened
-                splits.append(opener())
-                splits[-1].beside = find_beside(root, split, splits[-1])
+    if not isinstance(beside := dataset.beside, SidecarMaps):
+        return
+    splits = [(dataset, beside)]
+    for split, opener in others.items() if not beside.below else ():
+        with suppress(DatasetError):  # named when that split is opened
+            if (maps := find_beside(root, split, other := opener())) is not None:
+                splits.append((other, maps))
     owners = dict[str, str]()
-    for photos in splits:
-        for index in range(len(photos)) if isinstance(photos.beside, SidecarMaps) else ():
-            path, name = os.path.normpath(photos.path_of(index)), photos.beside.name_of(photos.file_name(index))
-            if (other := owners.setdefault(name, path)) != path:
+    for photos, maps in splits:
+        for index in range(len(photos)):
+            path, name = os.path.normpath(photos.path_of(index)), maps.name_of(photos.file_name(index))
+            if (owner := owners.setdefault(name, path)) != path:
                 raise DatasetError(
-                    f"{root}: expected depth and normals of one image each, got {name!r} for {other} and {path}; put "
+                    f"{root}: expected depth and normals of one image each, got {name!r} for {owner} and {path}; put "
                     "them into folders like those of the images, or below the names of their splits, or rename an image"
                 )
 

@@ -114,8 +114,8 @@ class MapFiles:
             for record in records:
                 if (key := key_of(pattern, record["words"])) and len(same := owners[key]) > 1:
                     raise DatasetError(
-                        f"{self.root}: expected files of '{role}' of one image each, got one for {' and '.join(same[:2])}; "
-                        f"name them by all words of 'photos' ({self.declared.photos}), and write these in 'files'"
+                        f"{self.root}: expected files of '{role}' of one image each, got one for {same[0]} and "
+                        f"{same[1]}; use all words of 'photos' ({self.declared.photos}) in their names and in 'files'"
                     )
 
     def strays(self, split: str) -> dict[str, str]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from segpaste.datasets.errors import DatasetError
+from segpaste.datasets.formats.folders import files_below, folders_in
 from segpaste.datasets.formats.format import NO_SPLIT, AnnotatedImages, Format, ReadOptions
 from segpaste.datasets.formats.maps.cityscapes import declare_cityscapes
 from segpaste.datasets.formats.maps.dataset import MapPhotos
@@ -185,9 +186,7 @@ def _names_full(root: Path, above: str) -> dict[int, str]:
     """
     if (path := root / _CLASSES_FILE).is_file():
         return {number: entry.name for number, entry in enumerate(read_class_list(path), start=1)}
-    paths = [
-        Path(folder) / name for folder, _, names in os.walk(root / above) for name in names if name.endswith(".json")
-    ]
+    paths = [root / above / name for name in files_below(root / above) if name.endswith(".json")]
     found: dict[int, str] = {}
     with ThreadPoolExecutor(8) as pool:
         for names in pool.map(_names_in, sorted(paths)):
@@ -239,7 +238,7 @@ class LabelMapFiles(MapFormat):
         if (path / "instances").is_dir():
             values["instances"] = {"files": f"instances/{_BELOW}.png", "encoding": "number"}
         if (path / "depth").is_dir():
-            is_png = next((path / "depth").rglob("*.png"), None) is not None
+            is_png = any(file.name[0] != "." for file in (path / "depth").rglob("*.png"))
             suffix, unit = ("png", "mm") if is_png else ("npy", "m")
             values["depth"] = {"files": f"{_files(path / 'depth')}.{suffix}", "unit": unit}
             if (path / "depth_valid").is_dir():
@@ -253,8 +252,7 @@ class LabelMapFiles(MapFormat):
 
 def _files(folder: Path) -> str:
     """Return the pattern of the files of a folder, for each split or for the only one."""
-    is_flat = not any(path.is_dir() for path in folder.iterdir())
-    return f"{folder.name}/{_IN_ONE if is_flat else _BELOW}"
+    return f"{folder.name}/{_BELOW if folders_in(folder) else _IN_ONE}"
 
 
 class CamVid(MapFormat):
@@ -300,7 +298,7 @@ def _camvid_splits(root: Path) -> tuple[str, ...]:
     if not root.is_dir():
         return ()
     suffix = _CAMVID_LABELS if (root / _CAMVID_COLORS).is_file() else _CAMVID_ANNOT
-    names = (folder.name.removesuffix(suffix) for folder in root.iterdir() if folder.name.endswith(suffix))
+    names = (folder.name.removesuffix(suffix) for folder in folders_in(root) if folder.name.endswith(suffix))
     return tuple(
         sorted(name for name in names if name and (root / name).is_dir() and (root / (name + suffix)).is_dir())
     )

@@ -19,7 +19,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.folders import may_be_labels, named_files, other_labels
+from segpaste.datasets.formats.folders import files_with, folders_in, may_be_labels, named_files, other_labels
 from segpaste.datasets.formats.text_files import class_names_of, image_name_of, read_lines, read_text
 
 SPLIT_KEYS = ("train", "val", "test")
@@ -63,7 +63,7 @@ def find_yaml(folder: Path) -> Path | None:
     """
     if (path := folder / "data.yaml").is_file():
         return path
-    paths = [path for path in sorted(folder.iterdir()) if path.suffix.lower() in YAML_SUFFIXES and path.is_file()]
+    paths = sorted(path for suffix in YAML_SUFFIXES for path in files_with(folder, suffix))
     found = [path for path in paths if _is_data_yaml(path)]
     if len(found) > 1:
         raise DatasetError(
@@ -276,16 +276,15 @@ def split_folders(folder: Path) -> dict[str, Path]:
     """
     images, labels = folder / "images", folder / "labels"
     if images.is_dir() and labels.is_dir():
-        there = [path for path in sorted(images.iterdir()) if not path.name.startswith(".")]
-        inside = {path.name: path for path in there if path.is_dir()}
-        direct = [path for path in there if path.name not in inside and path.suffix.lower() in IMAGE_SUFFIXES]
+        inside = {path.name: path for path in folders_in(images)}
+        direct = [path for suffix in IMAGE_SUFFIXES for path in files_with(images, suffix)]
         labelled = [name for name in inside if (labels / name).is_dir()]
         are_splits = any(name.startswith(_HELD_OUT) for name in labelled)
         is_single = bool(direct) and not (are_splits or (labelled and not any(map(_is_labelled, direct))))
         return {"train": images} if is_single or not inside else inside
     return {
         path.name: path / "images"
-        for path in (sorted(folder.iterdir()) if folder.is_dir() else ())
+        for path in folders_in(folder)
         if (path / "images").is_dir() and (path / "labels").is_dir() and not (path / "data.yaml").is_file()
     }
 
@@ -296,7 +295,7 @@ def _is_labelled(image: Path) -> bool:
 
 def _listed_names(folder: Path) -> tuple[str, ...] | None:
     """Return the names in a ``classes.txt`` of a labelling tool, one per line."""
-    for place in (folder, folder / "labels", *sorted((folder / "labels").glob("*/"))):
+    for place in (folder, folder / "labels", *folders_in(folder / "labels")):
         if (path := place / "classes.txt").is_file():
             return tuple(class_names_of(read_text(path))) or None
     return None
