@@ -19,12 +19,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
 from io import BytesIO
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -219,11 +220,9 @@ class VocFolder:
 
     def image_names(self) -> dict[str, list[str]]:
         """Return the file names of images by their name without suffix, sorted."""
-        names = defaultdict(list)
-        for path in sorted(self.images_dir.iterdir()):
-            if path.suffix.lower() in _SUFFIXES and path.name[0] != ".":
-                names[path.stem].append(path.name)
-        return names
+        files = (path for path in self.images_dir.iterdir() if path.suffix.lower() in _SUFFIXES)
+        names = sorted((path.stem, path.name) for path in files if path.name[0] != ".")
+        return {stem: [name for _, name in same] for stem, same in groupby(names, itemgetter(0))}
 
     def stems(self, are_masks: bool) -> list[str]:
         """Return the names of the images of the split without suffix.

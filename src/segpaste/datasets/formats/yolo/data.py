@@ -280,17 +280,14 @@ def split_folders(folder: Path) -> dict[str, Path]:
         direct = [path for suffix in IMAGE_SUFFIXES for path in files_with(images, suffix)]
         labelled = [name for name in inside if (labels / name).is_dir()]
         are_splits = any(name.startswith(_HELD_OUT) for name in labelled)
-        is_single = bool(direct) and not (are_splits or (labelled and not any(map(_is_labelled, direct))))
+        has_labels = not labelled or any(found_labels(image).is_file() for image in direct)
+        is_single = bool(direct) and has_labels and not are_splits
         return {"train": images} if is_single or not inside else inside
     return {
         path.name: path / "images"
         for path in folders_in(folder)
         if (path / "images").is_dir() and (path / "labels").is_dir() and not (path / "data.yaml").is_file()
     }
-
-
-def _is_labelled(image: Path) -> bool:
-    return found_labels(image).is_file()
 
 
 def _listed_names(folder: Path) -> tuple[str, ...] | None:
