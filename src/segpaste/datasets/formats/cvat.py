@@ -33,9 +33,13 @@ from segpaste.datasets.formats.text_files import (
     xml_value,
 )
 from segpaste.datasets.formats.tool_shapes import (
+    FURTHER_POINTS,
+    OUTSIDE_POINTS,
+    POINT_VALUES,
     ImageFiles,
     Point,
     Shape,
+    Unread,
     box_around,
     checked_size,
     ellipse_mask,
@@ -52,6 +56,7 @@ _OPEN_SHAPES = ("polyline", "points", "cuboid")
 _GEOMETRY = frozenset(
     {"label", "points", "xtl", "ytl", "xbr", "ybr", "cx", "cy", "rx", "ry", "rle", "left", "top", "width", "height"}
 )
+_OF_POINTS = ("label", "points", "outside", "occluded")
 
 
 class CvatFile(Format):
@@ -142,14 +147,15 @@ def _shape(where: str, element: ElementTree.Element, labels: CvatLabels, size: S
     label = labels.get(name)
     segmentation: Any = []
     box, points = None, None
+    unread: Unread = {}
     attributes = _attributes(element, labels)
     if element.tag == "polygon":
         segmentation = [[value for point in _points(where, element) for value in point]]
     elif element.tag == "ellipse":
         cx, cy, rx, ry = (xml_number(where, element, key) for key in ("cx", "cy", "rx", "ry"))
-        segmentation = ellipse_mask((cx, cy), (rx, ry), xml_number(where, element, "rotation", 0), size)
+        segmentation, unread = ellipse_mask((cx, cy), (rx, ry), xml_number(where, element, "rotation", 0), size)
     elif element.tag == "mask":
-        segmentation = _mask(where, element, size)
+        segmentation, unread = _mask(where, element, size)
     elif element.tag == "box":
         x1, y1, x2, y2 = (xml_number(where, element, key) for key in ("xtl", "ytl", "xbr", "ybr"))
         degrees = xml_number(where, element, "rotation", 0)
@@ -161,13 +167,20 @@ def _shape(where: str, element: ElementTree.Element, labels: CvatLabels, size: S
         if degrees:
             attributes |= joined(attributes, {"box": [[x1, y1, x2, y2]]})
     elif element.tag == "skeleton":
-        points = dict(_skeleton_points(where, element, label))
+        found = [*_skeleton_points(where, element, label)]
+        points = dict(found)
+        unread = {
+            FURTHER_POINTS: len(found) - len(points),
+            OUTSIDE_POINTS: sum(not point[2] for _, point in found),
+            POINT_VALUES: sum(_num_values(point, element) for point in element.findall("points")),
+        }
         seen = [point[:2] for point in points.values() if point[2]]
         box = box_around(seen) if seen else None
     else:
         raise DatasetError(f"{where}: expected a polygon, ellipse, mask, box or skeleton; remove it, or draw it as one")
     group = element.get("group_id")
-    return Shape(name, segmentation, box, None if group in (None, "0") else group, attributes, False, points, where)
+    group = None if group in (None, "0") else group
+    return Shape(name, segmentation, box, group, attributes, False, points, where, unread=unread)
 
 
 def _attributes(element: ElementTree.Element, labels: CvatLabels) -> JsonRow:
@@ -212,7 +225,7 @@ def _points(where: str, element: ElementTree.Element) -> list[tuple[float, float
     return [(pair[0], pair[1]) for pair in pairs]
 
 
-def _mask(where: str, element: ElementTree.Element, size: Size) -> JsonRow:
+def _mask(where: str, element: ElementTree.Element, size: Size) -> tuple[JsonRow, Unread]:
     """Return the run lengths of a mask; those in the file go along the rows of its box, background first."""
     left, top, width, height = (int(xml_number(where, element, key)) for key in ("left", "top", "width", "height"))
     text = element.get("rle", "")
@@ -241,6 +254,12 @@ def _skeleton_points(where: str, element: ElementTree.Element, label: CvatLabel)
         is_outside, is_hidden = (xml_flag(where, key, point.get(key)) for key in ("outside", "occluded"))
         v = 0 if is_outside else 1 if is_hidden else 2
         yield name, (found[0][0], found[0][1], v)
+
+
+def _num_values(point: ElementTree.Element, skeleton: ElementTree.Element) -> int:
+    """Return the number of values of a point that neither a keypoint nor its skeleton has."""
+    own = {*point.attrib.items()} - {*skeleton.attrib.items()}
+    return len(point.findall("attribute")) + sum(key not in _OF_POINTS for key, _ in own)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ from segpaste.datasets.formats.text_files import head_of, json_of, read_lines
 from segpaste.datasets.formats.tool_shapes import (
     ImageFiles,
     Shape,
+    Unread,
     are_points,
     box_around,
     checked_size,
@@ -195,13 +196,14 @@ def _shape(where: str, kind: str, shape: JsonRow, size: Size) -> Shape:
     known = ("label", "points", "mask", *(() if kind == "oriented_rectangle" else ("shape_type",)))
     attributes = {key: value for key, value in shape.items() if key not in known and value not in (None, {}, "")}
     segmentation: Any = []
+    unread: Unread = {}
     if kind == "polygon":
         segmentation = [[float(value) for point in points for value in point]]
     elif kind == "circle":
         radius = math.dist(*points)
-        segmentation = ellipse_mask((points[0][0], points[0][1]), (radius, radius), 0, size)
+        segmentation, unread = ellipse_mask((points[0][0], points[0][1]), (radius, radius), 0, size)
     elif kind == "mask":
-        segmentation = _mask(where, shape, size)
+        segmentation, unread = _mask(where, shape, size)
     elif kind == "oriented_rectangle":
         attributes["points"] = points
     return Shape(
@@ -212,10 +214,11 @@ def _shape(where: str, kind: str, shape: JsonRow, size: Size) -> Shape:
         attributes,
         shape["label"] == IGNORED,
         where=where,
+        unread=unread,
     )
 
 
-def _mask(where: str, shape: JsonRow, size: Size) -> JsonRow:
+def _mask(where: str, shape: JsonRow, size: Size) -> tuple[JsonRow, Unread]:
     """Return the run lengths of a mask, whose points are its first and last pixel."""
     (x1, y1), (x2, y2) = ((int(x), int(y)) for x, y in shape["points"])
     try:
