@@ -168,7 +168,7 @@ def ellipse_mask(
     cos, sin = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
     dx, dy = np.arange(size[1]) + _PIXEL_CENTRE - x, (np.arange(size[0]) + _PIXEL_CENTRE - y)[:, None]
     inside = ((dx * cos + dy * sin) / a) ** 2 + ((dy * cos - dx * sin) / b) ** 2 <= 1
-    reach = math.hypot(a * cos, b * sin), math.hypot(a * sin, b * cos)
+    reach = math.sqrt((a * cos) ** 2 + (b * sin) ** 2), math.sqrt((a * sin) ** 2 + (b * cos) ** 2)
     ends = zip((x, y), reach, size[::-1], strict=True)
     is_cut = any(at - radius < -_PIXEL_CENTRE or at + radius > side + _PIXEL_CENTRE for at, radius, side in ends)
     return encode_mask(inside), {CUT_SHAPES: int(is_cut)}
