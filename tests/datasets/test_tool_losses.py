@@ -190,3 +190,18 @@ def test_rotated_boxes_of_label_studio_keep_their_values(tmp_path: Path) -> None
     rotated = region("r", "rectanglelabels", "cup", value={**value, "rotation": 30})
     photos = open_dataset(label_studio(tmp_path, straight, rotated))
     assert [row.get("attributes") for row in photos.annotation_rows(0)] == [None, {"rotation": 30, **value}]
+
+
+def test_answers_about_one_region_of_label_studio_are_all_kept(tmp_path: Path) -> None:
+    """Two of one control, and what results say beside their value."""
+    cup = region("c", "polygonlabels", "cup", value={"points": percents(ELL_POINTS)}, origin="manual", score=0.5)
+    said = {"id": "c", "type": "choices", "from_name": "vis", "to_name": "image", "origin": "manual"}
+    first = {**said, "value": {"choices": ["hidden"]}, "score": 0.25}
+    second = {**said, "value": {"choices": ["cut"]}, "meta": {"text": ["left"]}}
+    photos = open_dataset(label_studio(tmp_path, cup, first, second))
+    assert photos.annotation_rows(0)[0]["attributes"] == {
+        "origin": "manual",
+        "score": [0.5, 0.25],
+        "vis": [["hidden"], ["cut"]],
+        "meta": {"text": ["left"]},
+    }

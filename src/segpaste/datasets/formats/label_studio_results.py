@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.rle import encode_mask
+from segpaste.datasets.formats.text_files import joined
 from segpaste.datasets.formats.tool_shapes import (
     FURTHER_REGIONS,
     Point,
@@ -282,11 +283,14 @@ def _add(region: Region, result: JsonRow) -> None:
     known |= {key for keys in _KEYS.values() for key in keys}
     if kind.removesuffix("labels") in _KEYS or kind == "labels":
         known |= {"from_name", "format", "closed"}
-        region.attributes |= {key: said[key] for key in said if key not in known}
+        named = {key: said[key] for key in said if key not in known}
     else:
-        region.attributes[str(result.get("from_name", kind))] = _said(
-            {key: entry for key, entry in value.items() if key not in known - {kind}}
-        )
+        own = {key: entry for key, entry in value.items() if key not in known - {kind}}
+        named = {key: result[key] for key in result if key not in known | {"from_name"}}
+        named[str(result.get("from_name", kind))] = _said(own)
+    there = region.attributes
+    more = {key: [entry] for key, entry in named.items() if key not in there or there[key] != entry}
+    region.attributes = joined(there, more)
 
 
 def _said(value: JsonRow) -> Any:
