@@ -48,7 +48,7 @@ CEILINGS: dict[str, int] = {
     "shared lines of augmenting": 4_600,
     "shared lines of bank": 5_700,
     "shared lines of cli": 2_600,
-    "shared lines of datasets": 19_500,
+    "shared lines of datasets": 19_600,
     "shared lines of encoder": 2_800,
     "shared lines of engine": 10_100,
     "shared lines of epochs": 1_200,

@@ -135,8 +135,8 @@ class TestFiles:
             path.read_text().replace('id="1"', 'id="1" subset="val"').replace('id="0"', 'id="0" subset="train"')
         )
         found = find_dataset(folder)
-        assert found.splits == ("train", "val")
-        assert [len(found.open(split)) for split in found.splits] == [1, 1]
+        assert found.splits == ("default", "train", "val")
+        assert [len(found.open(split)) for split in found.splits] == [1, 1, 1]
 
     def test_the_file_alone(self, tmp_path: Path) -> None:
         folder = WRITERS["cvat"](tmp_path)

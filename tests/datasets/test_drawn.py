@@ -217,5 +217,5 @@ def test_ellipses_by_their_equation() -> None:
             for x in range(size[1]):
                 back = complex(x + 0.5 - centre[0], y + 0.5 - centre[1]) * turn
                 wanted[y, x] = (back.real / radii[0]) ** 2 + (back.imag / radii[1]) ** 2 <= 1
-        np.testing.assert_array_equal(decode_segmentation(ellipse_mask(centre, radii, degrees, size), size), wanted)
-    assert not decode_segmentation(ellipse_mask((5, 5), (0, 4), 0, size), size).any()
+        np.testing.assert_array_equal(decode_segmentation(ellipse_mask(centre, radii, degrees, size)[0], size), wanted)
+    assert not decode_segmentation(ellipse_mask((5, 5), (0, 4), 0, size)[0], size).any()

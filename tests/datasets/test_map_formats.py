@@ -14,7 +14,7 @@ import torch
 import map_files
 from map_files import CITY_IDS, NAMES, NUM, NUM_THINGS, THINGS, save, save_photo, scene, write_yaml
 from samples import plain
-from segpaste.datasets import MapPhotos, find_dataset, open_dataset
+from segpaste.datasets import MapPhotos, convert_dataset, find_dataset, open_dataset
 from segpaste.datasets.formats.maps.declaration import InstanceFiles
 from segpaste.datasets.formats.maps.decoding import Classes, read_objects
 
@@ -177,6 +177,32 @@ def test_ade20k_full(tmp_path: Path) -> None:
     assert photos.image_row(0)["folders"] == "urban/street0/"
     (tmp_path / "classes.txt").write_text("\n".join(f"class {n}" for n in range(1, 2500)))
     assert len(open_dataset(tmp_path).class_names) == 2499
+
+
+def test_what_ade20k_full_does_not_read(tmp_path: Path) -> None:
+    """Parts, masks of whole objects, and attributes, which are in two files or in the older one."""
+    stem = tmp_path / "images/ADE/training/street/ADE_0"
+    save_photo(stem.with_suffix(".jpg"), scene(0))
+    colors = np.zeros((*map_files.SIZE, 3), np.uint8)
+    colors[2:9, 2:9] = 0, 11, 1
+    save(stem.with_name("ADE_0_seg.png"), colors)
+    row = {"name": "car", "name_ndx": 11, "id": 0, "attributes": []}
+    (tmp_path / "classes.txt").write_text("\n".join(f"class {n}" for n in range(1, 12)))
+    stem.with_suffix(".json").write_text(json.dumps({"annotation": {"object": [row]}}))
+    assert convert_dataset(tmp_path, tmp_path / "none", "coco").losses == {}
+    rows = [row, {**row, "attributes": ["red"]}, {**row, "attributes": "wet"}]
+    stem.with_suffix(".json").write_text(json.dumps({"annotation": {"object": rows}}))
+    stem.with_name("ADE_0_atr.txt").write_text('001 # 0 # 0 # car # car # "red"\n002 # 0 # 0 # car # car # ""\n')
+    for level in (1, 2):
+        save(stem.with_name(f"ADE_0_parts_{level}.png"), colors)
+    for number in range(3):
+        save(stem / f"instance_00{number}_ADE_0.png", colors)
+    named = "maps of parts of objects (NAME_parts_1.png)", "masks of whole objects (NAME/*.png)"
+    attributes = "objects with attributes (NAME.json, NAME_atr.txt)"
+    losses = convert_dataset(tmp_path, tmp_path / "some", "coco").losses
+    assert losses == {named[0]: 2, named[1]: 3, attributes: 2}
+    stem.with_suffix(".json").unlink()
+    assert convert_dataset(tmp_path, tmp_path / "older", "coco").losses[attributes] == 1
 
 
 def test_camvid_of_ids(tmp_path: Path) -> None:

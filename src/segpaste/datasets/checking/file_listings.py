@@ -33,7 +33,7 @@ from segpaste.datasets.errors import DatasetError, collected, refuse
 from segpaste.datasets.formats.format import Task
 from segpaste.datasets.formats.outlined import OutlinedImages
 from segpaste.datasets.formats.text_files import read_lines
-from segpaste.datasets.formats.tool_shapes import FURTHER_PARTS, READ_AS_BOXES
+from segpaste.datasets.formats.tool_shapes import NOT_READ
 from segpaste.datasets.formats.yolo.data import (
     YoloData,
     expect_labels,
@@ -286,7 +286,7 @@ def list_shapes(dataset: OutlinedImages) -> Listing:
                     where=where,
                 )
             )
-    for what in (READ_AS_BOXES, FURTHER_PARTS):
+    for what in NOT_READ:
         if lost[what]:
             listing.find("left_out", f"{lost[what]:,} {what}")
     return listing

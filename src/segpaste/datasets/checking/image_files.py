@@ -121,7 +121,7 @@ def unlisted(listed_images: Sequence[ListedImage], more: Iterable[Path] = ()) ->
     for folder, listed in names.items():
         files = sorted(folder.iterdir()) if os.path.isdir(folder) else []
         images = [path for path in files if path.suffix.lower() in IMAGE_SUFFIXES and path.name not in listed]
-        found[folder] |= {path.name for path in images if path not in others and path.is_file()}
+        found[folder] |= {path.name for path in images if path not in others and path.is_file() and path.name[0] != "."}
     texts = {
         folder: f"{len(there):,} image{'s' * (len(there) > 1)}, {first_few(sorted(there))}"
         for folder, there in found.items()

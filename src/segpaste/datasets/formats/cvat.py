@@ -8,7 +8,7 @@ objects. Exports of videos are rejected. Exports as COCO are read by `segpaste.d
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -33,24 +33,30 @@ from segpaste.datasets.formats.text_files import (
     xml_value,
 )
 from segpaste.datasets.formats.tool_shapes import (
+    FURTHER_POINTS,
+    OUTSIDE_POINTS,
+    POINT_VALUES,
+    ImageFiles,
     Point,
     Shape,
+    Unread,
     box_around,
     checked_size,
     ellipse_mask,
-    find_image_file,
     paste_mask,
     rotated_box,
 )
 from segpaste.types.sampling import Size
 
 CVAT_FILE = "annotations.xml"
-_NO_SUBSETS = {"default"}
+_DEFAULT = "default"
+"""Subset of the images without one."""
 _NO_OBJECTS = ("tag", "polyline", "cuboid")
 _OPEN_SHAPES = ("polyline", "points", "cuboid")
 _GEOMETRY = frozenset(
     {"label", "points", "xtl", "ytl", "xbr", "ybr", "cx", "cy", "rx", "ry", "rle", "left", "top", "width", "height"}
 )
+_OF_POINTS = ("label", "points", "outside", "occluded")
 
 
 class CvatFile(Format):
@@ -69,8 +75,8 @@ class CvatFile(Format):
             return None
         if b"subset=" not in in_utf8(file.read_bytes()):
             return (NO_SPLIT,)
-        found = {image.get("subset", "") for image in parse_xml(file).iter("image")} - {""}
-        return (NO_SPLIT,) if found <= _NO_SUBSETS else tuple(sorted(found))
+        found = {image.get("subset") or _DEFAULT for image in parse_xml(file).iter("image")}
+        return (NO_SPLIT,) if found <= {_DEFAULT} else tuple(sorted(found))
 
     def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedImages:
         """Open a subset; without ``options.images_dir`` images are beside the file or in ``images`` beside it."""
@@ -91,8 +97,11 @@ def read_cvat(path: Path, images_dir: Path, subset: str) -> ShapeTable:
         raise DatasetError(f"{path}: expected <annotations> of images, got {what}; export as 'CVAT for images 1.1'")
     left_out = Counter[str]()
     labels = read_labels(path, root)
-    images = (image for image in root.iter("image") if subset in ("", image.get("subset", "")))
-    found = [*each(images, lambda image: _image(path, image, images_dir, labels, left_out))]
+    files, images = ImageFiles(images_dir), [*root.iter("image")]
+    own = [image for image in images if subset in ("", image.get("subset") or _DEFAULT)]
+    found = [*each(own, lambda image: _image(path, image, files, labels, left_out))]
+    if len(own) < len(images):  # files that subsets share are refused
+        deque(each(images, lambda image: _image_file(path, image, files)), 0)
     meta = root.find("meta")
     tables = {} if meta is None else {"cvat": xml_value(meta)}
     return ShapeTable(
@@ -101,16 +110,11 @@ def read_cvat(path: Path, images_dir: Path, subset: str) -> ShapeTable:
 
 
 def _image(
-    path: Path, image: ElementTree.Element, images_dir: Path, labels: CvatLabels, left_out: Counter[str]
+    path: Path, image: ElementTree.Element, files: ImageFiles, labels: CvatLabels, left_out: Counter[str]
 ) -> AnnotatedImage:
-    name = image.get("name", "")
-    where = f"{path}: image {name!r}"
+    where = f"{path}: image {image.get('name', '')!r}"
     height, width = checked_size(where, *(int(xml_number(where, image, key)) for key in ("height", "width")))
-    if not name:
-        raise DatasetError(f"{where}: expected the name of its file, got none; export the images again")
-    subset = image.get("subset", "")
-    places = (name, f"images/{name}", f"images/{subset}/{name}", f"{subset}/{name}", Path(name).name)
-    row: JsonRow = {"file_name": find_image_file(images_dir, places), "height": height, "width": width}
+    row: JsonRow = {"file_name": _image_file(path, image, files), "height": height, "width": width}
     attributes: JsonRow = {key: value for key, value in image.attrib.items() if key not in ("name", "width", "height")}
     shapes, others = [], []
     for i, element in enumerate(image, start=1):
@@ -126,6 +130,16 @@ def _image(
     return AnnotatedImage({**row, "shapes": others} if others else row, shapes)
 
 
+def _image_file(path: Path, image: ElementTree.Element, files: ImageFiles) -> str:
+    name, subset = image.get("name", ""), image.get("subset", "")
+    where = f"{path}: image {name!r}"
+    if not name:
+        raise DatasetError(f"{where}: expected the name of its file, got none; export the images again")
+    own = (f"images/{subset}/{name}", f"{subset}/{name}") if subset else ()
+    places = (*own, name, f"images/{name}", Path(name).name)
+    return files.find(where, f"{subset}/{name}" if subset else name, places)
+
+
 def _shape(where: str, element: ElementTree.Element, labels: CvatLabels, size: Size) -> Shape:
     name = element.get("label")
     if not name:
@@ -133,14 +147,15 @@ def _shape(where: str, element: ElementTree.Element, labels: CvatLabels, size: S
     label = labels.get(name)
     segmentation: Any = []
     box, points = None, None
+    unread: Unread = {}
     attributes = _attributes(element, labels)
     if element.tag == "polygon":
         segmentation = [[value for point in _points(where, element) for value in point]]
     elif element.tag == "ellipse":
         cx, cy, rx, ry = (xml_number(where, element, key) for key in ("cx", "cy", "rx", "ry"))
-        segmentation = ellipse_mask((cx, cy), (rx, ry), xml_number(where, element, "rotation", 0), size)
+        segmentation, unread = ellipse_mask((cx, cy), (rx, ry), xml_number(where, element, "rotation", 0), size)
     elif element.tag == "mask":
-        segmentation = _mask(where, element, size)
+        segmentation, unread = _mask(where, element, size)
     elif element.tag == "box":
         x1, y1, x2, y2 = (xml_number(where, element, key) for key in ("xtl", "ytl", "xbr", "ybr"))
         degrees = xml_number(where, element, "rotation", 0)
@@ -152,13 +167,20 @@ def _shape(where: str, element: ElementTree.Element, labels: CvatLabels, size: S
         if degrees:
             attributes |= joined(attributes, {"box": [[x1, y1, x2, y2]]})
     elif element.tag == "skeleton":
-        points = dict(_skeleton_points(where, element, label))
+        found = [*_skeleton_points(where, element, label)]
+        points = dict(found)
+        unread = {
+            FURTHER_POINTS: len(found) - len(points),
+            OUTSIDE_POINTS: sum(not point[2] for _, point in found),
+            POINT_VALUES: sum(_num_values(point, element) for point in element.findall("points")),
+        }
         seen = [point[:2] for point in points.values() if point[2]]
         box = box_around(seen) if seen else None
     else:
         raise DatasetError(f"{where}: expected a polygon, ellipse, mask, box or skeleton; remove it, or draw it as one")
     group = element.get("group_id")
-    return Shape(name, segmentation, box, None if group in (None, "0") else group, attributes, False, points, where)
+    group = None if group in (None, "0") else group
+    return Shape(name, segmentation, box, group, attributes, False, points, where, unread=unread)
 
 
 def _attributes(element: ElementTree.Element, labels: CvatLabels) -> JsonRow:
@@ -203,7 +225,7 @@ def _points(where: str, element: ElementTree.Element) -> list[tuple[float, float
     return [(pair[0], pair[1]) for pair in pairs]
 
 
-def _mask(where: str, element: ElementTree.Element, size: Size) -> JsonRow:
+def _mask(where: str, element: ElementTree.Element, size: Size) -> tuple[JsonRow, Unread]:
     """Return the run lengths of a mask; those in the file go along the rows of its box, background first."""
     left, top, width, height = (int(xml_number(where, element, key)) for key in ("left", "top", "width", "height"))
     text = element.get("rle", "")
@@ -232,6 +254,12 @@ def _skeleton_points(where: str, element: ElementTree.Element, label: CvatLabel)
         is_outside, is_hidden = (xml_flag(where, key, point.get(key)) for key in ("outside", "occluded"))
         v = 0 if is_outside else 1 if is_hidden else 2
         yield name, (found[0][0], found[0][1], v)
+
+
+def _num_values(point: ElementTree.Element, skeleton: ElementTree.Element) -> int:
+    """Return the number of values of a point that neither a keypoint nor its skeleton has."""
+    own = {*point.attrib.items()} - {*skeleton.attrib.items()}
+    return len(point.findall("attribute")) + sum(key not in _OF_POINTS for key, _ in own)
 
 
 @dataclass(frozen=True, slots=True)

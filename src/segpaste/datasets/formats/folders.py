@@ -41,16 +41,23 @@ def paired_folders(root: Path, is_one: Callable[[Path], bool]) -> dict[str, tupl
                 continue
             if is_one(labels):
                 return {NO_SPLIT: (images, labels)}
-            inside = [path.name for path in sorted(images.iterdir()) if path.is_dir() and path.name[0] != "."]
+            inside = [path.name for path in folders_in(images)]
             if found := {name: (images / name, labels / name) for name in inside if is_one(labels / name)}:
                 return found
     pairs = {
         folder.name: (folder / "images", folder / labels)
-        for folder in (sorted(root.iterdir()) if root.is_dir() else ())
+        for folder in folders_in(root)
         for labels in LABELS
         if (folder / "images").is_dir() and is_one(folder / labels)
     }
     return dict(sorted(pairs.items()))
+
+
+def folders_in(folder: Path) -> list[Path]:
+    """Return the folders directly in a folder, sorted, except hidden ones; none without the folder."""
+    if not folder.is_dir():
+        return []
+    return sorted(path for path in folder.iterdir() if path.name[0] != "." and path.is_dir())
 
 
 def files_with(folder: Path, suffix: str) -> list[Path]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections import Counter
+from collections import Counter, defaultdict
 from functools import partial
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -30,7 +30,14 @@ from segpaste.datasets.formats.label_studio_results import (
 )
 from segpaste.datasets.formats.outlined import AnnotatedImage, ShapeTable, open_shapes
 from segpaste.datasets.formats.text_files import head_of, json_of
-from segpaste.datasets.formats.tool_shapes import Point, Shape, find_image_file
+from segpaste.datasets.formats.tool_shapes import (
+    FURTHER_POINTS,
+    FURTHER_REGIONS,
+    POINT_VALUES,
+    ImageFiles,
+    Point,
+    Shape,
+)
 from segpaste.types.sampling import Size
 
 _HASH_LENGTH = 8
@@ -64,7 +71,7 @@ def read_label_studio(path: Path, images_dir: Path) -> ShapeTable:
         DatasetError: the file is broken or JSON-MIN, or a region is invalid.
     """
     content = path.read_bytes()
-    left_out, num_more, num_guessed = Counter[str](), 0, 0
+    left_out, files, num_more, num_guessed = Counter[str](), ImageFiles(images_dir), 0, 0
     tasks = [(task, *_chosen(task["annotations"])) for task in _tasks(path, content)]
     tags = tags_of(result for _, chosen, _ in tasks for result in _results(chosen))
 
@@ -75,7 +82,7 @@ def read_label_studio(path: Path, images_dir: Path) -> ShapeTable:
         num_more += len([other for other in others if not other.get("was_cancelled")])
         num_guessed += not chosen and bool(task.get("predictions") or task.get("drafts"))
         of_images = split_by_image(where, task["data"], _results(chosen), tags)
-        return [_image(where, task, found, chosen, others, images_dir, left_out) for found in of_images.items()]
+        return [_image(where, task, found, chosen, others, files, left_out) for found in of_images.items()]
 
     images = [image for found in each(enumerate(tasks, start=1), read) for image in found]
     if num_more:
@@ -147,13 +154,13 @@ def _image(
     image: tuple[str, Results],
     chosen: JsonRow,
     others: list[JsonRow],
-    images_dir: Path,
+    files: ImageFiles,
     left_out: Counter[str],
 ) -> AnnotatedImage:
     """Return an image of a task by its address and its results, and count the results that enclose nothing."""
     regions, about_image = parsed_regions(where, image[1])
-    name = _image_file(image[0], images_dir)
-    size = _size(where, regions, images_dir / name)
+    name = _image_file(where, image[0], files)
+    size = _size(where, regions, files.images_dir / name)
     attributes = {
         **{key: value for key, value in task.items() if key not in ("annotations", "id")},
         "task": task.get("id"),
@@ -162,28 +169,38 @@ def _image(
         **about_image,
     }
     row: JsonRow = {"file_name": name, "height": size[0], "width": size[1], "attributes": attributes}
-    points = _points_by_parent(regions, size)
+    points, unread = _points_by_parent(regions, size)
     shapes: list[Shape] = []
-    open_regions = []
+    open_regions, num_further = [], 0
     for region in regions:
         if region.kind == "keypoint" or not region.labels:
-            if region.kind != "keypoint" or region.parent not in points:
+            if region.kind != "keypoint" or not region.labels or region.parent not in points:
                 left_out["keypoint" if region.kind == "keypoint" else "region without a label"] += 1
-                open_regions.append(region.value)
+                open_regions.append(region.value | ({"attributes": region.attributes} if region.attributes else {}))
+                num_further += region.num_further
         else:
-            shapes.append(shape_of(f"{where}: region {region.key!r}", region, size, points.get(region.key)))
-    return AnnotatedImage({**row, "shapes": open_regions} if open_regions else row, shapes)
+            where_region = f"{where}: region {region.key!r}"
+            shapes.append(shape_of(where_region, region, size, points.get(region.key), unread[region.key]))
+    row |= {"shapes": open_regions} if open_regions else {}
+    return AnnotatedImage(row, shapes, unread={FURTHER_REGIONS: num_further})
 
 
-def _points_by_parent(regions: list[Region], size: Size) -> dict[str, dict[str, Point]]:
-    """Return the keypoints of each region with keypoints, by name."""
-    known = {region.key for region in regions if region.kind != "keypoint" and region.labels}
+def _points_by_parent(
+    regions: list[Region], size: Size
+) -> tuple[dict[str, dict[str, Point]], defaultdict[str, Counter[str]]]:
+    """Return the keypoints of each region with keypoints, by name, and the numbers of what they lose."""
+    parents = {region.key: region for region in regions if region.kind != "keypoint" and region.labels}
     found: dict[str, dict[str, Point]] = {}
+    unread: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for region in regions:
-        if region.kind == "keypoint" and region.labels and region.parent in known:
-            point = region.value["x"] * size[1] / 100, region.value["y"] * size[0] / 100, 2
-            found.setdefault(region.parent, {})[region.labels[0]] = point
-    return found
+        if region.kind == "keypoint" and region.labels and (parent := parents.get(region.parent)) is not None:
+            points, lost = found.setdefault(region.parent, {}), unread[region.parent]
+            values = [key for key, value in region.attributes.items() if parent.attributes.get(key) != value]
+            lost[POINT_VALUES] += len(values) + len(region.labels) - 1
+            lost[FURTHER_POINTS] += region.labels[0] in points
+            lost[FURTHER_REGIONS] += region.num_further
+            points[region.labels[0]] = region.value["x"] * size[1] / 100, region.value["y"] * size[0] / 100, 2
+    return found, unread
 
 
 def _size(where: str, regions: list[Region], image: Path) -> Size:
@@ -194,7 +211,7 @@ def _size(where: str, regions: list[Region], image: Path) -> Size:
     return next(iter(sizes)) if sizes else upright_size(image)
 
 
-def _image_file(address: str, images_dir: Path) -> str:
+def _image_file(where: str, address: str, files: ImageFiles) -> str:
     """Return the image file by its address, or by its name, with or without the prefix of an upload."""
     parts = urlsplit(address)
     place = unquote((parse_qs(parts.query).get("d") or [parts.path])[0]).replace("\\", "/")
@@ -202,4 +219,5 @@ def _image_file(address: str, images_dir: Path) -> str:
     name = Path(place).name
     prefix, dash, rest = name.partition("-")
     names = [name, *([rest] if dash and len(prefix) == _HASH_LENGTH else [])]
-    return find_image_file(images_dir, [place, *names, *(f"images/{one}" for one in names)])
+    told = f"{parts.netloc}/{place}" if parts.netloc else place
+    return files.find(where, told, [place, *names, *(f"images/{one}" for one in names)])

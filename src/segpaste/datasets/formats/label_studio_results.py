@@ -13,6 +13,7 @@ length. Values go along the rows, four for each pixel.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,7 +25,9 @@ from numpy.typing import NDArray
 from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.rle import encode_mask
+from segpaste.datasets.formats.text_files import joined
 from segpaste.datasets.formats.tool_shapes import (
+    FURTHER_REGIONS,
     Point,
     Shape,
     are_points,
@@ -153,6 +156,7 @@ class Region:
         labels: its labels; the first is its class.
         parent: the id of the region that it was drawn in, or empty.
         attributes: its other attributes.
+        num_further: number of further shapes with its id.
     """
 
     key: str
@@ -162,6 +166,7 @@ class Region:
     labels: list[str] = field(default_factory=list)
     parent: str = ""
     attributes: JsonRow = field(default_factory=dict)
+    num_further: int = 0
 
 
 def parsed_regions(where: str, results: object) -> tuple[list[Region], JsonRow]:
@@ -181,6 +186,7 @@ def parsed_regions(where: str, results: object) -> tuple[list[Region], JsonRow]:
         elif all(name in result for name in _SIZE) and (found := _geometry(kind, value)):
             if key not in regions:
                 regions[key] = _region(f"{where}: region {key!r}", key, found, result)
+            regions[key].num_further += not _is_same(regions[key], found, value)
             _add(regions[key], result)
         elif key in regions:
             _add(regions[key], result)
@@ -193,8 +199,8 @@ def parsed_regions(where: str, results: object) -> tuple[list[Region], JsonRow]:
     return list(regions.values()), about_image
 
 
-def shape_of(where: str, region: Region, size: Size, points: Mapping[str, Point] | None) -> Shape:
-    """Return the shape of a region that has a label and is not a keypoint.
+def shape_of(where: str, region: Region, size: Size, points: Mapping[str, Point] | None, unread: Counter[str]) -> Shape:
+    """Return the shape of a region that has a label and is not a keypoint; ``unread`` counts what its points lose.
 
     Raises:
         DatasetError: its geometry is broken.
@@ -214,14 +220,17 @@ def shape_of(where: str, region: Region, size: Size, points: Mapping[str, Point]
         x, y = value["x"] * width / 100, value["y"] * height / 100
         if region.kind == "ellipse":
             radii = value["radiusX"] * width / 100, value["radiusY"] * height / 100
-            segmentation = ellipse_mask((x, y), radii, degrees, size)
+            segmentation, cut = ellipse_mask((x, y), radii, degrees, size)
+            unread.update(cut)
         else:
             box = x, y, x + value["width"] * width / 100, y + value["height"] * height / 100
             box = box_around(rotated_box(box, degrees, (x, y))) if degrees else box
     attributes = dict(region.attributes)
     attributes |= {"labels": region.labels} if len(region.labels) > 1 else {}
     attributes |= {"rotation": degrees} if degrees else {}
-    return Shape(region.labels[0], segmentation, box, None, attributes, False, points, where)
+    attributes |= {key: value[key] for key in _KEYS["rectangle"]} if degrees and box is not None else {}
+    unread[FURTHER_REGIONS] += region.num_further
+    return Shape(region.labels[0], segmentation, box, None, attributes, False, points, where, unread=unread)
 
 
 def _geometry(kind: str, value: JsonRow) -> str | None:
@@ -253,6 +262,12 @@ def _region(where: str, key: str, kind: str, result: JsonRow) -> Region:
     return Region(key, kind, value, size, parent=str(result.get("parentID") or ""))
 
 
+def _is_same(region: Region, kind: str, value: JsonRow) -> bool:
+    """Return whether a geometry is that of a region."""
+    keys = (*_KEYS[region.kind], "rotation")
+    return kind == region.kind and all(value.get(key) == region.value.get(key) for key in keys)
+
+
 def _is_percent(value: object) -> bool:
     return is_number(value, _MOST)
 
@@ -268,11 +283,14 @@ def _add(region: Region, result: JsonRow) -> None:
     known |= {key for keys in _KEYS.values() for key in keys}
     if kind.removesuffix("labels") in _KEYS or kind == "labels":
         known |= {"from_name", "format", "closed"}
-        region.attributes |= {key: said[key] for key in said if key not in known}
+        named = {key: said[key] for key in said if key not in known}
     else:
-        region.attributes[str(result.get("from_name", kind))] = _said(
-            {key: entry for key, entry in value.items() if key not in known - {kind}}
-        )
+        own = {key: entry for key, entry in value.items() if key not in known - {kind}}
+        named = {key: result[key] for key in result if key not in known | {"from_name"}}
+        named[str(result.get("from_name", kind))] = _said(own)
+    there = region.attributes
+    more = {key: [entry] for key, entry in named.items() if key not in there or there[key] != entry}
+    region.attributes = joined(there, more)
 
 
 def _said(value: JsonRow) -> Any:

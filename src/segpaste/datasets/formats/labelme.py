@@ -24,19 +24,20 @@ from PIL import Image
 
 from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.errors import DatasetError, each
-from segpaste.datasets.formats.folders import files_with, paired_folders
+from segpaste.datasets.formats.folders import files_with, folders_in, paired_folders
 from segpaste.datasets.formats.format import NO_SPLIT, AnnotatedImages, Format, ReadOptions
 from segpaste.datasets.formats.image_files import upright_size
 from segpaste.datasets.formats.outlined import AnnotatedImage, ShapeTable, open_shapes
 from segpaste.datasets.formats.text_files import head_of, json_of, read_lines
 from segpaste.datasets.formats.tool_shapes import (
+    ImageFiles,
     Shape,
+    Unread,
     are_points,
     box_around,
     checked_size,
     class_rows,
     ellipse_mask,
-    find_image_file,
     paste_mask,
 )
 from segpaste.types.sampling import Size
@@ -67,8 +68,7 @@ class LabelmeFolder(Format):
             return (NO_SPLIT,)
         if pairs := paired_folders(path, _is_labelme):
             return tuple(pairs)
-        folders = (folder for folder in sorted(path.iterdir()) if folder.is_dir() and folder.name[0] != ".")
-        return tuple(folder.name for folder in folders if _is_labelme(folder)) or None
+        return tuple(folder.name for folder in folders_in(path) if _is_labelme(folder)) or None
 
     def open(self, path: Path, split: str, options: ReadOptions) -> AnnotatedImages:
         """Open a split; without ``options.images_dir`` the files contain the paths of images."""
@@ -88,11 +88,12 @@ def read_labelme(folder: Path, images_dir: Path) -> ShapeTable:
         DatasetError: a file is broken, or a shape is invalid.
     """
     images, digest, left_out, names = [], hashlib.sha256(), Counter[str](), set[str]()
+    files = ImageFiles(images_dir)
 
     def read(path: Path) -> AnnotatedImage:
         content = path.read_bytes()
         digest.update(json.dumps([path.name, hashlib.sha256(content).hexdigest()]).encode())
-        return _image(path, _document(path, content), images_dir, left_out)
+        return _image(path, _document(path, content), files, left_out)
 
     for image in each(_files(folder), read):
         names |= {shape.label for shape in image.shapes}
@@ -132,15 +133,16 @@ def _document(path: Path, content: bytes) -> JsonRow:
     return document
 
 
-def _image(path: Path, document: JsonRow, images_dir: Path, left_out: Counter[str]) -> AnnotatedImage:
+def _image(path: Path, document: JsonRow, files: ImageFiles, left_out: Counter[str]) -> AnnotatedImage:
     """Return an image with its shapes, and count the shapes that enclose nothing."""
     name = document.get("imagePath")
     if not isinstance(name, str) or not name:
         raise DatasetError(f"{path}: expected the image's file as 'imagePath', got {name!r:.40}; add it")
     name = name.replace("\\", "/")
     is_outside = ".." in PurePosixPath(name).parts  # the annotations are in another folder than the images
-    name = find_image_file(images_dir, [Path(name).name, name] if is_outside else [name, Path(name).name])
-    size = _size(path, document, images_dir / name)
+    places = [Path(name).name, name] if is_outside else [name, Path(name).name]
+    name = files.find(str(path), name, places)
+    size = _size(path, document, files.images_dir / name)
     row: JsonRow = {"file_name": name, "height": size[0], "width": size[1]}
     known = ("shapes", "imagePath", "imageData", "imageHeight", "imageWidth")
     if rest := {key: value for key, value in document.items() if key not in known and value not in (None, {}, "")}:
@@ -194,13 +196,14 @@ def _shape(where: str, kind: str, shape: JsonRow, size: Size) -> Shape:
     known = ("label", "points", "mask", *(() if kind == "oriented_rectangle" else ("shape_type",)))
     attributes = {key: value for key, value in shape.items() if key not in known and value not in (None, {}, "")}
     segmentation: Any = []
+    unread: Unread = {}
     if kind == "polygon":
         segmentation = [[float(value) for point in points for value in point]]
     elif kind == "circle":
         radius = math.dist(*points)
-        segmentation = ellipse_mask((points[0][0], points[0][1]), (radius, radius), 0, size)
+        segmentation, unread = ellipse_mask((points[0][0], points[0][1]), (radius, radius), 0, size)
     elif kind == "mask":
-        segmentation = _mask(where, shape, size)
+        segmentation, unread = _mask(where, shape, size)
     elif kind == "oriented_rectangle":
         attributes["points"] = points
     return Shape(
@@ -211,10 +214,11 @@ def _shape(where: str, kind: str, shape: JsonRow, size: Size) -> Shape:
         attributes,
         shape["label"] == IGNORED,
         where=where,
+        unread=unread,
     )
 
 
-def _mask(where: str, shape: JsonRow, size: Size) -> JsonRow:
+def _mask(where: str, shape: JsonRow, size: Size) -> tuple[JsonRow, Unread]:
     """Return the run lengths of a mask, whose points are its first and last pixel."""
     (x1, y1), (x2, y2) = ((int(x), int(y)) for x, y in shape["points"])
     try:

@@ -9,7 +9,8 @@ with ``segment`` outlines are instances and boxes are objects without a mask, wh
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from segpaste.datasets.entries import checked_points, read_schema
 from segpaste.datasets.errors import DatasetError, refuse
 from segpaste.datasets.formats.format import PackedRecords, ReadOptions, Transforms
 from segpaste.datasets.formats.instances import InstanceImages
-from segpaste.datasets.formats.tool_shapes import OTHER_BOXES, Kind, Shape, annotation_row, has_other_box, join_parts
+from segpaste.datasets.formats.tool_shapes import Kind, Shape, Unread, annotation_row, join_parts, unread_of
 from segpaste.types.sampling import Size
 
 
@@ -37,7 +38,7 @@ class AnnotatedImage:
     row: JsonRow
     shapes: list[Shape]
     file: Path | None = None
-    unread: Mapping[str, int] = field(default_factory=dict)
+    unread: Unread = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +227,7 @@ class OutlinedImages(InstanceImages):
         num_rows = 0
         for number, found in enumerate(drawn.images, start=1):
             image = {"id": number, **found.row}
-            rows, places, num_boxes = [], [], 0
+            rows, places, unread = [], [], Counter(found.unread)
             for parts in join_parts(found.shapes):
                 num_rows += 1
                 category = by_name[parts[0].label]
@@ -235,10 +236,9 @@ class OutlinedImages(InstanceImages):
                 self.has_crowds |= "ignore" in row or bool(row["iscrowd"]) or not is_object
                 rows.append({"id": num_rows, "image_id": number, "category_id": category["id"], **row})
                 places.append(parts[0].where)
-                num_boxes += has_other_box(parts, row)
+                unread += unread_of(parts, row)
             file = None if found.file is None else str(found.file)
-            unread = {**found.unread, OTHER_BOXES: num_boxes}
-            yield {"image": image, "rows": rows, "places": places, "file": file, "unread": unread}
+            yield {"image": image, "rows": rows, "places": places, "file": file, "unread": dict(+unread)}
 
     def _record(self, entry: JsonRow) -> JsonRow:
         """Return the record of an image for `InstanceImages`, from its entries."""

@@ -39,7 +39,7 @@ from segpaste.datasets.formats.maps.formats import (
     LabelMapFiles,
 )
 from segpaste.datasets.formats.maps.hints import UndeclaredMaps
-from segpaste.datasets.formats.sidecar_maps import find_beside, unread_around
+from segpaste.datasets.formats.sidecar_maps import expect_own_maps, find_beside, unread_around
 from segpaste.datasets.formats.text_files import head_of
 from segpaste.datasets.formats.voc.dataset import VocFormat
 from segpaste.datasets.formats.yolo.dataset import YoloFormat
@@ -125,6 +125,8 @@ class FoundDataset:
                 if other != name
             ]
             dataset.around = partial(unread_around, self.path, self.format.name, others)
+            alone = {other: partial(self.format.open, self.path, other, bare) for other in self.splits if other != name}
+            expect_own_maps(self.path, dataset, alone)
         dataset.depth_fill = options.depth_fill
         opened[name] = dataset
         return dataset

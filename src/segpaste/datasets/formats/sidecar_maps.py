@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -106,6 +106,10 @@ class SidecarMaps:
         """Return the name of the files of each image, without suffix."""
         return {_stem(photos.file_name(index), self.num_cut) for index in range(len(photos))}
 
+    def name_of(self, file_name: str) -> str:
+        """Return the name of the files of an image, in the folders of maps, without suffix."""
+        return (PurePosixPath(self.below) / _stem(file_name, self.num_cut)).as_posix()
+
     def files(self, photos: AnnotatedDataset) -> set[str]:
         """Return the path of each file that is read for an image if it exists, relative to ``root``."""
         read = {"depth": self.has_depth, "depth_valid": self.has_depth, "normals": self.has_normals, "intrinsics": True}
@@ -166,6 +170,35 @@ def find_beside(root: Path, split: str, dataset: AnnotatedImages) -> SidecarMaps
             if has_depth or has_normals:
                 return SidecarMaps(root, below, num_cut, has_depth, has_normals)
     return None
+
+
+def expect_own_maps(root: Path, dataset: AnnotatedImages, others: Mapping[str, Opener]) -> None:
+    """Check that the files of depth and normals of an image are those of no other image.
+
+    Args:
+        root: the folder of the dataset.
+        dataset: the images of a split.
+        others: functions that open the other splits, by name; called if splits share the folders.
+
+    Raises:
+        DatasetError: two images have the same files.
+    """
+    if not isinstance(beside := dataset.beside, SidecarMaps):
+        return
+    splits = [(dataset, beside)]
+    for split, opener in others.items() if not beside.below else ():
+        with suppress(DatasetError):  # named when that split is opened
+            if (maps := find_beside(root, split, other := opener())) is not None:
+                splits.append((other, maps))
+    owners = dict[str, str]()
+    for photos, maps in splits:
+        for index in range(len(photos)):
+            path, name = os.path.normpath(photos.path_of(index)), maps.name_of(photos.file_name(index))
+            if (owner := owners.setdefault(name, path)) != path:
+                raise DatasetError(
+                    f"{root}: expected depth and normals of one image each, got {name!r} for {owner} and {path}; put "
+                    "them into folders like those of the images, or below the names of their splits, or rename an image"
+                )
 
 
 def unread_around(
@@ -245,7 +278,8 @@ def unread_beside(root: Path, splits: Sequence[AnnotatedDataset]) -> Counter[str
 
 
 def _stem(file_name: str, num_cut: int) -> str:
-    return PurePosixPath(*PurePosixPath(file_name).parts[num_cut:]).with_suffix("").as_posix()
+    parts = PurePosixPath(file_name).parts
+    return PurePosixPath(*(parts[num_cut:] or parts[-1:])).with_suffix("").as_posix()
 
 
 def _converted(path: Path, convert: Any, **options: Any) -> Any:

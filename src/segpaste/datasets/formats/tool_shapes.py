@@ -10,7 +10,9 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
+import os
 import warnings
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +36,20 @@ OTHER_BOXES = "boxes of objects and regions, not those of their masks"
 FURTHER_PARTS = "second names and boxes of objects in XML files, of which the first are read"
 READ_AS_BOXES = "outlines and rotated boxes of XML files (<polygon>, <robndbox>), whose upright boxes are read"
 """Description of shapes beside the boxes of VOC, which does not define them: where their pixels begin is not known."""
+CUT_SHAPES = "circles, ellipses and masks beyond the image, which are cut at its border"
+JOINED_BOXES = "boxes of one label and group, which are one object with the box around them"
+FURTHER_REGIONS = "further shapes of one id, of which the first is read"
+FURTHER_POINTS = "further keypoints of one name in an object, of which the last is read"
+POINT_VALUES = "values of keypoints, such as attributes and second labels"
+OUTSIDE_POINTS = "places of keypoints that are marked as outside, which are not labelled"
+NOT_READ = (
+    *(READ_AS_BOXES, FURTHER_PARTS, CUT_SHAPES, JOINED_BOXES),
+    *(FURTHER_REGIONS, FURTHER_POINTS, POINT_VALUES, OUTSIDE_POINTS),
+)
+"""Descriptions of what no object of a dataset has, though its files do."""
+Unread = Mapping[str, int]
+"""Numbers of what a file says and neither a shape nor its attributes do, by description."""
+_PIXEL_CENTRE = 0.5
 _ROUNDING_PX = 1.0
 """By how much a box differs from that of its mask if the pixels of the mask are those of its outline."""
 
@@ -57,6 +73,7 @@ class Shape:
         points: (x, y, v) by the name of a keypoint.
         where: the position in the file, for errors.
         crowd: True for a region of objects that are not told apart.
+        unread: number of what else the file says of it.
     """
 
     label: str
@@ -68,6 +85,7 @@ class Shape:
     points: Mapping[str, Point] | None = None
     where: str = ""
     crowd: bool = False
+    unread: Unread = field(default_factory=dict)
 
 
 def join_parts(shapes: Iterable[Shape]) -> list[list[Shape]]:
@@ -110,34 +128,50 @@ def annotation_row(parts: Sequence[Shape], size: Size, point_names: Sequence[str
     return {**row, "attributes": attributes} if attributes else row
 
 
-def has_other_box(parts: Sequence[Shape], row: JsonRow) -> bool:
-    """Return whether an object with outlines also has a box, which its annotation does not hold."""
+def unread_of(parts: Sequence[Shape], row: JsonRow) -> Counter[str]:
+    """Count what the files say of an object and its annotation does not, such as boxes beside an outline."""
+    lost = Counter[str]()
+    for part in parts:
+        lost.update(part.unread)
     boxes = [part.box for part in parts if part.box is not None and part.points is None]
-    if not boxes or not row["segmentation"]:
-        return False
-    around = box_around(corner for box in boxes for corner in (box[:2], box[2:]))
-    return is_other_box(around, edges_of(row["bbox"]))
+    if boxes and row["segmentation"]:
+        lost[OTHER_BOXES] += is_other_box(_around(boxes), edges_of(row["bbox"]))
+    elif boxes and len(parts) > 1:
+        around = _around(part.box for part in parts if part.box is not None)
+        lost[JOINED_BOXES] += sum(box != around for box in boxes)
+    return +lost
 
 
-def paste_mask(mask: NDArray[np.bool_], corner: tuple[int, int], size: Size) -> JsonRow:
-    """Return the run lengths of a mask whose top left pixel is at (x, y), clipped to an image of (H, W)."""
+def paste_mask(mask: NDArray[np.bool_], corner: tuple[int, int], size: Size) -> tuple[JsonRow, Unread]:
+    """Return the run lengths of a mask whose top left pixel is at (x, y), clipped to an image of (H, W).
+
+    Also count it if it is cut there.
+    """
     whole = np.zeros(size, bool)
     x, y = corner
     top, left = max(y, 0), max(x, 0)
     seen = mask[top - y : max(size[0] - y, 0), left - x : max(size[1] - x, 0)]
     whole[top : top + seen.shape[0], left : left + seen.shape[1]] = seen
-    return encode_mask(whole)
+    return encode_mask(whole), {CUT_SHAPES: int(whole.sum() < mask.sum())}
 
 
-def ellipse_mask(centre: tuple[float, float], radii: tuple[float, float], degrees: float, size: Size) -> JsonRow:
-    """Return the run lengths of the pixels whose centres are in an ellipse rotated clockwise about its centre."""
+def ellipse_mask(
+    centre: tuple[float, float], radii: tuple[float, float], degrees: float, size: Size
+) -> tuple[JsonRow, Unread]:
+    """Return the run lengths of the pixels whose centres are in an ellipse rotated clockwise about its centre.
+
+    Also count it if it contains the centre of a pixel beyond the image of (H, W).
+    """
     (x, y), (a, b) = centre, radii
     if min(a, b) <= 0:
-        return encode_mask(np.zeros(size, bool))
+        return encode_mask(np.zeros(size, bool)), {}
     cos, sin = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
-    dx, dy = np.arange(size[1]) + 0.5 - x, (np.arange(size[0]) + 0.5 - y)[:, None]
+    dx, dy = np.arange(size[1]) + _PIXEL_CENTRE - x, (np.arange(size[0]) + _PIXEL_CENTRE - y)[:, None]
     inside = ((dx * cos + dy * sin) / a) ** 2 + ((dy * cos - dx * sin) / b) ** 2 <= 1
-    return encode_mask(inside)
+    reach = math.sqrt((a * cos) ** 2 + (b * sin) ** 2), math.sqrt((a * sin) ** 2 + (b * cos) ** 2)
+    ends = zip((x, y), reach, size[::-1], strict=True)
+    is_cut = any(at - radius < -_PIXEL_CENTRE or at + radius > side + _PIXEL_CENTRE for at, radius, side in ends)
+    return encode_mask(inside), {CUT_SHAPES: int(is_cut)}
 
 
 def rotated_box(box: Box, degrees: float, about: tuple[float, float]) -> list[tuple[float, float]]:
@@ -164,6 +198,10 @@ def box_around(points: Iterable[Sequence[float]]) -> Box:
     """Return the box (x1, y1, x2, y2) around one or more points (x, y)."""
     xs, ys = zip(*((float(point[0]), float(point[1])) for point in points), strict=True)
     return min(xs), min(ys), max(xs), max(ys)
+
+
+def _around(boxes: Iterable[Box]) -> Box:
+    return box_around(corner for box in boxes for corner in (box[:2], box[2:]))
 
 
 def _union(outlines: list[Any], size: Size) -> list[list[float]] | JsonRow:
@@ -195,7 +233,7 @@ def _bounds(boxes: list[Box]) -> tuple[Box | None, float]:
     """Return the box around all boxes, and its area."""
     if not boxes:
         return None, 0
-    x1, y1, x2, y2 = box_around(corner for box in boxes for corner in (box[:2], box[2:]))
+    x1, y1, x2, y2 = _around(boxes)
     return (x1, y1, x2, y2), (x2 - x1) * (y2 - y1)
 
 
@@ -212,14 +250,47 @@ def _keypoints(points: Mapping[str, Point], names: Sequence[str]) -> JsonRow:
     return {"keypoints": values, "num_keypoints": sum(v > 0 for v in values[2::3])}
 
 
-def find_image_file(images_dir: Path, places: Iterable[str]) -> str:
-    """Return the first path, relative to a folder, at which a file exists; the first path if none exists."""
-    names = [name for name in places if name]
-    for name in names:
-        with contextlib.suppress(OSError):  # the name is too long
-            if (images_dir / name).is_file():
-                return name
-    return names[0]
+class ImageFiles:
+    """Image files of a dataset by the names that its annotations give them.
+
+    Args:
+        images_dir: the folder to which files are relative; also an attribute.
+    """
+
+    def __init__(self, images_dir: Path) -> None:
+        self.images_dir = images_dir
+        self._files: dict[str, str] = {}
+        self._names: dict[str, str] = {}
+
+    def find(self, where: str, name: str, places: Iterable[str]) -> str:
+        """Return the file of a listed image, at the first place with a file; without any, the first place.
+
+        Args:
+            where: text at the start of errors.
+            name: its name, which tells it from other images.
+            places: paths of the file, relative to the folder; empty ones are skipped.
+
+        Raises:
+            DatasetError: the file is that of an image of another name.
+        """
+        if name not in self._files:
+            self._files[name] = self._first(places)
+        file = self._files[name]
+        other = self._names.setdefault(os.path.normpath(file), name)
+        if other != name:
+            raise DatasetError(
+                f"{where}: expected a file for each image, got {file} for {other!r} and {name!r}; give each its own "
+                f"file below {self.images_dir}, at the path that its name says, or correct the names"
+            )
+        return file
+
+    def _first(self, places: Iterable[str]) -> str:
+        names = [place for place in places if place]
+        for name in names:
+            with contextlib.suppress(OSError):  # the name is too long
+                if (self.images_dir / name).is_file():
+                    return name
+        return names[0]
 
 
 def checked_size(where: str, height: object, width: object) -> Size:

@@ -26,6 +26,8 @@ from segpaste.datasets.formats.yolo.data import IMAGE_SUFFIXES
 from segpaste.types.sampling import Size
 
 SPLIT = "split"
+_OF_MANY = ("camera", "valid")
+"""Roles of files that many images may share."""
 Words = dict[str, str]
 Found = dict[tuple[str, ...], list[tuple[str, Words]]]
 
@@ -99,8 +101,22 @@ class MapFiles:
                 f"{self.root}: expected files of '{role}', such as {wanted}, found none for {len(images)} images"
                 f"{self._advice(role, wanted)}"
             )
+        self._expect_own(records, found)
         maps = {file for record in records for _, file, _ in self.paths(record)}
         return records, {path: role for path, role in lacking.items() if path not in maps}
+
+    def _expect_own(self, records: Sequence[JsonRow], images: Sequence[tuple[str, Words]]) -> None:
+        """Raise `DatasetError` if a map that is named by words of its image is that of another image, too."""
+        for role, pattern in self.roles.items():
+            owners: dict[tuple[str, ...], list[str]] = defaultdict(list)
+            for path, words in images if role not in _OF_MANY else ():
+                owners[key_of(pattern, words)].append(path)
+            for record in records:
+                if (key := key_of(pattern, record["words"])) and len(same := owners[key]) > 1:
+                    raise DatasetError(
+                        f"{self.root}: expected files of '{role}' of one image each, got one for {same[0]} and "
+                        f"{same[1]}; use all words of 'photos' ({self.declared.photos}) in their names and in 'files'"
+                    )
 
     def strays(self, split: str) -> dict[str, str]:
         """Return the files of maps of a split that belong to no image, with their roles.

@@ -9,10 +9,12 @@ import json
 import os
 from abc import abstractmethod
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count, takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from segpaste.datasets.errors import DatasetError
+from segpaste.datasets.formats.folders import files_below, files_with, folders_in
 from segpaste.datasets.formats.format import NO_SPLIT, AnnotatedImages, Format, ReadOptions
 from segpaste.datasets.formats.maps.cityscapes import declare_cityscapes
 from segpaste.datasets.formats.maps.dataset import MapPhotos
@@ -38,7 +40,13 @@ _CAMVID_VOID = ("void", "unlabelled", "unlabeled")
 
 
 class MapFormat(Format):
-    """Format whose datasets have a declaration."""
+    """Format whose datasets have a declaration.
+
+    Attributes:
+        photos: class of its datasets.
+    """
+
+    photos: ClassVar[type[MapPhotos]] = MapPhotos
 
     def splits(self, path: Path) -> tuple[str, ...] | None:
         """Return the names of the splits; None if there is no such dataset."""
@@ -57,7 +65,7 @@ class MapFormat(Format):
         assert found is not None
         folder = path.parent if path.is_file() else path
         where = path / DECLARATION_FILE if (path / DECLARATION_FILE).is_file() else path
-        return MapPhotos(found, folder, split, transforms=options.transforms, where=where)
+        return self.photos(found, folder, split, transforms=options.transforms, where=where)
 
     @abstractmethod
     def declare(self, path: Path) -> MapDeclaration | None:
@@ -137,6 +145,30 @@ def _names_150(root: Path) -> list[str]:
     return [f"class_{number}" for number in range(1, _NUM_CLASSES_150 + 1)]
 
 
+class _FullAde20kPhotos(MapPhotos):
+    """Images of the full ADE20K, which know their files that are not read."""
+
+    def unread(self, index: int) -> dict[str, int]:
+        """Count these files, by what they say."""
+        stem = self.path_of(index).with_suffix("")
+        parts = takewhile(Path.is_file, (stem.with_name(f"{stem.name}_parts_{level}.png") for level in count(1)))
+        return {
+            **super().unread(index),
+            "maps of parts of objects (NAME_parts_1.png)": len([*parts]),
+            "masks of whole objects (NAME/*.png)": len(files_with(stem, ".png")),
+            "objects with attributes (NAME.json, NAME_atr.txt)": self._num_with_attributes(stem),
+        }
+
+    def _num_with_attributes(self, stem: Path) -> int:
+        try:
+            return sum(bool(row.get("attributes")) for row in _objects_in(stem.with_name(f"{stem.name}.json")))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            file = stem.with_name(f"{stem.name}_atr.txt")
+            return (
+                sum(line.rpartition("#")[2].strip(' \t"') != "" for line in read_lines(file)) if file.is_file() else 0
+            )
+
+
 class Ade20kFull(MapFormat):
     """Full ADE20K, thousands of classes, with the objects in the colours of ``NAME_seg.png``.
 
@@ -144,13 +176,14 @@ class Ade20kFull(MapFormat):
 
     The class is R // 10 * 256 + G, the object B. The names of classes are in ``NAME.json``, or one per line in
     ``classes.txt``, the first for class 1. Parts use the same colours as objects; a declaration with ``_parts_1.png``
-    reads them.
+    reads them. Parts, attributes and masks of whole objects are counted as unread.
     """
 
     name = "ade20k-full"
     title = "ADE20K, full"
     files = "images/ADE/training/ with NAME_seg.png"
     gives = "masks"
+    photos = _FullAde20kPhotos
 
     def declare(self, path: Path) -> MapDeclaration | None:
         """Declare the folder, with all class names."""
@@ -185,9 +218,7 @@ def _names_full(root: Path, above: str) -> dict[int, str]:
     """
     if (path := root / _CLASSES_FILE).is_file():
         return {number: entry.name for number, entry in enumerate(read_class_list(path), start=1)}
-    paths = [
-        Path(folder) / name for folder, _, names in os.walk(root / above) for name in names if name.endswith(".json")
-    ]
+    paths = [root / above / name for name in files_below(root / above) if name.endswith(".json")]
     found: dict[int, str] = {}
     with ThreadPoolExecutor(8) as pool:
         for names in pool.map(_names_in, sorted(paths)):
@@ -204,12 +235,16 @@ def _names_full(root: Path, above: str) -> dict[int, str]:
 def _names_in(path: Path) -> dict[int, str]:
     """Return the class ids and names of one image's objects and parts."""
     try:
-        objects: Any = json.loads(path.read_bytes().decode("utf-8", "replace"))["annotation"]["object"]
-        return {int(row["name_ndx"]): str(row["name"]) for row in objects}
+        return {int(row["name_ndx"]): str(row["name"]) for row in _objects_in(path)}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DatasetError(
             f"{path}: expected objects with name and name_ndx, could not read them ({error!r}); replace the file"
         ) from error
+
+
+def _objects_in(path: Path) -> Any:
+    """Return the objects and parts of one image."""
+    return json.loads(path.read_bytes().decode("utf-8", "replace"))["annotation"]["object"]
 
 
 class LabelMapFiles(MapFormat):
@@ -239,7 +274,7 @@ class LabelMapFiles(MapFormat):
         if (path / "instances").is_dir():
             values["instances"] = {"files": f"instances/{_BELOW}.png", "encoding": "number"}
         if (path / "depth").is_dir():
-            is_png = next((path / "depth").rglob("*.png"), None) is not None
+            is_png = any(file.name[0] != "." for file in (path / "depth").rglob("*.png"))
             suffix, unit = ("png", "mm") if is_png else ("npy", "m")
             values["depth"] = {"files": f"{_files(path / 'depth')}.{suffix}", "unit": unit}
             if (path / "depth_valid").is_dir():
@@ -253,8 +288,7 @@ class LabelMapFiles(MapFormat):
 
 def _files(folder: Path) -> str:
     """Return the pattern of the files of a folder, for each split or for the only one."""
-    is_flat = not any(path.is_dir() for path in folder.iterdir())
-    return f"{folder.name}/{_IN_ONE if is_flat else _BELOW}"
+    return f"{folder.name}/{_BELOW if folders_in(folder) else _IN_ONE}"
 
 
 class CamVid(MapFormat):
@@ -300,7 +334,7 @@ def _camvid_splits(root: Path) -> tuple[str, ...]:
     if not root.is_dir():
         return ()
     suffix = _CAMVID_LABELS if (root / _CAMVID_COLORS).is_file() else _CAMVID_ANNOT
-    names = (folder.name.removesuffix(suffix) for folder in root.iterdir() if folder.name.endswith(suffix))
+    names = (folder.name.removesuffix(suffix) for folder in folders_in(root) if folder.name.endswith(suffix))
     return tuple(
         sorted(name for name in names if name and (root / name).is_dir() and (root / (name + suffix)).is_dir())
     )

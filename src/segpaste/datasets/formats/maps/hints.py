@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segpaste.datasets.errors import DatasetError
+from segpaste.datasets.formats.folders import folders_in
 from segpaste.datasets.formats.format import AnnotatedImages, Format, ReadOptions
 from segpaste.datasets.formats.maps.declaration import DECLARATION_FILE
 from segpaste.datasets.formats.maps.pairs import LOSSY_SUFFIXES, MAP_SUFFIXES, Pairs, find_pairs
@@ -134,8 +135,7 @@ def _saved_by_datasets(root: Path) -> str:
 
 def _layout(root: Path) -> _Layout | None:
     """Return the folders of images at a root, or in the first of its subfolders; None without images."""
-    subfolders = sorted(path for path in root.iterdir() if path.is_dir() and path.name[0] != ".")
-    for base, before in [(root, ""), *((path, "{split}/") for path in subfolders)]:
+    for base, before in [(root, ""), *((path, "{split}/") for path in folders_in(root))]:
         for name in _IMAGES:
             if (base / name).is_dir() and (image := _first(base / name, IMAGE_SUFFIXES)) is not None:
                 return _Layout(base, before, name, image)
@@ -258,6 +258,7 @@ def _first(folder: Path, suffixes: Collection[str], depth: int = 2) -> Path | No
     """Return a file with one of these suffixes, in the folder or a few levels below."""
     for here, folders, names in islice(os.walk(folder), _MANY_FOLDERS):
         folders.sort()
+        folders[:] = (name for name in folders if name[0] != ".")
         found = sorted(name for name in names if Path(name).suffix.lower() in suffixes and name[0] != ".")
         if found:
             return Path(here) / found[0]

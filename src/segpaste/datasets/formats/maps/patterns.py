@@ -107,6 +107,10 @@ class PathPattern:
         is_open = [part for part in parts if any(match[2] or match[1] not in known for match in part)]
         return tuple(dict.fromkeys(match[1] for part in is_open for match in part if match[1] in known))
 
+    def _may_be(self, name: str) -> bool:
+        """Return whether a name may match: hidden ones, of editors and archives, only if the pattern names some."""
+        return name[0] != "." or "/." in f"/{self.text}"
+
     def files(self, root: Path) -> list[str]:
         """List the candidate files, sorted: below the folder of the first word, as deep as the pattern."""
         folder = self.folder
@@ -120,12 +124,12 @@ class PathPattern:
                 folders.clear()
                 continue
             walked.add(real)
-            folders.sort()
+            folders[:] = sorted(filter(self._may_be, folders))
             below = Path(here).relative_to(root / folder).as_posix()
             prefix = folder if below == "." else f"{folder}{below}/"
             at = 0 if below == "." else below.count("/") + 1
             if any_depth or at == depth:
-                found += [prefix + name for name in names]
+                found += [prefix + name for name in names if self._may_be(name)]
             if not any_depth and at >= depth:
                 folders.clear()
         return sorted(found)

@@ -105,7 +105,7 @@ def read_voc(folder: VocFolder, are_masks: bool) -> ShapeTable:
             raise DatasetError(f"{missing}: expected the boxes of an image of the split, found no such file; add it")
         maps = [map_facts(folder.map_file(name, stem)) for name in (folder.maps if are_masks else ())]
         size = maps[0][0] if maps else None
-        image = _image(folder, stem, names.get(stem) or _missing_name(stem, file), file, size, listed or ())
+        image = _image(folder, stem, _image_name(folder, stem, names.get(stem, []), file), file, size, listed or ())
         digest.update(stem.encode(errors="surrogatepass"))
         for of_file in [*([] if file is None else [file_digest(file)]), *(of_map for _, of_map in maps)]:
             digest.update(of_file.encode())
@@ -118,10 +118,18 @@ def read_voc(folder: VocFolder, are_masks: bool) -> ShapeTable:
     return ShapeTable(folder.path, images, categories, digest.hexdigest())
 
 
-def _missing_name(stem: str, xml: Path | None) -> str:
-    """Return the name of an image that is missing: as its XML file says if that fits its stem, else with ``.jpg``."""
+def _image_name(folder: VocFolder, stem: str, names: Sequence[str], xml: Path | None) -> str:
+    """Return the file name of an image: of several, the one in its XML file; of none, that one, or with ``.jpg``."""
+    if len(names) == 1:
+        return names[0]
     said = Path("" if xml is None else parse_xml(xml).findtext("filename") or "").name.strip()
-    return said if Path(said).stem == stem and Path(said).suffix.lower() in IMAGE_SUFFIXES else f"{stem}.jpg"
+    if names and said not in names:
+        raise DatasetError(
+            f"{folder.images_dir / names[0]}: expected one image of this name, got {', '.join(names)}; move the others "
+            f"away, or give the right one as <filename> in {stem}.xml"
+        )
+    is_one = Path(said).suffix.lower() in IMAGE_SUFFIXES or (folder.images_dir / said).is_file()
+    return said if Path(said).stem == stem and is_one else f"{stem}.jpg"
 
 
 def _image(

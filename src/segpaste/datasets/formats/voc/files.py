@@ -24,6 +24,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
 from io import BytesIO
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -34,7 +36,7 @@ from PIL import Image
 
 from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.folders import files_with, paired_folders
+from segpaste.datasets.formats.folders import files_with, folders_in, paired_folders
 from segpaste.datasets.formats.format import NO_SPLIT
 from segpaste.datasets.formats.image_files import header_size
 from segpaste.datasets.formats.outlined import AnnotatedImage
@@ -216,10 +218,11 @@ class VocFolder:
         path = self.path / folder / f"{stem}.png"
         return path if path.is_file() or not (upper := path.with_suffix(".PNG")).is_file() else upper
 
-    def image_names(self) -> dict[str, str]:
-        """Return the file name of each image by its name without suffix, sorted."""
-        files = (path for path in sorted(self.images_dir.iterdir()) if path.suffix.lower() in _SUFFIXES)
-        return {path.stem: path.name for path in files if path.name[0] != "."}
+    def image_names(self) -> dict[str, list[str]]:
+        """Return the file names of images by their name without suffix, sorted."""
+        files = (path for path in self.images_dir.iterdir() if path.suffix.lower() in _SUFFIXES)
+        names = sorted((path.stem, path.name) for path in files if path.name[0] != ".")
+        return {stem: [name for _, name in same] for stem, same in groupby(names, itemgetter(0))}
 
     def stems(self, are_masks: bool) -> list[str]:
         """Return the names of the images of the split without suffix.
@@ -238,7 +241,7 @@ class VocFolder:
 
     def has_boxes(self) -> bool:
         """Return whether an XML file of the folder has an object; files of semantic maps have none."""
-        return any(b"<object" in path.read_bytes() for path in sorted((self.path / BOXES).glob("*.xml")))
+        return any(b"<object" in path.read_bytes() for path in files_with(self.path / BOXES, ".xml"))
 
     def listed_image(self, line: str) -> str:
         """Return the name without suffix of the image in a line of a list; empty for an empty line."""
@@ -257,7 +260,7 @@ def find_splits(path: Path) -> tuple[str, ...] | None:
     if (path / JPEG_IMAGES).is_dir() and any((path / name).is_dir() for name in (BOXES, CLASSES, OBJECTS)):
         lists = _LISTS if (path / OBJECTS).is_dir() else _LISTS[::-1]
         for name in lists:
-            found = sorted((path / "ImageSets" / name).glob("*.txt"))
+            found = (file for file in files_with(path / "ImageSets" / name, ".txt") if file.suffix == ".txt")
             if names := [file.stem for file in found if not _is_of_class(VocFolder(path, ""), file)]:
                 return tuple(names)
         return (NO_SPLIT,)
@@ -265,7 +268,7 @@ def find_splits(path: Path) -> tuple[str, ...] | None:
         return (NO_SPLIT,)
     if pairs := paired_folders(path, _has_xml):
         return tuple(pairs)
-    return tuple(folder.name for folder in sorted(path.iterdir()) if folder.is_dir() and _has_xml(folder)) or None
+    return tuple(folder.name for folder in folders_in(path) if _has_xml(folder)) or None
 
 
 def _is_of_class(folder: VocFolder, file: Path) -> bool:

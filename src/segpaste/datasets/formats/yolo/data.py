@@ -19,10 +19,12 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.folders import may_be_labels, named_files, other_labels
+from segpaste.datasets.formats.folders import files_with, folders_in, may_be_labels, named_files, other_labels
 from segpaste.datasets.formats.text_files import class_names_of, image_name_of, read_lines, read_text
 
 SPLIT_KEYS = ("train", "val", "test")
+_HELD_OUT = ("val", "test")
+"""Beginnings of the names of folders that are splits."""
 IMAGE_SUFFIXES = frozenset(
     {".avif", ".bmp", ".dng", ".heic", ".heif", ".jp2", ".jpeg", ".jpg", ".mpo", ".png", ".tif", ".tiff", ".webp"}
 )
@@ -61,7 +63,7 @@ def find_yaml(folder: Path) -> Path | None:
     """
     if (path := folder / "data.yaml").is_file():
         return path
-    paths = [path for path in sorted(folder.iterdir()) if path.suffix.lower() in YAML_SUFFIXES and path.is_file()]
+    paths = sorted(path for suffix in YAML_SUFFIXES for path in files_with(folder, suffix))
     found = [path for path in paths if _is_data_yaml(path)]
     if len(found) > 1:
         raise DatasetError(
@@ -267,22 +269,30 @@ def _of_folder(folder: Path) -> YoloData:
 
 
 def split_folders(folder: Path) -> dict[str, Path]:
-    """Return the folders of images by split, found without a YAML; only ``train`` if there is a single folder."""
-    images = folder / "images"
-    if images.is_dir() and (folder / "labels").is_dir():
-        inside = {path.name: path for path in sorted(images.iterdir()) if path.is_dir()}
-        has_images = any(path.suffix.lower() in IMAGE_SUFFIXES for path in images.iterdir())
-        return {"train": images} if has_images or not inside else inside
+    """Return the folders of images by split, found without a YAML; only ``train`` if there is a single folder.
+
+    Images directly in ``images`` make it a single folder if one of them has labels, or no subfolder has any; not beside
+    a subfolder ``val`` or ``test`` with labels.
+    """
+    images, labels = folder / "images", folder / "labels"
+    if images.is_dir() and labels.is_dir():
+        inside = {path.name: path for path in folders_in(images)}
+        direct = [path for suffix in IMAGE_SUFFIXES for path in files_with(images, suffix)]
+        labelled = [name for name in inside if (labels / name).is_dir()]
+        are_splits = any(name.startswith(_HELD_OUT) for name in labelled)
+        has_labels = not labelled or any(found_labels(image).is_file() for image in direct)
+        is_single = bool(direct) and has_labels and not are_splits
+        return {"train": images} if is_single or not inside else inside
     return {
         path.name: path / "images"
-        for path in (sorted(folder.iterdir()) if folder.is_dir() else ())
+        for path in folders_in(folder)
         if (path / "images").is_dir() and (path / "labels").is_dir() and not (path / "data.yaml").is_file()
     }
 
 
 def _listed_names(folder: Path) -> tuple[str, ...] | None:
     """Return the names in a ``classes.txt`` of a labelling tool, one per line."""
-    for place in (folder, folder / "labels", *sorted((folder / "labels").glob("*/"))):
+    for place in (folder, folder / "labels", *folders_in(folder / "labels")):
         if (path := place / "classes.txt").is_file():
             return tuple(class_names_of(read_text(path))) or None
     return None
