@@ -229,8 +229,8 @@ def _named(state: Tensor) -> dict[str, Any]:
         kind = str(state.dtype).removeprefix("torch.")
         raise ValueError(
             f"Schedule: expected a state of {num} finite numbers, got {state.tolist()} ({kind}); only int64, float64 "
-            "and float32 hold them, so cast other tensors only, or remove the key from the checkpoint: the values are then "
-            "the config's"
+            "and float32 hold them, so cast other tensors only, or remove the key from the checkpoint: the values are "
+            "then the config's"
         )
     values = _Values(*(round(value) for value in state.tolist()))
     return {
