@@ -12,7 +12,6 @@ from segpaste.datasets.contract import AnnotatedDataset, JsonRow
 from segpaste.datasets.formats.format import WrittenTask
 from segpaste.datasets.formats.text_files import read_text
 from segpaste.datasets.formats.yolo.data import read_yaml
-from segpaste.datasets.formats.text_files import read_text
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
 from segpaste.datasets.writers.format import Losses
 from segpaste.types import KeypointSchema
