@@ -13,6 +13,7 @@ from coco_files import annotation_row, image_row, runs, write_coco
 from on_disk import rectangle
 from segpaste import augment_dataset, convert_dataset, replay_dataset
 from segpaste.augmenting import AugmentSummary
+from segpaste.datasets.formats.tool_shapes import OTHER_BOXES
 
 SIZE = (32, 40)
 NUM = 6
@@ -96,7 +97,7 @@ def test_regions_that_pastes_hide_are_counted(flag: str, tmp_path: Path) -> None
     given["dataset"].write_text(json.dumps(tables))
     summary = augmented(given, tmp_path / "other", 0)
     assert (summary.lost, summary.before[name]) == ({}, num)
-    assert summary.left_out == {"annotations without a pixel": 1}
+    assert summary.left_out == {"annotations without a pixel": 1, OTHER_BOXES: num}
 
 
 @pytest.mark.parametrize("beside", [False, True])

@@ -723,7 +723,7 @@ def test_replayed_objects_keep_their_keys(grouping: str, tmp_path: Path, capsys:
     assert "left out" not in capsys.readouterr().out.rpartition("replayed")[2]
     one, two = (read_json(tmp_path / name / "annotations.json")["annotations"] for name in ("one", "two"))
     assert sum(row["segpaste"]["pasted"] for row in one) > 2
-    assert [{**row, "segpaste": {}} for row in one] == two
+    assert [{key: row[key] for key in row if key != "segpaste"} for row in one] == two
     assert {row.get("score") or row.get("note") for row in two} == {80, 81, 90, 91, "crowd"}
 
 

@@ -194,6 +194,10 @@ class Schedule(TableModule):
         super()._load_from_state_dict(state_dict, prefix, *arguments)
 
 
+_HOLDING = (torch.int64, torch.float64, torch.float32)
+"""Types of a saved state: its fractions are up to 2**32, which float32 rounds by 2**-24 of them at most."""
+
+
 class _Values(NamedTuple):
     """Values of a schedule; fractions in units of 2**-32.
 
@@ -220,13 +224,13 @@ class _Values(NamedTuple):
 def _named(state: Tensor) -> dict[str, Any]:
     """Return the values of a saved tensor by name."""
     num = len(_Values._fields)
-    is_coarse = state.is_floating_point() and torch.finfo(state.dtype).eps > torch.finfo(torch.float32).eps
-    if state.shape != (num,) or is_coarse or not bool(state.isfinite().all()):
+    is_held = state.dtype in _HOLDING
+    if state.shape != (num,) or not is_held or not bool(state.isfinite().all()):
         kind = str(state.dtype).removeprefix("torch.")
         raise ValueError(
-            f"Schedule: expected a state of {num} finite numbers, got {state.tolist()} ({kind}); float16 does not hold "
-            "them and bfloat16 rounds them, so cast other tensors only, or remove the key from the checkpoint: the "
-            "values are then the config's"
+            f"Schedule: expected a state of {num} finite numbers, got {state.tolist()} ({kind}); only int64, float64 "
+            "and float32 hold them, so cast other tensors only, or remove the key from the checkpoint: the values are "
+            "then the config's"
         )
     values = _Values(*(round(value) for value in state.tolist()))
     return {

@@ -245,17 +245,20 @@ def _opened(
         fills_depth=inputs.fills_depth,
     )
     config = older.config(config, options)
-    expect_masks(inputs, config)
+    needs = any(getattr(config, key) for key in _NEEDING)
+    if not needs:
+        expect_masks(inputs, config)
     expect_region(inputs, config)
     expect_backgrounds(inputs, config)
     problems = unreadable_photos(inputs, options.skip_unreadable, say)
     skipped = frozenset(problem.index for problem in problems)
-    if any(getattr(config, key) for key in _NEEDING):
+    if needs:  # then masks alone would not help
         asked = {}
         if options.preset is not None:
             asked = dict.fromkeys(_NEEDING, option("preset", options.preset))
         asked |= {key: f"{key}={value}" for key, value in options.overrides.items()}
         expect_modalities(inputs, config, asked, skipped, options.skip_unreadable)
+        expect_masks(inputs, config)
     return _paster(options, inputs, config, skipped, older), problems
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from segpaste._printable import class_lines
 from segpaste.augmentation import BatchCopyPasteConfig
+from segpaste.augmentation.config.base import merged
 from segpaste.augmentation.prepare import GATES, modalities_of
 from segpaste.augmenting.inputs import Inputs, has_objects
 from segpaste.augmenting.options import AugmentError, NothingToPasteError, command, option
@@ -115,23 +116,48 @@ def expect_masks(inputs: Inputs, config: BatchCopyPasteConfig) -> None:
             if config.source.kind == "bank":
                 raise AugmentError(
                     f"{inputs.name}: expected objects with masks in addition to the semantic maps, got maps only, into "
-                    f"which a bank's objects cannot be pasted; leave {option('bank')} out and give emit_classmix=true "
+                    f"which a bank's objects cannot be pasted; leave {option('bank')} out and {_mixed(config)} "
                     "to paste classes of other images"
                 )
             raise AugmentError(
-                f"{inputs.name}: expected objects with masks, got semantic maps only; give emit_classmix=true to "
+                f"{inputs.name}: expected objects with masks, got semantic maps only; {_mixed(config)} to "
                 "paste classes of other images"
             )
         if not has_objects(inputs.photos):
             raise NothingToPasteError(
                 f"{inputs.name}: nothing to paste: expected objects, got a dataset without any (give "
-                f"{option('bank')}, or another dataset)"
+                f"{_another(config)})"
             )
         raise AugmentError(
             f"{inputs.name}: expected masks, got boxes only, so nothing can be pasted; give source.mask_from=boxes or "
             "source.mask_from=ellipse to make masks of boxes, or make masks with "
             f"{command('convert', 'masks_from')}"
         )
+
+
+def _mixed(config: BatchCopyPasteConfig) -> str:
+    """Return what to write to mix classes: the key alone, if all else that is set goes with it."""
+    without_bank = {"source": {"kind": "intra_batch"}} if config.source.kind == "bank" else {}
+    if _is_valid(merged(config.model_dump(exclude_unset=True), {"emit_classmix": True, **without_bank})):
+        return "give emit_classmix=true"
+    return f"give {option('preset', 'classmix')} instead of the preset and the other keys of the paste"
+
+
+def _another(config: BatchCopyPasteConfig) -> str:
+    """Return what to give to a paste without objects: a bank only if all else that is set goes with it."""
+    if config.source.kind == "bank" or _is_valid(
+        merged({"source": {"kind": "bank"}}, config.model_dump(exclude_unset=True)), kind="bank"
+    ):
+        return f"{option('bank')}, or another dataset"
+    return f"another dataset, or {option('bank')} without the preset and the keys that do not go with one"
+
+
+def _is_valid(values: dict[str, Any], kind: str = "intra_batch") -> bool:
+    """Return whether values make a configuration with this kind of source."""
+    try:
+        return BatchCopyPasteConfig.model_validate(values).source.kind == kind
+    except ValueError:
+        return False
 
 
 def expect_objects(inputs: Inputs) -> None:

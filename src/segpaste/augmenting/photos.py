@@ -15,7 +15,7 @@ from torch import Tensor
 from segpaste.bank.read.own_size import over_classes
 from segpaste.datasets._orders import shuffled_order
 from segpaste.datasets.contract import AnnotatedDataset, Crowd
-from segpaste.datasets.conversion.given import panoptic_keys
+from segpaste.datasets.conversion.given import num_other_boxes, panoptic_keys
 from segpaste.datasets.formats.kept_shapes import KeptShape, kept_shapes
 from segpaste.datasets.formats.references import OWN_KEY
 from segpaste.datasets.jitter import FixedSizeCrop, LargeScaleJitter, make_large_scale_jittering
@@ -256,6 +256,16 @@ class PhotoReader:
             return crowds
         shown = self._moved(np.stack([crowd.mask for crowd in crowds]), pick)
         return [_moved(crowds[number], mask) for number, mask in shown]
+
+    def num_other_boxes(self, photo: Photo) -> int:
+        """Return how many objects and regions of an image have a box that is not that of their mask, which is written.
+
+        Boxes of objects are not compared with jitter.
+        """
+        if photo.sample.instance_masks is None:
+            return 0
+        tight = dict(zip(photo.annotation_ids, photo.sample.boxes.tolist(), strict=True)) if self.jitter is None else {}
+        return num_other_boxes(self.photos, photo.pick.index, tight)
 
     def _moved(self, masks: NDArray[np.bool_], pick: PhotoPick) -> Iterator[tuple[int, NDArray[np.bool_]]]:
         """Yield the number of each of some masks [N, H, W] that the jitter shows, and the mask as shown."""

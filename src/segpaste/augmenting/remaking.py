@@ -71,9 +71,10 @@ class Remaker:
         """
         lost = Counter[str]()
         reader, target, after, rows = self._remade(record, lost)
+        lost += reader.lost(target.pick, self.layout)
         image = made_image(reader, target, after, rows, self.layout, Path(record.name or "").suffix[1:], lost)
         note = writer.add(image, write)
-        return {**note, "losses": note["losses"] + reader.lost(target.pick, self.layout) + lost}
+        return {**note, "losses": note["losses"] + lost}
 
     def remade(self, record: ReplayRecord) -> DenseSample:
         """Return the augmented image of a record; see `write`."""

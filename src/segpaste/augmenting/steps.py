@@ -15,9 +15,12 @@ from segpaste.augmenting.pasting import Augmented, Origin, Paster
 from segpaste.augmenting.photos import OVERWRITTEN, Photo, PhotoReader
 from segpaste.datasets.contract import AnnotatedDataset, JsonRow
 from segpaste.datasets.formats.carried import carried_annotations, carried_image
+from segpaste.datasets.formats.geometry_keys import CAMERA_KEY, without_geometry
+from segpaste.datasets.formats.kept_shapes import placed_keys, placed_rows
 from segpaste.datasets.formats.pixel_bytes import ImageFormat
 from segpaste.datasets.formats.references import OWN_KEY
-from segpaste.datasets.writers.dataset_writer import DatasetWriter, Write, crowds_left
+from segpaste.datasets.formats.tool_shapes import OTHER_BOXES
+from segpaste.datasets.writers.dataset_writer import DatasetWriter, Write, crowds_left, is_seen
 from segpaste.datasets.writers.format import LabelledImage
 from segpaste.datasets.writers.layouts import WrittenLayout, made_entry
 from segpaste.datasets.writers.ledger import ExpectedImage
@@ -169,7 +172,7 @@ def made_image(
         rows: further keys of the row of each object.
         layout: layout of the written dataset.
         suffix: ``png`` or ``jpg``.
-        lost: overwritten keys of its crowd regions are counted.
+        lost: overwritten keys of its crowd regions, and keys that do not hold any more, are counted.
         further: further keys of its entry, beside those of the dataset.
         of_crowd: provenance of its crowd regions without their ids; None for rows without provenance.
     """
@@ -178,9 +181,18 @@ def made_image(
     crowds = []
     for crowd in reader.crowds(pick):
         said = {**of_crowd, "source_annotation_id": crowd.annotation_id} if of_crowd else {}
-        crowds.append((crowd, keys_of(said, own, (pick.index, image_id, crowd.annotation_id), lost)))
-    entry = made_entry(pick.position + 1, after, suffix, {**carried_image(photos, pick.index), **(further or {})})
+        row = keys_of(said, own, (pick.index, image_id, crowd.annotation_id), lost)
+        is_own = reader.jitter is None and is_seen(crowd, after)
+        crowds.append((crowd, placed_keys(row, lost, is_own=is_own, in_sample=False)))
+    of_image = carried_image(photos, pick.index)
+    if after.camera_intrinsics is not None:
+        of_image.pop(CAMERA_KEY, None)  # that of the sample moved with it
+    if reader.jitter is not None:
+        of_image = without_geometry(of_image, "images", lost)
+    entry = made_entry(pick.position + 1, after, suffix, {**of_image, **(further or {})})
     shapes, void = reader.kept_shapes(target, after, layout), reader.void(pick)
+    rows = placed_rows(photos, after, rows, shapes, lost)
+    lost[OTHER_BOXES] = max(lost[OTHER_BOXES], reader.num_other_boxes(target))
     is_compared = is_decoded(pick.position)
     return LabelledImage(entry["file_name"], entry, after, rows, crowds, shapes, void=void, is_compared=is_compared)
 
@@ -199,16 +211,18 @@ def keys_of(
     """Return the further keys of a row of an augmented dataset, with the ids of its original if this has an entry.
 
     Args:
-        provenance: what this package says of it.
+        provenance: what this package says of it; empty for a row without the key.
         carried: the keys that objects keep, by image and annotation.
         origin: index of its image in the dataset, id of that image, and id of the annotation.
         lost: an overwritten key is counted.
     """
     index, image_id, annotation_id = origin
+    said: JsonRow = {OWN_KEY: provenance} if provenance else {}
     if (keys := carried.get((index, annotation_id))) is None:
-        return {OWN_KEY: provenance}
+        return said
     lost[OVERWRITTEN.format("annotations")] += bool(keys.get(OWN_KEY))
-    return {**keys, OWN_KEY: provenance, "id": annotation_id, "image_id": image_id}
+    others = {key: value for key, value in keys.items() if key != OWN_KEY}
+    return {**others, **said, "id": annotation_id, "image_id": image_id}
 
 
 def _federated(inputs: Inputs, augmented: Augmented) -> dict[str, Any]:

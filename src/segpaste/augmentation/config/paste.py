@@ -357,14 +357,15 @@ class BatchCopyPasteConfig(SavedConfig):
         if self.source.kind != "bank":
             return self
         if self.placement.position != "random":
+            share = "" if self.placement.originals.candidate_frac == 1 else " placement.originals.candidate_frac=1"
             raise ValueError(
                 "source.kind='bank': expected placement.position='random', since a crop has no place in an image, got "
-                f"{self.placement.position!r}; give placement.position=random, or paste without a bank"
+                f"{self.placement.position!r}; give placement.position=random{share}, or paste without a bank"
             )
         if self.emit_classmix:
             raise ValueError(
-                "source.kind='bank': expected emit_classmix=False, since crops are objects, got True; give "
-                "emit_classmix=false, or mix classes without a bank"
+                "source.kind='bank': expected emit_classmix=False, since crops are objects, got True; mix "
+                "classes without a bank, or give emit_classmix=false"
             )
         if self.placement.layers != 1:
             raise ValueError(

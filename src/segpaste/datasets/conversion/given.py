@@ -7,13 +7,13 @@ is written from samples, and counted here; entries and label files that are copi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from segpaste.datasets.contract import AnnotatedDataset, Crowd, JsonRow
-from segpaste.datasets.entries import box_of
+from segpaste.datasets.entries import box_of, edges_of
 from segpaste.datasets.formats.carried import REGION_KEYS
 from segpaste.datasets.formats.tool_shapes import OTHER_BOXES, is_other_box
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
@@ -102,6 +102,21 @@ def _num_other_boxes(
         given.box is not None and is_other_box(given.box, own) and not _is_cut(given, size, has_box, True)
         for given, own, has_box in found
     )
+
+
+def num_other_boxes(photos: AnnotatedDataset, index: int, boxes: Mapping[int, Sequence[float]]) -> int:
+    """Return how many objects and regions of an image have a box that is not that of their mask.
+
+    Args:
+        photos: a dataset of masks.
+        index: index of the image.
+        boxes: box (x1, y1, x2, y2) of the mask of each object, by the id of the annotation.
+    """
+    regions = [crowd for crowd in photos.crowds(index) if crowd.box is None and crowd.mask.any()]
+    tight = {**boxes, **{crowd.annotation_id: edges_of(extent_of(crowd.mask)) for crowd in regions}}
+    dataset, index = photos.place_of(index)
+    given = {row["id"]: box_of(row) for row in dataset.annotation_rows(index) if row.get("id") in tight}
+    return sum(box is not None and is_other_box(edges_of(box), tight[number]) for number, box in given.items())
 
 
 def panoptic_keys(photos: AnnotatedDataset, index: int, crowds: Sequence[Crowd]) -> Counter[str]:

@@ -26,6 +26,7 @@ from segpaste.datasets.formats.carried import IMAGE_KEYS, POINT_KEYS, REGION_KEY
 from segpaste.datasets.formats.coco.panoptic import CocoPanoptic
 from segpaste.datasets.formats.image_files import expect_readable, num_frames, read_head
 from segpaste.datasets.formats.instances import InstanceImages
+from segpaste.datasets.formats.lossless import expect_lossless_file
 from segpaste.datasets.formats.text_files import is_background
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
 from segpaste.datasets.formats.yolo.labels import BOX_NUMBERS
@@ -167,6 +168,7 @@ class SplitConverter:
             row = finite(photos.map_row(index), "keys of panoptic maps", lost)
             row = self.new_names.in_row(row, "images", ("image_id", "file_name"))
             file = photos.panoptic_dir / row["file_name"]
+            expect_lossless_file(file)
             return Unchanged(segments, segments, (row, file)), photos.beside is not None
         if isinstance(photos, YoloDataset) and self.to.name == "yolo" and self._keeps_labels(photos, index):
             return Unchanged(text=photos.label_text(index)), True

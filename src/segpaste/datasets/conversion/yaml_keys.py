@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from segpaste.datasets.contract import AnnotatedDataset, JsonRow
 from segpaste.datasets.formats.format import WrittenTask
+from segpaste.datasets.formats.text_files import read_text
 from segpaste.datasets.formats.yolo.data import read_yaml
 from segpaste.datasets.formats.yolo.dataset import YoloDataset
 from segpaste.datasets.writers.format import Losses
@@ -29,11 +31,13 @@ class YamlKeys:
         document: all keys.
         root: folder of its paths.
         schema: schema of the keypoints that are read; None without.
+        read: names of classes that YAML does not read as text, such as ``no``, and the name that each of them is.
     """
 
     document: JsonRow
     root: Path
     schema: KeypointSchema | None
+    read: Sequence[tuple[str, str]] = ()
 
     @classmethod
     def of(cls, photos: AnnotatedDataset) -> YamlKeys | None:
@@ -41,7 +45,9 @@ class YamlKeys:
         if not isinstance(photos, YoloDataset):
             return None
         file = photos.data.file
-        return cls(read_yaml(file), photos.data.root, photos.keypoint_schema) if file.is_file() else None
+        if not file.is_file():
+            return None
+        return cls(read_yaml(file), photos.data.root, photos.keypoint_schema, _changed_names(file))
 
     def kept(self, task: WrittenTask) -> dict[str, Any]:
         """Return the keys that a written data YAML has besides those of its own: all but paths, with its own task.
@@ -66,7 +72,10 @@ class YamlKeys:
         if self.schema is not None and has_points:
             is_named = KeypointSchema.of_sides(self.schema.names).flip_pairs == self.schema.flip_pairs
             is_held |= {"flip_idx"} if to == "yolo" or is_named else set()
-        return Losses({f"key '{key}' of the data YAML": 1 for key in further if key not in is_held})
+        names = {
+            f"name {text!r} of a class of the data YAML, which YAML reads as {name!r}": 1 for text, name in self.read
+        }
+        return Losses({f"key '{key}' of the data YAML": 1 for key in further if key not in is_held} | names)
 
     def _names_files(self, value: object) -> bool:
         """Return whether a value is the path of a file or folder of the dataset, or a list of them."""
@@ -75,3 +84,17 @@ class YamlKeys:
 
     def _is_there(self, name: str) -> bool:
         return bool(name) and os.path.exists(self.root / name)
+
+
+def _changed_names(path: Path) -> list[tuple[str, str]]:
+    """Return the names of classes that YAML does not read as text, as written, each with the name that it is.
+
+    Trainers read ``no`` as False and ``010`` as 8, too; quotes make a text of them.
+    """
+    import yaml
+
+    root = yaml.compose(read_text(path), Loader=yaml.SafeLoader)
+    table = next((value for key, value in root.value if key.value == "names"), None) if root is not None else None
+    nodes = [node[1] if isinstance(node, tuple) else node for node in ([] if table is None else table.value)]
+    names = [(str(node.value), str(yaml.SafeLoader("").construct_object(node))) for node in nodes if node.style is None]
+    return [pair for pair in names if pair[0] != pair[1]]

@@ -33,10 +33,9 @@ def carried_image(photos: AnnotatedDataset, index: int) -> JsonRow:
 def carried_annotations(photos: AnnotatedDataset, index: int) -> dict[int, JsonRow]:
     """Return the keys that a written object's entry copies from its original, by annotation id, and our own key.
 
-    They are the same for an object that stays in its image and for a pasted one.
+    Keypoints and keys of geometry are among them; they hold only for an object that nothing touches.
     """
-    rows = photos.annotation_rows(index)
-    return {row["id"]: _without(row, REGION_KEYS | POINT_KEYS) for row in rows if "id" in row}
+    return {row["id"]: _without(row, REGION_KEYS) for row in photos.annotation_rows(index) if "id" in row}
 
 
 def without_counts(categories: Sequence[JsonRow]) -> list[JsonRow]:

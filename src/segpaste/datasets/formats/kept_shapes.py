@@ -6,6 +6,8 @@ of the same mask, corners of another rectangle, or other last bits. So its numbe
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,10 +18,14 @@ from torch import Tensor
 
 from segpaste.datasets.contract import AnnotatedDataset, JsonRow
 from segpaste.datasets.entries import box_of
+from segpaste.datasets.formats.carried import POINT_KEYS
 from segpaste.datasets.formats.format import WrittenTask
+from segpaste.datasets.formats.geometry_keys import without_geometry
 from segpaste.datasets.formats.instances import clipped_box, keypoints_of
 from segpaste.types import DenseSample
 
+POINTS_OF_ENTRIES = "keypoints that samples do not hold, of objects that are pasted, moved or touched"
+"""Description of keypoints of regions, of objects without a mask, and of classes without one list of names."""
 _LEAST_NUMBERS = 6
 """Numbers of the smallest polygon."""
 
@@ -32,10 +38,12 @@ class KeptShape:
         entry: keys of its entry of COCO that are written as they were read.
         line: numbers after the class in its row of a YOLO label file, which are written as they were read; None if the
             row is made from the sample.
+        is_own: True for an object of the image that no paste touches.
     """
 
     entry: JsonRow = field(default_factory=dict)
     line: list[float] | None = None
+    is_own: bool = False
 
 
 def kept_shapes(
@@ -67,7 +75,7 @@ def kept_shapes(
         row = rows.get(number, {})
         has_points = after.keypoints is None or _is_same(before, place, after, slot, "keypoints")
         entry = _shape_keys(row, after, slot) | (_point_keys(row, after, slot) if has_points else {})
-        found.append(KeptShape(entry, lines.get(number) if has_points or task != "pose" else None))
+        found.append(KeptShape(entry, lines.get(number) if has_points or task != "pose" else None, is_own=True))
     return found
 
 
@@ -139,6 +147,43 @@ def _box_keys(row: JsonRow, sample: DenseSample, slot: int) -> JsonRow:
     return {"area": area if isinstance(area, int | float) else box[2] * box[3], "bbox": box}
 
 
+def given_points(row: JsonRow) -> JsonRow:
+    """Return the keys of the keypoints of an entry as they are; empty if they are no finite numbers, three a point."""
+    points, num = row.get("keypoints"), row.get("num_keypoints")
+    if not isinstance(points, list) or not points or len(points) % 3 or not all(map(_is_finite, points)):
+        return {}
+    return {"keypoints": points, **({"num_keypoints": num} if type(num) is int else {})}
+
+
+def has_points(row: JsonRow) -> bool:
+    """Return whether an entry has a labelled keypoint."""
+    points = row.get("keypoints")
+    return isinstance(points, list) and any(points[2::3])
+
+
+def num_with_points(sample: DenseSample, rows: Sequence[JsonRow]) -> int:
+    """Return the number of objects with a labelled keypoint, in the sample or in their entries."""
+    own = [False] * len(rows) if sample.keypoints is None else (sample.keypoints[..., 2] > 0).any(1).tolist()
+    return sum(is_own or has_points(row) for is_own, row in zip(own, rows, strict=True))
+
+
+def entry_points_px(row: JsonRow) -> list[float] | None:
+    """Return the keypoints of an entry in pixel edges, as float32: x, y, v of each; None without any.
+
+    Coordinates of COCO are pixels, whose centres are at i + 0.5.
+    """
+    if not (points := given_points(row).get("keypoints")):
+        return None
+    return [
+        float(np.float32(value + 0.5)) if i % 3 < 2 and points[i - i % 3 + 2] else value
+        for i, value in enumerate(points)
+    ]
+
+
+def _is_finite(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
 def _point_keys(row: JsonRow, sample: DenseSample, slot: int) -> JsonRow:
     """Return the keypoints of an entry if the object has all of them."""
     points: Any = row.get("keypoints")
@@ -150,3 +195,43 @@ def _point_keys(row: JsonRow, sample: DenseSample, slot: int) -> JsonRow:
     own = keypoints_of([points], sample.keypoint_schema, sample.canvas_size)[0]
     keys = ("keypoints", "num_keypoints")
     return {key: row[key] for key in keys if key in row} if torch.equal(own, sample.keypoints[slot]) else {}
+
+
+def placed_rows(
+    photos: AnnotatedDataset,
+    after: DenseSample,
+    rows: Sequence[JsonRow],
+    shapes: Sequence[KeptShape],
+    lost: Counter[str],
+) -> list[JsonRow]:
+    """Return the further keys of the objects of an augmented image that hold where they are now; see `placed_keys`.
+
+    Args:
+        photos: the dataset.
+        after: the augmented image.
+        rows: further keys of each object, with the keypoints of its original.
+        shapes: the given numbers of each object; empty if none is where it was.
+        lost: the counts.
+    """
+    categories = sorted(photos.categories, key=lambda row: int(row["id"]))
+    named = {label for label, row in enumerate(categories) if after.keypoints is not None and row.get("keypoints")}
+    facts = zip(rows, shapes or [KeptShape()] * len(rows), after.labels.tolist(), strict=True)
+    return [placed_keys(row, lost, is_own=shape.is_own, in_sample=label in named) for row, shape, label in facts]
+
+
+def placed_keys(row: JsonRow, lost: Counter[str], *, is_own: bool, in_sample: bool) -> JsonRow:
+    """Return the further keys of an object or a region that hold where it is now; others are counted.
+
+    Args:
+        row: its further keys, with the keypoints of its original.
+        lost: the counts.
+        is_own: True if it is where it was, and no paste touches it.
+        in_sample: True if the sample has its keypoints.
+    """
+    points = given_points(row)
+    row = {key: value for key, value in row.items() if key not in POINT_KEYS}
+    if is_own:
+        return row if in_sample else {**row, **points}
+    if not in_sample and has_points(points):
+        lost[POINTS_OF_ENTRIES] += 1
+    return without_geometry(row, "objects", lost)

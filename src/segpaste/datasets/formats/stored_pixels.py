@@ -23,6 +23,7 @@ from PIL import Image, UnidentifiedImageError
 
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.image_files import has_wide_channels, left_out_by_pillow, open_image
+from segpaste.datasets.formats.lossless import expect_lossless
 from segpaste.datasets.formats.plain_png import plain_png
 from segpaste.extras import require
 
@@ -58,7 +59,8 @@ def read_stored(path: Path, content: bytes | None = None) -> StoredPixels:
         content: the bytes of the file; by default they are read.
 
     Raises:
-        DatasetError: the file is missing or broken, or has pages or channels that Pillow leaves out.
+        DatasetError: the file is missing or broken, has pages or channels that Pillow leaves out, or pixels that are
+            stored with losses.
     """
     try:
         if content is None and path.suffix.lower() == ".png":
@@ -67,6 +69,7 @@ def read_stored(path: Path, content: bytes | None = None) -> StoredPixels:
             return StoredPixels(*plain)
         with open_image(path if content is None else content) as picture:
             expect_whole(path, picture)
+            expect_lossless(path, picture, content)
             if has_wide_channels(picture):
                 return StoredPixels(_of_16_bit_channels(path, content))
             raw_format = _raw_format(picture)

@@ -23,6 +23,7 @@ from segpaste.datasets.formats.coco.dataset import CocoDetectionV2
 from segpaste.datasets.formats.coco.panoptic import CocoPanoptic, read_segment_ids, segment_positions
 from segpaste.datasets.formats.format import AnnotatedImages, ReadOptions
 from segpaste.datasets.formats.image_files import open_image
+from segpaste.datasets.formats.kept_shapes import entry_points_px
 from segpaste.datasets.formats.outlined import OutlinedImages
 from segpaste.datasets.formats.registry import find_dataset
 from segpaste.datasets.formats.sidecar_maps import SidecarMaps, find_beside
@@ -149,11 +150,8 @@ def _entries(view: View, photos: AnnotatedDataset, index: int, expected: Expecte
         if measured != (region.box, region.area):
             box, area = measured
         points = None
-        if region.points is not None and isinstance(given := row.get("keypoints"), list):
-            points = [
-                float(np.float32(value + 0.5)) if i % 3 < 2 and given[i - i % 3 + 2] else value
-                for i, value in enumerate(given)
-            ]
+        if region.points is not None:
+            points = entry_points_px(row)
         kind = "object" if there[i].kind != "kept" else "ignored" if row.get("ignore") else "region"
         mask = segmentation_sum(row["segmentation"]) if region.mask and row.get("segmentation") else 0
         there[i] = Region(there[i].label, kind, box, area, points, digest(further_keys(row)), mask)  # type: ignore[arg-type]
@@ -257,7 +255,7 @@ def _segments(view: View, photos: AnnotatedDataset, index: int, expected: Expect
             kind = "region"
         elif label in view.stuff:
             kind = "stuff"
-        there.append(Region(label, kind, row["bbox"], row["area"], keys=digest(further_keys(row))))
+        there.append(Region(label, kind, row["bbox"], row["area"], entry_points_px(row), digest(further_keys(row))))
     return there
 
 

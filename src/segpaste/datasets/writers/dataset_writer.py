@@ -31,7 +31,7 @@ from segpaste.datasets.formats.pixel_bytes import (
     num_too_far,
     picture_bytes,
 )
-from segpaste.datasets.formats.references import IMAGE_KINDS, KINDS, refers, without_references
+from segpaste.datasets.formats.references import IMAGE_KINDS, KINDS, OWN_KEY, refers, without_references
 from segpaste.datasets.writers.coco import Crowds, tight_xywh
 from segpaste.datasets.writers.counterparts import numbered
 from segpaste.datasets.writers.expectation import as_labelled, expect_labels, geometry_values
@@ -216,14 +216,15 @@ class DatasetWriter:
 
 
 def _in_tables_only(views: Sequence[View], lost: Sequence[Losses]) -> Losses:
-    """Return the annotations that the files of a layout do not hold, but COCO's tables beside them do."""
+    """Return what files of a layout do not hold, but COCO's tables beside them do: annotations, in VOC also keys."""
     tables = next((told for view, told in zip(views, lost, strict=True) if view.format == "coco"), None)
     if tables is None or len(views) < 2:
         return Losses()
     missing = Losses()
     for view, told in zip(views, lost, strict=True):
         if view.format != "coco":
-            missing |= Losses({what: told[what] for what in OF_OBJECTS}) - tables
+            keys = [what for what in told if view.format == "voc" and what.startswith("key '") and OWN_KEY not in what]
+            missing |= Losses({what: told[what] for what in (*OF_OBJECTS, *keys)}) - tables
     return Losses({f"{what} (only in {COCO_FILE})": num for what, num in missing.items()})
 
 
@@ -263,6 +264,13 @@ def crowds_left(sample: DenseSample, crowds: Crowds) -> Crowds:
     pixels: NDArray[np.bool_] = sample.crowd_mask.as_subclass(Tensor)[0].numpy()
     cut = ((_visible(crowd, pixels), origin) for crowd, origin in crowds)
     return [(crowd, origin) for crowd, origin in cut if crowd.mask.any()]
+
+
+def is_seen(crowd: Crowd, sample: DenseSample) -> bool:
+    """Return whether no paste hides a part of a region, or of the box of an object without a mask."""
+    if sample.crowd_mask is None:
+        return False
+    return bool((sample.crowd_mask.as_subclass(Tensor)[0].numpy() | ~crowd.mask).all())
 
 
 def _visible(crowd: Crowd, pixels: NDArray[np.bool_]) -> Crowd:

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from segpaste.datasets.contract import Crowd, JsonRow
 from segpaste.datasets.formats.carried import IMAGE_KEYS, REGION_KEYS
+from segpaste.datasets.formats.kept_shapes import entry_points_px
 from segpaste.datasets.formats.pixel_bytes import DepthFormat
 from segpaste.datasets.formats.references import refers
 from segpaste.datasets.writers.coco import Crowds
@@ -301,7 +302,8 @@ def _segments(
     for mask, label, kind, row in parts:
         if mask.any():
             keys = 0 if refers(row, "objects", REGION_KEYS) else digest(further_keys(row))
-            regions.append(Region(label, kind, extent_of(mask), int(np.count_nonzero(mask)), keys=keys))
+            area = int(np.count_nonzero(mask))
+            regions.append(Region(label, kind, extent_of(mask), area, entry_points_px(row), keys))
             numbers[mask] = len(regions)
     seen = [(label, int(np.count_nonzero(mask))) for mask, label, kind, _ in parts if kind == "object"]
     return Maps(seen, {}, numbers, regions)

@@ -21,7 +21,7 @@ from segpaste.datasets.contract import Crowd, JsonRow
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.carried import IMAGE_KEYS, POINT_KEYS, REGION_KEYS
 from segpaste.datasets.formats.format import WrittenTask
-from segpaste.datasets.formats.kept_shapes import KeptShape
+from segpaste.datasets.formats.kept_shapes import KeptShape, num_with_points
 from segpaste.datasets.formats.text_files import is_background
 from segpaste.datasets.formats.voc.files import VOID_OF_CLASSES
 from segpaste.types import DenseSample, KeypointSchema
@@ -392,8 +392,8 @@ def count_lost(
         losses["ignored regions" if crowd.is_ignored else "crowd regions"] += 1
     if image.boxed and not boxes:
         losses[UNMASKED] += len(image.boxed)
-    if image.labelled.keypoints is not None and not points:
-        losses[POINTS] += int((image.labelled.keypoints[..., 2] > 0).any(1).sum())
+    if not points:
+        losses[POINTS] += num_with_points(image.labelled, image.rows or [{}] * image.labelled.num_instances)
     count_keys(losses, "images", [further_keys(image, view)], IMAGE_KEYS | {"camera_intrinsics"})
     known = REGION_KEYS | POINT_KEYS | {*held}
     count_keys(losses, "annotations", [*image.rows, *(row for _, row in image.crowds)], known)

@@ -25,7 +25,7 @@ from torch import Tensor
 from segpaste.datasets.contract import Crowd, JsonRow
 from segpaste.datasets.entries import has_segmentation
 from segpaste.datasets.formats.carried import POINT_KEYS, REGION_KEYS
-from segpaste.datasets.formats.kept_shapes import KeptShape
+from segpaste.datasets.formats.kept_shapes import KeptShape, entry_points_px
 from segpaste.datasets.formats.references import refers
 from segpaste.datasets.formats.yolo.labels import polygon_px, row_key, text_key
 from segpaste.datasets.formats.yolo.outlines import given_corners
@@ -223,12 +223,12 @@ def sample_regions(
     """
     if view.format in ("coco-panoptic", "label-maps"):
         return []
-    labels, boxes, points = sample.labels.tolist(), _boxes(sample), _points(view, sample)
+    labels, boxes, own_points = sample.labels.tolist(), _boxes(sample), _points(view, sample)
     areas: Sequence[float | None] = areas_of(sample) or [width * height for *_, width, height in boxes]
     masks = masks_of(sample)
     found = []
     shapes = kept or [KeptShape()] * len(labels)
-    facts = enumerate(zip(labels, boxes, areas, points, rows, shapes, strict=True))
+    facts = enumerate(zip(labels, boxes, areas, own_points, rows, shapes, strict=True))
     for slot, (label, box, area, own, row, shape) in facts:
         region = Region(label, "object", shape.entry.get("bbox", box), shape.entry.get("area", area), own)
         mask = None if masks is None else masks[slot]
@@ -241,7 +241,8 @@ def sample_regions(
             elif view.task == "segment" and mask is not None:
                 region = region._replace(mask=mask_sum(mask, box))
         elif view.format in OF_ENTRIES:
-            region = region._replace(keys=_keys(row), mask=_shape_sum(shape, mask, box))
+            points = entry_points_px(row) if own is None else own
+            region = region._replace(points=points, keys=_keys(row), mask=_shape_sum(shape, mask, box))
         found.append(region)
     found += _crowd_regions(view, crowds, crowd_rows)
     return _unequal(view, sample, crowds, rows, shapes, found) if view.format == "yolo" else found
@@ -314,11 +315,12 @@ def _crowd_regions(view: View, crowds: Sequence[Crowd], rows: Sequence[JsonRow])
         keys = _keys(row) if is_coco else digest(object_texts(row)) if view.format == "voc" else 0
         if crowd.xywh is not None and (is_coco or view.format == "voc" or has_boxes):
             area = crowd.xywh[2] * crowd.xywh[3] if is_coco else None
-            yield Region(crowd.label, "boxed", [*crowd.xywh], area, None, keys)
+            yield Region(crowd.label, "boxed", [*crowd.xywh], area, entry_points_px(row) if is_coco else None, keys)
         elif crowd.box is None and view.format in ("coco", "roboflow"):
             box = extent_of(crowd.mask)
             kind: Kind = "ignored" if crowd.is_ignored else "region"
-            yield Region(crowd.label, kind, box, int(crowd.mask.sum()), None, keys, mask_sum(crowd.mask, box))
+            area = int(crowd.mask.sum())
+            yield Region(crowd.label, kind, box, area, entry_points_px(row), keys, mask_sum(crowd.mask, box))
         elif crowd.box is None and view.format == "voc" and crowd.mask.any():
             yield Region(crowd.label, "region", extent_of(crowd.mask), None, None, keys)
 

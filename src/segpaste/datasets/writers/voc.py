@@ -25,6 +25,7 @@ from torch import Tensor
 
 from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.formats.carried import IMAGE_KEYS, POINT_KEYS, REGION_KEYS
+from segpaste.datasets.formats.kept_shapes import num_with_points
 from segpaste.datasets.formats.pixel_bytes import palette_bytes
 from segpaste.datasets.formats.references import OWN_KEY
 from segpaste.datasets.formats.text_files import INDENT, class_list_text
@@ -201,8 +202,7 @@ def _xml(image: LabelledImage, view: View, losses: Losses) -> bytes:
     of_xml += [crowd.label for crowd, _ in image.crowds]
     if num := sum(names.index(names[label]) != label for label in of_xml):
         losses["numbers of classes whose name stands twice"] += num
-    if sample.keypoints is not None:
-        losses[POINTS] += int((sample.keypoints[..., 2] > 0).any(1).sum())
+    losses[POINTS] += num_with_points(sample, image.rows or [{}] * sample.num_instances)
     ElementTree.indent(root, "\t")
     text: bytes = ElementTree.tostring(root, "utf-8")
     return text.replace(b"\r", b"&#13;") + b"\n"

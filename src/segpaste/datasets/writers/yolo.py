@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.formats.carried import POINT_KEYS
 from segpaste.datasets.formats.format import WrittenTask
+from segpaste.datasets.formats.kept_shapes import has_points
 from segpaste.datasets.formats.yolo.data import IMAGE_SUFFIXES, SPLIT_KEYS, label_path
 from segpaste.datasets.formats.yolo.labels import RowKey, given_text, label_text, text_key
 from segpaste.datasets.formats.yolo.outlines import given_corners, is_rectangle, least_rectangle, outline
@@ -88,7 +88,7 @@ class YoloLabels(WrittenFormat):
         if num := sample.num_instances + len(boxed) - text.count("\n"):
             losses["rows equal to another of their label file"] += num
         count_lost(image, view, losses, points=view.task == "pose", boxes=has_boxes, held=POINT_KEYS)
-        if num := sum(_has_points(row) for *_, row in image.boxed) if has_boxes else 0:
+        if num := sum(has_points(row) for *_, row in image.boxed) if has_boxes else 0:
             losses["keypoints of objects without a mask"] += num
         if view.task != "segment" and sample.instance_masks is not None:
             losses[f"masks of objects (the task {view.task} has none)"] += num_unheld_masks(sample, entries, view.task)
@@ -117,11 +117,6 @@ def num_unheld_masks(sample: DenseSample, entries: Sequence[Mapping[str, Any]], 
         given_corners(row.get("segmentation"), size) is None and not is_rectangle(mask)
         for row, mask in zip(entries, masks.as_subclass(Tensor).numpy(), strict=True)
     )
-
-
-def _has_points(row: JsonRow) -> bool:
-    points = row.get("keypoints")
-    return isinstance(points, list) and any(points[2::3])
 
 
 def yaml_splits(names: Sequence[str], trained: str | None = None) -> dict[str, Any]:

@@ -164,6 +164,9 @@ def _categories(folder: VocFolder, used: list[str], are_masks: bool, listed: lis
     return [*({"name": name} for name in listed or ()), *rows[len({*(listed or ())}) :]]  # equal names stay, in place
 
 
+_VOID_OF_16_BITS = 65_535
+
+
 class VocMasks(OutlinedImages):
     """Images of VOC with maps of their objects; maps are read with their sample.
 
@@ -204,8 +207,10 @@ class VocMasks(OutlinedImages):
             objects = np.asfortranarray(self._map(OBJECTS, stem, size))  # masks are encoded down their columns
             classes = np.asfortranarray(self._map(CLASSES, stem, size)) if self._folder.has_classes else None
             there = distinct(objects)
+            voids_of = _void_numbers(objects, classes, there, len(boxes))
+            void = np.isin(objects, voids_of)
             for number in there:
-                if number not in (BACKGROUND, VOID):
+                if number != BACKGROUND and number not in voids_of:
                     mask = objects == number
                     box = _fitting(boxes, entry["boxes"], number, mask)
                     label = self._label(stem, number, mask, classes, box)
@@ -216,8 +221,8 @@ class VocMasks(OutlinedImages):
                         num_other += is_other_box(edges_of(box["bbox"]), edges_of(row["bbox"]))
                         row |= {key: 1 for key in ("ignore", "iscrowd") if box.get(key)}
                     rows.append(self._row(image, image["id"] * _IDS_PER_IMAGE + number, label, row))
-            voids = self._voids(objects, classes, entry["boxes"])
-            unmatched = [*self._without_objects(boxes, entry["boxes"], objects, classes, there)]
+            voids = self._voids(objects, void, classes, entry["boxes"])
+            unmatched = [*self._without_objects(boxes, entry["boxes"], void, classes, there)]
         else:
             unmatched = [{**box, "ignore": 1} for box in boxes]
         rows += [self._row(image, box["id"], box["label"], box) for box in unmatched]
@@ -226,10 +231,9 @@ class VocMasks(OutlinedImages):
 
     @staticmethod
     def _voids(
-        objects: NDArray[np.integer], classes: NDArray[np.integer] | None, boxes: list[JsonRow]
+        objects: NDArray[np.integer], void: NDArray[np.bool_], classes: NDArray[np.integer] | None, boxes: list[JsonRow]
     ) -> dict[str, int]:
         """Count the map of objects if its void is not that of the map of classes; void in regions is not compared."""
-        void = objects == VOID
         free = void | (objects == BACKGROUND)
         for box in boxes:
             if "ignore" in box or region_flag(box.get("attributes", {})) is not None:
@@ -242,7 +246,7 @@ class VocMasks(OutlinedImages):
     def _without_objects(
         boxes: list[JsonRow],
         numbered: list[JsonRow],
-        objects: NDArray[np.integer],
+        void: NDArray[np.bool_],
         classes: NDArray[np.integer] | None,
         there: Sequence[int],
     ) -> Iterator[JsonRow]:
@@ -251,7 +255,7 @@ class VocMasks(OutlinedImages):
         A crowd or ignored region that this package wrote is the void in its box. A box whose number no object has is an
         object without a mask. Difficult objects, and boxes of other objects, are ignored regions.
         """
-        void = (objects == VOID) & ((classes == VOID) if classes is not None else True)
+        void = void & ((classes == VOID) if classes is not None else True)
         for box in boxes:
             if region_flag(box.get("attributes", {})) is not None:
                 x, y, width, height = (round(edge) for edge in box["bbox"])
@@ -328,6 +332,24 @@ class VocMasks(OutlinedImages):
             return sample
         classes = self._map(CLASSES, Path(record["file_name"]).stem, (record["height"], record["width"]))
         return replace(sample, semantic_map=SemanticMap(torch.from_numpy(classes.astype(np.int64))))
+
+
+def _void_numbers(
+    objects: NDArray[np.integer], classes: NDArray[np.integer] | None, there: Sequence[int], num_boxes: int
+) -> list[int]:
+    """Return the numbers in a map of objects that are void: 255, in a map of more numbers also 65535.
+
+    In such a map they are objects where the map of classes has a class, or without one, if the XML file has a box of
+    their number.
+    """
+    if not there or there[-1] <= VOID:
+        return [VOID]
+    found = []
+    for number in {VOID, _VOID_OF_16_BITS}.intersection(there):
+        own = None if classes is None else classes[objects == number]
+        is_object = number <= num_boxes if own is None else bool(((own != VOID) & (own != BACKGROUND)).any())
+        found += [] if is_object else [number]
+    return found
 
 
 def _fitting(boxes: list[JsonRow], numbered: list[JsonRow], number: int, mask: NDArray[np.bool_]) -> JsonRow | None:
