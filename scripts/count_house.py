@@ -48,7 +48,7 @@ CEILINGS: dict[str, int] = {
     "shared lines of augmenting": 4_700,
     "shared lines of bank": 5_700,
     "shared lines of cli": 2_600,
-    "shared lines of datasets": 20_200,
+    "shared lines of datasets": 19_800,
     "shared lines of encoder": 2_800,
     "shared lines of engine": 10_100,
     "shared lines of epochs": 1_200,
@@ -67,8 +67,8 @@ CEILINGS: dict[str, int] = {
 }
 """Highest value of each count of the table, lines to the next hundred; what is not named is not limited."""
 WALKS: dict[str, int] = {
-    "files of segpaste augment": 145,
-    "records of segpaste augment": 83,
+    "files of segpaste augment": 144,
+    "records of segpaste augment": 85,
     "calls from segpaste augment to the forward": 8,
     "files of a forward": 28,
     "records of a forward": 10,
