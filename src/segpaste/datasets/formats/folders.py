@@ -60,11 +60,11 @@ def folders_in(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.name[0] != "." and path.is_dir())
 
 
-def files_with(folder: Path, suffix: str) -> list[Path]:
-    """Return the files of a folder with a suffix in upper or lower case, sorted, except hidden ones."""
+def files_with(folder: Path, *suffixes: str) -> list[Path]:
+    """Return the files of a folder with one of these suffixes in upper or lower case, sorted, except hidden ones."""
     if not folder.is_dir():
         return []
-    found = (path for path in folder.iterdir() if path.suffix.lower() == suffix and path.name[0] != ".")
+    found = (path for path in folder.iterdir() if path.suffix.lower() in suffixes and path.name[0] != ".")
     return sorted(path for path in found if path.is_file())
 
 

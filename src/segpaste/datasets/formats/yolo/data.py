@@ -63,7 +63,7 @@ def find_yaml(folder: Path) -> Path | None:
     """
     if (path := folder / "data.yaml").is_file():
         return path
-    paths = sorted(path for suffix in YAML_SUFFIXES for path in files_with(folder, suffix))
+    paths = files_with(folder, *YAML_SUFFIXES)
     found = [path for path in paths if _is_data_yaml(path)]
     if len(found) > 1:
         raise DatasetError(
@@ -277,7 +277,7 @@ def split_folders(folder: Path) -> dict[str, Path]:
     images, labels = folder / "images", folder / "labels"
     if images.is_dir() and labels.is_dir():
         inside = {path.name: path for path in folders_in(images)}
-        direct = [path for suffix in IMAGE_SUFFIXES for path in files_with(images, suffix)]
+        direct = files_with(images, *IMAGE_SUFFIXES)
         labelled = [name for name in inside if (labels / name).is_dir()]
         are_splits = any(name.startswith(_HELD_OUT) for name in labelled)
         has_labels = not labelled or any(found_labels(image).is_file() for image in direct)
