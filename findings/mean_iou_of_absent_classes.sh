@@ -17,9 +17,9 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 python3 -m venv "$folder/env"
 "$folder/env/bin/pip" install --quiet --disable-pip-version-check \
-    torch==2.13.0 numpy==2.4.6 pillow==13.0.0 huggingface-hub==2.4.0 safetensors==0.8.0 \
+    torch==2.15.0 numpy==2.4.6 pillow==13.0.0 huggingface-hub==2.4.0 safetensors==0.8.0 \
     tqdm==4.70.1 kornia==0.9.0 torchmetrics==1.9.0
-"$folder/env/bin/pip" install --quiet --disable-pip-version-check --no-deps torchvision==0.28.0 timm==1.0.31 \
+"$folder/env/bin/pip" install --quiet --disable-pip-version-check --no-deps torchvision==0.29.2 timm==1.0.31 \
     segmentation-models-pytorch==0.6.0
 cd "$folder"
 "$folder/env/bin/python" - <<'PYTHON'
@@ -27,9 +27,6 @@ import sys
 
 import torch
 
-if torch.__version__.endswith("+cpu"):  # with this torch, torchvision's wheel lacks its compiled operators; none is needed here
-    for name in ("nms", "qnms"):
-        torch.library.define(f"torchvision::{name}", "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
 import kornia
 import segmentation_models_pytorch as smp
 import torchmetrics

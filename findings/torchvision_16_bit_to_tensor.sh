@@ -15,8 +15,8 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 python3 -m venv "$folder/env"
-"$folder/env/bin/pip" install --quiet --disable-pip-version-check torch==2.13.0 numpy==2.4.6 pillow==13.0.0
-"$folder/env/bin/pip" install --quiet --disable-pip-version-check --no-deps torchvision==0.28.0
+"$folder/env/bin/pip" install --quiet --disable-pip-version-check torch==2.15.0 numpy==2.4.6 pillow==13.0.0
+"$folder/env/bin/pip" install --quiet --disable-pip-version-check --no-deps torchvision==0.29.2
 cd "$folder"
 "$folder/env/bin/python" - <<'PYTHON'
 import sys
@@ -26,9 +26,6 @@ import PIL
 import torch
 from PIL import Image
 
-if torch.__version__.endswith("+cpu"):  # with this torch, torchvision's wheel lacks its compiled operators; none is needed here
-    for name in ("nms", "qnms"):
-        torch.library.define(f"torchvision::{name}", "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
 import torchvision
 from torchvision import transforms
 from torchvision.transforms import v2

@@ -15,17 +15,14 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 python3 -m venv "$folder/env"
-"$folder/env/bin/pip" install --quiet --disable-pip-version-check torch==2.13.0 numpy==2.4.6 pillow==13.0.0
-"$folder/env/bin/pip" install --quiet --disable-pip-version-check --no-deps torchvision==0.28.0
+"$folder/env/bin/pip" install --quiet --disable-pip-version-check torch==2.15.0 numpy==2.4.6 pillow==13.0.0
+"$folder/env/bin/pip" install --quiet --disable-pip-version-check --no-deps torchvision==0.29.2
 cd "$folder"
 "$folder/env/bin/python" - <<'PYTHON'
 import sys
 
 import torch
 
-if torch.__version__.endswith("+cpu"):  # with this torch, torchvision's wheel lacks its compiled operators; none is needed here
-    for name in ("nms", "qnms"):
-        torch.library.define(f"torchvision::{name}", "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
 import torchvision
 from torch.utils.data import DataLoader
 from torchvision import tv_tensors

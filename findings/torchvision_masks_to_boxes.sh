@@ -17,8 +17,8 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 python3 -m venv "$folder/env"
 "$folder/env/bin/pip" install --quiet --disable-pip-version-check \
-    torch==2.13.0 numpy==2.4.6 pillow==13.0.0 pycocotools==2.0.11 scikit-image==0.26.0
-"$folder/env/bin/pip" install --quiet --disable-pip-version-check --no-deps torchvision==0.28.0
+    torch==2.15.0 numpy==2.4.6 pillow==13.0.0 pycocotools==2.0.11 scikit-image==0.26.0
+"$folder/env/bin/pip" install --quiet --disable-pip-version-check --no-deps torchvision==0.29.2
 cd "$folder"
 "$folder/env/bin/python" - <<'PYTHON'
 import sys
@@ -28,9 +28,6 @@ import torch
 from pycocotools import mask as coco
 from skimage.measure import regionprops
 
-if torch.__version__.endswith("+cpu"):  # with this torch, torchvision's wheel lacks its compiled operators; none is needed here
-    for name in ("nms", "qnms"):
-        torch.library.define(f"torchvision::{name}", "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
 import torchvision
 from torchvision import tv_tensors
 from torchvision.ops import box_area, masks_to_boxes
