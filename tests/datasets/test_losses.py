@@ -758,7 +758,8 @@ class TestDataYaml:
         said, folder = self.run(tmp_path, capsys, "--layout", "coco")
         assert all(f"key '{key}' of the data YAML" in said for key in self.FACTS)
         left_out = read_json(folder / "out/annotations.json")["info"]["segpaste"]["left_out"]
-        assert left_out == {f"key '{key}' of the data YAML": 1 for key in self.FACTS}
+        of_keys = {f"key '{key}' of the data YAML": 1 for key in self.FACTS}
+        assert left_out == {**of_keys, "split 'val', which is not copied": 1}
 
     def test_of_a_dataset_with_masks_from_a_model(self, tmp_path: Path) -> None:
         path = write_yolo(tmp_path / "in", {"a": "0 0.5 0.5 0.25 0.25\n"}, **self.FACTS)
