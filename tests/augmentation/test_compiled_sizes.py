@@ -115,6 +115,27 @@ class TestConfigs:
         assert len(seen) > 6
         assert num_graphs() == 1
 
+    def test_classes_of_regions_too(self) -> None:
+        """They are numbers; how many there are chooses shapes."""
+        sets: list[dict[int, tuple[int, ...]]] = [dict.fromkeys(range(12), (i, i + 1)) for i in range(11)]
+        batch, seen = inputs(4, "plain", with_seeds=True), set()
+        for region in sets:
+            options = {"placement": {"region": region}}
+            out = torch.compile(module_of(options), fullgraph=True, backend="eager")(batch)
+            assert_equal(out, module_of(options)(batch))
+            seen.add(out.images.sum().item())
+        assert len(seen) > 1
+        assert num_graphs() == 1
+
+    def test_regions_of_other_numbers_of_classes(self) -> None:
+        sets = [{1: tuple(range(1, 2 + i))} for i in range(4)] + [{1: (1,), 2 + i: (2, 3)} for i in range(3)]
+        batch = inputs(4, "plain", with_seeds=True)
+        for region in sets:
+            options = {"placement": {"region": region}}
+            out = torch.compile(module_of(options), fullgraph=True, backend="eager")(batch)
+            assert_equal(out, module_of(options)(batch))
+        assert num_graphs() <= 6
+
     def test_rules_are_numbers_in_an_exported_program(self) -> None:
         batch = inputs(2, "plain", with_seeds=True)
         module = module_of(NUMBERS[3])

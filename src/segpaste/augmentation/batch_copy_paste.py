@@ -16,7 +16,14 @@ from segpaste.augmentation.loading import AugmentedLoader
 from segpaste.augmentation.masks import Spared, spared
 from segpaste.augmentation.modes import SwitchedModule
 from segpaste.augmentation.report import PasteReport, report_of, unchanged_report
-from segpaste.augmentation.rules import ModuleRules, fixed_rules, paste_rules, pastes_per_image, region_classes
+from segpaste.augmentation.rules import (
+    ModuleRules,
+    RegionSets,
+    fixed_rules,
+    paste_rules,
+    pastes_per_image,
+    region_classes,
+)
 from segpaste.augmentation.schedule import Schedule, without_images
 from segpaste.augmentation.sources import source_check
 from segpaste.augmentation.sources.bank_source import BankSource
@@ -117,7 +124,7 @@ class BatchCopyPaste(SwitchedModule):
         fixed = fixed_rules(self._placement, whole_only=self.config.source.whole_only)
         self._rules = ModuleRules(fixed, paste_rules(self.config))
         self._harmonizer = Harmonizer(self.config.harmonize)
-        self._region_classes = region_classes(self._placement)
+        self._regions = RegionSets(region_classes(self._placement))
         self._needs_whole = self.config.source.whole_only and self._placement.position == "random"
         self.classes = None if self.config.panoptic is None else ClassTables(self.config.panoptic)
         self._is_new = True
@@ -334,7 +341,7 @@ class BatchCopyPaste(SwitchedModule):
             self.classes,
             staged,
             self._rules.draw(batch.device),
-            prepare.regions_of(batch, region, self._region_classes),
+            prepare.regions_of(batch, region, self._regions.on(batch.device)),
         )
         self.warnings.of_fading(self.schedule)
         if self.config.emit_classmix:

@@ -148,7 +148,7 @@ def with_given_boxes(
 
 
 def regions_of(
-    batch: PaddedBatchedDenseSample, region: Tensor | None, class_sets: Sequence[Sequence[int]]
+    batch: PaddedBatchedDenseSample, region: Tensor | None, class_sets: Sequence[Sequence[int] | Tensor]
 ) -> Tensor | None:
     """Return the regions that may be pasted on, see `segpaste.engine.regions.region_sums`.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, cast
 
@@ -46,6 +47,25 @@ class ModuleRules:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ModuleRules, (self._draw, self._paste)
+
+
+class RegionSets:
+    """Semantic classes of each region, as numbers or in tensors, see `holds_numbers`.
+
+    Args:
+        sets: the classes of each region.
+    """
+
+    def __init__(self, sets: Sequence[Sequence[int]]) -> None:
+        self._sets = sets
+        self._held = [table(classes) for classes in sets]
+
+    def on(self, device: torch.device) -> Sequence[Sequence[int] | Tensor]:
+        """Return the classes of each region for a batch on a device."""
+        return self._held if holds_numbers(device) else self._sets
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RegionSets, (self._sets,)
 
 
 def paste_rules(config: BatchCopyPasteConfig) -> PasteRules:
