@@ -44,7 +44,7 @@ CEILINGS: dict[str, int] = {
     "walks through COCO's tables": 0,
     "readers of boxes only": 1,
     "functions that round outwards": 2,
-    "shared lines of augmentation": 5_300,
+    "shared lines of augmentation": 5_400,
     "shared lines of augmenting": 4_700,
     "shared lines of bank": 5_700,
     "shared lines of cli": 2_600,
