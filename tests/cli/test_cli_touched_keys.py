@@ -167,9 +167,10 @@ STAY: dict[str, Any] = {
     "face_valid": True,
     "line": "L1",
     "bounding": [1, 2],
+    "triangle": 1, "rectangle": "0", "product_line": [3], "shape": ["round", 1], "region": {"id": 7},
     "text_lines": ["12", "Main"],
     "score": 0.5,
-}
+}  # fmt: skip
 
 
 def is_still(row: dict[str, Any]) -> bool:

@@ -132,6 +132,13 @@ class TestSubsetsOfCvat:
         assert (summary.num_photos, summary.losses) == ({"Train": 1, "default": 1}, {})
         assert open_dataset(tmp_path, "default").file_name(0) == "images/1.png"
 
+    def test_the_default_subset_may_have_a_folder(self, tmp_path: Path) -> None:
+        for name in ("default", "Train"):
+            photo(tmp_path / f"images/{name}/1.png")
+        write_cvat(tmp_path, {"name": "1.png"}, {"name": "1.png", "subset": "Train"})
+        names = {split: open_dataset(tmp_path, split).file_name(0) for split in find_dataset(tmp_path).splits}
+        assert names == {"Train": "images/Train/1.png", "default": "images/default/1.png"}
+
     @pytest.mark.parametrize("subsets", [("", ""), ("default", "default"), ("default", "")])
     def test_without_other_subsets_there_is_no_split(self, tmp_path: Path, subsets: tuple[str, str]) -> None:
         for i in (1, 2):
@@ -161,6 +168,7 @@ class TestSuffixesOfVoc:
             assert open_dataset(folder).file_name(0) == f"a.{suffix}"
         losses = convert_dataset(folder, tmp_path / "out", "coco").losses
         assert losses == {"image files that the annotations do not list": 2}
+        assert open_dataset(self.write(tmp_path / "windows", "C:\\x\\a.png", *folders)).file_name(0) == "a.png"
 
     @pytest.mark.parametrize("said", ["", "b.jpg", "a.bmp"])
     def test_without_a_name_there_is_an_error(self, tmp_path: Path, said: str) -> None:
@@ -211,6 +219,11 @@ class TestSplitsOfYolo:
             "image files that no split reads: images/1.png",
             "annotation files that no split reads: labels/1.txt",
         }
+
+    @pytest.mark.parametrize("name", ["testing_street", "validated", "devices"])
+    def test_folders_that_only_begin_like_splits(self, tmp_path: Path, name: str) -> None:
+        self.write(tmp_path, name, ".")
+        assert convert_dataset(tmp_path, tmp_path / "out", "coco").num_photos == {"train": 2}
 
     def test_hidden_folders_are_no_splits(self, tmp_path: Path) -> None:
         photo(self.write(tmp_path, "train", "val") / "images/.thumbs/1.png")
@@ -282,19 +295,22 @@ class TestMapsOfTwoImages:
         self.maps(tmp_path, "a")
         assert open_dataset(tmp_path, "train")[0].depth is not None
 
-    @pytest.mark.parametrize("splits", [True, False])
-    def test_of_a_declaration(self, tmp_path: Path, splits: bool) -> None:
+    @pytest.mark.parametrize("word", ["split", "folders", "place"])
+    def test_of_a_declaration(self, tmp_path: Path, word: str) -> None:
+        """A declaration that leaves a word out, other than the split and the folders, gives a map to several images."""
         for i, name in enumerate(("train", "val")):
             photo(tmp_path / f"images/{name}/1.png", i)
         (tmp_path / "depth/train").mkdir(parents=True)
         for name in ("1.png", "train/1.png"):
             Image.fromarray(np.full(SIZE, 1500, np.uint16)).save(tmp_path / "depth" / name)
-        word = "split" if splits else "place"
-        for files in ("{name}.png", f"{{{word}}}/{{name}}.png"):
-            text = f"photos: images/{{{word}}}/{{name}}.png\ndepth: {{files: 'depth/{files}', unit: mm}}\n"
+        split, slash = "train" if word == "split" else None, "" if word == "folders" else "/"
+        for files in ("{name}.png", f"{{{word}}}{slash}{{name}}.png"):
+            text = f"photos: images/{{{word}}}{slash}{{name}}.png\ndepth: {{files: 'depth/{files}', unit: mm}}\n"
             (tmp_path / "segpaste.yaml").write_text(text)
-            if files == "{name}.png":
+            if word == "place":
+                assert len(open_dataset(tmp_path)) == (2 if files == "{name}.png" else 1)
+            elif files == "{name}.png":
                 with pytest.raises(DatasetError, match=r"one for images/train/1.png and images/val/1.png;"):
-                    open_dataset(tmp_path, "train" if splits else None)
+                    open_dataset(tmp_path, split)
             else:
-                assert len(open_dataset(tmp_path, "train" if splits else None)) == 1
+                assert len(open_dataset(tmp_path, split)) == 1

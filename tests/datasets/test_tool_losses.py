@@ -176,6 +176,12 @@ class TestBeyondTheImage:
         assert_lost(self.shapes(tmp_path / "cut", tool, kind, half + 2), {CUT_SHAPES: 1})
         assert_lost(self.shapes(tmp_path / "edge", tool, kind, half - 5), {})
 
+    def test_a_thin_ellipse_that_ends_beside_the_image_loses_nothing(self, tmp_path: Path) -> None:
+        """It reaches 0.6 pixels beyond, between the centres of the pixels there."""
+        thin = element("ellipse", label="cup", cx=10, cy=10, rx=10.6, ry=0.6)
+        assert_lost(cvat(tmp_path / "in", thin), {})
+        assert_lost(cvat(tmp_path / "cut", thin.replace('cy="10"', 'cy="10.5"')), {CUT_SHAPES: 1})
+
     def test_half_a_pixel_is_none(self, tmp_path: Path) -> None:
         assert_lost(self.shapes(tmp_path / "in", "labelme", "circle", SIZE[1] / 2 - 4.6), {})
 

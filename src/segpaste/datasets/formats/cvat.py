@@ -135,8 +135,9 @@ def _image_file(path: Path, image: ElementTree.Element, files: ImageFiles) -> st
     where = f"{path}: image {name!r}"
     if not name:
         raise DatasetError(f"{where}: expected the name of its file, got none; export the images again")
-    own = (f"images/{subset}/{name}", f"{subset}/{name}") if subset else ()
-    places = (*own, name, f"images/{name}", Path(name).name)
+    own = (f"images/{subset or _DEFAULT}/{name}", f"{subset or _DEFAULT}/{name}")
+    plain = (name, f"images/{name}")
+    places = (*((*own, *plain) if subset else (*plain, *own)), Path(name).name)
     return files.find(where, f"{subset}/{name}" if subset else name, places)
 
 

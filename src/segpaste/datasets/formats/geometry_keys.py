@@ -33,19 +33,13 @@ _PLACES = re.compile(
 _OF_OBJECTS = re.compile("location|position|dimensions?|translation")
 _OF_IMAGES = re.compile("(image|img|original|photo)?(size|resolution|dimensions)")
 _ANGLES = re.compile(
-    ".*(rotation|angle|orientation|theta|yaw|heading|tilt)(deg|degrees|rad|radians|y)?|focal(length)?(x|y|px)?"
+    ".*(rotation|(?<!tri)(?<!rect)(?<!quadr)(?<!t)angle|orientation|theta|yaw|heading|tilt)(deg|degrees|rad|radians|y)?|focal(length)?(x|y|px)?"
 )
 """Keys of single numbers."""
-_CORNERS = (
-    {"x", "y"},
-    {"xmin", "ymin"},
-    {"xtl", "ytl"},
-    {"left", "top"},
-    {"cx", "cy"},
-    {"x1", "y1"},
-    {"xcenter", "ycenter"},
-)
+_POINTS = ({"x", "y"}, {"cx", "cy"}, {"x1", "y1"}, {"xcenter", "ycenter"})
 """Keys of single numbers that are a place together; with them stand those of `_SIDES`."""
+_CORNERS = ({"xmin", "ymin"}, {"xtl", "ytl"}, {"left", "top"})
+"""Keys of single numbers that are a place together with one of `_SIDES`."""
 _SIDES = frozenset({"w", "h", "width", "height", "xmax", "ymax", "xbr", "ybr", "right", "bottom", "x", "y", "fx", "fy"})
 
 
@@ -77,8 +71,9 @@ def _inside(value: Any, owner: Owner, lost: Counter[str]) -> Any:
 
 def _corners(names: set[str]) -> set[str]:
     """Return the keys of an object that are a box or a point together."""
-    own = set[str]().union(*(pair for pair in _CORNERS if pair <= names))
-    return own | (names & _SIDES) if own else own
+    own, sides = set[str]().union(*(pair for pair in _POINTS if pair <= names)), names & _SIDES
+    own.update(*(pair for pair in _CORNERS if pair <= names and sides))
+    return own | sides if own else own
 
 
 def _is_place(key: str, value: Any, owner: Owner) -> bool:
@@ -93,13 +88,16 @@ def _is_name(key: str, owner: Owner) -> bool:
     return any(pattern.fullmatch(word) for pattern in (_PLACES, _ANGLES, more))
 
 
-def _has_numbers(value: Any) -> bool:
-    """Return whether a value holds a number, in digits too."""
+def _has_numbers(value: dict[str, Any] | list[Any]) -> bool:
+    """Return whether a value holds numbers, in digits too; an id, and one number of a list, are no place."""
     if isinstance(value, dict):
-        return any(map(_has_numbers, value.values()))
-    if isinstance(value, list):  # a list of texts is words, such as those of a sign
-        return any(not isinstance(item, str) and _has_numbers(item) for item in value)
-    return _is_number(value)
+        inside = [item for name, item in value.items() if name.lower() != "id"]
+        least = 1
+    else:  # a list of texts is words, such as those of a sign
+        inside, least = [item for item in value if not isinstance(item, str)], 2
+    if sum(map(_is_number, inside)) >= least:
+        return True
+    return any(_has_numbers(item) for item in inside if isinstance(item, dict | list))
 
 
 def _is_number(value: Any) -> bool:

@@ -160,18 +160,19 @@ def ellipse_mask(
 ) -> tuple[JsonRow, Unread]:
     """Return the run lengths of the pixels whose centres are in an ellipse rotated clockwise about its centre.
 
-    Also count it if it contains the centre of a pixel beyond the image of (H, W).
+    Also count it if it contains the centre of a pixel beside the image of (H, W), or extends further.
     """
     (x, y), (a, b) = centre, radii
     if min(a, b) <= 0:
         return encode_mask(np.zeros(size, bool)), {}
     cos, sin = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
-    dx, dy = np.arange(size[1]) + _PIXEL_CENTRE - x, (np.arange(size[0]) + _PIXEL_CENTRE - y)[:, None]
-    inside = ((dx * cos + dy * sin) / a) ** 2 + ((dy * cos - dx * sin) / b) ** 2 <= 1
+    dx, dy = (np.arange(-1, side + 1) + _PIXEL_CENTRE - at for side, at in zip(size[::-1], (x, y), strict=True))
+    around = ((dx * cos + dy[:, None] * sin) / a) ** 2 + ((dy[:, None] * cos - dx * sin) / b) ** 2 <= 1
+    inside = around[1:-1, 1:-1]
     reach = math.sqrt((a * cos) ** 2 + (b * sin) ** 2), math.sqrt((a * sin) ** 2 + (b * cos) ** 2)
     ends = zip((x, y), reach, size[::-1], strict=True)
-    is_cut = any(at - radius < -_PIXEL_CENTRE or at + radius > side + _PIXEL_CENTRE for at, radius, side in ends)
-    return encode_mask(inside), {CUT_SHAPES: int(is_cut)}
+    is_far = any(min(at - radius, side - at - radius) < -1 - _PIXEL_CENTRE for at, radius, side in ends)
+    return encode_mask(inside), {CUT_SHAPES: int(is_far or int(around.sum()) > int(inside.sum()))}
 
 
 def rotated_box(box: Box, degrees: float, about: tuple[float, float]) -> list[tuple[float, float]]:

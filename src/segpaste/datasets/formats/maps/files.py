@@ -27,6 +27,8 @@ from segpaste.types.sampling import Size
 
 SPLIT = "split"
 _OF_MANY = ("camera", "valid")
+_OF_PLACE = (SPLIT, "folders")
+"""Words that tell where an image is. A map without another word of its image is declared to be that of several."""
 """Roles of files that many images may share."""
 Words = dict[str, str]
 Found = dict[tuple[str, ...], list[tuple[str, Words]]]
@@ -106,10 +108,11 @@ class MapFiles:
         return records, {path: role for path, role in lacking.items() if path not in maps}
 
     def _expect_own(self, records: Sequence[JsonRow], images: Sequence[tuple[str, Words]]) -> None:
-        """Raise `DatasetError` if a map that is named by words of its image is that of another image, too."""
+        """Raise `DatasetError` if a map that is named by all words of its image is that of another image, too."""
+        named = set(PathPattern(self.declared.photos).words).difference(_OF_PLACE)
         for role, pattern in self.roles.items():
             owners: dict[tuple[str, ...], list[str]] = defaultdict(list)
-            for path, words in images if role not in _OF_MANY else ():
+            for path, words in images if role not in _OF_MANY and named <= set(pattern.words) else ():
                 owners[key_of(pattern, words)].append(path)
             for record in records:
                 if (key := key_of(pattern, record["words"])) and len(same := owners[key]) > 1:

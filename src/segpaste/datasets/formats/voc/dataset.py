@@ -122,7 +122,8 @@ def _image_name(folder: VocFolder, stem: str, names: Sequence[str], xml: Path | 
     """Return the file name of an image: of several, the one in its XML file; of none, that one, or with ``.jpg``."""
     if len(names) == 1:
         return names[0]
-    said = Path("" if xml is None else parse_xml(xml).findtext("filename") or "").name.strip()
+    said = "" if xml is None else parse_xml(xml).findtext("filename") or ""
+    said = Path(said.replace("\\", "/")).name.strip()
     if names and said not in names:
         raise DatasetError(
             f"{folder.images_dir / names[0]}: expected one image of this name, got {', '.join(names)}; move the others "

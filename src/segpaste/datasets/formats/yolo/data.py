@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,8 +24,7 @@ from segpaste.datasets.formats.folders import files_with, folders_in, may_be_lab
 from segpaste.datasets.formats.text_files import class_names_of, image_name_of, read_lines, read_text
 
 SPLIT_KEYS = ("train", "val", "test")
-_HELD_OUT = ("val", "test")
-"""Beginnings of the names of folders that are splits."""
+_HELD_OUT = re.compile(r"(val|valid|validation|dev|test|testing)[-_]?\d*", re.IGNORECASE)  # folders of splits
 IMAGE_SUFFIXES = frozenset(
     {".avif", ".bmp", ".dng", ".heic", ".heif", ".jp2", ".jpeg", ".jpg", ".mpo", ".png", ".tif", ".tiff", ".webp"}
 )
@@ -279,7 +279,7 @@ def split_folders(folder: Path) -> dict[str, Path]:
         inside = {path.name: path for path in folders_in(images)}
         direct = files_with(images, *IMAGE_SUFFIXES)
         labelled = [name for name in inside if (labels / name).is_dir()]
-        are_splits = any(name.startswith(_HELD_OUT) for name in labelled)
+        are_splits = any(map(_HELD_OUT.fullmatch, labelled))
         has_labels = not labelled or any(found_labels(image).is_file() for image in direct)
         is_single = bool(direct) and has_labels and not are_splits
         return {"train": images} if is_single or not inside else inside
