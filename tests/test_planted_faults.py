@@ -15,7 +15,7 @@ SCRIPTS = ROOT / "scripts"
 with mock.patch.object(sys, "path", [str(SCRIPTS), *sys.path]):
     import planted_faults
 
-MOST_MISSING_FRAC = 0.1
+MOST_MISSING_FRAC = 0.05
 """Fraction of the lines that may have been rewritten since; such a fault is written anew, or removed."""
 
 
