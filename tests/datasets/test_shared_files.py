@@ -27,6 +27,7 @@ from PIL import Image
 
 from segpaste.datasets import DatasetError, convert_dataset, open_dataset
 from segpaste.datasets.checking.check import check_unopened
+from segpaste.datasets.formats.labelme import DESCRIBED_AGAIN
 from segpaste.datasets.formats.registry import find_dataset
 
 CUP = element("polygon", label="cup", points=cvat_points(ELL_POINTS))
@@ -105,7 +106,10 @@ class TestTwoNamesOfOneFile:
             open_dataset(self.labelme(tmp_path, "../x/1.png", "../y/1.png"))
 
     def test_names_that_are_equal_are_one_image(self, tmp_path: Path) -> None:
-        assert len(open_dataset(self.labelme(tmp_path, "1.png", "1.png"))) == 2
+        """A copy of a file of labelme is often meant for another image, so it is named."""
+        folder = self.labelme(tmp_path / "in", "1.png", "1.png")
+        assert len(open_dataset(folder)) == 2
+        assert convert_dataset(folder, tmp_path / "out", "coco").losses[DESCRIBED_AGAIN] == 1
 
 
 class TestSubsetsOfCvat:

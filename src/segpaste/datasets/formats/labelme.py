@@ -13,8 +13,10 @@ import hashlib
 import io
 import json
 import math
+import os
 import re
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -45,6 +47,7 @@ from segpaste.types.sampling import Size
 IGNORED = "__ignore__"
 BACKGROUND = "_background_"
 CLASS_LIST = "labels.txt"
+DESCRIBED_AGAIN = "files about an image that another one describes, too, by their 'imagePath'"
 _HEAD_BYTES = 1 << 14
 _HEAD = re.compile(rb'"(shapes|imagePath|imageData)"\s*:')
 _OPEN_SHAPES = ("point", "points", "line", "linestrip")
@@ -88,12 +91,16 @@ def read_labelme(folder: Path, images_dir: Path) -> ShapeTable:
         DatasetError: a file is broken, or a shape is invalid.
     """
     images, digest, left_out, names = [], hashlib.sha256(), Counter[str](), set[str]()
-    files = ImageFiles(images_dir)
+    files, described = ImageFiles(images_dir), set[str]()
 
     def read(path: Path) -> AnnotatedImage:
         content = path.read_bytes()
         digest.update(json.dumps([path.name, hashlib.sha256(content).hexdigest()]).encode())
-        return _image(path, _document(path, content), files, left_out)
+        image = _image(path, _document(path, content), files, left_out)
+        file = os.path.normpath(image.row["file_name"])
+        num_again = int(file in described)
+        described.add(file)
+        return replace(image, unread={**image.unread, DESCRIBED_AGAIN: num_again})
 
     for image in each(_files(folder), read):
         names |= {shape.label for shape in image.shapes}
