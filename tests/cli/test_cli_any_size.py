@@ -67,6 +67,13 @@ def pasted_of(out: Path) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     return [(images[row["image_id"]], row["segpaste"]) for row in rows]
 
 
+def test_the_recorded_command_has_the_size_as_it_was_given(world: Path, tmp_path: Path) -> None:
+    assert augment(world, tmp_path / "out", "--size", "48x32", num=1) == 0
+    tables = read_json(tmp_path / "out" / "annotations.json")
+    assert "--size 48x32" in tables["info"]["segpaste"]["command"]
+    assert (tables["images"][0]["width"], tables["images"][0]["height"]) == (48, 32)
+
+
 class TestSources:
     def test_photos_are_drawn_from_the_whole_dataset(self, world: Path, tmp_path: Path) -> None:
         """Each image has one other photo with objects; neighbours do not share it."""

@@ -9,9 +9,20 @@ import pytest
 
 from segpaste.augmentation.config import values
 from segpaste.augmentation.config.values import ConfigError
+from segpaste.augmenting.settings import load_config
 from segpaste.cli import _arguments, main
 from segpaste.cli._errors import CommandError
 from segpaste.encoder import TrainConfig
+
+
+def test_augmented_datasets_have_a_paste_in_every_image_unless_a_key_says_otherwise() -> None:
+    given = {"placement.paste_prob": 0.25}
+    found = [
+        load_config(None, keys, every_image=every).placement.paste_prob
+        for keys in ({}, given)
+        for every in (False, True)
+    ]
+    assert found == [0.5, 1.0, 0.25, 0.25]
 
 
 class TestTwoSpellings:
