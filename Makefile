@@ -1,6 +1,7 @@
 # make demo   paste on synthetic scenes and write a gallery to demo_out/
 # make check  style, types, docs and structure
 # make test   the same, with the whole test suite
+# make tools  run other tools on small datasets, and compare them with the rules of `segpaste check --for`
 # make wheels the wheels of every platform, into dist/
 # make clean  remove what the targets above made, the environment included
 #
@@ -24,6 +25,7 @@ ITS_NUMPY := 2.3
 OLDEST = --no-deps --target=$(VENV)/triton-$(OLDEST_TRITON) 'triton==$(OLDEST_TRITON).*' 'numpy==$(ITS_NUMPY).*'
 OLDEST_TRITON_DONE = $(VENV)/.triton-$(OLDEST_TRITON)-numpy-$(ITS_NUMPY)
 TRAINERS := $(patsubst tests/trainers/%.txt,$(VENV)/trainers/%/.done,$(wildcard tests/trainers/*.txt))
+TOOLS := $(patsubst tests/tools/%.txt,$(VENV)/tools/%/.done,$(wildcard tests/tools/*.txt))
 # The lowest declared versions, and the newest that pip resolves: scripts/version_ends.py.
 VERSIONS := $(VENV)/versions/lowest/.done $(VENV)/versions/newest/.done
 NATIVE := hatch_build.py $(wildcard $(addprefix src/segpaste/engine/native/,build.py src/*.* src/*/*))
@@ -36,7 +38,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # The checks, and the environments of the trainers, do not wait for each other.
 MAKEFLAGS += --jobs=2
 
-.PHONY: help demo check lint style types pages test wheels clean
+.PHONY: help demo check lint style types pages test tools wheels clean
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
@@ -62,6 +64,9 @@ pages: $(VENV)/.dev
 # The whole suite has the tests that check runs.
 test: lint $(OLDEST_TRITON_DONE) $(TRAINERS) $(VERSIONS)
 	$(BIN)/pytest -q -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --max-worker-restart 1
+
+tools: $(TOOLS) $(TRAINERS)
+	$(BIN)/python scripts/prove_tools.py
 
 wheels: $(VENV)/.dev
 	$(BIN)/python scripts/build_wheels.py --out dist
@@ -96,6 +101,16 @@ endef
 $(VENV)/trainers/%/.done: tests/trainers/%.txt $(VENV)/.dev
 	$(ENVIRONMENT)
 	$(UV) pip install --python $(@D)/bin/python --no-deps -r $< || $(@D)/bin/python $(PIP) --no-deps -r $<
+	@touch $@
+
+# A tool is installed beside the versions of $(VENV), or, where it needs others, in an environment that sees nothing else.
+$(VENV)/tools/%/.done: tests/tools/%.txt $(VENV)/.dev
+	$(ENVIRONMENT)
+	$(BIN)/uv -q pip freeze --python $(BIN)/python --exclude-editable > $(@D)/seen.txt
+	if $(UV) pip compile --python $(BIN)/python --no-header --no-annotate -c $(@D)/seen.txt $< -o $(@D)/all.txt; then \
+	    { grep -vxFf $(@D)/seen.txt $(@D)/all.txt > $(@D)/own.txt || true; } && \
+	    $(UV) pip install --python $(@D)/bin/python --no-deps -r $(@D)/own.txt; \
+	else rm -f $(@D)/lib/*/site-packages/base.pth && $(UV) pip install --python $(@D)/bin/python -r $<; fi
 	@touch $@
 
 $(VENV)/versions/%/.done: scripts/version_ends.py $(VENV)/.dev

@@ -8,12 +8,10 @@ into pieces stay as they are, and a mask with only small parts has no strays.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
 from segpaste.bank.building.cropping import PixelBox, box_of
-
-Ints = NDArray[np.int64]
+from segpaste.datasets.mask_parts import parts_of, runs_of
 
 
 def without_strays(mask: Tensor, min_part_frac: float, box: PixelBox | None = None) -> Tensor:
@@ -29,10 +27,10 @@ def without_strays(mask: Tensor, min_part_frac: float, box: PixelBox | None = No
     """
     left, top, right, bottom = box or box_of(mask)
     inner = mask[top:bottom, left:right]
-    rows, starts, ends = _runs(inner.numpy())
+    rows, starts, ends = runs = runs_of(inner.numpy())
     if len(rows) == bottom - top and (starts[1:] <= ends[:-1]).all() and (ends[1:] >= starts[:-1]).all():
         return mask  # one run in each row, which touches that of the row above
-    parts = _parts(rows, starts, ends, right - left)
+    parts = parts_of(runs, right - left)
     areas = np.bincount(parts, ends - starts)
     is_large = areas >= min_part_frac * areas.sum()
     if is_large.all() or not is_large.any():
@@ -49,35 +47,3 @@ def without_strays(mask: Tensor, min_part_frac: float, box: PixelBox | None = No
     for run in np.flatnonzero(is_stray[parts]).tolist():
         kept[top + rows[run], left + starts[run] : left + ends[run]] = False
     return kept
-
-
-def _runs(mask: NDArray[np.bool_]) -> tuple[Ints, Ints, Ints]:
-    """Return row, first column and end of each run of pixels within a row, in reading order."""
-    height, width = mask.shape
-    padded = np.zeros((height, width + 2), bool)  # so that a run ends in its row
-    padded[:, 1:-1] = mask
-    flat = padded.reshape(-1)
-    edges = np.flatnonzero(flat[1:] != flat[:-1])  # a run begins and ends, in turn
-    rows, starts = np.divmod(edges[::2], width + 2)
-    return rows, starts, edges[1::2] % (width + 2)
-
-
-def _parts(rows: Ints, starts: Ints, ends: Ints, width: int) -> Ints:
-    """Return the part of each run, from 0, in the order of their first runs."""
-    stride = width + 2  # so that runs of two rows are never neighbours on the line
-    below = (rows + 1) * stride
-    first = np.searchsorted(rows * stride + ends, below + starts, "left")
-    num = np.maximum(np.searchsorted(rows * stride + starts, below + ends, "right") - first, 0)
-    one = np.repeat(np.arange(len(rows)), num)
-    other = np.arange(num.sum()) + np.repeat(first - (np.cumsum(num) - num), num)
-    label = np.arange(len(rows))
-    while True:  # each run takes the lowest label among its neighbours', then the label of that label
-        lower = label.copy()
-        least = np.minimum(label[one], label[other])
-        np.minimum.at(lower, label[one], least)
-        np.minimum.at(lower, label[other], least)
-        lower = lower[lower]
-        if (lower == label).all():
-            parts: Ints = np.unique(label, return_inverse=True)[1]
-            return parts
-        label = lower

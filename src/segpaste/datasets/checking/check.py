@@ -14,6 +14,9 @@ from segpaste.datasets.checking.listing import ListedObject, Listing
 from segpaste.datasets.checking.objects import Measured, ObjectCheck, map_regions, mismatches
 from segpaste.datasets.checking.report import KINDS, ClassHealth, Finding, HealthReport, Spread, in_order
 from segpaste.datasets.checking.sample_listing import describe_beside, list_samples
+from segpaste.datasets.checking.tools.registry import chosen_tools, tool_reports
+from segpaste.datasets.checking.tools.rules import Tool
+from segpaste.datasets.checking.tools.traits import ListedSplit
 from segpaste.datasets.contract import AnnotatedDataset
 from segpaste.datasets.errors import DatasetError, collected
 from segpaste.datasets.formats.coco.dataset import CocoDetectionV2
@@ -36,7 +39,12 @@ _SMALL_PX, _MEDIUM_PX = 32**2, 96**2
 
 
 def check_dataset(
-    photos: Samples, *, decode: bool = False, num_threads: int = 8, advance: Advance = lambda: None
+    photos: Samples,
+    *,
+    decode: bool = False,
+    num_threads: int = 8,
+    tools: Sequence[str] = (),
+    advance: Advance = lambda: None,
 ) -> HealthReport:
     """Check an opened dataset and return its health.
 
@@ -49,12 +57,15 @@ def check_dataset(
         photos: a dataset of segpaste, or any map-style dataset or list of `DenseSample`.
         decode: read the pixels of all images and maps too, not only their file headers.
         num_threads: number of images read in parallel.
+        tools: names of tools that read the dataset, such as ``ultralytics`` or ``pycocotools``, or ``all``. The report
+            tells what each of them does to this dataset, as far as it was observed, see `HealthReport.tools`.
         advance: called once for each image, for a progress bar.
 
     Raises:
-        DatasetError: a table cannot be read at all.
+        DatasetError: a table cannot be read at all, or a tool is unknown.
     """
-    return _report(_listed(photos, num_threads, decode), decode, num_threads, advance)
+    chosen = chosen_tools(tools)
+    return _report(_listed(photos, num_threads, decode), decode, num_threads, chosen, advance)
 
 
 def check_unopened(
@@ -66,6 +77,7 @@ def check_unopened(
     format: str | None = None,
     decode: bool = False,
     num_threads: int = 8,
+    tools: Sequence[str] = (),
 ) -> HealthReport:
     """Check a dataset that its reader rejects, and return its health with all problems, not only the first.
 
@@ -77,11 +89,12 @@ def check_unopened(
         format: name of the format; by default it is recognised.
         decode: as for `check_dataset`.
         num_threads: as for `check_dataset`.
+        tools: as for `check_dataset`.
 
     Raises:
         DatasetError: the given error, if there is no dataset, or an option does not apply to it.
     """
-    given = options or ReadOptions()
+    given, chosen = options or ReadOptions(), chosen_tools(tools)
     try:
         found = find_dataset(path, format)
         name = found.chosen_split(split)
@@ -89,7 +102,7 @@ def check_unopened(
         listing = _list_files(found, name, given, error, num_threads, decode)
     except DatasetError:
         raise error from None
-    report = _report(listing, decode, num_threads, lambda: None)
+    report = _report(listing, decode, num_threads, chosen, lambda: None)
     return report if not report.is_healthy else replace(report, findings=in_order([_of_error(error), *report.findings]))
 
 
@@ -181,7 +194,7 @@ def _(dataset: VocMasks) -> None:  # maps, which are read with their samples
     return None
 
 
-def _report(listing: Listing, decode: bool, num_threads: int, advance: Advance) -> HealthReport:
+def _report(listing: Listing, decode: bool, num_threads: int, tools: Sequence[Tool], advance: Advance) -> HealthReport:
     heads, of_images = look_at(listing.images, num_threads, decode=decode, advance=advance)
     measured = _measure(listing, heads, decode)
     instances = [found for found in listing.objects if not found.is_crowd and not found.is_stuff]
@@ -209,7 +222,12 @@ def _report(listing: Listing, decode: bool, num_threads: int, advance: Advance) 
         object_sizes=_by_size(measured.areas_px),
         depth=listing.depth,
         normals=listing.normals,
+        tools=tool_reports(_with_heads(listing, heads), tools) if tools else (),
     )
+
+
+def _with_heads(listing: Listing, heads: Sequence[ImageHead | None]) -> ListedSplit:
+    return ListedSplit(listing, heads, [_size_of(listing, heads, i) for i in range(len(heads))])
 
 
 def _size_of(listing: Listing, heads: Sequence[ImageHead | None], index: int) -> Size | None:

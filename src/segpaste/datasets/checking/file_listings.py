@@ -59,7 +59,7 @@ def list_coco(annotations_file: Path, images_dir: Path, panoptic_dir: Path | Non
         DatasetError: the file is missing, is not JSON, or has no tables.
     """
     file, columns = AnnotationFile(annotations_file), INSTANCES if panoptic_dir is None else SEGMENTS
-    listing = Listing(file=file.path)
+    listing = Listing(file=file.path, format="coco" if panoptic_dir is None else "panoptic")
     with collected() as problems:
         tables = AnnotationTables(file, columns)
         listing.class_names, listing.category_ids = [*tables.categories.names], [*tables.categories.ids]
@@ -182,7 +182,7 @@ def list_yolo(data: YoloData, split: str, task: Task | None = None) -> Listing:
     Raises:
         DatasetError: a folder or list of images is missing.
     """
-    listing = Listing(class_names=list(data.class_names or ()), file=data.file)
+    listing = Listing(class_names=list(data.class_names or ()), file=data.file, format="yolo")
     label_format = LabelFormat(len(data.class_names) if data.class_names else _MANY_CLASSES, data.keypoint_shape, task)
     images = _yolo_images(listing, data.splits[split])
     expect_labels(data.splits[split], images, sum(found_labels(image).is_file() for image in images))

@@ -102,6 +102,7 @@ class Listing:
         normals: normals of the images; None without normals.
         mapped: for each class the images whose semantic maps show it, by index.
         unlisted: image files of the dataset that no split lists.
+        format: ``coco``, ``panoptic``, ``yolo`` or ``voc``, as tools read it; empty for any other.
     """
 
     images: list[ListedImage] = field(default_factory=list)
@@ -116,6 +117,7 @@ class Listing:
     normals: SurfaceHealth | None = None
     mapped: defaultdict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
     unlisted: list[Path] = field(default_factory=list)
+    format: str = ""
 
     def find(
         self, kind: str, text: str, image: str | None = None, annotation: int | None = None, *, file: Path | None = None

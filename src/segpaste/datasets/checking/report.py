@@ -15,9 +15,11 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from segpaste._printable import class_lines, printable
+from segpaste.datasets.checking.tool_report import ToolReport, summary_lines, tool_lines
 
 Severity = Literal["error", "remark"]
 
+_FEW_TOOLS = 5
 SCHEMA_VERSION = 1
 """Version of the form of `HealthReport.to_dict`; within one version keys are only added."""
 
@@ -184,6 +186,7 @@ class HealthReport:
         object_sizes: number of objects by COCO's size: ``small`` below 32² pixels, ``medium`` below 96², ``large``.
         depth: depth of the images; None without depth.
         normals: normals of the images; None without normals.
+        tools: what other tools do to the dataset, for each tool that was asked for.
     """
 
     findings: tuple[Finding, ...] = ()
@@ -204,6 +207,7 @@ class HealthReport:
     object_sizes: Mapping[str, int] = field(default_factory=dict)
     depth: SurfaceHealth | None = None
     normals: SurfaceHealth | None = None
+    tools: tuple[ToolReport, ...] = ()
 
     @property
     def is_healthy(self) -> bool:
@@ -253,6 +257,7 @@ def report_lines(
     yield f"{head}{report.num_photos:,} images, {num}{len(report.classes):,} classes"
     yield from _findings(report, "error", num_shown)
     yield from _findings(report, "remark", num_shown)
+    yield from _tools(report, num_shown)
     modes = "".join(f", {num:,} {mode}" for mode, num in report.photo_modes.items())
     yield f"\nimages     width {_spread(report.photo_width_px)}, height {_spread(report.photo_height_px)}{modes}"
     yield from _surfaces(report, decode)
@@ -279,6 +284,15 @@ def _findings(report: HealthReport, severity: Severity, num_shown: int) -> Itera
             yield f"      {printable(found.message)}"
         if num > num_shown > 0:
             yield f"      and {num - num_shown:,} more"
+
+
+def _tools(report: HealthReport, num_shown: int) -> Iterator[str]:
+    """Yield a line for each of many tools, all that is known for few."""
+    if len(report.tools) > _FEW_TOOLS:
+        yield from summary_lines(report.tools)
+    else:
+        for tool in report.tools:
+            yield from tool_lines(tool, num_shown)
 
 
 def _surfaces(report: HealthReport, decode: str) -> Iterator[str]:

@@ -1,0 +1,97 @@
+"""What other tools do to a dataset: the result of a check for tools, and its text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from segpaste._printable import printable
+from segpaste.datasets.checking.tools.rules import EFFECTS, HARMLESS, Effect
+
+
+@dataclass(frozen=True, slots=True)
+class ToolFinding:
+    """What a tool does to the images and annotations that have a trait.
+
+    Attributes:
+        trait: a key of `segpaste.datasets.checking.tools.traits.TRAITS`.
+        what: what has the trait, in words.
+        effect: a key of `segpaste.datasets.checking.tools.rules.EFFECTS`.
+        says: what the tool does.
+        advice: what to do.
+        num_images: images with it.
+        num_objects: annotations that have it, or those of the images that have it.
+        num_places: places where the trait was found.
+        places: the first of them, as paths with the annotation if one is meant.
+    """
+
+    trait: str
+    what: str
+    effect: Effect
+    says: str
+    advice: str
+    num_images: int
+    num_objects: int
+    num_places: int
+    places: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolReport:
+    """What a tool does to a dataset.
+
+    Attributes:
+        name: name of the tool.
+        label: its title and the version that was observed.
+        format: format of the dataset; empty if it is none that a tool reads.
+        reads_format: False if the tool does not read this format, so nothing is known.
+        findings: what it does, the most serious first; empty if it keeps all.
+    """
+
+    name: str
+    label: str
+    format: str
+    reads_format: bool
+    findings: tuple[ToolFinding, ...] = ()
+
+    @property
+    def keeps_labels(self) -> bool:
+        """True if no label is lost or wrong in the tool."""
+        return all(found.effect in HARMLESS for found in self.findings)
+
+
+def tool_lines(report: ToolReport, num_shown: int) -> Iterator[str]:
+    """Yield the lines about one tool.
+
+    Args:
+        report: what it does.
+        num_shown: number of places of each finding to show.
+    """
+    yield f"\nfor {report.label}{_verdict(report)}"
+    for found in report.findings:
+        yield f"  {found.what:<48} {_counted(found)}"
+        yield f"      {EFFECTS[found.effect]}: {found.says}"
+        yield from (f"      {printable(place)}" for place in found.places[:num_shown])
+        if found.num_places > num_shown > 0:
+            yield f"      and {found.num_places - num_shown:,} more"
+        yield f"      {found.advice}"
+
+
+def summary_lines(reports: Sequence[ToolReport]) -> Iterator[str]:
+    """Yield a line for each of several tools."""
+    yield "\ntools"
+    for report in reports:
+        words = [f"{found.what} ({_counted(found)}): {EFFECTS[found.effect]}" for found in report.findings]
+        told = "; ".join(words) if words else _verdict(report).removeprefix(": ")
+        yield f"  {report.label:<32} {told}"
+
+
+def _verdict(report: ToolReport) -> str:
+    if not report.reads_format:
+        return ": does not read this format, so nothing is known"
+    return "" if report.findings else ": keeps every label"
+
+
+def _counted(found: ToolFinding) -> str:
+    images = f"{found.num_images:,} {'image' if found.num_images == 1 else 'images'}"
+    return f"{found.num_objects:,} of {images}" if found.num_objects else images

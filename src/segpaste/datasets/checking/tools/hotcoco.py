@@ -1,0 +1,7 @@
+"""hotcoco: evaluates COCO's instances."""
+
+from __future__ import annotations
+
+from segpaste.datasets.checking.tools.rules import Tool
+
+TOOL = Tool("hotcoco", "hotcoco", "hotcoco", ("1.3.0",), "evaluates", ("coco",))

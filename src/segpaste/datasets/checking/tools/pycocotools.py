@@ -1,0 +1,23 @@
+"""pycocotools: reads and evaluates COCO's instances."""
+
+from __future__ import annotations
+
+from segpaste.datasets.checking.tools.rules import Rule, Tool
+
+ID_ZERO = Rule(
+    "coco",
+    "id_zero",
+    "never_matched",
+    "the id of the matched annotation is kept for each detection, and 0 means that there is none",
+    "number annotations from 1, as segpaste convert --for does",
+)
+
+FEW_POINTS = Rule(
+    "coco",
+    "few_points",
+    "stops",
+    "a first polygon of four numbers is taken for a box, and evaluation ends with a TypeError",
+    "remove these polygons; segpaste convert leaves them out",
+)
+
+TOOL = Tool("pycocotools", "pycocotools", "pycocotools", ("2.0.11",), "evaluates", ("coco",), (ID_ZERO, FEW_POINTS))

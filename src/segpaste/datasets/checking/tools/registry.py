@@ -1,0 +1,91 @@
+"""The known tools, and what they do to a checked dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+
+from segpaste.datasets.checking.tool_report import ToolFinding, ToolReport
+from segpaste.datasets.checking.tools import faster_coco_eval, hotcoco, pycocotools, torchvision, ultralytics
+from segpaste.datasets.checking.tools.rules import EFFECTS, Rule, Tool
+from segpaste.datasets.checking.tools.traits import TRAITS, ListedSplit, Place, find_traits
+from segpaste.datasets.errors import DatasetError
+
+TOOLS: Mapping[str, Tool] = MappingProxyType(
+    {
+        tool.name: tool
+        for tool in (
+            *ultralytics.TOOLS,
+            torchvision.TOOL,
+            pycocotools.TOOL,
+            faster_coco_eval.TOOL,
+            hotcoco.TOOL,
+        )
+    }
+)
+"""Each tool that ``segpaste check --for`` knows, by name."""
+
+NUM_PLACES = 20
+"""Places of each finding that a report keeps."""
+_ORDER = {effect: number for number, effect in enumerate(EFFECTS)}
+
+
+def chosen_tools(names: Iterable[str]) -> list[Tool]:
+    """Return the tools of these names, in the order of `TOOLS`; ``all`` stands for each.
+
+    Raises:
+        DatasetError: a name is unknown.
+    """
+    given = list(names)
+    for name in given:
+        if name not in TOOLS and name != "all":
+            raise DatasetError(f"expected tools of {', '.join(TOOLS)}, or all, got {name!r}; choose among them")
+    return [tool for tool in TOOLS.values() if tool.name in given or "all" in given]
+
+
+def tool_reports(split: ListedSplit, tools: Sequence[Tool]) -> tuple[ToolReport, ...]:
+    """Return what each tool does to a dataset.
+
+    Args:
+        split: the dataset.
+        tools: the tools.
+    """
+    format = split.listing.format
+    rules = {tool.name: [rule for rule in tool.rules if rule.format == format] for tool in tools}
+    found = find_traits(split, sorted({rule.trait for of_tool in rules.values() for rule in of_tool}))
+    return tuple(
+        ToolReport(
+            tool.name,
+            tool.label,
+            format,
+            format in tool.formats,
+            tuple(
+                _finding(split, rule, found[rule.trait])
+                for rule in sorted(rules[tool.name], key=lambda rule: _ORDER[rule.effect])
+                if found[rule.trait]
+            ),
+        )
+        for tool in tools
+    )
+
+
+def _finding(split: ListedSplit, rule: Rule, places: Sequence[Place]) -> ToolFinding:
+    images = {place.image for place in places}
+    num_objects = sum(place.annotation is not None for place in places)
+    return ToolFinding(
+        rule.trait,
+        TRAITS[rule.trait].text,
+        rule.effect,
+        rule.says,
+        rule.advice,
+        len(images),
+        num_objects,
+        len(places),
+        tuple(_named(split, place) for place in places[:NUM_PLACES]),
+    )
+
+
+def _named(split: ListedSplit, place: Place) -> str:
+    """Return the file of a place, with its annotation."""
+    image = split.listing.images[place.image]
+    return image.name if place.annotation is None else f"{image.name}: {image.entry} {place.annotation}"

@@ -1,0 +1,99 @@
+"""Rules about tools: what a tool was seen to do with images and annotations that have a trait.
+
+A rule is an observation of the versions that its tool names, never a guess. `tests/tools` has for each tool a program
+that runs it on small datasets, one for each trait, and compares what it did with these rules; ``make tools`` runs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+Effect = Literal[
+    "stops",
+    "image_lost",
+    "object_lost",
+    "object_split",
+    "mask_changed",
+    "box_changed",
+    "class_changed",
+    "points_lost",
+    "shifted",
+    "crowd_kept",
+    "crowd_made",
+    "never_matched",
+    "pixels_changed",
+    "background_lost",
+]
+
+EFFECTS: Mapping[Effect, str] = MappingProxyType(
+    {
+        "stops": "the tool stops with an error",
+        "image_lost": "the image is left out, with its objects",
+        "object_lost": "the object is left out",
+        "object_split": "one object becomes several",
+        "mask_changed": "the mask has other pixels",
+        "box_changed": "the box has other edges",
+        "class_changed": "the object has another class",
+        "points_lost": "the keypoints are left out",
+        "shifted": "the label is at another place than the object",
+        "crowd_kept": "the crowd region is read as an object",
+        "crowd_made": "the object is written as a crowd region",
+        "never_matched": "the object counts as missed, also if it was found",
+        "pixels_changed": "the image has other values",
+        "background_lost": "the image without objects is left out",
+    }
+)
+"""What a tool does to what has a trait; the more serious first."""
+
+HARMLESS: frozenset[Effect] = frozenset({"background_lost"})
+"""Effects by which no label is lost or wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What a tool does with what has a trait.
+
+    Attributes:
+        format: format of the dataset, see `Tool`.
+        trait: a key of `segpaste.datasets.checking.tools.traits.TRAITS`.
+        effect: what becomes of it.
+        says: the same in the words of the tool's behaviour, for a reader who does not know it.
+        advice: what to do instead.
+    """
+
+    format: str
+    trait: str
+    effect: Effect
+    says: str
+    advice: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool, and what it was seen to do.
+
+    Attributes:
+        name: name for the command line.
+        title: name for readers.
+        package: its name on the package index.
+        versions: the versions that were run, ascending.
+        does: one word: ``trains``, ``evaluates`` or ``converts``.
+        formats: formats that it reads: ``coco``, ``yolo``, ``voc``, ``panoptic`` or ``maps``.
+        rules: what it does with traits; whatever has no rule it was seen to keep.
+    """
+
+    name: str
+    title: str
+    package: str
+    versions: tuple[str, ...]
+    does: Literal["trains", "evaluates", "converts"]
+    formats: tuple[str, ...]
+    rules: tuple[Rule, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """Title with the last version that was run."""
+        return f"{self.title} {self.versions[-1]}"

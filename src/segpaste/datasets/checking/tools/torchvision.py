@@ -1,0 +1,39 @@
+"""torchvision: ``CocoDetection``, wrapped by ``wrap_dataset_for_transforms_v2``."""
+
+from __future__ import annotations
+
+from segpaste.datasets.checking.tools.pycocotools import FEW_POINTS
+from segpaste.datasets.checking.tools.rules import Rule, Tool
+
+TOOL = Tool(
+    "torchvision",
+    "torchvision",
+    "torchvision",
+    ("0.29.2",),
+    "trains",
+    ("coco",),
+    (
+        Rule(
+            "coco",
+            "box_only",
+            "object_lost",
+            "the target has fewer masks than labels, so that masks belong to other objects from there on",
+            "convert with segpaste to the task that all objects have, or remove the objects without a mask",
+        ),
+        FEW_POINTS,
+        Rule(
+            "coco",
+            "oriented",
+            "shifted",
+            "images are read as stored, without their EXIF orientation, and masks lie elsewhere",
+            "turn the images: segpaste convert DATASET --for torchvision --out DIR",
+        ),
+        Rule(
+            "coco",
+            "wide",
+            "pixels_changed",
+            "values of 16 bits are cut off at 255, so that the image is white",
+            "convert the images to 8 bits",
+        ),
+    ),
+)

@@ -1,0 +1,58 @@
+"""Run the tools of one environment on all probes, and write what became of each: ``observe.py NAME PROBES RESULT``.
+
+``tool_NAME.py`` says how its tools are run. It has ``PACKAGES``, the package of each tool, and ``READS``: for each tool
+and format a function that takes the folder of a probe and returns the images as the tool gives them, or ``SCORES``: one
+that returns the score of perfect predictions, where 1 is perfect.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import json
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from judge import KEPT, judge
+from probes import PROBES, write
+
+PERFECT = 0.999
+
+
+def observe(name: str, probes: Path) -> dict[str, Any]:
+    """Return for each tool its version, and the effect on each probe of each format that it reads."""
+    module = importlib.import_module(f"tool_{name}")
+    results: dict[str, Any] = {}
+    for tool, package in module.PACKAGES.items():
+        effects, told = dict[str, dict[str, str]](), dict[str, str]()
+        reads, scores = getattr(module, "READS", {}).get(tool, {}), getattr(module, "SCORES", {}).get(tool, {})
+        for format, run in [*reads.items(), *scores.items()]:
+            judged = _judged if format in reads else _scored
+            effects[format] = {}
+            for trait, probe in PROBES[format].items():
+                folder = probes / tool / format / trait
+                write(probe, format, folder)
+                try:
+                    effects[format][trait] = judged(run, folder)
+                except (Exception, SystemExit) as error:
+                    effects[format][trait] = "stops"
+                    told[f"{format}/{trait}"] = traceback.format_exception_only(error)[-1].strip()[:300]
+        version = importlib.metadata.version(package)
+        results[tool] = {"package": package, "version": version, "effects": effects, "errors": told}
+    return results
+
+
+def _judged(run: Callable[[Path], Any], folder: Path) -> str:
+    return judge(json.loads((folder / "truth.json").read_text()), run(folder))
+
+
+def _scored(run: Callable[[Path], float], folder: Path) -> str:
+    return KEPT if run(folder) > PERFECT else "never_matched"
+
+
+if __name__ == "__main__":
+    NAME, FOLDER, RESULT = sys.argv[1:]
+    Path(RESULT).write_text(json.dumps(observe(NAME, Path(FOLDER).resolve()), indent=1, sort_keys=True))

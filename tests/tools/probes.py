@@ -1,0 +1,266 @@
+"""Small datasets, one for each trait that a tool may treat in its own way, whose images tell what is right.
+
+Each object is painted in a colour of its own, so wherever a tool moves the pixels, its label must follow. A probe has an
+ordinary image and one with the trait. Formats: ``coco`` (``images/``, ``instances.json``) and ``yolo`` (``images/``,
+``labels/``, ``data.yaml``). Nothing here needs more than NumPy and Pillow, for each tool has an environment of its own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+Mask = NDArray[np.bool_]
+HEIGHT, WIDTH = 96, 128
+BACKGROUND = (118, 118, 118)
+COLOURS = ((225, 30, 30), (30, 190, 40), (30, 50, 225), (235, 215, 20), (200, 30, 215))
+GREYS = (10, 60, 180, 220, 245)
+CLASSES = ("cat", "dog", "bird")
+
+
+@dataclass(frozen=True)
+class Object:
+    """Painted object of a probe.
+
+    Attributes:
+        corners: (x1, y1, x2, y2) of its rectangles in pixels.
+        label: its class.
+        hole: (x1, y1, x2, y2) that is cut out; None without a hole.
+        form: ``polygons``, ``runs`` or ``box``.
+        is_crowd: True for a crowd region.
+        id: id of its annotation; by default annotations are numbered from 1.
+        beyond: pixels by which its outline goes beyond the right border of the image.
+    """
+
+    corners: tuple[tuple[int, int, int, int], ...]
+    label: int = 0
+    hole: tuple[int, int, int, int] | None = None
+    form: str = "polygons"
+    is_crowd: bool = False
+    id: int | None = None
+    beyond: int = 0
+
+    def mask(self) -> Mask:
+        """Return its pixels [H, W]."""
+        mask = np.zeros((HEIGHT, WIDTH), bool)
+        for x1, y1, x2, y2 in self.corners:
+            mask[y1:y2, x1:x2] = True
+        if self.hole is not None:
+            x1, y1, x2, y2 = self.hole
+            mask[y1:y2, x1:x2] = False
+        return mask
+
+    def polygons(self) -> list[list[float]]:
+        """Return its outlines in pixels, a rectangle each."""
+        return [
+            [float(v) for v in (x1, y1, x2 + self.beyond, y1, x2 + self.beyond, y2, x1, y2)]
+            for x1, y1, x2, y2 in self.corners
+        ]
+
+    def box(self) -> list[float]:
+        """Return its box [x, y, width, height]."""
+        rows, columns = np.nonzero(self.mask())
+        x, y = int(columns.min()), int(rows.min())
+        return [float(x), float(y), float(columns.max() + 1 - x + self.beyond), float(rows.max() + 1 - y)]
+
+
+ORDINARY = (Object(((20, 16, 60, 50),)), Object(((80, 40, 116, 84),), 1))
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Image of a probe.
+
+    Attributes:
+        name: its file.
+        objects: what is painted, in this order.
+        mode: its mode in Pillow.
+        orientation: its EXIF orientation; pixels are stored so that the orientation makes them upright, unless
+            ``as_stored``.
+        as_stored: True if the annotations are on the stored pixels.
+    """
+
+    name: str = "special.png"
+    objects: tuple[Object, ...] = ORDINARY
+    mode: str = "RGB"
+    orientation: int = 1
+    as_stored: bool = False
+
+    def save(self, path: Path) -> None:
+        """Write the image."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pixels = np.full((HEIGHT, WIDTH, 3), BACKGROUND, np.uint8)
+        for number, found in enumerate(self.objects):
+            pixels[found.mask()] = COLOURS[number] if self.mode in ("RGB", "P", "RGBA") else GREYS[number]
+        image = Image.fromarray(pixels)
+        options: dict[str, Any] = {}
+        if self.orientation > 1:
+            exif = Image.Exif()
+            exif[0x0112] = self.orientation
+            options["exif"] = exif
+            if not self.as_stored:
+                image = image.transpose(Image.Transpose.ROTATE_90)  # orientation 6 turns it back
+        if self.mode == "I;16":
+            values = np.asarray(image.convert("L")).astype(np.uint16) * 257
+            image = Image.fromarray(values)
+        elif self.mode != "RGB":
+            image = image.convert(self.mode)
+        image.save(path, quality=100, subsampling=0, **options)
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Dataset of one ordinary image and one with a trait.
+
+    Attributes:
+        pictures: images with the trait.
+        ids: ids of the categories.
+        names: names of the classes.
+        polygons: what is written instead of the polygons of the first object; None for these.
+    """
+
+    pictures: tuple[Picture, ...] = ()
+    ids: tuple[int, ...] = (1, 2, 3)
+    names: tuple[str, ...] = CLASSES
+    polygons: list[Any] | None = None
+
+    @property
+    def images(self) -> tuple[Picture, ...]:
+        """All images."""
+        return (Picture("ordinary.png"), *self.pictures)
+
+
+_RING = Object(((20, 16, 60, 56),), hole=(32, 28, 48, 44), form="runs")
+_TWO = Object(((12, 16, 36, 50), (48, 20, 70, 60)))
+_SECOND = ORDINARY[1]
+
+
+def _with(first: Object, **options: Any) -> Probe:
+    return Probe((Picture(objects=(first, _SECOND), **options),))
+
+
+_PLAIN = ORDINARY[0]
+SHARED: Mapping[str, Probe] = {
+    "ordinary": Probe(),
+    "box_only": _with(replace(_PLAIN, form="box")),
+    "thin": _with(Object(((20, 30, 60, 31),))),
+    "outside": _with(Object(((100, 10, 128, 34),), beyond=6)),
+    "oriented": Probe((Picture("special.jpg", orientation=6),)),
+    "oriented_as_stored": Probe((Picture("special.jpg", orientation=6, as_stored=True),)),
+    "grey": Probe((Picture(mode="L"),)),
+    "palette": Probe((Picture(mode="P"),)),
+    "alpha": Probe((Picture(mode="RGBA"),)),
+    "wide": Probe((Picture(mode="I;16"),)),
+    "no_objects": Probe((Picture(objects=()),)),
+    "same_stem": Probe((Picture("special.png"), Picture("special.jpg", objects=(_SECOND,)))),
+    "same_name": Probe((Picture("a/special.png"), Picture("b/special.png", objects=(_SECOND,)))),
+}
+COCO: Mapping[str, Probe] = {
+    **SHARED,
+    "id_zero": _with(replace(_PLAIN, id=0)),
+    "run_lengths": _with(replace(_PLAIN, form="runs")),
+    "hole": _with(_RING),
+    "parts": _with(_TWO),
+    "crowd": _with(replace(_PLAIN, form="runs", is_crowd=True)),
+    "only_crowds": Probe((Picture(objects=(replace(_PLAIN, form="runs", is_crowd=True),)),)),
+    "few_points": replace(_with(_PLAIN), polygons=[[20.0, 16.0, 60.0, 50.0], *_PLAIN.polygons()]),
+    "category_zero": replace(Probe((Picture(),)), ids=(0, 1, 2)),
+    "category_gaps": replace(Probe((Picture(),)), ids=(1, 5, 9)),
+    "names_alike": replace(Probe((Picture(),)), names=("cat", "cat", "bird")),
+}
+YOLO: Mapping[str, Probe] = {
+    **{name: probe for name, probe in SHARED.items() if name != "box_only"},
+    "mixed_rows": _with(replace(_PLAIN, form="box")),
+    "names_alike": replace(Probe((Picture(),)), names=("cat", "cat", "bird")),
+}
+PROBES: Mapping[str, Mapping[str, Probe]] = {"coco": COCO, "yolo": YOLO}
+
+
+def write(probe: Probe, format: str, folder: Path) -> None:
+    """Write a probe, and ``truth.json`` beside it, which says what must be read."""
+    for picture in probe.images:
+        picture.save(folder / "images" / picture.name)
+    _WRITERS[format](probe, folder)
+    (folder / "truth.json").write_text(json.dumps([_truth(probe, picture) for picture in probe.images], indent=1))
+
+
+def _truth(probe: Probe, picture: Picture) -> dict[str, Any]:
+    """Return what must be read of an image: for each object its colour, its class, and what it is."""
+    objects = [
+        {
+            "colour": list(COLOURS[number] if picture.mode in ("RGB", "P", "RGBA") else [GREYS[number]] * 3),
+            "class": probe.names[found.label],
+            "is_crowd": found.is_crowd,
+            "has_mask": found.form != "box",
+        }
+        for number, found in enumerate(picture.objects)
+    ]
+    return {"name": picture.name, "objects": objects}
+
+
+def _write_coco(probe: Probe, folder: Path) -> None:
+    images, annotations = [], list[dict[str, Any]]()
+    for image_id, picture in enumerate(probe.images, start=1):
+        images.append({"id": image_id, "file_name": picture.name, "height": HEIGHT, "width": WIDTH})
+        for number, found in enumerate(picture.objects):
+            row = _coco_row(probe, found, image_id, len(annotations) + 1)
+            if probe.polygons is not None and picture in probe.pictures and number == 0:
+                row["segmentation"] = probe.polygons
+            annotations.append(row)
+    categories = [{"id": i, "name": name} for i, name in zip(probe.ids, probe.names, strict=True)]
+    tables = {"images": images, "annotations": annotations, "categories": categories}
+    (folder / "instances.json").write_text(json.dumps(tables))
+
+
+def _coco_row(probe: Probe, found: Object, image_id: int, number: int) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "id": number if found.id is None else found.id,
+        "image_id": image_id,
+        "category_id": probe.ids[found.label],
+        "iscrowd": int(found.is_crowd),
+        "bbox": found.box(),
+        "area": float(found.mask().sum()),
+    }
+    if found.form == "polygons":
+        row["segmentation"] = found.polygons()
+    elif found.form == "runs":
+        row["segmentation"] = run_lengths(found.mask())
+    return row
+
+
+def run_lengths(mask: Mask) -> dict[str, Any]:
+    """Return the uncompressed run lengths of a mask, column by column, background first."""
+    flat = np.concatenate([[False], mask.T.reshape(-1), [False]])
+    edges = np.flatnonzero(flat[1:] != flat[:-1])
+    counts = np.diff(np.concatenate([[0], edges, [mask.size]])).tolist()
+    return {"size": list(mask.shape), "counts": counts if edges.size % 2 or counts[-1] else counts[:-1]}
+
+
+def _write_yolo(probe: Probe, folder: Path) -> None:
+    for picture in probe.images:
+        rows = [_yolo_row(found) for found in picture.objects]
+        file = (folder / "labels" / picture.name).with_suffix(".txt")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("".join(f"{row}\n" for row in rows))
+    names = "".join(f"  {i}: {name}\n" for i, name in enumerate(probe.names))
+    (folder / "data.yaml").write_text(f"path: {folder}\ntrain: images\nval: images\nnames:\n{names}")
+
+
+def _yolo_row(found: Object) -> str:
+    if found.form == "box":
+        x, y, width, height = found.box()
+        values = [(x + width / 2) / WIDTH, (y + height / 2) / HEIGHT, width / WIDTH, height / HEIGHT]
+    else:
+        (outline,) = found.polygons()
+        values = (np.reshape(outline, (-1, 2)) / (WIDTH, HEIGHT)).reshape(-1).tolist()
+    return " ".join(map(str, [found.label, *values]))
+
+
+_WRITERS: Mapping[str, Callable[[Probe, Path], None]] = {"coco": _write_coco, "yolo": _write_yolo}
