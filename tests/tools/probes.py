@@ -1,7 +1,7 @@
 """Small datasets, one for each trait that a tool may treat in its own way, whose images tell what is right.
 
-Each object is painted in a colour of its own, so wherever a tool moves the pixels, its label must follow. A probe has an
-ordinary image and one with the trait. Formats: ``coco`` (``images/``, ``instances.json``) and ``yolo`` (``images/``,
+Each object is painted in a colour of its own, so wherever a tool moves the pixels, its label must follow. A probe has
+an ordinary image and one with the trait. Formats: ``coco`` (``images/``, ``instances.json``) and ``yolo`` (``images/``,
 ``labels/``, ``data.yaml``). Nothing here needs more than NumPy and Pillow, for each tool has an environment of its own.
 """
 
