@@ -16,7 +16,7 @@ from pycocotools.coco import COCO
 from torch import Tensor
 
 from segpaste.datasets import CocoDetectionV2, DatasetError, find_dataset, open_dataset
-from segpaste.datasets.conversion.convert import Conversion
+from segpaste.datasets.conversion.conversion import Conversion
 from segpaste.datasets.conversion.masks import with_masks_from
 from segpaste.datasets.formats.format import ReadOptions
 from segpaste.datasets.formats.pixel_bytes import DepthFormat

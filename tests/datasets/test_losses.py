@@ -21,7 +21,7 @@ from on_disk import Mask, rectangle
 from segpaste import augment_dataset
 from segpaste.cli import main
 from segpaste.datasets import DatasetError, check_dataset, convert_dataset, find_dataset, open_dataset
-from segpaste.datasets.conversion.convert import Conversion
+from segpaste.datasets.conversion.conversion import Conversion
 from segpaste.datasets.conversion.masks import WithPredictedMasks
 from segpaste.datasets.formats.instances import EMPTY_REGIONS, UNREAD_REGIONS
 from yolo_files import write_yolo

@@ -16,13 +16,16 @@ if TYPE_CHECKING:
 
 _EXAMPLE = """\
 An error would stop segpaste augment or a training run; a remark would not, but may be a mistake in the data. The exit
-code is 1 if there is an error, else 0. For each image only the header is read, with --decode also the pixels.
+code is 1 if there is an error, or if a tool of --for would lose or change a label, else 0. For each image only the
+header is read, with --decode also the pixels.
 
 examples:
   segpaste check instances.json --images photos
   segpaste check data.yaml --split val --decode
   segpaste check panoptic.json --images photos --panoptic-dir panoptic --decode
   segpaste check roboflow_export --json
+  segpaste check data.yaml --for ultralytics
+  segpaste check instances.json --images photos --for all
 """
 
 
@@ -43,8 +46,21 @@ def add_to(commands: Any, summary: str) -> None:
         help="images read at once, default: 8; 0 is the same as 1",
     )
     add("--show", metavar="N", type=integer(0), default=5, help="findings of each kind to print, default: 5")
+    add(
+        "--for",
+        dest="tools",
+        metavar="TOOL[,TOOL...]",
+        type=_names,
+        default=(),
+        help="also tell what other tools do to this dataset, such as ultralytics or pycocotools; all: a line for each",
+    )
     add("--json", action="store_true", help="print the report as JSON")
     parser.set_defaults(run=run)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    """Return the names in a list with commas."""
+    return tuple(filter(None, (name.strip() for name in text.split(","))))
 
 
 def run(args: argparse.Namespace) -> None:
@@ -58,7 +74,7 @@ def run(args: argparse.Namespace) -> None:
         from segpaste.datasets.checking.report import report_lines
 
         print("\n".join(report_lines(report, args.dataset, num_shown=args.show, decode="--decode")))
-    if not report.is_healthy:
+    if not report.is_healthy or not all(tool.keeps_labels for tool in report.tools):
         raise SystemExit(1)
 
 
@@ -72,7 +88,7 @@ def _check(args: argparse.Namespace) -> HealthReport:
         from segpaste.datasets.checking.check import check_unopened
         from segpaste.datasets.formats.format import ReadOptions
 
-    options: dict[str, Any] = {"decode": args.decode, "num_threads": max(1, args.workers)}
+    options: dict[str, Any] = {"decode": args.decode, "num_threads": max(1, args.workers), "tools": args.tools}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # findings contain them in detail
         try:

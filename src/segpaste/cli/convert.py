@@ -15,7 +15,7 @@ from segpaste.cli._errors import CommandError
 from segpaste.cli._process import importing
 
 if TYPE_CHECKING:
-    from segpaste.datasets.conversion.convert import ConversionSummary
+    from segpaste.datasets.conversion.conversion import ConversionSummary
 
 _EXAMPLE = """\
 Images are copied byte by byte. Licences, image fields, attributes and unknown keys are kept if the format can store
@@ -28,19 +28,22 @@ examples:
   segpaste convert data.yaml --to yolo --task obb --out oriented
   segpaste convert panoptic.json --images photos --to label-maps --out maps --split train
   segpaste convert instances.json --images photos --to voc --out voc --strict
+  segpaste convert instances.json --images photos --for ultralytics --out yolo
   segpaste convert boxes.yaml --to coco --out masks --masks-from facebook/sam-vit-base
 """
 _DEPTH = ("npy", "png")
+_NUM_PLACES = 3
 
 
 def add_to(commands: Any, summary: str) -> None:
     """Add the command to the parser, with a summary of a few words."""
     text = "Write a dataset in another format."
     parser = commands.add_parser("convert", help=summary, description=text, example=_EXAMPLE)
-    parser.usage = "segpaste convert DATASET --to FORMAT --out DIR [options]"
+    parser.usage = "segpaste convert DATASET --to FORMAT|--for TOOL --out DIR [options]"
     add = parser.add_argument
     add("dataset", metavar="DATASET", help="a folder or file of any format that segpaste reads")
-    add("--to", choices=LAYOUTS, required=True, help="the new format")
+    add("--to", choices=LAYOUTS, help="the new format, default: what the tool of --for reads best")
+    add("--for", dest="tool", metavar="TOOL", help="write what this tool reads without a loss, such as ultralytics")
     add("--out", metavar="DIR", type=Path, required=True, help="the new dataset's folder")
     add_files(parser)
     add_from(parser)
@@ -71,6 +74,8 @@ def run(args: argparse.Namespace) -> None:
         from segpaste.cli._printed import progress_bars
         from segpaste.datasets.conversion.convert import convert_dataset
 
+    if args.to is None and args.tool is None:
+        raise CommandError("convert: expected the new format (--to), or the tool that reads it (--for); give one")
     if args.device is not None and args.masks_from is None:
         raise CommandError("--device: expected --masks-from, whose model runs on it; give it")
     with progress_bars() as progress:
@@ -78,6 +83,7 @@ def run(args: argparse.Namespace) -> None:
             args.dataset,
             args.out,
             args.to,
+            tool=args.tool,
             splits=args.split,
             format=args.from_,
             images_dir=args.images,
@@ -90,12 +96,14 @@ def run(args: argparse.Namespace) -> None:
             progress=progress,
         )
     print("\n".join(lines(summary)))
-    if summary.losses and args.strict:
+    if args.strict and (summary.losses or not all(report.keeps_labels for report in summary.for_tool)):
         raise SystemExit(1)
 
 
 def lines(summary: ConversionSummary) -> Iterator[str]:
     """Yield the printed lines about a conversion."""
+    from segpaste.datasets.checking.tool_report import tool_lines
+
     yield f"dataset  {summary.out}, {summary.format}"
     for name, num in summary.num_photos.items():
         crowds = f" {num_crowds:>6,} crowds" if (num_crowds := summary.num_crowds.get(name, 0)) else ""
@@ -106,11 +114,14 @@ def lines(summary: ConversionSummary) -> Iterator[str]:
     if not summary.losses:
         yield "kept     everything"
     else:
-        yield f"lost     the format {summary.format} cannot hold:"
+        reader = f" for {summary.for_tool[0].label}" if summary.for_tool else ""
+        yield f"lost     the format {summary.format}{reader} cannot hold:"
         yield from _counted(summary.losses)
     if summary.changes:
         yield "changed  written otherwise, with the same meaning:"
         yield from _counted(summary.changes)
+    for report in dict.fromkeys(summary.for_tool):
+        yield from tool_lines(report, _NUM_PLACES)
 
 
 def _counted(numbers: Mapping[str, int]) -> Iterator[str]:

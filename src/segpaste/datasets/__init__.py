@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from segpaste.datasets.contract import AnnotatedDataset as AnnotatedDataset
     from segpaste.datasets.contract import DatasetWrapper as DatasetWrapper
     from segpaste.datasets.contract import FederatedLabels as FederatedLabels
-    from segpaste.datasets.conversion.convert import ConversionSummary as ConversionSummary
+    from segpaste.datasets.conversion.conversion import ConversionSummary as ConversionSummary
     from segpaste.datasets.conversion.convert import convert_dataset as convert_dataset
     from segpaste.datasets.errors import DatasetError as DatasetError
     from segpaste.datasets.formats.backgrounds import BackgroundImages as BackgroundImages
@@ -53,7 +53,8 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "segpaste.datasets.formats.backgrounds": ("BackgroundImages",),
-    "segpaste.datasets.conversion.convert": ("ConversionSummary", "convert_dataset"),
+    "segpaste.datasets.conversion.conversion": ("ConversionSummary",),
+    "segpaste.datasets.conversion.convert": ("convert_dataset",),
     "segpaste.datasets.contract": ("AnnotatedDataset", "DatasetWrapper", "FederatedLabels"),
     "segpaste.datasets.errors": ("DatasetError",),
     "segpaste.datasets.formats.coco.dataset": ("CocoDetectionV2",),

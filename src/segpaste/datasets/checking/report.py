@@ -257,12 +257,12 @@ def report_lines(
     yield f"{head}{report.num_photos:,} images, {num}{len(report.classes):,} classes"
     yield from _findings(report, "error", num_shown)
     yield from _findings(report, "remark", num_shown)
-    yield from _tools(report, num_shown)
     modes = "".join(f", {num:,} {mode}" for mode, num in report.photo_modes.items())
     yield f"\nimages     width {_spread(report.photo_width_px)}, height {_spread(report.photo_height_px)}{modes}"
     yield from _surfaces(report, decode)
     if not report.has_annotations:
         yield f"objects    unknown: they are in the pixels of samples or maps, which {decode} reads"
+        yield from _tools(report, num_shown)
         yield _verdict(report, decode)
         return
     yield f"objects    {_spread(report.objects_per_photo)} in an image; each {_percent(report)} of it"
@@ -272,6 +272,7 @@ def report_lines(
     yield f"pose       {report.num_with_keypoints:,} objects with labelled points"
     yield "classes"
     yield from class_lines(((found.name, found.num_objects) for found in report.classes if found.num_objects), 32, 10)
+    yield from _tools(report, num_shown)
     yield _verdict(report, decode)
 
 

@@ -89,7 +89,7 @@ def summary_lines(reports: Sequence[ToolReport]) -> Iterator[str]:
 def _verdict(report: ToolReport) -> str:
     if not report.reads_format:
         return ": does not read this format, so nothing is known"
-    return "" if report.findings else ": keeps every label"
+    return "" if report.findings else ": loses nothing, as far as is known"
 
 
 def _counted(found: ToolFinding) -> str:

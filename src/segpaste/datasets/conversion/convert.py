@@ -1,337 +1,31 @@
-"""Conversion of a dataset from any format that can be read to any that can be written.
+"""`convert_dataset`: a dataset at a path, written in another format, or for a tool that will read it.
 
-Images are copied byte by byte. Entries, keys and tables are kept if the format can hold them, and counted otherwise. To
-make new images with pasted objects use `segpaste augment`.
+To make new images with pasted objects use `segpaste augment`.
 """
 
 from __future__ import annotations
 
-import os
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
-from segpaste._version import __version__
-from segpaste.datasets.contract import AnnotatedDataset, DatasetWrapper
-from segpaste.datasets.conversion.entries import CHANGES, has_entries, has_further_fields
+from segpaste.datasets.checking.tools.registry import TOOLS
+from segpaste.datasets.checking.tools.rules import Tool
+from segpaste.datasets.conversion.conversion import Conversion, ConversionSummary, Progress
 from segpaste.datasets.conversion.masks import SamMasker, with_masks_from
-from segpaste.datasets.conversion.names import ClassList, TakenNames, photo_names, without_repeats
-from segpaste.datasets.conversion.new_names import NewNames
-from segpaste.datasets.conversion.photos import SplitConverter, written_categories
-from segpaste.datasets.conversion.tables import kept_tables
-from segpaste.datasets.conversion.yaml_keys import YamlKeys
-from segpaste.datasets.entries import finite_tables
 from segpaste.datasets.errors import DatasetError
-from segpaste.datasets.formats.carried import finite_row
-from segpaste.datasets.formats.coco.dataset import CocoDetectionV2
-from segpaste.datasets.formats.coco.panoptic import CocoPanoptic
-from segpaste.datasets.formats.format import NO_SPLIT, TASKS, AnnotatedImages, ReadOptions, WrittenTask, expect_outside
-from segpaste.datasets.formats.maps.dataset import MapPhotos
+from segpaste.datasets.formats.format import ReadOptions, WrittenTask
 from segpaste.datasets.formats.pixel_bytes import DepthFormat
-from segpaste.datasets.formats.registry import FoundDataset, find_dataset
-from segpaste.datasets.formats.sidecar_maps import unread_beside
-from segpaste.datasets.formats.yolo.dataset import YoloDataset
-from segpaste.datasets.writers.annotations import open_split
-from segpaste.datasets.writers.dataset_writer import DatasetWriter, Part, finish
-from segpaste.datasets.writers.format import Losses, SampleRows, View, WrittenFormat
-from segpaste.datasets.writers.guard import Guard
-from segpaste.datasets.writers.ledger import ExpectedImage
-from segpaste.datasets.writers.readback import Verified, Verify, WrittenView
-from segpaste.datasets.writers.registry import written_format
-from segpaste.workspace import Fingerprint, Notes, WholeFiles, Workspace, naming
-
-_PHOTOS_AT_ONCE = 16
-Progress = Callable[[str, int, int], object]
-Adapt = Callable[[AnnotatedDataset], AnnotatedDataset]
-
-
-@dataclass(frozen=True, slots=True)
-class ConversionSummary:
-    """Counts of a conversion, and its losses.
-
-    Attributes:
-        out: the folder of the written dataset.
-        format: name of its format.
-        num_photos: number of images of each split.
-        num_objects: number of objects of each split, without crowds and segments of stuff.
-        losses: number of each kind of entry that the format cannot keep, by its description.
-        num_crowds: number of crowd and ignored regions of each split.
-        verified: numbers of what was read again.
-        changes: number of values that are written otherwise with the same meaning, by description; they are no losses.
-    """
-
-    out: Path
-    format: str
-    num_photos: Mapping[str, int]
-    num_objects: Mapping[str, int]
-    losses: Mapping[str, int]
-    num_crowds: Mapping[str, int]
-    verified: Verified = field(default_factory=Verified)
-    changes: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class Conversion:
-    """A conversion that is ready to run: the dataset is open, and can be written in the format.
-
-    Args:
-        found: the dataset.
-        to: the name of the written format, see `segpaste.datasets.writers.registry.WRITTEN`.
-        splits: the names of the splits; by default all.
-        options: options of the dataset in addition to its path.
-        task: task of written YOLO labels; by default that of the dataset.
-        depth_format: format of depth files.
-        adapt: function that takes a split and returns the dataset to convert instead, such as one with masks from a
-            model.
-        adapted_by: name of the function of ``adapt``; two runs with the same name give the same result.
-        verify: how the written dataset is read again before it gets its name, see `segpaste.datasets.writers`.
-
-    Raises:
-        DatasetError: the dataset is broken, has no such split, or cannot be written in the format.
-    """
-
-    found: FoundDataset
-    to: str
-    splits: Sequence[str] | None = None
-    options: ReadOptions = field(default_factory=ReadOptions)
-    task: WrittenTask | None = None
-    depth_format: DepthFormat = "npy"
-    adapt: Adapt | None = None
-    adapted_by: str | None = None
-    verify: Verify = "sample"
-    _converters: list[SplitConverter] = field(init=False)
-    _form: WrittenFormat = field(init=False)
-    _yaml: YamlKeys | None = field(init=False, default=None)
-
-    def __post_init__(self) -> None:
-        self._form = written_format(self.to)
-        names = self.found.splits if self.splits is None else tuple(dict.fromkeys(self.splits))
-        by_name: dict[str, AnnotatedImages] = {}
-        opened = [self._open(None if name == NO_SPLIT else name, by_name) for name in names]
-        if self.found.format.name == "voc":
-            names, opened = without_repeats(names, opened)
-        opened = [photos if self.adapt is None else self.adapt(photos) for photos in opened]
-        if not sum(map(len, opened)):
-            raise DatasetError(f"{self.found.path}: expected at least one image, got none")
-        classes = ClassList(opened) if self._form.one_class_list else None
-        has_maps = any(photos.has_masks or photos.has_semantic_maps for photos in opened)
-        for class_names in [photos.class_names for photos in opened] if classes is None else [classes.names]:
-            self._form.expect_classes(self.found.path, len(class_names), has_maps=has_maps)
-        facts = self._facts(opened)
-        taken: defaultdict[str, TakenNames] = defaultdict(TakenNames)
-        self._converters = []
-        for number, (name, photos) in enumerate(zip(names, opened, strict=True)):
-            written_name = self._form.split_name(name)
-            has_further = has_further_fields(photos)
-            in_folder = taken[self._form.photos_dir(written_name)]
-            by_label = sorted(written_categories(photos, self._form), key=lambda row: int(row["id"]))
-            joined = {} if classes is None else {"names": classes.names}
-            of_photos = photo_names(photos, self._form, in_folder, by_stem=self._form.by_stem or has_further)
-            self._converters.append(
-                SplitConverter(
-                    photos,
-                    of_photos,
-                    NewNames(photos, of_photos),
-                    self._form,
-                    View.of(self.to, written_name, by_label, **joined, **facts),
-                    () if classes is None else classes.labels_of(number),
-                    has_entries(photos),
-                    has_further,
-                )
-            )
-
-    @property
-    def num_photos(self) -> int:
-        """Number of images of all splits."""
-        return sum(len(converter.photos) for converter in self._converters)
-
-    def run(self, out: str | PathLike[str], progress: Progress = lambda *_: None) -> ConversionSummary:
-        """Write the dataset, completely or not at all. An interrupted run resumes.
-
-        Args:
-            out: the new folder.
-            progress: called with ``"image"``, the number of converted images, and the number of all.
-
-        Raises:
-            DatasetError: the name is taken, or an image or annotation cannot be read or written in the format.
-            OSError: a file cannot be written.
-        """
-        if Path(out).is_symlink():
-            raise DatasetError(f"{out}: expected --out to be new or an empty folder, got a link; choose another")
-        space = Workspace(Path(os.path.abspath(out)), DatasetError)
-        for converter in self._converters:
-            expect_outside(converter.photos, out)
-        space.expect_free()
-        losses: Losses = Counter()
-        num_objects, num_crowds, num_done = Counter[str](), Counter[str](), 0
-        writers = {converter.name: self._writer(space.files, converter) for converter in self._converters}
-        with space.claim(self._fingerprint()), naming(space.folder):
-            guard = Guard(space.notes, self.verify)
-            for number, (converter, indices) in enumerate(self._steps()):
-                if not _is_whole(space.notes, number):
-                    space.notes.write(number, self._write(converter, indices, writers[converter.name]))
-                noted = space.notes.read(number)
-                losses.update(noted["losses"])
-                num_objects[converter.name] += noted["num_objects"]
-                num_crowds[converter.name] += noted["num_crowds"]
-                num_done += len(indices)
-                progress("image", num_done, self.num_photos)
-            tables = [self._tables(converter) for converter in self._converters]
-            written = [
-                (kept, converter.categories, self._rows(space, converter))
-                for converter, (kept, _) in zip(self._converters, tables, strict=True)
-            ]
-            finish([*writers.values()], written, losses)
-            losses.update(self._lost_keys())
-            for converter, (_, left_out) in zip(self._converters, tables, strict=True):
-                losses.update(left_out)
-                for row in converter.photos.categories if self._form.keeps_extra_keys else ():
-                    finite_row(row, "categories", losses)
-            losses.update(unread_beside(self.found.path, [converter.photos for converter in self._converters]))
-            views = [view for c in self._converters for view in self._views(space, c, writers[c.name])]
-            of_note = lambda note: [row["file"] for row in note["ledger"]]  # noqa: E731
-            verified = guard.verified(space.files, views, range(len(list(self._steps()))), of_note)
-            space.publish()
-        counts = {converter.name: len(converter.photos) for converter in self._converters}
-        changes = {what: num for what in sorted(CHANGES) if (num := losses.pop(what, 0))}
-        lost = {what: num for what, num in losses.items() if num}
-        return ConversionSummary(space.out, self.to, counts, num_objects, lost, num_crowds, verified, changes)
-
-    def _open(self, name: str | None, opened: dict[str, AnnotatedImages]) -> AnnotatedDataset:
-        """Open a split. Labels are read for their own task, or if that fails for the task that is written."""
-        try:
-            return self.found.open(name, self.options, opened)
-        except DatasetError:
-            if self.task not in TASKS or "task" not in self.found.format.takes:
-                raise
-            return self.found.open(name, replace(self.options, task=self.task), opened)
-
-    def _facts(self, opened: Sequence[AnnotatedDataset]) -> dict[str, Any]:
-        """Return what the views of all splits have in common."""
-        has_masks = all(photos.has_masks for photos in opened)
-        schema = next((photos.keypoint_schema for photos in opened if photos.keypoint_schema is not None), None)
-        of_yolo = [photos for photos in opened if isinstance(photos, YoloDataset)]
-        default: WrittenTask = "segment" if has_masks else "detect" if schema is None else "pose"
-        task = self.task or (_written_task(of_yolo) if of_yolo and self.adapt is None else default)
-        if self.to == "yolo" and task == "pose" and schema is None:
-            raise DatasetError(
-                f"{self.found.path}: expected keypoints for the task pose, got none; choose another task"
-            )
-        if self.to == "yolo" and task in ("segment", "obb") and not has_masks:
-            raise DatasetError(
-                f"{self.found.path}: expected masks for the task {task}, got boxes only; write the task detect, or add "
-                "masks first (--masks-from)"
-            )
-        shape = of_yolo[0].data.keypoint_shape if of_yolo else None
-        first = opened[0]
-        self._yaml = YamlKeys.of(first.dataset if isinstance(first, DatasetWrapper) else first)
-        semantic = self._form.keeps_semantic_maps and any(len(p) and p[0].semantic_map is not None for p in opened)
-        return {
-            "task": task,
-            "point_size": 3 if shape is None else shape[1],
-            "schema": schema,
-            "has_semantic_maps": semantic,
-            "source_yaml": None if self._yaml is None else self._yaml.kept(task),
-        }
-
-    def _writer(self, folder: Path, converter: SplitConverter) -> DatasetWriter:
-        view = converter.view
-        part = Part(self._form, view, lambda: open_split(folder, view))
-        images = self._form.photos_dir(view.split)
-        return DatasetWriter(folder, [part], images, view.split, converter.labels, self.depth_format)
-
-    def _lost_keys(self) -> Losses:
-        """Count the keys of a data YAML that the format does not hold."""
-        task = self._converters[0].view.task
-        has_points = self._form.of_entries or (self.to, task) == ("yolo", "pose")
-        return Counter() if self._yaml is None else self._yaml.lost(self.to, task, has_points=has_points)
-
-    def _fingerprint(self) -> Fingerprint:
-        given = {name: str(getattr(self.options, name)) for name in self.options.given()}
-        values = {
-            "segpaste": __version__,
-            "dataset": os.path.abspath(self.found.path),
-            "splits": {c.name: [c.photos.digest, len(c.photos)] for c in self._converters},
-            "to": [self.to, self._converters[0].view.task, self.depth_format],
-            "options": given,
-            "adapted": self.adapted_by,
-        }
-        return Fingerprint(values, frozenset({"dataset", "options.images_dir", "options.panoptic_dir"}))
-
-    def _steps(self) -> Iterator[tuple[SplitConverter, range]]:
-        for converter in self._converters:
-            for start in range(0, len(converter.photos), _PHOTOS_AT_ONCE):
-                yield converter, range(start, min(start + _PHOTOS_AT_ONCE, len(converter.photos)))
-
-    @staticmethod
-    def _write(converter: SplitConverter, indices: range, writer: DatasetWriter) -> dict[str, Any]:
-        """Write the files of some images; return their entries, losses, and what they must hold."""
-        with WholeFiles() as files:
-            notes = [converter.convert(index, writer, files.write) for index in indices]
-        lists = {key: [note[key] for note in notes] for key in ("rows", "ledger")}
-        numbers = {key: sum(note[key] for note in notes) for key in ("num_objects", "num_crowds")}
-        return {**lists, **numbers, "losses": sum((note["losses"] for note in notes), Losses())}
-
-    def _views(self, space: Workspace, converter: SplitConverter, writer: DatasetWriter) -> Iterator[WrittenView]:
-        """Yield how a written split is read again for its comparison with the ledger."""
-
-        def images() -> Iterator[ExpectedImage]:
-            for number in self._numbers(converter):
-                yield from map(ExpectedImage.of_note, space.notes.read(number)["ledger"])
-
-        return writer.views(images, self._tables(converter)[0])
-
-    def _numbers(self, converter: SplitConverter) -> list[int]:
-        """Return the numbers of the steps of a split."""
-        return [number for number, (other, _) in enumerate(self._steps()) if other is converter]
-
-    def _rows(self, space: Workspace, converter: SplitConverter) -> Callable[[], Iterator[SampleRows]]:
-        numbers = self._numbers(converter)
-
-        def rows() -> Iterator[SampleRows]:
-            return (SampleRows(**row) for number in numbers for row in space.notes.read(number)["rows"])
-
-        return rows
-
-    def _tables(self, converter: SplitConverter) -> tuple[dict[str, Any], Losses]:
-        """Return the other tables of a split as JSON, and what is left out of them."""
-        tables, left_out = self._copied_tables(converter)
-        return (finite_tables(tables, left_out) if self._form.keeps_extra_keys else tables), left_out
-
-    def _copied_tables(self, converter: SplitConverter) -> tuple[dict[str, Any], Losses]:
-        photos = converter.photos
-        if isinstance(photos, MapPhotos) and not self._form.keeps_extra_keys:
-            return {}, Counter()  # the declaration describes the files that are read
-        tables = photos.tables()
-        is_of_coco = converter.keeps_entries or isinstance(photos, CocoDetectionV2 | CocoPanoptic)
-        if not self._form.keeps_extra_keys:
-            return tables, Counter()
-        if not tables and not is_of_coco:
-            return {"info": {"description": self.found.path.resolve().name}}, Counter()
-        if not tables or not is_of_coco:
-            return tables, Counter()
-        return kept_tables(tables, converter.new_names, converter.keeps_annotation_ids)
-
-
-def _is_whole(notes: Notes, number: int) -> bool:
-    """Return whether a step is finished, with all entries of its note."""
-    return notes.has(number) and {"rows", "ledger", "losses", "num_objects", "num_crowds"} <= notes.read(number).keys()
-
-
-def _written_task(opened: Sequence[YoloDataset]) -> WrittenTask:
-    """Return the task of all splits; oriented boxes only if all splits with objects have them."""
-    tasks = {photos.written_task for photos in opened if any(photos.instance_labels(i) for i in range(len(photos)))}
-    return "obb" if tasks == {"obb"} else opened[0].task
+from segpaste.datasets.formats.registry import find_dataset
+from segpaste.datasets.writers.readback import Verify
 
 
 def convert_dataset(
     path: str | PathLike[str],
     out: str | PathLike[str],
-    to: str,
+    to: str | None = None,
     *,
+    tool: str | None = None,
     splits: Sequence[str] | None = None,
     format: str | None = None,
     images_dir: str | PathLike[str] | None = None,
@@ -348,7 +42,9 @@ def convert_dataset(
     Args:
         path: a folder or file of one of the formats that can be read.
         out: the new folder; it appears only when the dataset is complete.
-        to: the name of the format, such as ``coco``, ``yolo`` or ``voc``.
+        to: the name of the format, such as ``coco``, ``yolo`` or ``voc``; by default what ``tool`` reads best.
+        tool: name of a tool that will read the dataset, see `check_dataset`. What it would lose or change is written
+            otherwise, such as run lengths as outlines, or left out and counted.
         splits: names of the splits; by default all.
         format: the name of the dataset's own format; by default it is recognised.
         images_dir: for an annotation file, the folder of the file names of the images.
@@ -366,15 +62,35 @@ def convert_dataset(
         The numbers of images, objects and crowds, and the losses.
 
     Raises:
-        DatasetError: the dataset or the format is unknown, the dataset is broken, ``out`` is taken, or what was
-            written differs from what was read.
+        DatasetError: the dataset, the format or the tool is unknown, neither ``to`` nor ``tool`` is given, the dataset
+            is broken, ``out`` is taken, or what was written differs from what was read.
         OSError: a file cannot be written.
     """
     options = ReadOptions(
         images_dir=None if images_dir is None else Path(images_dir),
         panoptic_dir=None if panoptic_dir is None else Path(panoptic_dir),
     )
+    reader = None if tool is None else _written_for(tool)
+    if reader is not None and reader.reads_best is not None:
+        best, of_best = reader.reads_best
+        to, task = to or best, task or of_best
+    if to is None:
+        raise DatasetError("to: expected a format, or a tool that will read the dataset, got neither; give one")
     found = find_dataset(path, format)
     adapt = None if masks_from is None else with_masks_from(SamMasker(masks_from, device))
-    conversion = Conversion(found, to, splits, options, task, depth_format, adapt, masks_from, verify)
+    conversion = Conversion(found, to, splits, options, task, depth_format, adapt, masks_from, verify, reader)
     return conversion.run(out, progress or (lambda *_: None))
+
+
+def _written_for(name: str) -> Tool:
+    """Return a tool for which datasets are written.
+
+    Raises:
+        DatasetError: there is no such tool.
+    """
+    known = [tool for tool in TOOLS.values() if tool.reads_best is not None]
+    for tool in known:
+        if tool.name == name:
+            return tool
+    names = ", ".join(tool.name for tool in known)
+    raise DatasetError(f"tool (--for): expected one of {names}, got {name!r}; choose one, or a format (--to)")

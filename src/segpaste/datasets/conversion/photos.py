@@ -17,6 +17,7 @@ from segpaste.datasets.conversion.entries import (
     size_of,
     with_stored_normals,
 )
+from segpaste.datasets.conversion.for_tool import EntriesForTool
 from segpaste.datasets.conversion.given import given_losses, of_entries, of_rows, panoptic_keys
 from segpaste.datasets.conversion.names import PhotoNames
 from segpaste.datasets.conversion.new_names import NewNames
@@ -67,6 +68,7 @@ class SplitConverter:
         labels: the written class of each class of the split; empty if they are the same.
         keeps_entries: True if the entries of the split are written unchanged.
         has_further_fields: True if samples have fields that are not in entries, such as depth.
+        for_tool: entries as the tool reads them for which the dataset is written.
     """
 
     photos: AnnotatedDataset
@@ -77,6 +79,7 @@ class SplitConverter:
     labels: Sequence[int]
     keeps_entries: bool
     has_further_fields: bool
+    for_tool: EntriesForTool
 
     @property
     def name(self) -> str:
@@ -161,6 +164,7 @@ class SplitConverter:
         if self.keeps_entries and self.to.of_entries:
             size = size_of(photos, index)
             given = self._renamed(readable_entries(photos, index, size, lost))
+            given = self.for_tool.rows(given, size, lost)
             rows = kept_entries(photos, index, given, size, with_iscrowd=self.to.has_iscrowd)
             return Unchanged(rows, given), self.has_further_fields
         if isinstance(self.to, CocoSegments) and isinstance(photos, CocoPanoptic):

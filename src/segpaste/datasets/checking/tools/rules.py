@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
+from segpaste.datasets.formats.format import WrittenTask
+
 Effect = Literal[
     "stops",
     "image_lost",
@@ -83,6 +85,7 @@ class Tool:
         does: one word: ``trains``, ``evaluates`` or ``converts``.
         formats: formats that it reads: ``coco``, ``yolo``, ``voc``, ``panoptic`` or ``maps``.
         rules: what it does with traits; whatever has no rule it was seen to keep.
+        reads_best: name of the written format for it, and its task in YOLO's labels; None if nothing is written for it.
     """
 
     name: str
@@ -92,6 +95,7 @@ class Tool:
     does: Literal["trains", "evaluates", "converts"]
     formats: tuple[str, ...]
     rules: tuple[Rule, ...] = ()
+    reads_best: tuple[str, WrittenTask | None] | None = None
 
     @property
     def label(self) -> str:

@@ -36,4 +36,5 @@ TOOL = Tool(
             "convert the images to 8 bits",
         ),
     ),
+    ("coco", None),
 )

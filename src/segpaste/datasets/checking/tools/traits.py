@@ -159,7 +159,7 @@ def _thin(shape: Shape) -> bool:
     if not _is_object(shape):
         return False
     if shape.inner is not None:
-        return min(shape.inner.shape) <= 1
+        return bool(min(shape.inner.shape) <= 1)
     box = shape.box
     return box is not None and min(box[2] - box[0], box[3] - box[1]) <= 1
 
@@ -170,17 +170,24 @@ def _outside(shape: Shape) -> bool:
         return False
     height, width = shape.size
     if shape.polygons:
-        points = np.asarray([value for polygon in shape.polygons for value in polygon], float)  # type: ignore[attr-defined]
-        low, high_x, high_y = points.min(initial=0), points[::2].max(initial=0), points[1::2].max(initial=0)
-    elif (box := shape.box) is not None:
-        low, high_x, high_y = min(box), box[2], box[3]
+        points = _points(shape.polygons)
+        edges = (*points.min(0, initial=0.0), *points.max(0, initial=0.0))
+    elif shape.box is not None:
+        edges = shape.box
     else:
         return False
-    return bool(low < -_ROUNDED_PX or high_x > width + _ROUNDED_PX or high_y > height + _ROUNDED_PX)
+    x1, y1, x2, y2 = edges
+    return bool(min(x1, y1) < -_ROUNDED_PX or x2 > width + _ROUNDED_PX or y2 > height + _ROUNDED_PX)
+
+
+def _points(polygons: Sequence[object]) -> NDArray[np.float64]:
+    """Return the points [P, 2] of polygons of numbers."""
+    numbers = [value for polygon in polygons if isinstance(polygon, list) for value in polygon[: len(polygon) // 2 * 2]]
+    return np.array(numbers, np.float64).reshape(-1, 2)
 
 
 def _few_points(shape: Shape) -> bool:
-    return _is_object(shape) and any(len(polygon) < 6 for polygon in shape.polygons or ())  # type: ignore[arg-type]
+    return _is_object(shape) and any(isinstance(of, list) and len(of) < 6 for of in shape.polygons or ())
 
 
 _ROUNDED_PX = 0.01

@@ -14,6 +14,24 @@ MIXED = Rule(
 )
 
 TOOLS = (
-    Tool("ultralytics", "Ultralytics segment", "ultralytics", _VERSIONS, "trains", ("yolo",), (MIXED,)),
-    Tool("ultralytics-detect", "Ultralytics detect", "ultralytics", _VERSIONS, "trains", ("yolo",)),
+    Tool(
+        "ultralytics",
+        "Ultralytics segment",
+        "ultralytics",
+        _VERSIONS,
+        "trains",
+        ("yolo",),
+        (MIXED,),
+        ("yolo", "segment"),
+    ),
+    Tool(
+        "ultralytics-detect",
+        "Ultralytics detect",
+        "ultralytics",
+        _VERSIONS,
+        "trains",
+        ("yolo",),
+        (),
+        ("yolo", "detect"),
+    ),
 )

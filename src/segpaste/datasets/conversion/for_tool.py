@@ -1,0 +1,97 @@
+"""Entries of annotations as a tool reads them: what it would lose is written otherwise, or left out and counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from segpaste.datasets.checking.tools.rules import Tool
+from segpaste.datasets.contract import AnnotatedDataset, JsonRow
+from segpaste.datasets.entries import has_segmentation
+from segpaste.datasets.formats.rle import decode_segmentation
+from segpaste.datasets.formats.yolo.outlines import outline
+from segpaste.datasets.writers.format import Losses
+
+AS_OUTLINES = "masks in run lengths, written as outlines that enclose the same pixels"
+OTHER_ID = "annotations with the id 0, which have another id"
+CHANGES = frozenset({AS_OUTLINES, OTHER_ID})
+"""Descriptions of entries that are written otherwise, with the same meaning."""
+_LEAST_NUMBERS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class EntriesForTool:
+    """Maker of COCO's entries that a tool reads without a loss, from those of a dataset.
+
+    Attributes:
+        tool: the tool; None changes nothing.
+        photos: the dataset.
+    """
+
+    tool: Tool | None
+    photos: AnnotatedDataset
+
+    def rows(self, rows: Sequence[JsonRow], size: tuple[int, int], told: Losses) -> list[JsonRow]:
+        """Return the entries of an image of (H, W); count what is left out or written otherwise."""
+        kept = list(rows)
+        for trait, mend in _MENDS.items():
+            if self._minds(trait):
+                kept = [new for row in kept if (new := mend(self, row, size, told)) is not None]
+        return kept
+
+    def _minds(self, trait: str) -> bool:
+        """Return whether the tool loses or changes entries that have a trait."""
+        return self.tool is not None and any(rule.trait == trait for rule in self.tool.rules if rule.format == "coco")
+
+    def without_crowd(self, row: JsonRow, size: tuple[int, int], told: Losses) -> JsonRow | None:
+        """Leave out a crowd or ignored region."""
+        if not (row.get("iscrowd") or row.get("ignore")):
+            return row
+        self._left_out("crowd and ignored regions", told)
+        return None
+
+    def with_mask(self, row: JsonRow, size: tuple[int, int], told: Losses) -> JsonRow | None:
+        """Leave out an object with a box only, if others have masks."""
+        if row.get("iscrowd") or row.get("ignore") or not self.photos.has_masks or has_segmentation(row):
+            return row
+        self._left_out("objects without a mask", told)
+        return None
+
+    def without_few_points(self, row: JsonRow, size: tuple[int, int], told: Losses) -> JsonRow | None:
+        """Leave out polygons of fewer than three points, which enclose nothing."""
+        polygons = row.get("segmentation")
+        if not isinstance(polygons, list) or all(len(polygon) >= _LEAST_NUMBERS for polygon in polygons):
+            return row
+        kept = [polygon for polygon in polygons if len(polygon) >= _LEAST_NUMBERS]
+        self._left_out("polygons of fewer than three points", told, len(polygons) - len(kept))
+        return {**row, "segmentation": kept}
+
+    def as_outline(self, row: JsonRow, size: tuple[int, int], told: Losses) -> JsonRow | None:
+        """Write a mask in run lengths as an outline, whose parts and holes are joined by bridges."""
+        if row.get("iscrowd") or row.get("ignore") or not isinstance(row.get("segmentation"), dict):
+            return row
+        told[AS_OUTLINES] += 1
+        points = outline(decode_segmentation(row["segmentation"], size))
+        return {**row, "segmentation": [points.reshape(-1).round(2).tolist()] if len(points) else []}
+
+    def with_other_id(self, row: JsonRow, size: tuple[int, int], told: Losses) -> JsonRow | None:
+        """Give an annotation with the id 0 the first free one."""
+        if row.get("id") != 0:
+            return row
+        told[OTHER_ID] += 1
+        ids = (other["id"] for i in range(len(self.photos)) for other in self.photos.annotation_rows(i))
+        return {**row, "id": max(ids) + 1}
+
+    def _left_out(self, what: str, told: Losses, num: int = 1) -> None:
+        assert self.tool is not None
+        told[f"{what}, left out for {self.tool.title}"] += num
+
+
+_Mend = Callable[[EntriesForTool, JsonRow, tuple[int, int], Losses], JsonRow | None]
+_MENDS: dict[str, _Mend] = {
+    "crowd": EntriesForTool.without_crowd,
+    "box_only": EntriesForTool.with_mask,
+    "few_points": EntriesForTool.without_few_points,
+    "run_lengths": EntriesForTool.as_outline,
+    "id_zero": EntriesForTool.with_other_id,
+}
