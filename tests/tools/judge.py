@@ -75,6 +75,38 @@ def judge(truth: Sequence[dict[str, Any]], read: Sequence[ReadImage]) -> str:
     return min(found, key=EFFECTS.index)
 
 
+def survival(truth: Sequence[dict[str, Any]], read: Sequence[ReadImage]) -> tuple[float, float]:
+    """Return the share of objects, crowds aside, that a label of their class lies on, and the mean overlap of masks.
+
+    The overlap of an object is the intersection over union of its pixels and the label that covers them best; of boxes
+    alone it is that of the boxes. It is 0 for an object without a label.
+    """
+    by_name = {image.name: image for image in read}
+    overlaps: list[float] = []
+    for image in truth:
+        objects = [of for of in image["objects"] if not of["is_crowd"]]
+        if image["name"] not in by_name:
+            overlaps += [0.0] * len(objects)
+            continue
+        found = by_name[image["name"]]
+        for of in objects:
+            mask = _painted(found.pixels, of["colour"])
+            labels = [other for other in found.objects if other.name == of["class"] and not other.is_crowd]
+            overlaps.append(max((_overlap(other, mask) for other in labels), default=0.0))
+    kept = sum(overlap >= 0.5 for overlap in overlaps)
+    return (kept / len(overlaps), sum(overlaps) / len(overlaps)) if overlaps else (1.0, 1.0)
+
+
+def _overlap(other: ReadObject, mask: Mask) -> float:
+    if not mask.any():
+        return 0.0
+    if other.mask is None:
+        label, mask = _filled(other.box, mask.shape), _filled(_box(mask), mask.shape)
+    else:
+        label = other.mask
+    return float((label & mask).sum() / (label | mask).sum())
+
+
 def _of_image(truth: Sequence[dict[str, Any]], image: ReadImage) -> list[str]:
     found: list[str] = []
     masks = [_painted(image.pixels, of["colour"]) for of in truth]

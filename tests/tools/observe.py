@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from judge import KEPT, judge
+from judge import KEPT, judge, survival
 from probes import PROBES, write
 
 PERFECT = 0.999
@@ -27,30 +27,34 @@ def observe(name: str, probes: Path) -> dict[str, Any]:
     module = importlib.import_module(f"tool_{name}")
     results: dict[str, Any] = {}
     for tool, package in module.PACKAGES.items():
-        effects, told = dict[str, dict[str, str]](), dict[str, str]()
+        effects, shares, told = dict[str, dict[str, str]](), dict[str, dict[str, list[float]]](), dict[str, str]()
         reads, scores = getattr(module, "READS", {}).get(tool, {}), getattr(module, "SCORES", {}).get(tool, {})
         for format, run in [*reads.items(), *scores.items()]:
             judged = _judged if format in reads else _scored
-            effects[format] = {}
+            effects[format], shares[format] = {}, {}
             for trait, probe in PROBES[format].items():
                 folder = probes / tool / format / trait
                 write(probe, format, folder)
                 try:
-                    effects[format][trait] = judged(run, folder)
+                    effects[format][trait], shares[format][trait] = judged(run, folder)
                 except (Exception, SystemExit) as error:
-                    effects[format][trait] = "stops"
+                    effects[format][trait], shares[format][trait] = "stops", [0.0, 0.0]
                     told[f"{format}/{trait}"] = traceback.format_exception_only(error)[-1].strip()[:300]
         version = importlib.metadata.version(package)
-        results[tool] = {"package": package, "version": version, "effects": effects, "errors": told}
+        results[tool] = {"package": package, "version": version, "effects": effects, "shares": shares, "errors": told}
     return results
 
 
-def _judged(run: Callable[[Path], Any], folder: Path) -> str:
-    return judge(json.loads((folder / "truth.json").read_text()), run(folder))
+def _judged(run: Callable[[Path], Any], folder: Path) -> tuple[str, list[float]]:
+    """Return the effect, the share of objects that survive, and the mean overlap of their masks."""
+    truth, read = json.loads((folder / "truth.json").read_text()), run(folder)
+    return judge(truth, read), [round(share, 4) for share in survival(truth, read)]
 
 
-def _scored(run: Callable[[Path], float], folder: Path) -> str:
-    return KEPT if run(folder) > PERFECT else "never_matched"
+def _scored(run: Callable[[Path], float], folder: Path) -> tuple[str, list[float]]:
+    """Return the effect, and the score."""
+    score = run(folder)
+    return (KEPT if score > PERFECT else "never_matched"), [round(score, 4)]
 
 
 if __name__ == "__main__":
