@@ -13,6 +13,7 @@ its rules say, and prints what must be changed.
 from __future__ import annotations
 
 import argparse
+import ast
 import datetime
 import hashlib
 import json
@@ -23,13 +24,21 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
+from segpaste.datasets import DatasetError, convert_dataset
 from segpaste.datasets.checking.tools.registry import TOOLS
+from segpaste.datasets.checking.tools.rules import Tool
 
 ROOT = Path(__file__).parents[1]
 PROGRAMS = ROOT / "tests" / "tools"
+with mock.patch.object(sys, "path", [str(PROGRAMS), *sys.path]):
+    from observe import CONVERTED, FORMAT
+    from probes import PROBES, write
 RESULTS = PROGRAMS / "results.json"
 LIMIT_S = 900
+RENAMED = ("same_stem", "same_name")
+"""Probes whose images get other names when they are converted."""
 OFFLINE = {"HF_HUB_OFFLINE": "1", "YOLO_OFFLINE": "true", "OMP_NUM_THREADS": "1", "NO_ALBUMENTATIONS_UPDATE": "1"}
 
 
@@ -48,6 +57,50 @@ def digest_of(name: str) -> str:
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
 
 
+def converted(tool: Tool, folder: Path) -> dict[str, list[str]]:
+    """Convert each probe for a tool into a folder, and return what each conversion says to have left out.
+
+    Images that are encoded again have another suffix, also in ``truth.json``.
+    """
+    told: dict[str, list[str]] = {}
+    for format, of_format in PROBES.items():
+        for trait, probe in of_format.items():
+            if trait in RENAMED:
+                continue
+            source, out = folder / "source" / format / trait, folder / CONVERTED / format / trait
+            write(probe, format, source)
+            path = source / {"coco": "instances.json", "yolo": "data.yaml"}[format]
+            try:
+                given = {"images_dir": source / "images"} if format == "coco" else {"splits": ["train"]}
+                summary = convert_dataset(path, out, tool=tool.name, **given)
+            except DatasetError as error:
+                told[f"{format}/{trait}"] = [f"refused: {str(error).replace(str(folder), '')}"]
+                continue
+            told[f"{format}/{trait}"] = sorted(what for what in summary.losses if "left out" in what)
+            _as_probe(source, out)
+            (out / FORMAT).write_text(summary.format)
+    return {name: left_out for name, left_out in told.items() if left_out}
+
+
+def _as_probe(source: Path, out: Path) -> None:
+    """Give the files of a converted probe the names that those of a probe have, and copy its truth."""
+    moves = {
+        "annotations.json": "instances.json",
+        "annotations/instances_train.json": "instances.json",
+        "train": "images",
+    }
+    for old, new in moves.items():
+        if (out / old).exists():
+            (out / old).rename(out / new)
+    if (data := out / "data.yaml").exists():
+        data.write_text(f"{data.read_text()}\nval: images/train\npath: {out}\n")
+    images = [path.relative_to(out / "images") for path in (out / "images").rglob("*.*")]
+    written = {path.stem: path.as_posix() for path in images}
+    truth = json.loads((source / "truth.json").read_text())
+    named = [{**image, "name": written[Path(image["name"]).stem]} for image in truth]
+    (out / "truth.json").write_text(json.dumps(named))
+
+
 def observe(name: str, folder: Path) -> dict[str, Any]:
     """Run a program, and return for each of its tools the version, the effects and the errors.
 
@@ -57,7 +110,9 @@ def observe(name: str, folder: Path) -> dict[str, Any]:
     python, result = python_of(name), folder / f"{name}.json"
     if not python.exists():
         raise RuntimeError(f"expected the environment {python.parents[1]}: `make tools` sets it up")
-    command = [str(python), str(PROGRAMS / "observe.py"), name, str(folder / name), str(result)]
+    work = folder / name
+    left_out = {tool.name: converted(tool, work / tool.name) for tool in tools_of(name) if tool.reads_best is not None}
+    command = [str(python), str(PROGRAMS / "observe.py"), name, str(work), str(result)]
     settings = {**os.environ, **OFFLINE, "YOLO_CONFIG_DIR": str(folder)}
     run = subprocess.run(
         command, cwd=folder, env=settings, capture_output=True, text=True, timeout=LIMIT_S, check=False
@@ -65,7 +120,15 @@ def observe(name: str, folder: Path) -> dict[str, Any]:
     if run.returncode:
         raise RuntimeError(f"{name}: {run.stdout[-2000:]}{run.stderr[-4000:]}")
     found: dict[str, Any] = json.loads(result.read_text())
-    return found
+    return {tool: {**of, "left_out": left_out.get(tool, {})} for tool, of in found.items()}
+
+
+def tools_of(name: str) -> list[Tool]:
+    """Return the tools of a program, whose text says which these are: it cannot be imported without them."""
+    for node in ast.parse((PROGRAMS / f"tool_{name}.py").read_text()).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "PACKAGES":
+            return [TOOLS[tool] for tool in ast.literal_eval(node.value) if tool in TOOLS]
+    return []
 
 
 def differences(results: dict[str, Any]) -> Iterator[str]:
@@ -86,6 +149,10 @@ def differences(results: dict[str, Any]) -> Iterator[str]:
             if was != told:
                 error = found["errors"].get("/".join(key))
                 yield f"{name}: {'/'.join(key)} is {was}, the rules say {told}{f' ({error})' if error else ''}"
+        for probe, effect in found["for"].items():
+            if effect not in ("kept", "background_lost") and probe not in found["left_out"]:
+                why = f" ({found['errors'][probe]})" if probe in found["errors"] else ""
+                yield f"{name}: {probe} is {effect}, though it was converted for the tool{why}"
     yield from (f"{name}: has results and no rules" for name in results.keys() - TOOLS.keys())
 
 

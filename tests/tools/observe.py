@@ -12,7 +12,7 @@ import importlib.metadata
 import json
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,10 @@ from judge import KEPT, judge, survival
 from probes import PROBES, write
 
 PERFECT = 0.999
+CONVERTED = "for"
+"""Folder of the probes that were converted for a tool."""
+FORMAT = "format.txt"
+"""File of such a probe with the name of its format."""
 
 
 def observe(name: str, probes: Path) -> dict[str, Any]:
@@ -40,9 +44,24 @@ def observe(name: str, probes: Path) -> dict[str, Any]:
                 except (Exception, SystemExit) as error:
                     effects[format][trait], shares[format][trait] = "stops", [0.0, 0.0]
                     told[f"{format}/{trait}"] = traceback.format_exception_only(error)[-1].strip()[:300]
+        converted = _of_converted(reads, probes / tool / CONVERTED, told)
         version = importlib.metadata.version(package)
-        results[tool] = {"package": package, "version": version, "effects": effects, "shares": shares, "errors": told}
+        results[tool] = {"package": package, "version": version, "effects": effects, "for": converted}
+        results[tool] |= {"shares": shares, "errors": told}
     return results
+
+
+def _of_converted(reads: Mapping[str, Any], folder: Path, told: dict[str, str]) -> dict[str, str]:
+    """Return the effect on each probe that was converted for the tool; add the errors to what is told."""
+    effects: dict[str, str] = {}
+    for probe in sorted(folder.glob("*/*")):
+        name = str(probe.relative_to(folder))
+        try:
+            effects[name] = _judged(reads[(probe / FORMAT).read_text()], probe)[0]
+        except (Exception, SystemExit) as error:
+            effects[name] = "stops"
+            told[name] = traceback.format_exception_only(error)[-1].strip()[:300]
+    return effects
 
 
 def _judged(run: Callable[[Path], Any], folder: Path) -> tuple[str, list[float]]:

@@ -110,6 +110,8 @@ class Picture:
         if self.mode == "I;16":
             values = np.asarray(image.convert("L")).astype(np.uint16) * 257
             image = Image.fromarray(values)
+        elif self.mode == "P":
+            image = image.quantize(dither=Image.Dither.NONE)
         elif self.mode != "RGB":
             image = image.convert(self.mode)
         image.save(path, quality=100, subsampling=0, **options)
@@ -176,7 +178,7 @@ COCO: Mapping[str, Probe] = {
     "names_alike": replace(Probe((Picture(),)), names=("cat", "cat", "bird")),
 }
 YOLO: Mapping[str, Probe] = {
-    **{name: probe for name, probe in SHARED.items() if name != "box_only"},
+    **{name: probe for name, probe in SHARED.items() if name not in ("box_only", "oriented_as_stored")},
     "mixed_rows": _with(replace(_PLAIN, form="box")),
     "names_alike": replace(Probe((Picture(),)), names=("cat", "cat", "bird")),
 }

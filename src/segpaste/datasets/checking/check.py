@@ -43,7 +43,7 @@ def check_dataset(
     *,
     decode: bool = False,
     num_threads: int = 8,
-    tools: Sequence[str] = (),
+    tools: Sequence[str | Tool] = (),
     advance: Advance = lambda: None,
 ) -> HealthReport:
     """Check an opened dataset and return its health.
@@ -57,8 +57,9 @@ def check_dataset(
         photos: a dataset of segpaste, or any map-style dataset or list of `DenseSample`.
         decode: read the pixels of all images and maps too, not only their file headers.
         num_threads: number of images read in parallel.
-        tools: names of tools that read the dataset, such as ``ultralytics`` or ``pycocotools``, or ``all``. The report
-            tells what each of them does to this dataset, as far as it was observed, see `HealthReport.tools`.
+        tools: names of tools that read the dataset, such as ``ultralytics`` or ``pycocotools``, or ``all``; or a `Tool` with
+            rules of your own. The report tells what each of them does to this dataset, as far as it was observed, see
+            `HealthReport.tools`.
         advance: called once for each image, for a progress bar.
 
     Raises:
@@ -77,7 +78,7 @@ def check_unopened(
     format: str | None = None,
     decode: bool = False,
     num_threads: int = 8,
-    tools: Sequence[str] = (),
+    tools: Sequence[str | Tool] = (),
 ) -> HealthReport:
     """Check a dataset that its reader rejects, and return its health with all problems, not only the first.
 

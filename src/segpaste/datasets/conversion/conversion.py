@@ -213,7 +213,7 @@ class Conversion:
     def _checked(self, out: Path, tool: Tool) -> tuple[ToolReport, ...]:
         """Return what the tool does to each written split."""
         written = [open_split(out, converter.view) for converter in self._converters if len(converter.photos)]
-        return tuple(report for photos in written for report in check_dataset(photos, tools=[tool.name]).tools)
+        return tuple(report for photos in written for report in check_dataset(photos, tools=[tool]).tools)
 
     def _open(self, name: str | None, opened: dict[str, AnnotatedImages]) -> AnnotatedDataset:
         """Open a split. Labels are read for their own task, or if that fails for the task that is written."""

@@ -30,17 +30,19 @@ NUM_PLACES = 20
 _ORDER = {effect: number for number, effect in enumerate(EFFECTS)}
 
 
-def chosen_tools(names: Iterable[str]) -> list[Tool]:
-    """Return the tools of these names, in the order of `TOOLS`; ``all`` stands for each.
+def chosen_tools(names: Iterable[str | Tool]) -> list[Tool]:
+    """Return the tools of these names, in the order of `TOOLS`; ``all`` stands for each. Tools of your own come last.
 
     Raises:
         DatasetError: a name is unknown.
     """
-    given = list(names)
+    chosen = list(names)
+    given = [name for name in chosen if isinstance(name, str)]
     for name in given:
         if name not in TOOLS and name != "all":
             raise DatasetError(f"expected tools of {', '.join(TOOLS)}, or all, got {name!r}; choose among them")
-    return [tool for tool in TOOLS.values() if tool.name in given or "all" in given]
+    known = [tool for tool in TOOLS.values() if tool.name in given or "all" in given]
+    return known + [tool for tool in chosen if isinstance(tool, Tool)]
 
 
 def tool_reports(split: ListedSplit, tools: Sequence[Tool]) -> tuple[ToolReport, ...]:

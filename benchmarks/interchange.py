@@ -1,0 +1,113 @@
+"""Tables of `docs/interchange.md`: what survives in each tool, of each kind of image and annotation that was tried.
+
+    python -m benchmarks.interchange           # print the tables
+    python -m benchmarks.interchange --write   # write them into the page
+
+They are made from `tests/tools/results.json`, which `make tools` writes by running the tools. Two runs give the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from segpaste.datasets.checking.tools.registry import TOOLS
+from segpaste.datasets.checking.tools.rules import EFFECTS, Tool
+from segpaste.datasets.checking.tools.traits import TRAITS
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "tests" / "tools" / "results.json"
+PAGE = ROOT / "docs" / "interchange.md"
+START, END = "<!-- tables: python -m benchmarks.interchange --write -->", "<!-- end of tables -->"
+KINDS = {"trains": "Trainers", "evaluates": "Evaluators", "converts": "Converters"}
+FORMATS = {"coco": "COCO", "yolo": "YOLO's labels", "voc": "Pascal VOC", "panoptic": "panoptic COCO", "maps": "maps"}
+ORDINARY = "ordinary"
+_WORDS = {
+    "stops": "stops",
+    "image_lost": "image lost",
+    "object_lost": "lost",
+    "object_split": "split",
+    "mask_changed": "mask",
+    "box_changed": "box",
+    "class_changed": "class",
+    "points_lost": "points lost",
+    "shifted": "shifted",
+    "crowd_kept": "as object",
+    "crowd_made": "as crowd",
+    "never_matched": "unmatched",
+    "pixels_changed": "pixels",
+    "background_lost": "left out",
+}
+"""Each effect in a word or two, for a cell of a table."""
+
+
+def tables() -> Iterator[str]:
+    """Yield the lines of all tables."""
+    programs = json.loads(RESULTS.read_text())
+    results = {name: result for program in programs.values() for name, result in program["tools"].items()}
+    dates = [program["date"] for program in programs.values()]
+    yield f"Run from {min(dates)} to {max(dates)}."
+    yield ""
+    yield from _worst()
+    for kind, title in KINDS.items():
+        for format, its_title in FORMATS.items():
+            tools = [tool for tool in TOOLS.values() if tool.does == kind and format in tool.formats]
+            if tools:
+                yield from ["", f"### {title}, {its_title}", ""]
+                yield from _matrix(tools, format, results)
+
+
+def _worst() -> Iterator[str]:
+    """Yield what each tool does wrong, in words."""
+    yield "| tool | of what | what happens | what to do |"
+    yield "|---|---|---|---|"
+    for tool in TOOLS.values():
+        for rule in sorted(tool.rules, key=lambda rule: [*EFFECTS].index(rule.effect)):
+            of = f"{TRAITS[rule.trait].text}, {FORMATS[rule.format]}"
+            yield f"| {tool.label} | {of} | {EFFECTS[rule.effect]}: {_escaped(rule.says)} | {_escaped(rule.advice)} |"
+
+
+def _matrix(tools: Sequence[Tool], format: str, results: dict[str, Any]) -> Iterator[str]:
+    """Yield a table of the tools that read a format: objects and pixels that survive, in percent."""
+    yield "| | " + " | ".join(tool.label for tool in tools) + " |"
+    yield "|---" * (len(tools) + 1) + "|"
+    of_tools = [results[tool.name] for tool in tools]
+    traits = {trait: None for result in of_tools for trait in result["effects"][format]}
+    for trait in sorted(traits, key=lambda trait: [ORDINARY, *TRAITS].index(trait)):
+        text = "an ordinary image and object" if trait == ORDINARY else TRAITS[trait].text
+        yield f"| {text} | " + " | ".join(_cell(result, format, trait) for result in of_tools) + " |"
+
+
+def _cell(result: dict[str, Any], format: str, trait: str) -> str:
+    effect, shares = result["effects"][format].get(trait), result["shares"][format].get(trait)
+    if effect is None:
+        return ""
+    numbers = " / ".join(f"{100 * share:.0f}" for share in shares)
+    return numbers if effect == "kept" else f"**{_WORDS[effect]}** {numbers}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def page() -> str:
+    """Return the page with the tables of the results."""
+    before, _, rest = PAGE.read_text().partition(START)
+    return "\n".join([before + START, "", *tables(), "", END + rest.partition(END)[2]])
+
+
+def main() -> None:
+    """Print the tables, or write them into the page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", action="store_true", help="write the tables into the page")
+    if parser.parse_args().write:
+        PAGE.write_text(page())
+    else:
+        print("\n".join(tables()))
+
+
+if __name__ == "__main__":
+    main()

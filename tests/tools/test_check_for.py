@@ -1,0 +1,82 @@
+"""What tools do to a dataset, by `segpaste check --for` and `check_dataset(tools=)`: counts, places, exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from probes import COCO, YOLO, write
+
+from segpaste.cli import main
+from segpaste.datasets import DatasetError, check_dataset, open_dataset
+
+
+@pytest.fixture
+def oriented(tmp_path: Path) -> Path:
+    """Two images, of which torchvision turns one."""
+    write(COCO["oriented"], "coco", tmp_path)
+    return tmp_path
+
+
+def test_a_report_has_what_the_tool_does_and_where(oriented: Path) -> None:
+    dataset = open_dataset(oriented / "instances.json", images_dir=oriented / "images")
+    torchvision, coco = check_dataset(dataset, tools=["pycocotools", "torchvision"]).tools
+    assert not torchvision.keeps_labels
+    (found,) = torchvision.findings
+    assert (found.trait, found.effect, found.num_images, found.places) == ("oriented", "shifted", 1, ("special.jpg",))
+    assert coco.keeps_labels
+    assert not coco.findings
+
+
+def test_a_report_without_tools_has_none(oriented: Path) -> None:
+    dataset = open_dataset(oriented / "instances.json", images_dir=oriented / "images")
+    assert check_dataset(dataset).tools == ()
+    with pytest.raises(DatasetError, match=r"expected tools of ultralytics.*or all, got 'pytorch'"):
+        check_dataset(dataset, tools=["torchvision", "pytorch"])
+
+
+@pytest.mark.parametrize(("tools", "code"), [("torchvision", 1), ("torchvision,pycocotools", 1), ("pycocotools", 0)])
+def test_the_exit_code_says_whether_a_label_is_lost(
+    oriented: Path, tools: str, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["check", str(oriented / "instances.json"), "--images", str(oriented / "images"), "--for", tools]
+    assert main(arguments) == code
+    out = capsys.readouterr().out
+    assert ("the label is at another place" in out) == bool(code)
+    assert "healthy: 0 errors" in out
+
+
+def test_all_tools_have_a_line_each(oriented: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["check", str(oriented / "instances.json"), "--images", str(oriented / "images"), "--for", "all"])
+    out = capsys.readouterr().out
+    assert sum("torchvision" in line for line in out.splitlines()) == 1
+    assert "the label is at another place" in out
+
+
+def test_json_has_the_reports(oriented: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(
+        [
+            "check",
+            str(oriented / "instances.json"),
+            "--images",
+            str(oriented / "images"),
+            "--for",
+            "torchvision",
+            "--json",
+        ]
+    )
+    (tool,) = json.loads(capsys.readouterr().out)["tools"]
+    assert tool["name"] == "torchvision"
+    assert tool["findings"][0]["places"] == ["special.jpg"]
+
+
+def test_a_dataset_that_segpaste_refuses_is_checked_for_tools_too(tmp_path: Path) -> None:
+    write(YOLO["mixed_rows"], "yolo", tmp_path)
+    assert main(["check", str(tmp_path / "data.yaml"), "--for", "ultralytics"]) == 1
+
+
+def test_an_unknown_tool_is_one_line(oriented: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["check", str(oriented / "instances.json"), "--images", str(oriented / "images"), "--for", "pytorch"]
+    assert main(arguments) == 2
+    assert "got 'pytorch'; choose among them" in capsys.readouterr().err
