@@ -57,8 +57,8 @@ def check_dataset(
         photos: a dataset of segpaste, or any map-style dataset or list of `DenseSample`.
         decode: read the pixels of all images and maps too, not only their file headers.
         num_threads: number of images read in parallel.
-        tools: names of tools that read the dataset, such as ``ultralytics`` or ``pycocotools``, or ``all``; or a `Tool` with
-            rules of your own. The report tells what each of them does to this dataset, as far as it was observed, see
+        tools: names of tools that read the dataset, such as ``ultralytics`` or ``pycocotools``, or ``all``; or a `Tool`
+            with rules of your own. The report tells what each does to this dataset, as far as it was observed, see
             `HealthReport.tools`.
         advance: called once for each image, for a progress bar.
 
