@@ -80,3 +80,15 @@ def test_an_unknown_tool_is_one_line(oriented: Path, capsys: pytest.CaptureFixtu
     arguments = ["check", str(oriented / "instances.json"), "--images", str(oriented / "images"), "--for", "pytorch"]
     assert main(arguments) == 2
     assert "got 'pytorch'; choose among them" in capsys.readouterr().err
+
+
+def test_a_dataset_is_augmented_for_a_tool(oriented: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, images, out = (str(oriented / name) for name in ("instances.json", "images", "out"))
+    assert (
+        main(
+            ["augment", path, "--images", images, "--num", "2", "--gallery", "0", "--out", out, "--for", "ultralytics"]
+        )
+        == 0
+    )
+    assert (oriented / "out" / "data.yaml").exists()
+    assert "for Ultralytics segment 8.4.190: loses nothing" in capsys.readouterr().out

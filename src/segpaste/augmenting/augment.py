@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -47,6 +48,7 @@ from segpaste.workspace import Fingerprint, Workspace, naming
 from segpaste.workspace.shards import remove_shards
 
 if TYPE_CHECKING:
+    from segpaste.datasets.checking.tool_report import ToolReport
     from segpaste.datasets.views import Samples
 
 _LOG = logging.getLogger("segpaste")
@@ -92,6 +94,7 @@ def augment_dataset(
     depth_fill: bool = False,
     image_format: Literal["png", "jpg"] = "png",
     layout: str | None = None,
+    tool: str | None = None,
     gallery: int = 12,
     workers: int = 1,
     engine: Literal["local", "ray"] = "local",
@@ -138,6 +141,8 @@ def augment_dataset(
         image_format: ``png`` or ``jpg``.
         layout: layout of the new dataset, such as ``coco`` or ``yolo``; by default that of the given one, else
             ``coco``.
+        tool: name of a tool that will read the new dataset, see `segpaste.datasets.check_dataset`: ``layout`` and
+            ``task`` are by default what it reads best, and ``for_tool`` of the summary tells what it does with it.
         gallery: number of images to draw in the report.
         workers: number of processes; 0 and 1: this one.
         engine: ``local``, or ``ray`` for processes of a Ray cluster.
@@ -167,6 +172,7 @@ def augment_dataset(
 
 def augment(options: AugmentOptions, say: Callable[[str], object], progress: Progress | None = None) -> AugmentSummary:
     """Make an augmented dataset; ``say`` is called with lines about what was resolved; see `augment_dataset`."""
+    options = _for_tool(options)
     space = Workspace(Path(os.path.abspath(options.out)), AugmentError, other=option("out"))
     older = older_run(space)
     paster, problems = _opened(options, older, say)
@@ -203,9 +209,29 @@ def augment(options: AugmentOptions, say: Callable[[str], object], progress: Pro
         run.make(maker, maker.missing(), maker.num)
         summary = run.finish(how, others, guard)
     summary.unreadable |= {str(problem.index): problem.reason for problem in problems}
+    summary.for_tool = _checked_for(options.tool, space.out)
     run.log.say("\n".join(["complete", *summary.lines()]))
     run.log.open()
     return summary
+
+
+def _for_tool(options: AugmentOptions) -> AugmentOptions:
+    """Return options with the layout and the task that the tool reads best, where they are not given."""
+    if options.tool is None:
+        return options
+    from segpaste.datasets.checking.tools.registry import written_for
+
+    layout, task = written_for(options.tool)
+    return replace(options, layout=options.layout or layout, task=options.task or task)
+
+
+def _checked_for(tool: str | None, out: Path) -> tuple[ToolReport, ...]:
+    """Return what a tool does to the new dataset."""
+    if tool is None:
+        return ()
+    from segpaste.datasets import check_dataset, open_dataset
+
+    return check_dataset(open_dataset(out), tools=[tool]).tools
 
 
 def _say(say: Callable[[str], object], lines: Iterable[str]) -> None:

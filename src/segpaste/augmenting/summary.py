@@ -6,12 +6,15 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from segpaste._printable import printable
 from segpaste.augmentation import BatchCopyPasteConfig
 from segpaste.augmenting.options import option
 from segpaste.datasets.writers.readback import Verified
+
+if TYPE_CHECKING:
+    from segpaste.datasets.checking.tool_report import ToolReport
 
 _MAX_CLASSES = 12
 
@@ -50,6 +53,7 @@ class AugmentSummary:
         unreadable: reasons why images could not be read, by index.
         left_out: number of entries of the dataset's tables, keys, maps and annotations that are not written, or not by
             the files of the layout, by description.
+        for_tool: what the tool does to the dataset for which it was made; empty without one.
     """
 
     out: Path = Path()
@@ -79,6 +83,7 @@ class AugmentSummary:
     without: Counter[str] = field(default_factory=Counter)
     unreadable: dict[str, str] = field(default_factory=dict)
     left_out: Counter[str] = field(default_factory=Counter)
+    for_tool: tuple[ToolReport, ...] = ()
 
     def add(self, item: Mapping[str, Any]) -> None:
         """Count one image, given as the result of `segpaste.augmenting.report.describe`."""

@@ -43,6 +43,7 @@ on is augmented, the others are copied unchanged.
 
 examples:
   segpaste augment data.yaml --out augmented --num 1000
+  segpaste augment instances.json --images photos --out augmented --num 1000 --for ultralytics
   segpaste augment roboflow_export --out augmented --num 1000 --seed 1
   segpaste augment instances.json --images photos --out augmented --num 1000 --seed 1
   segpaste augment panoptic.json --images photos --panoptic-dir panoptic --out augmented --num 1000
@@ -57,6 +58,7 @@ examples:
   segpaste augment --backgrounds rooms --bank objects --out augmented --num 1000
 """
 _DEFAULT_SIZE_PX = 256
+_NUM_PLACES = 3
 
 
 def add_to(commands: Any, summary: str) -> None:
@@ -82,6 +84,8 @@ def add_to(commands: Any, summary: str) -> None:
     add("--size", metavar="WxH|PX|own", type=sides(*SIDES_PX), help=f"{text}, default: {_DEFAULT_SIZE_PX}")
     field("image_format", "format of the images, default: png")
     field("layout", "layout of the new dataset, default: that of the given one, else coco")
+    text = "make it for this tool, such as ultralytics: layout and task that it reads best, and a check of the result"
+    add("--for", dest="tool", metavar="TOOL", help=text)
     field("gallery", "images to draw, default: 12", metavar="G")
     add("--preset", metavar="NAME|FILE", help="name of a preset, such as vit_patch, or a preset saved in YAML or JSON")
     add("--config", metavar="FILE", help="paste configuration in YAML or JSON")
@@ -106,6 +110,7 @@ def run(args: argparse.Namespace) -> None:
     with importing():
         from segpaste.augmenting.augment import augment
         from segpaste.cli._printed import print_summary, progress_bars
+        from segpaste.datasets.checking.tool_report import tool_lines
 
     with progress_bars() as progress:
         summary = augment(options, partial(print, flush=True), progress)
@@ -120,6 +125,8 @@ def run(args: argparse.Namespace) -> None:
     print_summary(summary, time.perf_counter() - start)
     if summary.copied:
         print(f"copied   {', '.join(summary.copied)}: {summary.num_copied:,} files, unchanged")
+    for report in summary.for_tool:
+        print("\n".join(tool_lines(report, _NUM_PLACES)))
     print(f"files    {args.out}/: " + ", ".join(sorted(path.name for path in summary.out.iterdir())))
     if not summary.has_pastes:
         raise SystemExit("nothing was pasted into any image; the reasons and advice are above")

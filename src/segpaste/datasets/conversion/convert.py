@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 
-from segpaste.datasets.checking.tools.registry import TOOLS
-from segpaste.datasets.checking.tools.rules import Tool
+from segpaste.datasets.checking.tools.registry import TOOLS, written_for
 from segpaste.datasets.conversion.conversion import Conversion, ConversionSummary, Progress
 from segpaste.datasets.conversion.masks import SamMasker, with_masks_from
 from segpaste.datasets.errors import DatasetError
@@ -70,27 +69,14 @@ def convert_dataset(
         images_dir=None if images_dir is None else Path(images_dir),
         panoptic_dir=None if panoptic_dir is None else Path(panoptic_dir),
     )
-    reader = None if tool is None else _written_for(tool)
-    if reader is not None and reader.reads_best is not None:
-        best, of_best = reader.reads_best
+    if tool is not None:
+        best, of_best = written_for(tool)
         to, task = to or best, task or of_best
     if to is None:
         raise DatasetError("to: expected a format, or a tool that will read the dataset, got neither; give one")
     found = find_dataset(path, format)
     adapt = None if masks_from is None else with_masks_from(SamMasker(masks_from, device))
-    conversion = Conversion(found, to, splits, options, task, depth_format, adapt, masks_from, verify, reader)
+    conversion = Conversion(
+        found, to, splits, options, task, depth_format, adapt, masks_from, verify, None if tool is None else TOOLS[tool]
+    )
     return conversion.run(out, progress or (lambda *_: None))
-
-
-def _written_for(name: str) -> Tool:
-    """Return a tool for which datasets are written.
-
-    Raises:
-        DatasetError: there is no such tool.
-    """
-    known = [tool for tool in TOOLS.values() if tool.reads_best is not None]
-    for tool in known:
-        if tool.name == name:
-            return tool
-    names = ", ".join(tool.name for tool in known)
-    raise DatasetError(f"tool (--for): expected one of {names}, got {name!r}; choose one, or a format (--to)")

@@ -10,6 +10,7 @@ from segpaste.datasets.checking.tools import faster_coco_eval, hotcoco, pycocoto
 from segpaste.datasets.checking.tools.rules import EFFECTS, Rule, Tool
 from segpaste.datasets.checking.tools.traits import TRAITS, ListedSplit, Place, find_traits
 from segpaste.datasets.errors import DatasetError
+from segpaste.datasets.formats.format import WrittenTask
 
 TOOLS: Mapping[str, Tool] = MappingProxyType(
     {
@@ -43,6 +44,19 @@ def chosen_tools(names: Iterable[str | Tool]) -> list[Tool]:
             raise DatasetError(f"expected tools of {', '.join(TOOLS)}, or all, got {name!r}; choose among them")
     known = [tool for tool in TOOLS.values() if tool.name in given or "all" in given]
     return known + [tool for tool in chosen if isinstance(tool, Tool)]
+
+
+def written_for(name: str) -> tuple[str, WrittenTask | None]:
+    """Return the name of the written format that a tool reads best, and its task in YOLO's labels.
+
+    Raises:
+        DatasetError: there is no such tool, or nothing is written for it.
+    """
+    known = {tool.name: tool.reads_best for tool in TOOLS.values() if tool.reads_best is not None}
+    if name not in known:
+        text = f"tool (--for): expected one of {', '.join(known)}, got {name!r}"
+        raise DatasetError(f"{text}; choose one of them, or a format instead")
+    return known[name]
 
 
 def tool_reports(split: ListedSplit, tools: Sequence[Tool]) -> tuple[ToolReport, ...]:
