@@ -24,6 +24,7 @@ from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.image_files import header_size, read_head, read_pixels
 from segpaste.datasets.formats.stored_pixels import read_stored
 from segpaste.datasets.writers.annotations import read_regions, stored_pixels, surface_difference, tolerance_px
+from segpaste.datasets.writers.beside_annotations import Images, SplitNames, key_differences, table_differences
 from segpaste.datasets.writers.counterparts import without_origin
 from segpaste.datasets.writers.format import View
 from segpaste.datasets.writers.ledger import (
@@ -37,7 +38,6 @@ from segpaste.datasets.writers.ledger import (
     digest,
     image_keys,
 )
-from segpaste.datasets.writers.lists import Images, SplitNames, key_differences, table_differences
 from segpaste.datasets.writers.mask_sums import mask_sum
 from segpaste.types import DenseSample
 
