@@ -78,7 +78,7 @@ def converted(tool: Tool, folder: Path) -> dict[str, list[str]]:
                 continue
             told[f"{format}/{trait}"] = sorted(what for what in summary.losses if "left out" in what)
             _as_probe(source, out)
-            (out / FORMAT).write_text(summary.format)
+            (out / FORMAT).write_text("yolo" if summary.format == "yolo" else "coco")
     return {name: left_out for name, left_out in told.items() if left_out}
 
 

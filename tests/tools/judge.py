@@ -133,8 +133,8 @@ def _of_object(of: dict[str, Any], mask: Mask, on: list[ReadObject]) -> str:
         return "object_split"
     if whole[0].name != of["class"]:
         return "class_changed"
-    if whole[0].mask is not None and of["has_mask"] and not _is_same(whole[0].mask, mask):
-        return "mask_changed"
+    if whole[0].mask is not None and (not of["has_mask"] or not _is_same(whole[0].mask, mask)):
+        return "mask_changed"  # also one that nobody drew: a filled box, or nothing at all
     box = whole[0].box
     return KEPT if box is None or _is_near(_inside(box, mask.shape), _box(mask)) else "box_changed"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,9 @@ class Object:
         is_crowd: True for a crowd region.
         id: id of its annotation; by default annotations are numbered from 1.
         beyond: pixels by which its outline goes beyond the right border of the image.
+        bridge_at_first: True if the bridge to the hole starts at the first point of the outline.
+        times: how often its row is written in YOLO's format.
+        entry: values of its entry in COCO's format that are others; None leaves a key out.
     """
 
     corners: tuple[tuple[int, int, int, int], ...]
@@ -46,6 +49,9 @@ class Object:
     is_crowd: bool = False
     id: int | None = None
     beyond: int = 0
+    bridge_at_first: bool = False
+    times: int = 1
+    entry: Mapping[str, Any] = field(default_factory=dict)
 
     def mask(self) -> Mask:
         """Return its pixels [H, W]."""
@@ -58,7 +64,12 @@ class Object:
         return mask
 
     def polygons(self) -> list[list[float]]:
-        """Return its outlines in pixels, a rectangle each."""
+        """Return its outlines in pixels, a rectangle each; a hole is joined to the outline by a bridge."""
+        if self.hole is not None:
+            (x1, y1, x2, y2), (left, top, right, bottom) = self.corners[0], self.hole
+            inner = (left, top, left, bottom, right, bottom, right, top, left, top, x1, y1)
+            outer = (x2, y1, x2, y2, x1, y2, x1, y1)
+            return [[float(v) for v in (*((x1, y1) if self.bridge_at_first else ()), *outer, *inner)]]
         return [
             [float(v) for v in (x1, y1, x2 + self.beyond, y1, x2 + self.beyond, y2, x1, y2)]
             for x1, y1, x2, y2 in self.corners
@@ -85,6 +96,7 @@ class Picture:
         orientation: its EXIF orientation; pixels are stored so that the orientation makes them upright, unless
             ``as_stored``.
         as_stored: True if the annotations are on the stored pixels.
+        height: its rows in pixels; it is cut off below.
     """
 
     name: str = "special.png"
@@ -92,6 +104,7 @@ class Picture:
     mode: str = "RGB"
     orientation: int = 1
     as_stored: bool = False
+    height: int = HEIGHT
 
     def save(self, path: Path) -> None:
         """Write the image."""
@@ -99,7 +112,7 @@ class Picture:
         pixels = np.full((HEIGHT, WIDTH, 3), BACKGROUND, np.uint8)
         for number, found in enumerate(self.objects):
             pixels[found.mask()] = COLOURS[number] if self.mode in ("RGB", "P", "RGBA") else GREYS[number]
-        image = Image.fromarray(pixels)
+        image = Image.fromarray(pixels[: self.height])
         options: dict[str, Any] = {}
         if self.orientation > 1:
             exif = Image.Exif()
@@ -160,7 +173,11 @@ SHARED: Mapping[str, Probe] = {
     "palette": Probe((Picture(mode="P"),)),
     "alpha": Probe((Picture(mode="RGBA"),)),
     "wide": Probe((Picture(mode="I;16"),)),
+    "small_image": Probe((Picture(objects=(Object(((20, 1, 60, 8),)),), height=9),)),
+    "low_image": Probe((Picture(objects=(Object(((20, 4, 60, 24),)),), height=31),)),
     "no_objects": Probe((Picture(objects=()),)),
+    "upper_suffix": Probe((Picture("special.PNG"),)),
+    "subfolder": Probe((Picture("a/special.png"),)),
     "same_stem": Probe((Picture("special.png"), Picture("special.jpg", objects=(_SECOND,)))),
     "same_name": Probe((Picture("a/special.png"), Picture("b/special.png", objects=(_SECOND,)))),
 }
@@ -176,10 +193,18 @@ COCO: Mapping[str, Probe] = {
     "category_zero": replace(Probe((Picture(),)), ids=(0, 1, 2)),
     "category_gaps": replace(Probe((Picture(),)), ids=(1, 5, 9)),
     "names_alike": replace(Probe((Picture(),)), names=("cat", "cat", "bird")),
+    "no_area": _with(replace(_PLAIN, entry={"area": None})),
+    "area_zero": _with(replace(_PLAIN, entry={"area": 0.0})),
+    "no_iscrowd": _with(replace(_PLAIN, entry={"iscrowd": None})),
+    "no_box": _with(replace(_PLAIN, entry={"bbox": None})),
 }
 YOLO: Mapping[str, Probe] = {
     **{name: probe for name, probe in SHARED.items() if name not in ("box_only", "oriented_as_stored")},
+    "hole": _with(replace(_RING, form="polygons")),
+    "hole_from_first": _with(replace(_RING, form="polygons", bridge_at_first=True)),
     "mixed_rows": _with(replace(_PLAIN, form="box")),
+    "box_rows": Probe((Picture(objects=tuple(replace(of, form="box") for of in ORDINARY)),)),
+    "repeated": _with(replace(_PLAIN, times=2)),
     "names_alike": replace(Probe((Picture(),)), names=("cat", "cat", "bird")),
 }
 PROBES: Mapping[str, Mapping[str, Probe]] = {"coco": COCO, "yolo": YOLO}
@@ -210,7 +235,7 @@ def _truth(probe: Probe, picture: Picture) -> dict[str, Any]:
 def _write_coco(probe: Probe, folder: Path) -> None:
     images, annotations = [], list[dict[str, Any]]()
     for image_id, picture in enumerate(probe.images, start=1):
-        images.append({"id": image_id, "file_name": picture.name, "height": HEIGHT, "width": WIDTH})
+        images.append({"id": image_id, "file_name": picture.name, "height": picture.height, "width": WIDTH})
         for number, found in enumerate(picture.objects):
             row = _coco_row(probe, found, image_id, len(annotations) + 1)
             if probe.polygons is not None and picture in probe.pictures and number == 0:
@@ -234,7 +259,7 @@ def _coco_row(probe: Probe, found: Object, image_id: int, number: int) -> dict[s
         row["segmentation"] = found.polygons()
     elif found.form == "runs":
         row["segmentation"] = run_lengths(found.mask())
-    return row
+    return {key: value for key, value in {**row, **found.entry}.items() if value is not None}
 
 
 def run_lengths(mask: Mask) -> dict[str, Any]:
@@ -247,7 +272,7 @@ def run_lengths(mask: Mask) -> dict[str, Any]:
 
 def _write_yolo(probe: Probe, folder: Path) -> None:
     for picture in probe.images:
-        rows = [_yolo_row(found) for found in picture.objects]
+        rows = [_yolo_row(found, picture.height) for found in picture.objects for _ in range(found.times)]
         file = (folder / "labels" / picture.name).with_suffix(".txt")
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("".join(f"{row}\n" for row in rows))
@@ -255,13 +280,13 @@ def _write_yolo(probe: Probe, folder: Path) -> None:
     (folder / "data.yaml").write_text(f"path: {folder}\ntrain: images\nval: images\nnames:\n{names}")
 
 
-def _yolo_row(found: Object) -> str:
+def _yolo_row(found: Object, rows: int) -> str:
     if found.form == "box":
         x, y, width, height = found.box()
-        values = [(x + width / 2) / WIDTH, (y + height / 2) / HEIGHT, width / WIDTH, height / HEIGHT]
+        values = [(x + width / 2) / WIDTH, (y + height / 2) / rows, width / WIDTH, height / rows]
     else:
         (outline,) = found.polygons()
-        values = (np.reshape(outline, (-1, 2)) / (WIDTH, HEIGHT)).reshape(-1).tolist()
+        values = (np.reshape(outline, (-1, 2)) / (WIDTH, rows)).reshape(-1).tolist()
     return " ".join(map(str, [found.label, *values]))
 
 

@@ -14,7 +14,7 @@ from itertools import compress
 from pathlib import Path
 from typing import Any
 
-from segpaste.datasets.checking.listing import ListedImage, ListedObject, Listing
+from segpaste.datasets.checking.listing import COCO_KEYS, ListedImage, ListedObject, Listing
 from segpaste.datasets.checking.report import Finding
 from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.entries import (
@@ -71,7 +71,8 @@ def list_coco(annotations_file: Path, images_dir: Path, panoptic_dir: Path | Non
             name, size = images.name(number), (int(images.sizes[number, 0]), int(images.sizes[number, 1]))
             if names.setdefault(name, image_id) != image_id:
                 listing.find("duplicate_entry", f"images {names[name]} and {image_id} are the same file", name)
-            listing.images.append(ListedImage(name, images_dir / name, size, label_file=file.path))
+            path = images_dir / name
+            listing.images.append(ListedImage(name, path, size, label_file=file.path, in_subfolder="/" in name))
         if panoptic_dir is None:
             _list_instances(listing, file, tables, images)
         else:
@@ -115,7 +116,9 @@ def _list_instances(listing: Listing, file: AnnotationFile, tables: AnnotationTa
                 without_box.append(row["id"])
             mask = None if outline is None else partial(segmentation, place, row["id"])
             known, has_points = label if label >= 0 else None, any(points[2::3]) if points else False
-            objects.append(ListedObject(row["id"], position, known, mask, _box_px(row), is_region, has_points))
+            lacks = tuple(key for key in COCO_KEYS if key not in row)
+            found = ListedObject(row["id"], position, known, mask, _box_px(row), is_region, has_points, lacks=lacks)
+            objects.append(found._replace(area=_area(row)))
     if not has_masks:  # a file of boxes: empty lists are not masks
         for number in without:
             objects[number] = objects[number]._replace(segmentation=None)
@@ -165,6 +168,11 @@ def _list_segments(
         problem.image = listing.images[positions[number]].name if positions[number] >= 0 else None
 
 
+def _area(row: JsonRow) -> float | None:
+    area = row.get("area")
+    return float(area) if isinstance(area, int | float) else None
+
+
 def _box_px(row: JsonRow) -> Box | None:
     """Return the box of an entry as (x1, y1, x2, y2); None without a valid box."""
     box = box_of(row)
@@ -193,7 +201,8 @@ def list_yolo(data: YoloData, split: str, task: Task | None = None) -> Listing:
         for row in _yolo_rows(listing, name, labels, label_format):
             first_lines.setdefault(row["kind"], (labels, f"{labels}: line {row['line']}"))
             listing.objects.append(_yolo_object(row, len(listing.images), data))
-        listing.images.append(ListedImage(name, image, None, label_file=labels, entry="line"))
+        is_below = image.parent not in data.splits[split] and any(of in image.parents for of in data.splits[split])
+        listing.images.append(ListedImage(name, image, None, label_file=labels, entry="line", in_subfolder=is_below))
     if len(first_lines) > 1:
         (file, box), (_, polygon) = first_lines["detect"], first_lines["segment"]
         listing.find("missing_mask", f"{box} has a box, {polygon} a polygon; {ONE_KIND}", file=file)

@@ -20,4 +20,27 @@ FEW_POINTS = Rule(
     "remove these polygons; segpaste convert leaves them out",
 )
 
-TOOL = Tool("pycocotools", "pycocotools", "pycocotools", ("2.0.11",), "evaluates", ("coco",), (ID_ZERO, FEW_POINTS))
+NO_AREA = Rule(
+    "coco",
+    "no_area",
+    "stops",
+    "evaluation ends with a KeyError at an annotation without an area",
+    "write the areas: segpaste convert DATASET --to coco --out DIR",
+)
+NO_ISCROWD = Rule(
+    "coco",
+    "no_iscrowd",
+    "stops",
+    "evaluation ends with a KeyError at an annotation without iscrowd",
+    "write 'iscrowd': 0 into each annotation: segpaste convert DATASET --to coco --out DIR",
+)
+
+TOOL = Tool(
+    "pycocotools",
+    "pycocotools",
+    "pycocotools",
+    ("2.0.11",),
+    "evaluates",
+    ("coco",),
+    (ID_ZERO, FEW_POINTS, NO_AREA, NO_ISCROWD),
+)

@@ -190,7 +190,33 @@ def _few_points(shape: Shape) -> bool:
     return _is_object(shape) and any(isinstance(of, list) and len(of) < 6 for of in shape.polygons or ())
 
 
+def _no_area(shape: Shape) -> bool:
+    return _is_object(shape) and "area" in shape.found.lacks
+
+
+def _area_zero(shape: Shape) -> bool:
+    return _is_object(shape) and shape.found.area is not None and shape.found.area <= 0
+
+
+def _no_iscrowd(shape: Shape) -> bool:
+    return _is_object(shape) and "iscrowd" in shape.found.lacks
+
+
+def _no_box(shape: Shape) -> bool:
+    return _is_object(shape) and "bbox" in shape.found.lacks
+
+
+def _hole_from_first(shape: Shape) -> bool:
+    """Whether an outline with a hole comes back to its first point before its end."""
+    polygons = shape.polygons
+    if polygons is None or len(polygons) != 1 or not _hole(shape):
+        return False
+    points = np.asarray(polygons[0], float).reshape(-1, 2)
+    return bool((points[3:-3] == points[0]).all(1).any())
+
+
 _ROUNDED_PX = 0.01
+_SMALL_PX, _LOW_PX = 10, 32
 
 
 def _oriented(image: ListedImage, head: ImageHead | None, objects: Sequence[ListedObject]) -> bool:
@@ -234,6 +260,22 @@ def _mixed_rows(image: ListedImage, head: ImageHead | None, objects: Sequence[Li
     return len({found.segmentation is None for found in objects if not found.is_crowd}) > 1
 
 
+def _box_rows(image: ListedImage, head: ImageHead | None, objects: Sequence[ListedObject]) -> bool:
+    return bool(objects) and all(found.segmentation is None for found in objects)
+
+
+def _small_image(image: ListedImage, head: ImageHead | None, objects: Sequence[ListedObject]) -> bool:
+    return head is not None and min(head.size) < _SMALL_PX and bool(objects)
+
+
+def _low_image(image: ListedImage, head: ImageHead | None, objects: Sequence[ListedObject]) -> bool:
+    return head is not None and _SMALL_PX <= min(head.size) < _LOW_PX and bool(objects)
+
+
+def _subfolder(image: ListedImage, head: ImageHead | None, objects: Sequence[ListedObject]) -> bool:
+    return image.in_subfolder and bool(objects)
+
+
 def _same_stem(split: ListedSplit) -> Iterator[Place]:
     """Yield the images whose names differ only by their suffix from that of another image of their folder."""
     yield from _alike(split, lambda name: str(PurePosixPath(name).with_suffix("")))
@@ -248,6 +290,20 @@ def _alike(split: ListedSplit, key: Callable[[str], str]) -> Iterator[Place]:
     keys = [key(image.name) for image in split.listing.images]
     counts = Counter(keys)
     yield from (Place(i) for i, found in enumerate(keys) if counts[found] > 1)
+
+
+def _repeated(split: ListedSplit) -> Iterator[Place]:
+    """Yield the rows of label files that repeat the class and the numbers of a row above; poses are not compared."""
+    seen = set[tuple[int, int | None, bytes]]()
+    for found in split.listing.objects if split.listing.format == "yolo" else ():
+        size = split.sizes[found.image]
+        if size is None or found.has_keypoints:
+            continue
+        numbers = found.box_px(size) if found.segmentation is None else found.segmentation(size)
+        key = found.image, found.label, np.asarray(numbers, np.float32).tobytes()
+        if key in seen:
+            yield Place(found.image, found.id)
+        seen.add(key)
 
 
 def _of_class(split: ListedSplit, classes: set[int]) -> Iterator[Place]:
@@ -281,6 +337,13 @@ TRAITS: Mapping[str, Trait] = MappingProxyType(
         "thin": Trait("objects of one pixel, or one pixel high or wide", of_object=_thin),
         "outside": Trait("outlines or boxes that go beyond their image", of_object=_outside),
         "few_points": Trait("polygons of fewer than three points", of_object=_few_points),
+        "no_area": Trait("annotations without an area", of_object=_no_area),
+        "area_zero": Trait("objects whose entry has the area 0", of_object=_area_zero),
+        "no_iscrowd": Trait("annotations without iscrowd", of_object=_no_iscrowd),
+        "no_box": Trait("annotations without a box", of_object=_no_box),
+        "hole_from_first": Trait(
+            "outlines with a hole that come back to their first point", of_object=_hole_from_first
+        ),
         "category_zero": Trait("annotations of a category with the id 0", of_split=_category_zero),
         "category_gaps": Trait("annotations of categories after a gap in the ids", of_split=_category_gaps),
         "names_alike": Trait("annotations of categories that have one name", of_split=_names_alike),
@@ -295,6 +358,11 @@ TRAITS: Mapping[str, Trait] = MappingProxyType(
         "no_objects": Trait("images without annotations", of_image=_no_objects),
         "only_crowds": Trait("images with crowd regions only", of_image=_only_crowds),
         "mixed_rows": Trait("images with both boxes and outlines", of_image=_mixed_rows),
+        "box_rows": Trait("images whose labels are all boxes", of_image=_box_rows),
+        "small_image": Trait("images of less than 10 pixels in height or width", of_image=_small_image),
+        "low_image": Trait("images of 10 to 31 pixels in height or width", of_image=_low_image),
+        "subfolder": Trait("images in folders below the folder of the split", of_image=_subfolder),
+        "repeated": Trait("rows that repeat a row above", of_split=_repeated),
         "same_stem": Trait("images whose names differ by their suffix only", of_split=_same_stem),
         "same_name": Trait("images of one name in several folders", of_split=_same_name),
     }

@@ -1,37 +1,60 @@
-"""Ultralytics: reads YOLO's labels for its tasks segment, detect, pose and obb."""
+"""Ultralytics: reads YOLO's labels for its tasks segment, detect and obb."""
 
 from __future__ import annotations
+
+from functools import partial
 
 from segpaste.datasets.checking.tools.rules import Rule, Tool
 
 _VERSIONS = ("8.4.190",)
+_tool = partial(Tool, package="ultralytics", versions=_VERSIONS, does="trains", formats=("yolo",))
+
 MIXED = Rule(
     "yolo",
     "mixed_rows",
     "image_lost",
     "an image whose file has boxes and polygons is left out of training, with a warning in the log",
-    "write one kind of row: segpaste convert DATASET --for ultralytics --out DIR",
+    "write one kind of row: segpaste convert DATASET --for ultralytics-detect --out DIR",
+)
+BOX_ROWS = Rule(
+    "yolo",
+    "box_rows",
+    "stops",
+    "boxes beside the polygons of other images end the run with a ValueError",
+    "train ultralytics-detect on them, or remove these images from the split",
+)
+SMALL = Rule(
+    "yolo",
+    "small_image",
+    "image_lost",
+    "an image of less than 10 pixels is left out of training, with a warning in the log",
+    "remove these images, or enlarge them",
+)
+SAME_STEM = Rule(
+    "yolo",
+    "same_stem",
+    "object_lost",
+    "the images have one label file together, so that one of them has the labels of the other",
+    "rename the images, and give each a label file",
 )
 
 TOOLS = (
-    Tool(
+    _tool(
         "ultralytics",
         "Ultralytics segment",
-        "ultralytics",
-        _VERSIONS,
-        "trains",
-        ("yolo",),
-        (MIXED,),
-        ("yolo", "segment"),
+        rules=(MIXED, BOX_ROWS, SMALL, SAME_STEM),
+        reads_best=("yolo", "segment"),
     ),
-    Tool(
+    _tool(
         "ultralytics-detect",
         "Ultralytics detect",
-        "ultralytics",
-        _VERSIONS,
-        "trains",
-        ("yolo",),
-        (),
-        ("yolo", "detect"),
+        rules=(MIXED, SMALL, SAME_STEM),
+        reads_best=("yolo", "detect"),
+    ),
+    _tool(
+        "ultralytics-obb",
+        "Ultralytics obb",
+        rules=(MIXED, BOX_ROWS, SMALL, SAME_STEM),
+        reads_best=("yolo", "obb"),
     ),
 )

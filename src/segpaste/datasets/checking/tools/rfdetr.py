@@ -1,0 +1,80 @@
+"""RF-DETR: reads COCO's instances and YOLO's labels, to train with or without masks."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from segpaste.datasets.checking.tools.pycocotools import FEW_POINTS
+from segpaste.datasets.checking.tools.rules import Rule, Tool
+from segpaste.datasets.checking.tools.ultralytics import SAME_STEM
+
+_tool = partial(Tool, package="rfdetr", versions=("1.11.2",), does="trains", formats=("coco", "yolo"))
+
+ORIENTED = "images are read as stored, without their EXIF orientation, and labels lie elsewhere"
+TURN = "turn the images: segpaste convert DATASET --for {} --out DIR"
+WHITE = "values of 16 bits are cut off at 255, so that the image is white"
+TO_EIGHT_BITS = "convert the images to 8 bits"
+NO_AREA = Rule(
+    "coco",
+    "no_area",
+    "stops",
+    "an annotation without an area ends the run with a KeyError when its image is read",
+    "write the areas: segpaste convert DATASET --to coco --out DIR",
+)
+NO_BOX = Rule(
+    "coco",
+    "no_box",
+    "stops",
+    "an annotation without a box ends the run with a KeyError",
+    "write the boxes: segpaste convert DATASET --to coco --out DIR",
+)
+
+_BOTH = (
+    NO_AREA,
+    NO_BOX,
+    *(Rule(form, "oriented", "shifted", ORIENTED, TURN.format("rfdetr")) for form in ("coco", "yolo")),
+    *(Rule(form, "wide", "pixels_changed", WHITE, TO_EIGHT_BITS) for form in ("coco", "yolo")),
+    *(
+        Rule(
+            "yolo",
+            trait,
+            "image_lost",
+            "only the images directly in the folder of the split are read; the others are left out without a word",
+            "put the images, and their labels, into one folder, or train on COCO's format",
+        )
+        for trait in ("subfolder", "same_name")
+    ),
+    Rule(
+        "yolo",
+        "repeated",
+        "object_split",
+        "each row is an object, so that there are two in one place",
+        "remove the rows that repeat others: segpaste convert DATASET --to yolo --out DIR",
+    ),
+    SAME_STEM,
+)
+_WITH_MASKS = (
+    Rule(
+        "coco",
+        "box_only",
+        "mask_changed",
+        "an object with a box and no mask is trained on with an empty mask",
+        "train rfdetr-detect, or remove the objects without a mask",
+    ),
+    FEW_POINTS,
+    *(
+        Rule(
+            "yolo",
+            trait,
+            "mask_changed",
+            "the mask of an object with a box is this box, filled",
+            "train rfdetr-detect, or remove the rows of boxes",
+        )
+        for trait in ("mixed_rows", "box_rows")
+    ),
+)
+
+TOOLS = (
+    _tool("rfdetr", "RF-DETR segment", rules=(*_BOTH, *_WITH_MASKS), reads_best=("roboflow", None)),
+    _tool("rfdetr-detect", "RF-DETR detect", rules=_BOTH, reads_best=("roboflow", None)),
+)

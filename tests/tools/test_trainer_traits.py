@@ -1,0 +1,146 @@
+"""Traits that trainers treat in their own ways: each place in a dataset that has one is found, and no other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from probes import PROBES, write
+
+from segpaste.datasets.checking.file_listings import list_coco, list_yolo
+from segpaste.datasets.checking.listing import ListedImage, ListedObject, Listing
+from segpaste.datasets.checking.tools.traits import TRAITS, ListedSplit, Place, find_traits
+from segpaste.datasets.formats.image_files import ImageHead, read_head
+from segpaste.datasets.formats.yolo.data import read_data
+
+SIZE = (40, 50)
+SQUARE = [10.0, 10.0, 20.0, 10.0, 20.0, 20.0, 10.0, 20.0]
+KNOWN = [(format, trait) for format, probes in PROBES.items() for trait in probes if trait in TRAITS]
+
+
+def listed(folder: Path, format: str) -> ListedSplit:
+    """List a probe."""
+    if format == "coco":
+        listing = list_coco(folder / "instances.json", folder / "images")
+    else:
+        listing = list_yolo(read_data(folder / "data.yaml"), "train")
+    heads = [read_head(image.path) for image in listing.images if image.path is not None]
+    sizes = [image.size or head.upright_size for image, head in zip(listing.images, heads, strict=True)]
+    return ListedSplit(listing, heads, sizes)
+
+
+def split_of(
+    *objects: ListedObject, format: str = "coco", names: tuple[str, ...] = ("a.png",), size: tuple[int, int] = SIZE
+) -> ListedSplit:
+    """A listing of images of one size."""
+    images = [ListedImage(name, None, size, in_subfolder="/" in name) for name in names]
+    listing = Listing(images, list(objects), class_names=["cat", "dog"], format=format)
+    return ListedSplit(listing, [ImageHead(size, 1, "RGB")] * len(images), [size] * len(images))
+
+
+def polygon(
+    number: int, points: list[float] = SQUARE, image: int = 0, label: int = 0, **options: object
+) -> ListedObject:
+    return ListedObject(number, image, label, lambda size: [points], (10, 10, 20, 20), **options)  # type: ignore[arg-type]
+
+
+def box(number: int, x: float = 10, image: int = 0, **options: object) -> ListedObject:
+    return ListedObject(number, image, 0, None, (x, 10, 20, 20), **options)  # type: ignore[arg-type]
+
+
+def places(trait: str, split: ListedSplit) -> list[tuple[int, int | None]]:
+    return [tuple(place) for place in find_traits(split, [trait])[trait]]
+
+
+@pytest.mark.parametrize(("format", "trait"), KNOWN)
+def test_a_trait_is_found_in_the_images_of_its_probe_that_have_it(format: str, trait: str, tmp_path: Path) -> None:
+    write(PROBES[format][trait], format, tmp_path)
+    split = listed(tmp_path, format)
+    names = {split.listing.images[place.image].name for place in find_traits(split, [trait])[trait]}
+    special = {name for name in (image.name for image in split.listing.images) if "special" in name}
+    assert names == special or (trait.startswith(("category", "names")) and names >= special)
+
+
+@pytest.mark.parametrize("format", PROBES)
+def test_an_ordinary_dataset_has_no_trait(format: str, tmp_path: Path) -> None:
+    write(PROBES[format]["ordinary"], format, tmp_path)
+    assert not any(find_traits(listed(tmp_path, format), TRAITS).values())
+
+
+def test_keys_that_entries_lack() -> None:
+    entries = [
+        polygon(1),
+        polygon(2, lacks=("area",)),
+        polygon(3, lacks=("bbox", "iscrowd")),
+        polygon(4, area=0.0),
+        polygon(5, area=0.5),
+        polygon(6, lacks=("area",), is_crowd=True, area=0.0),
+    ]
+    split = split_of(*entries)
+    assert places("no_area", split) == [(0, 2)]
+    assert places("no_box", split) == [(0, 3)]
+    assert places("no_iscrowd", split) == [(0, 3)]
+    assert places("area_zero", split) == [(0, 4)]
+
+
+@pytest.mark.parametrize(
+    ("size", "found"),
+    [
+        ((9, 50), "small_image"),
+        ((50, 9), "small_image"),
+        ((10, 50), "low_image"),
+        ((50, 31), "low_image"),
+        ((32, 32), ""),
+    ],
+)
+def test_images_of_few_rows_or_columns(size: tuple[int, int], found: str) -> None:
+    split = split_of(box(1), names=("a.png", "without.png"), size=size)
+    for trait in ("small_image", "low_image"):
+        assert places(trait, split) == [(0, None)] * (trait == found)
+
+
+def test_images_of_boxes_alone() -> None:
+    split = split_of(
+        *(box(1), box(2), box(1, image=1), polygon(2, image=1), polygon(1, image=2)),
+        format="yolo",
+        names=("boxes.png", "both.png", "outlines.png", "without.png"),
+    )
+    assert places("box_rows", split) == [(0, None)]
+    assert places("mixed_rows", split) == [(1, None)]
+
+
+def test_rows_that_repeat_others() -> None:
+    rows = [polygon(1), polygon(2), polygon(3, label=1), polygon(4, [*SQUARE[:-1], 20.5]), box(5), box(6, 11), box(7)]
+    others = [polygon(1, image=1), box(2, image=1, has_keypoints=True), box(3, image=1, has_keypoints=True)]
+    assert places("repeated", split_of(*rows, *others, format="yolo", names=("a.png", "b.png"))) == [(0, 2), (0, 7)]
+    assert places("repeated", split_of(*rows)) == []
+
+
+def test_outlines_with_a_hole_by_way_of_their_first_point() -> None:
+    hole = [13.0, 13.0, 13.0, 17.0, 17.0, 17.0, 17.0, 13.0, 13.0, 13.0]
+    first, second = SQUARE[:2], SQUARE[2:4]
+    through_first = [*SQUARE, *first, *hole, *first]
+    through_second = [*SQUARE[:4], *hole, *second, *SQUARE[4:]]
+    closed = [*SQUARE, *first]
+    split = split_of(*(polygon(i, of) for i, of in enumerate((through_first, through_second, closed, SQUARE), 1)))
+    assert places("hole", split) == [(0, 1), (0, 2)]
+    assert places("hole_from_first", split) == [(0, 1)]
+
+
+def test_images_in_subfolders() -> None:
+    split = split_of(box(1), box(1, image=1), names=("a.png", "more/b.png", "more/without.png"))
+    assert places("subfolder", split) == [(1, None)]
+
+
+def test_a_subfolder_is_one_of_the_folder_that_the_split_names(tmp_path: Path) -> None:
+    write(PROBES["yolo"]["subfolder"], "yolo", tmp_path)
+    data = tmp_path / "data.yaml"
+    for folders, expected in (("images", [True, False]), ("[images, images/a]", [False, False])):
+        data.write_text(f"train: {folders}\nval: images\nnames: [cat, dog, bird]\n")
+        images = list_yolo(read_data(data), "train").images
+        assert [image.name for image in images] == ["images/a/special.png", "images/ordinary.png"]
+        assert [image.in_subfolder for image in images] == expected
+
+
+def test_places_are_those_of_the_dataset() -> None:
+    assert find_traits(split_of(polygon(7, area=0.0)), ["area_zero"]) == {"area_zero": [Place(0, 7)]}

@@ -1,0 +1,53 @@
+"""RF-DETR's datasets of COCO and YOLO, with and without masks, as they are before its transforms."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from judge import ReadImage, ReadObject
+from rfdetr.datasets.coco import CocoDetection
+from rfdetr.datasets.yolo import YoloDetection
+
+PACKAGES = dict.fromkeys(("rfdetr", "rfdetr-detect"), "rfdetr")
+
+
+def read_coco(folder: Path, masks: bool) -> list[ReadImage]:
+    """Read a file of COCO's instances."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        dataset = CocoDetection(
+            folder / "images", folder / "instances.json", None, include_masks=masks, remap_category_ids=True
+        )
+    names = {label: dataset.coco.cats[number]["name"] for label, number in dataset.label2cat.items()}
+    files = [dataset.coco.imgs[number]["file_name"] for number in dataset.ids]
+    return [_read_one(*dataset[i], names, file) for i, file in enumerate(files)]
+
+
+def read_yolo(folder: Path, masks: bool) -> list[ReadImage]:
+    """Read a split of YOLO's labels."""
+    folders = str(folder / "images"), str(folder / "labels")
+    dataset = YoloDetection(*folders, str(folder / "data.yaml"), include_masks=masks)
+    files = [dataset.sv_dataset.get_image_info(i).image_path for i in range(len(dataset))]
+    names = dict(enumerate(dataset.classes))
+    return [
+        _read_one(*dataset[i], names, Path(file).relative_to(folder / "images").as_posix())
+        for i, file in enumerate(files)
+    ]
+
+
+def _read_one(image: object, target: dict[str, object], names: dict[int, str], file: str) -> ReadImage:
+    masks = target.get("masks", [None] * len(target["labels"]))
+    objects = [
+        ReadObject(names[int(label)], None if mask is None else mask.numpy(), box.tolist())
+        for label, mask, box in zip(target["labels"], masks, target["boxes"], strict=True)
+    ]
+    return ReadImage(file, np.asarray(image), objects)
+
+
+READS = {
+    name: {"coco": partial(read_coco, masks=masks), "yolo": partial(read_yolo, masks=masks)}
+    for name, masks in (("rfdetr", True), ("rfdetr-detect", False))
+}

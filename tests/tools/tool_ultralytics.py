@@ -1,0 +1,56 @@
+"""Ultralytics' dataset for its tasks, as it is trained on but for random augmentation."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from judge import ReadImage, ReadObject
+from ultralytics.cfg import get_cfg
+from ultralytics.data.build import build_yolo_dataset
+from ultralytics.data.utils import check_det_dataset
+
+SIZE = 128
+PACKAGES = dict.fromkeys(("ultralytics", "ultralytics-detect", "ultralytics-obb"), "ultralytics")
+
+
+def read(folder: Path, task: str) -> list[ReadImage]:
+    """Read all samples at the stored size, in a square frame."""
+    data = check_det_dataset(str(folder / "data.yaml"))
+    options = get_cfg(overrides={"task": task, "imgsz": SIZE, "mask_ratio": 1, "overlap_mask": False})
+    dataset = build_yolo_dataset(options, data["train"], 1, data, mode="val")
+    return [_read_one(dataset[i], data["names"], folder / "images") for i in range(len(dataset))]
+
+
+def _read_one(sample: dict[str, object], names: dict[int, str], images: Path) -> ReadImage:
+    (height, width), (top, left) = sample["resized_shape"], _margins(sample)
+    pixels = sample["img"].numpy().transpose(1, 2, 0)[top : top + height, left : left + width]
+    boxes, masks = _boxes(sample) * SIZE - [left, top, left, top], [None] * len(sample["cls"])
+    if "masks" in sample:
+        masks = [mask.numpy().astype(bool)[top : top + height, left : left + width] for mask in sample["masks"]]
+    labels = sample["cls"].reshape(-1).int().tolist()
+    objects = [ReadObject(names[label], *of) for label, *of in zip(labels, masks, boxes.tolist(), strict=True)]
+    return ReadImage(Path(sample["im_file"]).relative_to(images).as_posix(), pixels, objects)
+
+
+def _margins(sample: dict[str, object]) -> tuple[int, int]:
+    height, width = sample["resized_shape"]
+    return round((SIZE - height) / 2 - 0.1), round((SIZE - width) / 2 - 0.1)
+
+
+def _boxes(sample: dict[str, object]) -> np.ndarray:
+    """Return the boxes as (x1, y1, x2, y2) in fractions; of oriented boxes those around them."""
+    boxes = sample["bboxes"].numpy().astype(float)
+    centres, sides = boxes[:, :2], boxes[:, 2:4]
+    if boxes.shape[1] == 5:
+        cos, sin = np.abs(np.cos(boxes[:, 4:])), np.abs(np.sin(boxes[:, 4:]))
+        sides = np.hstack([sides[:, :1] * cos + sides[:, 1:] * sin, sides[:, :1] * sin + sides[:, 1:] * cos])
+    return np.hstack([centres - sides / 2, centres + sides / 2])
+
+
+READS = {
+    "ultralytics": {"yolo": partial(read, task="segment")},
+    "ultralytics-detect": {"yolo": partial(read, task="detect")},
+    "ultralytics-obb": {"yolo": partial(read, task="obb")},
+}
