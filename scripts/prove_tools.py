@@ -13,7 +13,6 @@ its rules say, and prints what must be changed.
 from __future__ import annotations
 
 import argparse
-import ast
 import datetime
 import hashlib
 import json
@@ -76,7 +75,9 @@ def converted(tool: Tool, folder: Path) -> dict[str, list[str]]:
             except DatasetError as error:
                 told[f"{format}/{trait}"] = [f"refused: {str(error).replace(str(folder), '')}"]
                 continue
-            told[f"{format}/{trait}"] = sorted(what for what in summary.losses if "left out" in what)
+            named = [what for what in summary.losses if not what.startswith(("files of images", "file names", "key "))]
+            named += [f"{found.what}: {found.effect}" for report in summary.for_tool for found in report.findings]
+            told[f"{format}/{trait}"] = sorted(named)
             _as_probe(source, out)
             (out / FORMAT).write_text("yolo" if summary.format == "yolo" else "coco")
     return {name: left_out for name, left_out in told.items() if left_out}
@@ -87,6 +88,7 @@ def _as_probe(source: Path, out: Path) -> None:
     moves = {
         "annotations.json": "instances.json",
         "annotations/instances_train.json": "instances.json",
+        "train/_annotations.coco.json": "instances.json",
         "train": "images",
     }
     for old, new in moves.items():
@@ -124,11 +126,9 @@ def observe(name: str, folder: Path) -> dict[str, Any]:
 
 
 def tools_of(name: str) -> list[Tool]:
-    """Return the tools of a program, whose text says which these are: it cannot be imported without them."""
-    for node in ast.parse((PROGRAMS / f"tool_{name}.py").read_text()).body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "PACKAGES":
-            return [TOOLS[tool] for tool in ast.literal_eval(node.value) if tool in TOOLS]
-    return []
+    """Return the tools of a program, whose text names them; it cannot be imported without them."""
+    text = (PROGRAMS / f"tool_{name}.py").read_text()
+    return [tool for tool in TOOLS.values() if f'"{tool.name}"' in text]
 
 
 def differences(results: dict[str, Any]) -> Iterator[str]:
