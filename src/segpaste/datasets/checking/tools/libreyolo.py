@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from segpaste.datasets.checking.tools.rfdetr import NO_BOX, ORIENTED, TURN
+from segpaste.datasets.checking.tools.rfdetr import NO_BOX, ORIENTED, POSE_AS_POLYGON, TURN, WITHOUT_POINTS
 from segpaste.datasets.checking.tools.rules import Rule, Tool
 from segpaste.datasets.checking.tools.ultralytics import SAME_STEM
 
@@ -41,11 +41,20 @@ _BOTH = (
         "repeated",
         "object_split",
         "each row is an object, so that there are two in one place",
-        "remove the rows that repeat others: segpaste convert DATASET --to yolo --out DIR",
+        "remove the rows that repeat others, or train on COCO's format: segpaste convert DATASET --to coco --out DIR",
+    ),
+    Rule(
+        "yolo",
+        "pose_odd",
+        "object_lost",
+        f"{POSE_AS_POLYGON}, and the row is left out for their odd number, with a warning",
+        WITHOUT_POINTS,
     ),
     SAME_STEM,
 )
+_POSE_BOXES = Rule("yolo", "pose_pairs", "object_lost", f"{POSE_AS_POLYGON}, so that boxes are wrong", WITHOUT_POINTS)
 _WITH_MASKS = (
+    Rule("yolo", "pose_pairs", "mask_changed", f"{POSE_AS_POLYGON}, so that masks and boxes are wrong", WITHOUT_POINTS),
     Rule(
         "coco",
         "box_only",
@@ -67,5 +76,5 @@ _WITH_MASKS = (
 
 TOOLS = (
     _tool("libreyolo", "LibreYOLO segment", rules=(*_BOTH, *_WITH_MASKS)),
-    _tool("libreyolo-detect", "LibreYOLO detect", rules=_BOTH),
+    _tool("libreyolo-detect", "LibreYOLO detect", rules=(*_BOTH, _POSE_BOXES)),
 )

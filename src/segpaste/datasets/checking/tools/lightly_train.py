@@ -49,6 +49,16 @@ TOOL = Tool(
             "an outline that comes back to its first point is cut into two there, and the hole is filled",
             "train on COCO's format: segpaste convert DATASET --to coco --out DIR",
         ),
+        *(
+            Rule(
+                "yolo",
+                trait,
+                "stops",
+                "kpt_shape in data.yaml ends the run with a ValidationError; without it, rows are taken for polygons",
+                "labels with keypoints have no masks: train on the masks of another dataset",
+            )
+            for trait in ("pose_pairs", "pose_odd")
+        ),
         SAME_STEM,
     ),
 )
