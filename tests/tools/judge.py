@@ -47,12 +47,14 @@ class ReadObject:
         mask: [H, W] bool of the image that the tool gives; None if the tool gives boxes only.
         box: (x1, y1, x2, y2) in pixels; None without one.
         is_crowd: True if the tool marks it as a crowd, or as to be ignored.
+        points: keypoints (x, y, visibility) in pixels; None without them.
     """
 
     name: str
     mask: Mask | None = None
     box: Sequence[float] | None = None
     is_crowd: bool = False
+    points: Sequence[Sequence[float]] | None = None
 
 
 @dataclass
@@ -136,8 +138,16 @@ def _of_object(of: dict[str, Any], mask: Mask, on: list[ReadObject]) -> str:
         return "class_changed"
     if whole[0].mask is not None and (not of["has_mask"] or not _is_same(whole[0].mask, mask)):
         return "mask_changed"  # also one that nobody drew: a filled box, or nothing at all
+    if whole[0].points is not None and not _has_points(whole[0].points, of["num_points"], mask):
+        return "points_lost"
     box = whole[0].box
     return KEPT if box is None or _is_near(_inside(box, mask.shape), _box(mask)) else "box_changed"
+
+
+def _has_points(points: Sequence[Sequence[float]], num: int, mask: Mask) -> bool:
+    """Whether as many points as the object has are visible, and lie in its box."""
+    x1, y1, x2, y2 = _box(mask)
+    return sum(v > 0 and x1 <= x <= x2 and y1 <= y <= y2 for x, y, v in points) >= num
 
 
 def _painted(pixels: NDArray[np.uint8], colour: Sequence[int]) -> Mask:

@@ -139,12 +139,14 @@ class Probe:
         ids: ids of the categories.
         names: names of the classes.
         polygons: what is written instead of the polygons of the first object; None for these.
+        pose: number of keypoints and of their values, if YOLO's rows are boxes with keypoints; None without keypoints.
     """
 
     pictures: tuple[Picture, ...] = ()
     ids: tuple[int, ...] = (1, 2, 3)
     names: tuple[str, ...] = CLASSES
     polygons: list[Any] | None = None
+    pose: tuple[int, int] | None = None
 
     @property
     def images(self) -> tuple[Picture, ...]:
@@ -204,6 +206,9 @@ YOLO: Mapping[str, Probe] = {
     "hole_from_first": _with(replace(_RING, form="polygons", bridge_at_first=True)),
     "mixed_rows": _with(replace(_PLAIN, form="box")),
     "box_rows": Probe((Picture(objects=tuple(replace(of, form="box") for of in ORDINARY)),)),
+    "no_points": Probe((Picture(),)),
+    "pose_pairs": Probe((Picture(),), pose=(2, 3)),
+    "pose_odd": Probe((Picture(),), pose=(3, 3)),
     "repeated": _with(replace(_PLAIN, times=2)),
     "names_alike": replace(Probe((Picture(),)), names=("cat", "cat", "bird")),
 }
@@ -225,7 +230,8 @@ def _truth(probe: Probe, picture: Picture) -> dict[str, Any]:
             "colour": list(COLOURS[number] if picture.mode in ("RGB", "P", "RGBA") else [GREYS[number]] * 3),
             "class": probe.names[found.label],
             "is_crowd": found.is_crowd,
-            "has_mask": found.form != "box",
+            "has_mask": found.form != "box" and probe.pose is None,
+            "num_points": 0 if probe.pose is None else probe.pose[0],
         }
         for number, found in enumerate(picture.objects)
     ]
@@ -272,12 +278,24 @@ def run_lengths(mask: Mask) -> dict[str, Any]:
 
 def _write_yolo(probe: Probe, folder: Path) -> None:
     for picture in probe.images:
-        rows = [_yolo_row(found, picture.height) for found in picture.objects for _ in range(found.times)]
+        objects = [found for found in picture.objects for _ in range(found.times)]
+        rows = [pose_row(found, *probe.pose) if probe.pose else _yolo_row(found, picture.height) for found in objects]
         file = (folder / "labels" / picture.name).with_suffix(".txt")
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("".join(f"{row}\n" for row in rows))
     names = "".join(f"  {i}: {name}\n" for i, name in enumerate(probe.names))
-    (folder / "data.yaml").write_text(f"path: {folder}\ntrain: images\nval: images\nnames:\n{names}")
+    shape = "" if probe.pose is None else f"kpt_shape: {list(probe.pose)}\n"
+    (folder / "data.yaml").write_text(f"path: {folder}\ntrain: images\nval: images\n{shape}names:\n{names}")
+
+
+def pose_row(found: Object, num: int, size: int) -> str:
+    """Return a row with keypoints on the diagonal of the object, all visible."""
+    x, y, width, height = found.box()
+    steps = [(i + 1) / (num + 1) for i in range(num)]
+    points = [[(x + step * width) / WIDTH, (y + step * height) / HEIGHT, 2][:size] for step in steps]
+    return " ".join(
+        [_yolo_row(replace(found, form="box"), HEIGHT), *(str(value) for point in points for value in point)]
+    )
 
 
 def _yolo_row(found: Object, rows: int) -> str:

@@ -15,6 +15,8 @@ from segpaste.datasets.formats.yolo.data import read_data
 
 SIZE = (40, 50)
 SQUARE = [10.0, 10.0, 20.0, 10.0, 20.0, 20.0, 10.0, 20.0]
+OF_DATASETS = ("category", "names", "pose", "no_points")
+"""Traits of a whole dataset, also of its ordinary image."""
 KNOWN = [(format, trait) for format, probes in PROBES.items() for trait in probes if trait in TRAITS]
 
 
@@ -58,13 +60,14 @@ def test_a_trait_is_found_in_the_images_of_its_probe_that_have_it(format: str, t
     split = listed(tmp_path, format)
     names = {split.listing.images[place.image].name for place in find_traits(split, [trait])[trait]}
     special = {name for name in (image.name for image in split.listing.images) if "special" in name}
-    assert names == special or (trait.startswith(("category", "names")) and names >= special)
+    assert names == special or (trait.startswith(OF_DATASETS) and names >= special)
 
 
 @pytest.mark.parametrize("format", PROBES)
 def test_an_ordinary_dataset_has_no_trait(format: str, tmp_path: Path) -> None:
     write(PROBES[format]["ordinary"], format, tmp_path)
-    assert not any(find_traits(listed(tmp_path, format), TRAITS).values())
+    found = find_traits(listed(tmp_path, format), TRAITS)
+    assert {trait for trait, places in found.items() if places} == ({"no_points"} if format == "yolo" else set())
 
 
 def test_keys_that_entries_lack() -> None:
@@ -107,6 +110,16 @@ def test_images_of_boxes_alone() -> None:
     )
     assert places("box_rows", split) == [(0, None)]
     assert places("mixed_rows", split) == [(1, None)]
+
+
+@pytest.mark.parametrize("shape", [None, (2, 2), (2, 3), (3, 3), (17, 3)])
+def test_rows_with_keypoints(shape: tuple[int, int] | None) -> None:
+    split = split_of(box(1), box(2), box(1, image=2), format="yolo", names=("a.png", "without.png", "b.png"))
+    split.listing.keypoint_shape = shape
+    rows, is_odd = [(0, 1), (0, 2), (2, 1)], shape in ((3, 3), (17, 3))
+    assert places("pose_odd", split) == rows * is_odd
+    assert places("pose_pairs", split) == rows * (shape is not None and not is_odd)
+    assert places("no_points", split) == places("box_rows", split) == [(0, None), (2, None)] * (shape is None)
 
 
 def test_rows_that_repeat_others() -> None:

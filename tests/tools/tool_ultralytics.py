@@ -12,11 +12,19 @@ from ultralytics.data.build import build_yolo_dataset
 from ultralytics.data.utils import check_det_dataset
 
 SIZE = 128
-PACKAGES = dict.fromkeys(("ultralytics", "ultralytics-detect", "ultralytics-obb"), "ultralytics")
+TASKS = {
+    "ultralytics": "segment",
+    "ultralytics-detect": "detect",
+    "ultralytics-obb": "obb",
+    "ultralytics-pose": "pose",
+}
+PACKAGES = dict.fromkeys(TASKS, "ultralytics")
 
 
 def read(folder: Path, task: str) -> list[ReadImage]:
     """Read all samples at the stored size, in a square frame."""
+    if task == "pose" and folder.name != "no_points":
+        _add_points(folder)
     data = check_det_dataset(str(folder / "data.yaml"))
     options = get_cfg(overrides={"task": task, "imgsz": SIZE, "mask_ratio": 1, "overlap_mask": False})
     dataset = build_yolo_dataset(options, data["train"], 1, data, mode="val")
@@ -29,8 +37,12 @@ def _read_one(sample: dict[str, object], names: dict[int, str], images: Path) ->
     boxes, masks = _boxes(sample) * SIZE - [left, top, left, top], [None] * len(sample["cls"])
     if "masks" in sample:
         masks = [mask.numpy().astype(bool)[top : top + height, left : left + width] for mask in sample["masks"]]
+    points = [None] * len(sample["cls"])
+    if "keypoints" in sample:
+        points = (sample["keypoints"].numpy() * [SIZE, SIZE, 1] - [left, top, 0]).tolist()
     labels = sample["cls"].reshape(-1).int().tolist()
-    objects = [ReadObject(names[label], *of) for label, *of in zip(labels, masks, boxes.tolist(), strict=True)]
+    fields = zip(labels, masks, boxes.tolist(), points, strict=True)
+    objects = [ReadObject(names[label], mask, box, False, of) for label, mask, box, of in fields]
     return ReadImage(Path(sample["im_file"]).relative_to(images).as_posix(), pixels, objects)
 
 
@@ -49,8 +61,26 @@ def _boxes(sample: dict[str, object]) -> np.ndarray:
     return np.hstack([centres - sides / 2, centres + sides / 2])
 
 
-READS = {
-    "ultralytics": {"yolo": partial(read, task="segment")},
-    "ultralytics-detect": {"yolo": partial(read, task="detect")},
-    "ultralytics-obb": {"yolo": partial(read, task="obb")},
-}
+def _add_points(folder: Path) -> None:
+    """Make poses of the rows of a probe that has none: their boxes, with two points on the diagonal."""
+    data = folder / "data.yaml"
+    if "kpt_shape" in data.read_text():
+        return
+    data.write_text(data.read_text() + "kpt_shape: [2, 2]\n")
+    for file in (folder / "labels").rglob("*.txt"):
+        file.write_text("".join(map(_pose_of, file.read_text().splitlines())))
+
+
+def _pose_of(row: str) -> str:
+    label, *words = row.split()
+    values = np.array(words, float).reshape(-1, 2)
+    if len(values) == 2:
+        (centre, sides), corner = values, values[0] - values[1] / 2
+    else:
+        corner, sides = values.min(0), np.ptp(values, 0)
+        centre = corner + sides / 2
+    numbers = [*centre, *sides, *(corner + sides / 3), *(corner + sides * 2 / 3)]
+    return " ".join([label, *map(str, numbers)]) + "\n"
+
+
+READS = {tool: {"yolo": partial(read, task=task)} for tool, task in TASKS.items()}

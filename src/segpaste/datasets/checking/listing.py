@@ -112,6 +112,7 @@ class Listing:
         mapped: for each class the images whose semantic maps show it, by index.
         unlisted: image files of the dataset that no split lists.
         format: ``coco``, ``panoptic``, ``yolo`` or ``voc``, as tools read it; empty for any other.
+        keypoint_shape: (P, D) of YOLO's rows, if its file has it: P keypoints of D numbers each.
     """
 
     images: list[ListedImage] = field(default_factory=list)
@@ -127,6 +128,7 @@ class Listing:
     mapped: defaultdict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
     unlisted: list[Path] = field(default_factory=list)
     format: str = ""
+    keypoint_shape: tuple[int, int] | None = None
 
     def find(
         self, kind: str, text: str, image: str | None = None, annotation: int | None = None, *, file: Path | None = None

@@ -6,7 +6,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from segpaste.datasets.checking.tool_report import ToolFinding, ToolReport
-from segpaste.datasets.checking.tools import faster_coco_eval, hotcoco, pycocotools, rfdetr, torchvision, ultralytics
+from segpaste.datasets.checking.tools import (
+    faster_coco_eval,
+    hotcoco,
+    libreyolo,
+    lightly_train,
+    mmdetection,
+    pycocotools,
+    rfdetr,
+    torchvision,
+    transformers,
+    ultralytics,
+)
 from segpaste.datasets.checking.tools.rules import EFFECTS, Rule, Tool
 from segpaste.datasets.checking.tools.traits import TRAITS, ListedSplit, Place, find_traits
 from segpaste.datasets.errors import DatasetError
@@ -18,6 +29,10 @@ TOOLS: Mapping[str, Tool] = MappingProxyType(
         for tool in (
             *ultralytics.TOOLS,
             *rfdetr.TOOLS,
+            *libreyolo.TOOLS,
+            lightly_train.TOOL,
+            mmdetection.TOOL,
+            *transformers.TOOLS,
             torchvision.TOOL,
             pycocotools.TOOL,
             faster_coco_eval.TOOL,

@@ -21,6 +21,8 @@ NO_AREA = Rule(
     "an annotation without an area ends the run with a KeyError when its image is read",
     "write the areas: segpaste convert DATASET --to coco --out DIR",
 )
+POSE_AS_POLYGON = "the numbers of a box and its keypoints are taken for the points of a polygon"
+WITHOUT_POINTS = "write labels without keypoints: segpaste convert DATASET --to yolo --task detect --out DIR"
 NO_BOX = Rule(
     "coco",
     "no_box",
@@ -49,11 +51,14 @@ _BOTH = (
         "repeated",
         "object_split",
         "each row is an object, so that there are two in one place",
-        "remove the rows that repeat others: segpaste convert DATASET --to yolo --out DIR",
+        "remove the rows that repeat others, or train on COCO's format: segpaste convert DATASET --to coco --out DIR",
     ),
+    Rule("yolo", "pose_odd", "stops", f"{POSE_AS_POLYGON}, and their odd number ends the run", WITHOUT_POINTS),
     SAME_STEM,
 )
+_POSE_BOXES = Rule("yolo", "pose_pairs", "object_lost", f"{POSE_AS_POLYGON}, so that boxes are wrong", WITHOUT_POINTS)
 _WITH_MASKS = (
+    Rule("yolo", "pose_pairs", "mask_changed", f"{POSE_AS_POLYGON}, so that masks and boxes are wrong", WITHOUT_POINTS),
     Rule(
         "coco",
         "box_only",
@@ -76,5 +81,5 @@ _WITH_MASKS = (
 
 TOOLS = (
     _tool("rfdetr", "RF-DETR segment", rules=(*_BOTH, *_WITH_MASKS), reads_best=("roboflow", None)),
-    _tool("rfdetr-detect", "RF-DETR detect", rules=_BOTH, reads_best=("roboflow", None)),
+    _tool("rfdetr-detect", "RF-DETR detect", rules=(*_BOTH, _POSE_BOXES), reads_best=("roboflow", None)),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import NamedTuple
@@ -260,10 +260,6 @@ def _mixed_rows(image: ListedImage, head: ImageHead | None, objects: Sequence[Li
     return len({found.segmentation is None for found in objects if not found.is_crowd}) > 1
 
 
-def _box_rows(image: ListedImage, head: ImageHead | None, objects: Sequence[ListedObject]) -> bool:
-    return bool(objects) and all(found.segmentation is None for found in objects)
-
-
 def _small_image(image: ListedImage, head: ImageHead | None, objects: Sequence[ListedObject]) -> bool:
     return head is not None and min(head.size) < _SMALL_PX and bool(objects)
 
@@ -290,6 +286,26 @@ def _alike(split: ListedSplit, key: Callable[[str], str]) -> Iterator[Place]:
     keys = [key(image.name) for image in split.listing.images]
     counts = Counter(keys)
     yield from (Place(i) for i, found in enumerate(keys) if counts[found] > 1)
+
+
+def _box_rows(split: ListedSplit) -> Iterator[Place]:
+    """Yield the images whose rows are all boxes without keypoints."""
+    found = split.listing.objects if split.listing.format == "yolo" and not split.listing.keypoint_shape else []
+    outlined = {of.image for of in found if of.segmentation is not None}
+    yield from (Place(image) for image in sorted({of.image for of in found} - outlined))
+
+
+def _no_points(split: ListedSplit) -> Iterator[Place]:
+    """Yield the images with objects of a dataset whose file declares no keypoints."""
+    if split.listing.format == "yolo" and not split.listing.keypoint_shape:
+        yield from (Place(image) for image in sorted({of.image for of in split.listing.objects}))
+
+
+def _pose_rows(split: ListedSplit, is_odd: bool) -> Iterator[Place]:
+    """Yield the rows with keypoints whose numbers after the class are odd or even in number."""
+    num, size = split.listing.keypoint_shape or (0, 0)
+    if num and num * size % 2 == is_odd:
+        yield from (Place(of.image, of.id) for of in split.listing.objects if of.segmentation is None)
 
 
 def _repeated(split: ListedSplit) -> Iterator[Place]:
@@ -358,7 +374,12 @@ TRAITS: Mapping[str, Trait] = MappingProxyType(
         "no_objects": Trait("images without annotations", of_image=_no_objects),
         "only_crowds": Trait("images with crowd regions only", of_image=_only_crowds),
         "mixed_rows": Trait("images with both boxes and outlines", of_image=_mixed_rows),
-        "box_rows": Trait("images whose labels are all boxes", of_image=_box_rows),
+        "box_rows": Trait("images whose labels are all boxes", of_split=_box_rows),
+        "no_points": Trait("images of a dataset without keypoints", of_split=_no_points),
+        "pose_pairs": Trait(
+            "rows with keypoints, of an even number of values", of_split=partial(_pose_rows, is_odd=False)
+        ),
+        "pose_odd": Trait("rows with keypoints, of an odd number of values", of_split=partial(_pose_rows, is_odd=True)),
         "small_image": Trait("images of less than 10 pixels in height or width", of_image=_small_image),
         "low_image": Trait("images of 10 to 31 pixels in height or width", of_image=_low_image),
         "subfolder": Trait("images in folders below the folder of the split", of_image=_subfolder),

@@ -1,4 +1,4 @@
-"""Ultralytics: reads YOLO's labels for its tasks segment, detect and obb."""
+"""Ultralytics: reads YOLO's labels for its tasks segment, detect, obb and pose."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MIXED = Rule(
     "mixed_rows",
     "image_lost",
     "an image whose file has boxes and polygons is left out of training, with a warning in the log",
-    "write one kind of row: segpaste convert DATASET --for ultralytics-detect --out DIR",
+    "complete the polygons, or write boxes alone: segpaste convert DATASET --to yolo --task detect --out DIR",
 )
 BOX_ROWS = Rule(
     "yolo",
@@ -37,24 +37,37 @@ SAME_STEM = Rule(
     "the images have one label file together, so that one of them has the labels of the other",
     "rename the images, and give each a label file",
 )
+POSES = tuple(
+    Rule(
+        "yolo",
+        trait,
+        "stops",
+        "keypoints are dropped and boxes kept, which end the run with a ValueError",
+        "train ultralytics-pose or ultralytics-detect on them",
+    )
+    for trait in ("pose_pairs", "pose_odd")
+)
+NO_POINTS = Rule(
+    "yolo",
+    "no_points",
+    "stops",
+    "without kpt_shape in data.yaml the run ends with a ValueError",
+    "train ultralytics or ultralytics-detect on it, or annotate keypoints",
+)
 
 TOOLS = (
     _tool(
         "ultralytics",
         "Ultralytics segment",
-        rules=(MIXED, BOX_ROWS, SMALL, SAME_STEM),
+        rules=(MIXED, BOX_ROWS, *POSES, SMALL, SAME_STEM),
         reads_best=("yolo", "segment"),
     ),
-    _tool(
-        "ultralytics-detect",
-        "Ultralytics detect",
-        rules=(MIXED, SMALL, SAME_STEM),
-        reads_best=("yolo", "detect"),
-    ),
+    _tool("ultralytics-detect", "Ultralytics detect", rules=(MIXED, SMALL, SAME_STEM), reads_best=("yolo", "detect")),
+    _tool("ultralytics-pose", "Ultralytics pose", rules=(NO_POINTS, SMALL, SAME_STEM), reads_best=("yolo", "pose")),
     _tool(
         "ultralytics-obb",
         "Ultralytics obb",
-        rules=(MIXED, BOX_ROWS, SMALL, SAME_STEM),
+        rules=(MIXED, BOX_ROWS, *POSES, SMALL, SAME_STEM),
         reads_best=("yolo", "obb"),
     ),
 )

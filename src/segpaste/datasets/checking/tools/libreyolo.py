@@ -1,0 +1,80 @@
+"""LibreYOLO: reads COCO's instances and YOLO's labels, to train with or without masks."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from segpaste.datasets.checking.tools.rfdetr import NO_BOX, ORIENTED, POSE_AS_POLYGON, TURN, WITHOUT_POINTS
+from segpaste.datasets.checking.tools.rules import Rule, Tool
+from segpaste.datasets.checking.tools.ultralytics import SAME_STEM
+
+_tool = partial(Tool, package="libreyolo", versions=("1.6.0",), does="trains", formats=("coco", "yolo"))
+
+AREA_ZERO = Rule(
+    "coco",
+    "area_zero",
+    "object_lost",
+    "an annotation with the area 0 is left out without a word, whatever its mask",
+    "remove 'area' from these annotations, then segpaste convert DATASET --to coco --out DIR, which writes the areas",
+)
+
+_BOTH = (
+    Rule(
+        "coco",
+        "no_iscrowd",
+        "stops",
+        "an annotation without iscrowd ends the run with a KeyError",
+        "write 'iscrowd': 0 into each annotation: segpaste convert DATASET --to coco --out DIR",
+    ),
+    NO_BOX,
+    Rule(
+        "coco",
+        "names_alike",
+        "stops",
+        "a name that two classes have in data.yaml ends the run with a ValueError",
+        "give each category a name of its own",
+    ),
+    AREA_ZERO,
+    *(Rule(form, "oriented", "shifted", ORIENTED, TURN.format("libreyolo")) for form in ("coco", "yolo")),
+    Rule(
+        "yolo",
+        "repeated",
+        "object_split",
+        "each row is an object, so that there are two in one place",
+        "remove the rows that repeat others, or train on COCO's format: segpaste convert DATASET --to coco --out DIR",
+    ),
+    Rule(
+        "yolo",
+        "pose_odd",
+        "object_lost",
+        f"{POSE_AS_POLYGON}, and the row is left out for their odd number, with a warning",
+        WITHOUT_POINTS,
+    ),
+    SAME_STEM,
+)
+_POSE_BOXES = Rule("yolo", "pose_pairs", "object_lost", f"{POSE_AS_POLYGON}, so that boxes are wrong", WITHOUT_POINTS)
+_WITH_MASKS = (
+    Rule("yolo", "pose_pairs", "mask_changed", f"{POSE_AS_POLYGON}, so that masks and boxes are wrong", WITHOUT_POINTS),
+    Rule(
+        "coco",
+        "box_only",
+        "mask_changed",
+        "an object with a box and no mask is trained on with an empty mask",
+        "train libreyolo-detect, or remove the objects without a mask",
+    ),
+    *(
+        Rule(
+            "yolo",
+            trait,
+            "mask_changed",
+            "the mask of an object with a box is this box, filled",
+            "train libreyolo-detect, or remove the rows of boxes",
+        )
+        for trait in ("mixed_rows", "box_rows")
+    ),
+)
+
+TOOLS = (
+    _tool("libreyolo", "LibreYOLO segment", rules=(*_BOTH, *_WITH_MASKS)),
+    _tool("libreyolo-detect", "LibreYOLO detect", rules=(*_BOTH, _POSE_BOXES)),
+)

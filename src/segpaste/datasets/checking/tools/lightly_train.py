@@ -1,0 +1,64 @@
+"""LightlyTrain: reads COCO's instances and YOLO's labels for instance segmentation."""
+
+from __future__ import annotations
+
+from segpaste.datasets.checking.tools.rfdetr import ORIENTED, TURN
+from segpaste.datasets.checking.tools.rules import Rule, Tool
+from segpaste.datasets.checking.tools.ultralytics import SAME_STEM
+
+TOOL = Tool(
+    "lightly-train",
+    "LightlyTrain",
+    "lightly-train",
+    ("0.18.0",),
+    "trains",
+    ("coco", "yolo"),
+    (
+        Rule(
+            "coco",
+            "box_only",
+            "object_lost",
+            "an object without a mask is left out without a word",
+            "draw the missing masks",
+        ),
+        *(
+            Rule(
+                "coco",
+                trait,
+                "crowd_kept",
+                "'iscrowd' is not read, so that a crowd region is an object",
+                "leave out the crowd regions: segpaste convert DATASET --for lightly-train --out DIR",
+            )
+            for trait in ("crowd", "only_crowds")
+        ),
+        *(Rule(form, "oriented", "shifted", ORIENTED, TURN.format("lightly-train")) for form in ("coco", "yolo")),
+        *(
+            Rule(
+                "yolo",
+                trait,
+                "mask_changed",
+                "the four numbers of a box are taken for two points of a polygon: the mask is empty, the box is wrong",
+                "remove the rows of boxes",
+            )
+            for trait in ("mixed_rows", "box_rows")
+        ),
+        Rule(
+            "yolo",
+            "hole_from_first",
+            "mask_changed",
+            "an outline that comes back to its first point is cut into two there, and the hole is filled",
+            "train on COCO's format: segpaste convert DATASET --to coco --out DIR",
+        ),
+        *(
+            Rule(
+                "yolo",
+                trait,
+                "stops",
+                "kpt_shape in data.yaml ends the run with a ValidationError; without it, rows are taken for polygons",
+                "labels with keypoints have no masks: train on the masks of another dataset",
+            )
+            for trait in ("pose_pairs", "pose_odd")
+        ),
+        SAME_STEM,
+    ),
+)

@@ -1,0 +1,43 @@
+"""transformers: the image processor of DETR, given COCO's annotations, with or without masks."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from segpaste.datasets.checking.tools.pycocotools import FEW_POINTS
+from segpaste.datasets.checking.tools.rfdetr import NO_AREA, NO_BOX, ORIENTED, TO_EIGHT_BITS, TURN, WHITE
+from segpaste.datasets.checking.tools.rules import Rule, Tool
+
+_tool = partial(Tool, package="transformers", versions=("5.23.0",), does="trains", formats=("coco",))
+
+_BOTH = (
+    NO_AREA,
+    NO_BOX,
+    Rule("coco", "oriented", "shifted", ORIENTED, TURN.format("transformers-detr")),
+    Rule("coco", "wide", "pixels_changed", WHITE, TO_EIGHT_BITS),
+)
+_WITH_MASKS = (
+    Rule(
+        "coco",
+        "box_only",
+        "stops",
+        "an annotation without a segmentation ends the run with a KeyError",
+        "remove the objects without a mask, or leave return_segmentation_masks at False",
+    ),
+    *(
+        Rule(
+            "coco",
+            trait,
+            "stops",
+            "crowds are left out of the boxes and not of the masks, and the run ends with an IndexError",
+            "leave out the crowd regions: segpaste convert DATASET --for transformers-detr-masks --out DIR",
+        )
+        for trait in ("crowd", "only_crowds")
+    ),
+    FEW_POINTS,
+)
+
+TOOLS = (
+    _tool("transformers-detr", "transformers DETR", rules=_BOTH),
+    _tool("transformers-detr-masks", "transformers DETR with masks", rules=(*_BOTH, *_WITH_MASKS)),
+)
