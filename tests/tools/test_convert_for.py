@@ -26,7 +26,7 @@ CAREFUL = Tool(
     ("coco",),
     tuple(
         Rule("coco", trait, "object_lost", "it is lost", "convert it")
-        for trait in ("crowd", "box_only", "few_points", "run_lengths", "id_zero")
+        for trait in ("crowd", "box_only", "few_points", "run_lengths", "id_zero", "area_zero")
     ),
     ("coco", None),
 )
@@ -77,6 +77,14 @@ def test_polygons_of_two_points_are_left_out_and_counted(tmp_path: Path) -> None
 def test_an_annotation_with_the_id_0_gets_the_first_free_one(tmp_path: Path) -> None:
     rows, summary = convert("id_zero", tmp_path)
     assert sorted(row["id"] for row in rows) == [4, 5]
+    assert not summary.losses
+    assert list(summary.changes.values()) == [1]
+
+
+def test_an_area_of_0_becomes_that_of_the_mask(tmp_path: Path) -> None:
+    given, _ = convert("area_zero", tmp_path, None)
+    rows, summary = convert("area_zero", tmp_path / "again")
+    assert (given[0]["area"], rows[0]["area"]) == (0, 40 * 34)
     assert not summary.losses
     assert list(summary.changes.values()) == [1]
 

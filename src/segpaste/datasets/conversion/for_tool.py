@@ -14,7 +14,8 @@ from segpaste.datasets.writers.format import Losses
 
 AS_OUTLINES = "masks in run lengths, written as outlines that enclose the same pixels"
 OTHER_ID = "annotations with the id 0, which have another id"
-CHANGES = frozenset({AS_OUTLINES, OTHER_ID})
+NEW_AREA = "areas of 0 of objects with a mask, which are those of the masks"
+CHANGES = frozenset({AS_OUTLINES, OTHER_ID, NEW_AREA})
 """Descriptions of entries that are written otherwise, with the same meaning."""
 _LEAST_NUMBERS = 6
 
@@ -74,6 +75,17 @@ class EntriesForTool:
         points = outline(decode_segmentation(row["segmentation"], size))
         return {**row, "segmentation": [points.reshape(-1).round(2).tolist()] if len(points) else []}
 
+    def with_area(self, row: JsonRow, size: tuple[int, int], told: Losses) -> JsonRow | None:
+        """Leave out an area of 0 beside a mask with a pixel; an entry without an area gets that of its mask."""
+        if (
+            row.get("area") != 0
+            or not has_segmentation(row)
+            or not decode_segmentation(row["segmentation"], size).any()
+        ):
+            return row
+        told[NEW_AREA] += 1
+        return {key: value for key, value in row.items() if key != "area"}
+
     def with_other_id(self, row: JsonRow, size: tuple[int, int], told: Losses) -> JsonRow | None:
         """Give an annotation with the id 0 the first free one."""
         if row.get("id") != 0:
@@ -93,5 +105,6 @@ _MENDS: dict[str, _Mend] = {
     "box_only": EntriesForTool.with_mask,
     "few_points": EntriesForTool.without_few_points,
     "run_lengths": EntriesForTool.as_outline,
+    "area_zero": EntriesForTool.with_area,
     "id_zero": EntriesForTool.with_other_id,
 }

@@ -61,4 +61,5 @@ TOOL = Tool(
         ),
         SAME_STEM,
     ),
+    ("coco", None),
 )

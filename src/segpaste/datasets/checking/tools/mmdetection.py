@@ -49,4 +49,5 @@ TOOL = Tool(
             "set filter_empty_gt=False in filter_cfg to train on them",
         ),
     ),
+    ("coco", None),
 )

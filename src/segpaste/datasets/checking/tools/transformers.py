@@ -38,6 +38,11 @@ _WITH_MASKS = (
 )
 
 TOOLS = (
-    _tool("transformers-detr", "transformers DETR", rules=_BOTH),
-    _tool("transformers-detr-masks", "transformers DETR with masks", rules=(*_BOTH, *_WITH_MASKS)),
+    _tool("transformers-detr", "transformers DETR", rules=_BOTH, reads_best=("coco", None)),
+    _tool(
+        "transformers-detr-masks",
+        "transformers DETR with masks",
+        rules=(*_BOTH, *_WITH_MASKS),
+        reads_best=("coco", None),
+    ),
 )
