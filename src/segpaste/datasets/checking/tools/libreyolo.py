@@ -75,6 +75,6 @@ _WITH_MASKS = (
 )
 
 TOOLS = (
-    _tool("libreyolo", "LibreYOLO segment", rules=(*_BOTH, *_WITH_MASKS), reads_best=("yolo", "segment")),
-    _tool("libreyolo-detect", "LibreYOLO detect", rules=(*_BOTH, _POSE_BOXES), reads_best=("yolo", "detect")),
+    _tool("libreyolo", "LibreYOLO segment", rules=(*_BOTH, *_WITH_MASKS), reads_best=("coco", None)),
+    _tool("libreyolo-detect", "LibreYOLO detect", rules=(*_BOTH, _POSE_BOXES), reads_best=("coco", None)),
 )
