@@ -27,6 +27,7 @@ EFFECTS = (
     "crowd_kept",
     "crowd_made",
     "never_matched",
+    "ids_lost",
     "pixels_changed",
     "background_lost",
     KEPT,
@@ -46,12 +47,16 @@ class ReadObject:
         mask: [H, W] bool of the image that the tool gives; None if the tool gives boxes only.
         box: (x1, y1, x2, y2) in pixels; None without one.
         is_crowd: True if the tool marks it as a crowd, or as to be ignored.
+        points: its keypoints (x, y); None if the tool gives none in this task, which is no loss.
+        has_id: False if the tool writes it without an id, or with 0, which evaluators take for none.
     """
 
     name: str
     mask: Mask | None = None
     box: Sequence[float] | None = None
     is_crowd: bool = False
+    has_id: bool = True
+    points: Sequence[Sequence[float]] | None = None
 
 
 @dataclass
@@ -104,7 +109,11 @@ def _of_object(of: dict[str, Any], mask: Mask, on: list[ReadObject]) -> str:
     if whole[0].mask is not None and of["has_mask"] and not _is_same(whole[0].mask, mask):
         return "mask_changed"
     box = whole[0].box
-    return KEPT if box is None or _is_near(_inside(box, mask.shape), _box(mask)) else "box_changed"
+    if box is not None and not _is_near(_inside(box, mask.shape), _box(mask)):
+        return "box_changed"
+    if whole[0].points is not None and not _are_near(whole[0].points, of["points"]):
+        return "points_lost"
+    return KEPT if whole[0].has_id else "ids_lost"
 
 
 def _painted(pixels: NDArray[np.uint8], colour: Sequence[int]) -> Mask:
@@ -149,6 +158,10 @@ def _inside(box: Sequence[float], shape: tuple[int, ...]) -> list[float]:
     """Return the part of a box in the image, for a box that goes beyond it harms nobody."""
     height, width = shape
     return [min(max(float(edge), 0.0), limit) for edge, limit in zip(box, (width, height) * 2, strict=True)]
+
+
+def _are_near(points: Sequence[Sequence[float]], others: Sequence[Sequence[float]]) -> bool:
+    return len(points) == len(others) and all(map(_is_near, points, others))
 
 
 def _is_near(box: Sequence[float], other: Sequence[float]) -> bool:

@@ -33,10 +33,13 @@ class Object:
         corners: (x1, y1, x2, y2) of its rectangles in pixels.
         label: its class.
         hole: (x1, y1, x2, y2) that is cut out; None without a hole.
-        form: ``polygons``, ``runs`` or ``box``.
+        form: ``polygons``, ``runs``, ``compressed`` (run lengths as text) or ``box``.
         is_crowd: True for a crowd region.
         id: id of its annotation; by default annotations are numbered from 1.
         beyond: pixels by which its outline goes beyond the right border of the image.
+        ignore: True for a region with ``ignore`` 1 that is no crowd.
+        points: True if it has keypoints.
+        lacks: keys that its annotation does not have.
     """
 
     corners: tuple[tuple[int, int, int, int], ...]
@@ -46,6 +49,9 @@ class Object:
     is_crowd: bool = False
     id: int | None = None
     beyond: int = 0
+    ignore: bool = False
+    points: bool = False
+    lacks: tuple[str, ...] = ()
 
     def mask(self) -> Mask:
         """Return its pixels [H, W]."""
@@ -63,6 +69,11 @@ class Object:
             [float(v) for v in (x1, y1, x2 + self.beyond, y1, x2 + self.beyond, y2, x1, y2)]
             for x1, y1, x2, y2 in self.corners
         ]
+
+    def keypoints(self) -> list[tuple[float, float]]:
+        """Return its keypoints (x, y): two corners and the middle of its first rectangle."""
+        x1, y1, x2, y2 = self.corners[0]
+        return [(x1 + 2.0, y1 + 2.0), (x2 - 2.0, y2 - 2.0), ((x1 + x2) / 2, (y1 + y2) / 2)]
 
     def box(self) -> list[float]:
         """Return its box [x, y, width, height]."""
@@ -124,12 +135,14 @@ class Probe:
         ids: ids of the categories.
         names: names of the classes.
         polygons: what is written instead of the polygons of the first object; None for these.
+        class_lists: True if images with the trait have LVIS's lists of classes; ordinary ones always have them.
     """
 
     pictures: tuple[Picture, ...] = ()
     ids: tuple[int, ...] = (1, 2, 3)
     names: tuple[str, ...] = CLASSES
     polygons: list[Any] | None = None
+    class_lists: bool = True
 
     @property
     def images(self) -> tuple[Picture, ...]:
@@ -139,11 +152,16 @@ class Probe:
 
 _RING = Object(((20, 16, 60, 56),), hole=(32, 28, 48, 44), form="runs")
 _TWO = Object(((12, 16, 36, 50), (48, 20, 70, 60)))
+_ANGLE = Object(((20, 16, 60, 30), (20, 30, 36, 56)))
 _SECOND = ORDINARY[1]
 
 
 def _with(first: Object, **options: Any) -> Probe:
     return Probe((Picture(objects=(first, _SECOND), **options),))
+
+
+def _without(key: str) -> Probe:
+    return Probe((Picture(objects=tuple(replace(found, lacks=(key,)) for found in ORDINARY)),))
 
 
 _PLAIN = ORDINARY[0]
@@ -160,25 +178,39 @@ SHARED: Mapping[str, Probe] = {
     "wide": Probe((Picture(mode="I;16"),)),
     "no_objects": Probe((Picture(objects=()),)),
     "same_stem": Probe((Picture("special.png"), Picture("special.jpg", objects=(_SECOND,)))),
+    "nested": Probe((Picture("a/special.png"),)),
     "same_name": Probe((Picture("a/special.png"), Picture("b/special.png", objects=(_SECOND,)))),
 }
 COCO: Mapping[str, Probe] = {
     **SHARED,
     "id_zero": _with(replace(_PLAIN, id=0)),
-    "run_lengths": _with(replace(_PLAIN, form="runs")),
+    "run_lengths": _with(replace(_ANGLE, form="runs")),
+    "compressed": _with(replace(_ANGLE, form="compressed")),
+    "keypoints": _with(replace(_PLAIN, points=True)),
+    "no_area": _without("area"),
+    "no_bbox": _without("bbox"),
+    "no_iscrowd": _without("iscrowd"),
     "hole": _with(_RING),
     "parts": _with(_TWO),
     "crowd": _with(replace(_PLAIN, form="runs", is_crowd=True)),
+    "ignored": _with(replace(_PLAIN, ignore=True)),
     "only_crowds": Probe((Picture(objects=(replace(_PLAIN, form="runs", is_crowd=True),)),)),
     "few_points": replace(_with(_PLAIN), polygons=[[20.0, 16.0, 60.0, 50.0], *_PLAIN.polygons()]),
+    "no_class_lists": replace(Probe((Picture(),)), class_lists=False),
     "category_zero": replace(Probe((Picture(),)), ids=(0, 1, 2)),
     "category_gaps": replace(Probe((Picture(),)), ids=(1, 5, 9)),
     "names_alike": replace(Probe((Picture(),)), names=("cat", "cat", "bird")),
+    "first_object": Probe((Picture(),)),
+    "any_object": Probe((Picture(),)),
 }
 YOLO: Mapping[str, Probe] = {
-    **{name: probe for name, probe in SHARED.items() if name != "box_only"},
+    # Labels of YOLO are always drawn on the image as its orientation turns it.
+    **{name: probe for name, probe in SHARED.items() if name not in ("box_only", "oriented_as_stored")},
+    "same_stem": Probe((Picture("special.png"), Picture("special.jpg"))),  # one label file
     "mixed_rows": _with(replace(_PLAIN, form="box")),
     "names_alike": replace(Probe((Picture(),)), names=("cat", "cat", "bird")),
+    "first_object": Probe((Picture(),)),
+    "any_object": Probe((Picture(),)),
 }
 PROBES: Mapping[str, Mapping[str, Probe]] = {"coco": COCO, "yolo": YOLO}
 
@@ -197,8 +229,9 @@ def _truth(probe: Probe, picture: Picture) -> dict[str, Any]:
         {
             "colour": list(COLOURS[number] if picture.mode in ("RGB", "P", "RGBA") else [GREYS[number]] * 3),
             "class": probe.names[found.label],
-            "is_crowd": found.is_crowd,
+            "is_crowd": found.is_crowd or found.ignore,
             "has_mask": found.form != "box",
+            "points": found.keypoints() if found.points else [],
         }
         for number, found in enumerate(picture.objects)
     ]
@@ -206,15 +239,22 @@ def _truth(probe: Probe, picture: Picture) -> dict[str, Any]:
 
 
 def _write_coco(probe: Probe, folder: Path) -> None:
-    images, annotations = [], list[dict[str, Any]]()
+    images, annotations = list[dict[str, Any]](), list[dict[str, Any]]()
     for image_id, picture in enumerate(probe.images, start=1):
-        images.append({"id": image_id, "file_name": picture.name, "height": HEIGHT, "width": WIDTH})
+        row: dict[str, Any] = {"id": image_id, "file_name": picture.name, "height": HEIGHT, "width": WIDTH}
+        if probe.class_lists or picture not in probe.pictures:
+            shown = {probe.ids[found.label] for found in picture.objects}
+            row |= {"neg_category_ids": sorted({*probe.ids} - shown), "not_exhaustive_category_ids": []}
+        images.append(row)
         for number, found in enumerate(picture.objects):
-            row = _coco_row(probe, found, image_id, len(annotations) + 1)
+            annotations.append(_coco_row(probe, found, image_id, len(annotations) + 1))
             if probe.polygons is not None and picture in probe.pictures and number == 0:
-                row["segmentation"] = probe.polygons
-            annotations.append(row)
-    categories = [{"id": i, "name": name} for i, name in zip(probe.ids, probe.names, strict=True)]
+                annotations[-1]["segmentation"] = probe.polygons
+    categories = [{"id": i, "name": name, "frequency": "f"} for i, name in zip(probe.ids, probe.names, strict=True)]
+    if any(found.points for picture in probe.pictures for found in picture.objects):
+        categories = [
+            {**row, "keypoints": ["head", "tail", "middle"], "skeleton": [[1, 3], [3, 2]]} for row in categories
+        ]
     tables = {"images": images, "annotations": annotations, "categories": categories}
     (folder / "instances.json").write_text(json.dumps(tables))
 
@@ -228,11 +268,18 @@ def _coco_row(probe: Probe, found: Object, image_id: int, number: int) -> dict[s
         "bbox": found.box(),
         "area": float(found.mask().sum()),
     }
+    if found.ignore:
+        row["ignore"] = 1
     if found.form == "polygons":
         row["segmentation"] = found.polygons()
     elif found.form == "runs":
         row["segmentation"] = run_lengths(found.mask())
-    return row
+    elif found.form == "compressed":
+        runs = run_lengths(found.mask())
+        row["segmentation"] = {**runs, "counts": compressed(runs["counts"])}
+    if found.points:
+        row |= {"keypoints": [v for x, y in found.keypoints() for v in (x, y, 2)], "num_keypoints": 3}
+    return {key: value for key, value in row.items() if key not in found.lacks}
 
 
 def run_lengths(mask: Mask) -> dict[str, Any]:
@@ -241,6 +288,18 @@ def run_lengths(mask: Mask) -> dict[str, Any]:
     edges = np.flatnonzero(flat[1:] != flat[:-1])
     counts = np.diff(np.concatenate([[0], edges, [mask.size]])).tolist()
     return {"size": list(mask.shape), "counts": counts if edges.size % 2 or counts[-1] else counts[:-1]}
+
+
+def compressed(counts: list[int]) -> str:
+    """Return run lengths as the text of COCO: differences to the run before the last, six bits a letter."""
+    letters = bytearray()
+    for i, count in enumerate(counts):
+        rest, is_open = count - counts[i - 2] if i > 2 else count, True
+        while is_open:
+            bits, rest = rest & 31, rest >> 5
+            is_open = rest != (-1 if bits & 16 else 0)
+            letters.append(48 + bits + 32 * is_open)
+    return letters.decode()
 
 
 def _write_yolo(probe: Probe, folder: Path) -> None:

@@ -29,6 +29,7 @@ class ListedImage(NamedTuple):
         label_file: the file with its annotations; None if samples do not come from files.
         entry: what an annotation is called in this file, such as ``line``.
         was_decoded: True if its pixels were read while it was listed.
+        is_nested: True if it is in a subfolder of the folder of its split's images.
     """
 
     name: str
@@ -43,6 +44,7 @@ class ListedImage(NamedTuple):
     label_file: Path | None = None
     entry: str = "annotation"
     was_decoded: bool = False
+    is_nested: bool = False
 
     @property
     def file(self) -> Path | None:
@@ -64,6 +66,8 @@ class ListedObject(NamedTuple):
         has_keypoints: True if a keypoint is labelled.
         is_stuff: True for a segment of stuff.
         where: its file and entry, such as ``a.json: shape 3``; by default they are made of its image and ``id``.
+        is_ignored: True for a region that its file marks as ignored, and not as a crowd.
+        missing_keys: keys of COCO that its entry could have and does not: ``area``, ``bbox``, ``iscrowd``.
     """
 
     id: int
@@ -75,6 +79,8 @@ class ListedObject(NamedTuple):
     has_keypoints: bool = False
     is_stuff: bool = False
     where: str | None = None
+    is_ignored: bool = False
+    missing_keys: tuple[str, ...] = ()
 
     def box_px(self, size: Size) -> Box | None:
         """Return its box in an image of (H, W); None without a box."""

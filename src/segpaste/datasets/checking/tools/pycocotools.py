@@ -17,7 +17,47 @@ FEW_POINTS = Rule(
     "few_points",
     "stops",
     "a first polygon of four numbers is taken for a box, and evaluation ends with a TypeError",
-    "remove these polygons; segpaste convert leaves them out",
+    "remove these polygons from the file",
 )
 
-TOOL = Tool("pycocotools", "pycocotools", "pycocotools", ("2.0.11",), "evaluates", ("coco",), (ID_ZERO, FEW_POINTS))
+NO_AREA = Rule(
+    "coco",
+    "no_area",
+    "stops",
+    "evaluation ends with a KeyError",
+    "write the areas: segpaste convert DATASET --to coco --out DIR",
+)
+
+NO_ISCROWD = Rule(
+    "coco",
+    "no_iscrowd",
+    "stops",
+    "evaluation ends with a KeyError",
+    "write 'iscrowd' 0: segpaste convert DATASET --to coco --out DIR",
+)
+
+IGNORED_UNREAD = Rule(
+    "coco",
+    "ignored",
+    "crowd_kept",
+    "'ignore' is not read, and 'iscrowd' is 0",
+    "mark these regions with 'iscrowd' 1: segpaste convert DATASET --to coco --out DIR",
+)
+
+IGNORED = Rule(
+    "coco",
+    "ignored",
+    "crowd_kept",
+    "'ignore' is overwritten by 'iscrowd', so that the region is an object that must be found",
+    "mark these regions with 'iscrowd' 1: segpaste convert DATASET --to coco --out DIR",
+)
+
+TOOL = Tool(
+    "pycocotools",
+    "pycocotools",
+    "pycocotools",
+    ("2.0.11",),
+    "evaluates",
+    ("coco",),
+    (FEW_POINTS, NO_AREA, NO_ISCROWD, IGNORED, ID_ZERO),
+)

@@ -6,7 +6,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from segpaste.datasets.checking.tool_report import ToolFinding, ToolReport
-from segpaste.datasets.checking.tools import faster_coco_eval, hotcoco, pycocotools, torchvision, ultralytics
+from segpaste.datasets.checking.tools import (
+    datumaro,
+    faster_coco_eval,
+    globox,
+    hotcoco,
+    labelformat,
+    lvis,
+    pycocotools,
+    sahi,
+    supervision,
+    torchmetrics,
+    torchvision,
+    ultralytics,
+)
 from segpaste.datasets.checking.tools.rules import EFFECTS, Rule, Tool
 from segpaste.datasets.checking.tools.traits import TRAITS, ListedSplit, Place, find_traits
 from segpaste.datasets.errors import DatasetError
@@ -20,6 +33,13 @@ TOOLS: Mapping[str, Tool] = MappingProxyType(
             pycocotools.TOOL,
             faster_coco_eval.TOOL,
             hotcoco.TOOL,
+            lvis.TOOL,
+            *torchmetrics.TOOLS,
+            supervision.TOOL,
+            datumaro.TOOL,
+            labelformat.TOOL,
+            globox.TOOL,
+            sahi.TOOL,
         )
     }
 )

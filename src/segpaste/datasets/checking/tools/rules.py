@@ -24,6 +24,7 @@ Effect = Literal[
     "crowd_kept",
     "crowd_made",
     "never_matched",
+    "ids_lost",
     "pixels_changed",
     "background_lost",
 ]
@@ -42,6 +43,7 @@ EFFECTS: Mapping[Effect, str] = MappingProxyType(
         "crowd_kept": "the crowd region is read as an object",
         "crowd_made": "the object is written as a crowd region",
         "never_matched": "the object counts as missed, also if it was found",
+        "ids_lost": "the annotation gets no id, or the id 0",
         "pixels_changed": "the image has other values",
         "background_lost": "the image without objects is left out",
     }

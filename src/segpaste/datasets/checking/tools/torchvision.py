@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from segpaste.datasets.checking.tools.pycocotools import FEW_POINTS
+from segpaste.datasets.checking.tools.pycocotools import FEW_POINTS, IGNORED_UNREAD
 from segpaste.datasets.checking.tools.rules import Rule, Tool
 
 TOOL = Tool(
@@ -21,6 +21,21 @@ TOOL = Tool(
             "convert with segpaste to the task that all objects have, or remove the objects without a mask",
         ),
         FEW_POINTS,
+        Rule(
+            "coco",
+            "no_bbox",
+            "stops",
+            "with 'boxes' among the target keys, reading ends with a KeyError",
+            "write the boxes: segpaste convert DATASET --to coco --out DIR",
+        ),
+        Rule(
+            "coco",
+            "no_iscrowd",
+            "stops",
+            "with 'iscrowd' among the target keys, reading ends with a KeyError",
+            "write 'iscrowd' 0: segpaste convert DATASET --to coco --out DIR",
+        ),
+        IGNORED_UNREAD,
         Rule(
             "coco",
             "oriented",

@@ -14,10 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segpaste.datasets.checking.listing import ListedImage, ListedObject, Listing
-from segpaste.datasets.entries import Box
+from segpaste.datasets.entries import Box, file_name_of
+from segpaste.datasets.errors import collected
 from segpaste.datasets.formats.image_files import ImageHead
 from segpaste.datasets.formats.rle import decode_segmentation
+from segpaste.datasets.large_json.file import AnnotationFile
 from segpaste.datasets.mask_parts import num_holes, num_parts
+from segpaste.datasets.tables import CLASS_LISTS, INSTANCES, AnnotationTables
 from segpaste.types.sampling import Size, mask_box
 
 _ALPHA, _WIDE = ("LA", "PA", "RGBA"), ("I;16", "I;16B", "I;16L", "I", "F")
@@ -55,10 +58,11 @@ class Shape:
         """Segmentation as in the file; None without one."""
         return None if self.found.segmentation is None else self.found.segmentation(self.size)
 
-    @property
-    def polygons(self) -> list[object] | None:
-        """Polygons as in the file; None for run lengths, or without a segmentation."""
-        return self.segmentation if isinstance(self.segmentation, list) else None
+    @cached_property
+    def polygons(self) -> list[list[float]] | None:
+        """Polygons as in the file; None for run lengths, without a segmentation, or if one is no list of numbers."""
+        found = self.segmentation
+        return found if isinstance(found, list) and all(map(_is_numbers, found)) else None
 
     @cached_property
     def mask(self) -> NDArray[np.bool_] | None:
@@ -83,6 +87,10 @@ class Shape:
     def box(self) -> Box | None:
         """Box as in the file."""
         return self.found.box_px(self.size)
+
+
+def _is_numbers(polygon: object) -> bool:
+    return isinstance(polygon, list) and all(isinstance(value, int | float) for value in polygon)
 
 
 class ListedSplit(NamedTuple):
@@ -129,8 +137,26 @@ def _id_zero(shape: Shape) -> bool:
     return _is_object(shape) and shape.found.id == 0
 
 
+def _counts(shape: Shape) -> object:
+    """Return the run lengths as in the file; None for polygons, or without a segmentation."""
+    return shape.segmentation.get("counts") if isinstance(shape.segmentation, dict) else None
+
+
 def _run_lengths(shape: Shape) -> bool:
-    return _is_object(shape) and isinstance(shape.segmentation, dict)
+    return _is_object(shape) and isinstance(_counts(shape), list)
+
+
+def _compressed(shape: Shape) -> bool:
+    return _is_object(shape) and isinstance(_counts(shape), str | bytes)
+
+
+def _keypoints(shape: Shape) -> bool:
+    return _is_object(shape) and shape.found.has_keypoints
+
+
+def _lacks(key: str) -> OfObject:
+    """Return the function that tells whether an annotation of COCO has no such key."""
+    return lambda shape: _is_object(shape) and key in shape.found.missing_keys
 
 
 def _hole(shape: Shape) -> bool:
@@ -147,7 +173,11 @@ def _parts(shape: Shape) -> bool:
 
 
 def _crowd(shape: Shape) -> bool:
-    return shape.found.is_crowd
+    return shape.found.is_crowd and not shape.found.is_ignored
+
+
+def _ignored(shape: Shape) -> bool:
+    return shape.found.is_ignored
 
 
 def _box_only(shape: Shape) -> bool:
@@ -159,9 +189,9 @@ def _thin(shape: Shape) -> bool:
     if not _is_object(shape):
         return False
     if shape.inner is not None:
-        return min(shape.inner.shape) <= 1
+        return bool(min(shape.inner.shape) <= 1)
     box = shape.box
-    return box is not None and min(box[2] - box[0], box[3] - box[1]) <= 1
+    return box is not None and bool(min(box[2] - box[0], box[3] - box[1]) <= 1)
 
 
 def _outside(shape: Shape) -> bool:
@@ -170,8 +200,9 @@ def _outside(shape: Shape) -> bool:
         return False
     height, width = shape.size
     if shape.polygons:
-        points = np.asarray([value for polygon in shape.polygons for value in polygon], float)  # type: ignore[attr-defined]
-        low, high_x, high_y = points.min(initial=0), points[::2].max(initial=0), points[1::2].max(initial=0)
+        low = min(min(polygon, default=0) for polygon in shape.polygons)
+        high_x = max(max(polygon[::2], default=0) for polygon in shape.polygons)
+        high_y = max(max(polygon[1::2], default=0) for polygon in shape.polygons)
     elif (box := shape.box) is not None:
         low, high_x, high_y = min(box), box[2], box[3]
     else:
@@ -180,7 +211,7 @@ def _outside(shape: Shape) -> bool:
 
 
 def _few_points(shape: Shape) -> bool:
-    return _is_object(shape) and any(len(polygon) < 6 for polygon in shape.polygons or ())  # type: ignore[arg-type]
+    return _is_object(shape) and any(len(polygon) < 6 for polygon in shape.polygons or ())
 
 
 _ROUNDED_PX = 0.01
@@ -196,7 +227,7 @@ def _oriented_as_stored(image: ListedImage, head: ImageHead | None, objects: Seq
     """Whether annotations are drawn on the stored pixels of an image with an EXIF orientation."""
     if head is None or not head.is_oriented or not objects:
         return False
-    return not head.is_rotated_for(image.size, drawn_upright=image.drawn_upright)
+    return head.is_rotated_for(image.size, drawn_upright=image.drawn_upright) is False
 
 
 def _grey(image: ListedImage, head: ImageHead | None, objects: Sequence[ListedObject]) -> bool:
@@ -223,6 +254,10 @@ def _only_crowds(image: ListedImage, head: ImageHead | None, objects: Sequence[L
     return bool(objects) and all(found.is_crowd for found in objects)
 
 
+def _nested(image: ListedImage, head: ImageHead | None, objects: Sequence[ListedObject]) -> bool:
+    return image.is_nested
+
+
 def _mixed_rows(image: ListedImage, head: ImageHead | None, objects: Sequence[ListedObject]) -> bool:
     return len({found.segmentation is None for found in objects if not found.is_crowd}) > 1
 
@@ -247,6 +282,14 @@ def _of_class(split: ListedSplit, classes: set[int]) -> Iterator[Place]:
     yield from (Place(of.image, of.id) for of in split.listing.objects if of.label in classes and not of.is_crowd)
 
 
+def _first_object(split: ListedSplit) -> Iterator[Place]:
+    """Yield the first annotation that is an object, of the first image that has one."""
+    found = (of for of in split.listing.objects if not of.is_crowd and not of.is_stuff)
+    first = min(found, key=lambda of: of.image, default=None)
+    if first is not None:
+        yield Place(first.image, first.id)
+
+
 def _category_zero(split: ListedSplit) -> Iterator[Place]:
     ids = split.listing.category_ids or []
     yield from _of_class(split, {label for label, number in enumerate(ids) if number == 0})
@@ -263,17 +306,38 @@ def _names_alike(split: ListedSplit) -> Iterator[Place]:
     yield from _of_class(split, {i for i, name in enumerate(split.listing.class_names) if counts[name] > 1})
 
 
+def _no_class_lists(split: ListedSplit) -> Iterator[Place]:
+    """Yield the images of a COCO file whose entries lack LVIS's lists, which are read only here."""
+    listing, lacking = split.listing, set[str]()
+    if listing.format != "coco" or listing.file is None:
+        return
+    with collected():  # entries that cannot be read are findings of the check
+        for row in AnnotationTables(AnnotationFile(listing.file), INSTANCES).rows("images"):
+            if any(key not in row for key in CLASS_LISTS):
+                lacking.add(file_name_of(listing.file, row))
+    yield from (Place(i) for i, image in enumerate(listing.images) if image.name in lacking)
+
+
 TRAITS: Mapping[str, Trait] = MappingProxyType(
     {
         "id_zero": Trait("annotations with the id 0", of_object=_id_zero),
-        "run_lengths": Trait("masks in run lengths", of_object=_run_lengths),
+        "any_object": Trait("annotations of objects", of_object=_is_object),
+        "first_object": Trait("the first annotation", of_split=_first_object),
+        "no_area": Trait("annotations without 'area'", of_object=_lacks("area")),
+        "no_bbox": Trait("annotations without 'bbox'", of_object=_lacks("bbox")),
+        "no_iscrowd": Trait("annotations without 'iscrowd'", of_object=_lacks("iscrowd")),
+        "keypoints": Trait("objects with keypoints", of_object=_keypoints),
+        "run_lengths": Trait("masks in run lengths that are lists", of_object=_run_lengths),
+        "compressed": Trait("masks in compressed run lengths", of_object=_compressed),
         "hole": Trait("masks with a hole", of_object=_hole),
         "parts": Trait("masks of several parts", of_object=_parts),
-        "crowd": Trait("crowd and ignored regions", of_object=_crowd),
+        "crowd": Trait("crowd regions", of_object=_crowd),
+        "ignored": Trait("ignored regions that are no crowds", of_object=_ignored),
         "box_only": Trait("objects with a box and no mask", of_object=_box_only),
         "thin": Trait("objects of one pixel, or one pixel high or wide", of_object=_thin),
         "outside": Trait("outlines or boxes that go beyond their image", of_object=_outside),
         "few_points": Trait("polygons of fewer than three points", of_object=_few_points),
+        "no_class_lists": Trait("images without LVIS's lists of classes", of_split=_no_class_lists),
         "category_zero": Trait("annotations of a category with the id 0", of_split=_category_zero),
         "category_gaps": Trait("annotations of categories after a gap in the ids", of_split=_category_gaps),
         "names_alike": Trait("annotations of categories that have one name", of_split=_names_alike),
@@ -288,6 +352,7 @@ TRAITS: Mapping[str, Trait] = MappingProxyType(
         "no_objects": Trait("images without annotations", of_image=_no_objects),
         "only_crowds": Trait("images with crowd regions only", of_image=_only_crowds),
         "mixed_rows": Trait("images with both boxes and outlines", of_image=_mixed_rows),
+        "nested": Trait("images in subfolders", of_image=_nested),
         "same_stem": Trait("images whose names differ by their suffix only", of_split=_same_stem),
         "same_name": Trait("images of one name in several folders", of_split=_same_name),
     }
