@@ -47,7 +47,7 @@ class ReadObject:
         mask: [H, W] bool of the image that the tool gives; None if the tool gives boxes only.
         box: (x1, y1, x2, y2) in pixels; None without one.
         is_crowd: True if the tool marks it as a crowd, or as to be ignored.
-        points: its keypoints (x, y); None if the tool gives none in this task, which is no loss.
+        points: keypoints (x, y, visibility) in pixels; None without them.
         has_id: False if the tool writes it without an id, or with 0, which evaluators take for none.
     """
 
@@ -55,8 +55,8 @@ class ReadObject:
     mask: Mask | None = None
     box: Sequence[float] | None = None
     is_crowd: bool = False
-    has_id: bool = True
     points: Sequence[Sequence[float]] | None = None
+    has_id: bool = True
 
 
 @dataclass
@@ -106,14 +106,20 @@ def _of_object(of: dict[str, Any], mask: Mask, on: list[ReadObject]) -> str:
         return "object_split"
     if whole[0].name != of["class"]:
         return "class_changed"
-    if whole[0].mask is not None and of["has_mask"] and not _is_same(whole[0].mask, mask):
-        return "mask_changed"
+    if whole[0].mask is not None and (not of["has_mask"] or not _is_same(whole[0].mask, mask)):
+        return "mask_changed"  # also one that nobody drew: a filled box, or nothing at all
+    if whole[0].points is not None and not _has_points(whole[0].points, of["num_points"], mask):
+        return "points_lost"
     box = whole[0].box
     if box is not None and not _is_near(_inside(box, mask.shape), _box(mask)):
         return "box_changed"
-    if whole[0].points is not None and not _are_near(whole[0].points, of["points"]):
-        return "points_lost"
     return KEPT if whole[0].has_id else "ids_lost"
+
+
+def _has_points(points: Sequence[Sequence[float]], num: int, mask: Mask) -> bool:
+    """Whether as many points as the object has are visible, and lie in its box."""
+    x1, y1, x2, y2 = _box(mask)
+    return sum(v > 0 and x1 <= x <= x2 and y1 <= y <= y2 for x, y, v in points) >= num
 
 
 def _painted(pixels: NDArray[np.uint8], colour: Sequence[int]) -> Mask:
@@ -158,10 +164,6 @@ def _inside(box: Sequence[float], shape: tuple[int, ...]) -> list[float]:
     """Return the part of a box in the image, for a box that goes beyond it harms nobody."""
     height, width = shape
     return [min(max(float(edge), 0.0), limit) for edge, limit in zip(box, (width, height) * 2, strict=True)]
-
-
-def _are_near(points: Sequence[Sequence[float]], others: Sequence[Sequence[float]]) -> bool:
-    return len(points) == len(others) and all(map(_is_near, points, others))
 
 
 def _is_near(box: Sequence[float], other: Sequence[float]) -> bool:

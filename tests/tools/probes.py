@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +37,7 @@ class Object:
         is_crowd: True for a crowd region.
         id: id of its annotation; by default annotations are numbered from 1.
         beyond: pixels by which its outline goes beyond the right border of the image.
-        ignore: True for a region with ``ignore`` 1 that is no crowd.
-        points: True if it has keypoints.
-        lacks: keys that its annotation does not have.
+        entry: values of its entry in COCO's format that are others; None leaves a key out.
     """
 
     corners: tuple[tuple[int, int, int, int], ...]
@@ -49,9 +47,7 @@ class Object:
     is_crowd: bool = False
     id: int | None = None
     beyond: int = 0
-    ignore: bool = False
-    points: bool = False
-    lacks: tuple[str, ...] = ()
+    entry: Mapping[str, Any] = field(default_factory=dict)
 
     def mask(self) -> Mask:
         """Return its pixels [H, W]."""
@@ -69,11 +65,6 @@ class Object:
             [float(v) for v in (x1, y1, x2 + self.beyond, y1, x2 + self.beyond, y2, x1, y2)]
             for x1, y1, x2, y2 in self.corners
         ]
-
-    def keypoints(self) -> list[tuple[float, float]]:
-        """Return its keypoints (x, y): two corners and the middle of its first rectangle."""
-        x1, y1, x2, y2 = self.corners[0]
-        return [(x1 + 2.0, y1 + 2.0), (x2 - 2.0, y2 - 2.0), ((x1 + x2) / 2, (y1 + y2) / 2)]
 
     def box(self) -> list[float]:
         """Return its box [x, y, width, height]."""
@@ -160,10 +151,6 @@ def _with(first: Object, **options: Any) -> Probe:
     return Probe((Picture(objects=(first, _SECOND), **options),))
 
 
-def _without(key: str) -> Probe:
-    return Probe((Picture(objects=tuple(replace(found, lacks=(key,)) for found in ORDINARY)),))
-
-
 _PLAIN = ORDINARY[0]
 SHARED: Mapping[str, Probe] = {
     "ordinary": Probe(),
@@ -178,7 +165,7 @@ SHARED: Mapping[str, Probe] = {
     "wide": Probe((Picture(mode="I;16"),)),
     "no_objects": Probe((Picture(objects=()),)),
     "same_stem": Probe((Picture("special.png"), Picture("special.jpg", objects=(_SECOND,)))),
-    "nested": Probe((Picture("a/special.png"),)),
+    "subfolder": Probe((Picture("a/special.png"),)),
     "same_name": Probe((Picture("a/special.png"), Picture("b/special.png", objects=(_SECOND,)))),
 }
 COCO: Mapping[str, Probe] = {
@@ -186,27 +173,26 @@ COCO: Mapping[str, Probe] = {
     "id_zero": _with(replace(_PLAIN, id=0)),
     "run_lengths": _with(replace(_ANGLE, form="runs")),
     "compressed": _with(replace(_ANGLE, form="compressed")),
-    "keypoints": _with(replace(_PLAIN, points=True)),
-    "no_area": _without("area"),
-    "no_bbox": _without("bbox"),
-    "no_iscrowd": _without("iscrowd"),
+    "keypoints": _with(replace(_PLAIN, entry={"keypoints": [22, 18, 2, 58, 48, 2, 40, 33, 2], "num_keypoints": 3})),
     "hole": _with(_RING),
     "parts": _with(_TWO),
     "crowd": _with(replace(_PLAIN, form="runs", is_crowd=True)),
-    "ignored": _with(replace(_PLAIN, ignore=True)),
+    "ignored": _with(replace(_PLAIN, entry={"ignore": 1})),
     "only_crowds": Probe((Picture(objects=(replace(_PLAIN, form="runs", is_crowd=True),)),)),
     "few_points": replace(_with(_PLAIN), polygons=[[20.0, 16.0, 60.0, 50.0], *_PLAIN.polygons()]),
     "no_class_lists": replace(Probe((Picture(),)), class_lists=False),
     "category_zero": replace(Probe((Picture(),)), ids=(0, 1, 2)),
     "category_gaps": replace(Probe((Picture(),)), ids=(1, 5, 9)),
     "names_alike": replace(Probe((Picture(),)), names=("cat", "cat", "bird")),
+    "no_area": _with(replace(_PLAIN, entry={"area": None})),
+    "no_iscrowd": _with(replace(_PLAIN, entry={"iscrowd": None})),
+    "no_box": _with(replace(_PLAIN, entry={"bbox": None})),
     "first_object": Probe((Picture(),)),
     "any_object": Probe((Picture(),)),
 }
 YOLO: Mapping[str, Probe] = {
     # Labels of YOLO are always drawn on the image as its orientation turns it.
     **{name: probe for name, probe in SHARED.items() if name not in ("box_only", "oriented_as_stored")},
-    "same_stem": Probe((Picture("special.png"), Picture("special.jpg"))),  # one label file
     "mixed_rows": _with(replace(_PLAIN, form="box")),
     "names_alike": replace(Probe((Picture(),)), names=("cat", "cat", "bird")),
     "first_object": Probe((Picture(),)),
@@ -229,9 +215,9 @@ def _truth(probe: Probe, picture: Picture) -> dict[str, Any]:
         {
             "colour": list(COLOURS[number] if picture.mode in ("RGB", "P", "RGBA") else [GREYS[number]] * 3),
             "class": probe.names[found.label],
-            "is_crowd": found.is_crowd or found.ignore,
+            "is_crowd": found.is_crowd or "ignore" in found.entry,
             "has_mask": found.form != "box",
-            "points": found.keypoints() if found.points else [],
+            "num_points": found.entry.get("num_keypoints", 0),
         }
         for number, found in enumerate(picture.objects)
     ]
@@ -251,7 +237,7 @@ def _write_coco(probe: Probe, folder: Path) -> None:
             if probe.polygons is not None and picture in probe.pictures and number == 0:
                 annotations[-1]["segmentation"] = probe.polygons
     categories = [{"id": i, "name": name, "frequency": "f"} for i, name in zip(probe.ids, probe.names, strict=True)]
-    if any(found.points for picture in probe.pictures for found in picture.objects):
+    if any("keypoints" in found.entry for picture in probe.pictures for found in picture.objects):
         categories = [
             {**row, "keypoints": ["head", "tail", "middle"], "skeleton": [[1, 3], [3, 2]]} for row in categories
         ]
@@ -268,8 +254,6 @@ def _coco_row(probe: Probe, found: Object, image_id: int, number: int) -> dict[s
         "bbox": found.box(),
         "area": float(found.mask().sum()),
     }
-    if found.ignore:
-        row["ignore"] = 1
     if found.form == "polygons":
         row["segmentation"] = found.polygons()
     elif found.form == "runs":
@@ -277,9 +261,7 @@ def _coco_row(probe: Probe, found: Object, image_id: int, number: int) -> dict[s
     elif found.form == "compressed":
         runs = run_lengths(found.mask())
         row["segmentation"] = {**runs, "counts": compressed(runs["counts"])}
-    if found.points:
-        row |= {"keypoints": [v for x, y in found.keypoints() for v in (x, y, 2)], "num_keypoints": 3}
-    return {key: value for key, value in row.items() if key not in found.lacks}
+    return {key: value for key, value in {**row, **found.entry}.items() if value is not None}
 
 
 def run_lengths(mask: Mask) -> dict[str, Any]:

@@ -24,9 +24,9 @@ FOLLOWS: Mapping[tuple[str, str], set[str]] = {
     ("coco", "few_points"): {"parts"},
     ("coco", "hole"): {"run_lengths"},
     ("coco", "only_crowds"): {"crowd"},
-    ("coco", "same_name"): {"nested"},
+    ("coco", "same_name"): {"subfolder"},
     ("yolo", "mixed_rows"): {"box_only"},
-    ("yolo", "same_name"): {"nested"},
+    ("yolo", "same_name"): {"subfolder"},
 }
 OF_IMAGE = {name for name, trait in TRAITS.items() if trait.of_image}
 SPLIT_OF_IMAGES = {"same_stem", "same_name", "no_class_lists"}
@@ -69,8 +69,7 @@ def test_a_trait_is_at_the_special_images_and_nowhere_else(format: str, name: st
     assert all((place.annotation is None) == is_of_image for place in places)
     if not is_of_image:
         ids = [of.id for of in split.listing.objects if of.image in special]
-        num = len(ids) if name.startswith("no_") else 1  # the first object has the trait, or a key is missing in all
-        assert [place.annotation for place in places] == ids[:num]
+        assert [place.annotation for place in places] == ids[:1]  # the first object has the trait
 
 
 def test_every_trait_has_a_probe() -> None:

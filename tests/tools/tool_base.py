@@ -37,8 +37,7 @@ def read_torchvision(folder: Path) -> list[ReadImage]:
     images = []
     for image, target in (dataset[i] for i in range(len(dataset))):
         name = plain.coco.loadImgs(target["image_id"])[0]["file_name"]
-        fields = [target.get(key, ()) for key in ("labels", "masks", "boxes")]
-        fields.append(target.get("iscrowd", [0] * len(fields[0])))
+        fields = [target.get(key, ()) for key in ("labels", "masks", "boxes", "iscrowd")]
         objects = [
             ReadObject(names[int(label)], np.asarray(mask, bool), box.tolist(), bool(is_crowd))
             for label, mask, box, is_crowd in zip(*fields, strict=False)  # masks of objects without one are missing

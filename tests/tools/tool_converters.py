@@ -40,7 +40,7 @@ def _write_supervision(dataset: supervision.DetectionDataset, folder: Path) -> l
     dataset.as_coco(str(out / "images"), str(out / "instances.json"))
     truth = json.loads((folder / "truth.json").read_text())
     names = {Path(image["name"]).name: image["name"] for image in truth}  # folders are left out, which is no loss
-    return read_written(out / "instances.json", out / "images", names.__getitem__)
+    return read_written(folder, out / "instances.json", out / "images", names.__getitem__)
 
 
 def by_globox(folder: Path) -> list[ReadImage]:
@@ -61,7 +61,7 @@ def _names(folder: Path) -> list[str]:
 
 def _write_globox(found: AnnotationSet, folder: Path) -> list[ReadImage]:
     found.save_coco(folder / "out.json", auto_ids=True)
-    return read_written(folder / "out.json", folder / "images", has_masks=False)
+    return read_written(folder, folder / "out.json", folder / "images", has_masks=False)
 
 
 def by_labelformat(folder: Path) -> list[ReadImage]:
@@ -76,7 +76,7 @@ def yolo_by_labelformat(folder: Path) -> list[ReadImage]:
 
 def _write_labelformat(found: object, folder: Path) -> list[ReadImage]:
     COCOInstanceSegmentationOutput(folder / "out.json").save(found)
-    return read_written(folder / "out.json", folder / "images")
+    return read_written(folder, folder / "out.json", folder / "images")
 
 
 def by_sahi(folder: Path) -> list[ReadImage]:
@@ -86,7 +86,7 @@ def by_sahi(folder: Path) -> list[ReadImage]:
     _, file = slice_coco(
         str(folder / "instances.json"), str(folder / "images"), "sliced", output_dir=str(folder / "out"), **size
     )
-    return read_written(Path(file), folder / "out", lambda name: images[int(name.split("_")[-5])]["file_name"])
+    return read_written(folder, Path(file), folder / "out", lambda name: images[int(name.split("_")[-5])]["file_name"])
 
 
 READS = {

@@ -21,7 +21,7 @@ def by_datumaro(folder: Path) -> list[ReadImage]:
     dataset = datumaro.Dataset.import_from(str(start), "coco_instances")
     dataset.export(str(folder / "out"), "coco_instances", save_media=True)
     out = folder / "out"
-    return read_written(out / "annotations" / "instances_train.json", out / "images" / "train")
+    return read_written(folder, out / "annotations" / "instances_train.json", out / "images" / "train")
 
 
 READS = {"datumaro": {"coco": by_datumaro}}

@@ -21,16 +21,20 @@ def _same(name: str) -> str:
 
 
 def read_written(
-    file: Path, images: Path, name_of: Callable[[str], str] = _same, *, has_masks: bool = True
+    probe: Path, file: Path, images: Path, name_of: Callable[[str], str] = _same, *, has_masks: bool = True
 ) -> list[ReadImage]:
     """Read a file of instances and its images; images without a file are left out.
 
     Args:
+        probe: folder of the probe.
         file: the file.
         images: folder of the images.
         name_of: name in the probe of a file name.
-        has_masks: False for a converter of boxes. For any other an annotation without a mask has lost it.
+        has_masks: False for a converter of boxes. For any other an annotation without a mask has lost it, unless
+            objects of its image have none.
     """
+    truth = json.loads((probe / "truth.json").read_text())
+    all_masked = {image["name"] for image in truth if all(of["has_mask"] for of in image["objects"])}
     tables = json.loads(file.read_text())
     names = {row["id"]: row["name"] for row in tables["categories"]}
     read = []
@@ -38,25 +42,27 @@ def read_written(
         size = image["height"], image["width"]
         if not (images / image["file_name"]).exists():
             continue
+        name = name_of(image["file_name"])
         rows = [row for row in tables["annotations"] if row["image_id"] == image["id"]]
-        objects = [_object(row, names[row["category_id"]], size, has_masks) for row in rows]
-        read.append(ReadImage(name_of(image["file_name"]), _pixels(images / image["file_name"], size), objects))
+        lost = np.zeros(size, bool) if has_masks and name in all_masked else None
+        masks = [_mask(row.get("segmentation"), size, lost) if has_masks else None for row in rows]
+        objects = [_object(row, names[row["category_id"]], mask) for row, mask in zip(rows, masks, strict=True)]
+        read.append(ReadImage(name, _pixels(images / image["file_name"], size), objects))
     return read
 
 
-def _object(row: dict[str, Any], name: str, size: tuple[int, int], has_masks: bool) -> ReadObject:
+def _object(row: dict[str, Any], name: str, mask: Mask | None) -> ReadObject:
     x, y, width, height = row["bbox"]
-    mask = _mask(row.get("segmentation"), size) if has_masks else None
     is_region = bool(row.get("iscrowd") or row.get("ignore"))
-    points = np.reshape(row.get("keypoints") or [], (-1, 3))[:, :2].tolist()
-    return ReadObject(name, mask, (x, y, x + width, y + height), is_region, bool(row.get("id")), points)
+    points = np.reshape(row.get("keypoints") or [], (-1, 3)).tolist()
+    return ReadObject(name, mask, (x, y, x + width, y + height), is_region, points, bool(row.get("id")))
 
 
-def _mask(segmentation: Any, size: tuple[int, int]) -> Mask:
+def _mask(segmentation: Any, size: tuple[int, int], lost: Mask | None) -> Mask | None:
     if isinstance(segmentation, list):
         segmentation = [polygon for polygon in segmentation if len(polygon) >= 2 * _POINTS]
     if not segmentation:
-        return np.zeros(size, bool)
+        return lost
     if isinstance(segmentation, dict) and isinstance(segmentation["counts"], str):
         coded = segmentation
     else:

@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Mapping
 from functools import partial
 from itertools import compress
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
-from segpaste.datasets.checking.listing import ListedImage, ListedObject, Listing
+from segpaste.datasets.checking.listing import COCO_KEYS, ListedImage, ListedObject, Listing
 from segpaste.datasets.checking.report import Finding
 from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.entries import (
@@ -49,7 +49,6 @@ from segpaste.datasets.large_json.index import Column, id_column, join_columns
 from segpaste.datasets.tables import INSTANCES, SEGMENTS, AnnotationTables, Images
 from segpaste.types.sampling import Size
 
-_KEYS = frozenset({"area", "bbox", "iscrowd"})
 _MANY_CLASSES = 1 << 16
 
 
@@ -72,8 +71,8 @@ def list_coco(annotations_file: Path, images_dir: Path, panoptic_dir: Path | Non
             name, size = images.name(number), (int(images.sizes[number, 0]), int(images.sizes[number, 1]))
             if names.setdefault(name, image_id) != image_id:
                 listing.find("duplicate_entry", f"images {names[name]} and {image_id} are the same file", name)
-            is_nested = len(PurePosixPath(name).parts) > 1
-            listing.images.append(ListedImage(name, images_dir / name, size, label_file=file.path, is_nested=is_nested))
+            path = images_dir / name
+            listing.images.append(ListedImage(name, path, size, label_file=file.path, in_subfolder="/" in name))
         if panoptic_dir is None:
             _list_instances(listing, file, tables, images)
         else:
@@ -117,9 +116,9 @@ def _list_instances(listing: Listing, file: AnnotationFile, tables: AnnotationTa
                 without_box.append(row["id"])
             mask = None if outline is None else partial(segmentation, place, row["id"])
             known, has_points = label if label >= 0 else None, any(points[2::3]) if points else False
-            found = ListedObject(row["id"], position, known, mask, _box_px(row), is_region, has_points)
-            is_ignored = kind == IGNORED and not row.get("iscrowd")
-            objects.append(found._replace(is_ignored=is_ignored, missing_keys=tuple(_KEYS - row.keys())))
+            lacks = tuple(key for key in COCO_KEYS if key not in row)
+            found = ListedObject(row["id"], position, known, mask, _box_px(row), is_region, has_points, lacks=lacks)
+            objects.append(found._replace(is_ignored=kind == IGNORED and not row.get("iscrowd")))
     if not has_masks:  # a file of boxes: empty lists are not masks
         for number in without:
             objects[number] = objects[number]._replace(segmentation=None)
@@ -190,7 +189,6 @@ def list_yolo(data: YoloData, split: str, task: Task | None = None) -> Listing:
     label_format = LabelFormat(len(data.class_names) if data.class_names else _MANY_CLASSES, data.keypoint_shape, task)
     images = _yolo_images(listing, data.splits[split])
     expect_labels(data.splits[split], images, sum(found_labels(image).is_file() for image in images))
-    folders = {source for source in data.splits[split] if source.is_dir()}
     first_lines: dict[str, tuple[Path, str]] = {}
     for image in images:
         name = Path(os.path.relpath(image, data.root)).as_posix()
@@ -198,8 +196,8 @@ def list_yolo(data: YoloData, split: str, task: Task | None = None) -> Listing:
         for row in _yolo_rows(listing, name, labels, label_format):
             first_lines.setdefault(row["kind"], (labels, f"{labels}: line {row['line']}"))
             listing.objects.append(_yolo_object(row, len(listing.images), data))
-        is_nested = image.parent not in folders and any(folder in image.parents for folder in folders)
-        listing.images.append(ListedImage(name, image, None, label_file=labels, entry="line", is_nested=is_nested))
+        is_below = image.parent not in data.splits[split] and any(of in image.parents for of in data.splits[split])
+        listing.images.append(ListedImage(name, image, None, label_file=labels, entry="line", in_subfolder=is_below))
     if len(first_lines) > 1:
         (file, box), (_, polygon) = first_lines["detect"], first_lines["segment"]
         listing.find("missing_mask", f"{box} has a box, {polygon} a polygon; {ONE_KIND}", file=file)

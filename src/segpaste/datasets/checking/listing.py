@@ -12,6 +12,9 @@ from segpaste.datasets.checking.report import Finding, SurfaceHealth
 from segpaste.datasets.entries import Box
 from segpaste.types.sampling import Size
 
+COCO_KEYS = ("area", "bbox", "iscrowd")
+"""Keys of COCO's annotations that some tools expect, and others not."""
+
 
 class ListedImage(NamedTuple):
     """Listed image of a dataset.
@@ -29,7 +32,7 @@ class ListedImage(NamedTuple):
         label_file: the file with its annotations; None if samples do not come from files.
         entry: what an annotation is called in this file, such as ``line``.
         was_decoded: True if its pixels were read while it was listed.
-        is_nested: True if it is in a subfolder of the folder of its split's images.
+        in_subfolder: True if it is in a folder below one that its split names, and not in such a one.
     """
 
     name: str
@@ -44,7 +47,7 @@ class ListedImage(NamedTuple):
     label_file: Path | None = None
     entry: str = "annotation"
     was_decoded: bool = False
-    is_nested: bool = False
+    in_subfolder: bool = False
 
     @property
     def file(self) -> Path | None:
@@ -66,8 +69,8 @@ class ListedObject(NamedTuple):
         has_keypoints: True if a keypoint is labelled.
         is_stuff: True for a segment of stuff.
         where: its file and entry, such as ``a.json: shape 3``; by default they are made of its image and ``id``.
+        lacks: the keys of `COCO_KEYS` that its entry in a COCO file does not have.
         is_ignored: True for a region that its file marks as ignored, and not as a crowd.
-        missing_keys: keys of COCO that its entry could have and does not: ``area``, ``bbox``, ``iscrowd``.
     """
 
     id: int
@@ -79,8 +82,8 @@ class ListedObject(NamedTuple):
     has_keypoints: bool = False
     is_stuff: bool = False
     where: str | None = None
+    lacks: tuple[str, ...] = ()
     is_ignored: bool = False
-    missing_keys: tuple[str, ...] = ()
 
     def box_px(self, size: Size) -> Box | None:
         """Return its box in an image of (H, W); None without a box."""

@@ -6,10 +6,10 @@ from segpaste.datasets.checking.tools.pycocotools import IGNORED_UNREAD
 from segpaste.datasets.checking.tools.rules import Rule, Tool
 
 
-def _missing(key: str) -> Rule:
+def _missing(trait: str, key: str) -> Rule:
     return Rule(
         "coco",
-        f"no_{key}",
+        trait,
         "stops",
         f"reading ends with an error at the first annotation without {key!r}",
         "write all keys: segpaste convert DATASET --to coco --out DIR",
@@ -45,8 +45,8 @@ TOOL = Tool(
             "reading ends with an error if two categories have one name",
             "give each category a name of its own",
         ),
-        _missing("bbox"),
-        _missing("iscrowd"),
+        _missing("no_box", "bbox"),
+        _missing("no_iscrowd", "iscrowd"),
         Rule(
             "coco",
             "id_zero",

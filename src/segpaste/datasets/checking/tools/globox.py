@@ -26,7 +26,7 @@ TOOL = Tool(
     (
         Rule(
             "coco",
-            "no_bbox",
+            "no_box",
             "stops",
             "reading ends with a KeyError",
             "add the boxes: segpaste convert DATASET --to coco --out DIR",
@@ -56,7 +56,7 @@ TOOL = Tool(
         ),
         Rule(
             "yolo",
-            "nested",
+            "subfolder",
             "image_lost",
             "from_yolo_seg searches the folder itself, not its subfolders",
             "put all images and labels of a split into one folder each",

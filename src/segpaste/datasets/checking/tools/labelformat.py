@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from segpaste.datasets.checking.tools.pycocotools import IGNORED_UNREAD
-from segpaste.datasets.checking.tools.rules import Rule, Tool
+from segpaste.datasets.checking.tools.rules import SHARED_LABELS, Rule, Tool
 
 
 def _stops(trait: str, says: str, advice: str) -> Rule:
@@ -60,6 +60,7 @@ TOOL = Tool(
             "outlines are scaled by the size of the stored image, without its EXIF orientation",
             "convert with segpaste: segpaste convert DATASET --to coco --out DIR",
         ),
+        SHARED_LABELS,
         _without_ids("yolo"),
     ),
 )

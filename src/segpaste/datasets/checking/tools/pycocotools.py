@@ -24,16 +24,15 @@ NO_AREA = Rule(
     "coco",
     "no_area",
     "stops",
-    "evaluation ends with a KeyError",
+    "evaluation ends with a KeyError at an annotation without an area",
     "write the areas: segpaste convert DATASET --to coco --out DIR",
 )
-
 NO_ISCROWD = Rule(
     "coco",
     "no_iscrowd",
     "stops",
-    "evaluation ends with a KeyError",
-    "write 'iscrowd' 0: segpaste convert DATASET --to coco --out DIR",
+    "evaluation ends with a KeyError at an annotation without iscrowd",
+    "write 'iscrowd': 0 into each annotation: segpaste convert DATASET --to coco --out DIR",
 )
 
 IGNORED_UNREAD = Rule(

@@ -73,6 +73,15 @@ class Rule:
     advice: str
 
 
+SHARED_LABELS = Rule(
+    "yolo",
+    "same_stem",
+    "object_lost",
+    "the images have one label file together, so that one of them has the labels of the other",
+    "rename the images, and give each a label file",
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Tool:
     """A tool, and what it was seen to do.

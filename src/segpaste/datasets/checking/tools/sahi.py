@@ -31,6 +31,13 @@ TOOL = Tool(
             "reading ends with a ValueError if the first polygon has too few points",
             "remove these polygons from the file",
         ),
+        Rule(
+            "coco",
+            "box_only",
+            "mask_changed",
+            "objects without a mask get their filled box as one",
+            "remove 'segmentation' from these objects after slicing",
+        ),
         _runs("run_lengths"),
         _runs("compressed"),
         Rule("coco", "keypoints", "points_lost", "keypoints are not read", "there is no way to slice them with sahi"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from segpaste.datasets.checking.tools.pycocotools import IGNORED_UNREAD
-from segpaste.datasets.checking.tools.rules import Rule, Tool
+from segpaste.datasets.checking.tools.rules import SHARED_LABELS, Rule, Tool
 
 TOOL = Tool(
     "supervision",
@@ -22,7 +22,7 @@ TOOL = Tool(
         ),
         Rule(
             "coco",
-            "no_bbox",
+            "no_box",
             "stops",
             "reading ends with a KeyError",
             "add the boxes: segpaste convert DATASET --to coco --out DIR",
@@ -56,9 +56,17 @@ TOOL = Tool(
             "height and width are written as the EXIF orientation turns them, and labels are not turned",
             "remove the EXIF orientation from the images",
         ),
+        SHARED_LABELS,
         Rule(
             "yolo",
-            "nested",
+            "mixed_rows",
+            "mask_changed",
+            "rows of boxes get their filled box as a mask, if their image has an outline",
+            "convert all rows as boxes with segpaste: segpaste convert DATASET --task detect --to coco --out DIR",
+        ),
+        Rule(
+            "yolo",
+            "subfolder",
             "image_lost",
             "images are searched in the folder itself, not in its subfolders",
             "put all images of a split into one folder",

@@ -21,20 +21,6 @@ TOOL = Tool(
             "convert with segpaste to the task that all objects have, or remove the objects without a mask",
         ),
         FEW_POINTS,
-        Rule(
-            "coco",
-            "no_bbox",
-            "stops",
-            "with 'boxes' among the target keys, reading ends with a KeyError",
-            "write the boxes: segpaste convert DATASET --to coco --out DIR",
-        ),
-        Rule(
-            "coco",
-            "no_iscrowd",
-            "stops",
-            "with 'iscrowd' among the target keys, reading ends with a KeyError",
-            "write 'iscrowd' 0: segpaste convert DATASET --to coco --out DIR",
-        ),
         IGNORED_UNREAD,
         Rule(
             "coco",
@@ -49,6 +35,20 @@ TOOL = Tool(
             "pixels_changed",
             "values of 16 bits are cut off at 255, so that the image is white",
             "convert the images to 8 bits",
+        ),
+        Rule(
+            "coco",
+            "no_box",
+            "object_lost",
+            "the target has fewer boxes than labels, so that boxes belong to other objects from there on",
+            "write the boxes: segpaste convert DATASET --to coco --out DIR",
+        ),
+        Rule(
+            "coco",
+            "no_iscrowd",
+            "object_lost",
+            "the target has fewer values of iscrowd than labels, so that they belong to other objects from there on",
+            "write 'iscrowd': 0 into each annotation: segpaste convert DATASET --to coco --out DIR",
         ),
     ),
 )

@@ -154,9 +154,16 @@ def _keypoints(shape: Shape) -> bool:
     return _is_object(shape) and shape.found.has_keypoints
 
 
-def _lacks(key: str) -> OfObject:
-    """Return the function that tells whether an annotation of COCO has no such key."""
-    return lambda shape: _is_object(shape) and key in shape.found.missing_keys
+def _no_area(shape: Shape) -> bool:
+    return _is_object(shape) and "area" in shape.found.lacks
+
+
+def _no_iscrowd(shape: Shape) -> bool:
+    return _is_object(shape) and "iscrowd" in shape.found.lacks
+
+
+def _no_box(shape: Shape) -> bool:
+    return _is_object(shape) and "bbox" in shape.found.lacks
 
 
 def _hole(shape: Shape) -> bool:
@@ -254,8 +261,8 @@ def _only_crowds(image: ListedImage, head: ImageHead | None, objects: Sequence[L
     return bool(objects) and all(found.is_crowd for found in objects)
 
 
-def _nested(image: ListedImage, head: ImageHead | None, objects: Sequence[ListedObject]) -> bool:
-    return image.is_nested
+def _subfolder(image: ListedImage, head: ImageHead | None, objects: Sequence[ListedObject]) -> bool:
+    return image.in_subfolder and bool(objects)
 
 
 def _mixed_rows(image: ListedImage, head: ImageHead | None, objects: Sequence[ListedObject]) -> bool:
@@ -323,9 +330,9 @@ TRAITS: Mapping[str, Trait] = MappingProxyType(
         "id_zero": Trait("annotations with the id 0", of_object=_id_zero),
         "any_object": Trait("annotations of objects", of_object=_is_object),
         "first_object": Trait("the first annotation", of_split=_first_object),
-        "no_area": Trait("annotations without 'area'", of_object=_lacks("area")),
-        "no_bbox": Trait("annotations without 'bbox'", of_object=_lacks("bbox")),
-        "no_iscrowd": Trait("annotations without 'iscrowd'", of_object=_lacks("iscrowd")),
+        "no_area": Trait("annotations without an area", of_object=_no_area),
+        "no_iscrowd": Trait("annotations without iscrowd", of_object=_no_iscrowd),
+        "no_box": Trait("annotations without a box", of_object=_no_box),
         "keypoints": Trait("objects with keypoints", of_object=_keypoints),
         "run_lengths": Trait("masks in run lengths that are lists", of_object=_run_lengths),
         "compressed": Trait("masks in compressed run lengths", of_object=_compressed),
@@ -352,7 +359,7 @@ TRAITS: Mapping[str, Trait] = MappingProxyType(
         "no_objects": Trait("images without annotations", of_image=_no_objects),
         "only_crowds": Trait("images with crowd regions only", of_image=_only_crowds),
         "mixed_rows": Trait("images with both boxes and outlines", of_image=_mixed_rows),
-        "nested": Trait("images in subfolders", of_image=_nested),
+        "subfolder": Trait("images in folders below the folder of the split", of_image=_subfolder),
         "same_stem": Trait("images whose names differ by their suffix only", of_split=_same_stem),
         "same_name": Trait("images of one name in several folders", of_split=_same_name),
     }
