@@ -37,7 +37,7 @@ def with_false_ones(folder: Path) -> list[Result]:
 
 def has_masks(folder: Path) -> bool:
     """Whether every annotation of a probe has a mask."""
-    return all("segmentation" in row for row in json.loads((folder / "instances.json").read_text())["annotations"])
+    return all(row.get("segmentation") for row in json.loads((folder / "instances.json").read_text())["annotations"])
 
 
 def encoded(segmentation: Any, height: int, width: int) -> Result:

@@ -60,7 +60,12 @@ class Object:
         return mask
 
     def polygons(self) -> list[list[float]]:
-        """Return its outlines in pixels, a rectangle each."""
+        """Return its outlines in pixels, a rectangle each; a hole is joined to the outline by a bridge."""
+        if self.hole is not None:
+            (x1, y1, x2, y2), (left, top, right, bottom) = self.corners[0], self.hole
+            inner = (left, top, left, bottom, right, bottom, right, top, left, top, x1, y1)
+            outer = (x2, y1, x2, y2, x1, y2, x1, y1)
+            return [[float(v) for v in (*outer, *inner)]]
         return [
             [float(v) for v in (x1, y1, x2 + self.beyond, y1, x2 + self.beyond, y2, x1, y2)]
             for x1, y1, x2, y2 in self.corners
@@ -174,7 +179,13 @@ COCO: Mapping[str, Probe] = {
     "run_lengths": _with(replace(_ANGLE, form="runs")),
     "compressed": _with(replace(_ANGLE, form="compressed")),
     "keypoints": _with(replace(_PLAIN, entry={"keypoints": [22, 18, 2, 58, 48, 2, 40, 33, 2], "num_keypoints": 3})),
-    "hole": _with(_RING),
+    "hole": _with(replace(_RING, form="polygons")),
+    "hole_runs": _with(_RING),
+    "thin_runs": _with(Object(((20, 30, 36, 31), (44, 30, 60, 31)), form="runs")),
+    "empty_outline": _with(replace(_PLAIN, form="box", entry={"segmentation": []})),
+    "id_negative": _with(replace(_PLAIN, id=-1)),
+    "crowd_polygons": _with(replace(_PLAIN, is_crowd=True)),
+    "crowd_compressed": _with(replace(_PLAIN, form="compressed", is_crowd=True)),
     "parts": _with(_TWO),
     "crowd": _with(replace(_PLAIN, form="runs", is_crowd=True)),
     "ignored": _with(replace(_PLAIN, entry={"ignore": 1})),

@@ -69,12 +69,15 @@ def test_the_judge_and_the_rules_have_the_same_effects_in_the_same_order() -> No
 
 
 def _without_a_rule(tool: Tool) -> Tool:
-    return replace(tool, rules=tuple(rule for rule in tool.rules if rule.trait != "hole"))
+    return replace(tool, rules=tuple(rule for rule in tool.rules if rule.trait != "oriented_as_stored"))
 
 
 def _with_another_effect(tool: Tool) -> Tool:
     return replace(
-        tool, rules=tuple(replace(rule, effect="stops") if rule.trait == "hole" else rule for rule in tool.rules)
+        tool,
+        rules=tuple(
+            replace(rule, effect="stops") if rule.trait == "oriented_as_stored" else rule for rule in tool.rules
+        ),
     )
 
 
@@ -89,8 +92,8 @@ def _of_another_version(tool: Tool) -> Tool:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (_without_a_rule, "supervision: coco/hole is mask_changed, the rules say kept"),
-        (_with_another_effect, "supervision: coco/hole is mask_changed, the rules say stops"),
+        (_without_a_rule, "supervision: coco/oriented_as_stored is shifted, the rules say kept"),
+        (_with_another_effect, "supervision: coco/oriented_as_stored is shifted, the rules say stops"),
         (_with_a_rule_too_many, "supervision: coco/grey is kept, the rules say stops"),
         (_of_another_version, "supervision: ran 0.31.2, the rules are about 0.31.2, 99.0"),
     ],

@@ -15,14 +15,19 @@ from segpaste.datasets import DatasetError, check_dataset, open_dataset
 from segpaste.datasets.checking.check import check_unopened
 from segpaste.datasets.checking.report import HealthReport
 from segpaste.datasets.checking.tools.registry import NUM_PLACES, TOOLS
-from segpaste.datasets.checking.tools.traits import TRAITS, Place, find_traits
+from segpaste.datasets.checking.tools.trait import Place
+from segpaste.datasets.checking.tools.traits import TRAITS, find_traits
 from segpaste.datasets.formats.format import ReadOptions
 
 EVERYWHERE = {"any_object", "first_object"}
 FOLLOWS: Mapping[tuple[str, str], set[str]] = {
     ("coco", "box_only"): {"mixed_rows"},
     ("coco", "few_points"): {"parts"},
-    ("coco", "hole"): {"run_lengths"},
+    ("coco", "crowd_compressed"): {"crowd"},
+    ("coco", "crowd_polygons"): {"crowd"},
+    ("coco", "empty_outline"): {"box_only"},
+    ("coco", "hole_runs"): {"hole", "run_lengths"},
+    ("coco", "thin_runs"): {"thin", "run_lengths", "parts"},
     ("coco", "only_crowds"): {"crowd"},
     ("coco", "same_name"): {"subfolder"},
     ("yolo", "mixed_rows"): {"box_only"},

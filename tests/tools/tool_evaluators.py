@@ -65,7 +65,7 @@ def score_tensors(folder: Path, results: list[Result]) -> float:
 def of_image(rows: list[Result], image_id: int, size: tuple[int, int]) -> dict[str, torch.Tensor]:
     """Return the annotations or results of an image as tensors."""
     rows = [row for row in rows if row["image_id"] == image_id]
-    coded = [encoded(row["segmentation"], *size) for row in rows if "segmentation" in row]
+    coded = [encoded(row["segmentation"], *size) for row in rows if row.get("segmentation")]
     masks = [torch.from_numpy(coco_mask.decode(each).astype(bool)) for each in coded]
     boxes = [row["bbox"] for row in rows if "bbox" in row]
     return {

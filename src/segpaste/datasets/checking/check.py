@@ -24,7 +24,7 @@ from segpaste.datasets.checking.report import KINDS, ClassHealth, Finding, Healt
 from segpaste.datasets.checking.sample_listing import describe_beside, list_samples
 from segpaste.datasets.checking.tools.registry import chosen_tools, tool_reports
 from segpaste.datasets.checking.tools.rules import Tool
-from segpaste.datasets.checking.tools.traits import ListedSplit
+from segpaste.datasets.checking.tools.trait import ListedSplit
 from segpaste.datasets.contract import AnnotatedDataset
 from segpaste.datasets.errors import DatasetError, collected
 from segpaste.datasets.formats.coco.dataset import CocoDetectionV2

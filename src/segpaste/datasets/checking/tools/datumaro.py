@@ -63,9 +63,16 @@ TOOL = Tool(
         ),
         Rule(
             "coco",
-            "hole",
+            "hole_runs",
             "mask_changed",
-            "masks are written as their outlines, so that holes are filled",
+            "run lengths are written as their outlines, so that holes are filled",
+            "convert with segpaste: segpaste convert DATASET --to FORMAT --out DIR",
+        ),
+        Rule(
+            "coco",
+            "thin_runs",
+            "mask_changed",
+            "run lengths are written as their outlines, and what is one pixel high or wide has none",
             "convert with segpaste: segpaste convert DATASET --to FORMAT --out DIR",
         ),
         Rule(

@@ -43,6 +43,10 @@ TOOL = Tool(
             "reading ends with a KeyError",
             "write 'iscrowd' 0: segpaste convert DATASET --to coco --out DIR",
         ),
+        _stops("crowd_polygons", "crowd regions must be run lengths, and reading ends with a TypeError", _CONVERT),
+        _stops(
+            "crowd_compressed", "run lengths must be lists of numbers, and reading ends with a ValueError", _CONVERT
+        ),
         Rule("coco", "keypoints", "points_lost", "keypoints are not read", _CONVERT),
         IGNORED_UNREAD,
         _without_ids("coco"),

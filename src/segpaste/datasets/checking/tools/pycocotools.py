@@ -12,6 +12,14 @@ ID_ZERO = Rule(
     "number annotations from 1, as segpaste convert --for does",
 )
 
+ID_NEGATIVE = Rule(
+    "coco",
+    "id_negative",
+    "never_matched",
+    "the id of the matched annotation is kept for each detection, and what is below 1 means that there is none",
+    "number annotations from 1",
+)
+
 FEW_POINTS = Rule(
     "coco",
     "few_points",

@@ -21,7 +21,8 @@ from segpaste.datasets.checking.tools import (
     ultralytics,
 )
 from segpaste.datasets.checking.tools.rules import EFFECTS, Rule, Tool
-from segpaste.datasets.checking.tools.traits import TRAITS, ListedSplit, Place, find_traits
+from segpaste.datasets.checking.tools.trait import ListedSplit, Place
+from segpaste.datasets.checking.tools.traits import TRAITS, find_traits
 from segpaste.datasets.errors import DatasetError
 
 TOOLS: Mapping[str, Tool] = MappingProxyType(

@@ -38,9 +38,22 @@ TOOL = Tool(
             "objects without a mask get their filled box as one",
             "remove 'segmentation' from these objects after slicing",
         ),
+        Rule(
+            "coco",
+            "hole",
+            "mask_changed",
+            "holes of outlines are filled",
+            "do not slice these objects with sahi",
+        ),
         _runs("run_lengths"),
         _runs("compressed"),
-        Rule("coco", "keypoints", "points_lost", "keypoints are not read", "there is no way to slice them with sahi"),
+        Rule(
+            "coco",
+            "keypoints",
+            "points_lost",
+            "keypoints are not read",
+            "do not slice datasets with keypoints with sahi",
+        ),
         Rule(
             "coco",
             "oriented_as_stored",

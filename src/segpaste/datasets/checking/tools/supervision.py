@@ -43,6 +43,13 @@ TOOL = Tool(
         ),
         Rule(
             "coco",
+            "thin_runs",
+            "mask_changed",
+            "masks are written as their outlines, and what is one pixel high or wide has none",
+            "convert with segpaste: segpaste convert DATASET --to FORMAT --out DIR",
+        ),
+        Rule(
+            "coco",
             "keypoints",
             "points_lost",
             "keypoints are not read",

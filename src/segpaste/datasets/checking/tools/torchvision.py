@@ -20,6 +20,13 @@ TOOL = Tool(
             "the target has fewer masks than labels, so that masks belong to other objects from there on",
             "convert with segpaste to the task that all objects have, or remove the objects without a mask",
         ),
+        Rule(
+            "coco",
+            "empty_outline",
+            "stops",
+            "with 'masks' among the target keys, reading ends with an IndexError",
+            "convert with segpaste to the task that all objects have, or remove the objects without a mask",
+        ),
         FEW_POINTS,
         IGNORED_UNREAD,
         Rule(

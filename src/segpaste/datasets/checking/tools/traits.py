@@ -4,129 +4,19 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import PurePosixPath
 from types import MappingProxyType
-from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from segpaste.datasets.checking.listing import ListedImage, ListedObject, Listing
-from segpaste.datasets.entries import Box, file_name_of
+from segpaste.datasets.checking.listing import ListedImage, ListedObject
+from segpaste.datasets.checking.tools.trait import ListedSplit, Place, Shape, Trait
+from segpaste.datasets.entries import file_name_of
 from segpaste.datasets.errors import collected
 from segpaste.datasets.formats.image_files import ImageHead
-from segpaste.datasets.formats.rle import decode_segmentation
 from segpaste.datasets.large_json.file import AnnotationFile
 from segpaste.datasets.mask_parts import num_holes, num_parts
 from segpaste.datasets.tables import CLASS_LISTS, INSTANCES, AnnotationTables
-from segpaste.types.sampling import Size, mask_box
 
 _ALPHA, _WIDE = ("LA", "PA", "RGBA"), ("I;16", "I;16B", "I;16L", "I", "F")
-
-
-class Place(NamedTuple):
-    """Where a trait was found.
-
-    Attributes:
-        image: position of the image.
-        annotation: id or line of the annotation; None for a trait of an image.
-    """
-
-    image: int
-    annotation: int | None = None
-
-
-class Shape:
-    """Mask of an annotation, decoded when it is asked for.
-
-    Args:
-        found: the annotation.
-        size: (H, W) of its image.
-
-    Attributes:
-        found: the annotation.
-        size: (H, W) of its image.
-    """
-
-    def __init__(self, found: ListedObject, size: Size) -> None:
-        self.found, self.size = found, size
-
-    @cached_property
-    def segmentation(self) -> object:
-        """Segmentation as in the file; None without one."""
-        return None if self.found.segmentation is None else self.found.segmentation(self.size)
-
-    @cached_property
-    def polygons(self) -> list[list[float]] | None:
-        """Polygons as in the file; None for run lengths, without a segmentation, or if one is no list of numbers."""
-        found = self.segmentation
-        return found if isinstance(found, list) and all(map(_is_numbers, found)) else None
-
-    @cached_property
-    def mask(self) -> NDArray[np.bool_] | None:
-        """Mask [H, W]; None without one, or if it cannot be decoded."""
-        if not self.segmentation:
-            return None
-        try:
-            return decode_segmentation(self.segmentation, self.size)
-        except ValueError:
-            return None
-
-    @cached_property
-    def inner(self) -> NDArray[np.bool_] | None:
-        """The part of the mask in its box; None without a pixel."""
-        mask = self.mask
-        if mask is None or (box := mask_box(mask)) is None:
-            return None
-        x1, y1, x2, y2 = box
-        return mask[y1:y2, x1:x2]
-
-    @property
-    def box(self) -> Box | None:
-        """Box as in the file."""
-        return self.found.box_px(self.size)
-
-
-def _is_numbers(polygon: object) -> bool:
-    return isinstance(polygon, list) and all(isinstance(value, int | float) for value in polygon)
-
-
-class ListedSplit(NamedTuple):
-    """Listing of a dataset, with the headers of its images.
-
-    Attributes:
-        listing: images and annotations.
-        heads: header of each image; None if it cannot be read.
-        sizes: (H, W) of each image in the frame of its annotations; None if unknown.
-    """
-
-    listing: Listing
-    heads: Sequence[ImageHead | None]
-    sizes: Sequence[Size | None]
-
-
-OfObject = Callable[[Shape], bool]
-OfImage = Callable[[ListedImage, ImageHead | None, Sequence[ListedObject]], bool]
-OfSplit = Callable[[ListedSplit], Iterable[Place]]
-
-
-@dataclass(frozen=True, slots=True)
-class Trait:
-    """Property of annotations, images or a whole dataset.
-
-    Attributes:
-        text: what has it, in the plural.
-        of_object: tells whether an annotation has it.
-        of_image: tells whether an image has it, from its entry, its header and its annotations.
-        of_split: lists what has it in the dataset.
-    """
-
-    text: str
-    of_object: OfObject | None = None
-    of_image: OfImage | None = None
-    of_split: OfSplit | None = None
 
 
 def _is_object(shape: Shape) -> bool:
@@ -135,6 +25,10 @@ def _is_object(shape: Shape) -> bool:
 
 def _id_zero(shape: Shape) -> bool:
     return _is_object(shape) and shape.found.id == 0
+
+
+def _id_negative(shape: Shape) -> bool:
+    return _is_object(shape) and shape.found.id < 0
 
 
 def _counts(shape: Shape) -> object:
@@ -148,6 +42,26 @@ def _run_lengths(shape: Shape) -> bool:
 
 def _compressed(shape: Shape) -> bool:
     return _is_object(shape) and isinstance(_counts(shape), str | bytes)
+
+
+def _hole_runs(shape: Shape) -> bool:
+    return isinstance(shape.segmentation, dict) and _hole(shape)
+
+
+def _thin_runs(shape: Shape) -> bool:
+    return isinstance(shape.segmentation, dict) and _thin(shape)
+
+
+def _empty_outline(shape: Shape) -> bool:
+    return _is_object(shape) and shape.segmentation == []
+
+
+def _crowd_polygons(shape: Shape) -> bool:
+    return _crowd(shape) and bool(shape.polygons)
+
+
+def _crowd_compressed(shape: Shape) -> bool:
+    return _crowd(shape) and isinstance(_counts(shape), str | bytes)
 
 
 def _keypoints(shape: Shape) -> bool:
@@ -328,6 +242,7 @@ def _no_class_lists(split: ListedSplit) -> Iterator[Place]:
 TRAITS: Mapping[str, Trait] = MappingProxyType(
     {
         "id_zero": Trait("annotations with the id 0", of_object=_id_zero),
+        "id_negative": Trait("annotations with an id below 0", of_object=_id_negative),
         "any_object": Trait("annotations of objects", of_object=_is_object),
         "first_object": Trait("the first annotation", of_split=_first_object),
         "no_area": Trait("annotations without an area", of_object=_no_area),
@@ -338,10 +253,15 @@ TRAITS: Mapping[str, Trait] = MappingProxyType(
         "compressed": Trait("masks in compressed run lengths", of_object=_compressed),
         "hole": Trait("masks with a hole", of_object=_hole),
         "parts": Trait("masks of several parts", of_object=_parts),
+        "hole_runs": Trait("masks in run lengths with a hole", of_object=_hole_runs),
         "crowd": Trait("crowd regions", of_object=_crowd),
+        "crowd_polygons": Trait("crowd regions in polygons", of_object=_crowd_polygons),
+        "crowd_compressed": Trait("crowd regions in compressed run lengths", of_object=_crowd_compressed),
         "ignored": Trait("ignored regions that are no crowds", of_object=_ignored),
         "box_only": Trait("objects with a box and no mask", of_object=_box_only),
         "thin": Trait("objects of one pixel, or one pixel high or wide", of_object=_thin),
+        "thin_runs": Trait("masks in run lengths of one pixel, or one pixel high or wide", of_object=_thin_runs),
+        "empty_outline": Trait("objects with an empty list of polygons", of_object=_empty_outline),
         "outside": Trait("outlines or boxes that go beyond their image", of_object=_outside),
         "few_points": Trait("polygons of fewer than three points", of_object=_few_points),
         "no_class_lists": Trait("images without LVIS's lists of classes", of_split=_no_class_lists),
