@@ -106,11 +106,12 @@ $(VENV)/trainers/%/.done: tests/trainers/%.txt $(VENV)/.dev
 # A tool is installed beside the versions of $(VENV), or, where it needs others, in an environment that sees nothing else.
 $(VENV)/tools/%/.done: tests/tools/%.txt $(VENV)/.dev
 	$(ENVIRONMENT)
-	$(BIN)/uv -q pip freeze --python $(BIN)/python --exclude-editable > $(@D)/seen.txt
+	{ $(UV) pip freeze --python $(BIN)/python --exclude-editable > $(@D)/seen.txt && \
 	if $(UV) pip compile --python $(BIN)/python --no-header --no-annotate -c $(@D)/seen.txt $< -o $(@D)/all.txt; then \
 	    { grep -vxFf $(@D)/seen.txt $(@D)/all.txt > $(@D)/own.txt || true; } && \
 	    $(UV) pip install --python $(@D)/bin/python --no-deps -r $(@D)/own.txt; \
-	else rm -f $(@D)/lib/*/site-packages/base.pth && $(UV) pip install --python $(@D)/bin/python -r $<; fi
+	else rm -f $(@D)/lib/*/site-packages/base.pth && $(UV) pip install --python $(@D)/bin/python -r $<; fi; } || \
+	$(BIN)/python -m pip --python $(@D)/bin/python install --no-compile -r $<
 	@touch $@
 
 $(VENV)/versions/%/.done: scripts/version_ends.py $(VENV)/.dev

@@ -20,20 +20,22 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 from segpaste.datasets import DatasetError, convert_dataset
 from segpaste.datasets.checking.tools.registry import TOOLS
-from segpaste.datasets.checking.tools.rules import Tool
+from segpaste.datasets.checking.tools.rules import EFFECTS, Tool
 
 ROOT = Path(__file__).parents[1]
 PROGRAMS = ROOT / "tests" / "tools"
 with mock.patch.object(sys, "path", [str(PROGRAMS), *sys.path]):
     from observe import CONVERTED, FORMAT
+    from probe_traits import traits_of_probes
     from probes import PROBES, write
+
 RESULTS = PROGRAMS / "results.json"
 LIMIT_S = 900
 RENAMED = ("same_stem", "same_name")
@@ -51,7 +53,8 @@ def python_of(name: str) -> Path:
 
 def digest_of(name: str) -> str:
     """Return a digest of what decides the results of a program."""
-    files = [PROGRAMS / file for file in (f"tool_{name}.py", "probes.py", "judge.py", "observe.py")]
+    shared = (path for path in sorted(PROGRAMS.glob("*.py")) if not path.name.startswith(("tool_", "test_")))
+    files = [PROGRAMS / f"tool_{name}.py", *shared]
     files += [file for file in (PROGRAMS / f"{name}.txt", ROOT / "tests" / "trainers" / f"{name}.txt") if file.exists()]
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
 
@@ -131,9 +134,19 @@ def tools_of(name: str) -> list[Tool]:
     return [tool for tool in TOOLS.values() if f'"{tool.name}"' in text]
 
 
-def differences(results: dict[str, Any]) -> Iterator[str]:
-    """Yield what differs between the results and the rules of the known tools."""
-    for name, tool in TOOLS.items():
+def differences(
+    results: Mapping[str, Any],
+    traits_of: Mapping[tuple[str, str], frozenset[str]],
+    tools: Mapping[str, Tool] = TOOLS,
+) -> Iterator[str]:
+    """Yield what differs between the results and the rules of tools.
+
+    Args:
+        results: version, effects and errors of each tool.
+        traits_of: the traits of each probe, by format and name. Of the rules about them the most serious must be seen.
+        tools: the tools, by name.
+    """
+    for name, tool in tools.items():
         if name not in results:
             yield f"{name}: has no result"
             continue
@@ -142,10 +155,11 @@ def differences(results: dict[str, Any]) -> Iterator[str]:
             yield f"{name}: ran {found['version']}, the rules are about {', '.join(tool.versions)}"
         if set(found["effects"]) != set(tool.formats):
             yield f"{name}: reads {', '.join(found['effects'])}, the rules say {', '.join(tool.formats)}"
-        expected = {(rule.format, rule.trait): rule.effect for rule in tool.rules}
         seen = {(form, trait): effect for form, of in found["effects"].items() for trait, effect in of.items()}
-        for key in sorted(seen.keys() | expected.keys()):
-            was, told = seen.get(key, "not tried"), expected.get(key, "kept")
+        for key in sorted(seen.keys() | {(rule.format, rule.trait) for rule in tool.rules}):
+            traits = traits_of.get(key, frozenset({key[1]}))
+            rules = [rule.effect for rule in tool.rules if rule.format == key[0] and rule.trait in traits]
+            was, told = seen.get(key, "not tried"), min(rules, key=[*EFFECTS].index, default="kept")
             if was != told:
                 error = found["errors"].get("/".join(key))
                 yield f"{name}: {'/'.join(key)} is {was}, the rules say {told}{f' ({error})' if error else ''}"
@@ -153,7 +167,7 @@ def differences(results: dict[str, Any]) -> Iterator[str]:
             if effect not in ("kept", "background_lost") and probe not in found["left_out"]:
                 why = f" ({found['errors'][probe]})" if probe in found["errors"] else ""
                 yield f"{name}: {probe} is {effect}, though it was converted for the tool{why}"
-    yield from (f"{name}: has results and no rules" for name in results.keys() - TOOLS.keys())
+    yield from (f"{name}: has results and no rules" for name in results.keys() - tools.keys())
 
 
 def main() -> int:
@@ -181,7 +195,8 @@ def main() -> int:
             known[name] = {"digest": digest, "date": datetime.date.today().isoformat(), "tools": tools}
             RESULTS.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
     found = {tool: result for name in programs if name in known for tool, result in known[name]["tools"].items()}
-    failed += differences(found)
+    with tempfile.TemporaryDirectory() as temporary:
+        failed += differences(found, traits_of_probes(Path(temporary)))
     print("\n".join(failed) or f"{len(found)} tools behave as their rules say")
     return 1 if failed else 0
 

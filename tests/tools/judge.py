@@ -27,6 +27,7 @@ EFFECTS = (
     "crowd_kept",
     "crowd_made",
     "never_matched",
+    "ids_lost",
     "pixels_changed",
     "background_lost",
     KEPT,
@@ -48,6 +49,7 @@ class ReadObject:
         box: (x1, y1, x2, y2) in pixels; None without one.
         is_crowd: True if the tool marks it as a crowd, or as to be ignored.
         points: keypoints (x, y, visibility) in pixels; None without them.
+        has_id: False if the tool writes it without an id, or with 0, which evaluators take for none.
     """
 
     name: str
@@ -55,6 +57,7 @@ class ReadObject:
     box: Sequence[float] | None = None
     is_crowd: bool = False
     points: Sequence[Sequence[float]] | None = None
+    has_id: bool = True
 
 
 @dataclass
@@ -141,7 +144,15 @@ def _of_object(of: dict[str, Any], mask: Mask, on: list[ReadObject]) -> str:
     if whole[0].points is not None and not _has_points(whole[0].points, of["num_points"], mask):
         return "points_lost"
     box = whole[0].box
-    return KEPT if box is None or _is_near(_inside(box, mask.shape), _box(mask)) else "box_changed"
+    if box is not None and not _is_near(_inside(box, mask.shape), _box(mask)):
+        return "box_changed"
+    return KEPT if whole[0].has_id else "ids_lost"
+
+
+def _has_points(points: Sequence[Sequence[float]], num: int, mask: Mask) -> bool:
+    """Whether as many points as the object has are visible, and lie in its box."""
+    x1, y1, x2, y2 = _box(mask)
+    return sum(v > 0 and x1 <= x <= x2 and y1 <= y <= y2 for x, y, v in points) >= num
 
 
 def _has_points(points: Sequence[Sequence[float]], num: int, mask: Mask) -> bool:

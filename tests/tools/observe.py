@@ -2,7 +2,7 @@
 
 ``tool_NAME.py`` says how its tools are run. It has ``PACKAGES``, the package of each tool, and ``READS``: for each tool
 and format a function that takes the folder of a probe and returns the images as the tool gives them, or ``SCORES``: one
-that returns the score of perfect predictions, where 1 is perfect.
+that takes predictions too, as COCO's results, and returns their score, where 1 is perfect.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def observe(name: str, probes: Path) -> dict[str, Any]:
                     effects[format][trait], shares[format][trait] = judged(run, folder)
                 except (Exception, SystemExit) as error:
                     effects[format][trait], shares[format][trait] = "stops", [0.0, 0.0]
-                    told[f"{format}/{trait}"] = traceback.format_exception_only(error)[-1].strip()[:300]
+                    told[f"{format}/{trait}"] = _told(error)
         converted = _of_converted(reads, probes / tool / CONVERTED, told)
         version = importlib.metadata.version(package)
         results[tool] = {"package": package, "version": version, "effects": effects, "for": converted}
@@ -60,7 +60,7 @@ def _of_converted(reads: Mapping[str, Any], folder: Path, told: dict[str, str]) 
             effects[name] = _judged(reads[(probe / FORMAT).read_text()], probe)[0]
         except (Exception, SystemExit) as error:
             effects[name] = "stops"
-            told[name] = traceback.format_exception_only(error)[-1].strip()[:300]
+            told[name] = _told(error)
     return effects
 
 
@@ -70,10 +70,26 @@ def _judged(run: Callable[[Path], Any], folder: Path) -> tuple[str, list[float]]
     return judge(truth, read), [round(share, 4) for share in survival(truth, read)]
 
 
-def _scored(run: Callable[[Path], float], folder: Path) -> tuple[str, list[float]]:
-    """Return the effect, and the score."""
-    score = run(folder)
-    return (KEPT if score > PERFECT else "never_matched"), [round(score, 4)]
+def _told(error: BaseException) -> str:
+    """Return the first error of a chain in one line, without the folder of the probe."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return " ".join(traceback.format_exception_only(error)[-1].split()).replace(f"{FOLDER}/", "")[:300]
+
+
+def _scored(run: Callable[[Path, Any], float], folder: Path) -> tuple[str, list[float]]:
+    """Return what becomes of perfect predictions, and of wrong ones on images without annotations; and the score."""
+    from predictions import perfect_results, with_false_ones  # only environments of evaluators have pycocotools
+
+    truth = json.loads((folder / "truth.json").read_text())
+    score = run(folder, perfect_results(folder))
+    effect = KEPT
+    if score <= PERFECT:
+        has_crowd = any(of["is_crowd"] for image in truth for of in image["objects"])
+        effect = "crowd_kept" if has_crowd else "never_matched"
+    elif any(not image["objects"] for image in truth) and run(folder, with_false_ones(folder)) > PERFECT:
+        effect = "background_lost"
+    return effect, [round(score, 4)]
 
 
 if __name__ == "__main__":

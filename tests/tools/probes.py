@@ -33,7 +33,7 @@ class Object:
         corners: (x1, y1, x2, y2) of its rectangles in pixels.
         label: its class.
         hole: (x1, y1, x2, y2) that is cut out; None without a hole.
-        form: ``polygons``, ``runs`` or ``box``.
+        form: ``polygons``, ``runs``, ``compressed`` (run lengths as text) or ``box``.
         is_crowd: True for a crowd region.
         id: id of its annotation; by default annotations are numbered from 1.
         beyond: pixels by which its outline goes beyond the right border of the image.
@@ -140,6 +140,7 @@ class Probe:
         names: names of the classes.
         polygons: what is written instead of the polygons of the first object; None for these.
         pose: number of keypoints and of their values, if YOLO's rows are boxes with keypoints; None without keypoints.
+        class_lists: True if images with the trait have LVIS's lists of classes; ordinary ones always have them.
     """
 
     pictures: tuple[Picture, ...] = ()
@@ -147,6 +148,7 @@ class Probe:
     names: tuple[str, ...] = CLASSES
     polygons: list[Any] | None = None
     pose: tuple[int, int] | None = None
+    class_lists: bool = True
 
     @property
     def images(self) -> tuple[Picture, ...]:
@@ -156,6 +158,7 @@ class Probe:
 
 _RING = Object(((20, 16, 60, 56),), hole=(32, 28, 48, 44), form="runs")
 _TWO = Object(((12, 16, 36, 50), (48, 20, 70, 60)))
+_ANGLE = Object(((20, 16, 60, 30), (20, 30, 36, 56)))
 _SECOND = ORDINARY[1]
 
 
@@ -179,19 +182,29 @@ SHARED: Mapping[str, Probe] = {
     "low_image": Probe((Picture(objects=(Object(((20, 4, 60, 24),)),), height=31),)),
     "no_objects": Probe((Picture(objects=()),)),
     "upper_suffix": Probe((Picture("special.PNG"),)),
-    "subfolder": Probe((Picture("a/special.png"),)),
     "same_stem": Probe((Picture("special.png"), Picture("special.jpg", objects=(_SECOND,)))),
+    "subfolder": Probe((Picture("a/special.png"),)),
     "same_name": Probe((Picture("a/special.png"), Picture("b/special.png", objects=(_SECOND,)))),
 }
 COCO: Mapping[str, Probe] = {
     **SHARED,
     "id_zero": _with(replace(_PLAIN, id=0)),
-    "run_lengths": _with(replace(_PLAIN, form="runs")),
-    "hole": _with(_RING),
+    "run_lengths": _with(replace(_ANGLE, form="runs")),
+    "compressed": _with(replace(_ANGLE, form="compressed")),
+    "keypoints": _with(replace(_PLAIN, entry={"keypoints": [22, 18, 2, 58, 48, 2, 40, 33, 2], "num_keypoints": 3})),
+    "hole": _with(replace(_RING, form="polygons")),
+    "hole_runs": _with(_RING),
+    "thin_runs": _with(Object(((20, 30, 36, 31), (44, 30, 60, 31)), form="runs")),
+    "empty_outline": _with(replace(_PLAIN, form="box", entry={"segmentation": []})),
+    "id_negative": _with(replace(_PLAIN, id=-1)),
+    "crowd_polygons": _with(replace(_PLAIN, is_crowd=True)),
+    "crowd_compressed": _with(replace(_PLAIN, form="compressed", is_crowd=True)),
     "parts": _with(_TWO),
     "crowd": _with(replace(_PLAIN, form="runs", is_crowd=True)),
+    "ignored": _with(replace(_PLAIN, entry={"ignore": 1})),
     "only_crowds": Probe((Picture(objects=(replace(_PLAIN, form="runs", is_crowd=True),)),)),
     "few_points": replace(_with(_PLAIN), polygons=[[20.0, 16.0, 60.0, 50.0], *_PLAIN.polygons()]),
+    "no_class_lists": replace(Probe((Picture(),)), class_lists=False),
     "category_zero": replace(Probe((Picture(),)), ids=(0, 1, 2)),
     "category_gaps": replace(Probe((Picture(),)), ids=(1, 5, 9)),
     "names_alike": replace(Probe((Picture(),)), names=("cat", "cat", "bird")),
@@ -199,8 +212,11 @@ COCO: Mapping[str, Probe] = {
     "area_zero": _with(replace(_PLAIN, entry={"area": 0.0})),
     "no_iscrowd": _with(replace(_PLAIN, entry={"iscrowd": None})),
     "no_box": _with(replace(_PLAIN, entry={"bbox": None})),
+    "first_object": Probe((Picture(),)),
+    "any_object": Probe((Picture(),)),
 }
 YOLO: Mapping[str, Probe] = {
+    # Labels of YOLO are always drawn on the image as its orientation turns it.
     **{name: probe for name, probe in SHARED.items() if name not in ("box_only", "oriented_as_stored")},
     "hole": _with(replace(_RING, form="polygons")),
     "hole_from_first": _with(replace(_RING, form="polygons", bridge_at_first=True)),
@@ -211,6 +227,8 @@ YOLO: Mapping[str, Probe] = {
     "pose_odd": Probe((Picture(),), pose=(3, 3)),
     "repeated": _with(replace(_PLAIN, times=2)),
     "names_alike": replace(Probe((Picture(),)), names=("cat", "cat", "bird")),
+    "first_object": Probe((Picture(),)),
+    "any_object": Probe((Picture(),)),
 }
 PROBES: Mapping[str, Mapping[str, Probe]] = {"coco": COCO, "yolo": YOLO}
 
@@ -229,9 +247,9 @@ def _truth(probe: Probe, picture: Picture) -> dict[str, Any]:
         {
             "colour": list(COLOURS[number] if picture.mode in ("RGB", "P", "RGBA") else [GREYS[number]] * 3),
             "class": probe.names[found.label],
-            "is_crowd": found.is_crowd,
+            "is_crowd": found.is_crowd or "ignore" in found.entry,
             "has_mask": found.form != "box" and probe.pose is None,
-            "num_points": 0 if probe.pose is None else probe.pose[0],
+            "num_points": found.entry.get("num_keypoints", 0) if probe.pose is None else probe.pose[0],
         }
         for number, found in enumerate(picture.objects)
     ]
@@ -239,15 +257,22 @@ def _truth(probe: Probe, picture: Picture) -> dict[str, Any]:
 
 
 def _write_coco(probe: Probe, folder: Path) -> None:
-    images, annotations = [], list[dict[str, Any]]()
+    images, annotations = list[dict[str, Any]](), list[dict[str, Any]]()
     for image_id, picture in enumerate(probe.images, start=1):
-        images.append({"id": image_id, "file_name": picture.name, "height": picture.height, "width": WIDTH})
+        row: dict[str, Any] = {"id": image_id, "file_name": picture.name, "height": picture.height, "width": WIDTH}
+        if probe.class_lists or picture not in probe.pictures:
+            shown = {probe.ids[found.label] for found in picture.objects}
+            row |= {"neg_category_ids": sorted({*probe.ids} - shown), "not_exhaustive_category_ids": []}
+        images.append(row)
         for number, found in enumerate(picture.objects):
-            row = _coco_row(probe, found, image_id, len(annotations) + 1)
+            annotations.append(_coco_row(probe, found, image_id, len(annotations) + 1))
             if probe.polygons is not None and picture in probe.pictures and number == 0:
-                row["segmentation"] = probe.polygons
-            annotations.append(row)
-    categories = [{"id": i, "name": name} for i, name in zip(probe.ids, probe.names, strict=True)]
+                annotations[-1]["segmentation"] = probe.polygons
+    categories = [{"id": i, "name": name, "frequency": "f"} for i, name in zip(probe.ids, probe.names, strict=True)]
+    if any("keypoints" in found.entry for picture in probe.pictures for found in picture.objects):
+        categories = [
+            {**row, "keypoints": ["head", "tail", "middle"], "skeleton": [[1, 3], [3, 2]]} for row in categories
+        ]
     tables = {"images": images, "annotations": annotations, "categories": categories}
     (folder / "instances.json").write_text(json.dumps(tables))
 
@@ -265,6 +290,9 @@ def _coco_row(probe: Probe, found: Object, image_id: int, number: int) -> dict[s
         row["segmentation"] = found.polygons()
     elif found.form == "runs":
         row["segmentation"] = run_lengths(found.mask())
+    elif found.form == "compressed":
+        runs = run_lengths(found.mask())
+        row["segmentation"] = {**runs, "counts": compressed(runs["counts"])}
     return {key: value for key, value in {**row, **found.entry}.items() if value is not None}
 
 
@@ -274,6 +302,18 @@ def run_lengths(mask: Mask) -> dict[str, Any]:
     edges = np.flatnonzero(flat[1:] != flat[:-1])
     counts = np.diff(np.concatenate([[0], edges, [mask.size]])).tolist()
     return {"size": list(mask.shape), "counts": counts if edges.size % 2 or counts[-1] else counts[:-1]}
+
+
+def compressed(counts: list[int]) -> str:
+    """Return run lengths as the text of COCO: differences to the run before the last, six bits a letter."""
+    letters = bytearray()
+    for i, count in enumerate(counts):
+        rest, is_open = count - counts[i - 2] if i > 2 else count, True
+        while is_open:
+            bits, rest = rest & 31, rest >> 5
+            is_open = rest != (-1 if bits & 16 else 0)
+            letters.append(48 + bits + 32 * is_open)
+    return letters.decode()
 
 
 def _write_yolo(probe: Probe, folder: Path) -> None:

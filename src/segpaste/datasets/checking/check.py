@@ -9,14 +9,22 @@ from functools import singledispatch
 from os import PathLike
 
 from segpaste.datasets.checking.file_listings import list_coco, list_shapes, list_yolo
-from segpaste.datasets.checking.image_files import Advance, copies_among, kind_of, look_at, named_file, unlisted
+from segpaste.datasets.checking.image_files import (
+    Advance,
+    copies_among,
+    head_of,
+    kind_of,
+    look_at,
+    named_file,
+    unlisted,
+)
 from segpaste.datasets.checking.listing import ListedObject, Listing
 from segpaste.datasets.checking.objects import Measured, ObjectCheck, map_regions, mismatches
 from segpaste.datasets.checking.report import KINDS, ClassHealth, Finding, HealthReport, Spread, in_order
 from segpaste.datasets.checking.sample_listing import describe_beside, list_samples
 from segpaste.datasets.checking.tools.registry import chosen_tools, tool_reports
 from segpaste.datasets.checking.tools.rules import Tool
-from segpaste.datasets.checking.tools.traits import ListedSplit
+from segpaste.datasets.checking.tools.trait import ListedSplit
 from segpaste.datasets.contract import AnnotatedDataset
 from segpaste.datasets.errors import DatasetError, collected
 from segpaste.datasets.formats.coco.dataset import CocoDetectionV2
@@ -223,12 +231,14 @@ def _report(listing: Listing, decode: bool, num_threads: int, tools: Sequence[To
         object_sizes=_by_size(measured.areas_px),
         depth=listing.depth,
         normals=listing.normals,
-        tools=tool_reports(_with_heads(listing, heads), tools) if tools else (),
+        tools=tool_reports(with_heads(listing, heads), tools) if tools else (),
     )
 
 
-def _with_heads(listing: Listing, heads: Sequence[ImageHead | None]) -> ListedSplit:
-    return ListedSplit(listing, heads, [_size_of(listing, heads, i) for i in range(len(heads))])
+def with_heads(listing: Listing, heads: Sequence[ImageHead | None]) -> ListedSplit:
+    """Return a listing with the headers of its images, also of those that segpaste rejects, for `find_traits`."""
+    known = [head_of(image) if head is None else head for image, head in zip(listing.images, heads, strict=True)]
+    return ListedSplit(listing, known, [_size_of(listing, known, i) for i in range(len(known))])
 
 
 def _size_of(listing: Listing, heads: Sequence[ImageHead | None], index: int) -> Size | None:

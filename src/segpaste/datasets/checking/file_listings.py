@@ -118,7 +118,8 @@ def _list_instances(listing: Listing, file: AnnotationFile, tables: AnnotationTa
             known, has_points = label if label >= 0 else None, any(points[2::3]) if points else False
             lacks = tuple(key for key in COCO_KEYS if key not in row)
             found = ListedObject(row["id"], position, known, mask, _box_px(row), is_region, has_points, lacks=lacks)
-            objects.append(found._replace(area=_area(row)))
+            is_ignored = kind == IGNORED and not row.get("iscrowd")
+            objects.append(found._replace(area=_area(row), is_ignored=is_ignored))
     if not has_masks:  # a file of boxes: empty lists are not masks
         for number in without:
             objects[number] = objects[number]._replace(segmentation=None)

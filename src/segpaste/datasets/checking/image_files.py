@@ -79,6 +79,16 @@ def _looked_at(image: ListedImage, path: Path, decode: bool, findings: list[Find
     return head
 
 
+def head_of(image: ListedImage) -> ImageHead | None:
+    """Return the header of an image, whether segpaste reads it or not; None without a file that is an image."""
+    if image.path is None:
+        return None
+    try:
+        return read_head(image.path)
+    except DatasetError:
+        return None
+
+
 def copies_among(images: Sequence[ListedImage], num_threads: int) -> list[Finding]:
     """Return a finding for each image with the same bytes as an earlier one; only files of equal length are read."""
     by_length: defaultdict[int, dict[Path, str]] = defaultdict(dict)

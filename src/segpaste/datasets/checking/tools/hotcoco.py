@@ -2,6 +2,24 @@
 
 from __future__ import annotations
 
-from segpaste.datasets.checking.tools.rules import Tool
+from segpaste.datasets.checking.tools.pycocotools import IGNORED
+from segpaste.datasets.checking.tools.rules import Rule, Tool
 
-TOOL = Tool("hotcoco", "hotcoco", "hotcoco", ("1.3.0",), "evaluates", ("coco",))
+TOOL = Tool(
+    "hotcoco",
+    "hotcoco",
+    "hotcoco",
+    ("1.3.0",),
+    "evaluates",
+    ("coco",),
+    (
+        Rule(
+            "coco",
+            "id_negative",
+            "stops",
+            "reading ends with an error, for ids are expected from 0",
+            "number annotations from 1",
+        ),
+        IGNORED,
+    ),
+)

@@ -12,12 +12,20 @@ ID_ZERO = Rule(
     "number annotations from 1, as segpaste convert --for does",
 )
 
+ID_NEGATIVE = Rule(
+    "coco",
+    "id_negative",
+    "never_matched",
+    "the id of the matched annotation is kept for each detection, and what is below 1 means that there is none",
+    "number annotations from 1",
+)
+
 FEW_POINTS = Rule(
     "coco",
     "few_points",
     "stops",
     "a first polygon of four numbers is taken for a box, and evaluation ends with a TypeError",
-    "remove these polygons; segpaste convert leaves them out",
+    "remove these polygons from the file",
 )
 
 NO_AREA = Rule(
@@ -35,6 +43,22 @@ NO_ISCROWD = Rule(
     "write 'iscrowd': 0 into each annotation: segpaste convert DATASET --to coco --out DIR",
 )
 
+IGNORED_UNREAD = Rule(
+    "coco",
+    "ignored",
+    "crowd_kept",
+    "'ignore' is not read, and 'iscrowd' is 0",
+    "mark these regions with 'iscrowd' 1: segpaste convert DATASET --to coco --out DIR",
+)
+
+IGNORED = Rule(
+    "coco",
+    "ignored",
+    "crowd_kept",
+    "'ignore' is overwritten by 'iscrowd', so that the region is an object that must be found",
+    "mark these regions with 'iscrowd' 1: segpaste convert DATASET --to coco --out DIR",
+)
+
 TOOL = Tool(
     "pycocotools",
     "pycocotools",
@@ -42,5 +66,5 @@ TOOL = Tool(
     ("2.0.11",),
     "evaluates",
     ("coco",),
-    (ID_ZERO, FEW_POINTS, NO_AREA, NO_ISCROWD),
+    (FEW_POINTS, NO_AREA, NO_ISCROWD, IGNORED, ID_ZERO),
 )

@@ -7,19 +7,27 @@ from types import MappingProxyType
 
 from segpaste.datasets.checking.tool_report import ToolFinding, ToolReport
 from segpaste.datasets.checking.tools import (
+    datumaro,
     faster_coco_eval,
+    globox,
     hotcoco,
+    labelformat,
     libreyolo,
     lightly_train,
+    lvis,
     mmdetection,
     pycocotools,
     rfdetr,
+    sahi,
+    supervision,
+    torchmetrics,
     torchvision,
     transformers,
     ultralytics,
 )
 from segpaste.datasets.checking.tools.rules import EFFECTS, Rule, Tool
-from segpaste.datasets.checking.tools.traits import TRAITS, ListedSplit, Place, find_traits
+from segpaste.datasets.checking.tools.trait import ListedSplit, Place
+from segpaste.datasets.checking.tools.traits import TRAITS, find_traits
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.format import WrittenTask
 
@@ -37,6 +45,13 @@ TOOLS: Mapping[str, Tool] = MappingProxyType(
             pycocotools.TOOL,
             faster_coco_eval.TOOL,
             hotcoco.TOOL,
+            lvis.TOOL,
+            *torchmetrics.TOOLS,
+            supervision.TOOL,
+            datumaro.TOOL,
+            labelformat.TOOL,
+            globox.TOOL,
+            sahi.TOOL,
         )
     }
 )

@@ -26,6 +26,7 @@ Effect = Literal[
     "crowd_kept",
     "crowd_made",
     "never_matched",
+    "ids_lost",
     "pixels_changed",
     "background_lost",
 ]
@@ -44,6 +45,7 @@ EFFECTS: Mapping[Effect, str] = MappingProxyType(
         "crowd_kept": "the crowd region is read as an object",
         "crowd_made": "the object is written as a crowd region",
         "never_matched": "the object counts as missed, also if it was found",
+        "ids_lost": "the annotation gets no id, or the id 0",
         "pixels_changed": "the image has other values",
         "background_lost": "the image without objects is left out",
     }
@@ -71,6 +73,15 @@ class Rule:
     effect: Effect
     says: str
     advice: str
+
+
+SHARED_LABELS = Rule(
+    "yolo",
+    "same_stem",
+    "object_lost",
+    "the images have one label file together, so that one of them has the labels of the other",
+    "rename the images, and give each a label file",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from segpaste.datasets.checking.tools.pycocotools import FEW_POINTS
+from segpaste.datasets.checking.tools.pycocotools import FEW_POINTS, IGNORED_UNREAD
 from segpaste.datasets.checking.tools.rules import Rule, Tool
 
 TOOL = Tool(
@@ -20,7 +20,15 @@ TOOL = Tool(
             "the target has fewer masks than labels, so that masks belong to other objects from there on",
             "convert with segpaste to the task that all objects have, or remove the objects without a mask",
         ),
+        Rule(
+            "coco",
+            "empty_outline",
+            "stops",
+            "with 'masks' among the target keys, reading ends with an IndexError",
+            "convert with segpaste to the task that all objects have, or remove the objects without a mask",
+        ),
         FEW_POINTS,
+        IGNORED_UNREAD,
         Rule(
             "coco",
             "oriented",

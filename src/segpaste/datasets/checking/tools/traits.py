@@ -4,218 +4,24 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from pathlib import PurePosixPath
 from types import MappingProxyType
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from segpaste.datasets.checking.listing import ListedImage, ListedObject, Listing
-from segpaste.datasets.entries import Box
+from segpaste.datasets.checking.listing import ListedImage, ListedObject
+from segpaste.datasets.checking.tools.object_traits import OF_OBJECTS
+from segpaste.datasets.checking.tools.trait import ListedSplit, Place, Shape, Trait
+from segpaste.datasets.entries import file_name_of
+from segpaste.datasets.errors import collected
 from segpaste.datasets.formats.image_files import ImageHead
-from segpaste.datasets.formats.rle import decode_segmentation
-from segpaste.datasets.mask_parts import num_holes, num_parts
-from segpaste.types.sampling import Size, mask_box
+from segpaste.datasets.large_json.file import AnnotationFile
+from segpaste.datasets.tables import CLASS_LISTS, INSTANCES, AnnotationTables
 
 _ALPHA, _WIDE = ("LA", "PA", "RGBA"), ("I;16", "I;16B", "I;16L", "I", "F")
 
 
-class Place(NamedTuple):
-    """Where a trait was found.
-
-    Attributes:
-        image: position of the image.
-        annotation: id or line of the annotation; None for a trait of an image.
-    """
-
-    image: int
-    annotation: int | None = None
-
-
-class Shape:
-    """Mask of an annotation, decoded when it is asked for.
-
-    Args:
-        found: the annotation.
-        size: (H, W) of its image.
-
-    Attributes:
-        found: the annotation.
-        size: (H, W) of its image.
-    """
-
-    def __init__(self, found: ListedObject, size: Size) -> None:
-        self.found, self.size = found, size
-
-    @cached_property
-    def segmentation(self) -> object:
-        """Segmentation as in the file; None without one."""
-        return None if self.found.segmentation is None else self.found.segmentation(self.size)
-
-    @property
-    def polygons(self) -> list[object] | None:
-        """Polygons as in the file; None for run lengths, or without a segmentation."""
-        return self.segmentation if isinstance(self.segmentation, list) else None
-
-    @cached_property
-    def mask(self) -> NDArray[np.bool_] | None:
-        """Mask [H, W]; None without one, or if it cannot be decoded."""
-        if not self.segmentation:
-            return None
-        try:
-            return decode_segmentation(self.segmentation, self.size)
-        except ValueError:
-            return None
-
-    @cached_property
-    def inner(self) -> NDArray[np.bool_] | None:
-        """The part of the mask in its box; None without a pixel."""
-        mask = self.mask
-        if mask is None or (box := mask_box(mask)) is None:
-            return None
-        x1, y1, x2, y2 = box
-        return mask[y1:y2, x1:x2]
-
-    @property
-    def box(self) -> Box | None:
-        """Box as in the file."""
-        return self.found.box_px(self.size)
-
-
-class ListedSplit(NamedTuple):
-    """Listing of a dataset, with the headers of its images.
-
-    Attributes:
-        listing: images and annotations.
-        heads: header of each image; None if it cannot be read.
-        sizes: (H, W) of each image in the frame of its annotations; None if unknown.
-    """
-
-    listing: Listing
-    heads: Sequence[ImageHead | None]
-    sizes: Sequence[Size | None]
-
-
-OfObject = Callable[[Shape], bool]
-OfImage = Callable[[ListedImage, ImageHead | None, Sequence[ListedObject]], bool]
-OfSplit = Callable[[ListedSplit], Iterable[Place]]
-
-
-@dataclass(frozen=True, slots=True)
-class Trait:
-    """Property of annotations, images or a whole dataset.
-
-    Attributes:
-        text: what has it, in the plural.
-        of_object: tells whether an annotation has it.
-        of_image: tells whether an image has it, from its entry, its header and its annotations.
-        of_split: lists what has it in the dataset.
-    """
-
-    text: str
-    of_object: OfObject | None = None
-    of_image: OfImage | None = None
-    of_split: OfSplit | None = None
-
-
-def _is_object(shape: Shape) -> bool:
-    return not shape.found.is_crowd and not shape.found.is_stuff
-
-
-def _id_zero(shape: Shape) -> bool:
-    return _is_object(shape) and shape.found.id == 0
-
-
-def _run_lengths(shape: Shape) -> bool:
-    return _is_object(shape) and isinstance(shape.segmentation, dict)
-
-
-def _hole(shape: Shape) -> bool:
-    return _is_object(shape) and shape.inner is not None and num_holes(shape.inner) > 0
-
-
-def _parts(shape: Shape) -> bool:
-    if not _is_object(shape):
-        return False
-    polygons = shape.polygons
-    if polygons is not None:
-        return len(polygons) > 1
-    return shape.inner is not None and num_parts(shape.inner) > 1
-
-
-def _crowd(shape: Shape) -> bool:
-    return shape.found.is_crowd
-
-
-def _box_only(shape: Shape) -> bool:
-    return _is_object(shape) and not shape.segmentation and shape.box is not None
-
-
-def _thin(shape: Shape) -> bool:
-    """Whether a mask or box is at most one pixel high or wide."""
-    if not _is_object(shape):
-        return False
-    if shape.inner is not None:
-        return bool(min(shape.inner.shape) <= 1)
-    box = shape.box
-    return box is not None and min(box[2] - box[0], box[3] - box[1]) <= 1
-
-
-def _outside(shape: Shape) -> bool:
-    """Whether an outline, or a box, goes beyond the image by more than rounding."""
-    if not _is_object(shape):
-        return False
-    height, width = shape.size
-    if shape.polygons:
-        points = _points(shape.polygons)
-        edges = (*points.min(0, initial=0.0), *points.max(0, initial=0.0))
-    elif shape.box is not None:
-        edges = shape.box
-    else:
-        return False
-    x1, y1, x2, y2 = edges
-    return bool(min(x1, y1) < -_ROUNDED_PX or x2 > width + _ROUNDED_PX or y2 > height + _ROUNDED_PX)
-
-
-def _points(polygons: Sequence[object]) -> NDArray[np.float64]:
-    """Return the points [P, 2] of polygons of numbers."""
-    numbers = [value for polygon in polygons if isinstance(polygon, list) for value in polygon[: len(polygon) // 2 * 2]]
-    return np.array(numbers, np.float64).reshape(-1, 2)
-
-
-def _few_points(shape: Shape) -> bool:
-    return _is_object(shape) and any(isinstance(of, list) and len(of) < 6 for of in shape.polygons or ())
-
-
-def _no_area(shape: Shape) -> bool:
-    return _is_object(shape) and "area" in shape.found.lacks
-
-
-def _area_zero(shape: Shape) -> bool:
-    return _is_object(shape) and shape.found.area is not None and shape.found.area <= 0
-
-
-def _no_iscrowd(shape: Shape) -> bool:
-    return _is_object(shape) and "iscrowd" in shape.found.lacks
-
-
-def _no_box(shape: Shape) -> bool:
-    return _is_object(shape) and "bbox" in shape.found.lacks
-
-
-def _hole_from_first(shape: Shape) -> bool:
-    """Whether an outline with a hole comes back to its first point before its end."""
-    polygons = shape.polygons
-    if polygons is None or len(polygons) != 1 or not _hole(shape):
-        return False
-    points = np.asarray(polygons[0], float).reshape(-1, 2)
-    return bool((points[3:-3] == points[0]).all(1).any())
-
-
-_ROUNDED_PX = 0.01
 _SMALL_PX, _LOW_PX = 10, 32
 
 
@@ -229,7 +35,7 @@ def _oriented_as_stored(image: ListedImage, head: ImageHead | None, objects: Seq
     """Whether annotations are drawn on the stored pixels of an image with an EXIF orientation."""
     if head is None or not head.is_oriented or not objects:
         return False
-    return not head.is_rotated_for(image.size, drawn_upright=image.drawn_upright)
+    return head.is_rotated_for(image.size, drawn_upright=image.drawn_upright) is False
 
 
 def _grey(image: ListedImage, head: ImageHead | None, objects: Sequence[ListedObject]) -> bool:
@@ -256,6 +62,10 @@ def _only_crowds(image: ListedImage, head: ImageHead | None, objects: Sequence[L
     return bool(objects) and all(found.is_crowd for found in objects)
 
 
+def _subfolder(image: ListedImage, head: ImageHead | None, objects: Sequence[ListedObject]) -> bool:
+    return image.in_subfolder and bool(objects)
+
+
 def _mixed_rows(image: ListedImage, head: ImageHead | None, objects: Sequence[ListedObject]) -> bool:
     return len({found.segmentation is None for found in objects if not found.is_crowd}) > 1
 
@@ -266,10 +76,6 @@ def _small_image(image: ListedImage, head: ImageHead | None, objects: Sequence[L
 
 def _low_image(image: ListedImage, head: ImageHead | None, objects: Sequence[ListedObject]) -> bool:
     return head is not None and _SMALL_PX <= min(head.size) < _LOW_PX and bool(objects)
-
-
-def _subfolder(image: ListedImage, head: ImageHead | None, objects: Sequence[ListedObject]) -> bool:
-    return image.in_subfolder and bool(objects)
 
 
 def _same_stem(split: ListedSplit) -> Iterator[Place]:
@@ -326,6 +132,14 @@ def _of_class(split: ListedSplit, classes: set[int]) -> Iterator[Place]:
     yield from (Place(of.image, of.id) for of in split.listing.objects if of.label in classes and not of.is_crowd)
 
 
+def _first_object(split: ListedSplit) -> Iterator[Place]:
+    """Yield the first annotation that is an object, of the first image that has one."""
+    found = (of for of in split.listing.objects if not of.is_crowd and not of.is_stuff)
+    first = min(found, key=lambda of: of.image, default=None)
+    if first is not None:
+        yield Place(first.image, first.id)
+
+
 def _category_zero(split: ListedSplit) -> Iterator[Place]:
     ids = split.listing.category_ids or []
     yield from _of_class(split, {label for label, number in enumerate(ids) if number == 0})
@@ -342,24 +156,23 @@ def _names_alike(split: ListedSplit) -> Iterator[Place]:
     yield from _of_class(split, {i for i, name in enumerate(split.listing.class_names) if counts[name] > 1})
 
 
+def _no_class_lists(split: ListedSplit) -> Iterator[Place]:
+    """Yield the images of a COCO file whose entries lack LVIS's lists, which are read only here."""
+    listing, lacking = split.listing, set[str]()
+    if listing.format != "coco" or listing.file is None:
+        return
+    with collected():  # entries that cannot be read are findings of the check
+        for row in AnnotationTables(AnnotationFile(listing.file), INSTANCES).rows("images"):
+            if any(key not in row for key in CLASS_LISTS):
+                lacking.add(file_name_of(listing.file, row))
+    yield from (Place(i) for i, image in enumerate(listing.images) if image.name in lacking)
+
+
 TRAITS: Mapping[str, Trait] = MappingProxyType(
     {
-        "id_zero": Trait("annotations with the id 0", of_object=_id_zero),
-        "run_lengths": Trait("masks in run lengths", of_object=_run_lengths),
-        "hole": Trait("masks with a hole", of_object=_hole),
-        "parts": Trait("masks of several parts", of_object=_parts),
-        "crowd": Trait("crowd and ignored regions", of_object=_crowd),
-        "box_only": Trait("objects with a box and no mask", of_object=_box_only),
-        "thin": Trait("objects of one pixel, or one pixel high or wide", of_object=_thin),
-        "outside": Trait("outlines or boxes that go beyond their image", of_object=_outside),
-        "few_points": Trait("polygons of fewer than three points", of_object=_few_points),
-        "no_area": Trait("annotations without an area", of_object=_no_area),
-        "area_zero": Trait("objects whose entry has the area 0", of_object=_area_zero),
-        "no_iscrowd": Trait("annotations without iscrowd", of_object=_no_iscrowd),
-        "no_box": Trait("annotations without a box", of_object=_no_box),
-        "hole_from_first": Trait(
-            "outlines with a hole that come back to their first point", of_object=_hole_from_first
-        ),
+        **OF_OBJECTS,
+        "first_object": Trait("the first annotation", of_split=_first_object),
+        "no_class_lists": Trait("images without LVIS's lists of classes", of_split=_no_class_lists),
         "category_zero": Trait("annotations of a category with the id 0", of_split=_category_zero),
         "category_gaps": Trait("annotations of categories after a gap in the ids", of_split=_category_gaps),
         "names_alike": Trait("annotations of categories that have one name", of_split=_names_alike),

@@ -1,0 +1,80 @@
+"""Globox: reads the boxes of COCO, or of YOLO's polygons, and writes COCO."""
+
+from __future__ import annotations
+
+from segpaste.datasets.checking.tools.pycocotools import IGNORED_UNREAD
+from segpaste.datasets.checking.tools.rules import Rule, Tool
+
+
+def _from_zero(format: str) -> Rule:
+    return Rule(
+        format,
+        "first_object",
+        "ids_lost",
+        "annotations are numbered from 0, and pycocotools takes 0 for none",
+        "number the written annotations from 1",
+    )
+
+
+TOOL = Tool(
+    "globox",
+    "Globox boxes",
+    "globox",
+    ("2.9.0",),
+    "converts",
+    ("coco", "yolo"),
+    (
+        Rule(
+            "coco",
+            "no_box",
+            "stops",
+            "reading ends with a KeyError",
+            "add the boxes: segpaste convert DATASET --to coco --out DIR",
+        ),
+        Rule(
+            "coco",
+            "keypoints",
+            "points_lost",
+            "only boxes are read",
+            "convert with segpaste: segpaste convert DATASET --to FORMAT --out DIR",
+        ),
+        Rule(
+            "coco",
+            "crowd",
+            "crowd_kept",
+            "'iscrowd' is not read, and is written as 0",
+            "convert with segpaste: segpaste convert DATASET --to FORMAT --out DIR",
+        ),
+        IGNORED_UNREAD,
+        _from_zero("coco"),
+        Rule(
+            "yolo",
+            "mixed_rows",
+            "stops",
+            "from_yolo_seg ends with an error at the first row of a box",
+            "convert all rows as boxes with segpaste: segpaste convert DATASET --task detect --to coco --out DIR",
+        ),
+        Rule(
+            "yolo",
+            "subfolder",
+            "image_lost",
+            "from_yolo_seg searches the folder itself, not its subfolders",
+            "put all images and labels of a split into one folder each",
+        ),
+        Rule(
+            "yolo",
+            "same_stem",
+            "image_lost",
+            "one image of those with the name of a label file is read",
+            "give each image a name of its own",
+        ),
+        Rule(
+            "yolo",
+            "oriented",
+            "shifted",
+            "outlines are scaled by the size of the stored image, without its EXIF orientation",
+            "convert with segpaste: segpaste convert DATASET --to coco --out DIR",
+        ),
+        _from_zero("yolo"),
+    ),
+)

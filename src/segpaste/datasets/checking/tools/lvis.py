@@ -1,0 +1,34 @@
+"""lvis: evaluates files with LVIS's lists of classes; it needs NumPy before 1.24."""
+
+from __future__ import annotations
+
+from segpaste.datasets.checking.tools.pycocotools import FEW_POINTS, ID_ZERO, NO_AREA
+from segpaste.datasets.checking.tools.rules import Rule, Tool
+
+TOOL = Tool(
+    "lvis",
+    "lvis",
+    "lvis",
+    ("0.5.3",),
+    "evaluates",
+    ("coco",),
+    (
+        Rule(
+            "coco",
+            "no_class_lists",
+            "stops",
+            "evaluation ends with a KeyError if an image has no 'neg_category_ids' or 'not_exhaustive_category_ids'",
+            "evaluate with pycocotools, or add both lists to each image",
+        ),
+        FEW_POINTS,
+        NO_AREA,
+        Rule(
+            "coco",
+            "crowd",
+            "crowd_kept",
+            "'iscrowd' is not read, so that the region is an object that must be found",
+            "remove crowd regions, and list their classes in 'not_exhaustive_category_ids' of the image",
+        ),
+        ID_ZERO,
+    ),
+)

@@ -1,0 +1,82 @@
+"""supervision: its ``DetectionDataset`` reads COCO or YOLO, and writes COCO."""
+
+from __future__ import annotations
+
+from segpaste.datasets.checking.tools.pycocotools import IGNORED_UNREAD
+from segpaste.datasets.checking.tools.rules import SHARED_LABELS, Rule, Tool
+
+TOOL = Tool(
+    "supervision",
+    "supervision",
+    "supervision",
+    ("0.31.2",),
+    "converts",
+    ("coco", "yolo"),
+    (
+        Rule(
+            "coco",
+            "names_alike",
+            "stops",
+            "classes are found by their names, and reading ends with a ValueError if two have one name",
+            "give each category a name of its own",
+        ),
+        Rule(
+            "coco",
+            "no_box",
+            "stops",
+            "reading ends with a KeyError",
+            "add the boxes: segpaste convert DATASET --to coco --out DIR",
+        ),
+        Rule(
+            "coco",
+            "same_name",
+            "stops",
+            "images are written into one folder, and writing ends with a ValueError if two have one name",
+            "give each image a name of its own",
+        ),
+        Rule(
+            "coco",
+            "hole",
+            "mask_changed",
+            "masks are written as their outlines, so that holes are filled",
+            "convert with segpaste: segpaste convert DATASET --to FORMAT --out DIR",
+        ),
+        Rule(
+            "coco",
+            "thin_runs",
+            "mask_changed",
+            "masks are written as their outlines, and what is one pixel high or wide has none",
+            "convert with segpaste: segpaste convert DATASET --to FORMAT --out DIR",
+        ),
+        Rule(
+            "coco",
+            "keypoints",
+            "points_lost",
+            "keypoints are not read",
+            "convert with segpaste: segpaste convert DATASET --to FORMAT --out DIR",
+        ),
+        IGNORED_UNREAD,
+        Rule(
+            "coco",
+            "oriented_as_stored",
+            "shifted",
+            "height and width are written as the EXIF orientation turns them, and labels are not turned",
+            "remove the EXIF orientation from the images",
+        ),
+        SHARED_LABELS,
+        Rule(
+            "yolo",
+            "mixed_rows",
+            "mask_changed",
+            "rows of boxes get their filled box as a mask, if their image has an outline",
+            "convert all rows as boxes with segpaste: segpaste convert DATASET --task detect --to coco --out DIR",
+        ),
+        Rule(
+            "yolo",
+            "subfolder",
+            "image_lost",
+            "images are searched in the folder itself, not in its subfolders",
+            "put all images of a split into one folder",
+        ),
+    ),
+)

@@ -1,0 +1,49 @@
+"""torchmetrics: ``MeanAveragePrecision``, from files with its ``coco_to_tm``, or from tensors."""
+
+from __future__ import annotations
+
+from segpaste.datasets.checking.tools.pycocotools import FEW_POINTS, IGNORED, NO_AREA, NO_ISCROWD
+from segpaste.datasets.checking.tools.rules import Rule, Tool
+
+_VERSIONS = ("1.9.0",)
+
+TOOLS = (
+    Tool(
+        "torchmetrics",
+        "torchmetrics coco_to_tm",
+        "torchmetrics",
+        _VERSIONS,
+        "evaluates",
+        ("coco",),
+        (
+            FEW_POINTS,
+            NO_AREA,
+            NO_ISCROWD,
+            IGNORED,
+            Rule(
+                "coco",
+                "no_objects",
+                "background_lost",
+                "predictions on these images are left out too, so that false ones do not lower the score",
+                "evaluate with pycocotools",
+            ),
+        ),
+    ),
+    Tool(
+        "torchmetrics-tensors",
+        "torchmetrics tensors",
+        "torchmetrics",
+        _VERSIONS,
+        "evaluates",
+        ("coco",),
+        (
+            Rule(
+                "coco",
+                "no_objects",
+                "background_lost",
+                "with masks, predictions on these images are left out too, so that false ones do not lower the score",
+                "evaluate boxes, which count them, or evaluate with pycocotools",
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,120 @@
+"""What traits are searched in: the annotations and images of a listed dataset; and what a trait is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from segpaste.datasets.checking.listing import ListedImage, ListedObject, Listing
+from segpaste.datasets.entries import Box
+from segpaste.datasets.formats.image_files import ImageHead
+from segpaste.datasets.formats.rle import decode_segmentation
+from segpaste.types.sampling import Size, mask_box
+
+
+class Place(NamedTuple):
+    """Where a trait was found.
+
+    Attributes:
+        image: position of the image.
+        annotation: id or line of the annotation; None for a trait of an image.
+    """
+
+    image: int
+    annotation: int | None = None
+
+
+class Shape:
+    """Mask of an annotation, decoded when it is asked for.
+
+    Args:
+        found: the annotation.
+        size: (H, W) of its image.
+
+    Attributes:
+        found: the annotation.
+        size: (H, W) of its image.
+    """
+
+    def __init__(self, found: ListedObject, size: Size) -> None:
+        self.found, self.size = found, size
+
+    @cached_property
+    def segmentation(self) -> object:
+        """Segmentation as in the file; None without one."""
+        return None if self.found.segmentation is None else self.found.segmentation(self.size)
+
+    @cached_property
+    def polygons(self) -> list[list[float]] | None:
+        """Polygons as in the file; None for run lengths, without a segmentation, or if one is no list of numbers."""
+        found = self.segmentation
+        return found if isinstance(found, list) and all(map(_is_numbers, found)) else None
+
+    @cached_property
+    def mask(self) -> NDArray[np.bool_] | None:
+        """Mask [H, W]; None without one, or if it cannot be decoded."""
+        if not self.segmentation:
+            return None
+        try:
+            return decode_segmentation(self.segmentation, self.size)
+        except ValueError:
+            return None
+
+    @cached_property
+    def inner(self) -> NDArray[np.bool_] | None:
+        """The part of the mask in its box; None without a pixel."""
+        mask = self.mask
+        if mask is None or (box := mask_box(mask)) is None:
+            return None
+        x1, y1, x2, y2 = box
+        return mask[y1:y2, x1:x2]
+
+    @property
+    def box(self) -> Box | None:
+        """Box as in the file."""
+        return self.found.box_px(self.size)
+
+
+def _is_numbers(polygon: object) -> bool:
+    return isinstance(polygon, list) and all(isinstance(value, int | float) for value in polygon)
+
+
+class ListedSplit(NamedTuple):
+    """Listing of a dataset, with the headers of its images.
+
+    Attributes:
+        listing: images and annotations.
+        heads: header of each image; None if it cannot be read.
+        sizes: (H, W) of each image in the frame of its annotations; None if unknown.
+    """
+
+    listing: Listing
+    heads: Sequence[ImageHead | None]
+    sizes: Sequence[Size | None]
+
+
+OfObject = Callable[[Shape], bool]
+OfImage = Callable[[ListedImage, ImageHead | None, Sequence[ListedObject]], bool]
+OfSplit = Callable[[ListedSplit], Iterable[Place]]
+
+
+@dataclass(frozen=True, slots=True)
+class Trait:
+    """Property of annotations, images or a whole dataset.
+
+    Attributes:
+        text: what has it, in the plural.
+        of_object: tells whether an annotation has it.
+        of_image: tells whether an image has it, from its entry, its header and its annotations.
+        of_split: lists what has it in the dataset.
+    """
+
+    text: str
+    of_object: OfObject | None = None
+    of_image: OfImage | None = None
+    of_split: OfSplit | None = None

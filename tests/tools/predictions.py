@@ -1,0 +1,52 @@
+"""Predictions that equal the annotations of a probe, for evaluators: their score must be 1."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from pycocotools import mask as coco_mask
+
+Result = dict[str, Any]
+_POINTS = 3
+
+
+def perfect_results(folder: Path) -> list[Result]:
+    """Return the annotations of a probe as COCO's results, without regions that are to be ignored."""
+    tables = json.loads((folder / "instances.json").read_text())
+    sizes = {row["id"]: (row["height"], row["width"]) for row in tables["images"]}
+    as_masks = has_masks(folder)
+    results: list[Result] = []
+    for row in tables["annotations"]:
+        if row.get("iscrowd") or row.get("ignore"):
+            continue
+        result = {"image_id": row["image_id"], "category_id": row["category_id"], "score": 0.9}
+        shape = encoded(row["segmentation"], *sizes[row["image_id"]]) if as_masks else row["bbox"]
+        results.append({**result, "segmentation" if as_masks else "bbox": shape})
+    return results
+
+
+def with_false_ones(folder: Path) -> list[Result]:
+    """Return perfect results and, before them by score, a wrong one on each image without annotations."""
+    results = perfect_results(folder)
+    tables = json.loads((folder / "instances.json").read_text())
+    empty = {row["id"] for row in tables["images"]} - {row["image_id"] for row in tables["annotations"]}
+    return [*results, *({**results[0], "image_id": image_id, "score": 0.95} for image_id in sorted(empty))]
+
+
+def has_masks(folder: Path) -> bool:
+    """Whether every annotation of a probe has a mask."""
+    return all(row.get("segmentation") for row in json.loads((folder / "instances.json").read_text())["annotations"])
+
+
+def encoded(segmentation: Any, height: int, width: int) -> Result:
+    """Return compressed run lengths; polygons of fewer than three points have no pixels."""
+    if isinstance(segmentation, dict) and isinstance(segmentation["counts"], str):
+        return segmentation
+    if isinstance(segmentation, list):
+        outlines = [polygon for polygon in segmentation if len(polygon) >= 2 * _POINTS]
+        coded = coco_mask.merge(coco_mask.frPyObjects(outlines, height, width))
+    else:
+        coded = coco_mask.frPyObjects(segmentation, height, width)
+    return {"size": coded["size"], "counts": coded["counts"].decode()}

@@ -1,0 +1,38 @@
+"""Traits that segpaste finds in each probe. A probe has the trait of its name, and others that follow from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from probes import PROBES, write
+
+from segpaste.datasets.checking.check import with_heads
+from segpaste.datasets.checking.file_listings import list_coco, list_yolo
+from segpaste.datasets.checking.image_files import look_at
+from segpaste.datasets.checking.tools.trait import ListedSplit, Place
+from segpaste.datasets.checking.tools.traits import TRAITS, find_traits
+from segpaste.datasets.formats.yolo.data import read_data
+
+
+def list_probe(format: str, folder: Path) -> ListedSplit:
+    """Return the listing of a written probe."""
+    if format == "coco":
+        listing = list_coco(folder / "instances.json", folder / "images")
+    else:
+        listing = list_yolo(read_data(folder / "data.yaml"), "train")
+    return with_heads(listing, look_at(listing.images, 1)[0])
+
+
+def places_in(format: str, folder: Path) -> dict[str, list[Place]]:
+    """Return the places of each trait of a written probe that has some."""
+    return {trait: places for trait, places in find_traits(list_probe(format, folder), TRAITS).items() if places}
+
+
+def traits_of_probes(folder: Path) -> dict[tuple[str, str], frozenset[str]]:
+    """Write all probes into a folder, and return the traits of each, by format and name."""
+    traits = {}
+    for format, probes in PROBES.items():
+        for name, probe in probes.items():
+            write(probe, format, folder / format / name)
+            traits[format, name] = frozenset(places_in(format, folder / format / name))
+    return traits

@@ -1,0 +1,128 @@
+"""Each probe has its trait at its special image, and no other trait than those that follow from it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from probe_traits import list_probe, places_in
+from probes import PROBES, write
+
+from segpaste.datasets import DatasetError, check_dataset, open_dataset
+from segpaste.datasets.checking.check import check_unopened
+from segpaste.datasets.checking.report import HealthReport
+from segpaste.datasets.checking.tools.registry import NUM_PLACES, TOOLS
+from segpaste.datasets.checking.tools.trait import Place
+from segpaste.datasets.checking.tools.traits import TRAITS, find_traits
+from segpaste.datasets.formats.format import ReadOptions
+
+EVERYWHERE = {"any_object", "first_object"}
+FOLLOWS: Mapping[tuple[str, str], set[str]] = {
+    ("coco", "box_only"): {"mixed_rows"},
+    ("coco", "few_points"): {"parts"},
+    ("coco", "crowd_compressed"): {"crowd"},
+    ("coco", "crowd_polygons"): {"crowd"},
+    ("coco", "empty_outline"): {"box_only"},
+    ("coco", "hole_runs"): {"hole", "run_lengths"},
+    ("coco", "thin_runs"): {"thin", "run_lengths", "parts"},
+    ("coco", "only_crowds"): {"crowd"},
+    ("coco", "same_name"): {"subfolder"},
+    ("yolo", "mixed_rows"): {"box_only"},
+    ("yolo", "same_name"): {"subfolder"},
+}
+OF_IMAGE = {name for name, trait in TRAITS.items() if trait.of_image}
+SPLIT_OF_IMAGES = {"same_stem", "same_name", "no_class_lists"}
+PAIRS = [(format, name) for format, probes in PROBES.items() for name in probes]
+
+
+def _checked(format: str, folder: Path, tools: list[str]) -> HealthReport:
+    path = folder / ("instances.json" if format == "coco" else "data.yaml")
+    options = ReadOptions(images_dir=folder / "images") if format == "coco" else ReadOptions()
+    try:
+        dataset = open_dataset(path, split=None if format == "coco" else "train", images_dir=options.images_dir)
+    except DatasetError as error:
+        return check_unopened(path, error, None, options, tools=tools)
+    return check_dataset(dataset, tools=tools)
+
+
+@pytest.mark.parametrize(("format", "name"), PAIRS)
+def test_a_probe_has_its_trait_and_what_follows_from_it(format: str, name: str, tmp_path: Path) -> None:
+    write(PROBES[format][name], format, tmp_path)
+    places = places_in(format, tmp_path)
+    own = set() if name == "ordinary" else {name}
+    assert places.keys() - EVERYWHERE == own - EVERYWHERE | FOLLOWS.get((format, name), set())
+    assert places.keys() >= EVERYWHERE
+
+
+@pytest.mark.parametrize(("format", "name"), [pair for pair in PAIRS if pair[1] not in {"ordinary", *EVERYWHERE}])
+def test_a_trait_is_at_the_special_images_and_nowhere_else(format: str, name: str, tmp_path: Path) -> None:
+    probe = PROBES[format][name]
+    write(probe, format, tmp_path)
+    split = list_probe(format, tmp_path)
+    places = find_traits(split, [name])[name]
+    special = [i for i, image in enumerate(split.listing.images) if not image.name.endswith("ordinary.png")]
+    if name in {"category_zero", "category_gaps", "names_alike"}:  # properties of a class, wherever it is used
+        labels = {"category_zero": [0], "category_gaps": [1], "names_alike": [0, 1]}[name]
+        assert places == [Place(of.image, of.id) for of in split.listing.objects if of.label in labels]
+        return
+    assert len(special) == len(probe.pictures)
+    assert sorted({place.image for place in places}) == special
+    is_of_image = name in OF_IMAGE or name in SPLIT_OF_IMAGES
+    assert all((place.annotation is None) == is_of_image for place in places)
+    if not is_of_image:
+        ids = [of.id for of in split.listing.objects if of.image in special]
+        assert [place.annotation for place in places] == ids[:1]  # the first object has the trait
+
+
+def test_every_trait_has_a_probe() -> None:
+    assert {name for _, name in PAIRS} == {"ordinary", *TRAITS}
+
+
+def test_any_object_and_first_object(tmp_path: Path) -> None:
+    write(PROBES["coco"]["only_crowds"], "coco", tmp_path)
+    tables = json.loads((tmp_path / "instances.json").read_text())
+    tables["annotations"].reverse()
+    (tmp_path / "instances.json").write_text(json.dumps(tables))
+    places = places_in("coco", tmp_path)
+    assert places["any_object"] == [Place(0, 2), Place(0, 1)]
+    assert places["first_object"] == [Place(0, 2)]
+
+
+RULES = [(tool.name, rule) for tool in TOOLS.values() for rule in tool.rules]
+
+
+@pytest.mark.parametrize(("tool", "rule"), RULES, ids=[f"{tool}-{rule.format}-{rule.trait}" for tool, rule in RULES])
+def test_a_check_reports_each_rule_on_the_probe_of_its_trait(tool: str, rule: Any, tmp_path: Path) -> None:
+    write(PROBES[rule.format][rule.trait], rule.format, tmp_path)
+    (report,) = _checked(rule.format, tmp_path, [tool]).tools
+    (found,) = (found for found in report.findings if found.trait == rule.trait)
+    assert report.reads_format
+    assert (found.effect, found.says, found.advice) == (rule.effect, rule.says, rule.advice)
+    assert 0 < len(found.places) <= NUM_PLACES
+    if rule.trait not in {"category_zero", "names_alike", *EVERYWHERE}:
+        assert all("special" in place for place in found.places)
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_a_check_of_ordinary_images_reports_only_what_happens_to_all(tool: str, tmp_path: Path) -> None:
+    for format in TOOLS[tool].formats:
+        write(PROBES[format]["ordinary"], format, tmp_path / format)
+        (report,) = _checked(format, tmp_path / format, [tool]).tools
+        assert {found.trait for found in report.findings} <= EVERYWHERE
+
+
+BROKEN: list[Any] = [[["a", 1, 2, 3, 4, 5]], [5], [None], [[1, 2, 3]], [[]], {}, {"counts": 5}, {"counts": [1]}, "x", 7]
+
+
+@pytest.mark.parametrize("segmentation", BROKEN, ids=str)
+def test_broken_masks_have_no_trait_of_a_shape(segmentation: Any, tmp_path: Path) -> None:
+    write(PROBES["coco"]["ordinary"], "coco", tmp_path)
+    tables = json.loads((tmp_path / "instances.json").read_text())
+    tables["annotations"][0]["segmentation"] = segmentation
+    (tmp_path / "instances.json").write_text(json.dumps(tables))
+    report = _checked("coco", tmp_path, ["all"])
+    assert len(report.tools) == len(TOOLS)
+    assert not {"hole", "parts", "thin", "outside"} & places_in("coco", tmp_path).keys()
