@@ -29,10 +29,13 @@ def places_in(format: str, folder: Path) -> dict[str, list[Place]]:
 
 
 def traits_of_probes(folder: Path) -> dict[tuple[str, str], frozenset[str]]:
-    """Write all probes into a folder, and return the traits of each, by format and name."""
+    """Write all probes into a folder, and return the traits of each, by format and name.
+
+    Programs of trainers of poses add keypoints to every probe but ``no_points``, so that no other one has this trait.
+    """
     traits = {}
     for format, probes in PROBES.items():
         for name, probe in probes.items():
             write(probe, format, folder / format / name)
-            traits[format, name] = frozenset(places_in(format, folder / format / name))
+            traits[format, name] = frozenset(places_in(format, folder / format / name)) - ({"no_points"} - {name})
     return traits

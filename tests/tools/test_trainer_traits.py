@@ -7,28 +7,14 @@ from pathlib import Path
 import pytest
 from probes import PROBES, write
 
-from segpaste.datasets.checking.file_listings import list_coco, list_yolo
+from segpaste.datasets.checking.file_listings import list_yolo
 from segpaste.datasets.checking.listing import ListedImage, ListedObject, Listing
-from segpaste.datasets.checking.tools.traits import TRAITS, ListedSplit, Place, find_traits
-from segpaste.datasets.formats.image_files import ImageHead, read_head
+from segpaste.datasets.checking.tools.traits import ListedSplit, Place, find_traits
+from segpaste.datasets.formats.image_files import ImageHead
 from segpaste.datasets.formats.yolo.data import read_data
 
 SIZE = (40, 50)
 SQUARE = [10.0, 10.0, 20.0, 10.0, 20.0, 20.0, 10.0, 20.0]
-OF_DATASETS = ("category", "names", "pose", "no_points")
-"""Traits of a whole dataset, also of its ordinary image."""
-KNOWN = [(format, trait) for format, probes in PROBES.items() for trait in probes if trait in TRAITS]
-
-
-def listed(folder: Path, format: str) -> ListedSplit:
-    """List a probe."""
-    if format == "coco":
-        listing = list_coco(folder / "instances.json", folder / "images")
-    else:
-        listing = list_yolo(read_data(folder / "data.yaml"), "train")
-    heads = [read_head(image.path) for image in listing.images if image.path is not None]
-    sizes = [image.size or head.upright_size for image, head in zip(listing.images, heads, strict=True)]
-    return ListedSplit(listing, heads, sizes)
 
 
 def split_of(
@@ -52,22 +38,6 @@ def box(number: int, x: float = 10, image: int = 0, **options: object) -> Listed
 
 def places(trait: str, split: ListedSplit) -> list[tuple[int, int | None]]:
     return [tuple(place) for place in find_traits(split, [trait])[trait]]
-
-
-@pytest.mark.parametrize(("format", "trait"), KNOWN)
-def test_a_trait_is_found_in_the_images_of_its_probe_that_have_it(format: str, trait: str, tmp_path: Path) -> None:
-    write(PROBES[format][trait], format, tmp_path)
-    split = listed(tmp_path, format)
-    names = {split.listing.images[place.image].name for place in find_traits(split, [trait])[trait]}
-    special = {name for name in (image.name for image in split.listing.images) if "special" in name}
-    assert names == special or (trait.startswith(OF_DATASETS) and names >= special)
-
-
-@pytest.mark.parametrize("format", PROBES)
-def test_an_ordinary_dataset_has_no_trait(format: str, tmp_path: Path) -> None:
-    write(PROBES[format]["ordinary"], format, tmp_path)
-    found = find_traits(listed(tmp_path, format), TRAITS)
-    assert {trait for trait, places in found.items() if places} == ({"no_points"} if format == "yolo" else set())
 
 
 def test_keys_that_entries_lack() -> None:

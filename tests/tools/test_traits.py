@@ -19,7 +19,12 @@ from segpaste.datasets.checking.tools.trait import Place
 from segpaste.datasets.checking.tools.traits import TRAITS, find_traits
 from segpaste.datasets.formats.format import ReadOptions
 
-EVERYWHERE = {"any_object", "first_object"}
+EVERYWHERE = {"any_object", "first_object", "no_points"}
+"""Traits that ordinary images have, too."""
+WHOLE = {"pose_pairs", "pose_odd"}
+"""Traits of all objects of a dataset."""
+WITHOUT_TRAIT = {"ordinary", "upper_suffix"}
+"""Probes that every tool must keep, without a trait."""
 FOLLOWS: Mapping[tuple[str, str], set[str]] = {
     ("coco", "box_only"): {"mixed_rows"},
     ("coco", "few_points"): {"parts"},
@@ -30,11 +35,15 @@ FOLLOWS: Mapping[tuple[str, str], set[str]] = {
     ("coco", "thin_runs"): {"thin", "run_lengths", "parts"},
     ("coco", "only_crowds"): {"crowd"},
     ("coco", "same_name"): {"subfolder"},
+    ("yolo", "box_rows"): {"box_only"},
+    ("yolo", "hole_from_first"): {"hole"},
     ("yolo", "mixed_rows"): {"box_only"},
+    ("yolo", "pose_odd"): {"keypoints", "box_only"},
+    ("yolo", "pose_pairs"): {"keypoints", "box_only"},
     ("yolo", "same_name"): {"subfolder"},
 }
 OF_IMAGE = {name for name, trait in TRAITS.items() if trait.of_image}
-SPLIT_OF_IMAGES = {"same_stem", "same_name", "no_class_lists"}
+SPLIT_OF_IMAGES = {"same_stem", "same_name", "no_class_lists", "box_rows"}
 PAIRS = [(format, name) for format, probes in PROBES.items() for name in probes]
 
 
@@ -52,12 +61,13 @@ def _checked(format: str, folder: Path, tools: list[str]) -> HealthReport:
 def test_a_probe_has_its_trait_and_what_follows_from_it(format: str, name: str, tmp_path: Path) -> None:
     write(PROBES[format][name], format, tmp_path)
     places = places_in(format, tmp_path)
-    own = set() if name == "ordinary" else {name}
+    own = {name} - WITHOUT_TRAIT
     assert places.keys() - EVERYWHERE == own - EVERYWHERE | FOLLOWS.get((format, name), set())
-    assert places.keys() >= EVERYWHERE
+    assert places.keys() >= EVERYWHERE - {"no_points"}
+    assert ("no_points" in places) == (format == "yolo" and name not in WHOLE)
 
 
-@pytest.mark.parametrize(("format", "name"), [pair for pair in PAIRS if pair[1] not in {"ordinary", *EVERYWHERE}])
+@pytest.mark.parametrize(("format", "name"), [p for p in PAIRS if p[1] not in WITHOUT_TRAIT | EVERYWHERE])
 def test_a_trait_is_at_the_special_images_and_nowhere_else(format: str, name: str, tmp_path: Path) -> None:
     probe = PROBES[format][name]
     write(probe, format, tmp_path)
@@ -68,17 +78,20 @@ def test_a_trait_is_at_the_special_images_and_nowhere_else(format: str, name: st
         labels = {"category_zero": [0], "category_gaps": [1], "names_alike": [0, 1]}[name]
         assert places == [Place(of.image, of.id) for of in split.listing.objects if of.label in labels]
         return
+    if name in WHOLE:
+        assert places == [Place(of.image, of.id) for of in split.listing.objects]
+        return
     assert len(special) == len(probe.pictures)
     assert sorted({place.image for place in places}) == special
     is_of_image = name in OF_IMAGE or name in SPLIT_OF_IMAGES
     assert all((place.annotation is None) == is_of_image for place in places)
     if not is_of_image:
         ids = [of.id for of in split.listing.objects if of.image in special]
-        assert [place.annotation for place in places] == ids[:1]  # the first object has the trait
+        assert [place.annotation for place in places] == (ids[1:2] if name == "repeated" else ids[:1])
 
 
 def test_every_trait_has_a_probe() -> None:
-    assert {name for _, name in PAIRS} == {"ordinary", *TRAITS}
+    assert {name for _, name in PAIRS} == WITHOUT_TRAIT | TRAITS.keys()
 
 
 def test_any_object_and_first_object(tmp_path: Path) -> None:
@@ -102,7 +115,7 @@ def test_a_check_reports_each_rule_on_the_probe_of_its_trait(tool: str, rule: An
     assert report.reads_format
     assert (found.effect, found.says, found.advice) == (rule.effect, rule.says, rule.advice)
     assert 0 < len(found.places) <= NUM_PLACES
-    if rule.trait not in {"category_zero", "names_alike", *EVERYWHERE}:
+    if rule.trait not in {"category_zero", "names_alike", *EVERYWHERE, *WHOLE}:
         assert all("special" in place for place in found.places)
 
 
