@@ -204,6 +204,7 @@ COCO: Mapping[str, Probe] = {
 YOLO: Mapping[str, Probe] = {
     # Labels of YOLO are always drawn on the image as its orientation turns it.
     **{name: probe for name, probe in SHARED.items() if name not in ("box_only", "oriented_as_stored")},
+    "hole": _with(replace(_RING, form="polygons")),
     "mixed_rows": _with(replace(_PLAIN, form="box")),
     "names_alike": replace(Probe((Picture(),)), names=("cat", "cat", "bird")),
     "first_object": Probe((Picture(),)),
