@@ -104,6 +104,39 @@ def test_any_object_and_first_object(tmp_path: Path) -> None:
     assert places["first_object"] == [Place(0, 2)]
 
 
+def _edited(name: str, table: str, values: dict[str, Any], folder: Path) -> dict[str, list[Place]]:
+    """Write a probe with other values in all entries of a table, and return the places of its traits."""
+    write(PROBES["coco"][name], "coco", folder)
+    tables = json.loads((folder / "instances.json").read_text())
+    tables[table] = [{**row, **values} for row in tables[table]]
+    (folder / "instances.json").write_text(json.dumps(tables))
+    return places_in("coco", folder)
+
+
+def test_images_of_another_size_have_no_known_orientation(tmp_path: Path) -> None:
+    places = _edited("oriented_as_stored", "images", {"height": 50}, tmp_path)
+    assert not {"oriented", "oriented_as_stored"} & places.keys()
+
+
+def test_ignored_crowds_are_crowds(tmp_path: Path) -> None:
+    places = _edited("ordinary", "annotations", {"iscrowd": 1, "ignore": 1}, tmp_path)
+    assert places["crowd"] == [Place(0, 1), Place(0, 2)]
+    assert "ignored" not in places
+
+
+def test_images_that_segpaste_rejects_have_traits(tmp_path: Path) -> None:
+    places = _edited("wide", "images", {"width": 50}, tmp_path)
+    assert places["wide"] == [Place(1)]
+
+
+def test_class_lists_are_found_missing_one_by_one(tmp_path: Path) -> None:
+    write(PROBES["coco"]["ordinary"], "coco", tmp_path)
+    tables = json.loads((tmp_path / "instances.json").read_text())
+    del tables["images"][0]["not_exhaustive_category_ids"]
+    (tmp_path / "instances.json").write_text(json.dumps(tables))
+    assert places_in("coco", tmp_path)["no_class_lists"] == [Place(0)]
+
+
 RULES = [(tool.name, rule) for tool in TOOLS.values() for rule in tool.rules]
 
 

@@ -66,6 +66,13 @@ TOOL = Tool(
         SHARED_LABELS,
         Rule(
             "yolo",
+            "hole",
+            "crowd_made",
+            "as_coco writes a mask with a hole as a crowd region, if it was not read from COCO",
+            "convert with segpaste: segpaste convert DATASET --to coco --out DIR",
+        ),
+        Rule(
+            "yolo",
             "mixed_rows",
             "mask_changed",
             "rows of boxes get their filled box as a mask, if their image has an outline",
