@@ -33,10 +33,11 @@ class Object:
         corners: (x1, y1, x2, y2) of its rectangles in pixels.
         label: its class.
         hole: (x1, y1, x2, y2) that is cut out; None without a hole.
-        form: ``polygons``, ``runs`` or ``box``.
+        form: ``polygons``, ``runs``, ``compressed`` runs, or ``box``.
         is_crowd: True for a crowd region.
         id: id of its annotation; by default annotations are numbered from 1.
         beyond: pixels by which its outline goes beyond the right border of the image.
+        float_class: True if its class in YOLO's format has a decimal point.
         bridge_at_first: True if the bridge to the hole starts at the first point of the outline.
         times: how often its row is written in YOLO's format.
         entry: values of its entry in COCO's format that are others; None leaves a key out.
@@ -49,6 +50,7 @@ class Object:
     is_crowd: bool = False
     id: int | None = None
     beyond: int = 0
+    float_class: bool = False
     bridge_at_first: bool = False
     times: int = 1
     entry: Mapping[str, Any] = field(default_factory=dict)
@@ -111,7 +113,7 @@ class Picture:
         path.parent.mkdir(parents=True, exist_ok=True)
         pixels = np.full((HEIGHT, WIDTH, 3), BACKGROUND, np.uint8)
         for number, found in enumerate(self.objects):
-            pixels[found.mask()] = COLOURS[number] if self.mode in ("RGB", "P", "RGBA") else GREYS[number]
+            pixels[found.mask()] = COLOURS[number] if self.mode in ("RGB", "P", "RGBA", "CMYK") else GREYS[number]
         image = Image.fromarray(pixels[: self.height])
         options: dict[str, Any] = {}
         if self.orientation > 1:
@@ -175,6 +177,7 @@ SHARED: Mapping[str, Probe] = {
     "wide": Probe((Picture(mode="I;16"),)),
     "small_image": Probe((Picture(objects=(Object(((20, 1, 60, 8),)),), height=9),)),
     "low_image": Probe((Picture(objects=(Object(((20, 4, 60, 24),)),), height=31),)),
+    "cmyk": Probe((Picture("special.jpg", mode="CMYK"),)),
     "no_objects": Probe((Picture(objects=()),)),
     "upper_suffix": Probe((Picture("special.PNG"),)),
     "subfolder": Probe((Picture("a/special.png"),)),
@@ -193,6 +196,8 @@ COCO: Mapping[str, Probe] = {
     "category_zero": replace(Probe((Picture(),)), ids=(0, 1, 2)),
     "category_gaps": replace(Probe((Picture(),)), ids=(1, 5, 9)),
     "names_alike": replace(Probe((Picture(),)), names=("cat", "cat", "bird")),
+    "compressed": _with(replace(_PLAIN, form="compressed")),
+    "empty_outline": _with(replace(_PLAIN, form="box", entry={"segmentation": []})),
     "no_area": _with(replace(_PLAIN, entry={"area": None})),
     "area_zero": _with(replace(_PLAIN, entry={"area": 0.0})),
     "no_iscrowd": _with(replace(_PLAIN, entry={"iscrowd": None})),
@@ -204,6 +209,8 @@ YOLO: Mapping[str, Probe] = {
     "hole_from_first": _with(replace(_RING, form="polygons", bridge_at_first=True)),
     "mixed_rows": _with(replace(_PLAIN, form="box")),
     "box_rows": Probe((Picture(objects=tuple(replace(of, form="box") for of in ORDINARY)),)),
+    "float_class": _with(replace(_PLAIN, float_class=True)),
+    "mixed_suffix": Probe((Picture("special.Png"),)),
     "no_points": Probe((Picture(),)),
     "pose_pairs": Probe((Picture(),), pose=(2, 3)),
     "pose_odd": Probe((Picture(),), pose=(3, 3)),
@@ -225,7 +232,7 @@ def _truth(probe: Probe, picture: Picture) -> dict[str, Any]:
     """Return what must be read of an image: for each object its colour, its class, and what it is."""
     objects = [
         {
-            "colour": list(COLOURS[number] if picture.mode in ("RGB", "P", "RGBA") else [GREYS[number]] * 3),
+            "colour": list(COLOURS[number] if picture.mode in ("RGB", "P", "RGBA", "CMYK") else [GREYS[number]] * 3),
             "class": probe.names[found.label],
             "is_crowd": found.is_crowd,
             "has_mask": found.form != "box" and probe.pose is None,
@@ -263,6 +270,9 @@ def _coco_row(probe: Probe, found: Object, image_id: int, number: int) -> dict[s
         row["segmentation"] = found.polygons()
     elif found.form == "runs":
         row["segmentation"] = run_lengths(found.mask())
+    elif found.form == "compressed":
+        runs = run_lengths(found.mask())
+        row["segmentation"] = {**runs, "counts": compressed(runs["counts"])}
     return {key: value for key, value in {**row, **found.entry}.items() if value is not None}
 
 
@@ -272,6 +282,18 @@ def run_lengths(mask: Mask) -> dict[str, Any]:
     edges = np.flatnonzero(flat[1:] != flat[:-1])
     counts = np.diff(np.concatenate([[0], edges, [mask.size]])).tolist()
     return {"size": list(mask.shape), "counts": counts if edges.size % 2 or counts[-1] else counts[:-1]}
+
+
+def compressed(counts: list[int]) -> str:
+    """Return run lengths as text, as pycocotools writes them: each, from the fourth on, less the one two before."""
+    text = ""
+    for i, count in enumerate(counts):
+        value, goes_on = count - (counts[i - 2] if i > 2 else 0), True
+        while goes_on:
+            bits, value = value & 31, value >> 5
+            goes_on = value != (-1 if bits & 16 else 0)
+            text += chr(bits + 32 * goes_on + 48)
+    return text
 
 
 def _write_yolo(probe: Probe, folder: Path) -> None:
@@ -303,7 +325,7 @@ def _yolo_row(found: Object, rows: int) -> str:
     else:
         (outline,) = found.polygons()
         values = (np.reshape(outline, (-1, 2)) / (WIDTH, rows)).reshape(-1).tolist()
-    return " ".join(map(str, [found.label, *values]))
+    return " ".join(map(str, [float(found.label) if found.float_class else found.label, *values]))
 
 
 _WRITERS: Mapping[str, Callable[[Probe, Path], None]] = {"coco": _write_coco, "yolo": _write_yolo}

@@ -122,6 +122,31 @@ def test_rows_with_keypoints(shape: tuple[int, int] | None) -> None:
     assert places("no_points", split) == places("box_rows", split) == [(0, None), (2, None)] * (shape is None)
 
 
+def test_masks_by_how_they_are_written() -> None:
+    written = [None, [], [SQUARE], {"size": SIZE, "counts": [0, 2000]}, {"size": SIZE, "counts": "`n1"}]
+    of_rows = [polygon(1)._replace(segmentation=None)]
+    of_rows += [polygon(i)._replace(segmentation=lambda size, of=of: of) for i, of in enumerate(written[1:], 2)]
+    split = split_of(*of_rows, polygon(6, is_crowd=True)._replace(segmentation=lambda size: []))
+    assert places("box_only", split) == [(0, 1)]
+    assert places("empty_outline", split) == [(0, 2)]
+    assert places("compressed", split) == [(0, 5)]
+
+
+@pytest.mark.parametrize(
+    ("word", "is_found"), [("0", False), ("+0", False), ("0.0", True), ("0.", True), ("0e0", True), ("00", False)]
+)
+def test_classes_with_a_point_or_an_exponent(word: str, is_found: bool, tmp_path: Path) -> None:
+    write(PROBES["yolo"]["ordinary"], "yolo", tmp_path)
+    (tmp_path / "labels" / "ordinary.txt").write_text(f"\n  {word} 0.5 0.5 0.2 0.2\n1 0.5 0.5 0.2 0.2\n")
+    assert places("float_class", listed(tmp_path, "yolo")) == [(0, 2)] * is_found
+
+
+def test_suffixes_of_both_cases() -> None:
+    names = ("a.png", "A.PNG", "a.Png", "A.b.jpeg", "b.jpG", "c.Png")
+    split = split_of(*(box(1, image=i) for i in range(5)), names=names)
+    assert places("mixed_suffix", split) == [(2, None), (4, None)]
+
+
 def test_rows_that_repeat_others() -> None:
     rows = [polygon(1), polygon(2), polygon(3, label=1), polygon(4, [*SQUARE[:-1], 20.5]), box(5), box(6, 11), box(7)]
     others = [polygon(1, image=1), box(2, image=1, has_keypoints=True), box(3, image=1, has_keypoints=True)]

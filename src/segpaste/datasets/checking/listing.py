@@ -71,6 +71,7 @@ class ListedObject(NamedTuple):
         where: its file and entry, such as ``a.json: shape 3``; by default they are made of its image and ``id``.
         area: the area in its file; None without a number.
         lacks: the keys of `COCO_KEYS` that its entry in a COCO file does not have.
+        has_float_class: True if its class is written with a point or an exponent in a label file.
     """
 
     id: int
@@ -84,6 +85,7 @@ class ListedObject(NamedTuple):
     where: str | None = None
     area: float | None = None
     lacks: tuple[str, ...] = ()
+    has_float_class: bool = False
 
     def box_px(self, size: Size) -> Box | None:
         """Return its box in an image of (H, W); None without a box."""

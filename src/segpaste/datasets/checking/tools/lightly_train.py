@@ -14,12 +14,15 @@ TOOL = Tool(
     "trains",
     ("coco", "yolo"),
     (
-        Rule(
-            "coco",
-            "box_only",
-            "object_lost",
-            "an object without a mask is left out without a word",
-            "draw the missing masks",
+        *(
+            Rule(
+                "coco",
+                trait,
+                "object_lost",
+                "an object without a mask is left out without a word",
+                "draw the missing masks",
+            )
+            for trait in ("box_only", "empty_outline")
         ),
         *(
             Rule(

@@ -151,7 +151,19 @@ def _crowd(shape: Shape) -> bool:
 
 
 def _box_only(shape: Shape) -> bool:
-    return _is_object(shape) and not shape.segmentation and shape.box is not None
+    return _is_object(shape) and shape.segmentation is None and shape.box is not None
+
+
+def _empty_outline(shape: Shape) -> bool:
+    return _is_object(shape) and shape.segmentation == []
+
+
+def _compressed(shape: Shape) -> bool:
+    return _is_object(shape) and isinstance(shape.segmentation, dict) and isinstance(shape.segmentation["counts"], str)
+
+
+def _float_class(shape: Shape) -> bool:
+    return shape.found.has_float_class
 
 
 def _thin(shape: Shape) -> bool:
@@ -265,6 +277,12 @@ def _subfolder(image: ListedImage, head: ImageHead | None, objects: Sequence[Lis
     return image.in_subfolder and bool(objects)
 
 
+def _mixed_suffix(image: ListedImage, head: ImageHead | None, objects: Sequence[ListedObject]) -> bool:
+    """Whether the suffix of an image has upper-case and lower-case letters."""
+    suffix = PurePosixPath(image.name).suffix
+    return suffix not in (suffix.lower(), suffix.upper()) and bool(objects)
+
+
 def _same_stem(split: ListedSplit) -> Iterator[Place]:
     """Yield the images whose names differ only by their suffix from that of another image of their folder."""
     yield from _alike(split, lambda name: str(PurePosixPath(name).with_suffix("")))
@@ -342,7 +360,9 @@ TRAITS: Mapping[str, Trait] = MappingProxyType(
         "hole": Trait("masks with a hole", of_object=_hole),
         "parts": Trait("masks of several parts", of_object=_parts),
         "crowd": Trait("crowd and ignored regions", of_object=_crowd),
+        "compressed": Trait("masks in compressed run lengths", of_object=_compressed),
         "box_only": Trait("objects with a box and no mask", of_object=_box_only),
+        "empty_outline": Trait("objects whose mask is an empty list", of_object=_empty_outline),
         "thin": Trait("objects of one pixel, or one pixel high or wide", of_object=_thin),
         "outside": Trait("outlines or boxes that go beyond their image", of_object=_outside),
         "few_points": Trait("polygons of fewer than three points", of_object=_few_points),
@@ -368,6 +388,8 @@ TRAITS: Mapping[str, Trait] = MappingProxyType(
         "only_crowds": Trait("images with crowd regions only", of_image=_only_crowds),
         "mixed_rows": Trait("images with both boxes and outlines", of_image=_mixed_rows),
         "box_rows": Trait("images whose labels are all boxes", of_split=_box_rows),
+        "float_class": Trait("rows whose class has a point or an exponent", of_object=_float_class),
+        "mixed_suffix": Trait("images whose suffix has upper-case and lower-case letters", of_image=_mixed_suffix),
         "no_points": Trait("images of a dataset without keypoints", of_split=_no_points),
         "pose_pairs": Trait(
             "rows with keypoints, of an even number of values", of_split=partial(_pose_rows, is_odd=False)
