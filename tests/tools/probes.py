@@ -140,6 +140,7 @@ class Probe:
         names: names of the classes.
         polygons: what is written instead of the polygons of the first object; None for these.
         pose: number of keypoints and of their values, if YOLO's rows are boxes with keypoints; None without keypoints.
+        byte_order_mark: True if label files of images with the trait begin with U+FEFF, as some editors write.
     """
 
     pictures: tuple[Picture, ...] = ()
@@ -147,6 +148,7 @@ class Probe:
     names: tuple[str, ...] = CLASSES
     polygons: list[Any] | None = None
     pose: tuple[int, int] | None = None
+    byte_order_mark: bool = False
 
     @property
     def images(self) -> tuple[Picture, ...]:
@@ -198,6 +200,7 @@ COCO: Mapping[str, Probe] = {
     "names_alike": replace(Probe((Picture(),)), names=("cat", "cat", "bird")),
     "compressed": _with(replace(_PLAIN, form="compressed")),
     "empty_outline": _with(replace(_PLAIN, form="box", entry={"segmentation": []})),
+    "some_keypoints": _with(replace(_PLAIN, entry={"keypoints": [22, 18, 2, 58, 48, 2], "num_keypoints": 2})),
     "no_area": _with(replace(_PLAIN, entry={"area": None})),
     "area_zero": _with(replace(_PLAIN, entry={"area": 0.0})),
     "no_iscrowd": _with(replace(_PLAIN, entry={"iscrowd": None})),
@@ -209,6 +212,7 @@ YOLO: Mapping[str, Probe] = {
     "hole_from_first": _with(replace(_RING, form="polygons", bridge_at_first=True)),
     "mixed_rows": _with(replace(_PLAIN, form="box")),
     "box_rows": Probe((Picture(objects=tuple(replace(of, form="box") for of in ORDINARY)),)),
+    "byte_order_mark": Probe((Picture(),), byte_order_mark=True),
     "float_class": _with(replace(_PLAIN, float_class=True)),
     "mixed_suffix": Probe((Picture("special.Png"),)),
     "no_points": Probe((Picture(),)),
@@ -302,7 +306,8 @@ def _write_yolo(probe: Probe, folder: Path) -> None:
         rows = [pose_row(found, *probe.pose) if probe.pose else _yolo_row(found, picture.height) for found in objects]
         file = (folder / "labels" / picture.name).with_suffix(".txt")
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text("".join(f"{row}\n" for row in rows))
+        has_mark = probe.byte_order_mark and picture in probe.pictures
+        file.write_text("\ufeff" * has_mark + "".join(f"{row}\n" for row in rows), encoding="utf-8")
     names = "".join(f"  {i}: {name}\n" for i, name in enumerate(probe.names))
     shape = "" if probe.pose is None else f"kpt_shape: {list(probe.pose)}\n"
     (folder / "data.yaml").write_text(f"path: {folder}\ntrain: images\nval: images\n{shape}names:\n{names}")

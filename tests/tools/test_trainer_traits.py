@@ -141,6 +141,28 @@ def test_classes_with_a_point_or_an_exponent(word: str, is_found: bool, tmp_path
     assert places("float_class", listed(tmp_path, "yolo")) == [(0, 2)] * is_found
 
 
+def test_label_files_with_a_byte_order_mark(tmp_path: Path) -> None:
+    write(PROBES["yolo"]["byte_order_mark"], "yolo", tmp_path)
+    for name, text in (("more", None), ("empty", "\ufeff"), ("later", "0 0.5 0.5 0.2 0.2\n0 0.5 0.5 0.2 0.3")):
+        (tmp_path / "images" / f"{name}.png").write_bytes((tmp_path / "images" / "ordinary.png").read_bytes())
+        if text is not None:
+            (tmp_path / "labels" / f"{name}.txt").write_text(text, encoding="utf-8")
+    split = listed(tmp_path, "yolo")
+    found = places("byte_order_mark", split)
+    assert [split.listing.images[image].name for image, _ in found] == ["images/special.png"]
+    assert places("float_class", split) == []
+
+
+def test_images_of_which_some_objects_have_keypoints() -> None:
+    without = ("keypoints",)
+    split = split_of(
+        *(box(1), box(2, lacks=without), box(3, image=1), box(4, image=1, is_crowd=True, lacks=without)),
+        *(box(5, image=2, lacks=without), box(6, image=2, lacks=(*without, "area"))),
+        names=("some.png", "all.png", "none.png", "without.png"),
+    )
+    assert places("some_keypoints", split) == [(0, None)]
+
+
 def test_suffixes_of_both_cases() -> None:
     names = ("a.png", "A.PNG", "a.Png", "A.b.jpeg", "b.jpG", "c.Png")
     split = split_of(*(box(1, image=i) for i in range(5)), names=names)

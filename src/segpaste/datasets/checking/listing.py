@@ -12,7 +12,7 @@ from segpaste.datasets.checking.report import Finding, SurfaceHealth
 from segpaste.datasets.entries import Box
 from segpaste.types.sampling import Size
 
-COCO_KEYS = ("area", "bbox", "iscrowd")
+COCO_KEYS = ("area", "bbox", "iscrowd", "keypoints")
 """Keys of COCO's annotations that some tools expect, and others not."""
 
 

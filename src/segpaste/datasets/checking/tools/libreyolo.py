@@ -10,6 +10,7 @@ from segpaste.datasets.checking.tools.rfdetr import (
     POSE_AS_POLYGON,
     TURN,
     WHOLE_CLASSES,
+    WITHOUT_MARK,
     WITHOUT_POINTS,
 )
 from segpaste.datasets.checking.tools.rules import Rule, Tool
@@ -49,6 +50,13 @@ _BOTH = (
         "image_lost",
         "images are found by suffixes in lower case or in upper case, and others are left out without a word",
         "rename the images",
+    ),
+    Rule(
+        "yolo",
+        "byte_order_mark",
+        "object_lost",
+        "the mark is read as part of the first class, and the first row is left out, with a warning",
+        WITHOUT_MARK,
     ),
     Rule(
         "yolo",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from segpaste.datasets.checking.tools.rfdetr import ORIENTED, TURN
+from segpaste.datasets.checking.tools.rfdetr import ORIENTED, TURN, WITHOUT_MARK
 from segpaste.datasets.checking.tools.rules import Rule, Tool
 from segpaste.datasets.checking.tools.ultralytics import SAME_STEM
 
@@ -35,6 +35,13 @@ TOOL = Tool(
             for trait in ("crowd", "only_crowds")
         ),
         *(Rule(form, "oriented", "shifted", ORIENTED, TURN.format("lightly-train")) for form in ("coco", "yolo")),
+        Rule(
+            "yolo",
+            "byte_order_mark",
+            "stops",
+            "the mark is read as part of the first class, which ends the run with a ValueError",
+            WITHOUT_MARK,
+        ),
         *(
             Rule(
                 "yolo",

@@ -26,6 +26,9 @@ WITHOUT_POINTS = "write labels without keypoints: segpaste convert DATASET --to 
 WHOLE_CLASSES = (
     "write classes as whole numbers, or train on COCO's format: segpaste convert DATASET --to coco --out DIR"
 )
+WITHOUT_MARK = (
+    "save the label files without a mark, or train on COCO's format: segpaste convert DATASET --to coco --out DIR"
+)
 NO_BOX = Rule(
     "coco",
     "no_box",
@@ -55,6 +58,13 @@ _BOTH = (
         "object_split",
         "each row is an object, so that there are two in one place",
         "remove the rows that repeat others, or train on COCO's format: segpaste convert DATASET --to coco --out DIR",
+    ),
+    Rule(
+        "yolo",
+        "byte_order_mark",
+        "stops",
+        "the mark is read as part of the first class, which ends the run with a ValueError",
+        WITHOUT_MARK,
     ),
     Rule("yolo", "float_class", "stops", "a class such as 0.0 ends the run with a ValueError", WHOLE_CLASSES),
     Rule("yolo", "pose_odd", "stops", f"{POSE_AS_POLYGON}, and their odd number ends the run", WITHOUT_POINTS),

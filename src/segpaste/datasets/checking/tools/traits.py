@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import PurePosixPath
@@ -171,7 +173,7 @@ def _thin(shape: Shape) -> bool:
     if not _is_object(shape):
         return False
     if shape.inner is not None:
-        return min(shape.inner.shape) <= 1
+        return bool(min(shape.inner.shape) <= 1)
     box = shape.box
     return box is not None and min(box[2] - box[0], box[3] - box[1]) <= 1
 
@@ -182,17 +184,24 @@ def _outside(shape: Shape) -> bool:
         return False
     height, width = shape.size
     if shape.polygons:
-        points = np.asarray([value for polygon in shape.polygons for value in polygon], float)  # type: ignore[attr-defined]
-        low, high_x, high_y = points.min(initial=0), points[::2].max(initial=0), points[1::2].max(initial=0)
-    elif (box := shape.box) is not None:
-        low, high_x, high_y = min(box), box[2], box[3]
+        points = _points(shape.polygons)
+        edges = (*points.min(0, initial=0.0), *points.max(0, initial=0.0))
+    elif shape.box is not None:
+        edges = shape.box
     else:
         return False
-    return bool(low < -_ROUNDED_PX or high_x > width + _ROUNDED_PX or high_y > height + _ROUNDED_PX)
+    x1, y1, x2, y2 = edges
+    return bool(min(x1, y1) < -_ROUNDED_PX or x2 > width + _ROUNDED_PX or y2 > height + _ROUNDED_PX)
+
+
+def _points(polygons: Sequence[object]) -> NDArray[np.float64]:
+    """Return the points [P, 2] of polygons of numbers."""
+    numbers = [value for polygon in polygons if isinstance(polygon, list) for value in polygon[: len(polygon) // 2 * 2]]
+    return np.array(numbers, np.float64).reshape(-1, 2)
 
 
 def _few_points(shape: Shape) -> bool:
-    return _is_object(shape) and any(len(polygon) < 6 for polygon in shape.polygons or ())  # type: ignore[arg-type]
+    return _is_object(shape) and any(isinstance(of, list) and len(of) < 6 for of in shape.polygons or ())
 
 
 def _no_area(shape: Shape) -> bool:
@@ -283,6 +292,10 @@ def _mixed_suffix(image: ListedImage, head: ImageHead | None, objects: Sequence[
     return suffix not in (suffix.lower(), suffix.upper()) and bool(objects)
 
 
+def _some_keypoints(image: ListedImage, head: ImageHead | None, objects: Sequence[ListedObject]) -> bool:
+    return len({"keypoints" in found.lacks for found in objects if not found.is_crowd}) > 1
+
+
 def _same_stem(split: ListedSplit) -> Iterator[Place]:
     """Yield the images whose names differ only by their suffix from that of another image of their folder."""
     yield from _alike(split, lambda name: str(PurePosixPath(name).with_suffix("")))
@@ -297,6 +310,15 @@ def _alike(split: ListedSplit, key: Callable[[str], str]) -> Iterator[Place]:
     keys = [key(image.name) for image in split.listing.images]
     counts = Counter(keys)
     yield from (Place(i) for i, found in enumerate(keys) if counts[found] > 1)
+
+
+def _byte_order_mark(split: ListedSplit) -> Iterator[Place]:
+    """Yield the images with rows whose label file begins with a byte order mark; the files are read only here."""
+    for position in sorted({of.image for of in split.listing.objects}) if split.listing.format == "yolo" else ():
+        path = split.listing.images[position].label_file
+        with suppress(OSError), open(path or "", "rb") as file:
+            if file.read(len(BOM_UTF8)) == BOM_UTF8:
+                yield Place(position)
 
 
 def _box_rows(split: ListedSplit) -> Iterator[Place]:
@@ -387,6 +409,8 @@ TRAITS: Mapping[str, Trait] = MappingProxyType(
         "no_objects": Trait("images without annotations", of_image=_no_objects),
         "only_crowds": Trait("images with crowd regions only", of_image=_only_crowds),
         "mixed_rows": Trait("images with both boxes and outlines", of_image=_mixed_rows),
+        "some_keypoints": Trait("images of which only some objects have keypoints", of_image=_some_keypoints),
+        "byte_order_mark": Trait("images whose label file has a byte order mark", of_split=_byte_order_mark),
         "box_rows": Trait("images whose labels are all boxes", of_split=_box_rows),
         "float_class": Trait("rows whose class has a point or an exponent", of_object=_float_class),
         "mixed_suffix": Trait("images whose suffix has upper-case and lower-case letters", of_image=_mixed_suffix),

@@ -14,6 +14,13 @@ _tool = partial(Tool, package="transformers", versions=("5.23.0",), does="trains
 _BOTH = (
     NO_AREA,
     NO_BOX,
+    Rule(
+        "coco",
+        "some_keypoints",
+        "stops",
+        "keypoints of some objects of an image, and none of the others, end the run with an IndexError",
+        "give each annotation 'keypoints', or none",
+    ),
     Rule("coco", "oriented", "shifted", ORIENTED, TURN.format("transformers-detr")),
     Rule("coco", "wide", "pixels_changed", WHITE, TO_EIGHT_BITS),
 )
