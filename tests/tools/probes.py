@@ -37,6 +37,7 @@ class Object:
         is_crowd: True for a crowd region.
         id: id of its annotation; by default annotations are numbered from 1.
         beyond: pixels by which its outline goes beyond the right border of the image.
+        float_class: True if its class in YOLO's format has a decimal point.
         bridge_at_first: True if the bridge to the hole starts at the first point of the outline.
         times: how often its row is written in YOLO's format.
         entry: values of its entry in COCO's format that are others; None leaves a key out.
@@ -49,6 +50,7 @@ class Object:
     is_crowd: bool = False
     id: int | None = None
     beyond: int = 0
+    float_class: bool = False
     bridge_at_first: bool = False
     times: int = 1
     entry: Mapping[str, Any] = field(default_factory=dict)
@@ -111,7 +113,7 @@ class Picture:
         path.parent.mkdir(parents=True, exist_ok=True)
         pixels = np.full((HEIGHT, WIDTH, 3), BACKGROUND, np.uint8)
         for number, found in enumerate(self.objects):
-            pixels[found.mask()] = COLOURS[number] if self.mode in ("RGB", "P", "RGBA") else GREYS[number]
+            pixels[found.mask()] = COLOURS[number] if self.mode in ("RGB", "P", "RGBA", "CMYK") else GREYS[number]
         image = Image.fromarray(pixels[: self.height])
         options: dict[str, Any] = {}
         if self.orientation > 1:
@@ -141,6 +143,7 @@ class Probe:
         polygons: what is written instead of the polygons of the first object; None for these.
         pose: number of keypoints and of their values, if YOLO's rows are boxes with keypoints; None without keypoints.
         class_lists: True if images with the trait have LVIS's lists of classes; ordinary ones always have them.
+        byte_order_mark: True if label files of images with the trait begin with U+FEFF, as some editors write.
     """
 
     pictures: tuple[Picture, ...] = ()
@@ -149,6 +152,7 @@ class Probe:
     polygons: list[Any] | None = None
     pose: tuple[int, int] | None = None
     class_lists: bool = True
+    byte_order_mark: bool = False
 
     @property
     def images(self) -> tuple[Picture, ...]:
@@ -167,6 +171,7 @@ def _with(first: Object, **options: Any) -> Probe:
 
 
 _PLAIN = ORDINARY[0]
+_POSE = {"keypoints": [22, 18, 2, 58, 48, 2, 40, 33, 2], "num_keypoints": 3}
 SHARED: Mapping[str, Probe] = {
     "ordinary": Probe(),
     "box_only": _with(replace(_PLAIN, form="box")),
@@ -180,6 +185,7 @@ SHARED: Mapping[str, Probe] = {
     "wide": Probe((Picture(mode="I;16"),)),
     "small_image": Probe((Picture(objects=(Object(((20, 1, 60, 8),)),), height=9),)),
     "low_image": Probe((Picture(objects=(Object(((20, 4, 60, 24),)),), height=31),)),
+    "cmyk": Probe((Picture("special.jpg", mode="CMYK"),)),
     "no_objects": Probe((Picture(objects=()),)),
     "upper_suffix": Probe((Picture("special.PNG"),)),
     "same_stem": Probe((Picture("special.png"), Picture("special.jpg", objects=(_SECOND,)))),
@@ -191,7 +197,7 @@ COCO: Mapping[str, Probe] = {
     "id_zero": _with(replace(_PLAIN, id=0)),
     "run_lengths": _with(replace(_ANGLE, form="runs")),
     "compressed": _with(replace(_ANGLE, form="compressed")),
-    "keypoints": _with(replace(_PLAIN, entry={"keypoints": [22, 18, 2, 58, 48, 2, 40, 33, 2], "num_keypoints": 3})),
+    "keypoints": _with(replace(_PLAIN, entry=_POSE)),
     "hole": _with(replace(_RING, form="polygons")),
     "hole_runs": _with(_RING),
     "thin_runs": _with(Object(((20, 30, 36, 31), (44, 30, 60, 31)), form="runs")),
@@ -208,6 +214,9 @@ COCO: Mapping[str, Probe] = {
     "category_zero": replace(Probe((Picture(),)), ids=(0, 1, 2)),
     "category_gaps": replace(Probe((Picture(),)), ids=(1, 5, 9)),
     "names_alike": replace(Probe((Picture(),)), names=("cat", "cat", "bird")),
+    "some_keypoints": _with(
+        replace(_PLAIN, entry={"keypoints": [22, 18, 2, 58, 48, 2, 40, 33, 2], "num_keypoints": 3})
+    ),
     "no_area": _with(replace(_PLAIN, entry={"area": None})),
     "area_zero": _with(replace(_PLAIN, entry={"area": 0.0})),
     "no_iscrowd": _with(replace(_PLAIN, entry={"iscrowd": None})),
@@ -222,6 +231,9 @@ YOLO: Mapping[str, Probe] = {
     "hole_from_first": _with(replace(_RING, form="polygons", bridge_at_first=True)),
     "mixed_rows": _with(replace(_PLAIN, form="box")),
     "box_rows": Probe((Picture(objects=tuple(replace(of, form="box") for of in ORDINARY)),)),
+    "byte_order_mark": Probe((Picture(),), byte_order_mark=True),
+    "float_class": _with(replace(_PLAIN, float_class=True)),
+    "mixed_suffix": Probe((Picture("special.Png"),)),
     "no_points": Probe((Picture(),)),
     "pose_pairs": Probe((Picture(),), pose=(2, 3)),
     "pose_odd": Probe((Picture(),), pose=(3, 3)),
@@ -245,7 +257,7 @@ def _truth(probe: Probe, picture: Picture) -> dict[str, Any]:
     """Return what must be read of an image: for each object its colour, its class, and what it is."""
     objects = [
         {
-            "colour": list(COLOURS[number] if picture.mode in ("RGB", "P", "RGBA") else [GREYS[number]] * 3),
+            "colour": list(COLOURS[number] if picture.mode in ("RGB", "P", "RGBA", "CMYK") else [GREYS[number]] * 3),
             "class": probe.names[found.label],
             "is_crowd": found.is_crowd or "ignore" in found.entry,
             "has_mask": found.form != "box" and probe.pose is None,
@@ -322,7 +334,8 @@ def _write_yolo(probe: Probe, folder: Path) -> None:
         rows = [pose_row(found, *probe.pose) if probe.pose else _yolo_row(found, picture.height) for found in objects]
         file = (folder / "labels" / picture.name).with_suffix(".txt")
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text("".join(f"{row}\n" for row in rows))
+        has_mark = probe.byte_order_mark and picture in probe.pictures
+        file.write_text("\ufeff" * has_mark + "".join(f"{row}\n" for row in rows), encoding="utf-8")
     names = "".join(f"  {i}: {name}\n" for i, name in enumerate(probe.names))
     shape = "" if probe.pose is None else f"kpt_shape: {list(probe.pose)}\n"
     (folder / "data.yaml").write_text(f"path: {folder}\ntrain: images\nval: images\n{shape}names:\n{names}")
@@ -345,7 +358,7 @@ def _yolo_row(found: Object, rows: int) -> str:
     else:
         (outline,) = found.polygons()
         values = (np.reshape(outline, (-1, 2)) / (WIDTH, rows)).reshape(-1).tolist()
-    return " ".join(map(str, [found.label, *values]))
+    return " ".join(map(str, [float(found.label) if found.float_class else found.label, *values]))
 
 
 _WRITERS: Mapping[str, Callable[[Probe, Path], None]] = {"coco": _write_coco, "yolo": _write_yolo}

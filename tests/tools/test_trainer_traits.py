@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from probe_traits import list_probe
 from probes import PROBES, write
 
 from segpaste.datasets.checking.file_listings import list_yolo
@@ -90,6 +91,53 @@ def test_rows_with_keypoints(shape: tuple[int, int] | None) -> None:
     assert places("pose_odd", split) == rows * is_odd
     assert places("pose_pairs", split) == rows * (shape is not None and not is_odd)
     assert places("no_points", split) == places("box_rows", split) == [(0, None), (2, None)] * (shape is None)
+
+
+def test_masks_by_how_they_are_written() -> None:
+    written = [None, [], [SQUARE], {"size": SIZE, "counts": [0, 2000]}, {"size": SIZE, "counts": "`n1"}]
+    of_rows = [polygon(1)._replace(segmentation=None)]
+    of_rows += [polygon(i)._replace(segmentation=lambda size, of=of: of) for i, of in enumerate(written[1:], 2)]
+    split = split_of(*of_rows, polygon(6, is_crowd=True)._replace(segmentation=lambda size: []))
+    assert places("box_only", split) == [(0, 1)]
+    assert places("empty_outline", split) == [(0, 2)]
+    assert places("compressed", split) == [(0, 5)]
+
+
+@pytest.mark.parametrize(
+    ("word", "is_found"), [("0", False), ("+0", False), ("0.0", True), ("0.", True), ("0e0", True), ("00", False)]
+)
+def test_classes_with_a_point_or_an_exponent(word: str, is_found: bool, tmp_path: Path) -> None:
+    write(PROBES["yolo"]["ordinary"], "yolo", tmp_path)
+    (tmp_path / "labels" / "ordinary.txt").write_text(f"\n  {word} 0.5 0.5 0.2 0.2\n1 0.5 0.5 0.2 0.2\n")
+    assert places("float_class", list_probe("yolo", tmp_path)) == [(0, 2)] * is_found
+
+
+def test_label_files_with_a_byte_order_mark(tmp_path: Path) -> None:
+    write(PROBES["yolo"]["byte_order_mark"], "yolo", tmp_path)
+    for name, text in (("more", None), ("empty", "\ufeff"), ("later", "0 0.5 0.5 0.2 0.2\n0 0.5 0.5 0.2 0.3")):
+        (tmp_path / "images" / f"{name}.png").write_bytes((tmp_path / "images" / "ordinary.png").read_bytes())
+        if text is not None:
+            (tmp_path / "labels" / f"{name}.txt").write_text(text, encoding="utf-8")
+    split = list_probe("yolo", tmp_path)
+    found = places("byte_order_mark", split)
+    assert [split.listing.images[image].name for image, _ in found] == ["images/special.png"]
+    assert places("float_class", split) == []
+
+
+def test_images_of_which_some_objects_have_keypoints() -> None:
+    without = ("keypoints",)
+    split = split_of(
+        *(box(1), box(2, lacks=without), box(3, image=1), box(4, image=1, is_crowd=True, lacks=without)),
+        *(box(5, image=2, lacks=without), box(6, image=2, lacks=(*without, "area"))),
+        names=("some.png", "all.png", "none.png", "without.png"),
+    )
+    assert places("some_keypoints", split) == [(0, None)]
+
+
+def test_suffixes_of_both_cases() -> None:
+    names = ("a.png", "A.PNG", "a.Png", "A.b.jpeg", "b.jpG", "c.Png")
+    split = split_of(*(box(1, image=i) for i in range(5)), names=names)
+    assert places("mixed_suffix", split) == [(2, None), (4, None)]
 
 
 def test_rows_that_repeat_others() -> None:

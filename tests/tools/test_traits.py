@@ -23,7 +23,7 @@ EVERYWHERE = {"any_object", "first_object", "no_points"}
 """Traits that ordinary images have, too."""
 WHOLE = {"pose_pairs", "pose_odd"}
 """Traits of all objects of a dataset."""
-WITHOUT_TRAIT = {"ordinary", "upper_suffix"}
+WITHOUT_TRAIT = {"ordinary", "cmyk", "upper_suffix"}
 """Probes that every tool must keep, without a trait."""
 FOLLOWS: Mapping[tuple[str, str], set[str]] = {
     ("coco", "box_only"): {"mixed_rows"},
@@ -31,6 +31,8 @@ FOLLOWS: Mapping[tuple[str, str], set[str]] = {
     ("coco", "crowd_compressed"): {"crowd"},
     ("coco", "crowd_polygons"): {"crowd"},
     ("coco", "empty_outline"): {"box_only"},
+    ("coco", "keypoints"): {"some_keypoints"},
+    ("coco", "some_keypoints"): {"keypoints"},
     ("coco", "hole_runs"): {"hole", "run_lengths"},
     ("coco", "thin_runs"): {"thin", "run_lengths", "parts"},
     ("coco", "only_crowds"): {"crowd"},
@@ -43,7 +45,7 @@ FOLLOWS: Mapping[tuple[str, str], set[str]] = {
     ("yolo", "same_name"): {"subfolder"},
 }
 OF_IMAGE = {name for name, trait in TRAITS.items() if trait.of_image}
-SPLIT_OF_IMAGES = {"same_stem", "same_name", "no_class_lists", "box_rows"}
+SPLIT_OF_IMAGES = {"same_stem", "same_name", "no_class_lists", "box_rows", "byte_order_mark"}
 PAIRS = [(format, name) for format, probes in PROBES.items() for name in probes]
 
 

@@ -202,7 +202,8 @@ def list_yolo(data: YoloData, split: str, task: Task | None = None) -> Listing:
         labels = found_labels(image)
         for row in _yolo_rows(listing, name, labels, label_format):
             first_lines.setdefault(row["kind"], (labels, f"{labels}: line {row['line']}"))
-            listing.objects.append(_yolo_object(row, len(listing.images), data))
+            listed = _yolo_object(row, len(listing.images), data)
+            listing.objects.append(listed._replace(has_float_class=row["has_float_class"]))
         is_below = image.parent not in data.splits[split] and any(of in image.parents for of in data.splits[split])
         listing.images.append(ListedImage(name, image, None, label_file=labels, entry="line", in_subfolder=is_below))
     if len(first_lines) > 1:
@@ -241,11 +242,17 @@ def _yolo_rows(listing: Listing, image: str, path: Path, label_format: LabelForm
     rows: list[JsonRow] = []
     for number, line in enumerate(lines, start=1):
         try:
-            rows += [{**row, "line": number} for row in parse_labels(path, line, label_format)[0]]
+            of_line = {"line": number, "has_float_class": _has_float_class(line)}
+            rows += [{**row, **of_line} for row in parse_labels(path, line, label_format)[0]]
         except DatasetError as error:
             text = str(error).replace(f"{path}: line 1:", f"{path}: line {number}:")
             listing.find("broken_entry", text, image, number, file=path)
     return rows
+
+
+def _has_float_class(line: str) -> bool:
+    words = line.split(maxsplit=1)
+    return bool(words) and not words[0].lstrip("+-").isdigit()
 
 
 def _yolo_object(row: JsonRow, position: int, data: YoloData) -> ListedObject:

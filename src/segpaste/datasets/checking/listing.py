@@ -12,7 +12,7 @@ from segpaste.datasets.checking.report import Finding, SurfaceHealth
 from segpaste.datasets.entries import Box
 from segpaste.types.sampling import Size
 
-COCO_KEYS = ("area", "bbox", "iscrowd")
+COCO_KEYS = ("area", "bbox", "iscrowd", "keypoints")
 """Keys of COCO's annotations that some tools expect, and others not."""
 
 
@@ -72,6 +72,7 @@ class ListedObject(NamedTuple):
         area: the area in its file; None without a number.
         lacks: the keys of `COCO_KEYS` that its entry in a COCO file does not have.
         is_ignored: True for a region that its file marks as ignored, and not as a crowd.
+        has_float_class: True if its class is written with a point or an exponent in a label file.
     """
 
     id: int
@@ -86,6 +87,7 @@ class ListedObject(NamedTuple):
     area: float | None = None
     lacks: tuple[str, ...] = ()
     is_ignored: bool = False
+    has_float_class: bool = False
 
     def box_px(self, size: Size) -> Box | None:
         """Return its box in an image of (H, W); None without a box."""

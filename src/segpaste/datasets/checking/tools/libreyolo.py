@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from functools import partial
 
-from segpaste.datasets.checking.tools.rfdetr import NO_BOX, ORIENTED, POSE_AS_POLYGON, TURN, WITHOUT_POINTS
+from segpaste.datasets.checking.tools.rfdetr import (
+    NO_BOX,
+    ORIENTED,
+    POSE_AS_POLYGON,
+    TURN,
+    WHOLE_CLASSES,
+    WITHOUT_MARK,
+    WITHOUT_POINTS,
+)
 from segpaste.datasets.checking.tools.rules import Rule, Tool
 from segpaste.datasets.checking.tools.ultralytics import SAME_STEM
 
@@ -38,6 +46,27 @@ _BOTH = (
     *(Rule(form, "oriented", "shifted", ORIENTED, TURN.format("libreyolo")) for form in ("coco", "yolo")),
     Rule(
         "yolo",
+        "mixed_suffix",
+        "image_lost",
+        "images are found by suffixes in lower case or in upper case, and others are left out without a word",
+        "rename the images",
+    ),
+    Rule(
+        "yolo",
+        "byte_order_mark",
+        "object_lost",
+        "the mark is read as part of the first class, and the first row is left out, with a warning",
+        WITHOUT_MARK,
+    ),
+    Rule(
+        "yolo",
+        "float_class",
+        "object_lost",
+        "a row with a class such as 0.0 is left out, with a warning",
+        WHOLE_CLASSES,
+    ),
+    Rule(
+        "yolo",
         "repeated",
         "object_split",
         "each row is an object, so that there are two in one place",
@@ -55,12 +84,15 @@ _BOTH = (
 _POSE_BOXES = Rule("yolo", "pose_pairs", "object_lost", f"{POSE_AS_POLYGON}, so that boxes are wrong", WITHOUT_POINTS)
 _WITH_MASKS = (
     Rule("yolo", "pose_pairs", "mask_changed", f"{POSE_AS_POLYGON}, so that masks and boxes are wrong", WITHOUT_POINTS),
-    Rule(
-        "coco",
-        "box_only",
-        "mask_changed",
-        "an object with a box and no mask is trained on with an empty mask",
-        "train libreyolo-detect, or remove the objects without a mask",
+    *(
+        Rule(
+            "coco",
+            trait,
+            "mask_changed",
+            "an object with a box and no mask is trained on with an empty mask",
+            "train libreyolo-detect, or remove the objects without a mask",
+        )
+        for trait in ("box_only", "empty_outline")
     ),
     *(
         Rule(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from segpaste.datasets.checking.tools.rfdetr import ORIENTED, TURN
+from segpaste.datasets.checking.tools.rfdetr import ORIENTED, TURN, WITHOUT_MARK
 from segpaste.datasets.checking.tools.rules import Rule, Tool
 from segpaste.datasets.checking.tools.ultralytics import SAME_STEM
 
@@ -14,12 +14,15 @@ TOOL = Tool(
     "trains",
     ("coco", "yolo"),
     (
-        Rule(
-            "coco",
-            "box_only",
-            "object_lost",
-            "an object without a mask is left out without a word",
-            "draw the missing masks",
+        *(
+            Rule(
+                "coco",
+                trait,
+                "object_lost",
+                "an object without a mask is left out without a word",
+                "draw the missing masks",
+            )
+            for trait in ("box_only", "empty_outline")
         ),
         *(
             Rule(
@@ -32,6 +35,13 @@ TOOL = Tool(
             for trait in ("crowd", "only_crowds")
         ),
         *(Rule(form, "oriented", "shifted", ORIENTED, TURN.format("lightly-train")) for form in ("coco", "yolo")),
+        Rule(
+            "yolo",
+            "byte_order_mark",
+            "stops",
+            "the mark is read as part of the first class, which ends the run with a ValueError",
+            WITHOUT_MARK,
+        ),
         *(
             Rule(
                 "yolo",

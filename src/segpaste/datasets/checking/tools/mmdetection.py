@@ -14,12 +14,15 @@ TOOL = Tool(
     "trains",
     ("coco",),
     (
-        Rule(
-            "coco",
-            "box_only",
-            "stops",
-            "an image with a box that has no mask ends the run with a KeyError, if masks are loaded",
-            "remove the objects without a mask, or train without masks (with_mask=False)",
+        *(
+            Rule(
+                "coco",
+                trait,
+                "stops",
+                "an image with a box that has no mask ends the run with a KeyError, if masks are loaded",
+                "remove the objects without a mask, or train without masks (with_mask=False)",
+            )
+            for trait in ("box_only",)
         ),
         NO_AREA,
         NO_BOX,

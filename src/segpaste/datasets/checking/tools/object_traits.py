@@ -140,6 +140,10 @@ def _area_zero(shape: Shape) -> bool:
     return _is_object(shape) and shape.found.area is not None and shape.found.area <= 0
 
 
+def _float_class(shape: Shape) -> bool:
+    return shape.found.has_float_class
+
+
 def _hole_from_first(shape: Shape) -> bool:
     """Whether an outline with a hole comes back to its first point before its end."""
     polygons = shape.polygons
@@ -173,6 +177,7 @@ OF_OBJECTS: Mapping[str, Trait] = MappingProxyType(
         "empty_outline": Trait("objects with an empty list of polygons", of_object=_empty_outline),
         "outside": Trait("outlines or boxes that go beyond their image", of_object=_outside),
         "few_points": Trait("polygons of fewer than three points", of_object=_few_points),
+        "float_class": Trait("rows whose class has a point or an exponent", of_object=_float_class),
         "area_zero": Trait("objects whose entry has the area 0", of_object=_area_zero),
         "hole_from_first": Trait(
             "outlines with a hole that come back to their first point", of_object=_hole_from_first

@@ -23,6 +23,12 @@ NO_AREA = Rule(
 )
 POSE_AS_POLYGON = "the numbers of a box and its keypoints are taken for the points of a polygon"
 WITHOUT_POINTS = "write labels without keypoints: segpaste convert DATASET --to yolo --task detect --out DIR"
+WHOLE_CLASSES = (
+    "write classes as whole numbers, or train on COCO's format: segpaste convert DATASET --to coco --out DIR"
+)
+WITHOUT_MARK = (
+    "save the label files without a mark, or train on COCO's format: segpaste convert DATASET --to coco --out DIR"
+)
 NO_BOX = Rule(
     "coco",
     "no_box",
@@ -53,18 +59,29 @@ _BOTH = (
         "each row is an object, so that there are two in one place",
         "remove the rows that repeat others, or train on COCO's format: segpaste convert DATASET --to coco --out DIR",
     ),
+    Rule(
+        "yolo",
+        "byte_order_mark",
+        "stops",
+        "the mark is read as part of the first class, which ends the run with a ValueError",
+        WITHOUT_MARK,
+    ),
+    Rule("yolo", "float_class", "stops", "a class such as 0.0 ends the run with a ValueError", WHOLE_CLASSES),
     Rule("yolo", "pose_odd", "stops", f"{POSE_AS_POLYGON}, and their odd number ends the run", WITHOUT_POINTS),
     SAME_STEM,
 )
 _POSE_BOXES = Rule("yolo", "pose_pairs", "object_lost", f"{POSE_AS_POLYGON}, so that boxes are wrong", WITHOUT_POINTS)
 _WITH_MASKS = (
     Rule("yolo", "pose_pairs", "mask_changed", f"{POSE_AS_POLYGON}, so that masks and boxes are wrong", WITHOUT_POINTS),
-    Rule(
-        "coco",
-        "box_only",
-        "mask_changed",
-        "an object with a box and no mask is trained on with an empty mask",
-        "train rfdetr-detect, or remove the objects without a mask",
+    *(
+        Rule(
+            "coco",
+            trait,
+            "mask_changed",
+            "an object with a box and no mask is trained on with an empty mask",
+            "train rfdetr-detect, or remove the objects without a mask",
+        )
+        for trait in ("box_only", "empty_outline")
     ),
     FEW_POINTS,
     *(

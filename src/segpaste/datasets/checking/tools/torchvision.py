@@ -5,6 +5,14 @@ from __future__ import annotations
 from segpaste.datasets.checking.tools.pycocotools import FEW_POINTS, IGNORED_UNREAD
 from segpaste.datasets.checking.tools.rules import Rule, Tool
 
+EMPTY_OUTLINE = Rule(
+    "coco",
+    "empty_outline",
+    "stops",
+    "an empty list for a mask ends the run with an IndexError",
+    "remove these objects, or draw their masks",
+)
+
 TOOL = Tool(
     "torchvision",
     "torchvision",
@@ -20,13 +28,7 @@ TOOL = Tool(
             "the target has fewer masks than labels, so that masks belong to other objects from there on",
             "convert with segpaste to the task that all objects have, or remove the objects without a mask",
         ),
-        Rule(
-            "coco",
-            "empty_outline",
-            "stops",
-            "with 'masks' among the target keys, reading ends with an IndexError",
-            "convert with segpaste to the task that all objects have, or remove the objects without a mask",
-        ),
+        EMPTY_OUTLINE,
         FEW_POINTS,
         IGNORED_UNREAD,
         Rule(

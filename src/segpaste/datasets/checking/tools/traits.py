@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import PurePosixPath
 from types import MappingProxyType
@@ -78,6 +80,16 @@ def _low_image(image: ListedImage, head: ImageHead | None, objects: Sequence[Lis
     return head is not None and _SMALL_PX <= min(head.size) < _LOW_PX and bool(objects)
 
 
+def _mixed_suffix(image: ListedImage, head: ImageHead | None, objects: Sequence[ListedObject]) -> bool:
+    """Whether the suffix of an image has upper-case and lower-case letters."""
+    suffix = PurePosixPath(image.name).suffix
+    return suffix not in (suffix.lower(), suffix.upper()) and bool(objects)
+
+
+def _some_keypoints(image: ListedImage, head: ImageHead | None, objects: Sequence[ListedObject]) -> bool:
+    return len({"keypoints" in found.lacks for found in objects if not found.is_crowd}) > 1
+
+
 def _same_stem(split: ListedSplit) -> Iterator[Place]:
     """Yield the images whose names differ only by their suffix from that of another image of their folder."""
     yield from _alike(split, lambda name: str(PurePosixPath(name).with_suffix("")))
@@ -92,6 +104,15 @@ def _alike(split: ListedSplit, key: Callable[[str], str]) -> Iterator[Place]:
     keys = [key(image.name) for image in split.listing.images]
     counts = Counter(keys)
     yield from (Place(i) for i, found in enumerate(keys) if counts[found] > 1)
+
+
+def _byte_order_mark(split: ListedSplit) -> Iterator[Place]:
+    """Yield the images with rows whose label file begins with a byte order mark; the files are read only here."""
+    for position in sorted({of.image for of in split.listing.objects}) if split.listing.format == "yolo" else ():
+        path = split.listing.images[position].label_file
+        with suppress(OSError), open(path or "", "rb") as file:
+            if file.read(len(BOM_UTF8)) == BOM_UTF8:
+                yield Place(position)
 
 
 def _box_rows(split: ListedSplit) -> Iterator[Place]:
@@ -186,6 +207,9 @@ TRAITS: Mapping[str, Trait] = MappingProxyType(
         "wide": Trait("images of 16 bits", of_image=_wide),
         "no_objects": Trait("images without annotations", of_image=_no_objects),
         "only_crowds": Trait("images with crowd regions only", of_image=_only_crowds),
+        "some_keypoints": Trait("images of which only some objects have keypoints", of_image=_some_keypoints),
+        "byte_order_mark": Trait("images whose label file has a byte order mark", of_split=_byte_order_mark),
+        "mixed_suffix": Trait("images whose suffix has upper-case and lower-case letters", of_image=_mixed_suffix),
         "mixed_rows": Trait("images with both boxes and outlines", of_image=_mixed_rows),
         "box_rows": Trait("images whose labels are all boxes", of_split=_box_rows),
         "no_points": Trait("images of a dataset without keypoints", of_split=_no_points),

@@ -7,12 +7,20 @@ from functools import partial
 from segpaste.datasets.checking.tools.pycocotools import FEW_POINTS
 from segpaste.datasets.checking.tools.rfdetr import NO_AREA, NO_BOX, ORIENTED, TO_EIGHT_BITS, TURN, WHITE
 from segpaste.datasets.checking.tools.rules import Rule, Tool
+from segpaste.datasets.checking.tools.torchvision import EMPTY_OUTLINE
 
 _tool = partial(Tool, package="transformers", versions=("5.23.0",), does="trains", formats=("coco",))
 
 _BOTH = (
     NO_AREA,
     NO_BOX,
+    Rule(
+        "coco",
+        "some_keypoints",
+        "stops",
+        "keypoints of some objects of an image, and none of the others, end the run with an IndexError",
+        "give each annotation 'keypoints', or none",
+    ),
     Rule("coco", "oriented", "shifted", ORIENTED, TURN.format("transformers-detr")),
     Rule("coco", "wide", "pixels_changed", WHITE, TO_EIGHT_BITS),
 )
@@ -33,6 +41,14 @@ _WITH_MASKS = (
             "leave out the crowd regions: segpaste convert DATASET --for transformers-detr-masks --out DIR",
         )
         for trait in ("crowd", "only_crowds")
+    ),
+    EMPTY_OUTLINE,
+    Rule(
+        "coco",
+        "compressed",
+        "stops",
+        "the text of compressed run lengths is taken for numbers, and the run ends with a ValueError",
+        "write run lengths as numbers, or polygons",
     ),
     FEW_POINTS,
 )
