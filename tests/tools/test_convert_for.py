@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,14 +45,24 @@ def convert(trait: str, folder: Path, tool: Tool | None = CAREFUL) -> tuple[list
 
 
 def test_run_lengths_become_an_outline_of_the_same_pixels(tmp_path: Path) -> None:
-    given, _ = convert("hole", tmp_path, None)
-    rows, summary = convert("hole", tmp_path / "again")
+    given, _ = convert("hole_runs", tmp_path, None)
+    rows, summary = convert("hole_runs", tmp_path / "again")
     runs = coco_mask.frPyObjects(given[0]["segmentation"], HEIGHT, WIDTH)
     drawn = coco_mask.merge(coco_mask.frPyObjects(rows[0]["segmentation"], HEIGHT, WIDTH))
     assert isinstance(given[0]["segmentation"], dict)
     assert isinstance(rows[0]["segmentation"], list)
     assert np.array_equal(coco_mask.decode(drawn), coco_mask.decode(runs))
     assert not summary.losses
+    assert list(summary.changes.values()) == [1]
+
+
+def test_compressed_run_lengths_become_lists_of_the_same_pixels(tmp_path: Path) -> None:
+    only_lists = replace(CAREFUL, rules=(Rule("coco", "compressed", "stops", "it stops", "convert it"),))
+    given, _ = convert("compressed", tmp_path, None)
+    rows, summary = convert("compressed", tmp_path / "again", only_lists)
+    runs = coco_mask.frPyObjects(rows[0]["segmentation"], HEIGHT, WIDTH)
+    assert isinstance(given[0]["segmentation"]["counts"], str)
+    assert runs["counts"].decode() == given[0]["segmentation"]["counts"]
     assert list(summary.changes.values()) == [1]
 
 

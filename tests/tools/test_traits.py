@@ -23,7 +23,7 @@ EVERYWHERE = {"any_object", "first_object", "no_points"}
 """Traits that ordinary images have, too."""
 WHOLE = {"pose_pairs", "pose_odd"}
 """Traits of all objects of a dataset."""
-WITHOUT_TRAIT = {"ordinary", "cmyk", "upper_suffix"}
+WITHOUT_TRAIT = {"ordinary", "cmyk"}
 """Probes that every tool must keep, without a trait."""
 FOLLOWS: Mapping[tuple[str, str], set[str]] = {
     ("coco", "box_only"): {"mixed_rows"},

@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from segpaste.datasets.checking.tools.rules import Tool
 from segpaste.datasets.contract import AnnotatedDataset, JsonRow
 from segpaste.datasets.entries import has_segmentation
-from segpaste.datasets.formats.rle import decode_segmentation
+from segpaste.datasets.formats.rle import decode_segmentation, run_lengths
 from segpaste.datasets.formats.yolo.outlines import outline
 from segpaste.datasets.writers.format import Losses
 
 AS_OUTLINES = "masks in run lengths, written as outlines that enclose the same pixels"
 OTHER_ID = "annotations with the id 0, which have another id"
+AS_LISTS = "masks in compressed run lengths, written as lists of numbers"
 NEW_AREA = "areas of 0 of objects with a mask, which are those of the masks"
-CHANGES = frozenset({AS_OUTLINES, OTHER_ID, NEW_AREA})
+CHANGES = frozenset({AS_OUTLINES, AS_LISTS, OTHER_ID, NEW_AREA})
 """Descriptions of entries that are written otherwise, with the same meaning."""
 _LEAST_NUMBERS = 6
 
@@ -75,6 +76,14 @@ class EntriesForTool:
         points = outline(decode_segmentation(row["segmentation"], size))
         return {**row, "segmentation": [points.reshape(-1).round(2).tolist()] if len(points) else []}
 
+    def as_lists(self, row: JsonRow, size: tuple[int, int], told: Losses) -> JsonRow | None:
+        """Write compressed run lengths of an object as a list of numbers."""
+        coded = row.get("segmentation")
+        if row.get("iscrowd") or not isinstance(coded, dict) or not isinstance(coded.get("counts"), str):
+            return row
+        told[AS_LISTS] += 1
+        return {**row, "segmentation": {**coded, "counts": run_lengths(coded["counts"]).tolist()}}
+
     def with_area(self, row: JsonRow, size: tuple[int, int], told: Losses) -> JsonRow | None:
         """Leave out an area of 0 beside a mask with a pixel; an entry without an area gets that of its mask."""
         if (
@@ -105,6 +114,7 @@ _MENDS: dict[str, _Mend] = {
     "box_only": EntriesForTool.with_mask,
     "few_points": EntriesForTool.without_few_points,
     "run_lengths": EntriesForTool.as_outline,
+    "compressed": EntriesForTool.as_lists,
     "area_zero": EntriesForTool.with_area,
     "id_zero": EntriesForTool.with_other_id,
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from segpaste.datasets.checking.tools.pycocotools import IGNORED_UNREAD
 from segpaste.datasets.checking.tools.rfdetr import (
     NO_BOX,
     ORIENTED,
@@ -27,6 +28,7 @@ AREA_ZERO = Rule(
 )
 
 _BOTH = (
+    IGNORED_UNREAD,
     Rule(
         "coco",
         "no_iscrowd",
@@ -83,6 +85,13 @@ _BOTH = (
 )
 _POSE_BOXES = Rule("yolo", "pose_pairs", "object_lost", f"{POSE_AS_POLYGON}, so that boxes are wrong", WITHOUT_POINTS)
 _WITH_MASKS = (
+    Rule(
+        "coco",
+        "thin_runs",
+        "mask_changed",
+        "run lengths become outlines, and what is one pixel high or wide has none",
+        "train libreyolo-detect, or draw these objects as polygons",
+    ),
     Rule("yolo", "pose_pairs", "mask_changed", f"{POSE_AS_POLYGON}, so that masks and boxes are wrong", WITHOUT_POINTS),
     *(
         Rule(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from segpaste.datasets.checking.tools.pycocotools import IGNORED_UNREAD
 from segpaste.datasets.checking.tools.rfdetr import ORIENTED, TURN, WITHOUT_MARK
 from segpaste.datasets.checking.tools.rules import Rule, Tool
 from segpaste.datasets.checking.tools.ultralytics import SAME_STEM
@@ -14,6 +15,7 @@ TOOL = Tool(
     "trains",
     ("coco", "yolo"),
     (
+        IGNORED_UNREAD,
         *(
             Rule(
                 "coco",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from segpaste.datasets.checking.tools.pycocotools import FEW_POINTS
+from segpaste.datasets.checking.tools.pycocotools import FEW_POINTS, IGNORED_UNREAD
 from segpaste.datasets.checking.tools.rules import Rule, Tool
 from segpaste.datasets.checking.tools.ultralytics import SAME_STEM
 
@@ -38,6 +38,7 @@ NO_BOX = Rule(
 )
 
 _BOTH = (
+    IGNORED_UNREAD,
     NO_AREA,
     NO_BOX,
     *(Rule(form, "oriented", "shifted", ORIENTED, TURN.format("rfdetr")) for form in ("coco", "yolo")),

@@ -85,5 +85,26 @@ TOOL = Tool(
             "images are searched in the folder itself, not in its subfolders",
             "put all images of a split into one folder",
         ),
+        Rule(
+            "yolo",
+            "pose_pairs",
+            "points_lost",
+            "keypoints are not read",
+            "convert with segpaste: segpaste convert DATASET --to coco --out DIR",
+        ),
+        Rule(
+            "yolo",
+            "pose_odd",
+            "points_lost",
+            "keypoints are not read",
+            "convert with segpaste: segpaste convert DATASET --to coco --out DIR",
+        ),
+        Rule(
+            "yolo",
+            "repeated",
+            "object_split",
+            "each row is an object, so that there are two in one place",
+            "convert with segpaste: segpaste convert DATASET --to coco --out DIR",
+        ),
     ),
 )

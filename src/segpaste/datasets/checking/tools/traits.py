@@ -80,6 +80,11 @@ def _low_image(image: ListedImage, head: ImageHead | None, objects: Sequence[Lis
     return head is not None and _SMALL_PX <= min(head.size) < _LOW_PX and bool(objects)
 
 
+def _upper_suffix(image: ListedImage, head: ImageHead | None, objects: Sequence[ListedObject]) -> bool:
+    suffix = PurePosixPath(image.name).suffix
+    return suffix == suffix.upper() != suffix.lower() and bool(objects)
+
+
 def _mixed_suffix(image: ListedImage, head: ImageHead | None, objects: Sequence[ListedObject]) -> bool:
     """Whether the suffix of an image has upper-case and lower-case letters."""
     suffix = PurePosixPath(image.name).suffix
@@ -209,6 +214,7 @@ TRAITS: Mapping[str, Trait] = MappingProxyType(
         "only_crowds": Trait("images with crowd regions only", of_image=_only_crowds),
         "some_keypoints": Trait("images of which only some objects have keypoints", of_image=_some_keypoints),
         "byte_order_mark": Trait("images whose label file has a byte order mark", of_split=_byte_order_mark),
+        "upper_suffix": Trait("images whose suffix is in upper-case letters", of_image=_upper_suffix),
         "mixed_suffix": Trait("images whose suffix has upper-case and lower-case letters", of_image=_mixed_suffix),
         "mixed_rows": Trait("images with both boxes and outlines", of_image=_mixed_rows),
         "box_rows": Trait("images whose labels are all boxes", of_split=_box_rows),

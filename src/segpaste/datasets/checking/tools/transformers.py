@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from segpaste.datasets.checking.tools.pycocotools import FEW_POINTS
+from segpaste.datasets.checking.tools.pycocotools import FEW_POINTS, IGNORED_UNREAD
 from segpaste.datasets.checking.tools.rfdetr import NO_AREA, NO_BOX, ORIENTED, TO_EIGHT_BITS, TURN, WHITE
 from segpaste.datasets.checking.tools.rules import Rule, Tool
 from segpaste.datasets.checking.tools.torchvision import EMPTY_OUTLINE
@@ -12,6 +12,7 @@ from segpaste.datasets.checking.tools.torchvision import EMPTY_OUTLINE
 _tool = partial(Tool, package="transformers", versions=("5.23.0",), does="trains", formats=("coco",))
 
 _BOTH = (
+    IGNORED_UNREAD,
     NO_AREA,
     NO_BOX,
     Rule(
