@@ -221,12 +221,26 @@ def _no_box(shape: Shape) -> bool:
 
 
 def _hole_from_first(shape: Shape) -> bool:
-    """Whether an outline with a hole comes back to its first point before its end."""
+    """Whether the parts of an outline, cut where it comes back to their first points, fill a hole of it."""
     polygons = shape.polygons
     if polygons is None or len(polygons) != 1 or not _hole(shape):
         return False
-    points = np.asarray(polygons[0], float).reshape(-1, 2)
-    return bool((points[3:-3] == points[0]).all(1).any())
+    parts = _closed_parts(_points(polygons).tolist())
+    return len(parts) > 1 and bool((decode_segmentation(parts, shape.size) != shape.mask).any())
+
+
+def _closed_parts(points: Sequence[list[float]]) -> list[list[float]]:
+    """Return the parts [x1, y1, ...] of an outline that come back to their first points, and the rest."""
+    parts, part, last = list[list[list[float]]](), list[list[float]](), list[float]()
+    for point in points:
+        if point != last:
+            part.append(point)
+        if len(part) > 3 and point == part[0]:
+            parts.append(part)
+            part = []
+        last = point
+    parts += [part] if len(part) > 2 else []
+    return [[number for point in part for number in point] for part in parts]
 
 
 _ROUNDED_PX = 0.01
@@ -393,7 +407,7 @@ TRAITS: Mapping[str, Trait] = MappingProxyType(
         "no_iscrowd": Trait("annotations without iscrowd", of_object=_no_iscrowd),
         "no_box": Trait("annotations without a box", of_object=_no_box),
         "hole_from_first": Trait(
-            "outlines with a hole that come back to their first point", of_object=_hole_from_first
+            "outlines with a hole that is filled if they are cut at their first point", of_object=_hole_from_first
         ),
         "category_zero": Trait("annotations of a category with the id 0", of_split=_category_zero),
         "category_gaps": Trait("annotations of categories after a gap in the ids", of_split=_category_gaps),
