@@ -153,8 +153,10 @@ def test_outlines_with_a_hole_by_way_of_their_first_point() -> None:
     through_first = [*SQUARE, *first, *hole, *first]
     through_second = [*SQUARE[:4], *hole, *second, *SQUARE[4:]]
     closed = [*SQUARE, *first]
-    split = split_of(*(polygon(i, of) for i, of in enumerate((through_first, through_second, closed, SQUARE), 1)))
-    assert places("hole", split) == [(0, 1), (0, 2)]
+    beside = [*through_second, 10.0, 10.0, 25.0, 10.0, 25.0, 5.0]  # a second part, from the first point
+    outlines = (through_first, through_second, closed, SQUARE, beside)
+    split = split_of(*(polygon(i, of) for i, of in enumerate(outlines, 1)))
+    assert places("hole", split) == [(0, 1), (0, 2), (0, 5)]
     assert places("hole_from_first", split) == [(0, 1)]
 
 
