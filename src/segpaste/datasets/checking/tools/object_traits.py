@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segpaste.datasets.checking.tools.trait import Shape, Trait
+from segpaste.datasets.formats.rle import decode_segmentation
 from segpaste.datasets.mask_parts import num_holes, num_parts
 
 _ROUNDED_PX = 0.01
@@ -145,12 +146,26 @@ def _float_class(shape: Shape) -> bool:
 
 
 def _hole_from_first(shape: Shape) -> bool:
-    """Whether an outline with a hole comes back to its first point before its end."""
+    """Whether the parts of an outline, cut where it comes back to their first points, fill a hole of it."""
     polygons = shape.polygons
     if polygons is None or len(polygons) != 1 or not _hole(shape):
         return False
-    points = np.asarray(polygons[0], float).reshape(-1, 2)
-    return bool((points[3:-3] == points[0]).all(1).any())
+    parts = _closed_parts(_points(polygons).tolist())
+    return len(parts) > 1 and bool((decode_segmentation(parts, shape.size) != shape.mask).any())
+
+
+def _closed_parts(points: Sequence[list[float]]) -> list[list[float]]:
+    """Return the parts [x1, y1, ...] of an outline that come back to their first points, and the rest."""
+    parts, part, last = list[list[list[float]]](), list[list[float]](), list[float]()
+    for point in points:
+        if point != last:
+            part.append(point)
+        if len(part) > 3 and point == part[0]:
+            parts.append(part)
+            part = []
+        last = point
+    parts += [part] if len(part) > 2 else []
+    return [[number for point in part for number in point] for part in parts]
 
 
 OF_OBJECTS: Mapping[str, Trait] = MappingProxyType(
@@ -180,7 +195,7 @@ OF_OBJECTS: Mapping[str, Trait] = MappingProxyType(
         "float_class": Trait("rows whose class has a point or an exponent", of_object=_float_class),
         "area_zero": Trait("objects whose entry has the area 0", of_object=_area_zero),
         "hole_from_first": Trait(
-            "outlines with a hole that come back to their first point", of_object=_hole_from_first
+            "outlines with a hole that is filled if they are cut at their first point", of_object=_hole_from_first
         ),
     }
 )
