@@ -14,7 +14,7 @@ import pytest
 from coco_files import annotation_row, image_row
 
 from segpaste.datasets import CocoDetectionV2, CocoPanoptic, DatasetError, learned_sizes
-from segpaste.datasets.checking.file_listings import list_coco
+from segpaste.datasets.checking.listings.file_listings import list_coco
 from segpaste.datasets.class_counts import count_annotations
 from segpaste.datasets.errors import collected, each, refuse
 

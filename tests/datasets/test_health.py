@@ -31,7 +31,7 @@ from segpaste.datasets import (
     find_dataset,
 )
 from segpaste.datasets.checking.check import check_unopened
-from segpaste.datasets.checking.file_listings import list_coco
+from segpaste.datasets.checking.listings.file_listings import list_coco
 from segpaste.datasets.checking.objects import NEAR_IOU, Region, near_pairs, region_of
 from segpaste.datasets.checking.report import KINDS, Finding, HealthReport
 from segpaste.datasets.formats.format import ReadOptions

@@ -12,7 +12,7 @@ from PIL import Image
 
 from segpaste.cli import main
 from segpaste.datasets import DatasetError, YoloDataset, find_dataset, open_dataset
-from segpaste.datasets.checking.file_listings import list_yolo
+from segpaste.datasets.checking.listings.file_listings import list_yolo
 from segpaste.datasets.formats.yolo.data import read_data
 from stored_files import png
 

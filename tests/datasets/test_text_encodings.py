@@ -12,7 +12,7 @@ from PIL import Image
 
 from segpaste.augmentation import BatchCopyPasteConfig
 from segpaste.datasets import DatasetError, open_dataset
-from segpaste.datasets.checking.file_listings import list_yolo
+from segpaste.datasets.checking.listings.file_listings import list_yolo
 from segpaste.datasets.formats.yolo.data import read_data
 
 WORD = {"utf-16": "杯", "utf-16-le": "cup", "gbk": "杯", "latin-1": "é"}

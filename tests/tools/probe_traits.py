@@ -7,8 +7,8 @@ from pathlib import Path
 from probes import PROBES, write
 
 from segpaste.datasets.checking.check import with_heads
-from segpaste.datasets.checking.file_listings import list_coco, list_yolo
-from segpaste.datasets.checking.image_files import look_at
+from segpaste.datasets.checking.listings.file_listings import list_coco, list_yolo
+from segpaste.datasets.checking.listings.image_files import look_at
 from segpaste.datasets.checking.tools.trait import ListedSplit, Place
 from segpaste.datasets.checking.tools.traits import TRAITS, find_traits
 from segpaste.datasets.formats.yolo.data import read_data

@@ -8,8 +8,8 @@ import pytest
 from probe_traits import list_probe
 from probes import PROBES, write
 
-from segpaste.datasets.checking.file_listings import list_yolo
-from segpaste.datasets.checking.listing import ListedImage, ListedObject, Listing
+from segpaste.datasets.checking.listings.file_listings import list_yolo
+from segpaste.datasets.checking.listings.listing import ListedImage, ListedObject, Listing
 from segpaste.datasets.checking.tools.traits import ListedSplit, Place, find_traits
 from segpaste.datasets.formats.image_files import ImageHead
 from segpaste.datasets.formats.yolo.data import read_data

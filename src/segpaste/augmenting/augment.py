@@ -48,7 +48,7 @@ from segpaste.workspace import Fingerprint, Workspace, naming
 from segpaste.workspace.shards import remove_shards
 
 if TYPE_CHECKING:
-    from segpaste.datasets.checking.tool_report import ToolReport
+    from segpaste.datasets.checking.tools.tool_report import ToolReport
     from segpaste.datasets.views import Samples
 
 _LOG = logging.getLogger("segpaste")

@@ -14,7 +14,7 @@ from segpaste.augmenting.options import option
 from segpaste.datasets.writers.readback import Verified
 
 if TYPE_CHECKING:
-    from segpaste.datasets.checking.tool_report import ToolReport
+    from segpaste.datasets.checking.tools.tool_report import ToolReport
 
 _MAX_CLASSES = 12
 

@@ -110,7 +110,7 @@ def run(args: argparse.Namespace) -> None:
     with importing():
         from segpaste.augmenting.augment import augment
         from segpaste.cli._printed import print_summary, progress_bars
-        from segpaste.datasets.checking.tool_report import tool_lines
+        from segpaste.datasets.checking.tools.tool_report import tool_lines
 
     with progress_bars() as progress:
         summary = augment(options, partial(print, flush=True), progress)

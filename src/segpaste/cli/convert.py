@@ -102,7 +102,7 @@ def run(args: argparse.Namespace) -> None:
 
 def lines(summary: ConversionSummary) -> Iterator[str]:
     """Yield the printed lines about a conversion."""
-    from segpaste.datasets.checking.tool_report import tool_lines
+    from segpaste.datasets.checking.tools.tool_report import tool_lines
 
     yield f"dataset  {summary.out}, {summary.format}"
     for name, num in summary.num_photos.items():

@@ -8,8 +8,9 @@ from dataclasses import replace
 from functools import singledispatch
 from os import PathLike
 
-from segpaste.datasets.checking.file_listings import list_coco, list_shapes, list_yolo
-from segpaste.datasets.checking.image_files import (
+from segpaste.datasets.checking.listings.file_listings import list_coco, list_shapes, list_yolo
+from segpaste.datasets.checking.listings.findings import KINDS, Finding, Spread
+from segpaste.datasets.checking.listings.image_files import (
     Advance,
     copies_among,
     head_of,
@@ -18,10 +19,10 @@ from segpaste.datasets.checking.image_files import (
     named_file,
     unlisted,
 )
-from segpaste.datasets.checking.listing import ListedObject, Listing
+from segpaste.datasets.checking.listings.listing import ListedObject, Listing
+from segpaste.datasets.checking.listings.sample_listing import describe_beside, list_samples
 from segpaste.datasets.checking.objects import Measured, ObjectCheck, map_regions, mismatches
-from segpaste.datasets.checking.report import KINDS, ClassHealth, Finding, HealthReport, Spread, in_order
-from segpaste.datasets.checking.sample_listing import describe_beside, list_samples
+from segpaste.datasets.checking.report import ClassHealth, HealthReport, in_order
 from segpaste.datasets.checking.tools.registry import chosen_tools, tool_reports
 from segpaste.datasets.checking.tools.rules import Tool
 from segpaste.datasets.checking.tools.trait import ListedSplit

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from segpaste.datasets.checking.listing import ListedImage, ListedObject
-from segpaste.datasets.checking.report import Finding
+from segpaste.datasets.checking.listings.findings import Finding
+from segpaste.datasets.checking.listings.listing import ListedImage, ListedObject
 from segpaste.datasets.entries import Box
 from segpaste.datasets.errors import first_few
 from segpaste.datasets.formats.coco.panoptic import read_segment_ids

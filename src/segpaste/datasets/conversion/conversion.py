@@ -16,8 +16,8 @@ from typing import Any
 
 from segpaste._version import __version__
 from segpaste.datasets.checking.check import check_dataset
-from segpaste.datasets.checking.tool_report import ToolReport
 from segpaste.datasets.checking.tools.rules import Tool
+from segpaste.datasets.checking.tools.tool_report import ToolReport
 from segpaste.datasets.contract import AnnotatedDataset, DatasetWrapper
 from segpaste.datasets.conversion.entries import CHANGES, has_entries, has_further_fields
 from segpaste.datasets.conversion.for_tool import CHANGES as FOR_TOOL

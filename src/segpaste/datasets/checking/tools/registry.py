@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
-from segpaste.datasets.checking.tool_report import ToolFinding, ToolReport
 from segpaste.datasets.checking.tools import (
     datumaro,
     faster_coco_eval,
@@ -26,6 +25,7 @@ from segpaste.datasets.checking.tools import (
     ultralytics,
 )
 from segpaste.datasets.checking.tools.rules import EFFECTS, Rule, Tool
+from segpaste.datasets.checking.tools.tool_report import ToolFinding, ToolReport
 from segpaste.datasets.checking.tools.trait import ListedSplit, Place
 from segpaste.datasets.checking.tools.traits import TRAITS, find_traits
 from segpaste.datasets.errors import DatasetError

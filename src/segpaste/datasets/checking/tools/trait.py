@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from segpaste.datasets.checking.listing import ListedImage, ListedObject, Listing
+from segpaste.datasets.checking.listings.listing import ListedImage, ListedObject, Listing
 from segpaste.datasets.entries import Box
 from segpaste.datasets.formats.image_files import ImageHead
 from segpaste.datasets.formats.rle import decode_segmentation

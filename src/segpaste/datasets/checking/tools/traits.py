@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from segpaste.datasets.checking.listing import ListedImage, ListedObject
+from segpaste.datasets.checking.listings.listing import ListedImage, ListedObject
 from segpaste.datasets.checking.tools.object_traits import OF_OBJECTS
 from segpaste.datasets.checking.tools.trait import ListedSplit, Place, Shape, Trait
 from segpaste.datasets.entries import file_name_of

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from segpaste.datasets.checking.listing import ListedImage
-from segpaste.datasets.checking.report import Finding
+from segpaste.datasets.checking.listings.findings import Finding
+from segpaste.datasets.checking.listings.listing import ListedImage
 from segpaste.datasets.errors import DatasetError, first_few
 from segpaste.datasets.formats.format import file_digest
 from segpaste.datasets.formats.image_files import ImageHead, expect_readable, read_head, read_pixels, read_upright

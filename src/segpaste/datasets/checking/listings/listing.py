@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from segpaste.datasets.checking.report import Finding, SurfaceHealth
+from segpaste.datasets.checking.listings.findings import Finding, SurfaceHealth
 from segpaste.datasets.entries import Box
 from segpaste.types.sampling import Size
 

@@ -14,8 +14,8 @@ from itertools import compress
 from pathlib import Path
 from typing import Any
 
-from segpaste.datasets.checking.listing import COCO_KEYS, ListedImage, ListedObject, Listing
-from segpaste.datasets.checking.report import Finding
+from segpaste.datasets.checking.listings.findings import Finding
+from segpaste.datasets.checking.listings.listing import COCO_KEYS, ListedImage, ListedObject, Listing
 from segpaste.datasets.contract import JsonRow
 from segpaste.datasets.entries import (
     CROWD,

@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from segpaste.datasets.checking.image_files import kind_of, named_file, pixel_problem
-from segpaste.datasets.checking.listing import ListedImage, ListedObject, Listing
-from segpaste.datasets.checking.report import Finding, Spread, SurfaceHealth
+from segpaste.datasets.checking.listings.findings import Finding, Spread, SurfaceHealth
+from segpaste.datasets.checking.listings.image_files import kind_of, named_file, pixel_problem
+from segpaste.datasets.checking.listings.listing import ListedImage, ListedObject, Listing
 from segpaste.datasets.contract import AnnotatedDataset, Crowd
 from segpaste.datasets.errors import DatasetError
 from segpaste.datasets.formats.image_files import read_head

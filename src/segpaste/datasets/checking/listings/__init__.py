@@ -1,0 +1,1 @@
+"""What the files, or the samples, of a dataset hold: images, annotations, and the problems of their files."""
