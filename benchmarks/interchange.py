@@ -39,6 +39,7 @@ _WORDS = {
     "crowd_made": "as crowd",
     "never_matched": "unmatched",
     "pixels_changed": "pixels",
+    "ids_lost": "no id",
     "background_lost": "left out",
 }
 """Each effect in a word or two, for a cell of a table."""
@@ -71,14 +72,24 @@ def _worst() -> Iterator[str]:
 
 
 def _matrix(tools: Sequence[Tool], format: str, results: dict[str, Any]) -> Iterator[str]:
-    """Yield a table of the tools that read a format: objects and pixels that survive, in percent."""
+    """Yield a table of the tools that read a format: objects and pixels that survive, in percent.
+
+    What all of them keep is one sentence below the table.
+    """
     yield "| | " + " | ".join(tool.label for tool in tools) + " |"
     yield "|---" * (len(tools) + 1) + "|"
     of_tools = [results[tool.name] for tool in tools]
     traits = {trait: None for result in of_tools for trait in result["effects"][format]}
-    for trait in sorted(traits, key=lambda trait: [ORDINARY, *TRAITS].index(trait)):
+    kept = list[str]()
+    for trait in sorted(traits, key=[ORDINARY, *TRAITS].index):
         text = "an ordinary image and object" if trait == ORDINARY else TRAITS[trait].text
-        yield f"| {text} | " + " | ".join(_cell(result, format, trait) for result in of_tools) + " |"
+        if trait != ORDINARY and all(result["effects"][format].get(trait, "kept") == "kept" for result in of_tools):
+            kept.append(text)
+        else:
+            yield f"| {text} | " + " | ".join(_cell(result, format, trait) for result in of_tools) + " |"
+    if kept:
+        yield ""
+        yield f"All of them keep {'; '.join(kept)}."
 
 
 def _cell(result: dict[str, Any], format: str, trait: str) -> str:

@@ -29,14 +29,17 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "segpaste"
 LONG_FILE = 400
-OPEN = ("datasets/formats", "datasets/writers", "bank/format", "integrations", "targets", "presets", "tuning")
+OPEN = (
+    "datasets/formats", "datasets/writers", "datasets/checking/tools", "bank/format", "integrations", "targets",
+    "presets", "tuning",
+)  # fmt: skip
 """Folders with many of a kind."""
 IMPORTED_BY = 3
 """Importers that make a file of an open room a shared one."""
 AROUND_DATASETS = ("datasets", "cli", "bank", "replay", "tuning", "augmenting", "viz", "integrations", "targets")
 
 CEILINGS: dict[str, int] = {
-    "files with one importer, in their own folder": 64,
+    "files with one importer, in their own folder": 76,
     "files over 400 lines": 0,
     "protocols of a dataset with annotations": 2,
     "getattr and hasattr of members of a dataset": 8,
@@ -47,8 +50,8 @@ CEILINGS: dict[str, int] = {
     "shared lines of augmentation": 5_400,
     "shared lines of augmenting": 4_700,
     "shared lines of bank": 5_700,
-    "shared lines of cli": 2_600,
-    "shared lines of datasets": 19_800,
+    "shared lines of cli": 2_700,
+    "shared lines of datasets": 21_200,
     "shared lines of encoder": 2_800,
     "shared lines of engine": 10_100,
     "shared lines of epochs": 1_200,

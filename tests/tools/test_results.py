@@ -11,6 +11,7 @@ from typing import Any
 
 import judge
 import pytest
+from benchmarks import interchange
 from probe_traits import traits_of_probes
 from probes import PROBES
 
@@ -21,10 +22,6 @@ from segpaste.datasets.checking.tools.traits import TRAITS
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 
 from prove_tools import PROGRAMS, RESULTS, differences
-
-UNTRIED = {"ultralytics", "ultralytics-detect"}
-"""Tools whose program is not written yet."""
-TRIED = {name: tool for name, tool in TOOLS.items() if name not in UNTRIED}
 
 TraitsOf = dict[tuple[str, str], frozenset[str]]
 
@@ -40,8 +37,8 @@ def _results() -> dict[str, Any]:
 
 
 def test_rules_agree_with_the_results(traits_of: TraitsOf) -> None:
-    assert [*differences(_results(), traits_of, TRIED)] == []
-    assert not UNTRIED & _results().keys()
+    assert [*differences(_results(), traits_of, TOOLS)] == []
+    assert not UNTOOLS & _results().keys()
 
 
 def test_each_result_is_of_a_program() -> None:
@@ -99,14 +96,14 @@ def _of_another_version(tool: Tool) -> Tool:
     ],
 )
 def test_a_broken_rule_is_reported(change: Callable[[Tool], Tool], told: str, traits_of: TraitsOf) -> None:
-    broken = {**TRIED, "supervision": change(TRIED["supervision"])}
+    broken = {**TOOLS, "supervision": change(TOOLS["supervision"])}
     assert [*differences(_results(), traits_of, broken)] == [told]
 
 
 def test_a_tool_without_results_and_results_without_a_tool_are_reported(traits_of: TraitsOf) -> None:
     results = _results()
     results["other"] = results.pop("sahi")
-    assert [*differences(results, traits_of, TRIED)] == ["sahi: has no result", "other: has results and no rules"]
+    assert [*differences(results, traits_of, TOOLS)] == ["sahi: has no result", "other: has results and no rules"]
 
 
 def test_what_was_installed_is_what_the_rules_are_about() -> None:
@@ -115,3 +112,7 @@ def test_what_was_installed_is_what_the_rules_are_about() -> None:
         pins = [path.read_text().split() for path in Path(PROGRAMS).glob("*.txt")]
         if any(pin.startswith(f"{result['package']}==") for lines in pins for pin in lines):
             assert any(f"{result['package']}=={result['version']}" in lines for lines in pins)
+
+
+def test_the_page_has_the_tables_of_these_results() -> None:
+    assert interchange.PAGE.read_text() == interchange.page(), "run python -m benchmarks.interchange --write"

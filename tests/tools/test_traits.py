@@ -23,8 +23,8 @@ EVERYWHERE = {"any_object", "first_object", "no_points"}
 """Traits that ordinary images have, too."""
 WHOLE = {"pose_pairs", "pose_odd"}
 """Traits of all objects of a dataset."""
-WITHOUT_TRAIT = {"ordinary", "cmyk"}
-"""Probes that every tool must keep, without a trait."""
+WITHOUT_TRAIT = {"ordinary"}
+"""Probes without a trait."""
 FOLLOWS: Mapping[tuple[str, str], set[str]] = {
     ("coco", "box_only"): {"mixed_rows"},
     ("coco", "few_points"): {"parts"},

@@ -125,5 +125,12 @@ TOOL = Tool(
             "a class with a point or an exponent is another class than the same number",
             "write the classes as whole numbers",
         ),
+        Rule(
+            "yolo",
+            "byte_order_mark",
+            "class_changed",
+            "a byte order mark is part of the first class, which is another one",
+            "save the label files without a byte order mark (UTF-8 without BOM)",
+        ),
     ),
 )

@@ -101,5 +101,12 @@ TOOL = Tool(
             "a class with a point or an exponent ends with a ValueError",
             "write the classes as whole numbers",
         ),
+        Rule(
+            "yolo",
+            "byte_order_mark",
+            "stops",
+            "a byte order mark before the first class ends with a ValueError",
+            "save the label files without a byte order mark (UTF-8 without BOM)",
+        ),
     ),
 )

@@ -106,5 +106,12 @@ TOOL = Tool(
             "each row is an object, so that there are two in one place",
             "convert with segpaste: segpaste convert DATASET --to coco --out DIR",
         ),
+        Rule(
+            "yolo",
+            "byte_order_mark",
+            "stops",
+            "a byte order mark before the first class ends with a ValueError",
+            "save the label files without a byte order mark (UTF-8 without BOM)",
+        ),
     ),
 )

@@ -52,6 +52,10 @@ def _alpha(image: ListedImage, head: ImageHead | None, objects: Sequence[ListedO
     return head is not None and head.mode in _ALPHA and bool(objects)
 
 
+def _cmyk(image: ListedImage, head: ImageHead | None, objects: Sequence[ListedObject]) -> bool:
+    return head is not None and head.mode == "CMYK" and bool(objects)
+
+
 def _wide(image: ListedImage, head: ImageHead | None, objects: Sequence[ListedObject]) -> bool:
     return head is not None and (head.is_wide or head.mode in _WIDE) and bool(objects)
 
@@ -209,6 +213,7 @@ TRAITS: Mapping[str, Trait] = MappingProxyType(
         "grey": Trait("grey images", of_image=_grey),
         "palette": Trait("images with a palette", of_image=_palette),
         "alpha": Trait("images with an alpha channel", of_image=_alpha),
+        "cmyk": Trait("images in CMYK", of_image=_cmyk),
         "wide": Trait("images of 16 bits", of_image=_wide),
         "no_objects": Trait("images without annotations", of_image=_no_objects),
         "only_crowds": Trait("images with crowd regions only", of_image=_only_crowds),
