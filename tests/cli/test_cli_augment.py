@@ -24,7 +24,7 @@ NUM, SEED = 11, 1
 
 def augment(folder: Path, out: Path, *words: str, num: int = NUM, seed: int = SEED) -> int:
     arguments = ["augment", str(folder / "labels.json"), "--images", str(folder / "photos"), "--out", str(out)]
-    return main([*arguments, "--num", str(num), "--seed", str(seed), *words])
+    return main([*arguments, "--num", str(num), "--seed", str(seed), "--gallery", "1", *words])
 
 
 @pytest.fixture(scope="module")
@@ -228,7 +228,7 @@ class TestOptions:
         assert {origin["layer"] for origin in pasted} == {0, 1}
 
     def test_max_instances_bounds_the_pastes(self, world: Path, tmp_path: Path) -> None:
-        assert augment(world, tmp_path / "out", "max_instances=3", "--gallery", "0") == 0
+        assert augment(world, tmp_path / "out", "max_instances=3") == 0
         rows = check_instances(tmp_path / "out")
         assert max(sum(row["image_id"] == i for row in rows) for i in range(1, NUM + 1)) == 3
 
@@ -242,10 +242,12 @@ class TestOptions:
         assert not (tmp_path / "out" / "gallery.png").exists()
         assert 'class="card"' not in (tmp_path / "out" / "report.html").read_text()
 
-    def test_gallery_of_some(self, out: Path, world: Path, tmp_path: Path) -> None:
-        assert augment(world, tmp_path / "out", "--gallery", "5") == 0
-        assert (tmp_path / "out" / "report.html").read_text().count('class="card"') == 5
-        assert (out / "report.html").read_text().count('class="card"') == NUM
+    def test_gallery_of_some_and_by_default_of_all(self, world: Path, tmp_path: Path) -> None:
+        words = ["augment", str(world / "labels.json"), "--images", str(world / "photos"), "--num", "4"]
+        for given, num_cards in ((["--gallery", "3"], 3), ([], 4)):
+            out = tmp_path / str(num_cards)
+            assert main([*words, "--out", str(out), *given]) == 0
+            assert (out / "report.html").read_text().count('class="card"') == num_cards
 
     def test_summary(self, world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert augment(world, tmp_path / "out", num=5) == 0
@@ -257,7 +259,8 @@ class TestOptions:
 
     def test_lost_objects_are_counted(self, world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """For each class and its regions, those before, pasted and lost ones add up to those that are written."""
-        assert augment(world, tmp_path / "out", "placement.scale_range=[2,4]", "placement.k_range=[4,9]") == 0
+        words = ["placement.scale_range=[2,4]", "placement.k_range=[4,9]", "--gallery", str(NUM)]
+        assert augment(world, tmp_path / "out", *words) == 0
         text = capsys.readouterr().out
         rows = re.findall(r"^  (\w+(?: \(crowd region\))?) +(\d+) +(\d+) +(\d+) +(\d+)$", text, re.MULTILINE)
         names = {row["id"]: row["name"] for row in CATEGORIES}

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from cli_world import CROWD_ID, occupy, read_pixels, write_instances, write_panoptic
 
+from fresh_process import run_script
 from on_disk import tree
 from segpaste.bank import BankError, open_bank
 from segpaste.bank.building import build_bank
@@ -104,12 +105,7 @@ class TestBuild:
             assert [bank[i].annotation_id for i in range(len(bank))] == [row.annotation_id for row in kept]
 
     def test_the_script_is_the_same(self, world: Path, tmp_path: Path) -> None:
-        command = [
-            sys.executable,
-            str(ROOT / "scripts" / "build_instance_bank.py"),
-            *words(world, tmp_path / "bank")[2:],
-        ]
-        run = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        run = run_script(ROOT / "scripts" / "build_instance_bank.py", *words(world, tmp_path / "bank")[2:])
         assert (run.returncode, run.stderr) == (0, "")
         assert tree(tmp_path / "bank") == tree(world / "bank")
 

@@ -7,10 +7,7 @@ import math
 import os
 import shutil
 import signal
-import subprocess
 import sys
-import time
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +15,7 @@ import numpy as np
 import pytest
 from cli_world import write_instances, write_json, write_panoptic
 
-import segpaste
+from fresh_process import start_command
 from on_disk import noise, rectangle, runs, tree
 from segpaste.augmentation import BatchCopyPasteConfig
 from segpaste.cli import main
@@ -258,22 +255,13 @@ class TestRestart:
         wait = "open('slow', 'w').write(str(os.getpid())), time.sleep(300)"
         write_trainer(world, **{"import yaml": f"import os, time, yaml\nif {is_fourth}: {wait}"})
         Path("calls.txt").touch()
-        environment = {**os.environ, "PYTHONPATH": str(Path(segpaste.__file__).parents[1])}
-        command = [sys.executable, "-m", "segpaste", *words(*SHORT)]
-        options = {"stderr": subprocess.PIPE, "text": True, "env": environment, "start_new_session": True}
-        # What is started in the background, as whole test runs are, ignores SIGINT.
-        heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-        process = subprocess.Popen(command, **options, preexec_fn=heed)
-        deadline = time.monotonic() + 120
-        while not (Path("slow").exists() and Path("slow").read_text()):
-            assert process.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=60)
-        assert process.returncode == 130
-        assert err.startswith("segpaste: interrupted: ")
-        assert "resumes from there" in err
+        process = start_command(words(*SHORT))
+        process.wait_until(lambda: Path("slow").exists() and Path("slow").read_text())
+        os.kill(process.pid, signal.SIGINT)
+        done = process.wait()
+        assert done.returncode == 130
+        assert done.stderr.startswith("segpaste: interrupted: ")
+        assert "resumes from there" in done.stderr
         with pytest.raises(ProcessLookupError):
             os.kill(int(Path("slow").read_text()), 0)
         assert num_calls() == 3
