@@ -11,7 +11,7 @@ NUM = 7
 
 
 def augment(dataset: Path, out: Path, *words: str, num: int = NUM) -> int:
-    options = ["--num", str(num), "--seed", "1", "--gallery", "2", "min_area_px=4"]
+    options = ["--num", str(num), "--seed", "1", "--gallery", "0", "min_area_px=4"]
     return main(["augment", str(dataset), "--out", str(out), *options, *words])
 
 
