@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 from PIL import Image
 from pycocotools import mask as coco_mask
@@ -125,6 +126,15 @@ def occupy(folder: Path) -> None:
     """Another file lies where the output shall go."""
     (folder / "out").mkdir()
     (folder / "out" / "mine.txt").write_text("mine")
+
+
+def one_error(capsys: pytest.CaptureFixture[str]) -> str:
+    """Return all that a command has printed that refuses its input: one line."""
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("segpaste: error: ")
+    assert err.count("\n") == 1
+    return err
 
 
 def read_json(path: Path) -> Any:

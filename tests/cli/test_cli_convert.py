@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cli_world import box_of, decode, read_json, write_instances, write_panoptic
+from cli_world import box_of, decode, one_error, read_json, write_instances, write_panoptic
 from folder_runs import check
 from PIL import Image
 
@@ -75,9 +75,7 @@ class TestPrinted:
     ) -> None:
         data = write_yolo(tmp_path / "in")
         assert main(["convert", str(data), "--out", str(tmp_path / "out"), *words]) == 2
-        err = capsys.readouterr().err
-        assert message in err
-        assert len(err.splitlines()) == 1
+        assert message in one_error(capsys)
         assert not (tmp_path / "out").exists()
 
 

@@ -97,8 +97,8 @@ class TestHelp:
             "assert main(['train', '--help']) == main(['score', '--help']) == 0\n"
             "assert main(['check', '--help']) == main(['doctor', '--help']) == main(['preview', '--help']) == 0\n"
             "assert main(['tune', '--help']) == 0\n"
-            "assert main(['augment', 'x.json', '--out', '/', '--num', '1']) == 2\n"
-            "print(sorted({'torch', 'numpy', 'pydantic', 'PIL'} & set(sys.modules)))"
+            "assert main(['augment', 'x.json', '--out', '/', '--num', '1']) == main(['bank', 'build', 'x.json']) == 2\n"
+            "print(sorted({'torch', 'numpy', 'pydantic', 'lmdb', 'PIL'} & set(sys.modules)))"
         )
         assert python("-c", statement).stdout.splitlines()[-1] == "[]"
 

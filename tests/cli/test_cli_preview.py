@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from cli_world import read_pixels, write_instances, write_panoptic
+from cli_world import one_error, read_pixels, write_instances, write_panoptic
 from numpy.typing import NDArray
 from PIL import Image
 
@@ -339,9 +339,7 @@ class TestRefusals:
     )
     def test_bad_input_of_the_command(self, words: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["preview", "--no-open", *words]) == 2
-        err = capsys.readouterr().err
-        assert err.count("\n") == 1
-        assert text in err
+        assert text in one_error(capsys)
 
     def test_a_port_that_is_taken(self, capsys: pytest.CaptureFixture[str]) -> None:
         with socket.create_server(("127.0.0.1", 0)) as taken:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cli_world import read_json, write_instances, write_panoptic
+from cli_world import one_error, read_json, write_instances, write_panoptic
 
 from segpaste.bank import BankSampler, Crop, Layout, MemmapWriter, copy_crops, open_bank
 from segpaste.cli import main
@@ -148,9 +148,7 @@ def test_bad_input(
     tables["annotations"] = [{"id": 1, "image_id": 1, "category_id": 8}]
     Path("broken.json").write_text(json.dumps(tables))
     assert main(["stats", *words]) == 2
-    err = capsys.readouterr().err
-    assert message in err
-    assert err.count("\n") == 1
+    assert message in one_error(capsys)
 
 
 def test_help(capsys: pytest.CaptureFixture[str]) -> None:
