@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from pycocotools import mask as coco_mask
 
-from on_disk import Mask, noise, rectangle, runs
+from on_disk import Mask, noise, of_runs, rectangle, runs
 
 SIZES = ((37, 23), (17, 41), (29, 29), (31, 19), (41, 37))
 """(H, W) of the photos, all different, odd and unequal."""
@@ -52,10 +52,7 @@ def decode(segmentation: Any, size: tuple[int, int] = (0, 0)) -> Mask:
         if code & 16:
             value -= 1 << shift
         numbers.append(value + numbers[-2] if len(numbers) > 2 else value)
-    height, width = segmentation["size"]
-    pixels = np.repeat(np.arange(len(numbers)) % 2 == 1, numbers)
-    assert len(pixels) == height * width
-    return pixels.reshape(width, height).T
+    return of_runs({**segmentation, "counts": numbers})
 
 
 def box_of(mask: Mask) -> list[int]:
@@ -95,6 +92,11 @@ def write_json(folder: Path, images: Any, annotations: Any, categories: Any) -> 
     path = folder / "labels.json"
     path.write_text(json.dumps({"images": images, "annotations": annotations, "categories": categories}))
     return path
+
+
+def masks_of(folder: Path) -> dict[int, Mask]:
+    """Return the masks that `write_instances` has written, by the id of their annotation."""
+    return {row["id"]: of_runs(row["segmentation"]) for row in read_json(folder / "labels.json")["annotations"]}
 
 
 def write_panoptic(folder: Path, sizes: tuple[tuple[int, int], ...] = SIZES[:3]) -> tuple[Path, Path, Path]:

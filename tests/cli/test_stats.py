@@ -149,8 +149,3 @@ def test_bad_input(
     Path("broken.json").write_text(json.dumps(tables))
     assert main(["stats", *words]) == 2
     assert message in one_error(capsys)
-
-
-def test_help(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["stats", "--help"]) == 0
-    assert "segpaste stats instances.json" in capsys.readouterr().out
