@@ -175,6 +175,14 @@ def check_instances(out: Path, photos: str = "images") -> list[dict[str, Any]]:
     return [row for row in tables["annotations"] if not row["iscrowd"]]
 
 
+def pasted_of(out: Path) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Each image's origin with that of a paste into it."""
+    tables = read_json(out / "annotations.json")
+    images = {row["id"]: row["segpaste"] for row in tables["images"]}
+    rows = [row for row in tables["annotations"] if row["segpaste"]["pasted"]]
+    return [(images[row["image_id"]], row["segpaste"]) for row in rows]
+
+
 def check_panoptic(out: Path) -> list[dict[str, Any]]:
     """Every segment of a written dataset has exactly the stated box and area; returns the annotations."""
     tables = read_json(out / "panoptic.json")

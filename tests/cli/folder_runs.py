@@ -19,6 +19,11 @@ def check(dataset: Path, out: Path, *words: str) -> int:
     return main(["replay", str(out), "--dataset", str(dataset), "--check", str(out), *words])
 
 
+def check_photos(folder: Path, out: Path) -> int:
+    """Check a run on the instances that `cli_world.write_instances` has written to a folder."""
+    return check(folder / "labels.json", out, "--images", str(folder / "photos"))
+
+
 def augmented_yolo(folder: Path) -> Path:
     """Write a YOLO dataset to ``in`` of a folder and augment it into ``out``; return the folder."""
     data = write_yolo(folder / "in")

@@ -18,10 +18,12 @@ from cli_world import (
     decode,
     masks_of,
     one_error,
+    pasted_of,
     read_json,
     read_pixels,
     write_instances,
 )
+from folder_runs import check_photos
 
 from on_disk import tree
 from segpaste.augmenting import photos as _photos
@@ -38,11 +40,6 @@ BY_OBJECT = ("placement.grouping=instance", "placement.layers=3")
 def augment(folder: Path, out: Path, *words: str, num: int = NUM) -> int:
     start = ["augment", str(folder / "labels.json"), "--images", str(folder / "photos"), "--out", str(out)]
     return main([*start, "--num", str(num), "--gallery", "1", "min_area_px=4", *words])
-
-
-def check(folder: Path, out: Path) -> int:
-    start = ["replay", str(out), "--dataset", str(folder / "labels.json"), "--images", str(folder / "photos")]
-    return main([*start, "--check", str(out)])
 
 
 @pytest.fixture(autouse=True)
@@ -67,14 +64,6 @@ def out(world: Path) -> Path:
 def by_object(world: Path) -> Path:
     assert augment(world, world / "by_object", *BY_OBJECT, num=24) == 0
     return world / "by_object"
-
-
-def pasted_of(out: Path) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Each image's origin with that of a paste into it."""
-    tables = read_json(out / "annotations.json")
-    images = {row["id"]: row["segpaste"] for row in tables["images"]}
-    rows = [row for row in tables["annotations"] if row["segpaste"]["pasted"]]
-    return [(images[row["image_id"]], row["segpaste"]) for row in rows]
 
 
 def test_the_recorded_command_has_the_size_as_it_was_given(world: Path, tmp_path: Path) -> None:
@@ -156,7 +145,7 @@ class TestSources:
         folder: Path = request.getfixturevalue(kind)
         num = len(read_json(folder / "annotations.json")["images"])
         capsys.readouterr()
-        assert check(world, folder) == 0
+        assert check_photos(world, folder) == 0
         assert capsys.readouterr().out == f"{num} of {num} identical\n"
 
     def test_a_bank_is_not_asked_for(self, world: Path, by_object: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -199,7 +188,7 @@ class TestLargePhotos:
     def test_replay(self, world: Path, windowed: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """The records name the windows, and do not depend on what counts as large."""
         capsys.readouterr()
-        assert check(world, windowed) == 0
+        assert check_photos(world, windowed) == 0
         assert any(photo.window for r in read_records(windowed / "replay.jsonl") for photo in r.photos or ())
 
 
@@ -212,7 +201,7 @@ class TestSize:
         assert tables["info"]["segpaste"]["jitter"]["scale_range"] == [0.1, 2.0]
         assert any(row["iscrowd"] for row in tables["annotations"])
         capsys.readouterr()
-        assert check(world, tmp_path / "out") == 0
+        assert check_photos(world, tmp_path / "out") == 0
 
     def test_the_jitter_of_a_preset(self, world: Path, tmp_path: Path) -> None:
         words = ("--preset", "simple_copy_paste")
@@ -391,7 +380,7 @@ class TestUnreadable:
         shown = {row["segpaste"]["source_image_id"] for row in tables["images"] + tables["annotations"]}
         assert shown == {500, 502, 503}
         check_instances(tmp_path / "out")
-        assert check(broken, tmp_path / "out") == 0
+        assert check_photos(broken, tmp_path / "out") == 0
         assert augment(broken, tmp_path / "again", *words, "--skip-unreadable", "--workers", "2", num=14) == 0
         assert tree(tmp_path / "again") == tree(tmp_path / "out")
         assert re.search(
@@ -409,7 +398,7 @@ class TestUnreadable:
             path.write_bytes(content[:num_bytes])
         assert augment(tmp_path / "world", tmp_path / "out", *BY_OBJECT, "--skip-unreadable", num=4) == 0
         assert {origin["source_image_id"] for _, origin in pasted_of(tmp_path / "out")} <= {501, 503, 504}
-        assert check(tmp_path / "world", tmp_path / "out") == 0
+        assert check_photos(tmp_path / "world", tmp_path / "out") == 0
 
     def test_other_images_stay_as_they_are(self, broken: Path, world: Path, tmp_path: Path) -> None:
         """Those that show none of the skipped photos, and were to be pasted none of."""

@@ -45,7 +45,6 @@ def test_things_of_panoptic_segments(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert column(document(capsys, str(path)), "objects") == {"car": 3, "zebra": 3}
 
 
-@pytest.mark.usefixtures("reference_kernels")  # nothing to compile for two small batches
 def test_before_and_after(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, photos = write_instances(tmp_path)
     out = tmp_path / "augmented"
