@@ -117,7 +117,7 @@ def _serve() -> None:
 
 
 def _run(code: str, environment: dict[str, str], path: list[str], folder: str, output: str) -> NoReturn:
-    signal.alarm(120)
+    signal.alarm(300)  # ends what hangs
     signal.signal(signal.SIGINT, signal.default_int_handler)  # which is ignored in what is started in the background
     os.setsid()
     for name, stream in (("out", 1), ("err", 2)):
