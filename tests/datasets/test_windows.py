@@ -262,10 +262,9 @@ class TestReducedDecoding:
             create_coco_dataloader(dataset=[make_sample()], batch_size=1, **OPTION)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("split", ["train2017", "val2017"])
-def test_real_photos(test_data: Path, split: str) -> None:
-    path = test_data / "tiny_coco" / "annotations" / f"instances_{split}.json"
-    dataset = CocoDetectionV2(test_data / "tiny_coco" / split, path)
+def test_real_photos(test_data: Path) -> None:
+    path = test_data / "tiny_coco" / "annotations" / "instances_train2017.json"
+    dataset = CocoDetectionV2(test_data / "tiny_coco" / "train2017", path)
     jitter = make_large_scale_jittering(256)
     for index in range(len(dataset)):
         both(lambda i=index: dataset.read_jittered(i, jitter, i + 1))
