@@ -35,10 +35,10 @@ def expected(photos: CocoDetectionV2, tmp_path_factory: pytest.TempPathFactory) 
     return tree(out)
 
 
-@pytest.fixture(scope="session")
-def start_methods() -> dict[str, BaseContext]:
+@pytest.fixture(scope="module", params=["fork", "forkserver"])
+def start_method(request: pytest.FixtureRequest) -> BaseContext:
     """Forked processes inherit open files and locks, the others inherit nothing."""
-    return {"fork": get_context("fork"), "forkserver": fork_server()}
+    return fork_server() if request.param == "forkserver" else get_context("fork")
 
 
 @pytest.fixture

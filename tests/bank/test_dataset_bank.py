@@ -358,14 +358,13 @@ class TestParts:
 
 
 class TestProcesses:
-    @pytest.mark.parametrize("method", ["fork", "forkserver"])
-    def test_workers_read_the_same(self, method: str, start_methods: dict[str, BaseContext]) -> None:
+    def test_workers_read_the_same(self, start_method: BaseContext) -> None:
         bank = of_all(SCENES, crop_size=SIZE)
 
         def loader(**options: Any) -> Any:
             return create_bank_dataloader(bank, batch_size=2, crops_per_target=3, steps=4, **options)
 
-        shared = loader(num_workers=2, multiprocessing_context=start_methods[method])
+        shared = loader(num_workers=2, multiprocessing_context=start_method)
         for one, other in zip(loader(), shared, strict=True):
             for name in ("images", "alphas", "class_ids", "crop_idx", "depth", "boxes"):
                 assert torch.equal(getattr(one, name), getattr(other, name)), name

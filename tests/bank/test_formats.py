@@ -123,13 +123,10 @@ class TestBlocks:
 
 
 class TestProcesses:
-    @pytest.mark.parametrize("method", ["fork", "forkserver"])
-    def test_each_opens_the_files_itself(
-        self, method: str, bank: StoredBank, start_methods: dict[str, BaseContext]
-    ) -> None:
+    def test_each_opens_the_files_itself(self, start_method: BaseContext, bank: StoredBank) -> None:
         """This also holds if the parent has read before, and continues."""
         assert_sound(bank)
-        with ProcessPoolExecutor(3, start_methods[method], inherit, (bank,)) as pool:
+        with ProcessPoolExecutor(3, start_method, inherit, (bank,)) as pool:
             futures = [pool.submit(read_inherited, seed) for seed in range(6)]
             assert read_all(bank, 99)
             assert all(future.result(timeout=120) for future in futures)

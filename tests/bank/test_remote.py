@@ -90,13 +90,12 @@ class TestRead:
             assert_sound(bank)
             assert bank.version == open_bank(local).version
 
-    @pytest.mark.parametrize("method", ["fork", "forkserver"])
-    def test_each_process_by_itself(self, method: str, start_methods: dict[str, BaseContext], s3: Any) -> None:
+    def test_each_process_by_itself(self, start_method: BaseContext, s3: Any) -> None:
         """This also holds if the parent has read before, and continues."""
         write("webdataset", URL)
         bank = open_bank(URL)
         assert_sound(bank)
-        with ProcessPoolExecutor(2, start_methods[method], update_environment, (dict(os.environ),)) as pool:
+        with ProcessPoolExecutor(2, start_method, update_environment, (dict(os.environ),)) as pool:
             futures = [pool.submit(read_all, bank, seed) for seed in range(2)]
             assert read_all(bank, 99)
             assert all(future.result(timeout=120) for future in futures)
