@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 import warnings
 from pathlib import Path
 from typing import Any
@@ -97,14 +96,6 @@ class TestSample:
         assert_same(dataset[-1], dataset[6])
         with pytest.raises(IndexError):
             dataset[7]
-
-    def test_pickles_small(self, tmp_path: Path) -> None:
-        dataset = CocoDetectionV2(*write_many(tmp_path, 11))
-        pickled = pickle.dumps(dataset)
-        assert len(pickled) < 1500 < dataset.annotations_file.stat().st_size
-        again = pickle.loads(pickled)
-        assert_same(again[3], dataset[3])
-        assert (len(again), again.class_names) == (11, dataset.class_names)
 
 
 class TestPhoto:
