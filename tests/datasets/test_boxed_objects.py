@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 import torch
-from coco_files import annotation_row, image_row, runs, write_coco
+from coco_files import annotation_row, image_row, write_coco
 from torchvision import tv_tensors
 
-from on_disk import rectangle
+from on_disk import rectangle, runs
 from segpaste import augment_dataset, convert_dataset, replay_dataset
 from segpaste.augmenting import AugmentSummary
 from segpaste.datasets import AnnotatedDataset

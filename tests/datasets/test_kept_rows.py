@@ -9,10 +9,10 @@ from typing import Any
 
 import conversion_world
 import numpy as np
-from coco_files import CATEGORIES, annotation_row, image_row, runs, write_coco
+from coco_files import CATEGORIES, annotation_row, image_row, write_coco
 from PIL import Image
 
-from on_disk import rectangle
+from on_disk import rectangle, runs
 from samples import make_sample
 from segpaste.datasets import CocoDetectionV2, CocoPanoptic, YoloDataset, open_dataset
 from segpaste.datasets.contract import Crowd

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from coco_files import annotation_row, image_row, runs, write_coco, write_many
+from coco_files import annotation_row, image_row, write_coco, write_many
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 from torchvision import tv_tensors
 
-from on_disk import noise, rectangle
+from on_disk import noise, rectangle, runs
 from samples import all_modality_subsets, assert_same, make_sample, subset_id
 from segpaste.datasets import (
     CocoDetectionV2,
