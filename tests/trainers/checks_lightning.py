@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import lightning.pytorch  # before the adapter, which takes the name that is imported
-import pytest
 import torch
 from lightning.pytorch.callbacks import ModelCheckpoint
 from trainer_data import SIZE, dataset_of
