@@ -33,7 +33,7 @@ args = parser.parse_args()
 
 # %%
 config = SceneConfig(height=160, width=160, num_classes=6, long_tail=1.5)
-scenes = SceneDataset(24, config, seed=3, modalities=["image", "instance"])
+scenes = SceneDataset(12, config, seed=3, modalities=["image", "instance"])
 dataset = open_dataset(args.data) if args.data else scenes
 pool = DatasetBank(dataset, fit_into=(160, 160), crop_size=(160, 160))
 

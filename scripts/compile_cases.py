@@ -92,6 +92,12 @@ class Case(NamedTuple):
         has_work = {Modality.INSTANCE, Modality.DEPTH} & self.batch.modalities or self.module.config.emit_classmix
         return 1 if has_work or self.staged is not None else 0
 
+    def of_other_seeds(self) -> Case:
+        """The same case, in which other objects are drawn."""
+        seeds = self.batch.sample_seeds
+        assert seeds is not None
+        return self._replace(batch=self.batch.derived(sample_seeds=seeds + 100))
+
     def call(self, step: Callable[..., Any], **options: Any) -> Any:
         """Call a form of the module; it may paste into a copy of the batch."""
         batch = self.batch.clone() if self.module.inplace else self.batch

@@ -5,10 +5,10 @@ Cases are every subset with every ``source.kind``, every preset, and eight pairw
 ``inplace``, ClassMix, ``max_hidden_frac``, harmonising, patches and grouping: any two of these options meet in one of
 them. The eight are compiled by inductor. All others are traced by ``aot_eager``, for it is the trace that can break.
 
-Each case is compiled, run, and compared with eager: bit for bit, floating point to 1e-5. Dynamo must count one frame,
-compiled whole, without a break. ``fullgraph=True`` is left out: it can turn an ``.item()`` into a symbol instead
-of refusing it. `torch._dynamo.explain` names the line of a break; compile_allowlist.txt beside this file lists those
-that may be, one in a line, and is empty. Not a benchmark: the seconds are those of compiling.
+Each case is compiled, run, and compared with eager: bit for bit, floating point to 1e-5. Then it runs with other seeds.
+Dynamo must count one frame, compiled whole, without a break. ``fullgraph=True`` is left out: it can turn an ``.item()``
+into a symbol instead of refusing it. `torch._dynamo.explain` names the line of a break; compile_allowlist.txt beside
+this file lists those that may be, one in a line, and is empty. Not a benchmark: the seconds are those of compiling.
 
     python scripts/compile_explain.py
     python scripts/compile_explain.py --case instance+depth --case bank:instance+depth
@@ -86,7 +86,9 @@ def check(name: str, case: Case) -> Result:
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
     try:
-        actual = case.call(torch.compile(case.module, backend=case.backend))
+        compiled = torch.compile(case.module, backend=case.backend)
+        actual = case.call(compiled)
+        case.of_other_seeds().call(compiled)
     except Exception as error:
         return Result(name, 0, (*failures, f"torch.compile raised {_first_line(error)}"), time.perf_counter() - start)
     counted = torch._dynamo.utils.counters

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from fresh_process import run_fresh
+from fresh_process import run_script
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -37,19 +37,9 @@ IN_SUITES |= {"17_rf_detr": "rfdetr"}
 """Examples that need a trainer: the suite ``trainers/checks_NAME.py`` runs them beside it."""
 
 
-RUNS = """
-import os, runpy, sys
-os.chdir({folder!r})
-sys.argv = [{script!r}, "--out", "pictures"]
-sys.path.insert(0, os.path.dirname({script!r}))
-runpy.run_path({script!r}, run_name="__main__")
-"""
-
-
 def expect_example_runs(name: str, folder: Path) -> str:
     """Run an example in an empty folder and return what it prints; it must print its line and write its picture."""
-    script = str(EXAMPLES / f"{name}.py")
-    run = run_fresh(RUNS.format(folder=str(folder), script=script))
+    run = run_script(EXAMPLES / f"{name}.py", "--out", "pictures", folder=folder)
     assert run.returncode == 0, run.stdout[-2000:] + run.stderr[-3000:]
     assert re.search(f"^{PRINTS[name]}", run.stdout, re.MULTILINE), run.stdout[-3000:]
     with Image.open(folder / "pictures" / f"{name}.png") as picture:

@@ -32,6 +32,14 @@ def runs(mask: Mask) -> dict[str, Any]:
     return {"size": list(mask.shape), "counts": [0, *counts] if pixels[0] else counts}
 
 
+def of_runs(segmentation: dict[str, Any]) -> Mask:
+    """The mask of uncompressed run lengths."""
+    (height, width), counts = segmentation["size"], segmentation["counts"]
+    pixels = np.repeat(np.arange(len(counts)) % 2 == 1, counts)
+    assert pixels.size == height * width
+    return pixels.reshape(width, height).T
+
+
 def tree(folder: Path) -> dict[str, str]:
     """The digest of every file under a folder."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 import shlex
 import shutil
 import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 import yaml
 
+from script_modules import script
 from test_import_arrows import PACKAGE, ROOMS, plant
 
 ROOT = Path(__file__).parents[1]
-SCRIPTS = ROOT / "scripts"
 MADE = {"demo_out/", "dist/", "meta.json"}
 """Paths that programs write; all others are in the repository."""
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -46,12 +43,8 @@ def test_a_missing_file_is_noticed() -> None:
 
 
 @pytest.fixture(scope="module")
-def program() -> Iterator[ModuleType]:
-    sys.path.insert(0, str(SCRIPTS))
-    try:
-        yield importlib.import_module("draw_house")
-    finally:
-        sys.path.remove(str(SCRIPTS))
+def program() -> ModuleType:
+    return script("draw_house")
 
 
 def test_the_drawing_shows_the_imports(program: ModuleType) -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import re
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -13,6 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from script_modules import script
 from segpaste.augmentation import BatchCopyPasteConfig
 from segpaste.viz.preview.controls import fields_of
 
@@ -22,12 +20,8 @@ FOLDER = DOCS / "images" / "options"
 
 
 @pytest.fixture(scope="module")
-def pictures() -> Iterator[ModuleType]:
-    sys.path.insert(0, str(ROOT / "scripts"))
-    try:
-        yield importlib.import_module("option_pictures")
-    finally:
-        sys.path.remove(str(ROOT / "scripts"))
+def pictures() -> ModuleType:
+    return script("option_pictures")
 
 
 @pytest.fixture(scope="module")

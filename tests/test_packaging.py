@@ -15,6 +15,7 @@ from types import ModuleType
 import pytest
 import readme_renderer.markdown
 
+from script_modules import script
 from segpaste.extras import REQUIREMENT_OF, MissingPackageError, require
 
 ROOT = Path(__file__).parents[1]
@@ -277,11 +278,7 @@ class TestWheel:
 
     def test_is_small(self, wheel: Path) -> None:
         """The limits and the rounded sizes are those of docs/decisions/wheel-size.md."""
-        sys.path.insert(0, str(ROOT / "scripts"))
-        try:
-            parts = importlib.import_module("build_wheels").parts_of(wheel)
-        finally:
-            sys.path.remove(str(ROOT / "scripts"))
+        parts = script("build_wheels").parts_of(wheel)
         assert sum(parts.values()) == wheel.stat().st_size
         assert parts["other files"] < 1_210_000
         assert parts["other files"] + parts["names and hashes"] < 1_310_000

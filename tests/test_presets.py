@@ -1,4 +1,4 @@
-"""Presets: those of the package, those that users register, files of them, and one graph for each."""
+"""Presets: those of the package, those that users register, and files of them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from samples import CPU_BACKENDS, SCHEMA, make_batch, paste
 from segpaste import get_preset, list_presets, register_preset
-from segpaste.augmentation import BatchCopyPaste, BatchCopyPasteConfig, PanopticConfig, PlacementConfig
+from segpaste.augmentation import BatchCopyPasteConfig, PanopticConfig, PlacementConfig
 from segpaste.engine import use_backend
 from segpaste.invariants import Case, check_all
 from segpaste.presets import LoaderOptions, Preset
@@ -124,18 +123,6 @@ def test_each_pastes(name: str, kernels: str) -> None:
     config = get_preset(name).config_for(SCHEMA)
     reports = [paste(large_batch(seed=seed), config, backend=kernels)[1] for seed in range(3)]
     assert sum(int(report.num_placed.sum()) for report in reports) > 0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
-def test_each_is_one_graph(name: str) -> None:
-    module = BatchCopyPaste(get_preset(name).config_for(SCHEMA))
-    compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
-    for seed in range(2):
-        out, expected = compiled(large_batch(seed=seed)), module(large_batch(seed=seed))
-        assert torch.equal(out.images, expected.images)
-        assert torch.equal(out.instance_masks, expected.instance_masks)
-    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == 1
 
 
 @pytest.mark.parametrize("kernels", CPU_BACKENDS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from collections.abc import Callable
 from dataclasses import fields, replace
@@ -16,21 +15,16 @@ import torch
 from compiled_and_eager import INSTANCE
 
 from samples import OPTIONAL, all_modality_subsets, subset_id
+from script_modules import script
 from segpaste import BatchCopyPaste, list_presets
 from segpaste.augmentation import BankSource, IntraBatchSource
 from segpaste.types import FIELDS, Modality, PaddedBatchedDenseSample
-
-SCRIPTS = Path(__file__).parents[2] / "scripts"
 
 
 @pytest.fixture(scope="module")
 def gate() -> ModuleType:
     """The script, as a module."""
-    sys.path.insert(0, str(SCRIPTS))
-    try:
-        return importlib.import_module("compile_explain")
-    finally:
-        sys.path.remove(str(SCRIPTS))
+    return script("compile_explain")
 
 
 @pytest.fixture(scope="module")

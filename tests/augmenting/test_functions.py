@@ -5,14 +5,18 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 from torch.utils.data import ConcatDataset, Subset
 
+from kept_scenes import KeptScenes
 from on_disk import tree
+from samples import assert_same
 from segpaste import BatchCopyPasteConfig, DenseSample, augment_dataset, convert_dataset, replay_dataset
 from segpaste.augmenting import AugmentError, AugmentSummary, NothingToPasteError, ReplaySummary
 from segpaste.augmenting.inputs import of_samples
@@ -35,13 +39,18 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@cache
+def rooms(num: int, seed: int) -> KeptScenes:
+    config = SceneConfig(height=SIDE, width=SIDE, num_objects_range=(2, 3))
+    return KeptScenes(num, config, seed, modalities=("image", "instance"))
+
+
 class Rooms(AnnotatedDataset):
     """A dataset of Python, of which only samples and class names are known."""
 
     def __init__(self, num: int = 4, seed: int = 1) -> None:
-        config = SceneConfig(height=SIDE, width=SIDE, num_objects_range=(2, 3))
-        self.scenes = SceneDataset(num, config, seed, modalities=("image", "instance"))
-        self.class_names = tuple(config.thing_names)
+        self.scenes = rooms(num, seed)
+        self.class_names = tuple(self.scenes.config.thing_names)
 
     def __len__(self) -> int:
         return len(self.scenes)
@@ -156,10 +165,11 @@ class TestStates:
             augment_dataset("scenes", made, num=NUM + 1, **OPTIONS)
 
     def test_shards(self, made: Path, tmp_path: Path) -> None:
-        first = augment_dataset("scenes", tmp_path / "out", num=9, shard=(1, 2), **OPTIONS)
+        options = {**OPTIONS, "num": 9, "gallery": 0}
+        first = augment_dataset("scenes", tmp_path / "out", shard=(1, 2), **options)
         assert (first.state, first.waiting_for, first.num_made) == ("waiting", "missing: 2", 8)
         assert not (tmp_path / "out").exists()
-        assert augment_dataset("scenes", tmp_path / "out", num=9, shard=(2, 2), **OPTIONS).state == "made"
+        assert augment_dataset("scenes", tmp_path / "out", shard=(2, 2), **options).state == "made"
 
     def test_an_estimate_writes_nothing(self, tmp_path: Path) -> None:
         summary = augment_dataset("scenes", tmp_path / "out", num=100, dry_run=True, size=32)
@@ -195,6 +205,16 @@ class TestDatasetsOfPython:
         with pytest.raises(AugmentError, match="give the dataset that was augmented"):
             replay_dataset(out, other(), check=out)
         assert replay_dataset(out, first(), check=out).is_identical
+
+    @pytest.mark.parametrize("grouping", ["image", "instance"])
+    def test_its_samples_stay_as_they_are(self, grouping: str, tmp_path: Path) -> None:
+        """Those of a list, for example, are read again and again."""
+        dataset = Rooms()
+        before = [deepcopy(sample) for sample in dataset]
+        augment_dataset(dataset, tmp_path / "out", num=5, gallery=0, overrides={"placement.grouping": grouping})
+        assert all(dataset[index] is dataset[index] for index in range(len(dataset)))
+        for one, other in zip(before, dataset, strict=True):
+            assert_same(one, other)
 
     def test_one_whose_samples_are_drawn_anew_resumes(self, tmp_path: Path) -> None:
         out, options = tmp_path / "out", {"num": 9, "gallery": 0}

@@ -1,14 +1,17 @@
-"""Fixtures shared by several files: photos and the bank that is built of them; a separate cache for remote banks."""
+"""Fixtures of several files: photos and the bank that is built of them, start methods, a cache for remote banks."""
 
 from __future__ import annotations
 
 import tempfile
+from multiprocessing import get_context
+from multiprocessing.context import BaseContext
 from pathlib import Path
 
 import pytest
 from build_cases import build
 from photo_folder import open_photos, write_photos
 
+from fork_server import fork_server
 from on_disk import tree
 from segpaste.bank.storage import _object_store as store_module
 from segpaste.datasets import CocoDetectionV2
@@ -30,6 +33,12 @@ def expected(photos: CocoDetectionV2, tmp_path_factory: pytest.TempPathFactory) 
     out = tmp_path_factory.mktemp("whole") / "bank"
     build(photos, out)
     return tree(out)
+
+
+@pytest.fixture(scope="module", params=["fork", "forkserver"])
+def start_method(request: pytest.FixtureRequest) -> BaseContext:
+    """Forked processes inherit open files and locks, the others inherit nothing."""
+    return fork_server() if request.param == "forkserver" else get_context("fork")
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 import threading
@@ -88,6 +89,11 @@ def small_blocks(
     url: str, cache: Path, max_bytes: int | None = None, options: dict[str, Any] | None = None
 ) -> WebDatasetBank:
     return WebDatasetBank(RemoteFolder(url, options, cache=BlockCache(cache, max_bytes, block_bytes=4096)))
+
+
+def update_environment(values: dict[str, str]) -> None:
+    """Set variables in a process that may have been started with others."""
+    os.environ.update(values)
 
 
 def write_large_shards(where: Any, **options: Any) -> None:

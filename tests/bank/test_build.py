@@ -440,18 +440,18 @@ def ray() -> Iterator[None]:
         ray.shutdown()
 
 
-def test_ray(folder: Path, expected: dict[str, str], tmp_path: Path, ray: None) -> None:
+def test_ray(tmp_path: Path, ray: None) -> None:
     """An error comes as it is, what was finished stays, and the bytes are those of a local build."""
+    parts = write_parts(tmp_path / "parts")
+    photos = joined(parts)
+    build(photos, tmp_path / "local", class_names=["cup"])
     with pytest.raises(BankError, match="expected a Ray cluster of at least 3 CPUs, one for each worker, got 2"):
-        build(open_photos(folder), tmp_path / "bank", engine="ray", workers=3)
-    own = write_photos(tmp_path / "photos")
-    (own / "3.png").rename(tmp_path / "away.png")
+        build(photos, tmp_path / "bank", class_names=["cup"], engine="ray", workers=3)
+    missing = parts[1] / "3.png"
+    missing.rename(tmp_path / "away.png")
     with pytest.raises(DatasetError, match=r"^\S+3.png: expected an image, found no such file"):
-        build(open_photos(own), tmp_path / "bank", engine="ray")
-    (tmp_path / "away.png").rename(own / "3.png")
-    build(open_photos(own), tmp_path / "bank", engine="ray")
-    assert tree(tmp_path / "bank") == expected
-    photos = joined(write_parts(tmp_path / "parts"))
-    for engine in ("local", "ray"):
-        build(photos, tmp_path / engine, class_names=["cup"], engine=engine)
-    assert tree(tmp_path / "local") == tree(tmp_path / "ray")
+        build(photos, tmp_path / "bank", class_names=["cup"], engine="ray")
+    assert (tmp_path / "bank.parts").is_dir()
+    (tmp_path / "away.png").rename(missing)
+    build(photos, tmp_path / "bank", class_names=["cup"], engine="ray")
+    assert tree(tmp_path / "bank") == tree(tmp_path / "local")

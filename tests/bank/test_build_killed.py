@@ -123,6 +123,18 @@ def build_slowly(folder: Path, out: Path) -> None:
     build(Slow(folder, folder / "labels.json"), out)
 
 
+def build_parts(photos: Any, out: Path, **options: Any) -> None:
+    """Build, and interrupt it when all parts are finished."""
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(build_module, "_write", interrupt)
+        with pytest.raises(KeyboardInterrupt, match="keeps what is finished"):
+            build(photos, out, **options)
+
+
 def build_on_a_full_disk(folder: Path, out: Path, limit: int, kind: str, answer: Any) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
     try:
@@ -177,16 +189,8 @@ class TestGoingOn:
             build(Listed(3, no_masks), tmp_path / "bank")
         assert list(tmp_path.iterdir()) == []
 
-    def test_not_with_other_arguments(
-        self, photos: CocoDetectionV2, expected: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        def interrupt(*_: Any) -> None:
-            raise KeyboardInterrupt
-
-        with monkeypatch.context() as patch:
-            patch.setattr(build_module, "_write", interrupt)
-            with pytest.raises(KeyboardInterrupt, match="keeps what is finished"):
-                build(photos, tmp_path / "bank")
+    def test_not_with_other_arguments(self, photos: CocoDetectionV2, expected: dict[str, str], tmp_path: Path) -> None:
+        build_parts(photos, tmp_path / "bank")
         assert [path.name for path in tmp_path.iterdir()] == ["bank.parts"]
         with pytest.raises(
             BankError, match=r"unfinished run with other arguments: margin_frac 0\.0625 there, 0\.5 now"
@@ -229,22 +233,10 @@ class TestGoingOn:
 
     @pytest.mark.parametrize("harm", ["no rows", "cut rows", "empty json", "cut json", "no object"])
     def test_a_part_that_lost_a_file(
-        self,
-        harm: str,
-        photos: CocoDetectionV2,
-        expected: dict[str, str],
-        tmp_path: Path,
-        monkeypatch: pytest.MonkeyPatch,
+        self, harm: str, photos: CocoDetectionV2, expected: dict[str, str], tmp_path: Path
     ) -> None:
         """A crash of the machine may leave such a part; it counts as not done."""
-
-        def interrupt(*_: Any) -> None:
-            raise KeyboardInterrupt
-
-        with monkeypatch.context() as patch:
-            patch.setattr(build_module, "_write", interrupt)
-            with pytest.raises(KeyboardInterrupt):
-                build(photos, tmp_path / "bank")
+        build_parts(photos, tmp_path / "bank")
         rows, found = (tmp_path / "bank.parts" / "parts" / f"000001.{kind}" for kind in ("rows", "json"))
         if harm == "no rows":
             rows.unlink()
@@ -255,16 +247,9 @@ class TestGoingOn:
         build(photos, tmp_path / "bank")
         assert tree(tmp_path / "bank") == expected
 
-    def test_not_with_another_fingerprint(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_not_with_another_fingerprint(self, tmp_path: Path) -> None:
         """The part does not belong to the bank."""
-
-        def interrupt(*_: Any) -> None:
-            raise KeyboardInterrupt
-
-        with monkeypatch.context() as patch:
-            patch.setattr(build_module, "_write", interrupt)
-            with pytest.raises(KeyboardInterrupt):
-                build(Listed(2), tmp_path / "bank", fingerprint={"folder": "a"})
+        build_parts(Listed(2), tmp_path / "bank", fingerprint={"folder": "a"})
         with pytest.raises(BankError, match='with other arguments: folder "a" there, "b" now'):
             build(Listed(2), tmp_path / "bank", fingerprint={"folder": "b"})
         build(Listed(2), tmp_path / "bank", fingerprint={"folder": "a"})

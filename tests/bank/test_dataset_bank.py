@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from dataclasses import fields, replace
 from functools import partial
+from multiprocessing.context import BaseContext
 from pathlib import Path
 from typing import Any
 
@@ -357,16 +358,14 @@ class TestParts:
 
 
 class TestProcesses:
-    @pytest.mark.parametrize(("start", "num"), [("fork", 2), ("spawn", 1)])
-    def test_workers_read_the_same(self, start: str, num: int) -> None:
+    def test_workers_read_the_same(self, start_method: BaseContext) -> None:
         bank = of_all(SCENES, crop_size=SIZE)
 
-        def loader(num_workers: int) -> Any:
-            context = start if num_workers else None
-            options = {"num_workers": num_workers, "multiprocessing_context": context}
+        def loader(**options: Any) -> Any:
             return create_bank_dataloader(bank, batch_size=2, crops_per_target=3, steps=4, **options)
 
-        for one, other in zip(loader(0), loader(num), strict=True):
+        shared = loader(num_workers=2, multiprocessing_context=start_method)
+        for one, other in zip(loader(), shared, strict=True):
             for name in ("images", "alphas", "class_ids", "crop_idx", "depth", "boxes"):
                 assert torch.equal(getattr(one, name), getattr(other, name)), name
 

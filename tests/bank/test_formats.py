@@ -8,15 +8,14 @@ import pickle
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack
-from multiprocessing import get_context
+from multiprocessing.context import BaseContext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from bank_cases import write_bank
-from format_cases import FORMATS, NAMES, NUM, SIZE, assert_sound, make_crop, read_all, write
+from format_cases import FORMATS, NAMES, NUM, SIZE, assert_sound, inherit, make_crop, read_all, read_inherited, write
 
 from segpaste.bank import BankError, InstanceBank, StoredBank, open_bank
 from segpaste.bank.format import BANKS
@@ -124,29 +123,14 @@ class TestBlocks:
 
 
 class TestProcesses:
-    def test_each_opens_the_files_itself(self, bank: StoredBank) -> None:
+    def test_each_opens_the_files_itself(self, start_method: BaseContext, bank: StoredBank) -> None:
         """This also holds if the parent has read before, and continues."""
         assert_sound(bank)
-        with ProcessPoolExecutor(3, mp_context=get_context("fork")) as pool:
-            futures = [pool.submit(read_all, bank, seed) for seed in range(6)]
+        with ProcessPoolExecutor(3, start_method, inherit, (bank,)) as pool:
+            futures = [pool.submit(read_inherited, seed) for seed in range(6)]
             assert read_all(bank, 99)
             assert all(future.result(timeout=120) for future in futures)
         assert_sound(bank)
-
-    def test_a_spawned_one_opens_them_itself(self, tmp_path: Path) -> None:
-        """One process opens the banks of all formats, since it takes seconds to start."""
-        with ExitStack() as stack:
-            banks = {kind: stack.enter_context(open_bank(write(kind, tmp_path / kind))) for kind in BANKS}
-            for bank in banks.values():
-                assert_sound(bank)
-            pool = stack.enter_context(ProcessPoolExecutor(1, mp_context=get_context("spawn")))
-            futures = {(kind, i): pool.submit(read_all, bank, i) for i in range(6) for kind, bank in banks.items()}
-            found: dict[str, list[Any]] = {kind: [read_all(bank, 99)] for kind, bank in banks.items()}
-            for (kind, _), future in futures.items():
-                found[kind].append(future.exception(timeout=120) or future.result())
-            assert found == dict.fromkeys(BANKS, [True] * 7)
-            for bank in banks.values():
-                assert_sound(bank)
 
     def test_a_pickle_holds_no_pixels(self, bank: StoredBank) -> None:
         bank[0]

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 from PIL import Image
 from pycocotools import mask as coco_mask
 
-from on_disk import Mask, noise, rectangle, runs
+from on_disk import Mask, noise, of_runs, rectangle, runs
 
 SIZES = ((37, 23), (17, 41), (29, 29), (31, 19), (41, 37))
 """(H, W) of the photos, all different, odd and unequal."""
@@ -51,10 +52,7 @@ def decode(segmentation: Any, size: tuple[int, int] = (0, 0)) -> Mask:
         if code & 16:
             value -= 1 << shift
         numbers.append(value + numbers[-2] if len(numbers) > 2 else value)
-    height, width = segmentation["size"]
-    pixels = np.repeat(np.arange(len(numbers)) % 2 == 1, numbers)
-    assert len(pixels) == height * width
-    return pixels.reshape(width, height).T
+    return of_runs({**segmentation, "counts": numbers})
 
 
 def box_of(mask: Mask) -> list[int]:
@@ -96,6 +94,11 @@ def write_json(folder: Path, images: Any, annotations: Any, categories: Any) -> 
     return path
 
 
+def masks_of(folder: Path) -> dict[int, Mask]:
+    """Return the masks that `write_instances` has written, by the id of their annotation."""
+    return {row["id"]: of_runs(row["segmentation"]) for row in read_json(folder / "labels.json")["annotations"]}
+
+
 def write_panoptic(folder: Path, sizes: tuple[tuple[int, int], ...] = SIZES[:3]) -> tuple[Path, Path, Path]:
     """Photos half sky, half grass, with two things, an unlabelled strip, and a crowd in the first."""
     images_dir, maps_dir = folder / "photos", folder / "maps"
@@ -125,6 +128,15 @@ def occupy(folder: Path) -> None:
     """Another file lies where the output shall go."""
     (folder / "out").mkdir()
     (folder / "out" / "mine.txt").write_text("mine")
+
+
+def one_error(capsys: pytest.CaptureFixture[str]) -> str:
+    """Return all that a command has printed that refuses its input: one line."""
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("segpaste: error: ")
+    assert err.count("\n") == 1
+    return err
 
 
 def read_json(path: Path) -> Any:
@@ -161,6 +173,14 @@ def check_instances(out: Path, photos: str = "images") -> list[dict[str, Any]]:
         assert row["category_id"] in categories
     assert [row["id"] for row in tables["annotations"]] == list(range(1, len(tables["annotations"]) + 1))
     return [row for row in tables["annotations"] if not row["iscrowd"]]
+
+
+def pasted_of(out: Path) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Each image's origin with that of a paste into it."""
+    tables = read_json(out / "annotations.json")
+    images = {row["id"]: row["segpaste"] for row in tables["images"]}
+    rows = [row for row in tables["annotations"] if row["segpaste"]["pasted"]]
+    return [(images[row["image_id"]], row["segpaste"]) for row in rows]
 
 
 def check_panoptic(out: Path) -> list[dict[str, Any]]:

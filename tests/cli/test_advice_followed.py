@@ -54,7 +54,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
 
 
 def run(words: list[str], out: Path, capsys: Any) -> tuple[int, str]:
-    code = main(["augment", *words, "--out", str(out), "--num", "2", "--gallery", "0", "--dry-run"])
+    options = ["--out", str(out), "--num", "2", "--size", "96x80", "--gallery", "0", "--dry-run"]
+    code = main(["augment", *words, *options])
     return code, capsys.readouterr().err
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cli_world import one_error
 
 from segpaste.bank import Crop, Layout, MemmapWriter, open_bank
 from segpaste.bank.embed._statistics import statistics_embedding
@@ -76,9 +77,7 @@ def test_to_urls_and_from_them(bank: Path, tmp_path: Path, monkeypatch: pytest.M
 def test_bad_input(words: Any, message: str, bank: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = sorted(tmp_path.iterdir())
     assert run(*(word.format(bank=bank, new=tmp_path / "new") for word in words)) == 2
-    err = capsys.readouterr().err
-    assert message in err
-    assert err.count("\n") == 1
+    assert message in one_error(capsys)
     assert sorted(tmp_path.iterdir()) == before
 
 

@@ -11,7 +11,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cli_world import SIZES, box_of, check_instances, decode, read_json, read_pixels, write_instances
+from cli_world import (
+    SIZES,
+    box_of,
+    check_instances,
+    decode,
+    masks_of,
+    one_error,
+    pasted_of,
+    read_json,
+    read_pixels,
+    write_instances,
+)
+from folder_runs import check_photos
 
 from on_disk import tree
 from segpaste.augmenting import photos as _photos
@@ -28,11 +40,6 @@ BY_OBJECT = ("placement.grouping=instance", "placement.layers=3")
 def augment(folder: Path, out: Path, *words: str, num: int = NUM) -> int:
     start = ["augment", str(folder / "labels.json"), "--images", str(folder / "photos"), "--out", str(out)]
     return main([*start, "--num", str(num), "--gallery", "1", "min_area_px=4", *words])
-
-
-def check(folder: Path, out: Path) -> int:
-    start = ["replay", str(out), "--dataset", str(folder / "labels.json"), "--images", str(folder / "photos")]
-    return main([*start, "--check", str(out)])
 
 
 @pytest.fixture(autouse=True)
@@ -57,14 +64,6 @@ def out(world: Path) -> Path:
 def by_object(world: Path) -> Path:
     assert augment(world, world / "by_object", *BY_OBJECT, num=24) == 0
     return world / "by_object"
-
-
-def pasted_of(out: Path) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Each image's origin with that of a paste into it."""
-    tables = read_json(out / "annotations.json")
-    images = {row["id"]: row["segpaste"] for row in tables["images"]}
-    rows = [row for row in tables["annotations"] if row["segpaste"]["pasted"]]
-    return [(images[row["image_id"]], row["segpaste"]) for row in rows]
 
 
 def test_the_recorded_command_has_the_size_as_it_was_given(world: Path, tmp_path: Path) -> None:
@@ -102,9 +101,7 @@ class TestSources:
 
     def test_objects_keep_their_size(self, by_object: Path, world: Path) -> None:
         """An object pasted at scale s has about s * s times the area of its annotation."""
-        area = {}
-        for row in read_json(world / "labels.json")["annotations"]:
-            area[row["id"]] = sum(row["segmentation"]["counts"][1::2])
+        area = {number: mask.sum() for number, mask in masks_of(world).items()}
         for row in check_instances(by_object):
             if (origin := row["segpaste"])["pasted"]:
                 expected = area[origin["source_annotation_id"]] * origin["scale_float"][0] ** 2
@@ -116,14 +113,12 @@ class TestSources:
         """The annotation's box, moved as the provenance says, is that of the paste, but for a pixel of the crop."""
         words = ("placement.grouping=instance", f"placement.scale_range=[{low},{low}]")
         assert augment(world, tmp_path / "out", *words, num=16) == 0
-        masks = {row["id"]: row["segmentation"] for row in read_json(world / "labels.json")["annotations"]}
+        masks = masks_of(world)
         found = set()
         for row in check_instances(tmp_path / "out"):
             if not (origin := row["segpaste"])["pasted"]:
                 continue
-            (height, width), counts = (masks[origin["source_annotation_id"]][key] for key in ("size", "counts"))
-            pixels = np.repeat(np.arange(len(counts)) % 2 == 1, counts).reshape(width, height).T
-            x, y, w, h = box_of(pixels)
+            x, y, w, h = box_of(masks[origin["source_annotation_id"]])
             left, top, whole, _ = origin["source_crop_window"]
             shrunk = origin.get("source_crop_scale", 1)
             columns = np.array([x - left, x + w - left])
@@ -150,7 +145,7 @@ class TestSources:
         folder: Path = request.getfixturevalue(kind)
         num = len(read_json(folder / "annotations.json")["images"])
         capsys.readouterr()
-        assert check(world, folder) == 0
+        assert check_photos(world, folder) == 0
         assert capsys.readouterr().out == f"{num} of {num} identical\n"
 
     def test_a_bank_is_not_asked_for(self, world: Path, by_object: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -171,12 +166,7 @@ class TestLargePhotos:
 
     def test_what_is_pasted_is_what_the_window_shows(self, world: Path, windowed: Path) -> None:
         """At scale 1: the annotation, cut by the window, mirrored and moved as the provenance says."""
-        masks = {}
-        for row in read_json(world / "labels.json")["annotations"]:
-            height, width = row["segmentation"]["size"]
-            counts = row["segmentation"]["counts"]
-            pixels = np.repeat(np.arange(len(counts)) % 2 == 1, counts)
-            masks[row["id"]] = pixels.reshape(width, height).T
+        masks = masks_of(world)
         num = 0
         for row in check_instances(windowed):
             origin = row["segpaste"]
@@ -198,7 +188,7 @@ class TestLargePhotos:
     def test_replay(self, world: Path, windowed: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """The records name the windows, and do not depend on what counts as large."""
         capsys.readouterr()
-        assert check(world, windowed) == 0
+        assert check_photos(world, windowed) == 0
         assert any(photo.window for r in read_records(windowed / "replay.jsonl") for photo in r.photos or ())
 
 
@@ -211,7 +201,7 @@ class TestSize:
         assert tables["info"]["segpaste"]["jitter"]["scale_range"] == [0.1, 2.0]
         assert any(row["iscrowd"] for row in tables["annotations"])
         capsys.readouterr()
-        assert check(world, tmp_path / "out") == 0
+        assert check_photos(world, tmp_path / "out") == 0
 
     def test_the_jitter_of_a_preset(self, world: Path, tmp_path: Path) -> None:
         words = ("--preset", "simple_copy_paste")
@@ -220,10 +210,6 @@ class TestSize:
         assert augment(world, tmp_path / "own", *words, "--size", "own", num=5) == 0
         shapes = {read_pixels(path).shape[:2] for path in (tmp_path / "own" / "images").iterdir()}
         assert shapes == set(SIZES)
-
-    def test_scenes_are_square(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        assert main(["augment", "scenes", "--out", str(tmp_path / "out"), "--num", "1", "--size", "64x32"]) == 2
-        assert "--size: expected one side, because scenes are square" in capsys.readouterr().err
 
 
 class TestWhoMakesThem:
@@ -394,7 +380,7 @@ class TestUnreadable:
         shown = {row["segpaste"]["source_image_id"] for row in tables["images"] + tables["annotations"]}
         assert shown == {500, 502, 503}
         check_instances(tmp_path / "out")
-        assert check(broken, tmp_path / "out") == 0
+        assert check_photos(broken, tmp_path / "out") == 0
         assert augment(broken, tmp_path / "again", *words, "--skip-unreadable", "--workers", "2", num=14) == 0
         assert tree(tmp_path / "again") == tree(tmp_path / "out")
         assert re.search(
@@ -412,7 +398,7 @@ class TestUnreadable:
             path.write_bytes(content[:num_bytes])
         assert augment(tmp_path / "world", tmp_path / "out", *BY_OBJECT, "--skip-unreadable", num=4) == 0
         assert {origin["source_image_id"] for _, origin in pasted_of(tmp_path / "out")} <= {501, 503, 504}
-        assert check(tmp_path / "world", tmp_path / "out") == 0
+        assert check_photos(tmp_path / "world", tmp_path / "out") == 0
 
     def test_other_images_stay_as_they_are(self, broken: Path, world: Path, tmp_path: Path) -> None:
         """Those that show none of the skipped photos, and were to be pasted none of."""
@@ -440,7 +426,9 @@ class TestTold:
         assert (
             augment(world, tmp_path / "out", "placement.scale_range=[1,3]", "placement.scale_to_fit=false", num=12) == 0
         )
-        text = capsys.readouterr().out
+        text, err = capsys.readouterr()
+        assert "images/s, 12 made in this run\n" in text
+        assert err == ""
         rows = check_instances(tmp_path / "out")
         into = {row["image_id"] for row in rows if row["segpaste"]["pasted"]}
         pasted = sum(row["segpaste"]["pasted"] for row in rows)
@@ -509,10 +497,9 @@ class TestTold:
         self, world: Path, tmp_path: Path, words: list[str], line: str, capsys: pytest.CaptureFixture[str]
     ) -> None:
         assert augment(world, tmp_path / "out", *words) == 2
-        err = capsys.readouterr().err
-        assert line in err
-        assert err.count("\n") == 1
-        assert "BatchCopyPaste" not in err
+        error = one_error(capsys)
+        assert line in error
+        assert "BatchCopyPaste" not in error
         assert list(tmp_path.iterdir()) == []
 
     def test_boxes_alone(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cli_world import check_instances, read_json, write_instances
+from cli_world import check_instances, one_error, read_json, write_instances
 
 from on_disk import tree
 from segpaste.augmenting import draws
@@ -178,9 +178,7 @@ class TestRefused:
     def test_one_line(self, world: Path, words: list[str], line: str, capsys: pytest.CaptureFixture[str]) -> None:
         named = [str(world / "bank") if word == "BANK" else word for word in words]
         assert augment(world, "refused", *named) == 2
-        err = capsys.readouterr().err
-        assert line in err
-        assert err.count("\n") == 1
+        assert line in one_error(capsys)
         assert not (world / "refused").exists()
 
     def test_a_class_that_the_dataset_lacks(

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from cli_world import write_instances, write_panoptic
+from cli_world import one_error, write_instances, write_panoptic
 from test_cli_yolo import write_yolo
 
 from on_disk import tree
@@ -71,10 +71,7 @@ def test_panoptic_and_yolo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.parametrize("words", [["scenes"], ["nowhere"], ["nowhere.json", "--images", "."], ["x.json"]])
 def test_no_dataset(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", *words]) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.startswith("segpaste: error: ")
-    assert captured.err.count("\n") == 1
+    one_error(capsys)
 
 
 def test_the_page_lists_kinds_and_keys() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cli_world import write_instances, write_panoptic
+from cli_world import one_error, write_instances, write_panoptic
 
 from cutout_files import cutout, write, write_backgrounds, write_cutouts
 from on_disk import tree
@@ -96,9 +96,7 @@ class TestCutouts:
         self, words: list[str], expected: str, world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         assert build(world, tmp_path / "bank", *words) == 2
-        error = capsys.readouterr().err
-        assert expected in error
-        assert error.count("\n") == 1
+        assert expected in one_error(capsys)
         assert not (tmp_path / "bank").exists()
 
 
@@ -138,9 +136,7 @@ class TestSeveral:
         self, words: list[str], expected: str, world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         assert build(world, tmp_path / "bank", *words) == 2
-        error = capsys.readouterr().err
-        assert expected in error
-        assert error.count("\n") == 1
+        assert expected in one_error(capsys)
 
     def test_unknown_names(self, world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (tmp_path / "map.json").write_text('{"cow": "car", "dog": null}')
@@ -213,9 +209,7 @@ class TestBackgrounds:
         self, words: list[str], expected: str, world: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         assert augment(world, tmp_path / "out", *words, "--num", "2") == (2, None)
-        error = capsys.readouterr().err
-        assert expected in error
-        assert error.count("\n") == 1
+        assert expected in one_error(capsys)
 
     @pytest.mark.parametrize("advice", [["placement.cover_void=true"], None])
     def test_panoptic(

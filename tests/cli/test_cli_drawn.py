@@ -16,7 +16,6 @@ sys.path.append(str(Path(__file__).parents[1] / "datasets"))
 from drawn_files import BAR_BOX, WRITERS, labelme_shape, write_labelme
 
 
-@pytest.mark.usefixtures("reference_kernels")  # nothing to compile for two small batches
 @pytest.mark.parametrize("name", WRITERS)
 def test_every_format(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "in").mkdir()
@@ -36,7 +35,6 @@ def test_every_format(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[s
         assert len(crops) == 3
 
 
-@pytest.mark.usefixtures("reference_kernels")
 def test_boxes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """They are pasted as masks on request, and written as labels of boxes."""
     boxes = [labelme_shape("zebra", [BAR_BOX[:2], BAR_BOX[2:]], "rectangle")]

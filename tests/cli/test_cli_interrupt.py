@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
-import time
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cli_world import check_instances, read_pixels, write_instances, write_panoptic
 
-import segpaste
-from fresh_process import run_fresh
+from fresh_process import start_command
 from on_disk import tree
 from segpaste.augmenting import steps
 from segpaste.cli import main
@@ -29,47 +24,20 @@ def words_for(folder: Path, out: Path, num: int = NUM) -> list[str]:
     return ["augment", str(folder / "labels.json"), "--images", str(folder / "photos"), *options]
 
 
-BOUND = """
-import os, resource, sys
+SHORT_STEPS = f"""
 from segpaste.augmenting import steps
-from segpaste.cli import main
-steps.IMAGES_PER_STEP = {step}
-resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))
-status = main({words})
-sys.stdout.flush(), sys.stderr.flush()
-os._exit(status)
-"""
-"""The command with short steps, as in this process, which can write no larger file."""
-
-PAUSING = f"""
-import sys, time
-from segpaste.augmenting import steps
-from segpaste.cli import main
 steps.IMAGES_PER_STEP = {STEP}
+"""
+PAUSING = f"""
+{SHORT_STEPS}
+import time
 make = steps.StepMaker.make
 def pausing(maker, step):
     time.sleep(120 if step == {NUM // STEP // 2} else 0)
     return make(maker, step)
 steps.StepMaker.make = pausing
-sys.exit(main(sys.argv[1:]))
 """
-"""The command, which waits half-way, so that a busy machine has the time to send a signal."""
-
-
-def start(words: list[str], *, program: tuple[str, ...] = ("-m", "segpaste"), **options: Any) -> subprocess.Popen[str]:
-    environment = {**os.environ, "PYTHONPATH": str(Path(segpaste.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, *program, *words]
-    return subprocess.Popen(
-        command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, **options
-    )
-
-
-def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + 120
-    while not path.exists():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline, f"{path} did not appear"
-        time.sleep(0.005)
+"""A command waits half-way, so that a busy machine has the time to send a signal."""
 
 
 def check_whole(folder: Path) -> None:
@@ -104,22 +72,19 @@ class TestSignals:
         self, world: Path, expected: dict[str, str], tmp_path: Path, number: signal.Signals
     ) -> None:
         out, rest = tmp_path / "out", tmp_path / "out.partial"
-        # What is started in the background, as whole test runs are, ignores SIGINT.
-        heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-        process = start(words_for(world, out), program=("-c", PAUSING), preexec_fn=heed)
-        wait_for(rest / "parts" / "000001.json", process)
-        process.send_signal(number)
-        stdout, stderr = process.communicate(timeout=120)
+        process = start_command(words_for(world, out), PAUSING)
+        process.wait_until((rest / "parts" / "000001.json").exists)
+        os.kill(process.pid, number)
+        done = process.wait()
         assert not out.exists()
         assert 2 <= len(list((rest / "parts").glob("*.json"))) < NUM // STEP
         check_whole(rest)
         if number is signal.SIGKILL:
-            assert process.returncode == -signal.SIGKILL
+            assert done.returncode == -signal.SIGKILL
         else:
-            assert process.returncode == 130
-            assert stdout == ""
-            assert stderr.startswith(f"segpaste: interrupted: {rest} keeps what is finished")
-            assert stderr.count("\n") == 1
+            assert (done.returncode, done.stdout) == (130, "")
+            assert done.stderr.startswith(f"segpaste: interrupted: {rest} keeps what is finished")
+            assert done.stderr.count("\n") == 1
             assert not list(rest.rglob(".*"))
         assert main(words_for(world, out)) == 0
         assert tree(out) == expected
@@ -234,7 +199,8 @@ class TestFullDisk:
     def test_one_line_and_nothing_half_written(self, world: Path, tmp_path: Path, limit: int, what: str) -> None:
         out, partial = tmp_path / "out", tmp_path / "out.partial"
         words = [*words_for(world, out, num=1), "--gallery", "0"]
-        done = run_fresh(BOUND.format(step=STEP, limit=limit, words=words))
+        bound = f"import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))"
+        done = start_command(words, SHORT_STEPS + bound).wait()
         stderr = done.stderr
         assert (done.returncode, done.stdout) == (2, "")
         assert stderr.count("\n") == 1
@@ -252,7 +218,7 @@ class TestFullDisk:
 def test_a_panoptic_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     labels, images_dir, maps_dir = write_panoptic(tmp_path)
     words = ["augment", str(labels), "--images", str(images_dir), "--panoptic-dir", str(maps_dir), "--num", "6"]
-    words += ["--out"]
+    words += ["--gallery", "1", "--out"]
     assert main([*words, str(tmp_path / "whole")]) == 0
     with monkeypatch.context() as patch:
         interrupt_at(patch, 1)

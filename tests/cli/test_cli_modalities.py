@@ -50,7 +50,7 @@ def check_forms_agree(out: Path) -> None:
 def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("panoptic")
     labels, images_dir, maps_dir = write_panoptic(folder)
-    words = ["--images", str(images_dir), "--panoptic-dir", str(maps_dir)]
+    words = ["--images", str(images_dir), "--panoptic-dir", str(maps_dir), "--gallery", "0"]
     assert main(["augment", str(labels), *words, "--out", str(folder / "out"), "--num", "7", "--seed", "3"]) == 0
     return folder
 
@@ -58,7 +58,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("scenes") / "out"
-    words = ["--num", str(NUM_SCENES), "--seed", "5", "--size", "64"]
+    words = ["--num", str(NUM_SCENES), "--seed", "5", "--size", "64", "--gallery", "1"]
     assert main(["augment", "scenes", "--out", str(out), *words]) == 0
     return out
 
@@ -100,7 +100,7 @@ class TestPanoptic:
     def test_folder_of_the_same_name_is_found(self, world: Path, tmp_path: Path) -> None:
         (world / "maps").rename(world / "labels")
         try:
-            words = ["--images", str(world / "photos"), "--out", str(tmp_path / "out"), "--num", "1"]
+            words = ["--images", str(world / "photos"), "--out", str(tmp_path / "out"), "--num", "1", "--gallery", "0"]
             assert main(["augment", str(world / "labels.json"), *words]) == 0
         finally:
             (world / "labels").rename(world / "maps")
@@ -125,7 +125,7 @@ class TestPanoptic:
         folder, out = test_data / "coco_panoptic_samples", tmp_path / "out"
         words = ["--images", str(folder / "input_images"), "--panoptic-dir", str(folder / "panoptic_examples")]
         labels = folder / "split" / "panoptic_examples_142238.json"
-        words += ["--out", str(out), "--num", "2", "--seed", "1", "source.kind=same_image"]
+        words += ["--out", str(out), "--num", "2", "--seed", "1", "--gallery", "0", "source.kind=same_image"]
         assert main(["augment", str(labels), *words]) == 0
         assert len(check_panoptic(out)) == 2
         assert any(row["segpaste"]["pasted"] for row in check_instances(out))
@@ -195,15 +195,15 @@ class TestScenes:
         assert 'data-view="normals"' in (out / "report.html").read_text()
 
     def test_same_seed_same_bytes_other_seed_other_bytes(self, out: Path, tmp_path: Path) -> None:
-        words = ["--num", str(NUM_SCENES), "--size", "64"]
-        for seed, more in (("5", []), ("6", ["--gallery", "0"])):
-            assert main(["augment", "scenes", "--out", str(tmp_path / seed), "--seed", seed, *words, *more]) == 0
+        words = ["--num", str(NUM_SCENES), "--size", "64", "--gallery"]
+        for seed, pictured in (("5", "1"), ("6", "0")):
+            assert main(["augment", "scenes", "--out", str(tmp_path / seed), "--seed", seed, *words, pictured]) == 0
         assert tree(tmp_path / "5") == tree(out)
         different = {name for name, digest in tree(tmp_path / "6").items() if tree(out).get(name) != digest}
         assert {f"{kind}/000001.{end}" for kind, end in (("images", "png"), ("depth", "npy"))} <= different
 
     def test_a_closed_gate_leaves_a_modality_out(self, tmp_path: Path) -> None:
-        words = ["--num", "2", "--size", "48", "emit_depth=false", "emit_panoptic=false"]
+        words = ["--num", "2", "--size", "48", "--gallery", "0", "emit_depth=false", "emit_panoptic=false"]
         assert main(["augment", "scenes", "--out", str(tmp_path / "out"), *words]) == 0
         names = {path.name for path in (tmp_path / "out").iterdir()}
         assert {"normals", "annotations.json"} <= names

@@ -12,7 +12,6 @@ from PIL import Image
 from on_disk import noise
 from segpaste.cli import main
 
-pytestmark = pytest.mark.usefixtures("reference_kernels")  # nothing to compile for small images
 NUM = 2
 
 

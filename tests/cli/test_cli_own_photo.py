@@ -3,35 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from cli_world import CATEGORIES, SIZES, read_json, write_instances, write_json
+from cli_world import CATEGORIES, SIZES, pasted_of, read_json, write_instances, write_json
+from folder_runs import check_photos
 
 from segpaste.augmenting.photos import PhotoSequence
 from segpaste.cli import main
 
-pytestmark = pytest.mark.usefixtures("reference_kernels")  # nothing to compile for small images
 BY_OBJECT = ("placement.grouping=instance", "placement.layers=3")
 
 
 def augment(folder: Path, out: Path, *words: str) -> int:
     start = ["augment", str(folder / "labels.json"), "--images", str(folder / "photos"), "--out", str(out)]
     return main([*start, "--num", "8", "--gallery", "0", *words])
-
-
-def check(folder: Path, out: Path) -> int:
-    start = ["replay", str(out), "--dataset", str(folder / "labels.json"), "--images", str(folder / "photos")]
-    return main([*start, "--check", str(out)])
-
-
-def pasted_of(out: Path) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Each image's origin with that of a paste into it."""
-    tables = read_json(out / "annotations.json")
-    images = {row["id"]: row["segpaste"] for row in tables["images"]}
-    rows = [row for row in tables["annotations"] if row["segpaste"]["pasted"]]
-    return [(images[row["image_id"]], row["segpaste"]) for row in rows]
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +44,7 @@ def test_same_image(words: tuple[str, ...], world: Path, tmp_path: Path) -> None
     pairs = pasted_of(tmp_path / "out")
     assert len(pairs) >= 3
     assert all(target["source_image_id"] == origin["source_image_id"] for target, origin in pairs)
-    assert check(world, tmp_path / "out") == 0
+    assert check_photos(world, tmp_path / "out") == 0
 
 
 @pytest.mark.parametrize("words", [(), BY_OBJECT], ids=["photos", "objects"])
@@ -73,7 +59,7 @@ def test_never_the_own_photo(words: tuple[str, ...], tmp_path: Path) -> None:
     pairs = pasted_of(tmp_path / "out")
     assert pairs
     assert all((target["source_image_id"] != 501) and origin["source_image_id"] == 501 for target, origin in pairs)
-    assert check(tmp_path, tmp_path / "out") == 0
+    assert check_photos(tmp_path, tmp_path / "out") == 0
 
 
 def test_a_single_photo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,8 +11,6 @@ import os
 import shlex
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -22,10 +20,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from cli_world import read_pixels, write_instances, write_panoptic
+from cli_world import one_error, read_pixels, write_instances, write_panoptic
 from numpy.typing import NDArray
 from PIL import Image
 
+from fresh_process import start_command
 from segpaste import BatchCopyPaste
 from segpaste.augmenting import settings
 from segpaste.augmenting.preview import DatasetStudio
@@ -340,9 +339,7 @@ class TestRefusals:
     )
     def test_bad_input_of_the_command(self, words: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["preview", "--no-open", *words]) == 2
-        err = capsys.readouterr().err
-        assert err.count("\n") == 1
-        assert text in err
+        assert text in one_error(capsys)
 
     def test_a_port_that_is_taken(self, capsys: pytest.CaptureFixture[str]) -> None:
         with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -435,22 +432,14 @@ class TestServer:
 
 
 def test_the_command_serves_until_an_interrupt(world: list[str]) -> None:
-    command = [sys.executable, "-m", "segpaste", "preview", *world, "--port", "0"]  # no terminal: no browser
-    process = subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ},
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored in the background
-    )
-    assert process.stdout is not None
-    line = process.stdout.readline()
+    process = start_command(["preview", *world, "--port", "0"])  # no terminal: no browser
+    process.wait_until(lambda: "\n" in process.output())
+    line = process.output().partition("\n")[0]
     address = line.split(" at ")[1].split()[0]
     connection = http.client.HTTPConnection(address.removeprefix("http://").rstrip("/"), timeout=60)
     connection.request("GET", "/")
     assert b"segpaste preview" in connection.getresponse().read()
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
-    assert (process.returncode, out, err) == (0, "stopped\n", "")
+    os.kill(process.pid, signal.SIGINT)
+    done = process.wait()
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{line}\nstopped\n", "")
     assert "5 images" in line

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import math
 import os
-import shutil
 import signal
-import subprocess
 import sys
-import time
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,7 @@ import numpy as np
 import pytest
 from cli_world import write_instances, write_json, write_panoptic
 
-import segpaste
+from fresh_process import start_command
 from on_disk import noise, rectangle, runs, tree
 from segpaste.augmentation import BatchCopyPasteConfig
 from segpaste.cli import main
@@ -77,6 +75,25 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_trainer(tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Such a folder with a finished tuning, and what that printed."""
+    folder = tmp_path_factory.mktemp("finished")
+    write_dataset(folder)
+    write_trainer(folder)
+    with contextlib.chdir(folder), contextlib.redirect_stdout(io.StringIO()) as printed:
+        assert main(words(*SHORT)) == 0
+    (folder / "printed.txt").write_text(printed.getvalue())
+    return folder
+
+
+@pytest.fixture
+def tuned(finished: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the finished tuning, which is the current one; whoever changes it restores it."""
+    monkeypatch.chdir(finished)
+    return finished
 
 
 def write_trainer(folder: Path, effect: float = 0.05, **replaced: str) -> None:
@@ -146,10 +163,9 @@ class TestAnswers:
         assert "undecided: no gain shown" in capsys.readouterr().out
         assert BatchCopyPasteConfig.load("tuning/tuned.yaml").placement.paste_prob == 0
 
-    def test_intervals_follow_from_the_files(self, world: Path) -> None:
+    def test_intervals_follow_from_the_files(self, tuned: Path) -> None:
         """The corrected resampled t test, computed from the splits and the scores as they were written."""
         stats = pytest.importorskip("scipy.stats")
-        assert main(words(*SHORT)) == 0
         found = read("tuning/tune.json")
         runs = [run for run in found["runs"] if run["part"] == "final"]
         gains = np.zeros((8, 2))  # of cat and tooth brush
@@ -175,15 +191,14 @@ class TestAnswers:
             assert comparison["interval"] == pytest.approx([values.mean() - half, values.mean() + half])
         assert found["mean"]["p"] == pytest.approx(2 * stats.t.sf(abs(gains.mean()) / error, freedom))
 
-    def test_the_config_is_one_of_augment(self, world: Path) -> None:
-        assert main(words(*SHORT)) == 0
-        assert main(["bank", "build", "labels.json", "--images", "photos", "--out", "bank", "--min-area", "1"]) == 0
-        options = ["--bank", "bank", "--config", "tuning/tuned.yaml", "--balance", "class_uniform", "--num", "2"]
-        assert main(["augment", "labels.json", "--images", "photos", "--out", "augmented", *options]) in (0, 1)
-        assert Path("augmented").is_dir()
+    def test_the_config_is_one_of_augment(self, tuned: Path, tmp_path: Path) -> None:
+        dataset, bank, out = ["labels.json", "--images", "photos"], str(tmp_path / "bank"), str(tmp_path / "augmented")
+        assert main(["bank", "build", *dataset, "--out", bank, "--min-area", "1"]) == 0
+        options = ["--bank", bank, "--config", "tuning/tuned.yaml", "--balance", "class_uniform", "--num", "2"]
+        assert main(["augment", *dataset, "--out", out, *options]) in (0, 1)
+        assert Path(out).is_dir()
 
-    def test_config_of_every_run(self, world: Path) -> None:
-        assert main(words(*SHORT)) == 0
+    def test_config_of_every_run(self, tuned: Path) -> None:
         configs = [BatchCopyPasteConfig.load(path) for path in Path("tuning/runs").glob("*/config.yaml")]
         assert len(configs) == 2 * 2 + 8
         assert len(set(configs)) == 1  # arms differ in their balance alone
@@ -191,20 +206,17 @@ class TestAnswers:
 
 
 class TestRestart:
-    def test_finished_runs_are_not_run_again(self, world: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        assert main(words(*SHORT)) == 0
-        before, first = tree(Path("tuning")), capsys.readouterr().out
+    def test_finished_runs_are_not_run_again(self, tuned: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        before, first = tree(Path("tuning")), Path("printed.txt").read_text()
         assert main(words(*SHORT)) == 0
         assert num_calls() == 22
         assert tree(Path("tuning")) == before
         assert first.endswith(capsys.readouterr().out.partition("total    22 runs\n")[2])
 
-    def test_a_failing_trainer_loses_nothing(self, world: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_a_failing_trainer_loses_nothing(
+        self, world: Path, finished: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         """The result is the same as without the failure, but for the seconds."""
-        assert main(words(*SHORT)) == 0
-        whole = read("tuning/tune.json")
-        shutil.rmtree("tuning")
-        Path("calls.txt").unlink()
         Path("stop").touch()
         stop = "import os, yaml\nif sys.argv[5] == '3' and os.path.exists('stop'): print('no memory'), sys.exit(7)"
         write_trainer(world, **{"import yaml": stop})
@@ -218,7 +230,7 @@ class TestRestart:
         Path("stop").unlink()
         assert main(words(*SHORT)) == 0
         assert num_calls() == 22
-        again = read("tuning/tune.json")
+        whole, again = read(str(finished / "tuning/tune.json")), read("tuning/tune.json")
         for key in ("answer", "chosen", "mean", "classes", "search"):
             assert again[key] == whole[key]
 
@@ -229,17 +241,16 @@ class TestRestart:
         write_trainer(world)
         assert main(words(*SHORT)) == 0
 
-    def test_changes_are_noticed(self, world: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        assert main(words(*SHORT)) == 0
+    def test_changes_are_noticed(self, tuned: Path, capsys: pytest.CaptureFixture[str]) -> None:
         labels = Path("labels.json").read_text()
 
         def changed(*more: str, **options: Any) -> str:
             err = refused(capsys, *SHORT, *more, **options)
             return err.partition("holds a tuning with other arguments: ")[2]
 
-        write_trainer(world, 0.06)
+        write_trainer(tuned, 0.06)
         assert changed().startswith("files of the trainer ")
-        write_trainer(world)
+        write_trainer(tuned)
         assert changed(command="{config} {balance} {train} {val} {seed} {out} --epochs 2").startswith("trainer ")
         tables = json.loads(labels)
         tables["annotations"].pop()
@@ -258,22 +269,13 @@ class TestRestart:
         wait = "open('slow', 'w').write(str(os.getpid())), time.sleep(300)"
         write_trainer(world, **{"import yaml": f"import os, time, yaml\nif {is_fourth}: {wait}"})
         Path("calls.txt").touch()
-        environment = {**os.environ, "PYTHONPATH": str(Path(segpaste.__file__).parents[1])}
-        command = [sys.executable, "-m", "segpaste", *words(*SHORT)]
-        options = {"stderr": subprocess.PIPE, "text": True, "env": environment, "start_new_session": True}
-        # What is started in the background, as whole test runs are, ignores SIGINT.
-        heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-        process = subprocess.Popen(command, **options, preexec_fn=heed)
-        deadline = time.monotonic() + 120
-        while not (Path("slow").exists() and Path("slow").read_text()):
-            assert process.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
-        process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=60)
-        assert process.returncode == 130
-        assert err.startswith("segpaste: interrupted: ")
-        assert "resumes from there" in err
+        process = start_command(words(*SHORT))
+        process.wait_until(lambda: Path("slow").exists() and Path("slow").read_text())
+        os.kill(process.pid, signal.SIGINT)
+        done = process.wait()
+        assert done.returncode == 130
+        assert done.stderr.startswith("segpaste: interrupted: ")
+        assert "resumes from there" in done.stderr
         with pytest.raises(ProcessLookupError):
             os.kill(int(Path("slow").read_text()), 0)
         assert num_calls() == 3

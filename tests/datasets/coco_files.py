@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -11,17 +10,10 @@ import numpy as np
 from PIL import Image
 from pycocotools import mask as coco_mask
 
-from on_disk import Mask, noise, rectangle
+from on_disk import Mask, noise, rectangle, runs
 
 CATEGORIES = [{"id": 90, "name": "zebra"}, {"id": 3, "name": "car"}, {"id": 7, "name": "cup"}]
 """Out of order and with gaps: the classes are car, cup, zebra."""
-
-
-def runs(mask: Mask) -> dict[str, Any]:
-    """Uncompressed run lengths, column by column, background first."""
-    counts = [] if not mask.T.flat[0] else [0]
-    counts += [len(list(group)) for _, group in itertools.groupby(mask.T.flatten().tolist())]
-    return {"size": list(mask.shape), "counts": counts}
 
 
 def unroll(counts: list[int], size: tuple[int, int]) -> Mask:

@@ -8,11 +8,11 @@ from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
-from coco_files import annotation_row, image_row, runs, unroll, write_coco
+from coco_files import annotation_row, image_row, unroll, write_coco
 from numpy.typing import NDArray
 from PIL import Image
 
-from on_disk import Mask, rectangle
+from on_disk import Mask, rectangle, runs
 
 SIZES = ((17, 23), (19, 13))
 OTHERS: dict[str, Any] = {"info": {"year": 2017}, "licenses": [{"id": 4, "name": "CC"}], "type": "instances"}

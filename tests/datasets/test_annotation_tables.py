@@ -195,17 +195,16 @@ def test_sizes_are_learned_without_holding_outlines(tmp_path: Path) -> None:
     document = instances()
     document["annotations"] = [annotation_row(i, 5 + i % 2, [outline], bbox=[0, 0, 3, 2]) for i in range(1, 2001)]
     path = written(tmp_path, document)
-    quantiles, size = learned_sizes(path)
+    (quantiles, size), held = with_peak(lambda: learned_sizes(path))
     assert (quantiles["cup"][50], size) == (pytest.approx(3 / (7 * 9) ** 0.5), SIZE)
-    assert peak_of(lambda: learned_sizes(path)) < peak_of(lambda: json.loads(path.read_text())) * 0.7
+    assert held < with_peak(lambda: json.loads(path.read_text()))[1] * 0.7
 
 
-def peak_of(read: Callable[[], object]) -> int:
-    """Most bytes that a function holds at once."""
+def with_peak(read: Callable[[], Any]) -> tuple[Any, int]:
+    """The result of a function, and the most bytes that it holds at once."""
     tracemalloc.start()
     try:
-        read()
-        return tracemalloc.get_traced_memory()[1]
+        return read(), tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
 import warnings
 from pathlib import Path
 from typing import Any
@@ -11,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from coco_files import annotation_row, compressed, image_row, runs, write_coco, write_many
+from coco_files import annotation_row, compressed, image_row, write_coco, write_many
 from PIL import Image
 from pycocotools.coco import COCO
 
-from on_disk import noise, rectangle
+from on_disk import noise, rectangle, runs
 from samples import assert_same, plain, tight_boxes
 from segpaste.datasets import CocoDetectionV2, DatasetError
 
@@ -98,33 +97,8 @@ class TestSample:
         with pytest.raises(IndexError):
             dataset[7]
 
-    def test_pickles_small(self, tmp_path: Path) -> None:
-        dataset = CocoDetectionV2(*write_many(tmp_path, 11))
-        pickled = pickle.dumps(dataset)
-        assert len(pickled) < 1500 < dataset.annotations_file.stat().st_size
-        again = pickle.loads(pickled)
-        assert_same(again[3], dataset[3])
-        assert (len(again), again.class_names) == (11, dataset.class_names)
-
 
 class TestPhoto:
-    @pytest.mark.parametrize(
-        ("mode", "suffix"),
-        [("L", "jpg"), ("CMYK", "jpg"), ("P", "png"), ("RGBA", "png"), ("LA", "png"), ("1", "png"), ("RGB", "jpg")],
-    )
-    def test_any_mode_becomes_rgb(self, tmp_path: Path, mode: str, suffix: str) -> None:
-        (tmp_path / "photos").mkdir()
-        photo = Image.fromarray(noise(SIZE)).convert(mode)
-        photo.save(tmp_path / "photos" / f"a.{suffix}")
-        image = single(tmp_path, file_name=f"a.{suffix}")[0].image
-        assert (image.shape, image.dtype) == ((3, *SIZE), torch.uint8)
-        if suffix == "png":
-            np.testing.assert_array_equal(plain(image), np.array(photo.convert("RGB")).transpose(2, 0, 1))
-        if mode in ("L", "LA", "1"):
-            assert (image[0] == image[1]).all()
-            assert (image[0] == image[2]).all()
-            assert image.float().std() > 10
-
     def test_cmyk_keeps_its_colours(self, tmp_path: Path) -> None:
         (tmp_path / "photos").mkdir()
         Image.new("CMYK", SIZE[::-1], (0, 255, 255, 0)).save(tmp_path / "photos" / "a.jpg", quality=100)
@@ -140,16 +114,6 @@ class TestPhoto:
         Image.fromarray(noise(SIZE)).save(folder / "photos" / f"a.{suffix}", exif=exif)
         return single(folder, size=size, file_name=f"a.{suffix}")
 
-    @pytest.mark.parametrize("orientation", [1, 3, 6, 8])
-    def test_annotated_as_stored(self, tmp_path: Path, orientation: int) -> None:
-        image = plain(self.rotated(tmp_path, SIZE, orientation)[0].image)
-        np.testing.assert_array_equal(image, noise(SIZE).transpose(2, 0, 1))
-
-    @pytest.mark.parametrize(("orientation", "quarter_turns"), [(6, -1), (8, 1)])
-    def test_annotated_as_shown(self, tmp_path: Path, orientation: int, quarter_turns: int) -> None:
-        image = plain(self.rotated(tmp_path, SIZE[::-1], orientation)[0].image)
-        np.testing.assert_array_equal(image, np.rot90(noise(SIZE), quarter_turns).transpose(2, 0, 1))
-
     def test_jpeg_annotated_as_shown(self, tmp_path: Path) -> None:
         dataset = self.rotated(tmp_path, SIZE[::-1], 6, "jpg")
         stored = np.array(Image.open(tmp_path / "photos" / "a.jpg"))
@@ -159,12 +123,6 @@ class TestPhoto:
     def test_neither_size_fits(self, tmp_path: Path, size: tuple[int, int], orientation: int) -> None:
         with pytest.raises(DatasetError, match=r"a\.png: expected .* got 11 x 17"):
             self.rotated(tmp_path, size, orientation)[0]
-
-    def test_16_bit_is_refused(self, tmp_path: Path) -> None:
-        (tmp_path / "photos").mkdir()
-        Image.fromarray(np.full(SIZE, 40000, np.uint16)).save(tmp_path / "photos" / "5.png")
-        with pytest.raises(DatasetError, match="8 bits"):
-            single(tmp_path)[0]
 
     @pytest.mark.parametrize("damage", ["missing", "truncated", "no image", "empty", "folder"])
     @pytest.mark.parametrize("suffix", ["jpg", "png"])
@@ -255,10 +213,9 @@ class TestBrokenAnnotations:
             CocoDetectionV2(tmp_path / "none", path)
 
 
-@pytest.mark.parametrize("split", ["train2017", "val2017"])
-def test_real_photos_equal_the_coco_api(test_data: Path, split: str) -> None:
-    path = test_data / "tiny_coco" / "annotations" / f"instances_{split}.json"
-    dataset = CocoDetectionV2(test_data / "tiny_coco" / split, path)
+def test_real_photos_equal_the_coco_api(test_data: Path) -> None:
+    path = test_data / "tiny_coco" / "annotations" / "instances_val2017.json"
+    dataset = CocoDetectionV2(test_data / "tiny_coco" / "val2017", path)
     api = COCO(path)
     assert len(dataset) == 50
     assert len(dataset.class_names) == 80
@@ -277,7 +234,7 @@ def test_real_photos_equal_the_coco_api(test_data: Path, split: str) -> None:
             crowd |= api.annToMask(row).astype(bool) & bool(row["iscrowd"])
         np.testing.assert_array_equal(dataset.crowd_mask(index).numpy(), crowd)
         num_crowds += sum(row["iscrowd"] for row in rows)
-        with Image.open(test_data / "tiny_coco" / split / dataset.file_name(index)) as photo:
+        with Image.open(dataset.photo_file(index)[0]) as photo:
             np.testing.assert_array_equal(plain(sample.image), np.array(photo.convert("RGB")).transpose(2, 0, 1))
     assert num_crowds > 0
 

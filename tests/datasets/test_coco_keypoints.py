@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from coco_files import annotation_row, image_row, runs, write_coco
+from coco_files import annotation_row, image_row, write_coco
 
-from on_disk import rectangle
+from on_disk import rectangle, runs
 from samples import assert_same
 from segpaste.datasets import CocoDetectionV2, DatasetError, convert_dataset, make_large_scale_jittering
 from written import write_image, write_rest

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from coco_files import compressed, runs, unroll
+from coco_files import compressed, unroll
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from on_disk import rectangle
+from on_disk import rectangle, runs
 from segpaste.datasets.formats.rle import decode_segmentation, encode_mask, run_lengths
 
 SIZE = (17, 11)

@@ -71,7 +71,7 @@ def check_same(before: Any, after: Any) -> None:
 
 
 @given(document=documents())
-@settings(max_examples=12, deadline=None)
+@settings(settings.get_profile("few"))
 def test_nothing_is_lost_between_formats_of_entries(document: dict[str, Any]) -> None:
     with TemporaryDirectory() as name:
         folder = Path(name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +19,8 @@ from drawn_files import (
     labelme_shape,
     write_labelme,
 )
-from PIL import Image
 
 from on_disk import noise
-from segpaste import create_coco_dataloader
 from segpaste.datasets import DatasetError, find_dataset, make_large_scale_jittering, open_dataset
 from segpaste.datasets.formats.rle import decode_segmentation
 from segpaste.datasets.formats.tool_shapes import ellipse_mask
@@ -114,27 +111,6 @@ def test_what_is_said_about_photos_and_the_dataset(name: str, folder: Path) -> N
         assert attributes == {"version": "5.5.0"}
 
 
-def test_pickles_are_read_again(folder: Path) -> None:
-    photos = open_dataset(folder)
-    text = pickle.dumps(photos)
-    assert len(text) < 3000
-    again = pickle.loads(text)
-    assert (again.digest, again.class_names, len(again)) == (photos.digest, photos.class_names, 3)
-    assert torch.equal(again[0].instance_masks, photos[0].instance_masks)
-
-
-def test_digests_follow_the_annotations(name: str, folder: Path, tmp_path: Path) -> None:
-    (tmp_path / "again").mkdir()
-    again = WRITERS[name](tmp_path / "again")
-    assert open_dataset(again).digest == open_dataset(folder).digest
-    for path in again.rglob("*"):
-        if path.suffix in (".json", ".xml"):
-            path.write_text(path.read_text().replace("cup", "mug"))
-    if name == "voc":
-        (again / "class_names.txt").write_text("_background_\nmug\nzebra\n")
-    assert open_dataset(again).digest != open_dataset(folder).digest
-
-
 @pytest.mark.parametrize("name", OUTLINED)
 def test_jitter_without_whole_masks(name: str, folder: Path) -> None:
     """The fast path gives what the jitter gives of the whole sample."""
@@ -146,11 +122,6 @@ def test_jitter_without_whole_masks(name: str, folder: Path) -> None:
             assert torch.equal(fast.image, slow.image)
             assert torch.equal(fast.instance_masks, slow.instance_masks)
             assert torch.equal(fast.labels, slow.labels)
-
-
-def test_batches(folder: Path) -> None:
-    loader = create_coco_dataloader(dataset=open_dataset(folder), batch_size=3, size=16, num_workers=0)
-    assert len(next(iter(loader)).images) == 3
 
 
 class TestKinds:
@@ -191,20 +162,6 @@ class TestKinds:
     def test_options_of_other_formats(self, folder: Path) -> None:
         with pytest.raises(DatasetError, match="expected no panoptic_dir"):
             open_dataset(folder, panoptic_dir=folder)
-
-    def test_a_missing_photo(self, folder: Path) -> None:
-        photos = open_dataset(folder)
-        path, _ = photos.photo_file(1)
-        path.unlink()
-        with pytest.raises(DatasetError, match=r"b\.png: expected an image, found no such file"):
-            photos[1]
-
-    def test_a_photo_of_another_size(self, folder: Path) -> None:
-        photos = open_dataset(folder)
-        path, _ = photos.photo_file(1)
-        Image.fromarray(noise((7, 9))).save(path)
-        with pytest.raises(DatasetError, match="expected 40 x 20 pixels as in the annotation file, got 9 x 7"):
-            photos[1]
 
 
 def test_ellipses_by_their_equation() -> None:

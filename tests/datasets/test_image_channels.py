@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -18,13 +19,15 @@ from segpaste.datasets.formats.image_scan import image_problem
 SIZE = (7, 11)
 
 
-@pytest.mark.parametrize("mode", ["L", "LA", "RGB", "RGBA", "P"])
-@pytest.mark.parametrize("suffix", ["png", "tif"])
+@pytest.mark.parametrize(
+    ("mode", "suffix"),
+    [*product(["L", "LA", "RGB", "RGBA", "P", "1"], ["png", "tif"]), *product(["L", "RGB", "CMYK"], ["jpg"])],
+)
 def test_eight_bits_become_rgb(tmp_path: Path, mode: str, suffix: str) -> None:
     """Grey is repeated, a fourth channel is dropped, a palette is looked up."""
-    photo = Image.fromarray(noise(SIZE)).convert(mode)
-    photo.save(tmp_path / f"a.{suffix}")
-    values = np.array(photo.convert("RGB"))
+    Image.fromarray(noise(SIZE)).convert(mode).save(tmp_path / f"a.{suffix}")
+    with Image.open(tmp_path / f"a.{suffix}") as photo:
+        values = np.array(photo.convert("RGB"))
     assert (read_rgb(tmp_path / f"a.{suffix}", SIZE).permute(1, 2, 0).numpy() == values).all()
     assert image_problem(tmp_path / f"a.{suffix}", SIZE) is None
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from coco_files import annotation_row, image_row, runs, write_coco, write_many
+from coco_files import annotation_row, image_row, write_coco, write_many
 
-from on_disk import rectangle
+from on_disk import rectangle, runs
 from samples import assert_same
 from segpaste.datasets import CocoDetectionV2, CocoPanoptic, DatasetError
 from segpaste.datasets.large_json import file as annotation_file

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from coco_files import annotation_row, image_row, runs, write_coco
+from coco_files import annotation_row, image_row, write_coco
 from PIL import Image
 
 from cutout_files import write_backgrounds, write_cutouts
-from on_disk import rectangle
+from on_disk import rectangle, runs
 from samples import EVERY_IMAGE, make_samples
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig, create_coco_dataloader
 from segpaste.augmentation import SourceConfig

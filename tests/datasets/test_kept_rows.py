@@ -1,4 +1,4 @@
-"""Data that readers keep of a file beside samples: entries with all their keys, and other tables."""
+"""Data of a file beside samples: entries with all their keys, tables, and what an augmented dataset has of them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,19 @@ import pickle
 from pathlib import Path
 from typing import Any
 
+import conversion_world
 import numpy as np
-from coco_files import CATEGORIES, annotation_row, image_row, runs, write_coco
+from coco_files import CATEGORIES, annotation_row, image_row, write_coco
 from PIL import Image
 
-from on_disk import rectangle
-from segpaste.datasets import CocoDetectionV2, CocoPanoptic, YoloDataset
+from on_disk import rectangle, runs
+from samples import make_sample
+from segpaste.datasets import CocoDetectionV2, CocoPanoptic, YoloDataset, open_dataset
+from segpaste.datasets.contract import Crowd
+from segpaste.datasets.formats.carried import carried_annotations, carried_image
+from segpaste.datasets.writers.counterparts import WrittenCounterparts
+from segpaste.types import Modality
+from written import write_image
 
 SIZE = (17, 11)
 OTHERS = {"info": {"year": 2017, "note": "ö"}, "licenses": [{"id": 4, "name": "CC"}], "extra": [1, None]}
@@ -93,3 +100,38 @@ def test_a_format_without_tables(tmp_path: Path) -> None:
     assert (dataset.annotation_rows(0), dataset.tables()) == ([], {})
     assert dataset.image_row(0) == {"id": 1, "file_name": dataset.file_name(0)}
     assert [row["id"] for row in dataset.categories] == [1]
+
+
+def test_keys_that_an_augmented_dataset_carries_along(tmp_path: Path) -> None:
+    images_dir, path = conversion_world.write_instances(tmp_path)
+    photos = open_dataset(path, images_dir=images_dir)
+    assert [carried_image(photos, i) for i in range(2)] == [{"license": 4}, {}]
+    found = carried_annotations(photos, 0)
+    assert list(found) == [30, 31, 32, 40, 41]
+    assert found[30] == {"attributes": {"occluded": True, "maker": "é <&>"}, "score": 0.25, "parts": [1, 2]}
+    assert found[40] == found[41] == {}
+    assert WrittenCounterparts(photos, [], list).tables() == (conversion_world.OTHERS, {})
+
+
+def test_written_rows_have_the_carried_keys(tmp_path: Path) -> None:
+    """Keys of regions are the writer's own, whatever keys are carried."""
+    sample = make_sample(modalities=[Modality.INSTANCE, Modality.SEMANTIC, Modality.PANOPTIC], crowd=True)
+    categories = [{"id": i, "name": str(i), "isthing": 1} for i in range(20)]
+    num = sample.num_instances
+    assert sample.crowd_mask is not None
+    crowd = Crowd(9, 1, False, np.asarray(sample.crowd_mask[0]))
+    rows = write_image(
+        tmp_path,
+        1,
+        sample,
+        categories,
+        rows=[{"score": i, "attributes": {"n": i}, "segpaste": {"source": i}, "bbox": [0] * 4} for i in range(num)],
+        crowds=[(crowd, {"score": 0.5, "segpaste": {"source": 9}, "iscrowd": 0})],
+        more={"license": 4},
+    )
+    assert rows.image["license"] == 4
+    assert rows.segments is not None
+    for written in (rows.annotations, rows.segments):
+        for i, row in enumerate(written[:num]):
+            assert (row["score"], row["attributes"], row["segpaste"]) == (i, {"n": i}, {"source": i})
+        assert (written[-1]["score"], written[-1]["segpaste"], written[-1]["iscrowd"]) == (0.5, {"source": 9}, 1)

@@ -195,12 +195,6 @@ class TestTasks:
         with pytest.raises(DatasetError, match=r"project-1\.json: .*" + message):
             open_dataset(write_label_studio(tmp_path, tasks))
 
-    def test_broken_text(self, tmp_path: Path) -> None:
-        path = WRITERS["label-studio"](tmp_path) / "project-1.json"
-        path.write_text(json.dumps(json.loads(path.read_text()))[:-9])
-        with pytest.raises(DatasetError, match="expected JSON of Label Studio"):
-            open_dataset(path)
-
 
 class TestImagesOfATask:
     """``to_name`` and ``item_index`` decide on which image a region is."""

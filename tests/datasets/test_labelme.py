@@ -156,13 +156,6 @@ class TestFiles:
         with pytest.raises(DatasetError, match=rf"a\.json: (.*: )?{message}|a\.json: .*{message}"):
             open_dataset(tmp_path)
 
-    def test_broken_text(self, tmp_path: Path) -> None:
-        folder = write_labelme(tmp_path)
-        path = folder / "b.json"
-        path.write_text(path.read_text()[:-20])
-        with pytest.raises(DatasetError, match=r"b\.json: expected JSON of labelme, got text that does not parse"):
-            open_dataset(folder)
-
 
 def test_real_files(test_data: Path) -> None:
     """Objects, classes, groups and masks of labelme's own example, by a reader of a dozen lines."""

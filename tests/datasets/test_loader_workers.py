@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 import torch
-from coco_files import annotation_row, image_row, runs, write_coco, write_many
+from coco_files import annotation_row, image_row, write_coco, write_many
 from loader_cases import SIZE, Numbered, assert_same_batches, indices, seeds_of
 from torch.utils.data import BatchSampler, RandomSampler, WeightedRandomSampler
 from torch.utils.data._utils.pin_memory import pin_memory
 
-from on_disk import rectangle
+from on_disk import rectangle, runs
 from segpaste.datasets import DatasetError, EpochDataLoader, LoaderStats, create_coco_dataloader
 from segpaste.datasets._orders import SamplePlace
 from segpaste.samplers import RandomNxMSampler

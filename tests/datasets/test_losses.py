@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from coco_files import annotation_row, image_row, runs, write_coco
+from coco_files import annotation_row, image_row, write_coco
 from conversion_world import read_json, read_map, voc_objects
 from PIL import Image
 from pycocotools import mask as coco_mask
 
-from on_disk import Mask, rectangle
+from on_disk import Mask, rectangle, runs
 from segpaste import augment_dataset
 from segpaste.cli import main
 from segpaste.datasets import DatasetError, check_dataset, convert_dataset, find_dataset, open_dataset

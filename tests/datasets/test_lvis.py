@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 import torch
-from coco_files import annotation_row, image_row, runs, write_coco
+from coco_files import annotation_row, image_row, write_coco
 from PIL import Image
 
-from on_disk import noise, rectangle
+from on_disk import noise, rectangle, runs
 from samples import EVERY_IMAGE
 from segpaste import BatchCopyPaste, create_coco_dataloader
 from segpaste.cli import main

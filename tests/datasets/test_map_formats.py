@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import pickle
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import map_files
 from map_files import CITY_IDS, NAMES, NUM, NUM_THINGS, THINGS, save, save_photo, scene, write_yaml
@@ -426,12 +424,3 @@ def test_the_digest_follows_labels_and_not_the_place(tmp_path: Path) -> None:
     path = next((tmp_path / "two").glob("gtFine/*/ulm/*"))
     save(path, np.full(map_files.SIZE, 7, np.uint8))
     assert one.digest != open_dataset(tmp_path / "two").digest
-
-
-def test_a_pickle_reads_the_same(tmp_path: Path) -> None:
-    photos = open_dataset(map_files.write_cityscapes(tmp_path, "instanceIds.png"))
-    assert isinstance(photos, MapPhotos)
-    before = photos[1]
-    copy = pickle.loads(pickle.dumps(photos))
-    assert torch.equal(copy[1].panoptic_map, before.panoptic_map)
-    assert copy.digest == photos.digest

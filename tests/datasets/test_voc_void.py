@@ -12,7 +12,7 @@ from PIL import Image
 
 from on_disk import noise
 from segpaste import augment_dataset, convert_dataset, replay_dataset
-from segpaste.datasets import DatasetError
+from segpaste.datasets import DatasetError, open_dataset
 from segpaste.datasets.formats.voc.files import OTHER_VOID, VOID_OF_CLASSES
 from segpaste.datasets.writers import voc
 
@@ -83,3 +83,38 @@ def test_lost_void_is_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(voc, "_maps", without_void)
     with pytest.raises(DatasetError, match="SegmentationObject"):
         convert_dataset(dataset(tmp_path / "in"), tmp_path / "out", "voc")
+
+
+WIDE, MANY = (64, 320), 300
+
+
+def write_many(folder: Path, *, num: int, void: int | None) -> Path:
+    """Write an image of ``num`` objects with maps of 16 bits; a number is void, in a rectangle of its own."""
+    objects = np.zeros(WIDE, np.uint16)
+    for k in range(num):
+        top, left = k // 60 * 10, k % 60 * 5
+        objects[top : top + 5, left : left + 3] = k + 1
+    classes = (objects > 0).astype(np.uint8)
+    if void is not None:
+        classes[objects == void] = 255
+        objects[60:, 300:], classes[60:, 300:] = void, 255
+    for name, values in {"SegmentationObject": objects, "SegmentationClass": classes}.items():
+        (folder / name).mkdir(parents=True)
+        Image.fromarray(values).save(folder / name / "1.png")
+    (folder / "JPEGImages").mkdir()
+    Image.fromarray(np.full((*WIDE, 3), 90, np.uint8)).save(folder / "JPEGImages/1.png")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("num", "void", "objects"), [(MANY, None, MANY), (254, None, 254), (MANY, 255, MANY - 1), (MANY, 65535, MANY)]
+)
+def test_number_255_is_an_object_or_void_as_the_map_of_classes_says(
+    num: int, void: int | None, objects: int, tmp_path: Path
+) -> None:
+    sample = open_dataset(write_many(tmp_path / "in", num=num, void=void))[0]
+    assert sample.num_instances == objects
+    assert sample.instance_masks is not None
+    assert sample.instance_masks.sum().item() == 15 * objects
+    losses = convert_dataset(tmp_path / "in", tmp_path / "out", "coco").losses
+    assert not any("void" in what and "objects" in what for what in losses if void is None)

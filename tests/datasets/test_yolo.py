@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 import warnings
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from on_disk import Mask, noise, rectangle
-from samples import assert_same
 from segpaste.datasets import YoloDataset, create_coco_dataloader
 from segpaste.datasets.formats.rle import decode_segmentation
 from segpaste.datasets.formats.yolo.labels import polygon_px
@@ -177,11 +175,6 @@ class TestPose:
 
 
 class TestInTheHouse:
-    def test_pickles_carry_paths(self, tmp_path: Path) -> None:
-        dataset = YoloDataset(write_yolo(tmp_path))
-        assert len(pickle.dumps(dataset)) < 4000
-        assert_same(pickle.loads(pickle.dumps(dataset))[1], dataset[1])
-
     def test_the_digest_is_that_of_names_and_labels(self, tmp_path: Path) -> None:
         one, other = (YoloDataset(write_yolo(tmp_path / name)) for name in "ab")
         assert one.digest == other.digest

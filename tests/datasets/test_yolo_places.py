@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
-import torch
 from PIL import Image
 
-from on_disk import noise
 from segpaste.datasets import YoloDataset
 from segpaste.datasets.formats.image_files import read_upright, upright_size
 from segpaste.datasets.formats.yolo.data import label_path
@@ -90,20 +87,6 @@ class TestPlaces:
         assert (len(dataset), dataset.class_names) == (2, ("class_0", "class_1", "class_2"))
         (tmp_path / "classes.txt").write_text("car\ncup\nzebra\n")
         assert YoloDataset(tmp_path).class_names == tuple(NAMES)
-
-    def test_photos_are_turned_as_they_are_seen(self, tmp_path: Path) -> None:
-        """This also holds where turning does not change the size."""
-        exif = Image.Exif()
-        for orientation in (3, 6):
-            folder = tmp_path / str(orientation)
-            exif[ORIENTATION] = orientation
-            path = write_yolo(folder, {"a": SQUARE}, val=None)
-            photo(folder / "images/train/a.png", (20, 40) if orientation == 3 else (40, 20), exif=exif)
-            dataset = YoloDataset(path)
-            stored = noise((20, 40) if orientation == 3 else (40, 20))
-            seen = np.rot90(stored, 2 if orientation == 3 else -1)
-            np.testing.assert_array_equal(dataset[0].image.as_subclass(torch.Tensor).numpy(), seen.transpose(2, 0, 1))
-            assert dataset.annotation_ids(0) == (1,)
 
     @pytest.mark.parametrize("orientation", range(1, 9))
     def test_the_size_of_a_turned_photo(self, tmp_path: Path, orientation: int) -> None:

@@ -4,8 +4,9 @@
 The arguments of every launch are those of `segpaste.engine.triton`, so Triton specializes them as it does on a card: an
 integer 1 becomes a constant, a multiple of 16 and an aligned pointer are marked, None is dropped.
 
-What has no fault is on record, by its code, values, card and version of Triton; of that only the first launch of each
-kernel is compiled again. What is not on record is named, so that it is written and not compiled each time.
+What has no fault is on record, by its code, values, card and version of Triton; of that only one launch of each kernel
+is compiled again, by one of the versions. What is not on record is named, so that it is written and not compiled each
+time.
 
     export TRITON_INTERPRET= OMP_NUM_THREADS=1 PYTHONPATH=src:tests
     PYTHONPATH=.venv/triton-3.6:$PYTHONPATH python tests/engine/cuda_compiles.py 0 --write  # share of the oldest Triton
@@ -141,23 +142,25 @@ def digest_of(card: int, launch: Launch) -> str:
 
 
 def main(share: str, *options: str) -> None:
-    """Compile those of one share of the launches that are not on record, and the first of each kernel."""
+    """Compile those of one share of the launches that are not on record, and the first of some kernels: the shares take
+    turns.
+    """
     launches = launches_of(forwards())
     print("triton", triton.__version__)
     print(*missing(launches), sep="\n", end="")
-    known, kernels, good = json.loads(RECORD.read_text()), set[str](), set[str]()
+    known, good = json.loads(RECORD.read_text()), set[str]()
+    again = {*sorted({launch.name for launch in launches})[int(share) :: NUM_SHARES]}
     for card, launch in shares(launches, CARDS, NUM_SHARES)[int(share)]:
         digest = digest_of(card, launch)
         is_new = digest not in known and "--write" not in options
-        is_known = digest in known and launch.name in kernels
-        found = [] if is_known else faults(card, compiled_for(card, launch))
+        found = [] if digest in known and launch.name not in again else faults(card, compiled_for(card, launch))
         print(
             card,
             launch.name,
             *found,
             *([f"not on record: run {Path(__file__).name} {share} --write"] if is_new else []),
         )
-        kernels.add(launch.name)
+        again.discard(launch.name)
         good |= set() if found else {digest}
     if "--write" in options:
         of_others = {digest: other for digest, other in known.items() if other != share}

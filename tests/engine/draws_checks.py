@@ -5,29 +5,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from typing import Any
 
 import pytest
 import torch
 from backend_cases import module
-from cuda_cases import DEVICE, MAPLESS, small_batch
+from cuda_cases import DEVICE, MAPLESS, patched_interpreter, small_batch  # noqa: F401
 from draw_cases import RULES, draw_case, draw_tables, integers
-from quick_interpreter import patch_interpreter
 from torch import Tensor
 
 from segpaste.engine import reference, triton
 from segpaste.engine.schema import Classes, LayerRows
 from segpaste.engine.triton.draws import draw as drawing
 from segpaste.types import Modality, PaddedBatchedDenseSample
-
-
-@pytest.fixture(scope="module", autouse=True)
-def patched_interpreter() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch_interpreter(patch)
-        yield
 
 
 def tensors(*records: Any) -> dict[str, Tensor | None]:

@@ -21,7 +21,11 @@ def patch_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
     """Patch the language once for each launch, and describe each type once."""
     _patch_once_a_launch(monkeypatch)
     _describe_blocks_once(monkeypatch)
+    _convert_only_what_differs(monkeypatch)
+    _search_no_overflow(monkeypatch)
+    _call_operations_directly(monkeypatch)
     _describe_elements_once(monkeypatch)
+    _unwrap_what_is_wrapped(monkeypatch)
     if triton.__version__.startswith("3.6."):
         _take_flags(monkeypatch)
 
@@ -46,22 +50,28 @@ def _patch_once_a_launch(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _describe_blocks_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep the shape and the number of elements of each block, as its type and as a tensor have them."""
+    """Keep the shape and the number of elements of each block, as its type and as a tensor have them.
+
+    Blocks of the same sizes share a shape.
+    """
     real_init = core.block_type.__init__
+    described: dict[Any, tuple[Any, int, str]] = {}
 
     @cache
     def block_of(sizes: tuple[int, ...]) -> tuple[Any, int, str]:
         block = core.block_type.__new__(core.block_type)
         real_init(block, core.int8, list(sizes))
-        return block.shape, block.numel, str(block.shape)
+        described[id(block.shape)] = found = block.shape, block.numel, str(block.shape)
+        return found
 
     @cache
     def tensor_of(sizes: tuple[int, ...]) -> tuple[Any, Any]:
         return core.tuple([core.constexpr(size) for size in sizes]), core.constexpr(int(np.prod(sizes, dtype=int)))
 
     def init_block(block: Any, element: Any, shape: Any) -> None:
+        found = described.get(id(shape)) or block_of(tuple(core._unwrap_shape(shape)))
         block.element_ty = element
-        block.shape, block.numel, text = block_of(tuple(core._unwrap_shape(shape)))
+        block.shape, block.numel, text = found
         block.name = f"<{text}, {element}>"
 
     def init_tensor(tensor: Any, handle: Any, type: Any) -> None:
@@ -70,6 +80,47 @@ def _describe_blocks_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(core.block_type, "__init__", init_block)
     monkeypatch.setattr(core.tensor, "__init__", init_tensor)
+
+
+def _convert_only_what_differs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take tensors of the same type, and of the same sizes, as they are."""
+    real_cast, real_broadcast = TritonSemantic.cast, TritonSemantic.broadcast_impl_value
+
+    def cast(self: Any, value: Any, type: Any, *rounding: Any) -> Any:
+        return value if value.dtype is type else real_cast(self, value, type, *rounding)
+
+    def broadcast(self: Any, one: Any, other: Any) -> tuple[Any, Any]:
+        return (one, other) if one.shape is other.shape else real_broadcast(self, one, other)
+
+    monkeypatch.setattr(TritonSemantic, "cast", cast)
+    monkeypatch.setattr(TritonSemantic, "broadcast_impl_value", broadcast)
+
+
+def _search_no_overflow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The interpreter computes each integer in 64 bits again, and then drops what it finds, as debugging is off."""
+    assert not interpreter.interpreter_builder.options.debug
+    monkeypatch.setattr(TritonSemantic, "binary_op_sanitize_overflow_impl", lambda *_: None)
+
+
+def _call_operations_directly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give operations what they run on without copies of their arguments."""
+
+    def patch_attr(owner: Any, name: str, member: Any, builder: Any, scope: Any) -> None:
+        def call(*arguments: Any, **options: Any) -> Any:
+            options["_semantic"] = interpreter.interpreter_semantic
+            return operation(*arguments, **options)
+
+        operation = getattr(member, "__wrapped__", member)
+        scope.set_attr(owner, name, call)
+
+    monkeypatch.setattr(interpreter, "_patch_attr", patch_attr)
+
+
+def _unwrap_what_is_wrapped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Return tensors, numbers and types at once, which are most of what the interpreter asks to unwrap."""
+    real_unwrap = core._unwrap_if_constexpr
+    plain = {core.tensor, core.dtype, core.block_type, core.pointer_type, int, float, bool, type(None)}
+    monkeypatch.setattr(core, "_unwrap_if_constexpr", lambda o: o if type(o) in plain else real_unwrap(o))
 
 
 def _describe_elements_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,9 @@ OTHERS = ("looks", "draws", "crop", "traffic", "extend")
 FILES = [("cuda_checks.py",), ("cuda_in_place.py", *(f"{name}_checks.py" for name in OTHERS))]
 """What one process checks: starting it takes as long as the checks of a file."""
 
+INTERPRETED = {} if torch.cuda.is_available() else {"TRITON_INTERPRET": "1"}
+"""Variable of a process that compiles kernels where there is a CUDA device, and else interprets them."""
+
 RANDOM_BATCHES = {OLDEST_TRITON: ("--num", "6", "--pasted", "4"), None: ("--num", "16", "--pasted", "8")}
 """By version of Triton, None for the installed one. At least the last number of them must paste something."""
 
@@ -40,9 +43,8 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
 @pytest.mark.parametrize("names", FILES, ids=["composition", "looks, draws, crops"])
 def test_they_agree_with_the_reference(names: tuple[str, ...]) -> None:
     """All checks of some files: compiled where there is a CUDA device, else in Triton's interpreter."""
-    mode = {} if torch.cuda.is_available() else {"TRITON_INTERPRET": "1"}
     checks = [str(HERE / name) for name in names]
-    done = run("-m", "pytest", "-q", "-p", "no:cacheprovider", *checks, PYTEST_ADDOPTS="", **mode)
+    done = run("-m", "pytest", "-q", "-p", "no:cacheprovider", *checks, PYTEST_ADDOPTS="", **INTERPRETED)
     assert done.returncode == 0, done.stdout + done.stderr
     assert " passed" in done.stdout
 
@@ -54,7 +56,7 @@ def test_they_agree_on_random_batches(version: str | None) -> None:
     """The first of those that `scripts/hostile_batches.py` draws, by native code, the reference and the interpreter."""
     script = HERE.parents[1] / "scripts" / "hostile_batches.py"
     command = [str(script), "--seed", "1", *RANDOM_BATCHES[version], "--backend", "reference", "triton"]
-    done = run("-W", "ignore", *command, **path_to(version))
+    done = run("-W", "ignore", *command, **path_to(version), **INTERPRETED)
     assert done.returncode == 0, done.stdout + done.stderr
     assert " 0 batches that failed" in done.stdout
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,19 +12,15 @@ from typing import Any
 import pytest
 import torch
 
+from script_modules import SCRIPTS, script
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
 
-SCRIPTS = Path(__file__).parents[2] / "scripts"
 NUM = 300
 
 
 @pytest.fixture(scope="module")
-def program() -> Iterator[ModuleType]:
-    sys.path.insert(0, str(SCRIPTS))
-    try:
-        yield importlib.import_module("hostile_batches")
-    finally:
-        sys.path.remove(str(SCRIPTS))
+def program() -> ModuleType:
+    return script("hostile_batches")
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +78,7 @@ def test_the_batches_go_where_trouble_is(program: ModuleType, given: list[Any]) 
 
 
 def test_every_value_of_every_option_is_drawn(program: ModuleType, given: list[Any]) -> None:
-    options = importlib.import_module("hostile_options")
+    options = script("hostile_options")
     counts = options.empty_counts()
     for inputs in given:
         options.add(counts, inputs.config)
@@ -102,7 +96,7 @@ def test_an_option_that_is_never_drawn_is_told(program: ModuleType, monkeypatch:
         brightness: float = 0.0
         noise: bool = False
 
-    monkeypatch.setattr(importlib.import_module("hostile_options"), "BatchCopyPasteConfig", Newer)
+    monkeypatch.setattr(script("hostile_options"), "BatchCopyPasteConfig", Newer)
     record = program.Record.opened(None, [], 0, 1)
     assert {"brightness=other", "noise=true", "placement.layers=other"} <= set(record.missing())
 

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
 from types import ModuleType
 from typing import Literal
 
@@ -14,20 +10,15 @@ import pytest
 import torch
 
 from samples import CPU_BACKENDS, assert_same, make_batch
+from script_modules import script
 from segpaste import BatchCopyPaste, BatchCopyPasteConfig
 from segpaste.augmentation import PlacementConfig
 from segpaste.engine import use_backend
 
-SCRIPTS = Path(__file__).parents[2] / "scripts"
-
 
 @pytest.fixture(scope="module")
-def program() -> Iterator[ModuleType]:
-    sys.path.insert(0, str(SCRIPTS))
-    try:
-        yield importlib.import_module("hostile_plans")
-    finally:
-        sys.path.remove(str(SCRIPTS))
+def program() -> ModuleType:
+    return script("hostile_plans")
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from types import ModuleType
 
 import pytest
 
+from script_modules import SCRIPTS, script
 from segpaste.engine.native import build
 
 ROOT = Path(__file__).parents[2]
@@ -20,11 +20,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def program() -> ModuleType:
-    sys.path.insert(0, str(ROOT / "scripts"))
-    try:
-        found = importlib.import_module("sanitize_native")
-    finally:
-        sys.path.remove(str(ROOT / "scripts"))
+    found = script("sanitize_native")
     if (reason := found.why_not()) is not None:
         pytest.skip(reason)
     return found
@@ -33,7 +29,7 @@ def program() -> ModuleType:
 @pytest.mark.first
 def test_nothing_is_reported(program: ModuleType) -> None:
     """The program by itself draws three times as many cases of each kind."""
-    command = [sys.executable, ROOT / "scripts" / "sanitize_native.py", "--num", "100"]
+    command = [sys.executable, SCRIPTS / "sanitize_native.py", "--num", "100"]
     few = {**os.environ, "SEGPASTE_HYPOTHESIS": "few"}
     done = subprocess.run(command, env=few, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-6000:]

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, NamedTuple
@@ -14,13 +11,13 @@ from unittest import mock
 import pytest
 import torch
 
+from script_modules import script
 from segpaste.augmentation import PlacementConfig
 from segpaste.augmentation.rules import fixed_rules
 from segpaste.engine import operators, schema
 from segpaste.engine.native import jobs
 from segpaste.engine.record_fields import NO_BACKEND, empty, fields_of, flags_of, names_of
 
-SCRIPTS = Path(__file__).parents[2] / "scripts"
 RECORDS = [value for value in vars(schema).values() if inspect.isclass(value) and value.__module__ == schema.__name__]
 
 
@@ -61,12 +58,8 @@ def test_quarter_turns_are_constant() -> None:
 
 
 @pytest.fixture(scope="module")
-def header() -> Iterator[ModuleType]:
-    sys.path.insert(0, str(SCRIPTS))
-    try:
-        yield importlib.import_module("write_records")
-    finally:
-        sys.path.remove(str(SCRIPTS))
+def header() -> ModuleType:
+    return script("write_records")
 
 
 class TestNativeRecords:

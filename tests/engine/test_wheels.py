@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import platform
 import re
@@ -14,9 +13,9 @@ from types import ModuleType
 
 import pytest
 
+from script_modules import SCRIPTS, script
 from segpaste.engine.native import build
 
-SCRIPTS = Path(__file__).parents[2] / "scripts"
 TARGET = {"Darwin": "macos"}.get(platform.system(), platform.system().lower()), platform.machine()
 PASTE = """
 from segpaste import BatchCopyPaste
@@ -34,11 +33,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("native")]
 
 @pytest.fixture(scope="module")
 def program() -> ModuleType:
-    sys.path.insert(0, str(SCRIPTS))
-    try:
-        return importlib.import_module("build_wheels")
-    finally:
-        sys.path.remove(str(SCRIPTS))
+    return script("build_wheels")
 
 
 @pytest.fixture(scope="module")

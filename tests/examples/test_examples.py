@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
 import shutil
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,6 +14,7 @@ import pytest
 from PIL import Image
 
 from example_runs import EXAMPLES, IN_SUITES, PRINTS, expect_example_runs
+from script_modules import script
 from test_stability import imported, is_promised
 
 ROOT = EXAMPLES.parent
@@ -23,12 +22,8 @@ FILES = sorted(EXAMPLES.glob("*.py"))
 
 
 @pytest.fixture(scope="module")
-def program() -> Iterator[ModuleType]:
-    sys.path.insert(0, str(ROOT / "scripts"))
-    try:
-        yield importlib.import_module("make_notebooks")
-    finally:
-        sys.path.remove(str(ROOT / "scripts"))
+def program() -> ModuleType:
+    return script("make_notebooks")
 
 
 @pytest.mark.slow

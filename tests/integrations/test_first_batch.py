@@ -18,6 +18,7 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils.data import DataLoader, Dataset
 from torchvision import tv_tensors
 
+from fork_server import fork_server
 from samples import EVERY_IMAGE, make_batch, make_samples
 from segpaste import BatchCopyPaste, viz
 from segpaste.integrations._training import FirstBatch
@@ -103,10 +104,12 @@ class TestFirstBatch:
 
 
 class TestCollator:
-    @pytest.mark.parametrize(("num_workers", "context"), [(0, None), (2, "fork"), (1, "spawn")])
+    @pytest.mark.parametrize(("num_workers", "context"), [(0, None), (2, "fork"), (2, "forkserver")])
     def test_one_picture_whatever_the_workers_and_epochs(
         self, tmp_path: Path, num_workers: int, context: str | None
     ) -> None:
+        if context == "forkserver":
+            fork_server()
         path = tmp_path / "batch.png"
         collator = CopyPasteCollator(
             unchanged, 4, partial(to_mask_labels, **NORMALISED), first_batch=path, class_names=["zero", "one"]

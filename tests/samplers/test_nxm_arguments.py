@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ import torch
 from nxm_cases import BOTH, LABELS, TAIL
 from torch.utils.data import DataLoader, TensorDataset
 
+from fresh_process import fresh_output
 from segpaste.samplers import ExhaustiveNxMSampler, LeftOut, NxMSampler, RandomNxMSampler, epoch_batches
 
 
@@ -272,19 +272,21 @@ class TestLoaders:
             assert (sampler.state_dict()["epoch"], sampler.state_dict()["num_drawn"]) == (epoch + 1, 12)
 
 
-@pytest.mark.slow
-def test_torch_distributed_says_which_replica() -> None:
-    """Two real processes on gloo: the global rank, not the one on the machine."""
-    code = """
-import os, sys, torch.distributed as dist
+def test_torch_distributed_says_which_replica(tmp_path: Path) -> None:
+    """Two real processes on gloo, each alone on its machine: the global rank, not the one on the machine."""
+    code = f"""
+import datetime, os, torch.distributed as dist
 from segpaste.samplers import ExhaustiveNxMSampler
-dist.init_process_group("gloo")
+rank = int(os.fork() == 0)
+os.environ["LOCAL_RANK"] = "0"
+meet = {{"init_method": "file://{tmp_path}/ranks", "timeout": datetime.timedelta(seconds=60)}}
+dist.init_process_group("gloo", rank=rank, world_size=2, **meet)
 indices = list(ExhaustiveNxMSampler([0] * 5 + [1] * 3 + [2] * 2, 2, 2, shuffle=False))
-os.write(1, f"{dist.get_rank()} {indices}\\n".encode())  # at once, for both write into one pipe
+os.write(1, f"{{dist.get_rank()}} {{indices}}\\n".encode())  # at once, for both write into one file
 dist.destroy_process_group()
+if rank:
+    os._exit(0)
+assert os.wait()[1] == 0
 """
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--no-python"]
-    done = subprocess.run([*command, sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    lines = sorted(line for line in done.stdout.splitlines() if line[:1] in "01")
+    lines = sorted(fresh_output(code).splitlines())
     assert lines == ["0 [0, 1, 5, 6, 7, 5, 4, 0]", "1 [8, 9, 2, 3, 0, 1, 5, 6]"]

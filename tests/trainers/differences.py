@@ -158,8 +158,8 @@ class _Field:
             theirs, ours = theirs[pairs[0]], ours[pairs[1]]
         if theirs.shape != ours.shape:
             self.has_other_shape = True
-        elif theirs.numel():
-            self.most = max(self.most, float((theirs.double() - ours.double()).abs().max()))
+        elif (differ := theirs != ours).any():
+            self.most = max(self.most, float((theirs[differ].double() - ours[differ].double()).abs().max()))
 
     def largest(self) -> str:
         """Return what differs: rows, their order, and the largest difference of the numbers."""

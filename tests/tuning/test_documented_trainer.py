@@ -13,7 +13,7 @@ from threading import Thread
 
 import pytest
 
-from fresh_process import run_fresh
+from fresh_process import run_script
 from segpaste.augmentation import BatchCopyPasteConfig
 from segpaste.cli import main
 
@@ -25,13 +25,6 @@ def fence(kind: str) -> str:
     (body,) = re.findall(rf"^```{kind}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
     return str(body)
 
-
-RUNS = """
-import os, runpy, sys
-os.chdir({folder!r})
-sys.argv = {words!r}
-runpy.run_path(sys.argv[0], run_name="__main__")
-"""
 
 ASKS = """
 import os, sys
@@ -57,7 +50,7 @@ def fresh_python(tmp_path: Path) -> Iterator[str]:
                     folder, words = asking.recv()
                     if not words:
                         return
-                    done = run_fresh(RUNS.format(folder=folder, words=words))
+                    done = run_script(*words, folder=folder)
                     asking.send((done.returncode, done.stdout, done.stderr))
 
         script.write_text(ASKS.format(address=listener.address))

@@ -60,6 +60,7 @@ def simulated(dataset: str, trial: int, *, mean: float, run_sd: float, num_pairs
     return tune(plan, train, lambda run, name: scored_images(dataset, run.seed, trial % 10)[name])
 
 
+@cache
 def rates(dataset: str, *, mean: float = 0.0, run_sd: float = RUN_SD, num_pairs: int = 8) -> dict[str, float]:
     """Return how often the answer is to paste, the mean differs significantly, and any class does."""
     counts: Counter[str] = Counter()

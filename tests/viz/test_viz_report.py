@@ -190,7 +190,7 @@ class TestReport:
         views = [viz.Comparison(title, picture, picture[::-1]) for title in ("image", "instances")]
         names = [f"class {i} of a long name" for i in range(20_000 if "classes" in kind else 3)]
         thing = viz.PastedObject("cup", "photo.jpg", 1.0, False, 99, 3)
-        things = [thing] * (3000 if kind == "objects" else 2)
+        things = [thing] * (200 if kind == "objects" else 2)
         item = viz.ReportItem("image", views, things, {"hidden": 2}, dict.fromkeys(names, 1), dict.fromkeys(names, 2))
         num = {"objects": 450, "classes": 40}.get(kind, 120)
         path = viz.write_html_report(tmp_path / "r.html", (item for _ in range(num)), {}, "t")

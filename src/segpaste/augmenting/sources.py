@@ -38,7 +38,7 @@ from segpaste.types import (
     StagedCrops,
     select_instances,
 )
-from segpaste.types.rows import one_row
+from segpaste.types.rows import one_row, own_row
 
 _MOST_PHOTOS = 4
 """Number of images that single objects of one target are taken from, if images are drawn."""
@@ -198,8 +198,12 @@ class PasteSources:
         return self._eligible
 
     def _row(self, sample: DenseSample, room: int, pick: PhotoPick) -> PaddedBatchedDenseSample:
-        """Return the target as a batch of one, with slots for all instances that the layers can add."""
-        return one_row(sample, self._num_slots(sample.num_instances, room), pick.key)
+        """Return the target as a batch of one, with slots for all instances that the layers can add.
+
+        It is pasted into, so it has copies of what a dataset of Python may keep.
+        """
+        row = own_row if self.inputs.found is None else one_row
+        return row(sample, self._num_slots(sample.num_instances, room), pick.key)
 
     def _num_slots(self, num: int, room: int) -> int:
         """Return the number of slots for ``num`` instances and all possible pastes, limited by the configuration."""

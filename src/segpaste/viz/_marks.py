@@ -89,7 +89,7 @@ def centre_of(mask: Mask) -> tuple[float, float] | None:
 
 def blend(picture: UInt8Image, where: Mask, colors: RGB | UInt8Image, opacity: float) -> None:
     """Blend a colour, or an image [H, W, 3], in place where ``where`` [H, W] is true; opacity 1 replaces."""
-    over = np.broadcast_to(np.asarray(colors, dtype=np.float32), picture.shape)[where]
+    over = (colors[where] if isinstance(colors, np.ndarray) else np.array(colors)).astype(np.float32)
     under = picture[where].astype(np.float32)
     picture[where] = (under + (over - under) * opacity + 0.5).astype(np.uint8)
 
