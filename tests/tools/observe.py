@@ -43,15 +43,15 @@ def observe(name: str, probes: Path) -> dict[str, Any]:
                     effects[format][trait], shares[format][trait] = judged(run, folder)
                 except (Exception, SystemExit) as error:
                     effects[format][trait], shares[format][trait] = "stops", [0.0, 0.0]
-                    told[f"{format}/{trait}"] = _told(error)
-        converted = _of_converted(reads, probes / tool / CONVERTED, told)
+                    told[f"{format}/{trait}"] = _told(error, probes)
+        converted = _of_converted(reads, probes / tool / CONVERTED, probes, told)
         version = importlib.metadata.version(package)
         results[tool] = {"package": package, "version": version, "effects": effects, "for": converted}
         results[tool] |= {"shares": shares, "errors": told}
     return results
 
 
-def _of_converted(reads: Mapping[str, Any], folder: Path, told: dict[str, str]) -> dict[str, str]:
+def _of_converted(reads: Mapping[str, Any], folder: Path, probes: Path, told: dict[str, str]) -> dict[str, str]:
     """Return the effect on each probe that was converted for the tool; add the errors to what is told."""
     effects: dict[str, str] = {}
     for probe in sorted(folder.glob("*/*")):
@@ -60,7 +60,7 @@ def _of_converted(reads: Mapping[str, Any], folder: Path, told: dict[str, str]) 
             effects[name] = _judged(reads[(probe / FORMAT).read_text()], probe)[0]
         except (Exception, SystemExit) as error:
             effects[name] = "stops"
-            told[name] = _told(error)
+            told[name] = _told(error, probes)
     return effects
 
 
@@ -70,11 +70,11 @@ def _judged(run: Callable[[Path], Any], folder: Path) -> tuple[str, list[float]]
     return judge(truth, read), [round(share, 4) for share in survival(truth, read)]
 
 
-def _told(error: BaseException) -> str:
+def _told(error: BaseException, probes: Path) -> str:
     """Return the first error of a chain in one line, without the folder of the probe."""
     while error.__cause__ is not None:
         error = error.__cause__
-    return " ".join(traceback.format_exception_only(error)[-1].split()).replace(f"{FOLDER}/", "")[:300]
+    return " ".join(traceback.format_exception_only(error)[-1].split()).replace(f"{probes}/", "")[:300]
 
 
 def _scored(run: Callable[[Path, Any], float], folder: Path) -> tuple[str, list[float]]:

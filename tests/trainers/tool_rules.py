@@ -18,5 +18,5 @@ def expect_rules(name: str, folder: Path) -> None:
         found = observe(name, folder)
     assert found
     results = {tool: {**of, "left_out": {}} for tool, of in found.items()}
-    told = [line for line in prove_tools.differences(results) if line.partition(":")[0] in results]
-    assert told == []
+    tools = {tool: prove_tools.TOOLS[tool] for tool in results}
+    assert list(prove_tools.differences(results, prove_tools.traits_of_probes(folder / "traits"), tools)) == []
