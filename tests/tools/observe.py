@@ -13,6 +13,7 @@ import json
 import sys
 import traceback
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,31 +34,32 @@ def observe(name: str, probes: Path) -> dict[str, Any]:
     for tool, package in module.PACKAGES.items():
         effects, shares, told = dict[str, dict[str, str]](), dict[str, dict[str, list[float]]](), dict[str, str]()
         reads, scores = getattr(module, "READS", {}).get(tool, {}), getattr(module, "SCORES", {}).get(tool, {})
-        for format, run in [*reads.items(), *scores.items()]:
-            judged = _judged if format in reads else _scored
+        judges = {format: partial(_judged, run) for format, run in reads.items()}
+        judges |= {format: partial(_scored, run) for format, run in scores.items()}
+        for format, judged in judges.items():
             effects[format], shares[format] = {}, {}
             for trait, probe in PROBES[format].items():
                 folder = probes / tool / format / trait
                 write(probe, format, folder)
                 try:
-                    effects[format][trait], shares[format][trait] = judged(run, folder)
+                    effects[format][trait], shares[format][trait] = judged(folder)
                 except (Exception, SystemExit) as error:
                     effects[format][trait], shares[format][trait] = "stops", [0.0, 0.0]
                     told[f"{format}/{trait}"] = _told(error, probes)
-        converted = _of_converted(reads, probes / tool / CONVERTED, probes, told)
+        converted = _of_converted(judges, probes / tool / CONVERTED, probes, told)
         version = importlib.metadata.version(package)
         results[tool] = {"package": package, "version": version, "effects": effects, "for": converted}
         results[tool] |= {"shares": shares, "errors": told}
     return results
 
 
-def _of_converted(reads: Mapping[str, Any], folder: Path, probes: Path, told: dict[str, str]) -> dict[str, str]:
+def _of_converted(judges: Mapping[str, Any], folder: Path, probes: Path, told: dict[str, str]) -> dict[str, str]:
     """Return the effect on each probe that was converted for the tool; add the errors to what is told."""
     effects: dict[str, str] = {}
     for probe in sorted(folder.glob("*/*")):
         name = str(probe.relative_to(folder))
         try:
-            effects[name] = _judged(reads[(probe / FORMAT).read_text()], probe)[0]
+            effects[name] = judges[(probe / FORMAT).read_text()](probe)[0]
         except (Exception, SystemExit) as error:
             effects[name] = "stops"
             told[name] = _told(error, probes)

@@ -13,6 +13,7 @@ from probes import COCO, HEIGHT, WIDTH, write
 from pycocotools import mask as coco_mask
 
 from segpaste.datasets import DatasetError, convert_dataset, open_dataset
+from segpaste.datasets.checking.tools.registry import TOOLS
 from segpaste.datasets.checking.tools.rules import Rule, Tool
 from segpaste.datasets.conversion.conversion import Conversion, ConversionSummary
 from segpaste.datasets.formats.format import ReadOptions
@@ -89,6 +90,10 @@ def test_an_annotation_with_the_id_0_gets_the_first_free_one(tmp_path: Path) -> 
     rows, summary = convert("id_zero", tmp_path)
     assert sorted(row["id"] for row in rows) == [4, 5]
     assert not summary.losses
+    assert list(summary.changes.values()) == [1]
+    for_evaluator, summary = convert("id_negative", tmp_path / "again", TOOLS["faster-coco-eval"])
+    assert min(row["id"] for row in for_evaluator) > 0
+    assert len({row["id"] for row in for_evaluator}) == len(for_evaluator)
     assert list(summary.changes.values()) == [1]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from segpaste.datasets.checking.tools.rules import Tool
 from segpaste.datasets.contract import AnnotatedDataset, JsonRow
@@ -13,7 +14,7 @@ from segpaste.datasets.formats.yolo.outlines import outline
 from segpaste.datasets.writers.format import Losses
 
 AS_OUTLINES = "masks in run lengths, written as outlines that enclose the same pixels"
-OTHER_ID = "annotations with the id 0, which have another id"
+OTHER_ID = "annotations with an id below 1, which have another id"
 AS_LISTS = "masks in compressed run lengths, written as lists of numbers"
 NEW_AREA = "areas of 0 of objects with a mask, which are those of the masks"
 CHANGES = frozenset({AS_OUTLINES, AS_LISTS, OTHER_ID, NEW_AREA})
@@ -21,7 +22,7 @@ CHANGES = frozenset({AS_OUTLINES, AS_LISTS, OTHER_ID, NEW_AREA})
 _LEAST_NUMBERS = 6
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class EntriesForTool:
     """Maker of COCO's entries that a tool reads without a loss, from those of a dataset.
 
@@ -95,13 +96,17 @@ class EntriesForTool:
         told[NEW_AREA] += 1
         return {key: value for key, value in row.items() if key != "area"}
 
-    def with_other_id(self, row: JsonRow, size: tuple[int, int], told: Losses) -> JsonRow | None:
-        """Give an annotation with the id 0 the first free one."""
-        if row.get("id") != 0:
+    def with_positive_id(self, row: JsonRow, size: tuple[int, int], told: Losses) -> JsonRow | None:
+        """Give an annotation whose id is 0 or negative one above all others."""
+        if row.get("id", 1) > 0:
             return row
         told[OTHER_ID] += 1
-        ids = (other["id"] for i in range(len(self.photos)) for other in self.photos.annotation_rows(i))
-        return {**row, "id": max(ids) + 1}
+        return {**row, "id": self._largest_id + 1 - row["id"]}
+
+    @cached_property
+    def _largest_id(self) -> int:
+        rows = map(self.photos.annotation_rows, range(len(self.photos)))
+        return max((row["id"] for of_image in rows for row in of_image), default=0)
 
     def _left_out(self, what: str, told: Losses, num: int = 1) -> None:
         assert self.tool is not None
@@ -116,5 +121,6 @@ _MENDS: dict[str, _Mend] = {
     "run_lengths": EntriesForTool.as_outline,
     "compressed": EntriesForTool.as_lists,
     "area_zero": EntriesForTool.with_area,
-    "id_zero": EntriesForTool.with_other_id,
+    "id_zero": EntriesForTool.with_positive_id,
+    "id_negative": EntriesForTool.with_positive_id,
 }

@@ -13,4 +13,5 @@ TOOL = Tool(
     "evaluates",
     ("coco",),
     (ID_ZERO, ID_NEGATIVE, IGNORED),
+    ("coco", None),
 )

@@ -18,8 +18,9 @@ TOOL = Tool(
             "id_negative",
             "stops",
             "reading ends with an error, for ids are expected from 0",
-            "number annotations from 1",
+            "number annotations from 1: segpaste convert DATASET --for hotcoco --out DIR",
         ),
         IGNORED,
     ),
+    ("coco", None),
 )

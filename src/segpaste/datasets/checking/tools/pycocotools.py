@@ -9,7 +9,7 @@ ID_ZERO = Rule(
     "id_zero",
     "never_matched",
     "the id of the matched annotation is kept for each detection, and 0 means that there is none",
-    "number annotations from 1, as segpaste convert --for does",
+    "number annotations from 1: segpaste convert DATASET --for pycocotools --out DIR",
 )
 
 ID_NEGATIVE = Rule(
@@ -17,7 +17,7 @@ ID_NEGATIVE = Rule(
     "id_negative",
     "never_matched",
     "the id of the matched annotation is kept for each detection, and what is below 1 means that there is none",
-    "number annotations from 1",
+    "number annotations from 1: segpaste convert DATASET --for faster-coco-eval --out DIR",
 )
 
 FEW_POINTS = Rule(
@@ -25,7 +25,7 @@ FEW_POINTS = Rule(
     "few_points",
     "stops",
     "a first polygon of four numbers is taken for a box, and evaluation ends with a TypeError",
-    "remove these polygons from the file",
+    "remove these polygons: segpaste convert DATASET --for pycocotools --out DIR",
 )
 
 NO_AREA = Rule(
@@ -67,4 +67,5 @@ TOOL = Tool(
     "evaluates",
     ("coco",),
     (FEW_POINTS, NO_AREA, NO_ISCROWD, IGNORED, ID_ZERO),
+    ("coco", None),
 )

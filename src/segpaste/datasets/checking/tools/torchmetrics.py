@@ -28,6 +28,7 @@ TOOLS = (
                 "evaluate with pycocotools",
             ),
         ),
+        ("coco", None),
     ),
     Tool(
         "torchmetrics-tensors",
@@ -45,5 +46,6 @@ TOOLS = (
                 "evaluate boxes, which count them, or evaluate with pycocotools",
             ),
         ),
+        ("coco", None),
     ),
 )
