@@ -1,7 +1,8 @@
 """Draw what a tool gives of the special image of a probe: ``picture.py NAME TOOL FORMAT TRAIT PICTURE``.
 
 Two panels: the objects as they are painted, outlined, and the labels that the tool gives: each mask hatched, or the box
-where there is none. It runs in the environment of the tool, as `observe.py`; `scripts/draw_interchange.py` runs it for the page.
+where there is none. It runs in the environment of the tool, as `observe.py`; `scripts/draw_interchange.py` runs it for
+the page.
 """
 
 from __future__ import annotations
