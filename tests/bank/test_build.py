@@ -24,6 +24,7 @@ from segpaste.bank.building import build_bank as build_module
 from segpaste.bank.building.cropping import crop_object
 from segpaste.bank.format import WRITERS
 from segpaste.datasets import CocoDetectionV2, DatasetError
+from segpaste.datasets.mask_parts import parts_of, runs_of
 from segpaste.types import DenseSample
 
 
@@ -270,9 +271,9 @@ class TestStrays:
         rng = np.random.default_rng(0)
         for _ in range(300):
             mask = rng.random(rng.integers(1, 12, 2)) < rng.random()
-            runs = _strays._runs(mask)
+            runs = runs_of(mask)
             found = np.full(mask.shape, -1)
-            for part, row, start, end in zip(_strays._parts(*runs, mask.shape[1]), *runs, strict=True):
+            for part, row, start, end in zip(parts_of(runs, mask.shape[1]), *runs, strict=True):
                 found[row, start:end] = part
             np.testing.assert_array_equal(found, flooded(mask))
 

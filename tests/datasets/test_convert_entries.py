@@ -300,10 +300,10 @@ def test_crowds_of_copied_segments_are_counted_apart(tmp_path: Path) -> None:
 
 class TestRuns:
     def test_an_interrupted_run_resumes(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        from segpaste.datasets.conversion import convert
+        from segpaste.datasets.conversion import conversion
 
         images_dir, path = write_instances(tmp_path)
-        monkeypatch.setattr(convert, "_PHOTOS_AT_ONCE", 1)
+        monkeypatch.setattr(conversion, "_PHOTOS_AT_ONCE", 1)
         shutil.move(images_dir / "two.png", tmp_path / "away.png")
         with pytest.raises(DatasetError, match=r"two\.png: expected an image, found no such file.*resumes from there"):
             convert_dataset(path, tmp_path / "out", "coco", images_dir=images_dir)

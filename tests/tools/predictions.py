@@ -22,7 +22,9 @@ def perfect_results(folder: Path) -> list[Result]:
         if row.get("iscrowd") or row.get("ignore"):
             continue
         result = {"image_id": row["image_id"], "category_id": row["category_id"], "score": 0.9}
-        shape = encoded(row["segmentation"], *sizes[row["image_id"]]) if as_masks else row["bbox"]
+        shape = (
+            encoded(row.get("segmentation") or [_corners(row)], *sizes[row["image_id"]]) if as_masks else row["bbox"]
+        )
         results.append({**result, "segmentation" if as_masks else "bbox": shape})
     return results
 
@@ -35,9 +37,14 @@ def with_false_ones(folder: Path) -> list[Result]:
     return [*results, *({**results[0], "image_id": image_id, "score": 0.95} for image_id in sorted(empty))]
 
 
+def _corners(row: dict[str, Any]) -> list[float]:
+    x, y, width, height = row["bbox"]
+    return [x, y, x + width, y, x + width, y + height, x, y + height]
+
+
 def has_masks(folder: Path) -> bool:
-    """Whether every annotation of a probe has a mask."""
-    return all(row.get("segmentation") for row in json.loads((folder / "instances.json").read_text())["annotations"])
+    """Whether annotations of a probe have masks; then an object without one is found as its filled box."""
+    return any(row.get("segmentation") for row in json.loads((folder / "instances.json").read_text())["annotations"])
 
 
 def encoded(segmentation: Any, height: int, width: int) -> Result:

@@ -201,6 +201,7 @@ COCO: Mapping[str, Probe] = {
     "hole": _with(replace(_RING, form="polygons")),
     "hole_runs": _with(_RING),
     "thin_runs": _with(Object(((20, 30, 36, 31), (44, 30, 60, 31)), form="runs")),
+    "box_among_masks": _with(replace(_PLAIN, form="box")),
     "empty_outline": _with(replace(_PLAIN, form="box", entry={"segmentation": []})),
     "id_negative": _with(replace(_PLAIN, id=-1)),
     "crowd_polygons": _with(replace(_PLAIN, is_crowd=True)),

@@ -174,6 +174,8 @@ def _tools(report: HealthReport, num_shown: int) -> Iterator[str]:
     else:
         for tool in report.tools:
             yield from tool_lines(tool, num_shown)
+    if report.tools and not report.is_healthy:
+        yield "\ncorrect the errors first: what tools do with these was not tried, and many stop or leave out the image"
 
 
 def _surfaces(report: HealthReport, decode: str) -> Iterator[str]:

@@ -131,8 +131,9 @@ class Conversion:
         facts = self._facts(opened)
         taken: defaultdict[str, TakenNames] = defaultdict(TakenNames)
         self._converters = []
+        renamed = self._renamed_splits(names)
         for number, (name, photos) in enumerate(zip(names, opened, strict=True)):
-            written_name = self._form.split_name(name)
+            written_name = self._form.split_name(renamed[name])
             has_further = has_further_fields(photos)
             in_folder = taken[self._form.photos_dir(written_name)]
             by_label = sorted(written_categories(photos, self._form), key=lambda row: int(row["id"]))
@@ -223,6 +224,11 @@ class Conversion:
             if self.task not in TASKS or "task" not in self.found.format.takes:
                 raise
             return self.found.open(name, replace(self.options, task=self.task), opened)
+
+    def _renamed_splits(self, names: Sequence[str]) -> dict[str, str]:
+        """Return the name of each split that the tool searches for; the same ones if two would have one name."""
+        renamed = {name: name if self.tool is None else self.tool.split_name(name, self.to) for name in names}
+        return renamed if len({*renamed.values()}) == len(renamed) else dict(zip(names, names, strict=True))
 
     def _facts(self, opened: Sequence[AnnotatedDataset]) -> dict[str, Any]:
         """Return what the views of all splits have in common."""

@@ -60,6 +60,10 @@ class EntriesForTool:
         self._left_out("objects without a mask", told)
         return None
 
+    def with_polygons(self, row: JsonRow, size: tuple[int, int], told: Losses) -> JsonRow | None:
+        """Leave out an object with an empty list of polygons."""
+        return self.with_mask(row, size, told) if row.get("segmentation") == [] else row
+
     def without_few_points(self, row: JsonRow, size: tuple[int, int], told: Losses) -> JsonRow | None:
         """Leave out polygons of fewer than three points, which enclose nothing."""
         polygons = row.get("segmentation")
@@ -96,10 +100,15 @@ class EntriesForTool:
         told[NEW_AREA] += 1
         return {key: value for key, value in row.items() if key != "area"}
 
-    def with_positive_id(self, row: JsonRow, size: tuple[int, int], told: Losses) -> JsonRow | None:
-        """Give an annotation whose id is 0 or negative one above all others."""
-        if row.get("id", 1) > 0:
-            return row
+    def without_zero(self, row: JsonRow, size: tuple[int, int], told: Losses) -> JsonRow | None:
+        """Give an annotation whose id is 0 one above all others."""
+        return self._above_all(row, told) if row.get("id") == 0 else row
+
+    def without_negative(self, row: JsonRow, size: tuple[int, int], told: Losses) -> JsonRow | None:
+        """Give an annotation whose id is negative one above all others."""
+        return self._above_all(row, told) if row.get("id", 0) < 0 else row
+
+    def _above_all(self, row: JsonRow, told: Losses) -> JsonRow:
         told[OTHER_ID] += 1
         return {**row, "id": self._largest_id + 1 - row["id"]}
 
@@ -116,11 +125,13 @@ class EntriesForTool:
 _Mend = Callable[[EntriesForTool, JsonRow, tuple[int, int], Losses], JsonRow | None]
 _MENDS: dict[str, _Mend] = {
     "crowd": EntriesForTool.without_crowd,
-    "box_only": EntriesForTool.with_mask,
     "few_points": EntriesForTool.without_few_points,
+    "box_only": EntriesForTool.with_mask,
+    "box_among_masks": EntriesForTool.with_mask,
+    "empty_outline": EntriesForTool.with_polygons,
     "run_lengths": EntriesForTool.as_outline,
     "compressed": EntriesForTool.as_lists,
     "area_zero": EntriesForTool.with_area,
-    "id_zero": EntriesForTool.with_positive_id,
-    "id_negative": EntriesForTool.with_positive_id,
+    "id_zero": EntriesForTool.without_zero,
+    "id_negative": EntriesForTool.without_negative,
 }

@@ -116,7 +116,7 @@ def _list_instances(listing: Listing, file: AnnotationFile, tables: AnnotationTa
                 without_box.append(row["id"])
             mask = None if outline is None else partial(segmentation, place, row["id"])
             known, has_points = label if label >= 0 else None, any(points[2::3]) if points else False
-            lacks = tuple(key for key in COCO_KEYS if key not in row)
+            lacks = tuple(key for key in COCO_KEYS if row.get(key) is None)
             found = ListedObject(row["id"], position, known, mask, _box_px(row), is_region, has_points, lacks=lacks)
             is_ignored = kind == IGNORED and not row.get("iscrowd")
             objects.append(found._replace(area=_area(row), is_ignored=is_ignored))

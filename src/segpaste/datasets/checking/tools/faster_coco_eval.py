@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from segpaste.datasets.checking.tools.pycocotools import ID_NEGATIVE, ID_ZERO, IGNORED
+from segpaste.datasets.checking.tools.pycocotools import (
+    ID_NEGATIVE,
+    ID_ZERO,
+    IGNORED,
+    box_among_masks,
+    unmatched_outline,
+)
 from segpaste.datasets.checking.tools.rules import Tool
 
 TOOL = Tool(
@@ -12,6 +18,12 @@ TOOL = Tool(
     ("1.8.0",),
     "evaluates",
     ("coco",),
-    (ID_ZERO, ID_NEGATIVE, IGNORED),
+    (
+        ID_ZERO,
+        ID_NEGATIVE,
+        IGNORED,
+        box_among_masks("a KeyError", "faster-coco-eval"),
+        unmatched_outline("faster-coco-eval"),
+    ),
     ("coco", None),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from segpaste.datasets.checking.tools.pycocotools import IGNORED
+from segpaste.datasets.checking.tools.pycocotools import IGNORED, unmatched_outline
 from segpaste.datasets.checking.tools.rules import Rule, Tool
 
 TOOL = Tool(
@@ -21,6 +21,7 @@ TOOL = Tool(
             "number annotations from 1: segpaste convert DATASET --for hotcoco --out DIR",
         ),
         IGNORED,
+        unmatched_outline("hotcoco"),
     ),
     ("coco", None),
 )

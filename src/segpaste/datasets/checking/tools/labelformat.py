@@ -36,6 +36,11 @@ TOOL = Tool(
             "reading ends with an error at the first annotation without a mask",
             "read the dataset as boxes, or remove the objects without a mask",
         ),
+        _stops(
+            "empty_outline",
+            "an empty list of polygons ends with a ValueError",
+            "read the dataset as boxes, or remove the objects without a mask",
+        ),
         _stops("run_lengths", _RUNS, _CONVERT),
         _stops("compressed", _RUNS, _CONVERT),
         _stops(

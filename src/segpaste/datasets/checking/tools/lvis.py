@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from segpaste.datasets.checking.tools.pycocotools import FEW_POINTS, ID_ZERO, NO_AREA
+from segpaste.datasets.checking.tools.pycocotools import FEW_POINTS, ID_ZERO, NO_AREA, box_among_masks, empty_outline
 from segpaste.datasets.checking.tools.rules import Rule, Tool
 
 TOOL = Tool(
@@ -30,5 +30,7 @@ TOOL = Tool(
             "remove crowd regions, and list their classes in 'not_exhaustive_category_ids' of the image",
         ),
         ID_ZERO,
+        box_among_masks("a KeyError"),
+        empty_outline("an IndexError"),
     ),
 )

@@ -22,7 +22,7 @@ TOOL = Tool(
                 "an image with a box that has no mask ends the run with a KeyError, if masks are loaded",
                 "remove the objects without a mask, or train without masks (with_mask=False)",
             )
-            for trait in ("box_only",)
+            for trait in ("box_only", "empty_outline")
         ),
         NO_AREA,
         NO_BOX,

@@ -59,6 +59,25 @@ IGNORED = Rule(
     "mark these regions with 'iscrowd' 1: segpaste convert DATASET --to coco --out DIR",
 )
 
+_WITH_MASKS = "remove these objects: segpaste convert DATASET --for {} --out DIR; or evaluate boxes"
+
+
+def box_among_masks(says: str, tool: str = "pycocotools") -> Rule:
+    """Return the rule about objects without a mask, if masks are evaluated."""
+    return Rule("coco", "box_among_masks", "stops", f"evaluation of masks ends with {says}", _WITH_MASKS.format(tool))
+
+
+def empty_outline(says: str, tool: str = "pycocotools") -> Rule:
+    """Return the rule about objects with an empty list of polygons, if masks are evaluated."""
+    return Rule("coco", "empty_outline", "stops", f"evaluation of masks ends with {says}", _WITH_MASKS.format(tool))
+
+
+def unmatched_outline(tool: str) -> Rule:
+    """Return the rule about objects with an empty list of polygons that count as missed."""
+    says = "in an evaluation of masks the object has no pixel, so that no prediction matches it"
+    return Rule("coco", "empty_outline", "never_matched", says, _WITH_MASKS.format(tool))
+
+
 TOOL = Tool(
     "pycocotools",
     "pycocotools",
@@ -66,6 +85,14 @@ TOOL = Tool(
     ("2.0.11",),
     "evaluates",
     ("coco",),
-    (FEW_POINTS, NO_AREA, NO_ISCROWD, IGNORED, ID_ZERO),
+    (
+        FEW_POINTS,
+        NO_AREA,
+        NO_ISCROWD,
+        IGNORED,
+        ID_ZERO,
+        box_among_masks("a KeyError"),
+        empty_outline("an IndexError"),
+    ),
     ("coco", None),
 )

@@ -68,7 +68,7 @@ def chosen_tools(names: Iterable[str | Tool]) -> list[Tool]:
     Raises:
         DatasetError: a name is unknown.
     """
-    chosen = list(names)
+    chosen = [names] if isinstance(names, str) else list(names)
     given = [name for name in chosen if isinstance(name, str)]
     for name in given:
         if name not in TOOLS and name != "all":

@@ -94,7 +94,7 @@ class Tool:
         package: its name on the package index.
         versions: the versions that were run, ascending.
         does: one word: ``trains``, ``evaluates`` or ``converts``.
-        formats: formats that it reads: ``coco``, ``yolo``, ``voc``, ``panoptic`` or ``maps``.
+        formats: formats on which it was run: ``coco``, ``yolo``, ``voc``, ``panoptic`` or ``maps``.
         rules: what it does with traits; whatever has no rule it was seen to keep.
         reads_best: name of the written format for it, and its task in YOLO's labels; None if nothing is written for it.
     """
@@ -107,6 +107,16 @@ class Tool:
     formats: tuple[str, ...]
     rules: tuple[Rule, ...] = ()
     reads_best: tuple[str, WrittenTask | None] | None = None
+
+    def split_name(self, split: str, to: str) -> str:
+        """Return the name under which a split of a dataset is written in a format, so that the tool finds it.
+
+        Tools that read Roboflow's folders search for train, valid and test.
+        """
+        if to != "roboflow":
+            return split
+        kind = split.rstrip("0123456789_- ")
+        return {"val": "valid", "validation": "valid", "train": "train", "test": "test"}.get(kind.lower(), split)
 
     @property
     def label(self) -> str:

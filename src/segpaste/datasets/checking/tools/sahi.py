@@ -40,6 +40,13 @@ TOOL = Tool(
         ),
         Rule(
             "coco",
+            "empty_outline",
+            "mask_changed",
+            "objects without a mask get their filled box as one",
+            "remove 'segmentation' from these objects after slicing",
+        ),
+        Rule(
+            "coco",
             "hole",
             "mask_changed",
             "holes of outlines are filled",

@@ -44,7 +44,7 @@ class ToolReport:
         name: name of the tool.
         label: its title and the version that was observed.
         format: format of the dataset; empty if it is none that a tool reads.
-        reads_format: False if the tool does not read this format, so nothing is known.
+        reads_format: False if the tool was not run on datasets of this format, so nothing is known.
         findings: what it does, the most serious first; empty if it keeps all.
     """
 
@@ -88,7 +88,7 @@ def summary_lines(reports: Sequence[ToolReport]) -> Iterator[str]:
 
 def _verdict(report: ToolReport) -> str:
     if not report.reads_format:
-        return ": does not read this format, so nothing is known"
+        return ": was not run on this format, so nothing is known"
     return "" if report.findings else ": loses nothing, as far as is known"
 
 

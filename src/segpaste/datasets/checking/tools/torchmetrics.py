@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from segpaste.datasets.checking.tools.pycocotools import FEW_POINTS, IGNORED, NO_AREA, NO_ISCROWD
+from segpaste.datasets.checking.tools.pycocotools import (
+    FEW_POINTS,
+    IGNORED,
+    NO_AREA,
+    NO_ISCROWD,
+    box_among_masks,
+    empty_outline,
+)
 from segpaste.datasets.checking.tools.rules import Rule, Tool
 
 _VERSIONS = ("1.9.0",)
@@ -20,6 +27,8 @@ TOOLS = (
             NO_AREA,
             NO_ISCROWD,
             IGNORED,
+            box_among_masks("a KeyError", "torchmetrics"),
+            empty_outline("an IndexError", "torchmetrics"),
             Rule(
                 "coco",
                 "no_objects",
@@ -38,6 +47,8 @@ TOOLS = (
         "evaluates",
         ("coco",),
         (
+            box_among_masks("a ValueError", "torchmetrics-tensors"),
+            empty_outline("a ValueError", "torchmetrics-tensors"),
             Rule(
                 "coco",
                 "no_objects",

@@ -23,7 +23,7 @@ TOOL = Tool(
     (
         Rule(
             "coco",
-            "box_only",
+            "box_among_masks",
             "object_lost",
             "the target has fewer masks than labels, so that masks belong to other objects from there on",
             "convert with segpaste to the task that all objects have, or remove the objects without a mask",

@@ -124,6 +124,16 @@ def _byte_order_mark(split: ListedSplit) -> Iterator[Place]:
                 yield Place(position)
 
 
+def _box_among_masks(split: ListedSplit) -> Iterator[Place]:
+    """Yield the objects with a box and no mask of a dataset in which others have masks."""
+    whole = [of for of in split.listing.objects if not of.is_crowd and not of.is_stuff]
+    if any(of.segmentation is not None for of in whole):
+        for of in whole:
+            size = split.sizes[of.image]
+            if size is not None and Shape(of, size).segmentation is None and of.box_px(size) is not None:
+                yield Place(of.image, of.id)
+
+
 def _box_rows(split: ListedSplit) -> Iterator[Place]:
     """Yield the images whose rows are all boxes without keypoints."""
     found = split.listing.objects if split.listing.format == "yolo" and not split.listing.keypoint_shape else []
@@ -222,6 +232,7 @@ TRAITS: Mapping[str, Trait] = MappingProxyType(
         "upper_suffix": Trait("images whose suffix is in upper-case letters", of_image=_upper_suffix),
         "mixed_suffix": Trait("images whose suffix has upper-case and lower-case letters", of_image=_mixed_suffix),
         "mixed_rows": Trait("images with both boxes and outlines", of_image=_mixed_rows),
+        "box_among_masks": Trait("objects with a box and no mask, among others with masks", of_split=_box_among_masks),
         "box_rows": Trait("images whose labels are all boxes", of_split=_box_rows),
         "no_points": Trait("images of a dataset without keypoints", of_split=_no_points),
         "pose_pairs": Trait(
