@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 import http.server
 import re
+import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from format_cases import NUM, assert_equal, assert_sound, make_crop, write
 from remote_cases import SHARD, small_blocks, write_large_shards
 
 from segpaste.bank import BankError, open_bank
+from segpaste.bank.storage import _object_store as store_module
 from segpaste.bank.storage._object_store import GOOGLE_TIMEOUT_S, ObjectStore
 
 pytestmark = pytest.mark.usefixtures("own_cache")
@@ -135,6 +137,16 @@ def emulator() -> Iterator[str]:
         assert process.stdout is not None
         yield f"http://127.0.0.1:{int(process.stdout.readline())}"
         process.kill()
+
+
+@pytest.mark.parametrize("call", [ObjectStore.read, ObjectStore.find])
+def test_an_answer_that_never_comes_ends(call: Callable[..., object], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_module, "ANSWER_LIMIT_S", 0.3)
+    monkeypatch.setattr(store_module, "NUM_ATTEMPTS", 1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        store = ObjectStore(f"http://127.0.0.1:{silent.getsockname()[1]}/bank")
+        with pytest.raises(BankError, match=r"cannot be (read|found): .*tried 1 times"):
+            call(store, "meta.json")
 
 
 class TestGoogle:

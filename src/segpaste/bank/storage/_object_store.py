@@ -27,6 +27,9 @@ NUM_ATTEMPTS = 6
 FIRST_PAUSE_S = 0.4
 """Mean pause before the second attempt, seconds; all pauses together take 12 seconds."""
 
+ANSWER_LIMIT_S = 120.0
+"""Longest time until a small object, a listing or a size is there; a client may wait for a lost answer forever."""
+
 GOOGLE_TIMEOUT_S = 600
 """Longest time of a request to Google's store, a large upload included, unless ``requests_timeout`` says otherwise."""
 
@@ -74,7 +77,7 @@ class ObjectStore:
 
         def call(fs: Any, path: str) -> dict[str, Found]:
             try:
-                infos = fs.ls(path, detail=True)
+                infos = fs.ls(path, detail=True, **_limit(fs))
             except FileNotFoundError as error:
                 if _no_bucket(error):
                     raise
@@ -89,7 +92,7 @@ class ObjectStore:
 
     def read(self, name: str) -> bytes:
         """Read a small object as a whole."""
-        return bytes(self.attempt(name, "read", lambda fs, path: fs.cat_file(path), anew=True))
+        return bytes(self.attempt(name, "read", lambda fs, path: fs.cat_file(path, **_limit(fs)), anew=True))
 
     def put(self, name: str, file: Path) -> None:
         """Upload a file, and compare its length with that of the object."""
@@ -164,10 +167,15 @@ class ObjectStore:
         return _SYSTEMS[key]
 
 
+def _limit(fs: Any) -> dict[str, float]:
+    """Return the argument that ends a call of a file system after a time, if its calls run in a thread of their own."""
+    return {"timeout": ANSWER_LIMIT_S} if getattr(fs, "async_impl", False) else {}
+
+
 def find(fs: Any, path: str) -> Found | None:
     """Return size and tag of an object in a file system, None if it does not exist; any error may be raised."""
     try:
-        return _found(fs.info(path), _TAGS + _TIMES)
+        return _found(fs.info(path, **_limit(fs)), _TAGS + _TIMES)
     except FileNotFoundError as error:
         if _no_bucket(error):
             raise
