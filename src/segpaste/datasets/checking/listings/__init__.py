@@ -1,1 +1,1 @@
-"""What the files, or the samples, of a dataset hold: images, annotations, and the problems of their files."""
+"""Listings of a dataset for a check: its images, its annotations, and the problems of their files or samples."""

@@ -1,1 +1,1 @@
-"""What other tools do with annotations: one file a tool, and the traits of a dataset that make a difference."""
+"""Rules about other tools, one file a tool, and the traits of annotations and images that they are about."""

@@ -58,7 +58,7 @@ HARMLESS: frozenset[Effect] = frozenset({"background_lost"})
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What a tool does with what has a trait.
+    """Observation of what a tool does with whatever has a trait.
 
     Attributes:
         format: format of the dataset, see `Tool`.

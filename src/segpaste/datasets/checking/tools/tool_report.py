@@ -1,4 +1,4 @@
-"""What other tools do to a dataset: the result of a check for tools, and its text."""
+"""Report of a check for other tools: what each does to the dataset, and its text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from segpaste.datasets.checking.tools.rules import EFFECTS, HARMLESS, Effect
 
 @dataclass(frozen=True, slots=True)
 class ToolFinding:
-    """What a tool does to the images and annotations that have a trait.
+    """Finding about a tool: what it does to the images and annotations that have a trait.
 
     Attributes:
         trait: a key of `segpaste.datasets.checking.tools.traits.TRAITS`.
@@ -38,7 +38,7 @@ class ToolFinding:
 
 @dataclass(frozen=True, slots=True)
 class ToolReport:
-    """What a tool does to a dataset.
+    """Report about one tool: what it does to the dataset.
 
     Attributes:
         name: name of the tool.

@@ -1,4 +1,4 @@
-"""What traits are searched in: the annotations and images of a listed dataset; and what a trait is."""
+"""Definition of a trait, and the views of annotations, images and listed datasets in which traits are searched."""
 
 from __future__ import annotations
 
