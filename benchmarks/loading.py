@@ -51,7 +51,7 @@ def measure_photos(loading: Loading, threads: int) -> dict[str, Any]:
             REDUCED: ours(photos, annotations, loading, decode_reduced=True),
             THEIRS: theirs(photos, annotations, loading),
         }
-        contenders = {name: _contender(epoch) for name, epoch in epochs.items()}
+        contenders = {name: contender(epoch) for name, epoch in epochs.items()}
         times = timing.summaries(timing.in_turns(contenders, loading.rounds, warm_up=1))
     height, width = loading.photo_size
     return {
@@ -62,7 +62,8 @@ def measure_photos(loading: Loading, threads: int) -> dict[str, Any]:
     }
 
 
-def _contender(epoch: Epoch) -> Contender:
+def contender(epoch: Epoch) -> Contender:
+    """Return what times an epoch."""
     return Contender(lambda read: read(), lambda: epoch)
 
 

@@ -71,6 +71,31 @@ class Loading:
 
 
 @dataclass(frozen=True, slots=True)
+class Everyday:
+    """Sizes of what users do.
+
+    Attributes:
+        repeats: turns of each contender that count.
+        calls: calls of a turn.
+        scenes: number of JPEG scenes.
+        photo_size: (H, W) of them, pixels.
+        augmented: images that ``augment`` writes.
+        large_images: images of the large annotation file.
+        side: of the batches of steps and of loaded samples, pixels.
+        only: text of the cases that are measured; empty for all.
+    """
+
+    repeats: int = 7
+    calls: int = 25
+    scenes: int = 50
+    photo_size: tuple[int, int] = (480, 640)
+    augmented: int = 200
+    large_images: int = 20_000
+    side: int = 512
+    only: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """All sizes of a run.
 
@@ -83,6 +108,7 @@ class Plan:
         large_loading: the same of photos as cameras take them.
         compiled: (B, side, K) of the step that is compiled, None to leave it out.
         with_reference: time the reference kernels too.
+        everyday: see there.
     """
 
     rounds: int
@@ -93,6 +119,7 @@ class Plan:
     large_loading: Loading
     compiled: tuple[int, int, int] | None
     with_reference: bool
+    everyday: Everyday = Everyday()
 
 
 FULL = Plan(
@@ -130,6 +157,7 @@ QUICK = Plan(
     large_loading=Loading(4, (3000, 4000), batch_size=4, rounds=3),
     compiled=None,
     with_reference=False,
+    everyday=Everyday(3, scenes=20, augmented=40, large_images=2000, only="samples"),
 )
 
 TINY = Plan(
@@ -141,6 +169,7 @@ TINY = Plan(
     large_loading=Loading(2, (64, 96), 32, 2, 2),
     compiled=None,
     with_reference=False,
+    everyday=Everyday(1, 1, 4, (96, 128), 2, 4, 48, "stats"),
 )
 """For tests: it runs everything, and its figures mean nothing."""
 

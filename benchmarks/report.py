@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,9 @@ from segpaste.workspace import write_whole
 from . import timing
 from .compiled import COMPILED, EAGER
 from .detector import STEP
+from .everyday.rows import AGAIN as OWN_AGAIN
+from .everyday.rows import BASE, OWN, ROWS, Row
+from .everyday.turns import Measured
 from .loading import THEIRS
 from .pasting import AGAIN, CLONE, IN_PLACE, OUT_OF_PLACE
 from .peers import PEERS
@@ -46,6 +50,34 @@ def publish(title: str, tables: str, results: Found, out: Path | None) -> None:
     if out is not None:
         write_whole(out.with_suffix(".json"), (json.dumps(results, indent=2) + "\n").encode())
         write_whole(out.with_suffix(".md"), f"# {title}\n\n{text}".encode())
+
+
+def everyday(found: Found) -> str:
+    """A row for each thing that a user does."""
+    head = ["what a user does", "unit", OWN, "again, the noise", BASE, "instead", "goal", "reached"]
+    body = [_everyday_line(row, found["figures"][row.case]) for row in ROWS if row.case in found["figures"]]
+    reasons = [f"- {name}: {why}" for said in found["skipped"].values() for name, why in said.items()]
+    left_out = "\n\nNot measured:\n\n" + "\n".join(dict.fromkeys(reasons)) if reasons else ""
+    return f"## What a user does, and what it costs\n\n{table(head, body)}{left_out}"
+
+
+def _everyday_line(row: Row, figures: Measured) -> list[str]:
+    own = {name: units[row.unit] for name, units in figures.items() if row.unit in units}
+    medians = {name: statistics.median(values) for name, values in own.items()}
+    if OWN not in medians:
+        return [row.what, row.unit, *["–"] * 4, row.goal_text, "not measured"]
+    others = [f"{name} {_range(own[name])}" for name in row.peers if name in own]
+    reached = {True: "yes", False: "**no**", None: "not measured"}[row.reached(medians)]
+    noise = f"{medians[OWN_AGAIN] / medians[OWN]:.2f} ×" if OWN_AGAIN in medians else "–"
+    base = f"{_range(own[BASE])}, {medians[OWN] / medians[BASE]:.2f} of it" if BASE in medians else "–"
+    return [row.what, row.unit, _range(own[OWN]), noise, base, ", ".join(others) or "–", row.goal_text, reached]
+
+
+def _range(values: Sequence[float]) -> str:
+    """Return the median, and the lowest and the highest."""
+    median, low, high = statistics.median(values), min(values), max(values)
+    digits = 0 if median >= 100 else 2 if median >= 0.2 else 3
+    return f"{median:.{digits}f} ({low:.{digits}f}..{high:.{digits}f})"
 
 
 def step(found: Found) -> str:
@@ -267,6 +299,7 @@ def _largest(numbers: Sequence[int]) -> str:
 
 
 SECTIONS: dict[str, Callable[[Found], str]] = {
+    "everyday": everyday,
     "launches": launches,
     "allocations": allocations,
     "bandwidth": bandwidth,

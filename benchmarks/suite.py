@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from . import compiled, detector, device, device_steps, growth, loading, memory, peers, plots, report, step
+from .everyday import measuring as everyday
 from .machine import machine
 from .plan import DEVICE_SHAPES, FULL, QUICK, TINY, Plan
 
@@ -33,7 +34,8 @@ def parts(plan: Plan, device_name: str) -> dict[str, Measure]:
     """The sections of a run, in the order in which they are measured."""
     steps: dict[str, Measure] = {"step": step.measure, "growth": growth.measure, "memory": memory.measure}
     if device_name == "cpu":
-        return steps | {"loading": loading.measure, "compiled": compiled.measure}
+        first: dict[str, Measure] = {"everyday": everyday.measure}
+        return first | steps | {"loading": loading.measure, "compiled": compiled.measure}
     card = {"bandwidth": device.measure, "device_steps": device_steps.measure, "detector": detector.measure}
     return card | steps | {"compiled": compiled.measure}
 

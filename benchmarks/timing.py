@@ -55,6 +55,13 @@ def wall_clock(function: Callable[[], object]) -> float:
     return (time.perf_counter() - start) * 1e3
 
 
+def cpu_clock(function: Callable[[], object]) -> float:
+    """CPU milliseconds of this process."""
+    start = time.process_time()
+    function()
+    return (time.process_time() - start) * 1e3
+
+
 def event_clock(function: Callable[[], object]) -> float:
     """Milliseconds between two events of the current CUDA device, the host's share included."""
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]

@@ -30,7 +30,8 @@ examples:
 def add_to(commands: Any, summary: str) -> None:
     """Add the command to the parser, with a summary of a few words."""
     text = (
-        "Measure time and memory of a step, and the loader; print Markdown. Takes ten minutes, with --quick one minute."
+        "Measure what users do, time and memory of a step, and the loader; print Markdown. Takes half an hour, with "
+        "--quick two minutes."
     )
     parser = commands.add_parser("bench", help=summary, description=text, example=_EXAMPLE)
     parser.usage = "segpaste bench [options]"
