@@ -93,14 +93,14 @@ def albumentationsx_files(data: Data) -> Iterator[Figures]:
     import cv2
     from pycocotools import mask as coco
 
-    given, dataset = _albumentations_samples(data), opened(data)
-    objects = [(i, row) for i in range(len(dataset)) for row in dataset.annotation_rows(i) if not row["iscrowd"]]
+    given, dataset, objects = _albumentations_samples(data), opened(data), []
+    for index in range(min(NUM_SAMPLES, len(dataset))):
+        masks = dataset[index].instance_masks.numpy()
+        objects += [(str(dataset.path_of(index)), coco.encode(np.asfortranarray(mask, np.uint8))) for mask in masks]
 
     def donor() -> dict[str, Any]:
-        index, row = random.choice(objects)
-        image = cv2.cvtColor(cv2.imread(str(dataset.path_of(index))), cv2.COLOR_BGR2RGB)
-        outlines = coco.frPyObjects(row["segmentation"], *image.shape[:2])
-        return _donor(image, coco.decode(coco.merge(outlines) if isinstance(outlines, list) else outlines), 0)
+        path, runs = random.choice(objects)
+        return _donor(cv2.cvtColor(cv2.imread(path), cv2.COLOR_BGR2RGB), coco.decode(runs), 0)
 
     return _albumented(given, lambda: [donor() for _ in range(NUM_DONORS)], data.calls)
 
