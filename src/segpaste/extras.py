@@ -41,6 +41,7 @@ REQUIREMENT_OF = {
     "tensorboard": "tensorboard>=2.14",
     "transformers": "transformers>=4.50",
     "pytorch_lightning": "pytorch-lightning>=2.5",
+    "shtab": "shtab>=1.13",
 }
 """Requirement in ``pyproject.toml`` that provides each optional package."""
 _FRAMEWORKS = {name: name for name in ("transformers", "ultralytics", "rfdetr", "mmdet", "detectron2", "accelerate")}

@@ -94,13 +94,37 @@ def test_what_a_sampler_of_the_bank_reports(mode: Any, bank: Path, capsys: pytes
     sampler = BankSampler(open_bank(bank), 70, mode=mode, threshold=0.3, temperature=0.7)
     given = {"tempered": ["--temperature", "0.7"], "class_uniform": []}.get(mode, ["--threshold", "0.3"])
     words = [str(bank), "--balance", mode, *given, "--draws", "70"]
-    assert main(["stats", *words]) == 0
+    assert main(["stats", *words, "--all", "--sort", "class"]) == 0
     printed = capsys.readouterr().out
     assert f"\ndrawn with {mode}" in printed
     assert printed.endswith(f"\n{sampler.report()}\n")
     found = document(capsys, *words)
     assert found["kind"] == "bank"
     assert list(column(found, "expected_draws").values()) == list(sampler.report().expected_draws)
+
+
+def rows_of(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[list[str], str]:
+    """Return the classes of the rows of the last table, and the line after it."""
+    assert main(["stats", *words]) == 0
+    table, _, after = capsys.readouterr().out.partition("factor\n")[2].partition("\n\n")
+    return [line.split()[0] for line in table.splitlines()], after.strip()
+
+
+def test_the_most_frequent_class_comes_first_and_empty_ones_only_if_asked(
+    bank: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{"id": i, "image_id": 1, "category_id": c} for i, c in enumerate([2, 2, 3], start=1)]
+    categories = [{"id": c, "name": name} for c, name in enumerate(["none", "cup", "wok", "pan"], start=1)]
+    tables = {"images": [{"id": 1, "file_name": "a.png"}], "annotations": rows, "categories": categories[::-1]}
+    path = tmp_path / "instances.json"
+    path.write_text(json.dumps(tables))
+    assert rows_of(capsys, str(path)) == (["cup", "wok"], "2 classes have no objects; --all shows them")
+    rows[0]["category_id"] = 3  # the frequent class comes second in the dataset
+    path.write_text(json.dumps(tables))
+    assert rows_of(capsys, str(path))[0] == ["wok", "cup"]
+    assert rows_of(capsys, str(path), "--sort", "class")[0] == ["cup", "wok"]
+    assert sorted(rows_of(capsys, str(path), "--all")[0]) == ["cup", "none", "pan", "wok"]
+    assert rows_of(capsys, str(bank)) == (["cup", "wok"], "1 class has no objects; --all shows them")
 
 
 def test_urls(bank: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

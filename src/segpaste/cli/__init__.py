@@ -12,14 +12,14 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from importlib import import_module
 from typing import NoReturn
 
 from segpaste._version import __version__
-from segpaste.cli import _arguments, _errors, _process
+from segpaste.cli import _arguments, _errors, _printed, _process
 
-_COMMANDS = {
+COMMANDS = {
     "demo": "show what a paste does",
     "augment": "write an augmented dataset",
     "preview": "try the options on a web page",
@@ -33,6 +33,7 @@ _COMMANDS = {
     "replay": "recreate augmented images",
     "bench": "measure on this machine",
     "doctor": "check this installation",
+    "completion": "complete words in a shell",
 }
 """Commands, and what they do in a few words; only the module of the command that runs is imported."""
 _DESCRIPTION = "Copy-paste augmentation for segmentation datasets, with labels that stay correct for every pixel."
@@ -73,7 +74,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     is_first = _command(words) != "train" or os.environ.get("LOCAL_RANK", "0") == "0"  # of torchrun's processes here
     with _errors.reported("--debug" in words, is_first) as outcome:
         args = parse(words)
-        args.run(args)
+        with _printed.progress_style(getattr(args, "progress", "bar")):
+            args.run(args)
         print(end="", flush=True)  # so that output that cannot be written is an error, too
     return outcome.exit_code
 
@@ -84,16 +86,10 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     Raises:
         CommandError: an unknown command or option, a missing one, or a bad value.
     """
-    parser = _arguments.Parser("segpaste", description=_DESCRIPTION, example=_EXAMPLE)
-    parser.add_argument("--version", action="version", version=f"segpaste {__version__}", help="print the version")
-    parser.set_defaults(takes_overrides=False)
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, dest="command")
     named = _command(words)
-    for name, summary in _COMMANDS.items():
-        if name == named:
-            import_module(f"segpaste.cli.{name}").add_to(commands, summary)
-        else:
-            commands.add_parser(name, help=summary)
+    parser = parser_of([named])
+    if named and named not in COMMANDS:
+        parser.error(f"expected a command, got {named!r}{_arguments.nearest(named, COMMANDS)}")
     args, others = parser.parse_known_args(words)
     if args.takes_overrides and _arguments.is_override(getattr(args, "dataset", None)):
         args.dataset, others = None, [args.dataset, *others]
@@ -104,6 +100,20 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
         raise _errors.CommandError(f"expected {wanted}, got {got}; see segpaste {args.command} --help")
     args.overrides = _arguments.overrides(others)
     return args
+
+
+def parser_of(names: Collection[str]) -> _arguments.Parser:
+    """Return the parser, with the options of these commands; of the others it knows the names."""
+    parser = _arguments.Parser("segpaste", description=_DESCRIPTION, example=_EXAMPLE)
+    parser.add_argument("--version", action="version", version=f"segpaste {__version__}", help="print the version")
+    parser.set_defaults(takes_overrides=False)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, dest="command")
+    for name, summary in COMMANDS.items():
+        if name in names:
+            import_module(f"segpaste.cli.{name}").add_to(commands, summary)
+        else:
+            commands.add_parser(name, help=summary)
+    return parser
 
 
 def _command(words: Sequence[str]) -> str:

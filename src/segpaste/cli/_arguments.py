@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import difflib
+import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, Literal, NoReturn, TypeVar
@@ -38,9 +40,27 @@ class Parser(argparse.ArgumentParser):
         super().__init__(prog, epilog=example, formatter_class=layout, allow_abbrev=False, **options)
         self.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help="print tracebacks")
 
+    def parse_known_args(  # type: ignore[override]
+        self, args: Any = None, namespace: Any = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Parse; an unknown option is an error that comes before one about a missing option."""
+        known = self._option_string_actions
+        for word in itertools.takewhile(lambda word: word != "--", args or () if self._subparsers is None else ()):
+            name = word.partition("=")[0]
+            if name.startswith("--") and name not in known:
+                shown = [option for option, action in known.items() if action.help != argparse.SUPPRESS]
+                self.error(f"expected a known option, got {name!r}{nearest(name, shown)}")
+        return super().parse_known_args(args, namespace)
+
     def error(self, message: str) -> NoReturn:
         """Raise instead of printing the usage and exiting."""
         raise CommandError(f"{message}; see {self.prog} --help")
+
+
+def nearest(word: str, names: Iterable[str]) -> str:
+    """Return text that names the nearest of some names, empty if none is near."""
+    near = difflib.get_close_matches(word, [*names], 1)
+    return f"; the nearest is {near[0]!r}" if near else ""
 
 
 def options_of(kind: type[_Options], args: argparse.Namespace) -> _Options:
@@ -125,6 +145,12 @@ def add_files(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--images", metavar="DIR", type=Path, help="folder of the images")
     text = "folder of the panoptic PNG files, default: the folder named like the JSON file"
     parser.add_argument("--panoptic-dir", metavar="DIR", type=Path, help=text)
+
+
+def add_progress(parser: argparse.ArgumentParser) -> None:
+    """Add ``--progress``."""
+    text = "bar (default): a bar if stderr is a terminal; json: lines of JSON on stderr; off: nothing"
+    parser.add_argument("--progress", choices=("bar", "json", "off"), default="bar", help=text)
 
 
 def add_verify(parser: argparse.ArgumentParser) -> None:

@@ -3,19 +3,86 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import sys
+import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from segpaste.augmenting.options import Progress
     from segpaste.augmenting.summary import AugmentSummary
 
 
+_STYLE: Final[ContextVar[str]] = ContextVar("progress", default="bar")
+_LINE_EVERY_S = 1.0
+
+
+@contextlib.contextmanager
+def progress_style(style: str) -> Iterator[None]:
+    """Let the progress of a command be a ``bar``, lines of ``json``, or ``off``."""
+    token = _STYLE.set(style)
+    try:
+        yield
+    finally:
+        _STYLE.reset(token)
+
+
 def progress(total: int, unit: str = "image", **options: Any) -> Any:
-    """Return a progress bar on stderr, as a context manager; it prints nothing if stderr is not a terminal."""
+    """Return a context manager that prints progress on stderr: a bar if stderr is a terminal, or lines of JSON."""
+    if _STYLE.get() == "json":
+        return JsonLines(total, unit, options.get("initial", 0), is_quiet=options.get("disable") is True)
     from tqdm import tqdm
 
-    return tqdm(total=total, unit=unit, dynamic_ncols=True, **{"disable": None, **options})
+    is_quiet = True if _STYLE.get() == "off" else None
+    return tqdm(total=total, unit=unit, dynamic_ncols=True, **{"disable": is_quiet, **options})
+
+
+class JsonLines:
+    """Progress as lines of JSON on stderr, for programs: at most one a second, and always the last.
+
+    A line is ``{"progress": unit, "done": number, "total": number}``, with the figures of `set_postfix`. The methods
+    are those of a bar of tqdm.
+    """
+
+    disable = True
+    """No bar is drawn."""
+
+    def __init__(self, total: int, unit: str, initial: int = 0, *, is_quiet: bool = False) -> None:
+        self.total, self.unit, self.n, self._is_quiet = total, unit, initial, is_quiet
+        self._figures: dict[str, str] = {}
+        self._printed_at, self._printed = 0.0, -1
+
+    def __enter__(self) -> JsonLines:
+        """Print the first line."""
+        self._print()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Print the last line."""
+        self._print()
+
+    def update(self, more: int = 1) -> None:
+        """Count, and print a line if the last is a second ago."""
+        self.n += more
+        if time.monotonic() - self._printed_at >= _LINE_EVERY_S:
+            self._print()
+
+    def set_description(self, text: str) -> None:
+        """Name the unit."""
+        self.unit = text
+
+    def set_postfix(self, figures: dict[str, str], refresh: bool = True) -> None:
+        """Add figures to the lines."""
+        self._figures = figures
+
+    def _print(self) -> None:
+        if self._is_quiet or self.n == self._printed:
+            return
+        self._printed_at, self._printed = time.monotonic(), self.n
+        line = {"progress": self.unit, "done": self.n, "total": self.total, **self._figures}
+        print(json.dumps(line), file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager

@@ -16,17 +16,21 @@ from segpaste.cli._arguments import (
     add_depth_fill,
     add_field,
     add_photos,
+    add_progress,
     add_verify,
     options_of,
     shard,
     sides,
 )
 from segpaste.cli._errors import CommandError
+from segpaste.cli._names import preset_and_key_lines
 from segpaste.cli._process import importing
 from segpaste.workspace import Workspace
 
-_EXAMPLE = """\
+_EXAMPLE = f"""\
 KEY=VALUE overrides the configuration: placement.scale_range=[0.5,1.5], placement.k_range=[1,5].
+
+{preset_and_key_lines()}
 
 Pasted objects come from the whole dataset. With placement.grouping=image, the default, another image is drawn for each
 target; with placement.grouping=instance, single objects are drawn from all annotations. With source.kind=same_image the
@@ -99,6 +103,7 @@ def add_to(commands: Any, summary: str) -> None:
     add_verify(parser)
     add("--skip-unreadable", action="store_true", help="leave out images that cannot be read, and count them")
     add("--dry-run", action="store_true", help="estimate the pastes, without writing anything")
+    add_progress(parser)
     parser.set_defaults(run=run, takes_overrides=True)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from segpaste._printable import class_lines, printable
 from segpaste.augmenting.options import MAX_SEED
-from segpaste.cli._arguments import BANK_FORMATS, add_depth_fill, add_split, integer, number
+from segpaste.cli._arguments import BANK_FORMATS, add_depth_fill, add_progress, add_split, integer, number
 from segpaste.cli._errors import CommandError
 from segpaste.cli._printed import progress
 from segpaste.cli._process import importing
@@ -173,12 +173,14 @@ def _add_embed(commands: Any) -> None:
     parser.add_argument("--batch-size", metavar="B", type=integer(1), default=64, help="crops per batch, default: 64")
     parser.add_argument("--device", metavar="DEVICE", help="device of a model, default: cpu")
     parser.add_argument("--codes", metavar="RUN", type=Path, help="a folder of segpaste train, or a checkpoint in it")
+    add_progress(parser)
     parser.set_defaults(run=embed)
     text = "Write a bank without near-duplicates, crops that are very similar to another one of their class."
     parser = commands.add_parser("dedupe", help="leave out near-duplicates", description=text, example=_DEDUPE_EXAMPLE)
     _add_paths(parser)
     similarity = number(1, above_zero=True)
     parser.add_argument("--threshold", metavar="T", type=similarity, default=0.98, help="similarity, default: 0.98")
+    add_progress(parser)
     parser.set_defaults(run=dedupe)
 
 

@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from segpaste.augmenting.options import InputOptions
-from segpaste.cli._arguments import add_photos, integer, options_of
+from segpaste.cli._arguments import add_photos, add_progress, integer, options_of
 from segpaste.cli._errors import CommandError
 from segpaste.cli._process import importing
 
@@ -55,6 +55,7 @@ def add_to(commands: Any, summary: str) -> None:
         help="also tell what other tools do to this dataset, such as ultralytics or pycocotools; all: a line for each",
     )
     add("--json", action="store_true", help="print the report as JSON")
+    add_progress(parser)
     parser.set_defaults(run=run)
 
 

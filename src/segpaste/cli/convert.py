@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from segpaste._printable import printable
 from segpaste.augmenting.options import LAYOUTS, WRITTEN_TASKS
-from segpaste.cli._arguments import add_files, add_from, add_verify
+from segpaste.cli._arguments import add_files, add_from, add_progress, add_verify
 from segpaste.cli._errors import CommandError
 from segpaste.cli._process import importing
 
@@ -63,6 +63,7 @@ def add_to(commands: Any, summary: str) -> None:
     add("--device", metavar="DEVICE", help="device of that model, default: cpu")
     add_verify(parser)
     add("--strict", action="store_true", help="exit with code 1 if anything is lost")
+    add_progress(parser)
     parser.set_defaults(run=run)
 
 

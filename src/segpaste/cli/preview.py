@@ -20,15 +20,18 @@ from segpaste.cli._arguments import (
     sides,
 )
 from segpaste.cli._errors import CommandError
+from segpaste.cli._names import preset_and_key_lines
 from segpaste.cli._process import importing
 
 if TYPE_CHECKING:
     from segpaste.augmenting.preview import DatasetStudio
 
-_EXAMPLE = """\
+_EXAMPLE = f"""\
 The page shows one image before and after the paste, and redraws it when an option changes. A report says what was
 pasted, what was not, and why. The options can be copied as YAML for --config, as Python, and as a segpaste augment
 command. Without DATASET the page shows synthetic scenes. KEY=VALUE, --config and --preset set the initial options.
+
+{preset_and_key_lines()}
 
 Other machines cannot reach the page, and it loads nothing from other servers. To use it on a remote machine, connect
 with ssh -L 8765:127.0.0.1:8765 HOST, run segpaste preview --no-open there, and open the printed address here.

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from segpaste.augmenting.options import WRITTEN_TASKS, ReplayOptions
-from segpaste.cli._arguments import add_backgrounds, add_photos, add_verify, integer, options_of
+from segpaste.cli._arguments import add_backgrounds, add_photos, add_progress, add_verify, integer, options_of
 from segpaste.cli._errors import CommandError
 from segpaste.cli._process import importing
 from segpaste.workspace import Workspace
@@ -45,6 +45,7 @@ def add_to(commands: Any, summary: str) -> None:
     what.add_argument("--out", metavar="DIR", type=Path, help="write the images and annotations there")
     what.add_argument("--check", metavar="DIR", type=Path, help="compare with this augmented dataset instead")
     add_verify(parser)
+    add_progress(parser)
     parser.set_defaults(run=run)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +46,11 @@ def add_to(commands: Any, summary: str) -> None:
     add("--draws", metavar="N", type=integer(1), help="draws of an epoch, default: the number of objects")
     add("--num", metavar="N", type=integer(1, 100_000), help="scenes to count, default: 50")
     add("--seed", metavar="S", type=integer(0), help="seed of scenes, default: 0")
-    add("--json", action="store_true", help="print JSON")
+    add(
+        "--sort", choices=("objects", "class"), default="objects", help="order of the rows, default: most objects first"
+    )
+    add("--all", action="store_true", help="also rows of classes without objects")
+    add("--json", action="store_true", help="print JSON: all classes, in the order of the dataset")
     add("--images", help=argparse.SUPPRESS)  # an option of other commands, for which `run` has an error
     parser.set_defaults(run=run)
 
@@ -65,7 +70,7 @@ def run(args: argparse.Namespace) -> None:
 
     counts = _count(args, has_photos=mode == "instance_aware")
     if isinstance(counts, MapCounts):
-        print(json.dumps(_map_document(counts), indent=2) if args.json else _map_lines(args.target, counts))
+        print(json.dumps(_map_document(counts), indent=2) if args.json else _map_lines(args, counts))
         return
     if not sum(counts.num_objects):
         raise CommandError(f"{args.target}: expected at least one object, got none; check the dataset")
@@ -74,29 +79,47 @@ def run(args: argparse.Namespace) -> None:
         **options,
         photo_fracs=counts.photo_fracs() if mode == "instance_aware" else None,
     )
-    names = [printable(name) for name in counts.names]
-    report = report_draws(names, counts.num_objects, probabilities, args.draws or sum(counts.num_objects))
+    names, num_draws = [printable(name) for name in counts.names], args.draws or sum(counts.num_objects)
     if args.json:
+        report = report_draws(names, counts.num_objects, probabilities, num_draws)
         print(json.dumps(_document(options, counts, report), indent=2))
         return
+    order = _order(counts.num_objects, args)
+    objects = [counts.num_objects[c] for c in order]
+    report = report_draws([names[c] for c in order], objects, probabilities[order], num_draws)
     print(f"{counts.kind} {args.target}: {sum(counts.num_objects):,} objects of {len(counts.names)} classes", end="")
     print(f" in {counts.num_photos:,} images" if counts.num_photos else "")
     if counts.num_pasted is not None:
-        print(f"\n{_before_and_after(counts)}")
+        print(f"\n{_before_and_after(counts, order)}")
     given = options["threshold"]
     threshold = ", t = the mean frequency" if given is None else f", t = {given:g}"
     shown = {"repeat_factor": threshold, "instance_aware": threshold, "tempered": f" by {options['temperature']:g}"}
     print(f"\ndrawn with {mode}{shown.get(mode, '')}\n{report}")
+    print(_left_out(len(names) - len(order)), end="")
 
 
-def _map_lines(target: str, counts: MapCounts) -> str:
+def _order(num_objects: Sequence[int], args: argparse.Namespace) -> list[int]:
+    """Return the classes of the rows, in their order."""
+    shown = [c for c, num in enumerate(num_objects) if num or args.all]
+    return sorted(shown, key=lambda c: -num_objects[c]) if args.sort == "objects" else shown
+
+
+def _left_out(num: int) -> str:
+    """Return a line about classes that have no row."""
+    return f"\n{num:,} {'class has' if num == 1 else 'classes have'} no objects; --all shows them\n" if num else ""
+
+
+def _map_lines(args: argparse.Namespace, counts: MapCounts) -> str:
     """Return lines with the share of pixels of each class, without draws, since samplers do not use pixels."""
     names, total = [printable(name) for name in counts.names], max(1, sum(counts.num_pixels))
+    order = _order(counts.num_pixels, args)
     width = max([len(name) for name in names] + [5])
-    lines = [f"dataset {target}: semantic maps only, of {len(names)} classes in {counts.num_photos:,} images\n"]
+    lines = [f"dataset {args.target}: semantic maps only, of {len(names)} classes in {counts.num_photos:,} images\n"]
     lines += [f"{'class':{width}}  {'images':>10}  {'of all pixels':>13}"]
-    for name, showing, num in zip(names, counts.num_showing, counts.num_pixels, strict=True):
+    rows = [*zip(names, counts.num_showing, counts.num_pixels, strict=True)]
+    for name, showing, num in [rows[c] for c in order]:
         lines.append(f"{name:{width}}  {showing:10d}  {num / total:13.2%}")
+    lines += [*_left_out(len(names) - len(order)).splitlines()]
     return "\n".join([*lines, "\nClassMix (emit_classmix=true) draws half of the classes of an image uniformly"])
 
 
@@ -173,15 +196,16 @@ def _count_crops(where: str | Path, has_photos: bool) -> ClassCounts:
         return count_crops(bank, images=has_photos)
 
 
-def _before_and_after(counts: ClassCounts) -> str:
-    """Return lines with the numbers of original and pasted objects."""
+def _before_and_after(counts: ClassCounts, order: Sequence[int]) -> str:
+    """Return lines with the numbers of original and pasted objects, of these classes."""
     assert counts.num_pasted is not None
     names = [printable(name) for name in counts.names]
-    width = max([len(name) for name in names] + [5])
+    width = max([len(names[c]) for c in order] + [5])
     before = [num - pasted for num, pasted in zip(counts.num_objects, counts.num_pasted, strict=True)]
     lines = [f"{'class':{width}}  {'own':>10}  {'share':>7}  {'pasted':>10}  {'all':>10}  {'share':>7}"]
     total, own = sum(counts.num_objects), max(sum(before), 1)
-    for name, num, pasted, kept in zip(names, counts.num_objects, counts.num_pasted, before, strict=True):
+    rows = [*zip(names, counts.num_objects, counts.num_pasted, before, strict=True)]
+    for name, num, pasted, kept in [rows[c] for c in order]:
         lines.append(f"{name:{width}}  {kept:10d}  {kept / own:7.2%}  {pasted:10d}  {num:10d}  {num / total:7.2%}")
     return "\n".join(lines)
 

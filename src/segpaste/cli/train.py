@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from segpaste.cli._arguments import add_progress
 from segpaste.cli._errors import expect_no_sigterm
 from segpaste.cli._printed import progress
 from segpaste.workspace import naming
@@ -55,6 +56,7 @@ def add_to(commands: Any, summary: str) -> None:
     add("--test", metavar="TEST.csv|BANK", help="vectors on which the best epoch is measured at the end")
     add("--out", metavar="DIR", type=Path, default=Path("runs/encoder"), help="default: runs/encoder")
     add("--config", metavar="FILE", help="configuration in YAML or JSON")
+    add_progress(parser)
     parser.set_defaults(run=run, takes_overrides=True)
 
 
