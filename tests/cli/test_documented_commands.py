@@ -23,7 +23,8 @@ def commands(page: Path) -> list[list[str]]:
     fences = re.findall(r"^```sh\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     lines = "\n".join(fences).replace("\\\n", " ").splitlines()
     words = [shlex.split(line, comments=True) for line in lines]
-    return [line[1:] for line in words if line[:1] == ["segpaste"]]
+    unredirected = [line[: line.index(">")] if ">" in line else line for line in words]
+    return [line[1:] for line in unredirected if line[:1] == ["segpaste"]]
 
 
 def write_photos(folder: Path) -> None:
