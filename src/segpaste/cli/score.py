@@ -20,7 +20,8 @@ target or nontarget in each line, EER, Cllr and minDCF are printed; without it t
 has any.
 
 VECTORS.csv has a column of ids, and the vectors in the columns that the encoder was trained on: paths of .npy files, or
-numbers. A bank with embeddings can be used instead; its crops have the ids 0, 1 and so on.
+numbers. A matrix VECTORS.npy with the ids in a VECTORS.csv beside it, Kaldi's .scp and .ark, and a bank with embeddings
+can be used instead, as for segpaste train. The crops of a bank have the ids 0, 1 and so on.
 
 The output has a line for each pair: enrollment, test, score, llr, and the key if it is known. llr is the calibrated
 log-likelihood ratio, a natural logarithm; above 0, the same class is more likely. The score is the sum before
@@ -36,10 +37,10 @@ def add_to(commands: Any, summary: str) -> None:
     """Add the command to the parser, with a summary of a few words."""
     text = "Write the likelihood ratio of each pair of samples: same class against different classes."
     parser = commands.add_parser("score", help=summary, description=text, example=_EXAMPLE)
-    parser.usage = "segpaste score PAIRS.csv VECTORS.csv|BANK --out SCORES.csv [options]"
+    parser.usage = "segpaste score PAIRS.csv VECTORS --out SCORES.csv [options]"
     add = parser.add_argument
     add("pairs", metavar="PAIRS.csv", type=Path, help="pairs of ids")
-    add("vectors", metavar="VECTORS.csv|BANK", help="the vector of each id")
+    add("vectors", metavar="VECTORS", help="the vector of each id: .csv, .npy, .scp, .ark or a bank")
     add("--out", metavar="SCORES.csv", type=Path, required=True, help="output file, replaced if it exists")
     model = Path("runs/encoder")
     add("--model", metavar="RUN", type=Path, default=model, help=f"run of segpaste train, default: {model}")
@@ -47,6 +48,7 @@ def add_to(commands: Any, summary: str) -> None:
     add("--label-column", metavar="NAME", help="default: as in training; may be missing")
     add("--path-column", metavar="NAME", help="default: as in training")
     add("--embedding-prefix", metavar="TEXT", help="default: as in training")
+    add("--utt2spk", metavar="FILE", type=Path, help="speakers of a .scp or .ark, default: utt2spk beside it, if any")
     parser.set_defaults(run=run)
 
 
@@ -72,7 +74,7 @@ def run(args: argparse.Namespace) -> None:
         data[name] if getattr(args, name) is None else getattr(args, name)
         for name in ("label_column", "path_column", "embedding_prefix")
     )
-    found = read_named(args.vectors, args.id_column, label_column, (path_column, prefix))
+    found = read_named(args.vectors, args.id_column, label_column, (path_column, prefix), args.utt2spk)
     _expect_vectors(args.vectors, found, trained)
     trials = read_trials(args.pairs, found.row_of, found.labels)
     codes = encode(trained.encoder, torch.from_numpy(found.vectors))
