@@ -138,3 +138,22 @@ def test_one_file_of_speakers(tmp_path: Path, capsys: Any) -> None:
     assert main([*words, "--utt2spk", str(tmp_path / "all")]) == 0
     assert "1 target and 1 nontarget pairs" in capsys.readouterr().out
     assert (tmp_path / "scores.csv").read_text().splitlines()[1].endswith(",target")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [("npy", "set.csv"), ("npy", "set.npy"), ("scp", "set.ark"), ("ark", "utt2spk")]
+)
+def test_an_output_that_belongs_to_the_vectors(tmp_path: Path, capsys: Any, kind: str, name: str) -> None:
+    """It would overwrite the labels or the vectors."""
+    vectors = write(tmp_path, "set", drawn(2, 1), kind)
+    taken = vectors.with_name(name)
+    before = taken.read_bytes()
+    (tmp_path / "pairs.csv").write_text("enrollment,test\n0,3\n")
+    for option, other in (("--out", []), ("--contributions", ["--out", str(tmp_path / "scores.csv")])):
+        words = ["score", str(tmp_path / "pairs.csv"), str(vectors), option, str(taken), *other]
+        assert main(words) == 2
+        expected = (
+            f"segpaste: error: {option}: expected a file that is not an input, got {taken}; choose another name\n"
+        )
+        assert capsys.readouterr().err == expected
+        assert taken.read_bytes() == before

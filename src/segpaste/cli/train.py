@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _SECONDS_BETWEEN_LINES = 30
 _FEW_STEPS = 10
+_NUM_ATTRIBUTES = 5
 _EXAMPLE = """\
 The vectors are in one of these, which can be mixed:
 
@@ -135,8 +136,24 @@ def _figures(training: Training, found: Assessment, num_validation: int) -> Iter
     yield f"reconstruction     {found.mse:.4f} mean square, of standardised vectors"
     yield f"attributes         {found.active_frac:.2%} of the bits are 1"
     yield from ratio_lines(found.ratios)
+    yield from _attribute_lines(found)
     names = ", ".join(sorted(path.name for path in training.folder.iterdir()))
     yield f"files              {training.folder}/: {names}"
+
+
+def _attribute_lines(found: Assessment) -> Iterator[str]:
+    """Yield a table of the attributes that are the strongest evidence if two samples have them."""
+    if found.attributes is None:
+        return
+    strongest = (-found.attributes["score_both"]).argsort(kind="stable")[:_NUM_ATTRIBUTES].tolist()
+    all_of_them = f"{len(found.attributes['share'])} attributes, if two samples have them; all are in attributes.csv"
+    yield f"strongest          {len(strongest)} of {all_of_them}"
+    yield "                   attribute  typicality  drop-out  drop-in  log ratio of both, one, neither"
+    for k in strongest:
+        at = {name: float(column[k]) for name, column in found.attributes.items()}
+        shares = f"{at['typicality']:10.2%}  {at['dropout']:8.2%}  {at['dropin']:7.2%}".replace("nan%", "   -")
+        ratios = f"{at['score_both']:+17.3f}{at['score_one']:+8.3f}{at['score_neither']:+8.3f}"
+        yield f"                   {k:9}  {shares}  {ratios}"
 
 
 def ratio_lines(found: RatioFigures | None) -> Iterator[str]:
@@ -149,6 +166,8 @@ def ratio_lines(found: RatioFigures | None) -> Iterator[str]:
     yield f"likelihood ratios  EER {found.eer:.2%}, {costs}, of {pairs}"
     if found.cllr >= 1:
         yield "                   Cllr is 1 or more: THESE RATIOS ARE NO BETTER THAN NO EVIDENCE; do not use them"
+    below, above = f"{found.misleading_target:.2%} of the target", f"{found.misleading_nontarget:.2%} of the nontarget"
+    yield f"misleading         {below} pairs have a ratio below 1, {above} pairs one above 1"
     yield f"detection cost     minDCF {found.min_dcf:.3f}, where 1 % of the pairs are targets"
     if not math.isnan(found.eer_of_vectors):
         figures = f"EER {found.eer_of_vectors:.2%}, minDCF {found.min_dcf_of_vectors:.3f}"
