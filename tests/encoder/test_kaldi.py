@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import struct
 from pathlib import Path
 
@@ -183,6 +184,19 @@ class TestScript:
         (tmp_path / "x.scp").write_text("a none.ark:7")
         with pytest.raises(FileNotFoundError, match=r"none\.ark"):
             read_kaldi(tmp_path / "x.scp")
+
+
+def test_more_archives_than_files_may_be_open(tmp_path: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    for number in range(300):
+        (tmp_path / str(number)).write_bytes(TEXT)
+    places = (f"{number} {tmp_path / str(number)}:7\n" for number in range(300))
+    (tmp_path / "x.scp").write_text("".join(places))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (250, before[1]))
+    try:
+        assert read_kaldi(tmp_path / "x.scp").vectors.tolist() == [[1.5, -2, 0.25]] * 300
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 class TestSpeakers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +91,19 @@ class TestRowNumbers:
         (tmp_path / "all.csv").write_text("\n".join(lines))
         data = read_vectors(tmp_path / "all.csv")
         assert data.vectors.tolist() == [[0.5, -0.25], [10, 20], [0.5, -0.25], [8, 9], [-3, 4]]
+
+    def test_more_matrices_than_files_may_be_open(self, tmp_path: Path) -> None:
+        before = resource.getrlimit(resource.RLIMIT_NOFILE)
+        for number in range(300):
+            np.save(tmp_path / f"{number}.npy", ROWS + number)
+        lines = ["label,path,row", *(f"a,{number}.npy,1" for number in range(300))]
+        (tmp_path / "all.csv").write_text("\n".join(lines))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (250, before[1]))
+        try:
+            found = read_vectors(tmp_path / "all.csv").vectors
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        assert found.tolist() == [[number - 3, number + 4] for number in range(300)]
 
     @pytest.mark.parametrize("row", ["3", "-1", "1.0", "", "two", "1" * 40])
     def test_a_row_that_is_not_there(self, tmp_path: Path, row: str) -> None:

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segpaste._utf8 import NotUtf8Error, decode_utf8
-from segpaste.encoder.vector_csv import VectorsError
+from segpaste.encoder.vector_csv import MOST_OPEN, VectorsError
 
 SUFFIXES = (".ark", ".scp")
 """Endings of the files that `read_kaldi` reads."""
@@ -141,6 +141,8 @@ def _listed(path: Path) -> Iterator[tuple[str, str, Rows]]:
         match = re.fullmatch(r"(.+):(\d{1,18})", place, re.ASCII)
         name_of_file, at = (match[1], int(match[2])) if match else (place, 0)
         if name_of_file not in files:
+            if len(files) >= MOST_OPEN:
+                files.clear()
             found = Path(name_of_file)
             files[name_of_file] = _opened(found if found.exists() else path.parent / found)
         yield name, where, _value(files[name_of_file], at, f"{where}, {place}")[0]

@@ -25,6 +25,9 @@ from segpaste._utf8 import NotUtf8Error, decode_utf8
 ROW = "row"
 """Column of the row, from 0, in a file with a matrix."""
 
+MOST_OPEN = 64
+"""Highest number of files that are mapped into memory at once; each takes a descriptor."""
+
 _NUMBERS = "fiu"  # kinds of dtype
 
 
@@ -94,6 +97,8 @@ def read_csv(path: Path, columns: CsvColumns) -> Table:
         else:
             array = matrices[file] if file in matrices else _load(file, where, is_mapped=True)
             if array.ndim == 2:
+                if len(matrices) >= MOST_OPEN:
+                    matrices.clear()
                 matrices[file] = array
                 array = array[_row_number(row[row_idx], len(array), where)]
             vector = _as_vector(array, file, where)
