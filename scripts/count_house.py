@@ -39,7 +39,7 @@ IMPORTED_BY = 3
 AROUND_DATASETS = ("datasets", "cli", "bank", "replay", "tuning", "augmenting", "viz", "integrations", "targets")
 
 CEILINGS: dict[str, int] = {
-    "files with one importer, in their own folder": 76,
+    "files with one importer, in their own folder": 78,
     "files over 400 lines": 0,
     "protocols of a dataset with annotations": 2,
     "getattr and hasattr of members of a dataset": 8,
@@ -50,9 +50,9 @@ CEILINGS: dict[str, int] = {
     "shared lines of augmentation": 5_400,
     "shared lines of augmenting": 4_700,
     "shared lines of bank": 5_700,
-    "shared lines of cli": 2_900,
+    "shared lines of cli": 3_000,
     "shared lines of datasets": 21_200,
-    "shared lines of encoder": 2_800,
+    "shared lines of encoder": 3_300,
     "shared lines of engine": 10_100,
     "shared lines of epochs": 1_200,
     "shared lines of experimental": 400,
@@ -65,7 +65,7 @@ CEILINGS: dict[str, int] = {
     "shared lines of the top": 900,
     "shared lines of tuning": 700,
     "shared lines of types": 3_200,
-    "shared lines of viz": 3_000,
+    "shared lines of viz": 3_200,
     "shared lines of workspace": 1_100,
 }
 """Highest value of each count of the table, lines to the next hundred; what is not named is not limited."""

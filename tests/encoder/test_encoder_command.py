@@ -54,7 +54,7 @@ class TestRunning:
         assert err == ""
         assert "train              42 vectors of 6 classes\nbatches            4 of 3 x 4 = 12" in out
         assert "best               epoch" in out
-        assert "files              runs/encoder/: best.pt, last.pt, log.csv, run.json" in out
+        assert "files              runs/encoder/: attributes.csv, best.pt, last.pt, log.csv, run.json" in out
         found = load_encoder("runs/encoder")
         assert found.config["trainer"]["losses"] == ["mse", "triplet"]
         assert found.encoder.num_inputs == SIZE

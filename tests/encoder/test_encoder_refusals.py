@@ -24,7 +24,7 @@ def words(tmp_path: Path) -> list[str]:
 def test_help_lists_every_key_and_default(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", "--help"]) == 0
     out = capsys.readouterr().out
-    shown = dict(re.findall(r"([a-z]+\.[A-Za-z_.]+)=(\S+)", out.partition("examples:")[0]))
+    shown = dict(re.findall(r"([a-z]+\.[A-Za-z0-9_.]+)=(\S+)", out.partition("examples:")[0]))
     assert sorted(shown) == sorted(dict(known_fields(TrainConfig)))
     defaults = values.flat(TrainConfig().model_dump())
     others = {key: text for key, text in shown.items() if "|" not in text and key != "trainer.losses"}

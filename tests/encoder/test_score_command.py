@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from PIL import Image
 from sklearn.metrics import log_loss
 
 from segpaste.cli import main
-from segpaste.encoder import LabelledVectors, TrainConfig, equal_error_rate, load_encoder, min_dcf, train
+from segpaste.encoder import LabelledVectors, TrainConfig, equal_error_rate, load_encoder, min_dcf, read_vectors, train
 
 SIZE, NUM_BITS = 9, 24
 
@@ -87,8 +89,6 @@ class TestScores:
         trained = load_encoder(run)
         assert trained.evidence is not None
         assert trained.evidence.calibration is not None
-        import torch
-
         vectors = [[float(row[f"embedding_{i}"]) for i in range(SIZE)] for row in rows_of(folder / "vectors.csv")]
         codes = trained.encoder.encode(torch.tensor(vectors)).numpy()
         for row in rows:
@@ -130,6 +130,84 @@ class TestScores:
         assert "expected a column 'id' of ids" in (err := capsys.readouterr().err)
         assert err.endswith("; set another with --id-column\n")
         assert score(folder, run, "--id-column", "utterance", "--embedding-prefix", "v") == 0
+
+
+class TestContributions:
+    """The summand of each attribute, in a file of its own."""
+
+    def test_add_up_to_the_score(self, folder: Path, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Attribute by attribute they are the ratios of the evidence, in pieces of any length."""
+        assert score(folder, run, "--contributions", str(folder / "new" / "parts.csv")) == 0
+        rows, scores = rows_of(folder / "new" / "parts.csv"), rows_of(folder / "scores.csv")
+        assert list(rows[0]) == ["enrollment", "test", *(f"attribute_{k}" for k in range(NUM_BITS))]
+        trained = load_encoder(run)
+        assert trained.evidence is not None
+        vectors = read_vectors(folder / "vectors.csv", label_column="speaker").vectors
+        codes = trained.encoder.encode(torch.from_numpy(vectors)).numpy()
+        for row, scored in zip(rows, scores, strict=True):
+            assert (row["enrollment"], row["test"]) == (scored["enrollment"], scored["test"])
+            parts = [float(row[f"attribute_{k}"]) for k in range(NUM_BITS)]
+            assert sum(parts) == pytest.approx(float(scored["score"]), abs=1e-6)
+            one, other = (codes[int(row[name][1:])] for name in ("enrollment", "test"))
+            expected = [trained.evidence.log_ratios[k, int(one[k]), int(other[k])] for k in range(NUM_BITS)]
+            assert parts == pytest.approx(expected, abs=1e-6)
+        before = (folder / "new" / "parts.csv").read_bytes()
+        monkeypatch.setattr("segpaste.encoder.trials._NUM_CHARS", 10)
+        assert score(folder, run, "--contributions", str(folder / "new" / "parts.csv")) == 0
+        assert (folder / "new" / "parts.csv").read_bytes() == before
+
+    @pytest.mark.parametrize("name", ["pairs.csv", "vectors.csv"])
+    def test_an_input_as_the_output(self, folder: Path, run: Path, capsys: Any, name: str) -> None:
+        before = (folder / name).read_bytes()
+        assert score(folder, run, "--contributions", str(folder / name)) == 2
+        assert "--contributions: expected a file that is not an input" in capsys.readouterr().err
+        assert (folder / name).read_bytes() == before
+        assert not (folder / "scores.csv").exists()
+
+    def test_the_other_output(self, folder: Path, run: Path, capsys: Any) -> None:
+        assert score(folder, run, "--contributions", str(folder / "scores.csv")) == 2
+        assert "--contributions: expected another file than --out, got " in capsys.readouterr().err
+
+
+class TestPlots:
+    """Their curves are compared with other computations in `tests/viz/test_score_curves.py`."""
+
+    def test_are_drawn(self, folder: Path, run: Path, capsys: Any) -> None:
+        assert score(folder, run, "--plots", str(folder / "plots")) == 0
+        assert sorted(os.listdir(folder / "plots")) == ["det.png", "tippett.png"]
+        for name in ("det.png", "tippett.png"):
+            with Image.open(folder / "plots" / name) as picture:
+                assert picture.size == (640, 640)
+        assert f"scores.csv, {folder / 'plots' / 'det.png'}, " in capsys.readouterr().out
+
+    def test_one_kind_of_pairs(self, folder: Path, run: Path, capsys: Any) -> None:
+        for key, text in (("", "v0,v4\n"), (",key", "v0,v4,target\nv0,v8,target\n")):
+            (folder / "pairs.csv").write_text(f"enrollment,test{key}\n{text}")
+            assert score(folder, run, "--plots", str(folder / "plots")) == 2
+            out, err = capsys.readouterr()
+            assert out == ""
+            assert err.startswith("segpaste: error: --plots: expected pairs of one class and of two classes, got not")
+            assert err.count("\n") == 1
+            assert not (folder / "scores.csv").exists()
+            assert not (folder / "plots").exists()
+
+    def test_a_file_in_place_of_the_folder(self, folder: Path, run: Path, capsys: Any) -> None:
+        assert score(folder, run, "--plots", str(folder / "pairs.csv")) == 2
+        assert "pairs.csv: File exists" in capsys.readouterr().err
+        assert not (folder / "scores.csv").exists()
+
+    def test_misleading_ratios(self, folder: Path, run: Path, capsys: Any) -> None:
+        ids = [f"v{i}" for i in range(12)]
+        pairs = [f"{one},{other}" for one, other in itertools.combinations(ids, 2)]
+        (folder / "pairs.csv").write_text("\n".join(["enrollment,test", *pairs]))
+        assert score(folder, run) == 0
+        ratios: dict[str, list[float]] = {"target": [], "nontarget": []}
+        for row in rows_of(folder / "scores.csv"):
+            ratios[row["key"]].append(float(row["llr"]))
+        below = sum(ratio < 0 for ratio in ratios["target"]) / len(ratios["target"])
+        above = sum(ratio > 0 for ratio in ratios["nontarget"]) / len(ratios["nontarget"])
+        line = f"misleading         {below:.2%} of the target pairs have a ratio below 1, {above:.2%} of the nontarget "
+        assert line in capsys.readouterr().out
 
 
 class TestSpeakers:

@@ -21,14 +21,21 @@ if TYPE_CHECKING:
 
 _SECONDS_BETWEEN_LINES = 30
 _FEW_STEPS = 10
+_NUM_ATTRIBUTES = 5
 _EXAMPLE = """\
-A CSV has a column label, and either a column path of .npy files, each with a vector, or columns embedding_0,
-embedding_1 and so on. A bank with embeddings can be used instead. KEY=VALUE overrides the configuration, with values in
-YAML; the keys are those of segpaste.encoder.TrainConfig:
+The vectors are in one of these, which can be mixed:
+
+  x.csv         a column label, and columns embedding_0, embedding_1 and so on, or a column path of .npy files, each
+                with a vector, or with a matrix whose row, from 0, is in a column row
+  x.npy         a matrix with a vector in each row, and x.csv beside it with a column label and a line for each row
+  x.scp, x.ark  vectors of Kaldi, in binary or text, and the file utt2spk beside them, or data.utt2spk=FILE
+  a bank        with embeddings, as segpaste bank embed writes
+
+KEY=VALUE overrides the configuration, with values in YAML; the keys are those of segpaste.encoder.TrainConfig:
 
   data.sampler=segpaste.samplers.RandomNxMSampler  data.N_classes_per_batch=8  data.M_samples_per_class=4
   data.shuffle=true  data.drop_last=true  data.label_column=label  data.path_column=path
-  data.embedding_prefix=embedding_
+  data.embedding_prefix=embedding_  data.utt2spk=null
   model.num_attributes=128  model.hidden=256
   trainer.losses=[mse,triplet,sparsity,angular_margin]  trainer.sparsity_target=0.2  trainer.triplet_margin=0.2
   trainer.loss_weights.mse=1  trainer.loss_weights.triplet=1  trainer.loss_weights.sparsity=1
@@ -42,6 +49,7 @@ examples:
   segpaste train train.csv validation.csv --test test.csv --out encoder
   segpaste train train.csv validation.csv data.sampler=segpaste.samplers.ExhaustiveNxMSampler trainer.epochs=20
   segpaste train objects validation --test held_out trainer.losses=[mse,triplet]
+  segpaste train xvectors.scp validation.scp data.utt2spk=data/all/utt2spk
 """
 
 
@@ -49,11 +57,11 @@ def add_to(commands: Any, summary: str) -> None:
     """Add the command to the parser, with a summary of a few words."""
     text = "Train a binary attribute encoder, which converts embeddings to bits."
     parser = commands.add_parser("train", help=summary, description=text, example=_EXAMPLE)
-    parser.usage = "segpaste train TRAIN.csv|BANK VALIDATION.csv|BANK [options] [KEY=VALUE ...]"
+    parser.usage = "segpaste train TRAIN VALIDATION [options] [KEY=VALUE ...]"
     add = parser.add_argument
-    add("train", metavar="TRAIN.csv|BANK", help="training vectors")
-    add("validation", metavar="VALIDATION.csv|BANK", help="vectors that select the best epoch and calibrate the scores")
-    add("--test", metavar="TEST.csv|BANK", help="vectors on which the best epoch is measured at the end")
+    add("train", metavar="TRAIN", help="training vectors: .csv, .npy, .scp, .ark or a bank")
+    add("validation", metavar="VALIDATION", help="vectors that select the best epoch and calibrate the scores")
+    add("--test", metavar="TEST", help="vectors on which the best epoch is measured at the end")
     add("--out", metavar="DIR", type=Path, default=Path("runs/encoder"), help="default: runs/encoder")
     add("--config", metavar="FILE", help="configuration in YAML or JSON")
     add_progress(parser)
@@ -68,7 +76,7 @@ def run(args: argparse.Namespace) -> None:
     from segpaste.encoder import TrainConfig, open_training, read_vectors
 
     config = values.load_model(TrainConfig, args.config, args.overrides)
-    columns = config.data.model_dump(include={"label_column", "path_column", "embedding_prefix"})
+    columns = config.data.model_dump(include={"label_column", "path_column", "embedding_prefix", "utt2spk"})
     train_set = read_vectors(args.train, **columns)
     columns["label_names"] = train_set.label_names
     validation_set = read_vectors(args.validation, **columns)
@@ -128,8 +136,24 @@ def _figures(training: Training, found: Assessment, num_validation: int) -> Iter
     yield f"reconstruction     {found.mse:.4f} mean square, of standardised vectors"
     yield f"attributes         {found.active_frac:.2%} of the bits are 1"
     yield from ratio_lines(found.ratios)
+    yield from _attribute_lines(found)
     names = ", ".join(sorted(path.name for path in training.folder.iterdir()))
     yield f"files              {training.folder}/: {names}"
+
+
+def _attribute_lines(found: Assessment) -> Iterator[str]:
+    """Yield a table of the attributes that are the strongest evidence if two samples have them."""
+    if found.attributes is None:
+        return
+    strongest = (-found.attributes["score_both"]).argsort(kind="stable")[:_NUM_ATTRIBUTES].tolist()
+    all_of_them = f"{len(found.attributes['share'])} attributes, if two samples have them; all are in attributes.csv"
+    yield f"strongest          {len(strongest)} of {all_of_them}"
+    yield "                   attribute  typicality  drop-out  drop-in  log ratio of both, one, neither"
+    for k in strongest:
+        at = {name: float(column[k]) for name, column in found.attributes.items()}
+        shares = f"{at['typicality']:10.2%}  {at['dropout']:8.2%}  {at['dropin']:7.2%}".replace("nan%", "   -")
+        ratios = f"{at['score_both']:+17.3f}{at['score_one']:+8.3f}{at['score_neither']:+8.3f}"
+        yield f"                   {k:9}  {shares}  {ratios}"
 
 
 def ratio_lines(found: RatioFigures | None) -> Iterator[str]:
@@ -142,6 +166,8 @@ def ratio_lines(found: RatioFigures | None) -> Iterator[str]:
     yield f"likelihood ratios  EER {found.eer:.2%}, {costs}, of {pairs}"
     if found.cllr >= 1:
         yield "                   Cllr is 1 or more: THESE RATIOS ARE NO BETTER THAN NO EVIDENCE; do not use them"
+    below, above = f"{found.misleading_target:.2%} of the target", f"{found.misleading_nontarget:.2%} of the nontarget"
+    yield f"misleading         {below} pairs have a ratio below 1, {above} pairs one above 1"
     yield f"detection cost     minDCF {found.min_dcf:.3f}, where 1 % of the pairs are targets"
     if not math.isnan(found.eer_of_vectors):
         figures = f"EER {found.eer_of_vectors:.2%}, minDCF {found.min_dcf_of_vectors:.3f}"

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING
 from segpaste._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from segpaste.encoder.attribute_terms import AttributeTerms as AttributeTerms
     from segpaste.encoder.calibration import Calibration as Calibration
     from segpaste.encoder.calibration import cllr as cllr
+    from segpaste.encoder.calibration import det_curve as det_curve
     from segpaste.encoder.calibration import equal_error_rate as equal_error_rate
     from segpaste.encoder.calibration import min_cllr as min_cllr
     from segpaste.encoder.calibration import min_dcf as min_dcf
@@ -56,7 +58,8 @@ if TYPE_CHECKING:
     from segpaste.encoder.vectors import read_vectors as read_vectors
 
 _HOMES = {
-    "segpaste.encoder.calibration": ("Calibration", "cllr", "equal_error_rate", "min_cllr", "min_dcf"),
+    "segpaste.encoder.attribute_terms": ("AttributeTerms",),
+    "segpaste.encoder.calibration": ("Calibration", "cllr", "det_curve", "equal_error_rate", "min_cllr", "min_dcf"),
     "segpaste.encoder.checkpoints": ("CheckpointError", "TrainedEncoder", "load_encoder"),
     "segpaste.encoder.codes": ("attribute_shares", "hamming", "near_duplicate_codes", "nearest", "pack", "unpack"),
     "segpaste.encoder.config": ("DataConfig", "LossWeights", "ModelConfig", "TrainConfig", "TrainerConfig"),

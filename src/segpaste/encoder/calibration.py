@@ -86,10 +86,7 @@ def equal_error_rate(target: ArrayLike, nontarget: ArrayLike) -> float:
     Raises:
         ValueError: a kind has no pairs, or a score is not finite.
     """
-    num_target, num_nontarget = _counts("equal_error_rate", target, nontarget)
-    missed = np.cumsum(num_target) / num_target.sum()
-    accepted = 1 - np.cumsum(num_nontarget) / num_nontarget.sum()
-    missed, accepted = np.concatenate([[0.0], missed]), np.concatenate([[1.0], accepted])
+    missed, accepted = _error_rates("equal_error_rate", target, nontarget)
     after = int(np.argmax(missed >= accepted))  # never the first
     gaps = (accepted - missed)[[after - 1, after]]
     part = gaps[0] / (gaps[0] - gaps[1])
@@ -164,11 +161,33 @@ def min_dcf(
             f"min_dcf: expected 0 < target_prior < 1 and costs above 0, got {target_prior}, {miss_cost} and "
             f"{false_alarm_cost}"
         )
-    num_target, num_nontarget = _counts("min_dcf", target, nontarget)
-    missed = np.concatenate([[0.0], np.cumsum(num_target) / num_target.sum()])
-    accepted = np.concatenate([[1.0], 1 - np.cumsum(num_nontarget) / num_nontarget.sum()])
+    missed, accepted = _error_rates("min_dcf", target, nontarget)
     of_miss, of_alarm = miss_cost * target_prior, false_alarm_cost * (1 - target_prior)
     return float((of_miss * missed + of_alarm * accepted).min() / min(of_miss, of_alarm))
+
+
+def det_curve(target: ArrayLike, nontarget: ArrayLike) -> tuple[Scores, Scores]:
+    """Return the error rates at each threshold, for a plot of the detection error trade-off.
+
+    The first threshold is below all scores, the others are just above each distinct score, ascending.
+
+    Args:
+        target: scores of pairs of one class, [n].
+        nontarget: scores of pairs of two classes, [m].
+
+    Returns:
+        The shares of targets that are missed, and of nontargets that are accepted (false alarms), 0 to 1, [t] each.
+
+    Raises:
+        ValueError: a kind has no pairs, or a score is not finite.
+    """
+    return _error_rates("det_curve", target, nontarget)
+
+
+def _error_rates(name: str, target: ArrayLike, nontarget: ArrayLike) -> tuple[Scores, Scores]:
+    num_target, num_nontarget = _counts(name, target, nontarget)
+    missed = np.concatenate([[0.0], np.cumsum(num_target) / num_target.sum()])
+    return missed, np.concatenate([[1.0], 1 - np.cumsum(num_nontarget) / num_nontarget.sum()])
 
 
 def _counts(name: str, target: ArrayLike, nontarget: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -1,9 +1,10 @@
 """Files of a training run, each of them complete or absent.
 
-OUT/run.json    fingerprint of the run: configuration, data, processes
-OUT/last.pt     checkpoint after the last finished epoch, from which the run resumes
-OUT/best.pt     checkpoint after the best epoch; at the end, also the evidence of its codes
-OUT/log.csv     a line for each epoch, and TensorBoard's files in OUT/tensorboard
+OUT/run.json        fingerprint of the run: configuration, data, processes
+OUT/last.pt         checkpoint after the last finished epoch, from which the run resumes
+OUT/best.pt         checkpoint after the best epoch; at the end, also the evidence of its codes
+OUT/attributes.csv  a line for each attribute, at the end; see `segpaste.encoder.attribute_terms`
+OUT/log.csv         a line for each epoch, and TensorBoard's files in OUT/tensorboard
 
 The checkpoint holds the logged figures too, and a run that resumes rewrites the log from it. Hence no line is lost or
 duplicated, wherever the run was interrupted.
@@ -21,9 +22,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
+from segpaste.encoder.attribute_terms import attribute_columns, columns_csv
 from segpaste.encoder.calibration import Calibration
+from segpaste.encoder.codes import Bits
 from segpaste.encoder.evidence import AttributeEvidence
 from segpaste.encoder.model import BinaryAttributeEncoder
 from segpaste.extras import require
@@ -33,6 +38,7 @@ LAST, BEST = "last.pt", "best.pt"
 _FORMAT = "segpaste encoder 1"
 
 CSV_NAME, TENSORBOARD_NAME = "log.csv", "tensorboard"
+ATTRIBUTES_NAME = "attributes.csv"
 Row = Mapping[str, float]
 
 
@@ -117,6 +123,15 @@ def add_evidence(path: Path, evidence: AttributeEvidence | None) -> None:
     write_checkpoint(path, read_checkpoint(path) | {"evidence": kept | {"calibration": asdict(evidence.calibration)}})
 
 
+def write_attributes(
+    folder: Path, evidence: AttributeEvidence, codes: Bits, labels: NDArray[np.int64]
+) -> Mapping[str, NDArray[np.float64]]:
+    """Write the table of attributes of the training set, and return its columns."""
+    columns = attribute_columns(evidence, codes, labels)
+    write_whole(folder / ATTRIBUTES_NAME, columns_csv(columns))
+    return columns
+
+
 def _evidence_of(state: Any) -> AttributeEvidence | None:
     """Return the evidence that `add_evidence` stored."""
     if state is None:
@@ -136,7 +151,7 @@ def claimed_run(folder: Path, fingerprint: Mapping[str, Any]) -> Iterator[dict[s
         CheckpointError: the folder belongs to another run.
         OSError: the folder cannot be created.
     """
-    results, owned = (LAST, BEST), (CSV_NAME, TENSORBOARD_NAME)
+    results, owned = (LAST, BEST), (CSV_NAME, TENSORBOARD_NAME, ATTRIBUTES_NAME)
     run = Run(folder, CheckpointError, results=results, owned=owned, other="folder (--out)", what="a run", keeping=())
     with run.claim(fingerprint):
         is_kept = (folder / BEST).exists()  # without last.pt: the user deleted the rest of a run

@@ -23,7 +23,7 @@ class DataConfig(_Config):
         N_classes_per_batch: number of distinct classes in a batch.
         M_samples_per_class: number of samples of each class in a batch.
         shuffle, drop_last: see `segpaste.samplers.NxMSampler`.
-        label_column, path_column, embedding_prefix: see `segpaste.encoder.read_vectors`.
+        label_column, path_column, embedding_prefix, utt2spk: see `segpaste.encoder.read_vectors`.
     """
 
     sampler: str = "segpaste.samplers.RandomNxMSampler"
@@ -34,6 +34,7 @@ class DataConfig(_Config):
     label_column: str = "label"
     path_column: str = "path"
     embedding_prefix: str = "embedding_"
+    utt2spk: str | None = None
 
     @field_validator("sampler")
     @classmethod
@@ -125,7 +126,7 @@ class TrainConfig(_Config):
 
     def fingerprint(self) -> dict[str, Any]:
         """Return all values that affect the parameters, except data and machine, as JSON values by dotted keys."""
-        of_data, of_machine = {"label_column", "path_column", "embedding_prefix"}, {"device", "backend"}
+        of_data, of_machine = {"label_column", "path_column", "embedding_prefix", "utt2spk"}, {"device", "backend"}
         without = {"data": of_data, "trainer": {"epochs", "log"} | of_machine}
         found: dict[str, Any] = {}
         for group, values in self.model_dump(mode="json", exclude=without).items():

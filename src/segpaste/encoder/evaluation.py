@@ -14,8 +14,8 @@ on pairs of the validation set.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -176,7 +176,9 @@ class RatioFigures:
         num_target, num_nontarget: number of pairs of one class, and of two classes.
         min_dcf: lowest detection cost at a share of targets of 1 %, see
             `segpaste.encoder.calibration.min_dcf`.
-        eer_of_vectors, min_dcf_of_vectors: the same of the cosines of the vectors themselves; NaN if not measured.
+        misleading_target: share of pairs of one class whose ratio is below 1.
+        misleading_nontarget: share of pairs of two classes whose ratio is above 1.
+        eer_of_vectors, min_dcf_of_vectors: EER and detection cost of the cosines of the vectors; NaN if not measured.
     """
 
     eer: float
@@ -188,6 +190,8 @@ class RatioFigures:
     min_dcf: float = math.nan
     eer_of_vectors: float = math.nan
     min_dcf_of_vectors: float = math.nan
+    misleading_target: float = math.nan
+    misleading_nontarget: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -204,6 +208,8 @@ class Assessment:
         mse, active_frac: see `segpaste.encoder.Validation`.
         ratios: figures of pairs of these vectors; None if the evidence cannot be estimated or calibrated, or if a kind
             has no pairs.
+        attributes: columns of ``attributes.csv``, [K] each, see `segpaste.encoder.attribute_terms`; None without
+            evidence.
     """
 
     num_vectors: int
@@ -215,6 +221,7 @@ class Assessment:
     mse: float
     active_frac: float
     ratios: RatioFigures | None
+    attributes: Mapping[str, NDArray[np.float64]] | None = field(default=None, compare=False)
 
     @property
     def has_learnt(self) -> bool | None:
@@ -252,9 +259,10 @@ def ratio_figures(
     """
     if not len(target) or not len(nontarget):
         return None
+    ratios = evidence.ratios_of(target), evidence.ratios_of(nontarget)
     return RatioFigures(
         eer=equal_error_rate(target, nontarget),
-        cllr=cllr(evidence.ratios_of(target), evidence.ratios_of(nontarget)),
+        cllr=cllr(*ratios),
         min_cllr=min_cllr(target, nontarget),
         cllr_of_scores=cllr(target, nontarget),
         num_target=len(target),
@@ -262,6 +270,8 @@ def ratio_figures(
         min_dcf=min_dcf(target, nontarget),
         eer_of_vectors=math.nan if cosines is None else equal_error_rate(*cosines),
         min_dcf_of_vectors=math.nan if cosines is None else min_dcf(*cosines),
+        misleading_target=float((ratios[0] < 0).mean()),
+        misleading_nontarget=float((ratios[1] > 0).mean()),
     )
 
 
@@ -335,5 +345,6 @@ def assess(
         map_untrained=mean_average_precision(hamming_rows(first), part.labels),
         map_random=mean_average_precision(hamming_rows(random), part.labels),
         ratios=ratios,
+        attributes=None,
         **found.row(),
     )

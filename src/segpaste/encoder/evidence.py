@@ -132,11 +132,12 @@ class AttributeEvidence:
         return self.calibration.apply(scores)
 
     def explain(self, one: Bits, other: Bits) -> NDArray[np.float64]:
-        """Return the contribution of each attribute to the score of two codes [K], as [K].
+        """Return the contribution of each attribute to the score of two codes [K], or of the pairs in rows of [n, K].
 
-        In the log-likelihood ratio each contribution is multiplied by ``calibration.scale``.
+        The contributions, of the same shape, are natural logarithms of likelihood ratios, and add up to the score. In
+        the calibrated ratio each is multiplied by ``calibration.scale``.
         """
-        return np.asarray(self.log_ratios[np.arange(len(one)), one.astype(int), other.astype(int)])
+        return np.asarray(self.log_ratios[np.arange(one.shape[-1]), one.astype(int), other.astype(int)])
 
     def _weights(self) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
         """Return the summands of a score: for one sample with an attribute, [K], more for both, [K], and a constant."""

@@ -31,10 +31,11 @@ from segpaste.encoder.checkpoints import (
     add_evidence,
     claimed_run,
     load_encoder,
+    write_attributes,
     write_checkpoint,
 )
 from segpaste.encoder.config import TrainConfig, find_sampler
-from segpaste.encoder.evaluation import Assessment, Part, assess, find_evidence, is_better, validate
+from segpaste.encoder.evaluation import Assessment, Part, assess, encode, find_evidence, is_better, validate
 from segpaste.encoder.model import BinaryAttributeEncoder, EncoderLosses
 from segpaste.encoder.vector_csv import VectorsError
 from segpaste.encoder.vectors import LabelledVectors, expect_alike
@@ -305,7 +306,11 @@ class Training:
         untrained = make_objective(self._train[0], len(self._label_names), self.config).encoder
         measured = self._validation if self._test_set is None else _tensors(self._test_set, device)
         is_final = self._test_set is not None
-        return assess(encoder, untrained, evidence, measured, is_final=is_final, seed=seed)
+        found = assess(encoder, untrained, evidence, measured, is_final=is_final, seed=seed)
+        if evidence is None:
+            return found
+        codes, labels = encode(encoder, self._train.vectors), self._train.labels.cpu().numpy()
+        return replace(found, attributes=write_attributes(self.folder, evidence, codes, labels))
 
     def _save(self, is_best: bool) -> None:
         """Write the checkpoints and the log of the last epoch in the history."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from segpaste.encoder.vector_csv import VectorsError, csv_rows, shown_columns
 _KINDS = {"target": True, "1": True, "nontarget": False, "0": False}
 _ENROLMENT = ("enrollment", "enrolment")
 _NUM_PAIRS = 1 << 18
+_NUM_CHARS = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +42,16 @@ class Trials:
     rows: NDArray[np.int64]
     is_target: NDArray[np.bool_] | None
 
+    def of_kind(self, kind: bool) -> NDArray[np.bool_]:
+        """Return the mask of the pairs of one class, or of two, that count in figures, bool [N].
+
+        Raises:
+            ValueError: the classes are not known.
+        """
+        if self.is_target is None:
+            raise ValueError("Trials: expected a key or labels, got neither")
+        return np.asarray(self.is_counted & (self.is_target == kind))
+
     @property
     def is_counted(self) -> NDArray[np.bool_]:
         """Mask of the pairs that count in figures, bool [N]: those of two different samples."""
@@ -55,11 +66,13 @@ class ScoredTrials:
         scores: scores before calibration, [N].
         log_likelihood_ratios: natural logarithms, [N].
         figures: figures of the pairs that count; None if the kinds are not known, or a kind has no pairs.
+        cosines: cosines of the vectors of the pairs of one class, and of two, that count; None if not measured.
     """
 
     scores: NDArray[np.float64]
     log_likelihood_ratios: NDArray[np.float64]
     figures: RatioFigures | None
+    cosines: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
 
 
 def read_trials(path: Path, row_of: dict[str, int], labels: list[str] | None = None) -> Trials:
@@ -116,15 +129,14 @@ def score_trials(
     """
     blocks = [trials.rows[first : first + _NUM_PAIRS].T for first in range(0, len(trials.rows), _NUM_PAIRS)]
     scores = np.concatenate([evidence.pair_scores(codes[one], codes[other]) for one, other in blocks])
-    figures = None
+    figures = cosines = None
     if trials.is_target is not None:
-        target, nontarget = (trials.is_counted & (trials.is_target == kind) for kind in (True, False))
-        cosines = None
+        target, nontarget = trials.of_kind(True), trials.of_kind(False)
         if vectors is not None:
             rows = trials.rows.T
             cosines = pair_cosines(vectors, rows[:, target]), pair_cosines(vectors, rows[:, nontarget])
         figures = ratio_figures(evidence, scores[target], scores[nontarget], cosines)
-    return ScoredTrials(scores, evidence.ratios_of(scores), figures)
+    return ScoredTrials(scores, evidence.ratios_of(scores), figures, cosines)
 
 
 def scores_csv(trials: Trials, scored: ScoredTrials) -> bytes:
@@ -142,6 +154,30 @@ def scores_csv(trials: Trials, scored: ScoredTrials) -> bytes:
     writer.writerow(columns)
     writer.writerows(zip(*columns.values(), strict=True))
     return text.getvalue().encode()
+
+
+def contributions_csv(evidence: AttributeEvidence, codes: Bits, trials: Trials) -> Iterator[bytes]:
+    """Yield the lines of a CSV of the pairs, in order: enrollment, test, attribute_0 and so on.
+
+    An attribute's contribution is the natural logarithm of its likelihood ratio; those of a pair add up to its score.
+
+    Args:
+        evidence: evidence of the codes.
+        codes: codes of the vectors, [N, K].
+        trials: pairs of rows of these codes.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    num = codes.shape[1]
+    writer.writerow(["enrollment", "test", *(f"attribute_{k}" for k in range(num))])
+    texts = np.array([f"{value:.9g}" for value in evidence.log_ratios.ravel().tolist()], object).reshape(num, 2, 2)
+    for ids, (one, other) in zip(trials.ids, trials.rows.tolist(), strict=True):
+        writer.writerow([*ids, *texts[np.arange(num), codes[one].astype(int), codes[other].astype(int)]])
+        if text.tell() > _NUM_CHARS:
+            yield text.getvalue().encode()
+            text.seek(0)
+            text.truncate()
+    yield text.getvalue().encode()
 
 
 def _find(path: Path, header: list[str]) -> list[int]:

@@ -1,4 +1,4 @@
-"""Labelled vectors, read from a CSV or a bank into memory, 4 bytes per number, and codes in the embeddings of a bank.
+"""Labelled vectors, read from files or a bank into memory, 4 bytes per number, and codes in the embeddings of a bank.
 
 A code of K bits is the first K of the 256 numbers of an embedding, -1 or 1; the others are zero. The cosine of two
 codes is 1 - 2 d / K, where d is the number of attributes that differ. So functions that compare embeddings, such as
@@ -24,10 +24,12 @@ from segpaste.bank.schema.meta import Format
 from segpaste.bank.schema.record import EMBEDDING_SIZE, Array
 from segpaste.bank.storage.folder import is_url, local_path
 from segpaste.encoder.codes import Bits, are_signs
+from segpaste.encoder.kaldi import SUFFIXES, read_kaldi, read_speakers
 from segpaste.encoder.model import BinaryAttributeEncoder
-from segpaste.encoder.vector_csv import CsvColumns, VectorsError, read_csv
+from segpaste.encoder.vector_csv import CsvColumns, Table, VectorsError, read_csv, read_matrix
 
 _BLOCK = 4096
+_SPEAKERS = "utt2spk"
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +40,7 @@ class LabelledVectors:
         vectors: float32 [N, D], finite.
         labels: int64 [N], from 0.
         label_names: name of each label; labels may have no vector.
-        columns: columns of numbers in the CSV; empty if the vectors come from files or a bank.
+        columns: columns of numbers in the CSV; empty if the vectors come from other files or a bank.
         embedder: name of the embedder, if the vectors come from a bank that states it.
 
     Raises:
@@ -101,15 +103,20 @@ def read_vectors(
     label_column: str = "label",
     path_column: str = "path",
     embedding_prefix: str = "embedding_",
+    utt2spk: str | os.PathLike[str] | None = None,
     label_names: Sequence[str] = (),
 ) -> LabelledVectors:
-    """Read a CSV, or the embeddings and classes of a bank.
+    """Read vectors and labels from files, or the embeddings and classes of a bank.
 
     Args:
-        path: a CSV in UTF-8, or the folder or URL of a bank.
+        path: a CSV in UTF-8; a ``.npy`` matrix [N, D] with a CSV of the same name beside it, whose lines are the labels
+            of its rows, in order; Kaldi's ``.scp`` or ``.ark``; or the folder or URL of a bank.
         label_column: column of labels in the CSV, any text.
-        path_column: column of paths to ``.npy`` files, each with a vector [D].
+        path_column: column of paths to ``.npy`` files, each with a vector [D], or with a matrix whose row is the number
+            in a column ``row``.
         embedding_prefix: prefix of the columns of numbers, which are sorted by the number after the prefix.
+        utt2spk: speakers of the utterances in Kaldi's files, which are the labels; by default ``utt2spk`` beside
+            ``path``.
         label_names: names of the first labels, such as those of the training set; other names follow them.
 
     Raises:
@@ -120,8 +127,12 @@ def read_vectors(
     if is_url(path) or Path(local_path(path)).is_dir():
         names, vectors, embedder = _read_bank(path)
         return LabelledVectors(vectors, *_numbered(names, label_names), embedder=embedder)
-    called = CsvColumns(label_column, path_column, embedding_prefix)
-    names, vectors, columns, _ = read_csv(Path(local_path(path)), called)
+    file = Path(local_path(path))
+    if file.suffix in SUFFIXES:
+        found = read_kaldi(file)
+        names = read_speakers(file.with_name(_SPEAKERS) if utt2spk is None else Path(utt2spk), found.ids)
+        return LabelledVectors(found.vectors, *_numbered(names, label_names))
+    names, vectors, columns, _ = _read_table(file, CsvColumns(label_column, path_column, embedding_prefix))
     return LabelledVectors(vectors, *_numbered(names, label_names), columns)
 
 
@@ -142,15 +153,20 @@ class NamedVectors(NamedTuple):
 
 
 def read_named(
-    path: str | os.PathLike[str], id_column: str, label_column: str, columns: tuple[str, str]
+    path: str | os.PathLike[str],
+    id_column: str,
+    label_column: str,
+    columns: tuple[str, str],
+    utt2spk: str | os.PathLike[str] | None = None,
 ) -> NamedVectors:
-    """Read vectors with ids from a CSV, or from a bank, whose crops have the ids 0, 1 and so on.
+    """Read vectors with ids from files, or from a bank, whose crops have the ids 0, 1 and so on.
 
     Args:
-        path: a CSV in UTF-8, or the folder or URL of a bank.
+        path: a CSV, a ``.npy`` matrix, Kaldi's files or a bank, see `read_vectors`.
         id_column: column of ids in the CSV, which must be unique.
         label_column: column of labels, which may be missing.
         columns: column of paths to ``.npy`` files, and prefix of the columns of numbers; see `read_vectors`.
+        utt2spk: speakers of the utterances; by default ``utt2spk`` beside ``path``, or none.
 
     Raises:
         VectorsError: a column, a value or a file is invalid, or an id occurs twice.
@@ -158,16 +174,36 @@ def read_named(
         OSError: the CSV cannot be read.
     """
     if is_url(path) or Path(local_path(path)).is_dir():
-        labels, vectors, embedder = _read_bank(path)
-        return NamedVectors(vectors, {str(row): row for row in range(len(vectors))}, labels, embedder)
+        classes, vectors, embedder = _read_bank(path)
+        return NamedVectors(vectors, {str(row): row for row in range(len(vectors))}, classes, embedder)
+    file = Path(local_path(path))
+    if file.suffix in SUFFIXES:
+        utterances = read_kaldi(file)
+        beside = file.with_name(_SPEAKERS) if utt2spk is None else Path(utt2spk)
+        has_labels = utt2spk is not None or beside.exists()
+        labels = read_speakers(beside, utterances.ids) if has_labels else None
+        row_of = _rows_of(
+            utterances.ids, f"{file}: expected a vector for each utterance, got for", "a matrix of several"
+        )
+        return NamedVectors(utterances.vectors, row_of, labels, None)
     options = ("--id-column", "--path-column or --embedding-prefix")
     called = CsvColumns(id_column, *columns, what="ids", options=options, extra=label_column)
-    found = read_csv(Path(local_path(path)), called)
-    row_of = {name: row for row, name in enumerate(found.names)}
-    if len(row_of) < len(found.names):
-        twice = next(name for row, name in enumerate(found.names) if row_of[name] != row)
-        raise VectorsError(f"{os.fspath(path)}: column {id_column!r}: expected each id once, got {twice!r:.60} twice")
+    found = _read_table(file, called)
+    row_of = _rows_of(found.names, f"{os.fspath(path)}: column {id_column!r}: expected each id once, got", "twice")
     return NamedVectors(found.vectors, row_of, found.extra, None)
+
+
+def _read_table(path: Path, columns: CsvColumns) -> Table:
+    return read_matrix(path, columns) if path.suffix == ".npy" else read_csv(path, columns)
+
+
+def _rows_of(ids: Sequence[str], before: str, after: str) -> dict[str, int]:
+    """Return the row of each id; an error names an id of two rows between two texts."""
+    row_of = {name: row for row, name in enumerate(ids)}
+    if len(row_of) < len(ids):
+        twice = next(name for row, name in enumerate(ids) if row_of[name] != row)
+        raise VectorsError(f"{before} {twice!r:.60} {after}")
+    return row_of
 
 
 def expect_alike(train_set: LabelledVectors, other: LabelledVectors, name: str) -> None:
