@@ -18,7 +18,7 @@ from segpaste.augmentation.config.paste import BatchCopyPasteConfig
 from segpaste.augmentation.config.placement import PlacementConfig
 from segpaste.augmentation.report import nothing_pasted_warning, nothing_there_warning, report_of
 from segpaste.augmentation.schedule import Schedule
-from segpaste.engine import Outcome, Placement, PlacementCounts
+from segpaste.engine.steps import Pasted
 from segpaste.types import PaddedBatchedDenseSample, StagedCrops
 from segpaste.types.tracing import is_traced
 
@@ -82,9 +82,12 @@ class ModuleWarnings:
             self._may_tell_of_nothing = False
             warnings.warn(message, stacklevel=_FROM_FORWARD + 1)
 
-    def of_nothing_pasted(self, placement: Placement, counts: PlacementCounts, outcome: Outcome) -> None:
+    def of_nothing_pasted(self, pasted: Pasted) -> None:
         """Warn if nothing could be pasted into a batch."""
-        if self._may_look(outcome.carried.device) and not bool(outcome.carried.any()):
+        if pasted.num_carried or not self._may_look(pasted.batch.device):
+            return
+        placement, counts, outcome = pasted.records()
+        if not bool(outcome.carried.any()):
             message = nothing_pasted_warning(report_of(placement, counts, outcome), self.config)
             if message is not None:
                 self._may_tell_of_nothing = False

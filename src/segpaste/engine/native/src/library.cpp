@@ -147,6 +147,19 @@ EXPORT int64_t segpaste_compose(ComposeJob* job, void* const* workspaces, Parall
     return job->error;
 }
 
+// Survey, draw and compose, each from what those before it wrote. Returns the number of pastes in the output, or minus an
+// error.
+EXPORT int64_t segpaste_step(StepJob* job, void* const* workspaces, Parallel parallel) {
+    chosen->survey(&job->survey);
+    int64_t error = chosen->draw(&job->draw, workspaces[0]);
+    if (error == NO_ERROR) error = segpaste_compose(&job->compose, workspaces, parallel);
+    if (error != NO_ERROR) return -error;
+    const ComposeJob& done = job->compose;
+    int64_t num_slots = done.num_rows * done.num_layers * done.num_source_slots, num_carried = 0;
+    for (int64_t i = 0; i < num_slots; ++i) num_carried += done.carried[i];
+    return num_carried;
+}
+
 EXPORT int64_t segpaste_read_image(const ImageJob* job, void* workspace) { return chosen->read_image(job, workspace); }
 
 EXPORT int64_t segpaste_read_planes(const PlanesJob* job, void* workspace) { return chosen->read_planes(job, workspace); }
