@@ -194,6 +194,7 @@ class TestLoading:
             return call(name, words, *arguments)
 
         monkeypatch.setattr(jobs, "call", measured)
+
         class OneByOne(IntraBatchSource):
             """A source of a user, whose result the module looks at."""
 

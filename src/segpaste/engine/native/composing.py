@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from operator import attrgetter
-from typing import Any, Final
+from typing import Final
 
 import torch
 from torch import Tensor
@@ -56,109 +56,118 @@ def compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: b
     if in_place and not can_be_written(target):
         found = compose(scene, placement, with_layer=with_layer, in_place=False)
         return found._replace(batch=write_back(target, found.batch))
-    k_s = placement.carried.shape[2]
+    _, num_layers, k_s = placement.carried.shape
     if k_s != source.max_instances + (scene.mixture is not None):
         raise ValueError(f"expected a placement of {source.max_instances} slots, the source's, got {k_s}")
-    composition = Composition(scene, placement.carried.shape[1], with_layer=with_layer, in_place=in_place)
-    outcome = empty(Outcome, CPU, composition.sizes, batch=composition.batch)
-    given = composition.given(placement, outcome)
-    check(jobs.COMPOSE.run(workspaces(composition.num_threads).buffer_info()[0], library.parallel(), **given))
-    composition.finish()
+    sizes, surfaces = composed_sizes(scene, num_layers, with_layer), Surfaces(scene, in_place=in_place)
+    outcome = empty(Outcome, CPU, sizes, batch=surfaces.batch)
+    numbers, shared = surfaces.numbers(scene), surfaces.shared.buffer_info()[0]
+    error = jobs.COMPOSE.run(
+        workspaces(numbers["num_threads"]).buffer_info()[0],
+        library.parallel(),
+        **numbers,
+        sizes=sizes,
+        readers=shared,
+        is_taken=shared + 8 * sizes["B"],
+        placement=placement,
+        rules=scene.rules,
+        classes=Classes(scene.classes.is_thing, scene.watched, scene.rank),
+        mixture=scene.mixture,
+        cameras=surfaces.cameras,
+        outcome=outcome,
+        **surfaces.words(),
+    )
+    check(error)
+    surfaces.tell_autograd()
     return outcome
 
 
-class Composition:
-    """Sizes of a composition, and the tensors that it reads and writes; addresses of them are valid as long as it is.
+def composed_sizes(scene: Scene, num_layers: int, with_layer: bool) -> dict[str, int]:
+    """Return the values of the symbols in the shapes of a composition."""
+    target, source = scene.target, scene.source
+    b, channels, height, width = target.images.shape
+    s, k_s = source.labels.shape
+    sizes = {"B": b, "L": num_layers, "K": target.labels.shape[1], "K_s": k_s + (scene.mixture is not None), "S": s}
+    sizes |= {"C": channels, "H": height, "W": width, "V": b if with_layer else 0}
+    sizes["H_s"], sizes["W_s"] = source.canvas_size
+    return sizes
+
+
+class Surfaces:
+    """Tensors that a composition reads and writes, in an order that the library reads, or copied to one.
 
     Args:
         scene: the scene.
-        num_layers: L.
-        with_layer: whether the visible layer is asked for.
         in_place: whether the target, which `can_be_written`, is the output.
 
     Attributes:
-        sizes: values of the symbols in shapes.
-        rows: instances of the target, dense, in the order of `ROWS`.
         batch: the output.
-        num_threads: number of threads to use.
+        rows: instances of the target, in the order of `ROWS`.
+        cameras: intrinsics of metric depth.
+        shared: zeros, two for each image, that the threads of a composition share.
     """
 
-    def __init__(self, scene: Scene, num_layers: int, *, with_layer: bool, in_place: bool) -> None:
+    def __init__(self, scene: Scene, *, in_place: bool) -> None:
         target, source = scene.target, scene.source
-        b, k, (height, width) = target.batch_size, target.max_instances, target.canvas_size
-        self._scene, self._in_place = scene, in_place
-        self.sizes = {"B": b, "L": num_layers, "K": k, "V": b if with_layer else 0, "H": height, "W": width}
-        self.sizes |= {"S": source.batch_size, "C": target.images.shape[1]}
-        self.sizes["H_s"], self.sizes["W_s"] = source.canvas_size
-        self.sizes["K_s"] = source.max_instances + (scene.mixture is not None)
-        self.num_threads = library.num_threads(b, _num_bytes(target))
-        self._shared = array("q", bytes(16 * b))
+        self.batch, self._in_place = target, in_place
         self._planes, self.rows = lined_planes(target), instances(target)
-        if source is target:
-            self._origin = self._planes, self.rows
-        else:
-            self._origin = lined_planes(source), [source.boxes.contiguous(), source.labels.contiguous()]
-        self._cameras = None
+        self._origin, self._origin_rows = self._planes, self.rows
+        if source is not target:
+            self._origin = lined_planes(source)
+            self._origin_rows = [source.boxes.contiguous(), source.labels.contiguous()]
+        self.cameras = None
         if target.metric_depth and target.depth is not None and source.depth is not None:
             cameras = not_none(target.camera_intrinsics), not_none(source.camera_intrinsics)
-            self._cameras = jobs.Cameras(*(camera.contiguous() for camera in cameras))
-        self._new: dict[str, Tensor] = {}
-        self.batch = target
-        if in_place:
-            self._staging = torch.empty(4 * b * k, dtype=torch.int64, device=CPU)
-        else:
-            self._new = {name: empty_plane(name, plane) for name, plane in present_planes(target).items()}
-            new_rows = [torch.empty(row.shape, dtype=row.dtype, device=CPU) for row in self.rows]
-            self._new |= dict(zip(ROWS, new_rows, strict=True))
-            self.batch = target.derived(**self._new)
+            self.cameras = jobs.Cameras(*(camera.contiguous() for camera in cameras))
+        self._num_slots = target.labels.numel()
+        self._staging = torch.empty(4 * self._num_slots, dtype=torch.int64, device=CPU) if in_place else None
+        self.shared = array("q", bytes(16 * target.batch_size))
+        if not in_place:
+            new = {name: empty_plane(name, plane) for name, plane in present_planes(target).items()}
+            rows = [torch.empty(row.shape, dtype=row.dtype, device=CPU) for row in self.rows]
+            self.batch = target.derived(**new, **dict(zip(ROWS, rows, strict=True)))
 
-    def given(self, placement: Placement | list[int], outcome: Outcome | list[int]) -> dict[str, Any]:
-        """Return the arguments of the job."""
-        scene, planes = self._scene, jobs.plane_words(self._planes)
-        target, source, own = scene.target, scene.source, scene.source is scene.target
-        origin, origin_rows = self._origin
-        shared = self._shared.buffer_info()[0]
-        rows = addresses(self.rows)
+    def numbers(self, scene: Scene) -> dict[str, int]:
+        """Return the numbers of the job that are not addresses."""
+        target, is_own = scene.target, scene.source is scene.target
         return {
-            "sizes": self.sizes,
             "pixel_kind": _KINDS[target.images.dtype],
             "largest_id": MAX_FED_BACK_ID,
             "exclusive": scene.is_panoptic,
             "with_owner": scene.needs_owner,
             "has_fragment": scene.mixture is not None,
             "in_place": self._in_place,
-            "reads_itself": own,
+            "reads_itself": is_own,
             "shares_memory": self._in_place
-            and not own
-            and share_memory([*self._planes, *self.rows], [*origin, *origin_rows]),
-            "num_threads": self.num_threads,
-            "readers": shared,
-            "is_taken": shared + 8 * self.sizes["B"],
-            "placement": placement,
-            "rules": scene.rules,
-            "classes": Classes(scene.classes.is_thing, scene.watched, scene.rank),
-            "mixture": scene.mixture,
-            "cameras": self._cameras,
-            "outcome": outcome,
+            and not is_own
+            and share_memory([*self._planes, *self.rows], [*self._origin, *self._origin_rows]),
+            "num_threads": library.num_threads(target.batch_size, _num_bytes(target)),
+        }
+
+    def words(self) -> dict[str, list[int]]:
+        """Return the words of the structs of the job; those that are equal are the same list."""
+        planes, rows = jobs.plane_words(self._planes), addresses(self.rows)
+        is_own = self._origin is self._planes
+        return {
             "target": planes,
-            "source": planes if own else jobs.plane_words(origin),
-            "out": planes if self._in_place else jobs.plane_words([*map(self._new.get, PLANES), None]),
+            "source": planes if is_own else jobs.plane_words(self._origin),
+            "out": planes if self._in_place else jobs.plane_words([*_PLANES_OF(self.batch)[:-1], None]),
             "target_rows": rows,
-            "source_rows": [*(rows if own else addresses(origin_rows))[:2], 0, 0],
+            "source_rows": [*(rows if is_own else addresses(self._origin_rows))[:2], 0, 0],
             "out_rows": self._out_rows(),
         }
 
-    def finish(self) -> None:
-        """Tell autograd of writes in place, which it did not see."""
-        if self._in_place:
-            torch.autograd.graph.increment_version([*written_fields(self._scene.target).values()])
-
     def _out_rows(self) -> list[int]:
         """Return the addresses of the new instances; in place, of room for them beside those that are still read."""
-        if not self._in_place:
-            return addresses([self._new[name] for name in ROWS])
-        base, num = self._staging.data_ptr(), self.sizes["B"] * self.sizes["K"]
+        if self._staging is None:
+            return addresses(_ROWS_OF(self.batch))
+        base, num = self._staging.data_ptr(), self._num_slots
         return [base, base + 16 * num, base + 24 * num, base + 28 * num]  # of 16, 8, 4 and 1 bytes
+
+    def tell_autograd(self) -> None:
+        """Tell autograd of the writes in place, which it did not see."""
+        if self._in_place:
+            torch.autograd.graph.increment_version([*written_fields(self.batch).values()])
 
 
 def check(error: int) -> None:

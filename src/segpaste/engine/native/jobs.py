@@ -6,7 +6,9 @@ order of its members.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain
 from operator import attrgetter, itemgetter
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -14,6 +16,7 @@ from torch import Tensor
 
 from segpaste.engine import schema
 from segpaste.engine.native.library import address, addresses, call
+from segpaste.engine.planes import PLANES, ROWS
 from segpaste.engine.record_fields import fields_of, names_of
 from segpaste.engine.reference import classmix
 
@@ -39,6 +42,10 @@ SIZES: Final = {
 
 PLANE_WORDS: Final = 5
 """Words of a `Plane`: its address and four strides."""
+
+PLANES_WORDS: Final = (len(PLANES) + 1) * PLANE_WORDS
+ROWS_WORDS: Final = len(ROWS)
+"""Words of `Planes`, which end with the padding, and of `Rows`."""
 
 _NO_PLANE: Final = (0,) * PLANE_WORDS
 
@@ -158,6 +165,27 @@ def plane_words(planes: Iterable[Tensor | None]) -> list[int]:
         strides = plane.stride()
         words += (address(plane), *(strides if len(strides) == 4 else (strides[0], 0, *strides[1:])))
     return words
+
+
+class Blank(int):
+    """A word that is left open: the index of a value that `Form.filled` is given."""
+
+
+class Form:
+    """Words of a record that are packed once, for calls that differ only in those that are `Blank`.
+
+    Args:
+        words: the words; the indices of blanks are those of the values, several blanks may have the same.
+
+    Attributes:
+        address: address of the words, of the number of blanks, and of the place and the index of each.
+    """
+
+    def __init__(self, words: Sequence[int]) -> None:
+        blanks = [(place, int(word)) for place, word in enumerate(words) if isinstance(word, Blank)]
+        fixed = [0 if isinstance(word, Blank) else word for word in words]
+        self._words = array("q", [*fixed, len(blanks), *chain.from_iterable(blanks)])
+        self.address = self._words.buffer_info()[0]
 
 
 class Candidates(NamedTuple):

@@ -34,25 +34,21 @@ class Layout:
 
     Attributes:
         num_words: int64 words of the block.
+        offsets: where each native field of each record begins in the block, bytes; None without a place.
     """
 
     def __init__(self, sizes: Mapping[str, int], *records: type) -> None:
         self.num_words = 0
-        self._places: dict[Any, list[_Place]] = {}
-        self._offsets: dict[Any, list[int | None]] = {}
+        self.offsets: list[int | None] = []
+        self._places: dict[Any, list[_Place]] = {record: [] for record in records}
         for record in records:
-            self._places[record], self._offsets[record] = [], []
             for field in (field for field in fields_of(record) if "native" in field.backends):
                 shape = tuple(sizes.get(size, -1) if isinstance(size, str) else size for size in field.shape)
                 has_place = field.dtype is not None and min(shape) >= 0
-                self._offsets[record].append(self.num_words * _WORD if has_place else None)
+                self.offsets.append(self.num_words * _WORD if has_place else None)
                 if has_place and field.dtype is not None:
                     self._places[record].append(_Place(field.name, self.num_words, shape, field.dtype))
                     self.num_words += -(-math.prod(shape) * field.dtype.itemsize // _WORD)
-
-    def addresses(self, record: type, base: int) -> list[int]:
-        """Return the addresses of the native fields of a record in a block at ``base``, 0 without a place."""
-        return [0 if offset is None else base + offset for offset in self._offsets[record]]
 
     def record(self, record: Callable[..., T], block: Tensor, **others: Any) -> T:
         """Return a record whose tensors are views of the block.

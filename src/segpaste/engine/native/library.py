@@ -28,7 +28,8 @@ from segpaste.engine.native import build
 _JOBS = {
     "survey": 1,
     **dict.fromkeys(("rows", "draw", "draw_classes", "read_image", "read_planes", "read_runs", "cut_out"), 2),
-    **dict.fromkeys(("compose", "step"), 3),
+    "compose": 3,
+    "step": 4,
 }
 """Functions on records, and the number of addresses that each takes."""
 
