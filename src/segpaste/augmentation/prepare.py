@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -21,6 +22,7 @@ GATES = {
     Modality.PANOPTIC: "emit_panoptic",
     Modality.DEPTH: "emit_depth",
 }
+_GATES_OF = attrgetter(*GATES.values())
 _FIELDS = {
     marking.modality: (marking.batched_name, *(f.batched_name for f in FIELDS if marking.name in f.needs))
     for marking in FIELDS
@@ -38,7 +40,8 @@ def modalities_of(config: BatchCopyPasteConfig) -> tuple[frozenset[Modality], fr
 
 def check_modalities(target: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) -> None:
     """Check that the batch has every modality that the config requires, and that the slots fit the taxonomy."""
-    for modality, gate in GATES.items():
+    gates = _GATES_OF(config)
+    for modality, gate in GATES.items() if True in gates else ():
         if getattr(config, gate) and modality not in target.modalities:
             raise ValueError(
                 f"BatchCopyPaste: expected {' and '.join(_FIELDS[modality])} in the batch because {gate}=True, got "
@@ -50,8 +53,8 @@ def check_modalities(target: PaddedBatchedDenseSample, config: BatchCopyPasteCon
             f"BatchCopyPaste: expected semantic_maps in the batch because {why}, got a batch with "
             f"{sorted(m.value for m in target.modalities)}"
         )
-    num_slots = max(target.max_instances, config.max_instances or 0)
-    if config.panoptic is not None and Modality.PANOPTIC in target.modalities:
+    if config.panoptic is not None and target.panoptic_maps is not None:
+        num_slots = max(target.max_instances, config.max_instances or 0)
         limit = config.panoptic.taxonomy.max_instances_per_image
         if num_slots > limit:
             raise ValueError(
@@ -62,6 +65,8 @@ def check_modalities(target: PaddedBatchedDenseSample, config: BatchCopyPasteCon
 
 def without_closed_gates(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) -> PaddedBatchedDenseSample:
     """Remove the maps that the config keeps out of the output; instance masks are removed last, in `emitted`."""
+    if False not in _GATES_OF(config):
+        return batch
     closed: dict[str, Any] = {}
     for modality in (Modality.PANOPTIC, Modality.DEPTH):
         if getattr(config, GATES[modality]) is False:
@@ -90,13 +95,14 @@ def prepared(
     """Check a batch, remove its closed modalities, and add output slots, seeds and, if possible, instance masks."""
     check_modalities(target, config)
     batch = seeded(without_closed_gates(target, config), generator)
-    num_slots = checked_slots(batch, config.max_instances)
-    canvas_size = padded_size(batch, config.placement.pad_to_multiple or 1)
-    batch = with_masks(engine_for(batch.device).extend(batch, canvas_size, num_slots), config)
-    batch = with_masks_for_crops(batch, config)
-    if config.emit_classmix and batch.instance_masks is None:
-        batch = with_empty_masks(batch)
-    return batch
+    multiple = config.placement.pad_to_multiple
+    if multiple is not None or config.max_instances is not None:
+        num_slots = checked_slots(batch, config.max_instances)
+        batch = engine_for(batch.device).extend(batch, padded_size(batch, multiple or 1), num_slots)
+    if batch.instance_masks is not None:
+        return batch
+    batch = with_masks_for_crops(with_masks(batch, config), config)
+    return with_empty_masks(batch) if config.emit_classmix and batch.instance_masks is None else batch
 
 
 def with_masks(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) -> PaddedBatchedDenseSample:

@@ -85,12 +85,8 @@ class StagedModule(SwitchedModule):
             region: pixels that may be pasted on.
             with_layer: return the visible layer, too.
         """
-        self.warnings.of_fading(self.schedule)
-        kept = None
-        if not self.config.emit_classmix:
-            self.warnings.of_few_scales(self._placement, batch.canvas_size if staged is None else staged.crop_size)
-            self.warnings.of_sizes(staged, batch)
-            kept = spared(target, batch, self.config, copied=self.inplace)
+        self.warnings.of_inputs(self.schedule, self._placement, staged, batch)
+        kept = spared(target, batch, self.config, copied=self.inplace)
         before = batch.images.clone() if self.inplace and self._harmonizer.is_active else batch.images
         with_layer = with_layer or self._harmonizer.is_active
         engine = engine_for(batch.device)
@@ -104,8 +100,8 @@ class StagedModule(SwitchedModule):
     @property
     def _draws_by_rule(self) -> bool:
         """True if the draws need nothing that is known after the survey only, and nothing changes them."""
-        is_drawn = isinstance(self.source, OfferingSource) and source_check.is_trusted(self.source)
-        return is_drawn and not (self.config.emit_classmix or self._placement.fixed_share)
+        is_own = source_check.is_trusted(self.source)
+        return is_own and not (self.config.emit_classmix or self._placement.fixed_share)
 
     def _at_once(
         self,

@@ -26,6 +26,9 @@ SHORT_NAMES: Final = {
 }
 """Names of fields in native code and kernels, if they differ."""
 
+WRITTEN = (*PLANES, *ROWS)
+"""Fields that an engine writes."""
+
 CHANGED = tuple(field.batched_name for field in FIELDS if field.paste is not None)
 """Fields that a paste changes."""
 
@@ -49,7 +52,7 @@ def _present(batch: PaddedBatchedDenseSample, names: Iterable[str]) -> dict[str,
 
 def written_fields(batch: PaddedBatchedDenseSample) -> dict[str, Tensor]:
     """Return the fields that a batch has and an engine writes, by name."""
-    return _present(batch, (*PLANES, *ROWS))
+    return _present(batch, WRITTEN)
 
 
 def changed_fields(batch: PaddedBatchedDenseSample) -> dict[str, Tensor]:

@@ -33,6 +33,8 @@ def _mode(key: Any) -> Any:
 
 def fake_mode() -> Any:
     """Return the ``FakeTensorMode`` that code runs in; None without one, and where operations are recorded."""
+    if not torch._C._len_torch_dispatch_stack():  # the usual case, in one call
+        return None
     return _mode(_KEYS.FAKE) if _mode(_KEYS.PROXY) is None else None
 
 

@@ -14,12 +14,12 @@ from segpaste.engine.native.library import addresses, workspaces
 from segpaste.engine.planes import (
     PLANES,
     ROWS,
+    WRITTEN,
     can_be_written,
     empty_plane,
     present_planes,
     share_memory,
     write_back,
-    written_fields,
 )
 from segpaste.engine.record_fields import empty
 from segpaste.engine.schema import Classes, Outcome, Placement, Scene
@@ -167,7 +167,7 @@ class Surfaces:
     def tell_autograd(self) -> None:
         """Tell autograd of the writes in place, which it did not see."""
         if self._in_place:
-            torch.autograd.graph.increment_version([*written_fields(self.batch).values()])
+            torch.autograd.graph.increment_version([t for t in _WRITTEN_OF(self.batch) if t is not None])
 
 
 def check(error: int) -> None:
@@ -199,4 +199,4 @@ def _num_bytes(batch: PaddedBatchedDenseSample) -> int:
     return batch.images.nbytes + (0 if batch.instance_masks is None else batch.instance_masks.nbytes)
 
 
-_ROWS_OF, _PLANES_OF = attrgetter(*ROWS), attrgetter(*PLANES, "padding_mask")
+_ROWS_OF, _PLANES_OF, _WRITTEN_OF = attrgetter(*ROWS), attrgetter(*PLANES, "padding_mask"), attrgetter(*WRITTEN)
