@@ -61,21 +61,22 @@ def compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: b
         raise ValueError(f"expected a placement of {source.max_instances} slots, the source's, got {k_s}")
     sizes, surfaces = composed_sizes(scene, num_layers, with_layer), Surfaces(scene, in_place=in_place)
     outcome = empty(Outcome, CPU, sizes, batch=surfaces.batch)
-    numbers, shared = surfaces.numbers(scene), surfaces.shared.buffer_info()[0]
+    numbers, shared = surfaces.numbers(scene), array("q", bytes(16 * sizes["B"]))
+    readers, new = shared.buffer_info()[0], empty(jobs.NewRows, CPU, sizes) if in_place else instances(surfaces.batch)
     error = jobs.COMPOSE.run(
         workspaces(numbers["num_threads"]).buffer_info()[0],
         library.parallel(),
         **numbers,
         sizes=sizes,
-        readers=shared,
-        is_taken=shared + 8 * sizes["B"],
+        readers=readers,
+        is_taken=readers + 8 * sizes["B"],
         placement=placement,
         rules=scene.rules,
         classes=Classes(scene.classes.is_thing, scene.watched, scene.rank),
         mixture=scene.mixture,
         cameras=surfaces.cameras,
         outcome=outcome,
-        **surfaces.words(),
+        **{**surfaces.words(), "out_rows": addresses(new)},
     )
     check(error)
     surfaces.tell_autograd()
@@ -104,7 +105,6 @@ class Surfaces:
         batch: the output.
         rows: instances of the target, in the order of `ROWS`.
         cameras: intrinsics of metric depth.
-        shared: zeros, two for each image, that the threads of a composition share.
     """
 
     def __init__(self, scene: Scene, *, in_place: bool) -> None:
@@ -119,9 +119,6 @@ class Surfaces:
         if target.metric_depth and target.depth is not None and source.depth is not None:
             cameras = not_none(target.camera_intrinsics), not_none(source.camera_intrinsics)
             self.cameras = jobs.Cameras(*(camera.contiguous() for camera in cameras))
-        self._num_slots = target.labels.numel()
-        self._staging = torch.empty(4 * self._num_slots, dtype=torch.int64, device=CPU) if in_place else None
-        self.shared = array("q", bytes(16 * target.batch_size))
         if not in_place:
             new = {name: empty_plane(name, plane) for name, plane in present_planes(target).items()}
             rows = [torch.empty(row.shape, dtype=row.dtype, device=CPU) for row in self.rows]
@@ -145,24 +142,17 @@ class Surfaces:
         }
 
     def words(self) -> dict[str, list[int]]:
-        """Return the words of the structs of the job; those that are equal are the same list."""
+        """Return the words of the structs of the job; in place without the instances of the output."""
         planes, rows = jobs.plane_words(self._planes), addresses(self.rows)
-        is_own = self._origin is self._planes
-        return {
-            "target": planes,
-            "source": planes if is_own else jobs.plane_words(self._origin),
-            "out": planes if self._in_place else jobs.plane_words([*_PLANES_OF(self.batch)[:-1], None]),
-            "target_rows": rows,
-            "source_rows": [*(rows if is_own else addresses(self._origin_rows))[:2], 0, 0],
-            "out_rows": self._out_rows(),
-        }
-
-    def _out_rows(self) -> list[int]:
-        """Return the addresses of the new instances; in place, of room for them beside those that are still read."""
-        if self._staging is None:
-            return addresses(_ROWS_OF(self.batch))
-        base, num = self._staging.data_ptr(), self._num_slots
-        return [base, base + 16 * num, base + 24 * num, base + 28 * num]  # of 16, 8, 4 and 1 bytes
+        words = {"target": planes, "source": planes, "out": planes, "target_rows": rows}
+        words["source_rows"] = [*rows[:2], 0, 0]
+        if self._origin is not self._planes:
+            words["source"] = jobs.plane_words(self._origin)
+            words["source_rows"] = [*addresses(self._origin_rows), 0, 0]
+        if not self._in_place:
+            words["out"] = jobs.plane_words([*_PLANES_OF(self.batch)[:-1], None])
+            words["out_rows"] = addresses(_ROWS_OF(self.batch))
+        return words
 
     def tell_autograd(self) -> None:
         """Tell autograd of the writes in place, which it did not see."""
@@ -192,7 +182,8 @@ def lined_planes(batch: PaddedBatchedDenseSample) -> list[Tensor | None]:
     """Return the planes of a batch with dense lines, the padding mask last; images may be channels-last."""
     images, *others = _PLANES_OF(batch)
     is_last = images.is_contiguous(memory_format=torch.channels_last)
-    return [images if is_last else lined(images), *map(lined, others)]
+    planes = [t if t is None or t.stride(-1) == 1 else t.contiguous() for t in others]
+    return [images if is_last else lined(images), *planes]
 
 
 def _num_bytes(batch: PaddedBatchedDenseSample) -> int:

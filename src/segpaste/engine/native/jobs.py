@@ -202,6 +202,22 @@ class Chances(NamedTuple):
     limits: Annotated[Tensor, "[4] int64"]
 
 
+class Shared(NamedTuple):
+    """Zeros that the threads of a composition share."""
+
+    readers: Annotated[Tensor, "[B] int64"]
+    is_taken: Annotated[Tensor, "[B] int64"]
+
+
+class NewRows(NamedTuple):
+    """Instances of the output in place, while those of the target are still read."""
+
+    boxes: Annotated[Tensor, "[B, K, 4] float32"]
+    labels: Annotated[Tensor, "[B, K] int64"]
+    ids: Annotated[Tensor, "[B, K] int32"]
+    valid: Annotated[Tensor, "[B, K] bool"]
+
+
 class Cameras(NamedTuple):
     """Intrinsics of metric depth, else None."""
 

@@ -7,6 +7,7 @@ packed once for a shape and a config; each step fills in the addresses.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import count, islice
 from typing import NamedTuple
@@ -68,41 +69,32 @@ def step(
         with_layer: see `segpaste.engine.reference.stages.compose`, as the next.
         in_place: write into the tensors of the target.
     """
-    target, classes = scene.target, scene.classes
-    writes = in_place and can_be_written(target)
-    sizes, surfaces = composed_sizes(scene, rules.num_layers, with_layer), Surfaces(scene, in_place=writes)
-    numbers, structs = surfaces.numbers(scene), surfaces.words()
+    target, writes = scene.target, in_place and can_be_written(scene.target)
+    surfaces, sizes = Surfaces(scene, in_place=writes), composed_sizes(scene, rules.num_layers, with_layer)
+    numbers = surfaces.numbers(scene)
     packed = _packed(
         tuple(sizes.items()), tuple(numbers.items()), rules, scene.rules, PICKS[pick], whole_only, sources is not None
     )
     block = torch.empty(packed.layout.num_words, dtype=torch.int64, device=CPU)
-    layer = torch.empty((sizes["V"], sizes["H"], sizes["W"]), dtype=torch.int16, device=CPU)
-    offered = _NO_SOURCES if sources is None else [t if t is None else t.contiguous() for t in sources]
-    tensors = [
+    layer = torch.empty((sizes["V"], sizes["H"], sizes["W"]), dtype=torch.int16, device=CPU) if sizes["V"] else None
+    tensors = [  # that the library reads or writes; they exist until it is done
         *(block, layer, not_none(target.sample_seeds).contiguous(), regions),
-        *(classes.is_thing, scene.watched, scene.rank),
+        *(scene.classes.is_thing, scene.watched, scene.rank),
         *tables,
-        *offered,
+        *(_NO_SOURCES if sources is None else (t if t is None else t.contiguous() for t in sources)),
         *(surfaces.cameras or _NO_CAMERAS),
     ]
-    values = addresses(tensors)
-    base, shared = values[0], surfaces.shared.buffer_info()[0]
-    values += [0 if t is None else t.shape[0] for t in (*tensors[4:7], *_sized(tables))]
-    values += (0, 0, 0) if regions is None else regions.shape[1:]
-    values += (shared, shared + 8 * sizes["B"])
-    values += [0 if offset is None else base + offset for offset in packed.layout.offsets]
-    for name in packed.structs:
-        values += structs[name]
-    given, threads = array("q", values), workspaces(numbers["num_threads"])
-    of_threads = threads.buffer_info()[0], library.parallel()
-    num_carried: int = load().segpaste_step(packed.form.address, given.buffer_info()[0], *of_threads)
+    values = array("q", packed.values(tensors, surfaces.words()))
+    threads = workspaces(numbers["num_threads"]).buffer_info()[0], library.parallel()
+    num_carried: int = load().segpaste_step(packed.form.address, values.buffer_info()[0], *threads)
     check(-min(num_carried, 0))
     surfaces.tell_autograd()
     batch = write_back(target, surfaces.batch) if in_place and not writes else surfaces.batch
 
     def records() -> Records:
         of = packed.layout.record
-        return of(Placement, block), of(PlacementCounts, block), of(Outcome, block, batch=batch, visible_layer=layer)
+        seen = layer if layer is not None else torch.empty((0, *target.canvas_size), dtype=torch.int16, device=CPU)
+        return of(Placement, block), of(PlacementCounts, block), of(Outcome, block, batch=batch, visible_layer=seen)
 
     return Pasted(batch, num_carried, records)
 
@@ -112,13 +104,24 @@ class _Packed(NamedTuple):
 
     Attributes:
         form: the words of the record.
-        layout: places of the results in the block.
+        layout: places of the results, and of what else the library writes, in the block.
         structs: names of the structs whose words are the last values.
     """
 
     form: Form
     layout: Layout
     structs: tuple[str, ...]
+
+    def values(self, tensors: Sequence[Tensor | None], structs: Mapping[str, list[int]]) -> list[int]:
+        """Return the values of the blanks, of the tensors that `step` lists and of the structs of the composition."""
+        values = addresses(tensors)
+        base, regions, (*classes, _, sizes, weights, _, of_regions) = values[0], tensors[3], tensors[4:12]
+        values += [0 if t is None else t.shape[0] for t in (*classes, sizes, weights, of_regions)]
+        values += (0, 0, 0) if regions is None else regions.shape[1:]
+        values += [0 if offset is None else base + offset for offset in self.layout.offsets]
+        for name in self.structs:
+            values += structs[name]
+        return values
 
 
 @lru_cache(maxsize=64)
@@ -142,21 +145,24 @@ def _packed(
     tables, offered, cameras = take(5), take(5), take(2)
     sizes |= dict(zip((*_OF_TABLES, *_OF_REGIONS), take(9), strict=True))
     sizes["K_t"] = sizes["K"]
-    readers, is_taken = take(2)
-    layout = Layout({name: sizes[name] for name in ("B", "L", "K", "K_s")}, *_RECORDS)
-    found, placed, counts, outcome = take(5), take(7), take(6), take(6)
-    rows = {name: take(jobs.ROWS_WORDS) for name in ("target_rows", "source_rows", "out_rows")}
-    target = take(jobs.PLANES_WORDS)
-    source = target if numbers["reads_itself"] else take(jobs.PLANES_WORDS)
-    out = target if numbers["in_place"] else take(jobs.PLANES_WORDS)
-    eligible, occupied, num_free, extent, _ = found
+    is_own, in_place = numbers["reads_itself"], numbers["in_place"]
+    placed_sizes = {name: sizes[name] for name in ("B", "L", "K", "K_s")}
+    layout = Layout(placed_sizes, *_RECORDS, jobs.Shared, *[jobs.NewRows] * in_place)
+    found, placed, counts, outcome, (readers, is_taken) = take(5), take(7), take(6), take(6), take(2)
+    new_rows = take(jobs.ROWS_WORDS if in_place else 0)
+    structs = {"target": take(jobs.PLANES_WORDS), "target_rows": take(jobs.ROWS_WORDS)}
+    for name, is_other in (("source", not is_own), ("out", not in_place)):
+        if is_other:
+            structs |= {name: take(jobs.PLANES_WORDS), f"{name}_rows": take(jobs.ROWS_WORDS)}
+    target, rows, (eligible, occupied, num_free, extent, _) = structs["target"], structs["target_rows"], found
+    same = {"source": target, "source_rows": [*rows[:2], 0, 0], "out": target, "out_rows": new_rows}
     survey = jobs.SURVEY.words(
         sizes=sizes,
         ignore_index=0,
         whole_only=whole_only,
         found=found,
         classes=[is_thing, 0],
-        rows=rows["target_rows"],
+        rows=rows,
         padding=target[-jobs.PLANE_WORDS :],
         semantic=jobs.plane_words([None]),
     )
@@ -164,7 +170,7 @@ def _packed(
         sizes=sizes,
         pick=pick,
         targets=[seeds, occupied, num_free, extent, regions],
-        sources=offered if has_sources else [eligible, occupied, rows["target_rows"][1], extent, 0],
+        sources=offered if has_sources else [eligible, occupied, rows[1], extent, 0],
         tables=tables,
         rules=rules,
         placement=placed,
@@ -181,16 +187,7 @@ def _packed(
         mixture=None,
         cameras=cameras,
         outcome=[*outcome[:-1], layer],
-        target=target,
-        source=source,
-        out=out,
-        **rows,
+        **{**same, **structs},
     )
     form = Form(jobs.STEP.words(sizes=sizes, survey=survey, draw=draw, compose=compose))
-    new = [name for name, words in (("source", source), ("out", out)) if words is not target]
-    return _Packed(form, layout, (*rows, "target", *new))
-
-
-def _sized(tables: DrawTables) -> tuple[Tensor, ...]:
-    """Return the tables whose sizes the library is told."""
-    return tables.size_table, tables.inverse_weights, tables.region_table
+    return _Packed(form, layout, tuple(structs))

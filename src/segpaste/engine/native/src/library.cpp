@@ -159,6 +159,7 @@ EXPORT int64_t segpaste_step(const int64_t* form, const int64_t* values, void* c
     for (int64_t i = 0; i < num_blanks; ++i) words[blanks[2 * i]] = values[blanks[2 * i + 1]];
     StepJob job;
     __builtin_memcpy(&job, words, sizeof job);
+    for (int64_t b = 0; b < job.compose.num_rows; ++b) job.compose.readers[b] = job.compose.is_taken[b] = 0;
     chosen->survey(&job.survey);
     int64_t error = chosen->draw(&job.draw, workspaces[0]);
     if (error == NO_ERROR) error = segpaste_compose(&job.compose, workspaces, parallel);
