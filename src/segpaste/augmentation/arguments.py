@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from operator import attrgetter
 from os import PathLike
 from typing import Any
 
@@ -259,10 +258,7 @@ def check_region(region: object, target: PaddedBatchedDenseSample, *, takes_regi
         )
 
 
-_OF_BATCH, _OF_CROPS = (
-    (names, attrgetter(*names)) for names in (tuple(field.batched_name for field in FIELDS), tuple(SHAPES))
-)
-"""Names of the tensors of batches and of crops, and functions that return them."""
+_NAMES = tuple(field.batched_name for field in FIELDS)
 
 
 def check_no_grad(side: str, batch: PaddedBatchedDenseSample | StagedCrops) -> None:
@@ -272,8 +268,8 @@ def check_no_grad(side: str, batch: PaddedBatchedDenseSample | StagedCrops) -> N
     """
     if not torch.is_grad_enabled():
         return
-    names, values = _OF_BATCH if isinstance(batch, PaddedBatchedDenseSample) else _OF_CROPS
-    for name, value in zip(names, values(batch), strict=True):
+    for name in _NAMES if isinstance(batch, PaddedBatchedDenseSample) else SHAPES:
+        value: Tensor | None = getattr(batch, name)
         if value is not None and value.requires_grad:
             raise RuntimeError(
                 f"BatchCopyPaste: expected no field that requires grad, since a paste is not differentiable, got "

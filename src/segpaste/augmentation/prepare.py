@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from operator import attrgetter
 from typing import Any
 
 import torch
@@ -22,7 +21,6 @@ GATES = {
     Modality.PANOPTIC: "emit_panoptic",
     Modality.DEPTH: "emit_depth",
 }
-_GATES_OF = attrgetter(*GATES.values())
 _FIELDS = {
     marking.modality: (marking.batched_name, *(f.batched_name for f in FIELDS if marking.name in f.needs))
     for marking in FIELDS
@@ -40,8 +38,7 @@ def modalities_of(config: BatchCopyPasteConfig) -> tuple[frozenset[Modality], fr
 
 def check_modalities(target: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) -> None:
     """Check that the batch has every modality that the config requires, and that the slots fit the taxonomy."""
-    gates = _GATES_OF(config)
-    for modality, gate in GATES.items() if True in gates else ():
+    for modality, gate in GATES.items():
         if getattr(config, gate) and modality not in target.modalities:
             raise ValueError(
                 f"BatchCopyPaste: expected {' and '.join(_FIELDS[modality])} in the batch because {gate}=True, got "
@@ -65,8 +62,6 @@ def check_modalities(target: PaddedBatchedDenseSample, config: BatchCopyPasteCon
 
 def without_closed_gates(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig) -> PaddedBatchedDenseSample:
     """Remove the maps that the config keeps out of the output; instance masks are removed last, in `emitted`."""
-    if False not in _GATES_OF(config):
-        return batch
     closed: dict[str, Any] = {}
     for modality in (Modality.PANOPTIC, Modality.DEPTH):
         if getattr(config, GATES[modality]) is False:
