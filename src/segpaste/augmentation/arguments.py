@@ -317,10 +317,14 @@ def check_writable(batch: PaddedBatchedDenseSample, config: BatchCopyPasteConfig
     _check_apart(batch, written)
 
 
+_READ = "padding_mask", "camera_intrinsics", "sample_seeds"
+"""Fields that a paste reads only."""
+
+
 def _check_apart(batch: PaddedBatchedDenseSample, written: dict[str, Tensor]) -> None:
     """Check that no written field shares memory with another field; fields with interleaved values count as sharing."""
-    read = ((name, getattr(batch, name)) for name in ("padding_mask", "camera_intrinsics", "sample_seeds"))
-    spans = [(*memory_span(t), name) for name, t in [*written.items(), *read] if t is not None and t.numel()]
+    given = {**written, **{name: getattr(batch, name) for name in _READ}}
+    spans = [(*memory_span(t), name) for name, t in given.items() if t is not None and t.numel()]
     last_end, last = 0, ""
     for start, end, name in sorted(spans):
         if start < last_end and (name in written or last in written):

@@ -62,19 +62,20 @@ def changed_fields(batch: PaddedBatchedDenseSample) -> dict[str, Tensor]:
 
 def can_be_written(batch: PaddedBatchedDenseSample) -> bool:
     """Return whether an engine may write into a batch: no tensor requires grad, and all are in a supported order."""
-    return all(
-        not tensor.requires_grad
-        and (tensor.is_contiguous() or (name == "images" and tensor.is_contiguous(memory_format=torch.channels_last)))
-        for name, tensor in written_fields(batch).items()
-    )
+    for name, tensor in written_fields(batch).items():
+        is_last = name == "images" and tensor.is_contiguous(memory_format=torch.channels_last)
+        if tensor.requires_grad or not (is_last or tensor.is_contiguous()):
+            return False
+    return True
 
 
 def memory_span(tensor: Tensor) -> tuple[int, int]:
     """Return the address of the first byte of a tensor's values, and of the byte after the last."""
+    start = tensor.data_ptr()
     if tensor.is_contiguous():
-        return tensor.data_ptr(), tensor.data_ptr() + tensor.nbytes
+        return start, start + tensor.nbytes
     steps = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
-    return tensor.data_ptr(), tensor.data_ptr() + (steps + 1) * tensor.element_size()
+    return start, start + (steps + 1) * tensor.element_size()
 
 
 def share_memory(some: Iterable[Tensor | None], others: Iterable[Tensor | None]) -> bool:

@@ -92,14 +92,18 @@ def _declare(library: ctypes.CDLL) -> None:
 
 def call(name: str, words: Sequence[int], *arguments: int) -> int:
     """Call a function of the library on a record of int64 words; return what it returns, for most an error code."""
-    record = array("q", _packer(len(words))(*words))  # outlives the call
+    record = packed(words)  # outlives the call
     found: int = getattr(load(), name)(record.buffer_info()[0], *arguments)
     return found
 
 
+def packed(words: Sequence[int]) -> array[int]:
+    """Return words in memory, in a third of the time that `array` takes to convert a list."""
+    return array("q", _packer(len(words))(*words))
+
+
 @cache
 def _packer(num: int) -> Callable[..., bytes]:
-    """Return the function that packs this many words, in a third of the time that `array` takes to convert a list."""
     return Struct(f"{num}q").pack
 
 

@@ -6,7 +6,6 @@ packed once for a shape and a config; each step fills in the addresses.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import count, islice
@@ -84,7 +83,7 @@ def step(
         *(_NO_SOURCES if sources is None else (t if t is None else t.contiguous() for t in sources)),
         *(surfaces.cameras or _NO_CAMERAS),
     ]
-    values = array("q", packed.values(tensors, surfaces.words()))
+    values = library.packed(packed.values(tensors, surfaces.words()))
     threads = workspaces(numbers["num_threads"]).buffer_info()[0], library.parallel()
     num_carried: int = load().segpaste_step(packed.form.address, values.buffer_info()[0], *threads)
     check(-min(num_carried, 0))
