@@ -158,6 +158,8 @@ def regions_of(
         region: [B, H, W] or [B, 1, H, W] bool, on the canvas before padding; None for all pixels.
         class_sets: semantic classes of each region.
     """
+    if region is None and not class_sets:
+        return None
     if region is not None:
         height, width = batch.canvas_size
         region = region.reshape(region.shape[0], *region.shape[-2:])

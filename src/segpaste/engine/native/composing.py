@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from operator import attrgetter
-from typing import Final
+from typing import Final, NamedTuple
 
 import torch
 from torch import Tensor
@@ -59,9 +60,11 @@ def compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: b
     _, num_layers, k_s = placement.carried.shape
     if k_s != source.max_instances + (scene.mixture is not None):
         raise ValueError(f"expected a placement of {source.max_instances} slots, the source's, got {k_s}")
-    sizes, surfaces = composed_sizes(scene, num_layers, with_layer), Surfaces(scene, in_place=in_place)
+    surfaces = Surfaces(scene, in_place=in_place)
+    shapes = target.images.shape, target.labels.shape, source.images.shape, source.labels.shape
+    sizes = composed_sizes(*shapes, num_layers, with_layer) | {"K_s": k_s}
     outcome = empty(Outcome, CPU, sizes, batch=surfaces.batch)
-    numbers, shared = surfaces.numbers(scene), array("q", bytes(16 * sizes["B"]))
+    numbers, shared = composed_numbers(surfaces.kind(scene)), array("q", bytes(16 * sizes["B"]))
     readers, new = shared.buffer_info()[0], empty(jobs.NewRows, CPU, sizes) if in_place else instances(surfaces.batch)
     error = jobs.COMPOSE.run(
         workspaces(numbers["num_threads"]).buffer_info()[0],
@@ -83,15 +86,46 @@ def compose(scene: Scene, placement: Placement, *, with_layer: bool, in_place: b
     return outcome
 
 
-def composed_sizes(scene: Scene, num_layers: int, with_layer: bool) -> dict[str, int]:
-    """Return the values of the symbols in the shapes of a composition."""
-    target, source = scene.target, scene.source
-    b, channels, height, width = target.images.shape
-    s, k_s = source.labels.shape
-    sizes = {"B": b, "L": num_layers, "K": target.labels.shape[1], "K_s": k_s + (scene.mixture is not None), "S": s}
-    sizes |= {"C": channels, "H": height, "W": width, "V": b if with_layer else 0}
-    sizes["H_s"], sizes["W_s"] = source.canvas_size
-    return sizes
+def composed_sizes(
+    images: Sequence[int],
+    labels: Sequence[int],
+    source_images: Sequence[int],
+    source_labels: Sequence[int],
+    num_layers: int,
+    with_layer: bool,
+) -> dict[str, int]:
+    """Return the values of the symbols in the shapes of a composition, from shapes of target and source."""
+    (b, channels, height, width), (s, k_s) = images, source_labels
+    sizes = {"B": b, "C": channels, "H": height, "W": width, "K": labels[1], "L": num_layers, "S": s, "K_s": k_s}
+    return sizes | {"H_s": source_images[2], "W_s": source_images[3], "V": b if with_layer else 0}
+
+
+class Kind(NamedTuple):
+    """What decides the numbers of a composition that are neither sizes nor addresses."""
+
+    dtype: torch.dtype
+    is_panoptic: bool
+    needs_owner: bool
+    has_fragment: bool
+    in_place: bool
+    is_own: bool
+    shares_memory: bool
+    num_threads: int
+
+
+def composed_numbers(kind: Kind) -> dict[str, int]:
+    """Return these numbers by the names of the job."""
+    return {
+        "pixel_kind": _KINDS[kind.dtype],
+        "largest_id": MAX_FED_BACK_ID,
+        "exclusive": kind.is_panoptic,
+        "with_owner": kind.needs_owner,
+        "has_fragment": kind.has_fragment,
+        "in_place": kind.in_place,
+        "reads_itself": kind.is_own,
+        "shares_memory": kind.shares_memory,
+        "num_threads": kind.num_threads,
+    }
 
 
 class Surfaces:
@@ -124,22 +158,16 @@ class Surfaces:
             rows = [torch.empty(row.shape, dtype=row.dtype, device=CPU) for row in self.rows]
             self.batch = target.derived(**new, **dict(zip(ROWS, rows, strict=True)))
 
-    def numbers(self, scene: Scene) -> dict[str, int]:
-        """Return the numbers of the job that are not addresses."""
+    def kind(self, scene: Scene) -> Kind:
+        """Return what kind of composition it is."""
         target, is_own = scene.target, scene.source is scene.target
-        return {
-            "pixel_kind": _KINDS[target.images.dtype],
-            "largest_id": MAX_FED_BACK_ID,
-            "exclusive": scene.is_panoptic,
-            "with_owner": scene.needs_owner,
-            "has_fragment": scene.mixture is not None,
-            "in_place": self._in_place,
-            "reads_itself": is_own,
-            "shares_memory": self._in_place
-            and not is_own
-            and share_memory([*self._planes, *self.rows], [*self._origin, *self._origin_rows]),
-            "num_threads": library.num_threads(target.batch_size, _num_bytes(target)),
-        }
+        shares = False
+        if self._in_place and not is_own:
+            shares = share_memory([*self._planes, *self.rows], [*self._origin, *self._origin_rows])
+        num_threads = library.num_threads(target.images.shape[0], _num_bytes(target))
+        has_fragment = scene.mixture is not None
+        kind = target.images.dtype, scene.is_panoptic, scene.needs_owner, has_fragment, self._in_place, is_own
+        return Kind(*kind, shares, num_threads)
 
     def words(self) -> dict[str, list[int]]:
         """Return the words of the structs of the job; in place without the instances of the output."""

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from segpaste.engine.native import jobs, library
 from segpaste.engine.native.binding import PICKS
-from segpaste.engine.native.composing import CPU, Surfaces, check, composed_sizes
+from segpaste.engine.native.composing import CPU, Kind, Surfaces, check, composed_numbers, composed_sizes
 from segpaste.engine.native.jobs import Blank, Form
 from segpaste.engine.native.layout import Layout
 from segpaste.engine.native.library import addresses, load, workspaces
@@ -69,13 +69,15 @@ def step(
         in_place: write into the tensors of the target.
     """
     target, writes = scene.target, in_place and can_be_written(scene.target)
-    surfaces, sizes = Surfaces(scene, in_place=writes), composed_sizes(scene, rules.num_layers, with_layer)
-    numbers = surfaces.numbers(scene)
-    packed = _packed(
-        tuple(sizes.items()), tuple(numbers.items()), rules, scene.rules, PICKS[pick], whole_only, sources is not None
-    )
+    surfaces, source = Surfaces(scene, in_place=writes), scene.source
+    kind = surfaces.kind(scene)
+    shapes = target.images.shape, target.labels.shape, source.images.shape, source.labels.shape
+    drawn = rules, scene.rules, PICKS[pick], whole_only, sources is not None
+    packed = _packed(shapes, kind, with_layer, *drawn)
     block = torch.empty(packed.layout.num_words, dtype=torch.int64, device=CPU)
-    layer = torch.empty((sizes["V"], sizes["H"], sizes["W"]), dtype=torch.int16, device=CPU) if sizes["V"] else None
+    layer = None
+    if with_layer:
+        layer = torch.empty((target.batch_size, *target.canvas_size), dtype=torch.int16, device=CPU)
     tensors = [  # that the library reads or writes; they exist until it is done
         *(block, layer, not_none(target.sample_seeds).contiguous(), regions),
         *(scene.classes.is_thing, scene.watched, scene.rank),
@@ -84,7 +86,7 @@ def step(
         *(surfaces.cameras or _NO_CAMERAS),
     ]
     values = library.packed(packed.values(tensors, surfaces.words()))
-    threads = workspaces(numbers["num_threads"]).buffer_info()[0], library.parallel()
+    threads = workspaces(kind.num_threads).buffer_info()[0], library.parallel()
     num_carried: int = load().segpaste_step(packed.form.address, values.buffer_info()[0], *threads)
     check(-min(num_carried, 0))
     surfaces.tell_autograd()
@@ -125,8 +127,9 @@ class _Packed(NamedTuple):
 
 @lru_cache(maxsize=64)
 def _packed(
-    sizes_given: tuple[tuple[str, int], ...],
-    numbers_given: tuple[tuple[str, int], ...],
+    shapes: tuple[torch.Size, torch.Size, torch.Size, torch.Size],
+    kind: Kind,
+    with_layer: bool,
     rules: DrawRules,
     paste_rules: PasteRules,
     pick: int,
@@ -134,7 +137,7 @@ def _packed(
     has_sources: bool,
 ) -> _Packed:
     """Pack the words of a step; the values come in the order in which `step` lists them."""
-    sizes, numbers, blanks = dict(sizes_given), dict(numbers_given), map(Blank, count())
+    sizes, blanks = composed_sizes(*shapes, rules.num_layers, with_layer), map(Blank, count())
 
     def take(num: int) -> list[int]:
         return [*islice(blanks, num)]
@@ -144,13 +147,12 @@ def _packed(
     tables, offered, cameras = take(5), take(5), take(2)
     sizes |= dict(zip((*_OF_TABLES, *_OF_REGIONS), take(9), strict=True))
     sizes["K_t"] = sizes["K"]
-    is_own, in_place = numbers["reads_itself"], numbers["in_place"]
     placed_sizes = {name: sizes[name] for name in ("B", "L", "K", "K_s")}
-    layout = Layout(placed_sizes, *_RECORDS, jobs.Shared, *[jobs.NewRows] * in_place)
+    layout = Layout(placed_sizes, *_RECORDS, jobs.Shared, *[jobs.NewRows] * kind.in_place)
     found, placed, counts, outcome, (readers, is_taken) = take(5), take(7), take(6), take(6), take(2)
-    new_rows = take(jobs.ROWS_WORDS if in_place else 0)
+    new_rows = take(jobs.ROWS_WORDS if kind.in_place else 0)
     structs = {"target": take(jobs.PLANES_WORDS), "target_rows": take(jobs.ROWS_WORDS)}
-    for name, is_other in (("source", not is_own), ("out", not in_place)):
+    for name, is_other in (("source", not kind.is_own), ("out", not kind.in_place)):
         if is_other:
             structs |= {name: take(jobs.PLANES_WORDS), f"{name}_rows": take(jobs.ROWS_WORDS)}
     target, rows, (eligible, occupied, num_free, extent, _) = structs["target"], structs["target_rows"], found
@@ -176,7 +178,7 @@ def _packed(
         counts=counts,
     )
     compose = jobs.COMPOSE.words(
-        **numbers,
+        **composed_numbers(kind),
         sizes=sizes,
         readers=readers,
         is_taken=is_taken,
