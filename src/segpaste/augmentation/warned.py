@@ -80,7 +80,7 @@ class ModuleWarnings:
             staged: warn if these crops are much larger or smaller than the objects of the batches; on the CPU only.
             batch: the prepared batch.
         """
-        if is_traced():
+        if is_traced() or not (self._may_tell_of_fading or self._may_tell_of_scales or staged is not None):
             return
         messages = list[str | None]()
         if self._may_tell_of_fading:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import Final
 
 import torch
@@ -35,7 +36,7 @@ CHANGED = tuple(field.batched_name for field in FIELDS if field.paste is not Non
 
 def empty_plane(name: str, like: Tensor) -> Tensor:
     """Allocate an output plane in row-major order, or channels-last for images that are in that order only."""
-    last = name == "images" and not like.is_contiguous() and like.is_contiguous(memory_format=torch.channels_last)
+    last = name == "images" and not like.is_contiguous() and is_channels_last(like)
     if not last:
         return torch.empty(like.shape, dtype=like.dtype, device=like.device)
     return torch.empty(like.shape, dtype=like.dtype, device=like.device, memory_format=torch.channels_last)
@@ -60,13 +61,20 @@ def changed_fields(batch: PaddedBatchedDenseSample) -> dict[str, Tensor]:
     return _present(batch, CHANGED)
 
 
+def is_channels_last(images: Tensor) -> bool:
+    """Return whether images are dense in channels-last order."""
+    return images.is_contiguous(memory_format=torch.channels_last)
+
+
+_WRITTEN_OF = attrgetter(*WRITTEN)
+
+
 def can_be_written(batch: PaddedBatchedDenseSample) -> bool:
     """Return whether an engine may write into a batch: no tensor requires grad, and all are in a supported order."""
-    for name, tensor in written_fields(batch).items():
-        is_last = name == "images" and tensor.is_contiguous(memory_format=torch.channels_last)
-        if tensor.requires_grad or not (is_last or tensor.is_contiguous()):
-            return False
-    return True
+    images, *others = _WRITTEN_OF(batch)
+    if images.requires_grad or not (images.is_contiguous() or is_channels_last(images)):
+        return False
+    return all(t is None or (t.is_contiguous() and not t.requires_grad) for t in others)
 
 
 def memory_span(tensor: Tensor) -> tuple[int, int]:

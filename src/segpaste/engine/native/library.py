@@ -147,7 +147,14 @@ def workspaces(num: int) -> array[int]:
 
 def addresses(values: Iterable[Tensor | int | None]) -> list[int]:
     """Return the `address` of each tensor, 0 for None, and addresses as they are."""
-    return [0 if value is None else value if isinstance(value, int) else address(value) for value in values]
+    return [
+        0
+        if value is None
+        else value
+        if isinstance(value, int)
+        else (type(value) is Tensor and value.is_cpu and value.data_ptr()) or address(value)  # most in one expression
+        for value in values
+    ]
 
 
 def address(tensor: Tensor) -> int:
